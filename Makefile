@@ -1,0 +1,59 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+# One part of `make test`, or several: PART="lint unit"
+PART ?=
+# 1: what cannot be tested here fails instead of being skipped
+export REQUIRE_ALL
+# A node of the lab, for lab-ssh
+NODE ?= gpu-1
+# The interpreter that `make dev` makes .venv with (3.11 to 3.13)
+export PYTHON
+
+.PHONY: help
+help: ## show this
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /make \1\t/' | expand -t 20
+
+.PHONY: dev
+dev: ## make .venv from the pinned lock, the collection linked into it (PYTHON=python3.12)
+	@tests/tools/dev.sh
+
+.PHONY: demo
+demo: ## two virtual GPU nodes from nothing to exclusive mode, with RDMA between them
+	@tests/lab/demo
+
+.PHONY: test
+test: dev ## lint, sanity, unit, integration, artifact, molecule (PART=unit, REQUIRE_ALL=1)
+	@.venv/bin/python tests/run.py $(PART)
+
+.PHONY: test-all
+test-all: dev ## every scenario, and the long fault and fuzz runs
+	@.venv/bin/python tests/run.py --all $(PART)
+
+.PHONY: bench
+bench: dev ## the benchmarks, each against its peer in the same run (the lab must be up)
+	@.venv/bin/python tests/benchmarks/run.py $(BENCH)
+
+.PHONY: lab-up lab-down lab-ssh
+lab-up: dev ## start the lab's virtual machines
+	@.venv/bin/python tests/lab/lab.py up
+lab-down: dev ## stop them, and leave nothing behind
+	@.venv/bin/python tests/lab/lab.py down
+lab-ssh: dev ## log in to one (NODE=gpu-1)
+	@.venv/bin/python tests/lab/lab.py ssh $(NODE)
+
+.PHONY: fix
+fix: dev ## let ruff format and repair what it can
+	@.venv/bin/ruff check --fix . ; .venv/bin/ruff format .
+
+.PHONY: lock
+lock: dev ## resolve requirements/*.in anew
+	@tests/tools/lock.sh
+
+.PHONY: clean
+clean: ## remove what `make dev` and tests made; the lab's disks stay (make lab-down)
+	@rm -rf .venv .deps .cache .ansible .hypothesis .mypy_cache .pytest_cache .ruff_cache rdmaops-gpu_fabric-*.tar.gz
+	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

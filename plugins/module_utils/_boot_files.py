@@ -1,0 +1,194 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""The boot loader's files inside one root, what they say about one entry, and which loader it is."""
+
+from __future__ import annotations
+
+import os
+import re
+import typing as t
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot import BootEntry, Machine
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cache import Signature, signature
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import FileError, in_root, read_text
+
+
+class BootError(Exception):
+    """The default entry cannot be told; the text is what ``problem`` says."""
+
+
+class Files:
+    """The files of one root, by the paths that they have inside it."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        # Everything that was looked at, absent things too: the answer holds until one of them changes.
+        self.seen: dict[str, Signature] = {}
+
+    def real(self, path: str) -> str:
+        real = in_root(self.root, path)
+        self.seen[path] = signature(real)
+        return real
+
+    def read(self, path: str) -> str | None:
+        try:
+            return read_text(self.real(path))
+        except FileError as exc:
+            raise BootError(str(exc)) from exc
+        except ValueError:  # a NUL in a name
+            return None
+
+    def exists(self, path: str) -> bool:
+        try:
+            return os.path.exists(self.real(path))
+        except (FileError, OSError, ValueError):
+            return False
+
+    def size(self, path: str) -> int:
+        try:
+            return os.stat(self.real(path)).st_size
+        except (FileError, OSError, ValueError):
+            return 0
+
+    def is_dir(self, path: str) -> bool:
+        try:
+            return os.path.isdir(self.real(path))
+        except (FileError, OSError, ValueError):
+            return False
+
+    def names(self, path: str) -> list[str]:
+        try:
+            return sorted(os.listdir(self.real(path)))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except (FileError, OSError) as exc:
+            raise BootError("Reading the directory %s: %s" % (path, getattr(exc, "strerror", None) or exc)) from exc
+
+    def locate(self, path: str, machine: Machine, first: t.Sequence[str] = ()) -> str | None:
+        """Return where a path of the boot loader lies in the running system.
+
+        The loader counts from the root of its own partition: ``/vmlinuz`` is ``/boot/vmlinuz`` where /boot is a file
+        system of its own, and ``/@/boot/vmlinuz`` or ``/BOOT/debian@/vmlinuz`` name a btrfs subvolume or ZFS dataset.
+        """
+        path = "/" + re.sub(r"^\([^)]*\)", "", path).strip("/")
+        bases = ["/boot", ""] if machine.boot_is_mount else ["", "/boot"]
+        bases = [*first, *bases, "/boot/efi", "/efi"]
+        parts = path.split("/")[1:]
+        for skip in range(len(parts)):
+            for base in bases:
+                candidate = base + "/" + "/".join(parts[skip:])
+                if self.exists(candidate):
+                    return candidate
+        return None
+
+
+def kernel_version(files: Files, path: str | None) -> str | None:
+    """Tell a kernel's version from its name (that of the file behind a link), else from its x86 boot header."""
+    if path is None:
+        return None
+    try:
+        real = files.real(path)
+    except FileError:
+        return None
+    for name in (path, real):
+        found = re.search(r"/(?:vmlinu[xz]|kernel|linux|[bz]?[Ii]mage)-([^/]*\d[^/]*)$", name)
+        found = found or re.search(r"/([^/]*\d[^/]*)/(?:linux|vmlinuz|kernel)$", name)
+        if found:
+            return re.sub(r"\.efi(\.signed)?$", "", found.group(1))
+    try:
+        with open(real, "rb") as image:
+            head = image.read(0x8000)
+    except OSError:
+        return None
+    # Documentation/arch/x86/boot.rst: "HdrS" at 0x202, at 0x20e the offset (less 0x200) of the version string.
+    if head[0x202:0x206] != b"HdrS":
+        return None
+    start = int.from_bytes(head[0x20E:0x210], "little") + 0x200
+    words = head[start : start + 256].split(b"\0")[0].decode("ascii", "replace").split()
+    return words[0] if words else None
+
+
+def finish(
+    files: Files, machine: Machine, entry: BootEntry, linux: str, initrds: t.Iterable[str], first: t.Sequence[str] = ()
+) -> BootEntry:
+    """Find the kernel and the initramfs of an entry on this machine's file systems."""
+    kernel = files.locate(linux, machine, first)
+    found: list[str] = []
+    problem = entry.problem
+    if kernel is None:
+        problem = problem or "The kernel %s, which %s starts, was not found" % (linux, entry.source)
+    for name in initrds:
+        path = files.locate(name, machine, first)
+        if path is None:
+            problem = problem or "The initramfs %s, which %s loads, was not found" % (name, entry.source)
+        elif path not in found:
+            found.append(path)
+    version = entry.kernel_version or kernel_version(files, kernel or "/" + linux.lstrip("/"))
+    return entry._replace(kernel=kernel, kernel_version=version, initrd=tuple(found), problem=problem)
+
+
+GRUB_CONFIGS = ("/boot/grub/grub.cfg", "/boot/grub2/grub.cfg")
+NOTHING_FOUND = (
+    "No boot loader configuration was found: looked for grub.cfg in /boot/grub, /boot/grub2 and /boot/efi/EFI/*, for "
+    "loader/entries and EFI/Linux in /boot, /boot/efi and /efi"
+)
+
+
+def _grub(files: Files, machine: Machine) -> BootEntry | None:
+    config = None
+    for path in GRUB_CONFIGS:
+        if files.exists(path):
+            config = path
+            break
+    if config is None or (machine.efi and config.startswith("/boot/grub2/")):
+        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot_efi import grub_config
+
+        # RHEL 8 keeps the real file on the EFI partition, RHEL 9 and Debian a few lines there that go on elsewhere.
+        config = grub_config(files) or config
+    if config is None:
+        return None
+    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot_grub import grub_entry
+
+    return grub_entry(files, machine, config)
+
+
+def _others(files: Files, machine: Machine) -> BootEntry | None:
+    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot_efi import systemd_boot_entry
+
+    return systemd_boot_entry(files, machine)
+
+
+def _find(files: Files, machine: Machine) -> BootEntry:
+    order = [_grub, _others]
+    if machine.loader.get("LoaderInfo", "").startswith("systemd-boot"):
+        order.reverse()
+    for look in order:
+        entry = look(files, machine)
+        if entry is None:
+            continue
+        if machine.ostree or (entry.cmdline and re.search(r"(^|\s)ostree=", entry.cmdline)):
+            owned = "The kernel arguments and the initramfs belong to an ostree deployment: a change makes a new one"
+            return entry._replace(
+                kind="ostree",
+                problem=entry.problem or owned,
+                remedy="change the arguments of the next deployment with rpm-ostree kargs (or the kargs.d of bootc)",
+            )
+        return entry
+    return BootEntry("unknown", problem=NOTHING_FOUND)
+
+
+def find(files: Files, machine: Machine) -> BootEntry:
+    """Return the default entry; strange or unreadable files end in its ``problem``, never in an exception."""
+    try:
+        return _find(files, machine)
+    except (BootError, FileError) as exc:
+        return BootEntry("unknown", problem=str(exc))
+    except (ValueError, OSError, RecursionError, OverflowError) as exc:
+        return BootEntry("unknown", problem="The boot loader's configuration could not be understood: %s" % exc)
+
+
+__all__ = ("BootError", "Files", "find", "finish", "kernel_version")

@@ -1,0 +1,115 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""What an initramfs does with kernel modules: which it has, which it loads whatever happens, with which options."""
+
+from __future__ import annotations
+
+import os
+import typing as t
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cache import load, save, signature
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+
+# Raised when the meaning of the cached values changes.
+CACHE_FORMAT = 1
+CACHE = "/run/rdmaops/initramfs"
+
+# Beside an image while a new one was put in its place and the boot loader's hooks have not all been run.
+UNFINISHED = ".rdmaops-unfinished"
+
+
+class InitramfsError(FabricError):
+    """An image could not be read or rebuilt; the text says which, why, and what unblocks it."""
+
+    def __init__(self, text: str, cmd: t.Sequence[str] = (), rc: int | None = None, stderr: str = "") -> None:
+        super().__init__(text)
+        self.cmd = list(cmd)
+        self.rc = rc
+        self.stderr = stderr
+
+
+class Contents(t.NamedTuple):
+    """Module names have ``_`` for ``-``; paths are as inside the image."""
+
+    image: str
+    kind: str  # initramfs-tools, dracut, mkinitcpio or unknown
+    modules: t.Sequence[str]
+    # Loaded whatever hardware there is, with everything that they depend on.
+    forced: t.Sequence[str]
+    # Text of each modprobe.d file.
+    modprobe: t.Mapping[str, str]
+    # Options that a list of modules to load gives with a name ("ib_core netns_mode=1"): they beat modprobe.d's.
+    arguments: t.Mapping[str, str] = {}
+    # Direct dependencies, hard and soft.
+    requires: t.Mapping[str, t.Sequence[str]] = {}
+    versions: t.Sequence[str] = ()
+
+
+def closure(requires: t.Mapping[str, t.Sequence[str]], names: t.Iterable[str]) -> list[str]:
+    """Return the modules and everything that they need."""
+    found: set[str] = set()
+    todo = list(names)
+    while todo:
+        name = todo.pop()
+        if name not in found:
+            found.add(name)
+            todo.extend(requires.get(name, ()))
+    return sorted(found)
+
+
+def from_cmdline(kind: str, cmdline: str) -> list[str]:
+    """Return the modules that a kernel command line makes an initramfs load (dracut.cmdline(7))."""
+    names = []
+    for word in cmdline.replace('"', "").split():
+        if word == "--":
+            break
+        key, _equals, value = word.partition("=")
+        # systemd-modules-load(8) takes the last two, in an initramfs of dracut or mkinitcpio only.
+        if kind != "initramfs-tools" and key in ("rd.driver.pre", "rd.modules_load", "modules_load"):
+            names += [name.replace("-", "_") for name in value.split(",") if name]
+    return names
+
+
+def forced(contents: Contents, cmdline: str | None = None) -> list[str]:
+    """Return what the image loads whatever hardware there is, when it is booted with ``cmdline``."""
+    extra = from_cmdline(contents.kind, cmdline or "")
+    present = set(contents.modules)
+    return sorted(set(contents.forced) | {name for name in closure(contents.requires, extra) if name in present})
+
+
+def unfinished(image: str, root: str = "/") -> bool:
+    """Tell whether a rebuild of ``image`` was stopped after the new image was in place: it has to be done again."""
+    return os.path.lexists(os.path.join(root, image.lstrip("/")) + UNFINISHED)
+
+
+def inspect(images: t.Sequence[str], root: str = "/", cache: str | None = CACHE) -> Contents:
+    """Return what the images, loaded one after the other, contain; the result is that of the last one's name.
+
+    It is remembered under ``cache`` until one of the files changes.
+    """
+    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import in_root
+
+    if not images:
+        raise InitramfsError("The boot entry has no initramfs to look into")
+    real = [in_root(root, image) for image in images]
+    seen = [signature(path) for path in real]
+    key = [list(images), root, seen]
+    place = None
+    if cache is not None:
+        place = os.path.join(cache, (root + images[-1]).strip("/").replace("/", "-") + ".json")
+        kept = load(place, CACHE_FORMAT, key)
+        if isinstance(kept, list) and len(kept) == len(Contents._fields):
+            return Contents(*kept)
+    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.reader import read
+
+    contents = read(list(zip(images, real)))
+    if place is not None and [signature(path) for path in real] == seen:
+        save(place, CACHE_FORMAT, key, list(contents), seen)
+    return contents
+
+
+__all__ = ("Contents", "InitramfsError", "closure", "forced", "from_cmdline", "inspect", "unfinished")

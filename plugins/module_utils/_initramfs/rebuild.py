@@ -1,0 +1,344 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""Builds an initramfs anew so that, at any moment, the image that the machine boots is a whole one.
+
+Neither tool does that by itself: update-initramfs(8) renames the new image before its data are on the disk and before
+anybody looked into it, dracut(8) copies over the old one. So both build beside the image here; what they made is read,
+synced and only then renamed.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import signal
+import subprocess
+import typing as t
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import (
+    HEADER,
+    FileError,
+    atomic_write,
+    free_bytes,
+    fsync_directory,
+    in_root,
+    read_text,
+    remove,
+)
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import (
+    UNFINISHED,
+    Contents,
+    InitramfsError,
+)
+
+Runner = t.Callable[[t.Sequence[str], float], t.Tuple[int, str, str]]
+
+# An emulated machine takes 100 s for what takes 10 s elsewhere.
+TIMEOUT = 900.0
+
+PREVIOUS = ".rdmaops-previous"
+# Names that no boot loader's generator takes for an image; a random end, as a killed run's tool may still be writing.
+NEW = ".rdmaops-new."
+
+DRACUT_DROP_IN = "/etc/dracut.conf.d/zz-rdmaops.conf"
+# dracut copies /etc/modprobe.d in hostonly mode only (its module 90kernel-modules); a generic image needs to be told.
+DRACUT_ITEMS = "/etc/modprobe.d/zz-rdmaops-*.conf"
+
+# Where both tools put a tree of some hundred megabytes, in a directory of its own so that a later run can clean up.
+SCRATCH = "/var/tmp"
+WORK = "rdmaops-initramfs."
+
+HOOKS = "/etc/initramfs/post-update.d"
+
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def tool(root: str = "/") -> str | None:
+    """Return what builds this system's initramfs: initramfs-tools, dracut, or None."""
+    for name, commands in (("initramfs-tools", ("mkinitramfs",)), ("dracut", ("dracut",))):
+        for command in commands:
+            for directory in ("/usr/sbin", "/usr/bin", "/sbin", "/bin"):
+                if os.access(in_root(root, directory + "/" + command), os.X_OK):
+                    return name
+    return None
+
+
+def run(argv: t.Sequence[str], timeout: float) -> tuple[int, str, str]:
+    """Run a command and return its exit code (127: not started, 124: stopped after ``timeout``), stdout and stderr."""
+    try:
+        process = subprocess.Popen(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={"PATH": _PATH, "LC_ALL": "C", "LANG": "C", "HOME": "/root"},
+            start_new_session=True,
+        )
+    except OSError as exc:
+        return 127, "", "%s: %s" % (argv[0], exc.strerror or exc)
+    rc = None
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        # The tools are shell scripts: whatever they started has to go with them, after a chance to clean up.
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            out, err = process.communicate(timeout=10)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            out, err = process.communicate()
+        err += b"\nstopped after %d seconds" % timeout
+        rc = 124
+    return process.returncode if rc is None else rc, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+
+
+def _size(count: int) -> str:
+    return "%.1f MiB (%d bytes)" % (count / (1 << 20), count)
+
+
+def preflight(image: str, root: str = "/", kernel_version: str | None = None) -> str:
+    """Return the tool that will build ``image``; raise InitramfsError for what is known to stop it. Changes nothing."""
+    doing = "Rebuilding the initramfs %s: " % image
+    name = tool(root)
+    if name is None:
+        raise InitramfsError(
+            doing + "neither mkinitramfs (initramfs-tools) nor dracut is installed; build the image with the tool that "
+            "made it"
+        )
+    try:
+        real = in_root(root, image)
+        directory = os.path.dirname(real)
+        if not os.path.isfile(real):
+            raise InitramfsError(doing + "there is no such file")
+        if name == "initramfs-tools":
+            path = "/etc/initramfs-tools/update-initramfs.conf"
+            for number, line in enumerate((read_text(in_root(root, path)) or "").splitlines(), 1):
+                if line.split("#")[0].replace(" ", "") == "update_initramfs=no":
+                    raise InitramfsError(
+                        doing
+                        + "%s:%d says update_initramfs=no; set it to yes, or build and check the image yourself"
+                        % (path, number)
+                    )
+        if kernel_version is not None:
+            modules = "/lib/modules/%s/modules.dep" % kernel_version
+            if not os.path.exists(in_root(root, modules)):
+                raise InitramfsError(
+                    doing
+                    + "%s is missing: install the modules of kernel %s, or boot a kernel that has them"
+                    % (modules, kernel_version)
+                )
+        if not os.access(directory, os.W_OK):
+            reason = "is mounted read-only" if os.statvfs(directory).f_flag & os.ST_RDONLY else "is not writable"
+            raise InitramfsError(
+                doing
+                + "%s %s; %s"
+                % (
+                    os.path.dirname(image),
+                    reason,
+                    "remount it writable" if "read-only" in reason else "run as root (become: true)",
+                )
+            )
+        needed = 2 * os.path.getsize(real)
+        free = free_bytes(directory)
+    except (FileError, OSError) as exc:
+        raise InitramfsError(doing + str(exc)) from exc
+    if free < needed:
+        raise InitramfsError(
+            doing
+            + "%s has %s free and %s are needed (twice the image); remove old kernels, or enlarge that file system"
+            % (os.path.dirname(image), _size(free), _size(needed))
+        )
+    return name
+
+
+def leftovers(image: str, root: str = "/") -> list[str]:
+    """Return the half-made images that a stopped run left beside ``image`` (paths on this machine)."""
+    directory, name = os.path.split(in_root(root, image))
+    try:
+        names = os.listdir(directory)
+    except OSError:
+        return []
+    return [os.path.join(directory, other) for other in names if other.startswith("." + name + NEW)]
+
+
+def _fsync(path: str) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _same_as(name: str, real: str, source: str) -> None:
+    """Let ``name`` be the file ``source``: by a link where the file system has links (FAT has none), else by a copy."""
+    temporary = "%s/.%s%slink" % (os.path.dirname(real), os.path.basename(real), NEW)
+    if os.path.lexists(temporary):
+        os.unlink(temporary)
+    try:
+        os.link(source, temporary)
+    except OSError as exc:
+        if exc.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS):
+            raise
+        import shutil
+
+        shutil.copy2(source, temporary)
+        _fsync(temporary)
+    os.rename(temporary, name)
+    if os.path.lexists(temporary):  # rename(2): two names of one file are left as they are
+        os.unlink(temporary)
+    fsync_directory(os.path.dirname(real))
+
+
+class _Build:
+    def __init__(self, image: str, version: str, root: str, run: Runner, timeout: float) -> None:
+        self.image = image
+        self.real = in_root(root, image)
+        self.version = version
+        self.root = root
+        self.run = run
+        self.timeout = timeout
+        self.kind = preflight(image, root, version)
+        directory = os.path.dirname(image)
+        self.work = "%s/%s%s" % (SCRATCH, WORK, os.urandom(8).hex())
+        self.new = "%s/.%s%s%s" % (directory, os.path.basename(image), NEW, os.urandom(4).hex())
+
+    def fail(self, text: str, argv: t.Sequence[str], rc: int, stderr: str) -> t.NoReturn:
+        lines = stderr.strip().splitlines()
+        said = ": " + " / ".join(lines[-5:]) if lines else ""
+        raise InitramfsError(
+            "Rebuilding the initramfs %s: %s (exit code %d)%s. The previous image is in place."
+            % (self.image, text, rc, said),
+            argv,
+            rc,
+            stderr,
+        )
+
+    def command(self) -> list[str]:
+        if self.kind == "initramfs-tools":
+            return ["env", "TMPDIR=" + self.work, "mkinitramfs", "-o", self.new, self.version]
+        # dracut runs the hooks itself, with the name of the file that it wrote: not yet the image's.
+        return ["env", "NO_POST_UPDATE_HOOKS=1", "dracut", "--tmpdir", self.work, "--force", self.new, self.version]
+
+    def call(self, argv: list[str]) -> tuple[int, str, str]:
+        return self.run(argv if os.path.abspath(self.root) == "/" else ["chroot", self.root, *argv], self.timeout)
+
+    def build(self) -> Contents:
+        """Build the new image beside the old one and read it."""
+        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.reader import read
+
+        argv = self.command()
+        rc, _out, stderr = self.call(argv)
+        if rc != 0:
+            self.fail("%s failed" % argv[2], argv, rc, stderr)
+        place = in_root(self.root, self.new)
+        if not os.path.isfile(place):
+            self.fail("the tool made no image", argv, rc, stderr)
+        contents = read([(self.image, place)])
+        if self.version not in contents.versions:
+            self.fail("the new image has no modules of kernel %s" % self.version, argv, rc, stderr)
+        return contents
+
+    def install(self) -> None:
+        """Put the new image, which was read and found right, in the place of the old one."""
+        place = in_root(self.root, self.new)
+        directory = os.path.dirname(self.real)
+        _fsync(place)
+        _same_as(self.real + PREVIOUS, self.real, self.real)
+        with open(self.real + UNFINISHED, "w", encoding="utf-8"):
+            pass
+        fsync_directory(directory)
+        os.rename(place, self.real)
+        fsync_directory(directory)
+        self.hooks()
+        os.unlink(self.real + UNFINISHED)
+        fsync_directory(directory)
+
+    def hooks(self) -> None:
+        """Run what boot loaders hang in (Debian policy: initramfs generators call these after an update)."""
+        if not os.path.isdir(in_root(self.root, HOOKS)):
+            return
+        argv = ["run-parts", "--arg=" + self.version, "--arg=" + self.image, HOOKS]
+        rc, _out, stderr = self.call(argv)
+        if rc != 0:
+            _same_as(self.real, self.real, self.real + PREVIOUS)
+            self.fail("a hook in %s failed" % HOOKS, argv, rc, stderr)
+
+
+def rebuild(
+    image: str,
+    kernel_version: str,
+    root: str = "/",
+    run: Runner = run,
+    verify: t.Callable[[Contents], str | None] = lambda _contents: None,
+    timeout: float = TIMEOUT,
+    items: str = DRACUT_ITEMS,
+) -> Contents:
+    """Build ``image`` for a kernel, and return what the new one contains once it is in place.
+
+    ``verify`` returns None for a good image, else why it is not. The image that was there before is kept as
+    ``<image>.rdmaops-previous``. On InitramfsError the old image is (again) the one in place.
+    """
+    try:
+        build = _Build(image, kernel_version, root, run, timeout)
+        lock = os.open(os.path.dirname(build.real), os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as exc:
+                raise InitramfsError(
+                    "Rebuilding the initramfs %s: another rebuild is running; wait for it" % image
+                ) from exc
+            return _rebuild(build, verify, items)
+        finally:
+            os.close(lock)
+    except (FileError, OSError) as exc:
+        raise InitramfsError("Rebuilding the initramfs %s: %s" % (image, exc)) from exc
+
+
+def _clean(build: _Build) -> None:
+    for path in leftovers(build.image, build.root):
+        os.unlink(path)
+    scratch = in_root(build.root, SCRATCH)
+    for name in os.listdir(scratch):
+        path = os.path.join(scratch, name)
+        if name.startswith(WORK) and os.lstat(path).st_uid == os.geteuid():
+            import shutil
+
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _rebuild(build: _Build, verify: t.Callable[[Contents], str | None], items: str) -> Contents:
+    _clean(build)
+    os.mkdir(in_root(build.root, build.work), 0o700)
+    drop_in = in_root(build.root, DRACUT_DROP_IN)
+    added = False
+    try:
+        contents = build.build()
+        reason = verify(contents)
+        if reason is not None and build.kind == "dracut" and read_text(drop_in) is None:
+            added = True
+            text = '%s\n# A generic image (hostonly=no) does not get /etc/modprobe.d.\n%s+=" %s "\n'
+            atomic_write(drop_in, text % (HEADER, "install_items", items))
+            contents = build.build()
+            reason = verify(contents)
+        if reason is not None:
+            raise InitramfsError(
+                "Rebuilding the initramfs %s: the new image is no better: %s. The previous image is in place."
+                % (build.image, reason)
+            )
+        build.install()
+    except BaseException:
+        if added:
+            remove(drop_in)
+        raise
+    finally:
+        _clean(build)
+    return contents
+
+
+__all__ = ("DRACUT_DROP_IN", "PREVIOUS", "TIMEOUT", "leftovers", "preflight", "rebuild", "run", "tool")

@@ -1,0 +1,500 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+"""Which network namespaces exist, and what keeps each of them.
+
+The kernel has no list of them. A namespace lives as long as a task is in it, a mount or an open file is on its
+nsfs inode, or a socket was made in it; so these four are looked up in /proc. No other way finds a namespace that
+is only held by a socket (`ip netns` knows names, lsns misses some).
+
+Not found: descriptors on their way in a unix socket or registered with io_uring, open files of another namespace's
+/proc/net, mounts in a mount namespace that no process is in, and the kernel's own references (an NFS mount that was
+made inside the namespace).
+
+Everything is read by readlink and from text files: stat() of /proc/PID/fd/N may ask the file system behind it,
+and never returns when that is a dead NFS server.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import typing as t
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+
+__all__ = (
+    "Holder",
+    "Mount",
+    "Namespace",
+    "NamespaceError",
+    "Process",
+    "Survey",
+    "Unreadable",
+    "cgroup_pod",
+    "cgroup_unit",
+    "mounts",
+    "others",
+    "process",
+    "survey",
+)
+
+KINDS = ("mount", "process", "fd", "socket")
+
+# Numbers of all architectures: calls from 424 on share one table.
+_PIDFD_OPEN, _PIDFD_GETFD = 434, 438
+_PIDFD_THREAD = 0x80  # Linux 6.9
+_NS_GET_NSTYPE, _SIOCGSKNS = 0xB703, 0x894C
+_CLONE_NEWNET = 0x40000000
+_PF_KTHREAD = 0x00200000
+# PROC_PID_INIT_INO of include/linux/proc_ns.h, the same since Linux 3.8
+_INIT_PID_NS = 0xEFFFFFFC
+_GONE = (errno.ENOENT, errno.ESRCH)
+
+
+class NamespaceError(FabricError):
+    """The list would be incomplete; the text says what could not be read and what unblocks it."""
+
+
+class Holder(t.NamedTuple):
+    kind: str
+    path: str
+    pid: int
+    command: str
+    unit: str | None
+    pod: dict[str, str] | None
+
+
+class Namespace(t.NamedTuple):
+    """`name` as in `ip netns`, if it has one. `holders` is cut at a limit, `holders_total` is not."""
+
+    inode: int
+    name: str | None
+    holders: list[Holder]
+    holders_total: int
+
+
+class Unreadable(t.NamedTuple):
+    path: str
+    error: str
+
+
+class Survey(t.NamedTuple):
+    namespaces: list[Namespace]
+    unreadable: list[Unreadable]
+
+    @property
+    def problem(self) -> str | None:
+        """Why the list may be incomplete, in two sentences; None when it is complete."""
+        if not self.unreadable:
+            return None
+        more = len(self.unreadable) - 1
+        return (
+            "Could not look for network namespaces everywhere: %s: %s%s. This needs root with CAP_SYS_PTRACE and "
+            "CAP_NET_ADMIN on the host (become: true), and Linux 5.6 for sockets"
+            % (*self.unreadable[0], " and %d more" % more if more else "")
+        )
+
+
+class Mount(t.NamedTuple):
+    """A mount of a namespace file."""
+
+    id: int
+    kind: str
+    inode: int
+    point: str
+
+
+class Process(t.NamedTuple):
+    comm: str
+    threads: int
+    kernel: bool
+
+
+# --- texts of /proc ------------------------------------------------------------------------------------
+
+_NAMESPACE = re.compile(r"(\w+):\[(\d{1,20})\]\Z", re.ASCII)
+_OCTAL = re.compile(r"\\([0-3][0-7]{2})", re.ASCII)
+# cgroupfs: kubepods/burstable/pod<uid>; systemd: kubepods-burstable-pod<uid with _>.slice. The UID of a static
+# pod that the API server has not seen is 32 digits.
+_POD = re.compile(
+    r"(?:\A|-)pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?(?=\Z|:)", re.ASCII
+)
+_UNITS = (".service", ".scope", ".socket", ".mount", ".swap")
+
+
+def _namespace(text: str, kind: str) -> int | None:
+    if not text.startswith(kind + ":["):
+        return None
+    match = _NAMESPACE.match(text)
+    return int(match.group(2)) if match else None
+
+
+def mounts(mountinfo: str) -> list[Mount]:
+    """The nsfs mounts of a mountinfo text (proc_pid_mountinfo(5))."""
+    found: list[Mount] = []
+    if " - nsfs " not in mountinfo:
+        return found
+    for line in mountinfo.split("\n"):
+        before, _separator, after = line.partition(" - ")
+        fields = before.split(" ")
+        if after.split(" ", 1)[0] != "nsfs" or len(fields) < 6 or not re.match(r"\d{1,18}\Z", fields[0], re.ASCII):
+            continue
+        match = _NAMESPACE.match(fields[3])
+        if match:
+            point = _OCTAL.sub(lambda octal: chr(int(octal.group(1), 8)), fields[4])
+            found.append(Mount(int(fields[0]), match.group(1), int(match.group(2)), point))
+    return found
+
+
+def process(stat: str) -> Process | None:
+    """What is needed of /proc/PID/stat (proc_pid_stat(5)); None when it is not such a text."""
+    # The name is in parentheses and may hold any character, ")" too.
+    head, _parenthesis, tail = stat.rpartition(")")
+    fields = tail.split()
+    try:
+        return Process(head.partition("(")[2], int(fields[17]), bool(int(fields[6]) & _PF_KTHREAD))
+    except (IndexError, ValueError):
+        return None
+
+
+def _cgroup_paths(cgroup: str) -> list[str]:
+    """The paths of a /proc/PID/cgroup text, those that systemd manages first."""
+    paths = []
+    for line in cgroup.split("\n"):
+        fields = line.split(":", 2)
+        if len(fields) == 3 and fields[2] not in ("", "/"):
+            # name=systemd where there is one (v1 and hybrid), then the unified hierarchy (v2), then the controllers.
+            paths.append((0 if fields[1] == "name=systemd" else 1 if fields[0] == "0" else 2, fields[2]))
+    return [path for _order, path in sorted(paths, key=lambda item: item[0])]
+
+
+def cgroup_unit(cgroup: str) -> str | None:
+    """The unit of the host's systemd: the first component that is no slice.
+
+    What is below it (a user's units, a systemd in a container, delegated groups) `systemctl` of the host does not know.
+    """
+    for path in _cgroup_paths(cgroup)[:1]:
+        for component in path.strip("/").split("/"):
+            # A component that could be taken for a cgroup file is escaped with "_" (cg_escape()).
+            name = component[1:] if component.startswith("_") else component
+            if not name.endswith(".slice"):
+                return name if name.endswith(_UNITS) else None
+    return None
+
+
+def cgroup_pod(cgroup: str) -> dict[str, str] | None:
+    for path in _cgroup_paths(cgroup):
+        if "kubepods" in path:
+            for component in path.split("/"):
+                match = _POD.search(component)
+                if match:
+                    return {"uid": match.group(1).replace("_", "-")}
+    return None
+
+
+# --- edges ---------------------------------------------------------------------------------------------
+
+
+def _read(path: str) -> str:
+    # A third of the time of open(), and there are thousands of these.
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        parts = [os.read(handle, 16384)]
+        while parts[-1]:
+            parts.append(os.read(handle, 1 << 20))
+    finally:
+        os.close(handle)
+    return b"".join(parts).decode("utf-8", "surrogateescape")
+
+
+def _printable(text: str) -> str:
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+class _Kernel:
+    """System calls that Python 3.8 has no function for."""
+
+    def __init__(self) -> None:
+        import ctypes
+        import fcntl
+
+        self._ioctl = fcntl.ioctl
+        self._errno = ctypes.get_errno
+        self._call = ctypes.CDLL(None, use_errno=True).syscall
+        self._call.argtypes = [ctypes.c_long] * 6
+        self._call.restype = ctypes.c_long
+        # kcmp(2) is older than the common table.
+        self._kcmp = {"x86_64": 312, "aarch64": 272, "riscv64": 272, "ppc64le": 354, "s390x": 343}.get(
+            os.uname().machine
+        )
+
+    def _syscall(self, number: int, *arguments: int) -> int:
+        result = self._call(number, *(arguments + (0,) * (5 - len(arguments))))
+        if result < 0:
+            code = self._errno()
+            raise OSError(code, os.strerror(code))
+        return t.cast(int, result)
+
+    def pidfd(self, task: int, thread: bool) -> int:
+        return self._syscall(_PIDFD_OPEN, task, _PIDFD_THREAD if thread else 0)
+
+    def socket_namespace(self, pidfd: int, fd: int) -> int | None:
+        """None: the descriptor is closed, or no socket any more."""
+        try:
+            copy = self._syscall(_PIDFD_GETFD, pidfd, fd, 0)
+        except OSError as exc:
+            if exc.errno == errno.EBADF:
+                return None
+            raise
+        try:
+            try:
+                handle = self._ioctl(copy, _SIOCGSKNS)
+            except OSError as exc:
+                if exc.errno in (errno.ENOTTY, errno.EINVAL, errno.EBADFD):
+                    return None
+                raise
+            try:
+                return os.fstat(handle).st_ino
+            finally:
+                os.close(handle)
+        finally:
+            os.close(copy)
+
+    def net_namespace(self, path: str, nsfs: int) -> int | None:
+        """The namespace that an open file is on, by a path that leads to it."""
+        status = os.stat(path)
+        if status.st_dev != nsfs:
+            return None
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            return status.st_ino if self._ioctl(handle, _NS_GET_NSTYPE) == _CLONE_NEWNET else None
+        finally:
+            os.close(handle)
+
+    def own_files(self, leader: int, thread: int) -> bool:
+        """Whether a thread has a descriptor table of its own (unshare(CLONE_FILES))."""
+        if self._kcmp is None:
+            return False
+        try:
+            return self._syscall(self._kcmp, leader, thread, 2, 0, 0) != 0
+        except OSError as exc:
+            if exc.errno == errno.ENOSYS:  # a kernel without CONFIG_KCMP
+                return False
+            raise
+
+
+class _Scan:
+    def __init__(self, proc: str, kernel: t.Any) -> None:
+        self._proc = proc
+        self._kernel = kernel
+        self.unreadable: list[Unreadable] = []
+        self.initial = self._initial()
+        self._nsfs = os.stat(proc + "/self/ns/net").st_dev
+        self.names: dict[int, str] = {}
+        # namespace -> (kind, pid, what tells two holders apart) -> path
+        self.found: dict[int, dict[tuple[str, int, t.Any], str]] = {}
+        self._mounts: dict[int, Mount] = {}
+        self._mount_views: set[tuple[str, str]] = set()
+        self._sockets: dict[str, int] = {}
+        self._comms: dict[int, str] = {}
+        self._askable = True
+
+    def _initial(self) -> int:
+        own = _namespace(self._link("self/ns/pid"), "pid")
+        if own != _INIT_PID_NS:
+            raise NamespaceError(
+                "Could not list network namespaces: this process is in a PID namespace of its own (a container?) and "
+                "cannot see the processes of the host. Run it on the host itself"
+            )
+        # kthreadd (2) never leaves the initial namespace; init may be shielded by a security module.
+        said = ""
+        for pid in ("1", "2"):
+            try:
+                inode = _namespace(self._link(pid + "/ns/net"), "net")
+            except OSError as exc:
+                said = said or exc.strerror or ""
+                continue
+            if inode is not None:
+                return inode
+        raise NamespaceError(
+            "Could not list network namespaces: %s/1/ns/net: %s. This needs root with CAP_SYS_PTRACE (become: true)"
+            % (self._proc, said or "not a network namespace")
+        )
+
+    def _link(self, path: str) -> str:
+        return os.readlink(self._proc + "/" + path)
+
+    def _failed(self, path: str, exc: OSError) -> None:
+        """A process that ended is nothing; anything else makes the list incomplete."""
+        if exc.errno not in _GONE:
+            error = "%s (%s)" % (errno.errorcode.get(exc.errno or 0, "?"), exc.strerror)
+            self.unreadable.append(Unreadable(exc.filename or "%s/%s" % (self._proc, path), error))
+
+    def _add(self, inode: int | None, kind: str, pid: int, path: str, key: t.Any = None) -> None:
+        if inode is not None and inode != self.initial:
+            self.found.setdefault(inode, {}).setdefault((kind, pid, key), "%s/%s" % (self._proc, path))
+
+    def run(self) -> None:
+        tables = []
+        for pid in sorted(int(name) for name in os.listdir(self._proc) if name.isdigit()):
+            try:
+                about = process(_read("%s/%d/stat" % (self._proc, pid)))
+            except OSError as exc:
+                self._failed("%d/stat" % pid, exc)
+                continue
+            if about is not None and not about.kernel:
+                self._comms[pid] = about.comm
+                tables += self._tasks(pid, about.threads)
+        # After all mounts are known: an open file tells the mount it was opened on.
+        for pid, task, path in tables:
+            try:
+                self._descriptors(pid, task, path)
+            except OSError as exc:
+                self._failed(path, exc)
+
+    def _tasks(self, pid: int, threads: int) -> list[tuple[int, int, str]]:
+        """Looks at the tasks of a process; returns its descriptor tables as (pid, task, path)."""
+        tables = [(pid, pid, "%d/fd" % pid)]
+        try:
+            tasks = [pid] if threads < 2 else [int(name) for name in os.listdir("%s/%d/task" % (self._proc, pid))]
+        except OSError as exc:
+            self._failed("%d/task" % pid, exc)
+            return []
+        for task in tasks:
+            path = str(pid) if task == pid else "%d/task/%d" % (pid, task)
+            try:
+                self._add(_namespace(self._link(path + "/ns/net"), "net"), "process", pid, path + "/ns/net")
+                self._mount_view(pid, path)
+                if task != pid and self._kernel.own_files(pid, task):
+                    tables.append((pid, task, path + "/fd"))
+            except OSError as exc:
+                self._failed(path + "/ns/net", exc)
+                if exc.errno not in _GONE and task == pid:
+                    return []  # one line for a process of which nothing can be read
+        return tables
+
+    def _mount_view(self, pid: int, path: str) -> None:
+        # A chroot hides the mounts outside it, so a view is a mount namespace and a root directory.
+        view = (self._link(path + "/ns/mnt"), self._link(path + "/root"))
+        if view in self._mount_views:
+            return
+        try:
+            text = _read("%s/%s/mountinfo" % (self._proc, path))
+        except OSError as exc:
+            if exc.errno != errno.EINVAL:  # the task is ending
+                raise
+            return
+        self._mount_views.add(view)
+        for mount in mounts(text):
+            if mount.id in self._mounts:
+                continue
+            self._mounts[mount.id] = mount
+            if mount.kind == "net" and mount.inode != self.initial:
+                self.found.setdefault(mount.inode, {})["mount", pid, mount.id] = mount.point
+                directory, name = os.path.split(mount.point)
+                if directory in ("/run/netns", "/var/run/netns"):
+                    self.names.setdefault(mount.inode, name)
+
+    def _descriptors(self, pid: int, task: int, path: str) -> None:
+        pidfd = None
+        try:
+            for fd in os.listdir("%s/%s" % (self._proc, path)):
+                try:
+                    text = self._link("%s/%s" % (path, fd))
+                    if text.startswith("socket:["):
+                        kind = "socket"
+                        inode = self._sockets.get(text)
+                        if inode is None and self._askable:
+                            pidfd = self._kernel.pidfd(task, task != pid) if pidfd is None else pidfd
+                            inode = self._kernel.socket_namespace(pidfd, int(fd))
+                            if inode is not None:
+                                self._sockets[text] = inode
+                    elif text == "/dev/net/tun":
+                        # A tap device's file holds the namespace it was opened in, and answers like a socket.
+                        kind = "socket"
+                        pidfd = self._kernel.pidfd(task, task != pid) if pidfd is None else pidfd
+                        inode = self._kernel.socket_namespace(pidfd, int(fd))
+                    else:
+                        kind, inode = "fd", self._file(path, fd, text)
+                except OSError as exc:
+                    self._failed("%s/%s" % (path, fd), exc)
+                    if exc.errno == errno.ENOSYS:
+                        self._askable = False  # said once, for all sockets
+                    continue
+                # A process in the namespace holds it anyway.
+                if inode is not None and ("process", pid, None) not in self.found.get(inode, ()):
+                    self._add(inode, kind, pid, "%s/%s" % (path, fd))
+        finally:
+            if pidfd is not None:
+                os.close(pidfd)
+
+    def _file(self, path: str, fd: str, text: str) -> int | None:
+        inode = _namespace(text, "net")
+        if inode is not None:
+            return inode  # opened through /proc/PID/ns/net
+        if not text.startswith("/") or text.startswith(("/dev/null", "/dev/pts/", "/memfd:")):
+            return None
+        # Opened through a mount: the link's text is the mount point as it was, and "/" when it was detached.
+        number = None
+        mount = None
+        for line in _read("%s/%s/%s" % (self._proc, path.replace("/fd", "/fdinfo"), fd)).split("\n"):
+            if line.startswith("mnt_id:"):
+                mount = self._mounts.get(int(line[7:]))
+            elif line.startswith("ino:"):  # Linux 5.14
+                number = int(line[4:])
+        if mount is not None:
+            return mount.inode if mount.kind == "net" else None
+        # Namespaces have 32-bit inodes from PROC_DYNAMIC_FIRST (0xF0000000) on, the initial ones just below.
+        if text == "/" if number is None else 0xEFFFFFF0 <= number <= 0xFFFFFFFF:
+            return t.cast("int | None", self._kernel.net_namespace("%s/%s/%s" % (self._proc, path, fd), self._nsfs))
+        return None
+
+    def holder(self, kind: str, pid: int, path: str) -> Holder:
+        command = unit = pod = None
+        try:
+            words = _read("%s/%d/cmdline" % (self._proc, pid)).rstrip("\0").split("\0")
+            # Two words at most: what follows may be a secret.
+            command = " ".join(word for word in words[:2] if word[:1] != "-")
+            cgroup = _read("%s/%d/cgroup" % (self._proc, pid))
+            unit, pod = cgroup_unit(cgroup), cgroup_pod(cgroup)
+        except OSError as exc:
+            self._failed("%d/cgroup" % pid, exc)
+        command = _printable((command or self._comms.get(pid, ""))[:80])
+        return Holder(kind, _printable(path), pid, command, None if unit is None else _printable(unit), pod)
+
+
+def survey(limit: int = 10, proc: str = "/proc", kernel: t.Any = None) -> Survey:
+    """Every network namespace but the initial one, and what could not be read; at most `limit` holders of each.
+
+    NamespaceError when nothing can be said: no root, or not on the host.
+    """
+    try:
+        scan = _Scan(proc, kernel or _Kernel())
+        scan.run()
+    except OSError as exc:
+        raise NamespaceError("Could not list network namespaces: %s: %s" % (exc.filename, exc.strerror)) from exc
+    found = []
+    for inode, rows in sorted(scan.found.items()):
+        # The first of each kind, then the second of each, so that no kind crowds out another.
+        rank: dict[str, int] = {}
+        order = []
+        for (kind, pid, _key), path in sorted(rows.items(), key=lambda row: (row[0][1], row[1])):
+            rank[kind] = rank.get(kind, 0) + 1
+            order.append((rank[kind], KINDS.index(kind), pid, path))
+        chosen = sorted(sorted(order)[:limit], key=lambda row: (row[1], row[0]))
+        holders = [scan.holder(KINDS[kind], pid, path) for _rank, kind, pid, path in chosen]
+        name = scan.names.get(inode)
+        found.append(Namespace(inode, None if name is None else _printable(name), holders, len(rows)))
+    return Survey(found, scan.unreadable)
+
+
+def others(limit: int = 10) -> list[Namespace]:
+    """survey() for callers to whom an incomplete list is worse than none."""
+    result = survey(limit)
+    if result.problem:
+        raise NamespaceError(result.problem)
+    return result.namespaces

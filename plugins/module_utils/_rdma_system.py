@@ -1,0 +1,423 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""The network namespace mode of the RDMA subsystem: four sources, one verdict."""
+
+from __future__ import annotations
+
+import os
+import typing as t
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _modprobe, _modprobe_plan, _next_boot
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision import (
+    DRIFT,
+    IN_SYNC,
+    UNKNOWN,
+    Decision,
+    resource,
+)
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import sysfs
+
+if t.TYPE_CHECKING:  # pragma: no cover
+    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Namespace
+
+MODULE = "ib_core"
+PARAMETER = "netns_mode"
+DROP_IN = "/etc/modprobe.d/zz-rdmaops-ib_core-netns_mode.conf"
+
+# drivers/infiniband/core/device.c: module_param_named(netns_mode, ib_devices_shared_netns, bool, 0444), default true.
+VALUES = {"exclusive": "0", "shared": "1"}
+DEFAULT = "shared"
+
+
+class ModeError(FabricError):
+    """The mode cannot be managed here; the text says why, and what unblocks it."""
+
+
+class Host:
+    """The edges: everything that is read from the host or done to it."""
+
+    def __init__(self, root: str = "/") -> None:
+        self.root = root
+
+    def is_root(self) -> bool:
+        return os.geteuid() == 0
+
+    def boot_id(self) -> str:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
+            return stream.read().strip()
+
+    def available(self) -> bool:
+        found = sysfs.available()
+        return found.loaded or found.how is not None
+
+    def live(self) -> str | None:
+        return sysfs.live_mode()
+
+    def sources(self) -> _next_boot.Sources:
+        return _next_boot.sources(self.root, MODULE)
+
+    def tree(self) -> _modprobe.Tree:
+        return _modprobe.read_tree(self.root, module=MODULE)
+
+    def plan(self, mode: str, on_conflict: str) -> _modprobe_plan.Plan:
+        return _modprobe_plan.plan(self.root, MODULE, {PARAMETER: VALUES[mode]}, DROP_IN, "present", on_conflict)
+
+    def others(self) -> list[Namespace]:
+        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import netns
+
+        return netns.others()
+
+    def switch(self, mode: str) -> None:
+        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import nldev
+
+        nldev.sys_set_netns_mode(mode)
+
+    def preflight(self, image: str, kernel: str) -> None:
+        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs import rebuild
+
+        rebuild.preflight(image, self.root, kernel)
+
+    def rebuild(self, image: str, kernel: str, verify: t.Callable[[t.Any], str | None]) -> None:
+        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs import rebuild
+
+        rebuild.rebuild(image, kernel, self.root, rebuild.run, verify)
+
+
+def mode_of(value: str | None) -> str | None:
+    """Return the mode that a value of the parameter stands for; None where the kernel would refuse the value."""
+    enabled = _modprobe.kernel_bool(value)
+    return None if enabled is None else "shared" if enabled else "exclusive"
+
+
+def _expected(prediction: _next_boot.Prediction) -> tuple[str | None, str | None]:
+    """Return the mode after the next boot and why it is that, or why it is not known."""
+    if not prediction.known:
+        return None, prediction.reason
+    if prediction.value is None:
+        return DEFAULT, "nothing sets ib_core's netns_mode, and the kernel's default is shared"
+    mode = mode_of(prediction.value)
+    if mode is None:
+        return None, 'ib_core does not load with netns_mode="%s", which is no boolean' % prediction.value
+    return mode, prediction.reason
+
+
+def blocker(space: Namespace) -> dict[str, t.Any]:
+    """Return one entry of ``blockers``."""
+    return {
+        "inode": space.inode,
+        "name": space.name,
+        "holders": [holder._asdict() for holder in space.holders],
+        "holders_total": space.holders_total,
+    }
+
+
+def _holder(holder: t.Mapping[str, t.Any]) -> str:
+    if holder["kind"] == "mount":
+        return "the mount %s" % holder["path"]
+    return "%s (pid %s%s)" % (holder["command"], holder["pid"], ", %s" % holder["unit"] if holder["unit"] else "")
+
+
+def told(blockers: t.Sequence[t.Mapping[str, t.Any]]) -> str:
+    """Name the first blockers and their holders in half a sentence."""
+    parts = []
+    for item in blockers[:3]:
+        holders = dict.fromkeys(_holder(holder) for holder in item["holders"])
+        name = item["name"] or "net:[%d]" % item["inode"]
+        parts.append("%s held by %s" % (name, ", ".join(list(holders)[:3]) or "nothing that can be seen"))
+    if len(blockers) > len(parts):
+        parts.append("%d more" % (len(blockers) - len(parts)))
+    return "; ".join(parts)
+
+
+def _view(
+    src: _next_boot.Sources, tree: _modprobe.Tree, found: _modprobe.Assignment | None, rebuilt: bool = False
+) -> _next_boot.View:
+    doubt = "; ".join("%s: %s" % item for item in tree.unreadable) or _modprobe_plan.install_command(tree, MODULE)
+    return _next_boot.view(src, MODULE, PARAMETER, found and found.value, doubt=doubt, rebuilt=rebuilt)
+
+
+def _contradictions(tree: _modprobe.Tree, desired: str) -> list[dict[str, t.Any]]:
+    """Return the lines of modprobe.d that say otherwise, where this module's own file is not managed."""
+    lines = _modprobe.history(tree, MODULE, PARAMETER)
+    return [
+        {"path": found.path, "line": found.line, "text": found.text.strip(), "wins": found is lines[-1]}
+        for found in lines
+        if mode_of(found.value) != desired
+    ]
+
+
+def _boot_conflicts(src: _next_boot.Sources) -> list[dict[str, t.Any]]:
+    """Return what the next boot's command line says of the parameter, with the place it comes from."""
+    entry = src.entry
+    if entry is None:
+        return []
+    told = []
+    for path, line, text in entry.parts or [(entry.source, entry.line, entry.cmdline or "")]:
+        value = _next_boot.cmdline_value(text, MODULE, PARAMETER)
+        if value is not None:
+            told.append({"path": path, "line": line, "text": "%s.%s=%s" % (MODULE, PARAMETER, value), "wins": True})
+    return told
+
+
+def cause(desired: str, configured: str | None, src: _next_boot.Sources) -> str:
+    """Return a hash of what a reboot is expected to act on; the same cause is not worth a second reboot."""
+    import hashlib
+
+    parts: list[t.Any] = [desired, configured, None if src.entry is None else src.entry.cmdline]
+    for image in [] if src.entry is None else src.entry.initrd:
+        try:
+            known = os.stat(image)
+            parts.append((image, known.st_size, known.st_mtime_ns))
+        except OSError as exc:
+            parts.append((image, exc.errno))
+    return hashlib.sha256(repr(parts).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[str, t.Any]:
+    """Look, decide and, out of check mode, act. Return what the module returns."""
+    desired = params["netns_mode"]
+    if not host.is_root():
+        raise ModeError(
+            "Reading the RDMA subsystem, the boot entry and the holders of network namespaces needs root; "
+            "set become: true"
+        )
+    live = host.live()
+    if live is None and not host.available():
+        return _absent(params, host)
+
+    src = host.sources()
+    plan = host.plan(desired, params["on_conflict"]) if params["persistent"] else None
+    tree = plan.before if plan else host.tree()
+    tree_after = plan.after if plan else tree
+    before = _modprobe.settings(tree, MODULE).get(PARAMETER)
+    after = _modprobe.settings(tree_after, MODULE).get(PARAMETER)
+
+    view_before = _view(src, tree, before)
+    view_after = _view(src, tree_after, after)
+    rebuild = params["initramfs"] == "rebuild" and bool(view_after.stale)
+    if rebuild:
+        view_after = _view(src, tree_after, after, rebuilt=True)
+    boot_before, why_before = _expected(view_before.next_boot)
+    boot_after, why_after = _expected(view_after.next_boot)
+
+    conflicts = plan.conflicts if plan else _contradictions(tree, desired)
+    if mode_of(view_before.cmdline["next_boot"]) not in (None, desired):
+        conflicts = conflicts + _boot_conflicts(src)
+
+    spaces = [blocker(space) for space in host.others()] if live not in (None, desired) else []
+    may_switch = live not in (None, desired) and params["runtime"] != "never"
+    if may_switch and spaces and params["runtime"] == "require":
+        raise ModeError(
+            "Switching the RDMA subsystem from %s to %s: the kernel refuses while other network namespaces exist: %s. "
+            "End their holders, or set runtime to auto and reboot" % (live, desired, told(spaces))
+        )
+    switch = may_switch and not spaces
+    live_after = desired if switch else live
+
+    decision = Decision()
+    if plan:
+        _modprobe_plan.add_to(plan, decision)
+    if rebuild:
+        image, kernel = _to_rebuild(src)
+        host.preflight(image, kernel)
+        decision.add(
+            "Rebuild %s" % image,
+            lambda: host.rebuild(image, kernel, lambda contents: _unlike(contents, after and after.value)),
+        )
+    if switch:
+        decision.add("Switch the RDMA subsystem from %s to %s" % (live, desired), lambda: None)
+        decision.show("rdma system", "netns %s\n" % live, "netns %s\n" % desired)
+
+    late = None
+    if not check_mode:
+        decision.carry_out()
+        if switch:
+            late = _switch(host, live, desired, params["runtime"])
+            if late is not None:
+                live_after, spaces = live, late
+
+    result = decision.result()
+    if late is not None:
+        result["actions"].pop()
+        result["diff"].pop()
+        result["changed"] = bool(result["actions"])
+    reason = _reason(desired, live_after, boot_after, why_after, spaces, src, conflicts)
+    mode = {
+        "desired": desired,
+        "configured": before and {"value": mode_of(before.value), "path": before.path, "line": before.line},
+        "cmdline": {when: mode_of(value) if value is not None else None for when, value in view_before.cmdline.items()},
+        "initramfs": view_before.initramfs and _image(view_before.initramfs),
+        "live": live,
+        "next_boot": boot_before,
+    }
+    result.update(
+        mode=mode,
+        reboot_required=live not in (None, desired),
+        reboot_would_help=None if boot_before is None else boot_before == desired,
+        reboot_reason=_reason(desired, live, boot_before, why_before, spaces, src, conflicts),
+        reboot_cause=cause(desired, after and after.value, src),
+        initramfs_stale=view_before.stale,
+        conflicts=conflicts,
+        blockers=spaces,
+        boot_id=host.boot_id(),
+        boot_entry=src.entry
+        and {"kind": src.entry.kind, "source": src.entry.source, "line": src.entry.line, "title": src.entry.title},
+        problems=list(src.problems),
+        warnings=plan.warnings if plan else [],
+        after={
+            "live": live_after,
+            "next_boot": boot_after,
+            "reboot_required": live_after not in (None, desired),
+            "reboot_would_help": None if boot_after is None else boot_after == desired,
+            "initramfs_stale": view_after.stale,
+            "reason": reason,
+        },
+        resources=[
+            resource(
+                "rdma_system",
+                PARAMETER,
+                desired=desired,
+                configured=mode["configured"] and mode["configured"]["value"],
+                live=live,
+                next_boot=boot_before,
+                status=_status(desired, live, boot_before, result["changed"]),
+            )
+        ],
+    )
+    return result
+
+
+def _status(desired: str, live: str | None, next_boot: str | None, changed: bool) -> str:
+    if changed or live not in (None, desired) or next_boot not in (None, desired):
+        return DRIFT
+    return UNKNOWN if next_boot is None else IN_SYNC
+
+
+def _to_rebuild(src: _next_boot.Sources) -> tuple[str, str]:
+    """Return the image of the default boot entry and the kernel that it is for."""
+    if src.contents is None or src.entry is None or src.entry.kernel_version is None:
+        raise ModeError(
+            "Rebuilding the initramfs of the default boot entry: the version of its kernel is not known. "
+            "Rebuild it by hand, or set initramfs to report"
+        )
+    return src.contents.image, src.entry.kernel_version
+
+
+def _image(state: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    shown = {key: state[key] for key in ("image", "contains_module", "forced")}
+    shown["value"] = None if state["value"] is None else mode_of(state["value"])
+    return shown
+
+
+def _unlike(contents: t.Any, configured: str | None) -> str | None:
+    """Return why a new initramfs is not what it should be, or None."""
+    state = _next_boot.initramfs_state(contents, MODULE, PARAMETER)
+    if state is None:
+        return "its modprobe.d files cannot be read"
+    if _next_boot.initramfs_stale(state, configured):
+        return "it carries netns_mode=%s instead of %s" % (state["value"], configured)
+    return None
+
+
+def _switch(host: Host, live: str | None, desired: str, runtime: str) -> list[dict[str, t.Any]] | None:
+    """Switch the live mode and read it back. Return the blockers where somebody came in between, else None."""
+    try:
+        host.switch(desired)
+    except OSError as exc:
+        import errno
+
+        if exc.errno != errno.EBUSY or runtime == "require":
+            raise
+        return [blocker(space) for space in host.others()]
+    found = host.live()
+    if found != desired:
+        raise ModeError(
+            "Switching the RDMA subsystem from %s to %s: the kernel took the request, yet the mode is %s now"
+            % (live, desired, found)
+        )
+    return None
+
+
+def _reason(
+    desired: str,
+    live: str | None,
+    next_boot: str | None,
+    why: str | None,
+    spaces: t.Sequence[t.Mapping[str, t.Any]],
+    src: _next_boot.Sources,
+    conflicts: t.Sequence[t.Mapping[str, t.Any]],
+) -> str:
+    """Say in words whether a reboot is due, whether it would help, and what is in the way."""
+    if live in (None, desired):
+        return ""
+    text = "the RDMA subsystem is in mode %s instead of %s" % (live, desired)
+    if spaces:
+        text += " and cannot be switched live while other network namespaces exist (%s)" % told(spaces)
+    if next_boot == desired:
+        return text + ". The next boot gives %s." % desired
+    if next_boot is None:
+        return text + ". What the next boot gives is not known: %s." % "; ".join([why or "", *src.problems]).strip(
+            "; ."
+        )
+    text += ". The next boot gives %s" % next_boot
+    winners = [item for item in conflicts if item.get("wins")]
+    remedy = src.entry and src.entry.remedy
+    if winners:
+        text += ", because of " + "; ".join(
+            '"%s" in %s line %s' % (item["text"], item["path"], item["line"]) for item in winners
+        )
+        text += ". " + (remedy or "Remove it there, and from what that file is generated from")
+    elif why:
+        text += ", because " + why
+    return text + "."
+
+
+def _absent(params: t.Mapping[str, t.Any], host: Host) -> dict[str, t.Any]:
+    if params["on_absent"] == "fail":
+        raise ModeError(
+            "Looking for the RDMA subsystem: kernel %s has ib_core neither loaded, nor built in, nor among its "
+            "modules. Install the modules of this kernel (Debian: linux-image, Ubuntu: linux-modules-extra, "
+            "RHEL: kernel-modules-core), or set on_absent to ignore for hosts without RDMA" % os.uname().release
+        )
+    nothing = {"running": None, "next_boot": None}
+    return {
+        "changed": False,
+        "actions": [],
+        "diff": [],
+        "mode": {
+            "desired": params["netns_mode"],
+            "configured": None,
+            "cmdline": nothing,
+            "initramfs": None,
+            "live": None,
+            "next_boot": None,
+        },
+        "reboot_required": False,
+        "reboot_would_help": None,
+        "reboot_reason": "",
+        "reboot_cause": None,
+        "initramfs_stale": None,
+        "conflicts": [],
+        "blockers": [],
+        "boot_id": host.boot_id(),
+        "boot_entry": None,
+        "warnings": [],
+        "problems": ["this kernel has no RDMA subsystem"],
+        "after": {
+            "live": None,
+            "next_boot": None,
+            "reboot_required": False,
+            "reboot_would_help": None,
+            "initramfs_stale": None,
+            "reason": "",
+        },
+        "resources": [],
+    }
+
+
+__all__ = ("DROP_IN", "MODULE", "PARAMETER", "VALUES", "Host", "ModeError", "manage", "mode_of")

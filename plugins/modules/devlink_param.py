@@ -1,0 +1,199 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: devlink_param
+short_description: Set devlink parameters of every PCI device of a driver
+version_added: 0.1.0
+description:
+  - Compares the runtime values of devlink parameters with the wanted ones, on every device that the driver holds, and sets those that differ,
+    in the order given. See C(devlink-dev(8\)) and the kernel's Documentation/networking/devlink/devlink-params.rst.
+  - A host without such a device has nothing to set.
+author:
+  - rdmaops contributors (@rdmaops)
+extends_documentation_fragment:
+  - rdmaops.gpu_fabric._attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+  platform:
+    support: full
+    platforms: linux
+options:
+  driver:
+    description: Name of the PCI driver, for example V(ice).
+    type: str
+    required: true
+  params:
+    description:
+      - The parameters and their boolean values.
+      - The ice driver refuses to have RoCE and iWARP on together, so the one that goes comes first.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      name:
+        description: Name of the parameter, for example V(enable_roce).
+        type: str
+        required: true
+      value:
+        description: The wanted value.
+        type: bool
+        required: true
+"""
+
+EXAMPLES = r"""
+- name: Use RoCE v2 on Intel E810
+  rdmaops.gpu_fabric.devlink_param:
+    driver: ice
+    params:
+      - name: enable_iwarp
+        value: false
+      - name: enable_roce
+        value: true
+"""
+
+RETURN = r"""
+devices:
+  description: The values found before anything was done, by devlink handle and parameter.
+  returned: success
+  type: dict
+  sample: {"pci/0000:07:00.0": {"enable_iwarp": false, "enable_roce": true}}
+actions:
+  description: What was done, or would be done in check mode, in order.
+  returned: success
+  type: list
+  elements: str
+  sample: ["Set enable_roce of pci/0000:07:00.0 to true"]
+resources:
+  description: State of each parameter before anything was done, as the drift report reads it.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - {"kind": "devlink_param", "name": "pci/0000:07:00.0 enable_roce", "status": "in_sync", "desired": true, "configured": null, "live": true,
+       "next_boot": null}
+"""
+
+import json
+import os
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision import DRIFT, IN_SYNC, Decision, resource
+
+COMMAND_LIMIT_S = "60"
+
+
+class DevlinkError(Exception):
+    """devlink did not do what it was asked; the text says what, and what it answered."""
+
+
+def parse_show(text: str) -> dict[str, dict[str, t.Any]]:
+    """Return the runtime values in the JSON of ``devlink -j dev param show``, by handle and parameter."""
+    try:
+        handles = json.loads(text or "{}").get("param", {})
+        return {
+            handle: {
+                param["name"]: value["value"]
+                for param in params
+                for value in param.get("values", [])
+                if value.get("cmode") == "runtime" and "value" in value
+            }
+            for handle, params in handles.items()
+        }
+    except (ValueError, AttributeError, KeyError, TypeError) as exc:
+        raise DevlinkError("Reading what devlink printed: %s: %s" % (exc, text[:200])) from exc
+
+
+def decide(
+    handles: t.Sequence[str],
+    found: t.Mapping[str, t.Mapping[str, t.Any]],
+    wishes: t.Sequence[t.Mapping[str, t.Any]],
+    set_param: t.Callable[[str, str, bool], None],
+) -> tuple[Decision, dict[str, t.Any]]:
+    """Compare, and plan what has to be set."""
+    decision = Decision()
+    resources = []
+    for handle in handles:
+        values = found.get(handle, {})
+        for wish in wishes:
+            name, value = wish["name"], wish["value"]
+            if name not in values:
+                raise DevlinkError(
+                    "Setting %s of %s: the device has no such parameter at runtime; it has %s"
+                    % (name, handle, ", ".join(sorted(values)) or "none")
+                )
+            if values[name] != value:
+                shown = str(value).lower()
+                decision.add(
+                    "Set %s of %s to %s" % (name, handle, shown),
+                    lambda handle=handle, name=name, value=value: set_param(handle, name, value),
+                )
+                decision.show("%s %s" % (handle, name), "%s\n" % str(values[name]).lower(), "%s\n" % shown)
+            resources.append(
+                resource(
+                    "devlink_param",
+                    "%s %s" % (handle, name),
+                    desired=value,
+                    live=values[name],
+                    status=IN_SYNC if values[name] == value else DRIFT,
+                )
+            )
+    return decision, {"devices": {handle: dict(found.get(handle, {})) for handle in handles}, "resources": resources}
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "driver": {"type": "str", "required": True},
+            "params": {
+                "type": "list",
+                "elements": "dict",
+                "required": True,
+                "options": {
+                    "name": {"type": "str", "required": True},
+                    "value": {"type": "bool", "required": True},
+                },
+            },
+        },
+        supports_check_mode=True,
+    )
+    module.run_command_environ_update = {"LANG": "C", "LC_ALL": "C"}
+
+    def devlink(*argv: str) -> str:
+        program = module.get_bin_path("devlink", required=True)
+        rc, stdout, stderr = module.run_command(
+            [module.get_bin_path("timeout", required=True), COMMAND_LIMIT_S, program, *argv]
+        )
+        if rc != 0:
+            raise DevlinkError("Running devlink %s: exit status %d: %s" % (" ".join(argv), rc, stderr.strip()))
+        return stdout
+
+    def set_param(handle: str, name: str, value: bool) -> None:
+        devlink("dev", "param", "set", handle, "name", name, "value", str(value).lower(), "cmode", "runtime")
+
+    try:
+        directory = os.path.join("/sys/bus/pci/drivers", module.params["driver"])
+        names = os.listdir(directory) if os.path.isdir(directory) else []
+        handles = sorted("pci/" + name for name in names if name.count(":") == 2)
+        found = parse_show(devlink("-j", "dev", "param", "show")) if handles else {}
+        decision, result = decide(handles, found, module.params["params"], set_param)
+        if not module.check_mode:
+            decision.carry_out()
+    except DevlinkError as exc:
+        module.fail_json(msg=str(exc))
+    module.exit_json(**decision.result(), **result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,249 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: host_info
+short_description: Look at the distribution, packages and units of a host in one go
+version_added: 0.1.0
+description:
+  - Reads in one module process what a role compares before it decides whether anything has to be done.
+    A role that asks C(package), C(copy) and C(systemd) one by one pays for a process each, on every host, also where nothing differs.
+  - Nothing is changed.
+author:
+  - rdmaops contributors (@rdmaops)
+extends_documentation_fragment:
+  - rdmaops.gpu_fabric._attributes
+  - rdmaops.gpu_fabric._attributes.info_module
+options:
+  packages:
+    description:
+      - Package names to look for, by distribution.
+        A key is a value of C(ID) or a word of C(ID_LIKE) in V(/etc/os-release); C(ID) is tried first, then the words in their order.
+    type: dict
+    default: {}
+  extra_packages:
+    description: Further package names to look for, whatever the distribution.
+    type: list
+    elements: str
+    default: []
+  units:
+    description: Names of systemd units, with their suffix.
+    type: list
+    elements: str
+    default: []
+"""
+
+EXAMPLES = r"""
+- name: Look at a host before deciding what it needs
+  rdmaops.gpu_fabric.host_info:
+    packages:
+      debian: [rdma-core, perftest]
+      rhel: [rdma-core, perftest]
+    units: [containerd.service]
+  register: host
+"""
+
+RETURN = r"""
+os:
+  description: The distribution and the running kernel.
+  returned: success
+  type: dict
+  sample: {"id": "debian", "id_like": [], "version_id": "13", "kernel": "7.2.12+deb13-amd64"}
+packages:
+  description:
+    - What was asked for on this distribution.
+    - RV(packages.key) is the key of O(packages) that matched, null where none did.
+    - RV(packages.manager) is the short name of the module that installs packages here.
+  returned: success
+  type: dict
+  sample: {"key": "debian", "manager": "apt", "wanted": ["rdma-core", "perftest"], "missing": ["perftest"]}
+units:
+  description:
+    - State by unit, as systemd calls it. Empty where systemd does not run.
+    - C(memlock) is the soft limit of the running main process in bytes, V(unlimited), or null where the unit does not run.
+    - C(need_daemon_reload) tells whether systemd has yet to read a changed file of the unit.
+  returned: success
+  type: dict
+  sample:
+    containerd.service: {"load_state": "loaded", "active_state": "active", "main_pid": 912, "memlock": 8388608, "need_daemon_reload": false}
+"""
+
+import os
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+
+MAX_FILE_BYTES = 65536
+COMMAND_LIMIT_S = 60
+
+
+class LookError(Exception):
+    """Something could not be looked at; the text says what, and what the system answered."""
+
+
+def parse_os_release(text: str) -> dict[str, t.Any]:
+    """Return the identifying fields of an os-release(5) file."""
+    import shlex
+
+    fields: dict[str, str] = {}
+    for line in text.splitlines():
+        key, sign, value = line.strip().partition("=")
+        if not sign or key.startswith("#"):
+            continue
+        try:
+            fields[key] = " ".join(shlex.split(value))
+        except ValueError:
+            fields[key] = value
+    return {
+        "id": fields.get("ID", "linux"),
+        "id_like": fields.get("ID_LIKE", "").split(),
+        "version_id": fields.get("VERSION_ID", ""),
+    }
+
+
+def choose(packages: t.Mapping[str, t.Any], system: t.Mapping[str, t.Any]) -> str | None:
+    """Return the key of ``packages`` that names this distribution or one that it is like."""
+    for name in [system["id"], *system["id_like"]]:
+        if name in packages:
+            return name
+    return None
+
+
+def parse_dpkg(stdout: str) -> set[str]:
+    """Return the installed packages in what ``dpkg-query -W -f '${db:Status-Status} ${Package}\\n'`` printed."""
+    return {line.split()[1] for line in stdout.splitlines() if line.startswith("installed ")}
+
+
+def parse_rpm(stdout: str) -> set[str]:
+    """Return the installed packages in what ``rpm -q --qf '%{NAME}\\n'`` printed; its other lines are sentences."""
+    return {line.strip() for line in stdout.splitlines() if line.strip() and " " not in line.strip()}
+
+
+def parse_show(stdout: str) -> dict[str, dict[str, str]]:
+    """Return the properties that ``systemctl show`` printed, by unit; units are parted by empty lines."""
+    units = {}
+    for block in stdout.split("\n\n"):
+        fields = dict(line.partition("=")[::2] for line in block.splitlines() if "=" in line)
+        if "Id" in fields:
+            units[fields["Id"]] = fields
+    return units
+
+
+def parse_limits(text: str) -> t.Any:
+    """Return the soft limit of locked memory in a ``/proc/PID/limits``: bytes or ``unlimited`` (proc(5))."""
+    for line in text.splitlines():
+        if line.startswith("Max locked memory"):
+            soft = line[len("Max locked memory") :].split()[0]
+            return soft if soft == "unlimited" else int(soft)
+    return None
+
+
+class Looker:
+    """The edges: commands and files of this host."""
+
+    def __init__(self, module: AnsibleModule) -> None:
+        self.module = module
+        module.run_command_environ_update = {"LANG": "C", "LC_ALL": "C"}
+
+    def run(self, argv: list[str], good: tuple[int, ...] = (0,)) -> str:
+        program = self.module.get_bin_path(argv[0])
+        if program is None:
+            raise LookError("Running %s: there is no such program on this host; install it" % argv[0])
+        timeout = self.module.get_bin_path("timeout")
+        limit = [timeout, str(COMMAND_LIMIT_S)] if timeout else []
+        rc, stdout, stderr = self.module.run_command([*limit, program, *argv[1:]])
+        if rc not in good:
+            raise LookError("Running %s: exit status %d: %s" % (" ".join(argv), rc, stderr.strip() or stdout.strip()))
+        return stdout
+
+    def system(self) -> dict[str, t.Any]:
+        text = self.file("/etc/os-release") or self.file("/usr/lib/os-release") or ""
+        return dict(parse_os_release(text), kernel=os.uname().release)
+
+    def file(self, path: str) -> str | None:
+        try:
+            with open(path, encoding="utf-8", errors="replace") as stream:
+                text = stream.read(MAX_FILE_BYTES + 1)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as exc:
+            raise LookError("Reading %s: %s" % (path, exc.strerror)) from exc
+        if len(text) > MAX_FILE_BYTES:
+            raise LookError("Reading %s: larger than %d bytes" % (path, MAX_FILE_BYTES))
+        return text
+
+    def packages(
+        self, wanted: t.Mapping[str, t.Any], extra: t.Sequence[str], system: t.Mapping[str, t.Any]
+    ) -> dict[str, t.Any]:
+        key = choose(wanted, system)
+        names = [*(wanted[key] if key is not None else []), *extra]
+        debian = self.module.get_bin_path("dpkg-query") is not None
+        look = {"key": key, "manager": "apt" if debian else "dnf", "wanted": names, "missing": []}
+        if not names:
+            return look
+        if debian:
+            # Exit status 1: some of the names are unknown to dpkg, that is not installed (dpkg-query(1)).
+            argv = ["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package}\n", *names]
+            installed = parse_dpkg(self.run(argv, good=(0, 1)))
+        else:
+            # rpm exits with the number of names that are not installed.
+            argv = ["rpm", "-q", "--qf", "%{NAME}\n", *names]
+            installed = parse_rpm(self.run(argv, good=tuple(range(len(names) + 1))))
+        look["missing"] = [name for name in names if name not in installed]
+        return look
+
+    def units(self, names: t.Sequence[str]) -> dict[str, t.Any]:
+        # sd_booted(3): the directory exists exactly where systemd is the init system.
+        if not names or not os.path.isdir("/run/systemd/system"):
+            return {}
+        shown = parse_show(
+            self.run(
+                ["systemctl", "show", "--property=Id,LoadState,ActiveState,MainPID,NeedDaemonReload", "--", *names]
+            )
+        )
+        units = {}
+        for name in names:
+            fields = shown.get(name, {})
+            pid = int(fields.get("MainPID", "0"))
+            limits = self.file("/proc/%d/limits" % pid) if pid else None
+            units[name] = {
+                "load_state": fields.get("LoadState"),
+                "active_state": fields.get("ActiveState"),
+                "main_pid": pid or None,
+                "memlock": parse_limits(limits) if limits else None,
+                "need_daemon_reload": fields.get("NeedDaemonReload") == "yes",
+            }
+        return units
+
+
+def look(looker: Looker, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return everything that was asked for."""
+    system = looker.system()
+    return {
+        "os": system,
+        "packages": looker.packages(params["packages"], params["extra_packages"], system),
+        "units": looker.units(params["units"]),
+    }
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "packages": {"type": "dict", "default": {}},
+            "extra_packages": {"type": "list", "elements": "str", "default": []},
+            "units": {"type": "list", "elements": "str", "default": []},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        module.exit_json(changed=False, **look(Looker(module), module.params))
+    except LookError as exc:
+        module.fail_json(msg=str(exc))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,253 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: rdma_system
+short_description: Manage the network namespace mode of the RDMA subsystem
+version_added: 0.1.0
+description:
+  - Brings the RDMA subsystem to mode V(exclusive), in which a device belongs to one network namespace, or V(shared), in which every namespace sees
+    every device. See C(rdma-system(8\)).
+  - The truth has four sources, and the module reads all of them. The live mode; every line of modprobe.d, as kmod would evaluate it; the kernel
+    command line of this boot and of the default boot entry; and the initramfs of that entry, from which ib_core may be loaded before the root file
+    system's modprobe.d is seen.
+  - It predicts what the next boot gives, says whether a reboot is needed and whether it would help, and names what blocks a live switch.
+  - It never reboots. Setting the mode in force is no change.
+author:
+  - rdmaops contributors (@rdmaops)
+extends_documentation_fragment:
+  - rdmaops.gpu_fabric._attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+    details:
+      - A reboot that is due is reported again by every run, and is no change.
+  platform:
+    support: full
+    platforms: linux
+options:
+  netns_mode:
+    description: The wanted mode.
+    type: str
+    choices: [exclusive, shared]
+    required: true
+  persistent:
+    description:
+      - Whether the mode is written to V(/etc/modprobe.d/zz-rdmaops-ib_core-netns_mode.conf), which this module owns.
+      - With V(false) the file is neither written nor removed, and only the live mode is managed.
+    type: bool
+    default: true
+  runtime:
+    description:
+      - Whether the live mode is switched.
+      - The kernel refuses that with EBUSY while any network namespace but the initial one exists, whether it has RDMA devices or not
+        (drivers/infiniband/core/device.c, C(rdma_compatdev_set(\))).
+      - V(auto) switches where nothing is in the way, and asks for a reboot otherwise.
+      - V(never) leaves the live mode as it is.
+      - V(require) fails where the mode cannot be switched, before anything is written.
+    type: str
+    choices: [auto, never, require]
+    default: auto
+  initramfs:
+    description:
+      - What to do where the initramfs of the default boot entry contains ib_core with another value than modprobe.d has.
+      - V(report) says so in RV(initramfs_stale).
+      - V(rebuild) makes it anew with initramfs-tools or dracut, keeps the one before as C(IMAGE.rdmaops-previous), and reads the new one back.
+        It needs twice the image's size free on its file system.
+    type: str
+    choices: [report, rebuild]
+    default: report
+  on_conflict:
+    description:
+      - What to do where a line that somebody else wrote in modprobe.d gives another value.
+      - V(fail) changes nothing and names the line.
+      - V(warn) goes on where ours wins all the same, and fails where it does not.
+      - V(take_over) takes the option out of that file, in V(/etc/modprobe.d) only, and keeps a backup.
+    type: str
+    choices: [fail, warn, take_over]
+    default: fail
+  on_absent:
+    description:
+      - What to do on a host whose kernel has no RDMA subsystem, that is ib_core is neither loaded nor built in nor among its modules.
+      - A host with the subsystem but without devices is no such host.
+    type: str
+    choices: [fail, ignore]
+    default: fail
+seealso:
+  - module: rdmaops.gpu_fabric.modprobe_options
+"""
+
+EXAMPLES = r"""
+---
+- name: Give every pod its own RDMA devices, from the next boot on at the latest
+  rdmaops.gpu_fabric.rdma_system:
+    netns_mode: exclusive
+    initramfs: rebuild
+  register: rdma
+
+- name: Say what a reboot would do
+  ansible.builtin.debug:
+    msg: "{{ rdma.after.reason }}"
+  when: rdma.after.reboot_required
+
+- name: Go back to the kernel's default, live, or not at all
+  rdmaops.gpu_fabric.rdma_system:
+    netns_mode: shared
+    runtime: require
+"""
+
+RETURN = r"""
+mode:
+  description:
+    - The mode by source, as found before anything was done. V(exclusive), V(shared) or null.
+    - C(configured) is what kmod takes from modprobe.d, with the line it comes from, or null where no line sets it.
+    - C(cmdline.running) is this boot's command line, C(cmdline.next_boot) that of the default boot entry.
+    - C(initramfs.forced) tells whether the image loads ib_core itself, rather than only containing it.
+    - C(live) is null where ib_core is not loaded.
+    - C(next_boot) is the prediction, null where it rests on something that cannot be read.
+  returned: success
+  type: dict
+  sample:
+    desired: exclusive
+    configured: {"value": "exclusive", "path": "/etc/modprobe.d/zz-rdmaops-ib_core-netns_mode.conf", "line": 2}
+    cmdline: {"running": null, "next_boot": null}
+    initramfs: {"image": "/boot/initrd.img-7.2.12+deb13-amd64", "contains_module": true, "forced": false, "value": "exclusive"}
+    live: shared
+    next_boot: exclusive
+reboot_required:
+  description: Whether the live mode is not the wanted one, before anything was done.
+  returned: success
+  type: bool
+  sample: true
+reboot_would_help:
+  description: Whether the next boot gives the wanted mode, before anything was done. Null where that cannot be told.
+  returned: success
+  type: bool
+  sample: true
+reboot_reason:
+  description: Both in words. Empty where no reboot is needed.
+  returned: success
+  type: str
+  sample: the RDMA subsystem is in mode shared instead of exclusive. The next boot gives exclusive.
+reboot_cause:
+  description: Hash of the wanted mode, the configured value, the next boot's command line and its initramfs. A reboot that did not help is not worth repeating while it stays.
+  returned: success
+  type: str
+  sample: 5f3c0a0e6a1b0c6f1d5b7b0a2b8a4c7a5c1f0e9d8c7b6a594837261504f3e2d1
+initramfs_stale:
+  description: Whether the initramfs contains ib_core with another value than modprobe.d. Null where it cannot be read.
+  returned: success
+  type: bool
+  sample: false
+conflicts:
+  description: Lines that somebody else wrote and that give another value, in modprobe.d and in the default boot entry. C(wins) tells whether they are stronger than this module's file.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - {"path": "/boot/grub/grub.cfg", "line": 128, "text": "ib_core.netns_mode=1", "wins": true}
+blockers:
+  description:
+    - The network namespaces that keep the kernel from switching live, looked for only where the live mode is not the wanted one.
+    - C(holders) are at most ten of C(holders_total).
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    inode:
+      description: Inode of the namespace.
+      type: int
+    name:
+      description: Name as C(ip netns) lists it, or null.
+      type: str
+    holders:
+      description: What keeps it. C(kind) is V(mount), V(process), V(fd) or V(socket); C(path), C(pid), C(command), C(unit) and C(pod) say where.
+      type: list
+      elements: dict
+    holders_total:
+      description: Number of holders.
+      type: int
+  sample:
+    - inode: 4026532270
+      name: blue
+      holders: [{"kind": "mount", "path": "/run/netns/blue", "pid": 1, "command": "systemd", "unit": "init.scope", "pod": null}]
+      holders_total: 1
+boot_id:
+  description: The kernel's boot id, by which a reboot is proven.
+  returned: success
+  type: str
+  sample: 0b5e3a4e-8f0c-4b0e-9a34-4f6f2f4a1c11
+boot_entry:
+  description: The default boot entry.
+  returned: success
+  type: dict
+  sample: {"kind": "grub", "source": "/boot/grub/grub.cfg", "line": 128, "title": "Debian GNU/Linux"}
+problems:
+  description: What could not be read, in sentences.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+after:
+  description: What is true now, or would be in check mode. C(reason) is as RV(reboot_reason).
+  returned: success
+  type: dict
+  sample:
+    live: shared
+    next_boot: exclusive
+    reboot_required: true
+    reboot_would_help: true
+    initramfs_stale: false
+    reason: the RDMA subsystem is in mode shared instead of exclusive. The next boot gives exclusive.
+actions:
+  description: What was done, or would be done in check mode, in order.
+  returned: success
+  type: list
+  elements: str
+  sample: ["Write /etc/modprobe.d/zz-rdmaops-ib_core-netns_mode.conf"]
+resources:
+  description: State of the mode before anything was done, as the drift report reads it.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - {"kind": "rdma_system", "name": "netns_mode", "status": "drift", "desired": "exclusive", "configured": null, "live": "shared", "next_boot": "shared"}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_system import Host, manage
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "netns_mode": {"type": "str", "choices": ["exclusive", "shared"], "required": True},
+            "persistent": {"type": "bool", "default": True},
+            "runtime": {"type": "str", "choices": ["auto", "never", "require"], "default": "auto"},
+            "initramfs": {"type": "str", "choices": ["report", "rebuild"], "default": "report"},
+            "on_conflict": {"type": "str", "choices": ["fail", "warn", "take_over"], "default": "fail"},
+            "on_absent": {"type": "str", "choices": ["fail", "ignore"], "default": "fail"},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        result = manage(module.params, module.check_mode, Host())
+    except (FabricError, OSError) as exc:
+        module.fail_json(msg=str(exc))
+    for warning in result.pop("warnings", []):
+        module.warn(warning)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The node modules with nothing to change, and the check-mode run of gpu_node, in pings."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.library import (
+    BenchmarkError,
+    Case,
+    Played,
+    Sample,
+    play,
+)
+
+# What was read from an unchanged initramfs is kept here.
+CACHE = "/run/rdmaops"
+MODE_FILE = "/etc/modprobe.d/zz-rdmaops-ib_core-netns_mode.conf"
+
+# Pings and module calls of each kind that count, after two that do not.
+RUNS = 20
+FIRST_LOOKS = 5
+WARM_UP = 2
+
+
+class Place(t.NamedTuple):
+    """Where to measure."""
+
+    inventory: Path
+    host: str
+    workplace: Path
+
+
+def task(title: str, module: str, arguments: t.Mapping[str, t.Any] | None = None) -> dict[str, t.Any]:
+    return {"name": title, module: dict(arguments or {})}
+
+
+def a_play(name: str, tasks: t.Sequence[t.Mapping[str, t.Any]], **more: t.Any) -> dict[str, t.Any]:
+    return {"name": name, "hosts": "all", "gather_facts": False, "become": True, "tasks": list(tasks), **more}
+
+
+def there_and_back(first: t.Any, second: t.Any, number: int) -> list[t.Any]:
+    """Repeat two tasks in the order a b b a, so that neither always follows the other."""
+    order: list[t.Any] = []
+    for index in range(number):
+        order += [first, second] if index % 2 == 0 else [second, first]
+    return order
+
+
+def compare_with_ping(place: Place, name: str, module: str, arguments: t.Mapping[str, t.Any]) -> list[Case]:
+    """Measure a module that has nothing to change, warm and at its first look, against ping."""
+    ping = task("ping", "ansible.builtin.ping")
+    plays = [
+        a_play("prepare", [task("bring in sync", module, arguments)]),
+        a_play(
+            "warm up",
+            there_and_back(task("ping first", "ansible.builtin.ping"), task("warm", module, arguments), WARM_UP),
+        ),
+        a_play("measure", there_and_back(ping, task(name, module, arguments), RUNS)),
+        a_play(
+            "first looks",
+            [
+                task("forget", "ansible.builtin.file", {"path": CACHE, "state": "absent"}),
+                task("first look", module, arguments),
+            ]
+            * FIRST_LOOKS,
+        ),
+    ]
+    played = play(plays, inventory=place.inventory, host=place.host, workplace=place.workplace / name)
+    changed = [one for label in (name, "first look") for one in played.named(label) if one.changed]
+    if changed:
+        raise BenchmarkError(f"{name} has changed something in {len(changed)} runs that had nothing to change")
+    peer = played.sample("ping")
+    return [
+        Case(f"{name}, in sync", "s", played.sample(name), "ping", peer, 1.15),
+        Case(f"{name}, first look", "s", played.sample("first look"), "ping", peer),
+    ]
+
+
+def once(place: Place, one: t.Mapping[str, t.Any], check: bool = False) -> t.Mapping[str, t.Any]:
+    """Run one task and return its result."""
+    workplace = place.workplace / "once"
+    played = play([a_play("once", [one])], inventory=place.inventory, host=place.host, workplace=workplace, check=check)
+    return played.tasks[-1].result
+
+
+def modprobe_options(place: Place) -> list[Case]:
+    module = "rdmaops.gpu_fabric.modprobe_options"
+    name = "rdmaops_bench"
+    try:
+        return compare_with_ping(
+            place, "modprobe_options", module, {"name": name, "options": {"answer": 42, "depth": 7}}
+        )
+    finally:
+        once(place, task("remove", module, {"name": name, "state": "absent"}))
+
+
+def rdma_system(place: Place) -> list[Case]:
+    module = "rdmaops.gpu_fabric.rdma_system"
+    asked = once(place, task("ask", module, {"netns_mode": "exclusive"}), check=True)
+    mode = asked["mode"]["live"]
+    if mode is None:
+        raise BenchmarkError(f"{place.host} has no RDMA: a mode that is not there cannot be in sync")
+    ours = once(place, task("look", "ansible.builtin.stat", {"path": MODE_FILE}))["stat"]["exists"]
+    try:
+        return compare_with_ping(place, "rdma_system", module, {"netns_mode": mode})
+    finally:
+        if not ours:
+            once(place, task("remove", "ansible.builtin.file", {"path": MODE_FILE, "state": "absent"}))
+
+
+def gpu_node_in_check_mode(place: Place) -> list[Case]:
+    """Measure the role's whole check-mode play, and say how many pings it equals."""
+    ping = task("ping", "ansible.builtin.ping")
+    role = a_play("role", [], roles=["rdmaops.gpu_fabric.gpu_node"])
+    plays = [a_play("warm up", [ping]), {**role, "name": "first role"}]
+    for _number in range(7):
+        plays += [a_play("pings", [ping] * 3), role]
+    played = play(plays, inventory=place.inventory, host=place.host, workplace=place.workplace / "role", check=True)
+    walls = Sample([seconds for name, seconds in played.plays if name == "role"])
+    peer = Sample([one.seconds for one in played.tasks if one.play == "pings"])
+    return [Case("gpu_node, check mode", "s", walls, "ping", peer, 6, describe(played))]
+
+
+def describe(played: Played) -> str:
+    """Say what one run of the role consisted of."""
+    runs = sum(name == "role" for name, _seconds in played.plays)
+    done = [one for one in played.tasks if one.play == "role"]
+    count = {status: sum(one.status == status for one in done) // runs for status in ("ok", "skipped")}
+    changes = sum(one.changed for one in done) // runs
+    return f"{count['ok']} tasks done, {count['skipped']} skipped, {changes} would change"
+
+
+CASES: dict[str, t.Callable[[Place], list[Case]]] = {
+    "modprobe_options": modprobe_options,
+    "rdma_system": rdma_system,
+    "gpu_node": gpu_node_in_check_mode,
+}
+
+__all__ = ["CASES", "Place"]

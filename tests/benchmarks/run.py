@@ -1,0 +1,62 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Run the benchmarks, print one table and write one JSON document."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import sys
+from pathlib import Path
+
+from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks import nodes
+from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.library import BenchmarkError, Case, document, table
+
+ROOT = Path(__file__).resolve().parents[2]
+OUTPUT = ROOT / ".cache" / "bench"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"one or more of: {', '.join(nodes.CASES)}")
+    parser.add_argument("--inventory", type=Path, default=ROOT / "inventories" / "lab" / "hosts.yml")
+    parser.add_argument("--host", default="gpu-1", help="the host of the inventory to measure on (default: gpu-1)")
+    parser.add_argument("--json", type=Path, default=OUTPUT / "bench.json", help="where the document goes")
+    arguments = parser.parse_args()
+    unknown = sorted(set(arguments.cases) - set(nodes.CASES))
+    if unknown:
+        parser.error(f"no such case: {', '.join(unknown)}. The cases are: {', '.join(nodes.CASES)}")
+    if not arguments.inventory.exists():
+        print(
+            f"bench: there is no {os.path.relpath(arguments.inventory)}: start the lab by 'make lab-up'",
+            file=sys.stderr,
+        )
+        return 2
+
+    started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    place = nodes.Place(arguments.inventory.resolve(), arguments.host, OUTPUT)
+    cases: list[Case] = []
+    problems: list[str] = []
+    for name, measure in nodes.CASES.items():
+        if arguments.cases and name not in arguments.cases:
+            continue
+        print(f"measuring {name} on {place.host}", flush=True)
+        try:
+            cases += measure(place)
+        except BenchmarkError as error:
+            problems.append(f"{name}: {error}")
+
+    arguments.json.parent.mkdir(parents=True, exist_ok=True)
+    arguments.json.write_text(json.dumps(document(cases, started, problems), indent=1) + "\n")
+    if cases:
+        print(f"\n{table(cases)}")
+    for problem in problems:
+        print(f"\nnot measured: {problem}")
+    print(f"\n{os.path.relpath(arguments.json)}")
+    return 1 if problems or any(case.met is False for case in cases) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,195 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The RDMA utils on a real kernel with soft-RoCE, against `rdma` of iproute2; a node is left as it was."""
+
+from __future__ import annotations
+
+import json
+import time
+import typing as t
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.tests.support import lab_ssh
+
+pytestmark = pytest.mark.lab
+
+SWITCH = """
+try:
+    nldev.sys_set_netns_mode(sys.argv[1])
+    print("ok")
+except nldev.NldevError as exc:
+    print(exc.name)
+"""
+OTHERS = """
+print(json.dumps([dict(row._asdict(), holders=[one._asdict() for one in row.holders]) for row in netns.others()]))
+"""
+
+
+def switch(node: lab_ssh.Guest, mode: str) -> str:
+    return node.python(SWITCH, mode).strip()
+
+
+def others(node: lab_ssh.Guest) -> list[dict[str, t.Any]]:
+    return t.cast("list[dict[str, t.Any]]", json.loads(node.python(OTHERS)))
+
+
+def live(node: lab_ssh.Guest) -> str:
+    return node.python("print(sysfs.live_mode())").strip()
+
+
+def switched_within(node: lab_ssh.Guest, mode: str, seconds: float) -> None:
+    """The kernel takes namespaces down in the background: EBUSY may last a moment longer."""
+    deadline = time.monotonic() + seconds
+    while (said := switch(node, mode)) != "ok":
+        assert (said, time.monotonic() < deadline) == ("EBUSY", True)
+        time.sleep(0.3)
+    assert live(node) == mode
+    assert node.run("rdma", "system").split()[:2] == ["netns", mode]
+
+
+@pytest.fixture
+def other_mode(node: lab_ssh.Guest) -> t.Iterator[str]:
+    """The mode that the node is not in; afterwards it is in the old one again."""
+    before = live(node)
+    # Units with PrivateNetwork=yes that D-Bus starts (systemd-hostnamed) leave after half a minute.
+    deadline = time.monotonic() + 90
+    while found := others(node):
+        assert time.monotonic() < deadline, found
+        time.sleep(2)
+    try:
+        yield "shared" if before == "exclusive" else "exclusive"
+    finally:
+        switched_within(node, before, 30)
+
+
+def test_settings_devices_and_ports_are_what_rdma_prints(node: lab_ssh.Guest) -> None:
+    program = """
+print(json.dumps({
+    "system": nldev.sys_get()._asdict(),
+    "dev": [row._asdict() for row in nldev.devices()],
+    "link": [port._asdict() for row in nldev.devices() for port in nldev.ports(row.index)],
+    "resource": [row._asdict() for row in nldev.resources()],
+    "names": sysfs.devices(),
+    "mode": sysfs.live_mode(),
+    "available": sysfs.available(),
+}))
+"""
+    ours = json.loads(node.python(program))
+    system = node.run("rdma", "system").split()
+    assert dict(zip(system[::2], system[1::2], strict=True)) == {
+        "netns": ours["system"]["netns_mode"],
+        "privileged-qkey": "on" if ours["system"]["privileged_qkey"] else "off",
+        "monitor": "on" if ours["system"]["monitor"] else "off",
+        "copy-on-fork": "on" if ours["system"]["copy_on_fork"] else "off",
+    }
+    assert ours["mode"] == ours["system"]["netns_mode"]
+    devices = json.loads(node.run("rdma", "-j", "dev"))
+    assert devices
+    assert [
+        (row["index"], row["name"], row["node_type"], row["protocol"], row["node_guid"], row["sys_image_guid"])
+        for row in ours["dev"]
+    ] == [
+        (row["ifindex"], row["ifname"], row["node_type"], row["protocol"], row["node_guid"], row["sys_image_guid"])
+        for row in devices
+    ]
+    assert ours["names"] == sorted(row["ifname"] for row in devices)
+    keys = ("port", "state", "physical_state", "netdev", "netdev_index")
+    assert [(row["name"], *(row[key] for key in keys)) for row in ours["link"]] == [
+        (row["ifname"], *(row.get(key) for key in keys)) for row in json.loads(node.run("rdma", "-j", "link"))
+    ]
+    assert [
+        {"ifindex": row["index"], "ifname": row["name"], **row["counts"]} for row in ours["resource"]
+    ] == json.loads(node.run("rdma", "-j", "resource", "show"))
+    loaded, how, path = ours["available"]
+    assert (loaded, how) == (True, "module")
+    assert node.run("modinfo", "-n", "ib_core").strip().endswith(path)
+
+
+def test_mode_there_and_back(node: lab_ssh.Guest, other_mode: str) -> None:
+    before = live(node)
+    switched_within(node, other_mode, 5)
+    # The mode in force is taken at any time.
+    assert switch(node, other_mode) == "ok"
+    switched_within(node, before, 5)
+
+
+def blocked(
+    node: lab_ssh.Guest, mode: str, until: t.Callable[[list[dict[str, t.Any]]], bool]
+) -> list[dict[str, t.Any]]:
+    """The holders of the one namespace that keeps the mode from being switched."""
+    deadline = time.monotonic() + 60
+    while not (len(found := others(node)) == 1 and until(found[0]["holders"])):
+        assert time.monotonic() < deadline, found
+        time.sleep(0.5)
+    assert switch(node, mode) == "EBUSY"
+    assert live(node) != mode
+    assert found[0]["holders_total"] == len(found[0]["holders"])
+    return t.cast("list[dict[str, t.Any]]", found[0]["holders"])
+
+
+def test_named_namespace_blocks(node: lab_ssh.Guest, other_mode: str) -> None:
+    node.shell("ip netns add rdmaops-test")
+    try:
+        holders = blocked(node, other_mode, bool)
+        assert {(row["kind"], row["path"]) for row in holders} == {("mount", "/run/netns/rdmaops-test")}
+        assert others(node)[0]["name"] == "rdmaops-test"
+    finally:
+        node.shell("ip netns del rdmaops-test")
+    switched_within(node, other_mode, 10)
+
+
+def test_private_network_unit_blocks(node: lab_ssh.Guest, other_mode: str) -> None:
+    node.shell("systemd-run -q --unit=rdmaops-test -p PrivateNetwork=yes sleep 600")
+    try:
+        (row,) = blocked(node, other_mode, lambda rows: [one["command"] for one in rows] == ["sleep 600"])
+        pid = int(node.run("systemctl", "show", "-P", "MainPID", "rdmaops-test"))
+        assert row == {
+            "kind": "process",
+            "path": f"/proc/{pid}/ns/net",
+            "pid": pid,
+            "command": "sleep 600",
+            "unit": "rdmaops-test.service",
+            "pod": None,
+        }
+    finally:
+        node.shell("systemctl stop rdmaops-test")
+    switched_within(node, other_mode, 10)
+
+
+HOLD = """
+import ctypes, os, socket, time
+handle = os.open("/run/netns/rdmaops-test", os.O_RDONLY)
+home = os.open("/proc/self/ns/net", os.O_RDONLY)
+{hold}
+open("/run/rdmaops-test.ready", "w").close()
+time.sleep(600)
+"""
+SOCKET = """
+libc = ctypes.CDLL(None)
+assert libc.setns(handle, 0x40000000) == 0
+held = socket.socket()
+assert libc.setns(home, 0x40000000) == 0
+os.close(handle)
+"""
+
+
+@pytest.mark.parametrize(("kind", "hold"), [("fd", ""), ("socket", SOCKET)])
+def test_what_holds_a_deleted_namespace_blocks(node: lab_ssh.Guest, other_mode: str, kind: str, hold: str) -> None:
+    node.run("tee", "/run/rdmaops-test.py", stdin=HOLD.format(hold=hold).encode())
+    try:
+        node.shell(
+            "ip netns add rdmaops-test; systemd-run -q --unit=rdmaops-test python3 /run/rdmaops-test.py; "
+            "timeout 60 sh -c 'until test -e /run/rdmaops-test.ready; do sleep 0.2; done'; "
+            'ip netns del rdmaops-test; test -z "$(ip netns list)"',
+        )
+        (row,) = blocked(node, other_mode, lambda rows: [one["kind"] for one in rows] == [kind])
+        pid = int(node.run("systemctl", "show", "-P", "MainPID", "rdmaops-test"))
+        assert row["pid"] == pid
+        assert row["path"].startswith(f"/proc/{pid}/fd/")
+        assert row["unit"] == "rdmaops-test.service"
+        assert row["command"].endswith("python3 /run/rdmaops-test.py")
+    finally:
+        node.shell("systemctl stop rdmaops-test; rm -f /run/rdmaops-test.py /run/rdmaops-test.ready", check=False)
+        node.shell("ip netns del rdmaops-test", check=False)
+    switched_within(node, other_mode, 10)

@@ -1,0 +1,136 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""dracut: what the reader says of its images, against lsinitrd; rebuilding with hostonly on and off."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs import rebuild
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import Contents, forced, inspect
+from ansible_collections.rdmaops.gpu_fabric.tests.support.debian_root import copy_of, inside, kernel, mounted
+
+OPTION = "/etc/modprobe.d/zz-rdmaops-ib_core-netns_mode.conf"
+
+
+class Root:
+    """One root directory, used by all tests here, one after the other."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.version = kernel(path)
+        self.image = f"/boot/initrd.img-{self.version}"
+        self.drop_in = path / rebuild.DRACUT_DROP_IN.lstrip("/")
+        self.builds = 0
+
+    def configure(self, *, hostonly: bool, force: str = "", compress: str = "zstd -1 -T0", loads: str = "") -> None:
+        # A small image: ten seconds instead of sixty.
+        (self.path / "etc/dracut.conf.d/test.conf").write_text(
+            f'hostonly="{"yes" if hostonly else "no"}"\nhostonly_cmdline="no"\nearly_microcode="no"\n'
+            f'compress="{compress}"\ndracutmodules+=" base kernel-modules systemd-modules-load dracut-systemd "\n'
+            f'drivers+=" ext4 virtio_blk "\nadd_drivers+=" ib_uverbs mlx5_ib "\nfilesystems+=" ext4 "\n'
+            f'force_drivers+=" {force} "\n'
+        )
+        self.drop_in.unlink(missing_ok=True)
+        (self.path / OPTION.lstrip("/")).write_text("options ib_core netns_mode=0\n")
+        modules_load = self.path / "etc/modules-load.d/test.conf"
+        modules_load.unlink(missing_ok=True)
+        if loads:
+            modules_load.write_text(loads)
+
+    def run(self, argv: t.Sequence[str], timeout: float) -> tuple[int, str, str]:
+        self.builds += "dracut" in argv
+        return rebuild.run(mounted(self.path, argv), timeout)
+
+    def rebuild(self) -> Contents:
+        self.builds = 0
+        return rebuild.rebuild(self.image, self.version, str(self.path), self.run, fresh)
+
+    def look(self) -> Contents:
+        return inspect([self.image], root=str(self.path), cache=None)
+
+
+def fresh(contents: Contents) -> str | None:
+    return None if OPTION in contents.modprobe else "it lacks the option"
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Root:
+    return Root(copy_of("dracut", tmp_path_factory.mktemp("root") / "debian"))
+
+
+def agree(root: Root) -> Contents:
+    """The reader and lsinitrd say the same of the image in place."""
+    found = root.look()
+    assert found.kind == "dracut"
+    assert found.versions == [root.version]
+    lines = inside(root.path, "lsinitrd", root.image).split("\n")
+    # "-rw-r--r-- 1 root root 12345 Nov 21 08:50 usr/lib/...", or "... -> target"
+    paths = [line.split(" -> ")[0].split()[-1] for line in lines if re.match(r"[-l][rwxsStT-]{9} ", line)]
+    modules = {Path(path).name.split(".")[0] for path in paths if re.search(r"\.ko(\.\w+)?$", path)}
+    assert found.modules == sorted(name.replace("-", "_") for name in modules)
+    expected = sorted("/" + path for path in paths if re.search(r"/modprobe\.d/[^/]+\.conf$", path))
+    assert sorted(found.modprobe) == expected
+    for path, text in found.modprobe.items():
+        assert text == inside(root.path, "lsinitrd", "-f", path.lstrip("/"), root.image)
+    return found
+
+
+def test_the_image_of_the_package(root: Root) -> None:
+    found = agree(root)
+    assert found.forced == []
+    assert forced(found, "rd.driver.pre=ext4") == forced(found, "quiet rd.driver.pre=ext4 ro") != []
+
+
+def test_generic_image_gets_a_drop_in_once(root: Root) -> None:
+    root.configure(hostonly=False, force="mlx5_ib")
+    found = root.rebuild()
+    assert found == agree(root)
+    assert root.builds == 2
+    assert {"ib_core", "ib_uverbs", "mlx5_core", "mlx5_ib"} <= set(found.forced)
+    assert "install_items" in root.drop_in.read_text()
+    assert OPTION in root.rebuild().modprobe
+    assert root.builds == 1
+    assert not list((root.path / "var/tmp").iterdir())
+
+
+def test_hostonly_image_needs_none(root: Root) -> None:
+    root.configure(hostonly=True, loads="ib_uverbs\n")
+    found = root.rebuild()
+    assert found == agree(root)
+    assert root.builds == 1
+    assert not root.drop_in.exists()
+    assert found.forced == ["ib_core", "ib_uverbs"]
+
+
+def test_the_drop_in_outlives_the_option(root: Root) -> None:
+    """Where our files are gone, the pattern matches nothing: dracut says so and still makes an image."""
+    root.configure(hostonly=False)
+    (root.path / OPTION.lstrip("/")).unlink()
+    root.drop_in.write_text(f'install_items+=" {rebuild.DRACUT_ITEMS} "\n')
+    found = rebuild.rebuild(root.image, root.version, str(root.path), root.run)
+    assert OPTION not in found.modprobe
+    assert found == agree(root)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("hostonly", [True, False])
+@pytest.mark.parametrize("compress", ["gzip", "bzip2", "lzma", "xz", "lzo", "lz4", "zstd", "cat"])
+def test_every_compressor(root: Root, compress: str, hostonly: bool) -> None:
+    root.configure(hostonly=hostonly, force="ib_core", compress=compress)
+    found = root.rebuild()
+    assert found == agree(root)
+    assert found.forced == ["ib_core"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("hostonly", [True, False])
+def test_defaults_with_microcode(root: Root, hostonly: bool) -> None:
+    root.configure(hostonly=hostonly)
+    (root.path / "etc/dracut.conf.d/test.conf").write_text(f'hostonly="{"yes" if hostonly else "no"}"\n')
+    found = root.rebuild()
+    assert found == agree(root)

@@ -1,0 +1,237 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""initramfs-tools: what the reader says of its images, against lsinitramfs and unmkinitramfs; rebuilding; being killed."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs import rebuild
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import Contents, inspect
+from ansible_collections.rdmaops.gpu_fabric.tests.support.debian_root import copy_of, inside, kernel, mounted
+
+OPTION = "/etc/modprobe.d/zz-rdmaops-ib_core-netns_mode.conf"
+MODULES = ("virtio_pci", "virtio_blk", "ext4", "ib_uverbs", "mlx5_ib")
+
+
+class Root:
+    """One root directory, used by all tests here, one after the other."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.version = kernel(path)
+        self.image = f"/boot/initrd.img-{self.version}"
+
+    def write(self, path: str, text: str) -> None:
+        (self.path / path.lstrip("/")).write_text(text)
+
+    def configure(
+        self, modules: str = "list", compress: str = "zstd", listed: t.Sequence[str] = (), option: str = ""
+    ) -> None:
+        # Modules that the image only contains come in by a hook, as conf/modules lists what is loaded.
+        self.write("/etc/initramfs-tools/conf.d/test", f"MODULES={modules}\nCOMPRESS={compress}\n")
+        self.write("/etc/initramfs-tools/modules", "".join(f"{name}\n" for name in listed))
+        self.write(
+            "/etc/initramfs-tools/hooks/test",
+            f'#!/bin/sh\n[ "$1" = prereqs ] && exit 0\n. /usr/share/initramfs-tools/hook-functions\n'
+            f"manual_add_modules {' '.join(MODULES)}\n",
+        )
+        (self.path / "etc/initramfs-tools/hooks/test").chmod(0o755)
+        place = self.path / OPTION.lstrip("/")
+        place.unlink(missing_ok=True)
+        if option:
+            place.write_text(option)
+
+    def update(self) -> None:
+        inside(self.path, "update-initramfs", "-u", "-k", self.version)
+
+    def look(self) -> Contents:
+        return inspect([self.image], root=str(self.path), cache=None)
+
+    def run(self, argv: t.Sequence[str], timeout: float) -> tuple[int, str, str]:
+        return rebuild.run(mounted(self.path, argv), timeout)
+
+    def rebuild(self) -> Contents:
+        return rebuild.rebuild(self.image, self.version, str(self.path), self.run, fresh)
+
+    def listing(self) -> set[str]:
+        return set(inside(self.path, "lsinitramfs", self.image).split("\n"))
+
+    def unpacked(self) -> dict[str, str]:
+        """Text of every modprobe.d file, as unmkinitramfs unpacks the image."""
+        script = f"rm -rf /tmp/u; unmkinitramfs {self.image} /tmp/u; cd /tmp/u; if [ -d main ]; then cd main; fi; pwd"
+        base = self.path / inside(self.path, "sh", "-c", script).strip().lstrip("/")
+        found = {}
+        for directory in ("etc", "usr/lib", "run"):
+            for path in sorted((base / directory / "modprobe.d").glob("*.conf")):
+                found[f"/{directory}/modprobe.d/{path.name}"] = path.read_text()
+        return found
+
+
+def fresh(contents: Contents) -> str | None:
+    return None if OPTION in contents.modprobe else "it lacks the option"
+
+
+def names(listing: t.Iterable[str]) -> list[str]:
+    """Module names in a listing, by another expression than the reader's."""
+    found = {Path(line).name.split(".")[0] for line in listing if re.search(r"\.ko(\.\w+)?$", line)}
+    return sorted(name.replace("-", "_") for name in found)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Root:
+    return Root(copy_of("initramfs-tools", tmp_path_factory.mktemp("root") / "debian"))
+
+
+def agree(root: Root) -> Contents:
+    """The reader and the tools say the same of the image in place."""
+    found = root.look()
+    assert found.kind == "initramfs-tools"
+    assert found.versions == [root.version]
+    assert found.modules == names(root.listing())
+    assert found.modprobe == root.unpacked()
+    return found
+
+
+def test_the_image_of_the_package(root: Root) -> None:
+    found = agree(root)
+    # MODULES=most contains ib_core without loading it.
+    assert "ib_core" in found.modules
+    assert found.forced == []
+
+
+def test_stale_forced_and_rebuilt(root: Root) -> None:
+    root.configure(listed=["mlx5-ib"])
+    root.update()
+    root.write(OPTION, "options ib_core netns_mode=0\n")
+    stale = agree(root)
+    assert {"ib_core", "ib_uverbs", "mlx5_core", "mlx5_ib"} <= set(stale.forced)
+    assert OPTION not in stale.modprobe
+    before = (root.path / root.image.lstrip("/")).read_bytes()
+    found = root.rebuild()
+    assert found == agree(root)
+    assert found.modprobe[OPTION] == "options ib_core netns_mode=0\n"
+    assert (root.path / (root.image + rebuild.PREVIOUS).lstrip("/")).read_bytes() == before
+    assert not list((root.path / "var/tmp").iterdir())
+
+
+def test_not_forced_and_options_in_the_list(root: Root) -> None:
+    root.configure(option="options ib_core netns_mode=0\n")
+    found = root.rebuild()
+    assert "ib_core" in found.modules
+    assert found.forced == []
+    root.configure(listed=["ib_core netns_mode=1"], option="options ib_core netns_mode=0\n")
+    found = root.rebuild()
+    assert found == agree(root)
+    assert "ib_core" in found.forced
+    assert found.arguments == {"ib_core": "netns_mode=1"}
+
+
+# What really does the work runs in a process of its own, which is killed with all that it started, as a power cut does.
+CHILD = """
+import sys
+from pathlib import Path
+from ansible_collections.rdmaops.gpu_fabric.tests.integration.test_initramfs_tools import Root
+Root(Path(sys.argv[1])).rebuild()
+"""
+
+
+def kill_tree(pid: int) -> None:
+    """Kill a process and everything below it."""
+    stopped = [pid]
+    for parent in stopped:
+        os.kill(parent, signal.SIGSTOP)
+        for entry in Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1]) == parent:
+                    stopped.append(int(entry.name))
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+    for process in stopped:
+        os.kill(process, signal.SIGKILL)
+
+
+def killed_after(root: Root, seconds: float) -> bool:
+    child = subprocess.Popen([sys.executable, "-c", CHILD, str(root.path)], start_new_session=True)
+    try:
+        child.wait(timeout=seconds)
+        return False
+    except subprocess.TimeoutExpired:
+        kill_tree(child.pid)
+        child.wait()
+        return True
+
+
+def test_killed_while_building(root: Root, request: pytest.FixtureRequest) -> None:
+    root.configure()
+    root.update()
+    old = (root.path / root.image.lstrip("/")).read_bytes()
+    root.write(OPTION, "options ib_core netns_mode=0\n")
+    start = time.monotonic()
+    root.rebuild()
+    whole = time.monotonic() - start
+    shares = [0.5, 0.9] if not request.config.getoption("--long") else [number / 20 for number in range(1, 20)]
+    kills = 0
+    for share in shares:
+        place = root.path / root.image.lstrip("/")
+        place.write_bytes(old)
+        kills += killed_after(root, whole * share)
+        assert place.read_bytes() == old or OPTION in root.look().modprobe
+    assert kills > 0
+    assert OPTION in root.rebuild().modprobe
+    assert root.look().modprobe[OPTION] == "options ib_core netns_mode=0\n"
+    beside = {path.name for path in (root.path / "boot").iterdir() if "initrd" in path.name}
+    assert beside == {Path(root.image).name, Path(root.image).name + rebuild.PREVIOUS}
+    assert not list((root.path / "var/tmp").iterdir())
+
+
+FULL = """
+import os, subprocess, sys
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs import contents, rebuild
+root, image = sys.argv[1:]
+real = root + image
+data = open(real, "rb").read()
+size = (len(data) * 5 // 2) // 4096 * 4096
+subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", os.path.dirname(real)], check=True)
+with open(real, "wb") as stream:
+    stream.write(data)
+try:
+    rebuild.preflight(image, root)
+except contents.InitramfsError as exc:
+    print(exc)
+    print(len(data), os.listdir(os.path.dirname(real)))
+"""
+
+
+def test_full_boot(root: Root) -> None:
+    argv = ["unshare", "--mount", "--propagation", "private", sys.executable, "-c", FULL, str(root.path), root.image]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
+    message, state = done.stdout.splitlines()
+    size = int(state.split()[0])
+    found = re.fullmatch(
+        rf"Rebuilding the initramfs {re.escape(root.image)}: /boot has [\d.]+ MiB \((\d+) bytes\) free and [\d.]+ MiB "
+        rf"\((\d+) bytes\) are needed \(twice the image\); remove old kernels, or enlarge that file system",
+        message,
+    )
+    assert found, message
+    assert int(found[1]) < 2 * size == int(found[2])
+    assert state.split(" ", 1)[1] == str([Path(root.image).name])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("modules", ["list", "most"])
+@pytest.mark.parametrize("compress", ["gzip", "bzip2", "lzma", "xz", "lzop", "lz4", "zstd"])
+def test_every_compressor(root: Root, compress: str, modules: str) -> None:
+    root.configure(modules=modules, compress=compress, listed=["ib_core"], option="options ib_core netns_mode=0\n")
+    found = root.rebuild()
+    assert found == agree(root)
+    assert "ib_core" in found.forced

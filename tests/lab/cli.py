@@ -1,0 +1,128 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lab's commands."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import typing as t
+
+from . import config, image
+from .nodes import Lab
+from .progress import LabError, say
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(prog="lab.py", description="Virtual GPU nodes with two rails and soft-RoCE.")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def add(name: str, text: str) -> argparse.ArgumentParser:
+        return commands.add_parser(name, help=text, description=text)
+
+    made = add("up", "run nodes; the image and their disks are made when there are none")
+    made.add_argument("--nodes", type=int, default=2, metavar="N", help="gpu-1 to gpu-N (default: 2)")
+    made.add_argument("names", nargs="*", metavar="NODE")
+    made = add("down", "end all nodes, or those named; disks stay")
+    made.add_argument("--all", action="store_true", help="remove the disks too")
+    made.add_argument("names", nargs="*", metavar="NODE")
+    made = add("status", "what runs, and how to reach it")
+    made.add_argument("--json", action="store_true")
+    made = add("ssh", "a shell or a command on a node")
+    made.add_argument("node")
+    made.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND")
+    made = add("image", "build the image, nothing more")
+    made.add_argument("--rebuild", action="store_true", help="also when the cache has it")
+    made = add("power", "off: as by a button; cut: as by a pulled plug; on; reset")
+    made.add_argument("node")
+    made.add_argument("action", choices=("off", "on", "cut", "reset"))
+    made = add("cable", "pull or plug the cable of a rail")
+    made.add_argument("node")
+    made.add_argument("rail", type=int, choices=range(config.versions()["network"]["rails"]))
+    made.add_argument("action", choices=("up", "down"))
+    made = add("console", "what a node wrote on its serial console")
+    made.add_argument("node")
+    made = add("fresh", "new disks for all nodes, or those named, and a boot")
+    made.add_argument("names", nargs="*", metavar="NODE")
+    add("host-packages", "the Debian packages this machine needs")
+    add("doctor", "what this machine lacks")
+    return top
+
+
+def status(lab: Lab) -> list[dict[str, t.Any]]:
+    rows = []
+    for name in lab.names():
+        node = lab.node(name)
+        pid = lab.pid(name)
+        rows.append({"node": name, "pid": pid, "ssh": shlex.join(lab.ssh_argv(name)), "console": str(node.console)})
+    return rows
+
+
+def doctor(lab: Lab) -> int:
+    missing = config.missing_commands(lab.settings)
+    if missing:
+        print(f"missing: {', '.join(sorted(missing))}; install them by")
+        print(f"  apt-get install --no-install-recommends {' '.join(sorted(set(missing.values())))}")
+    if not config.kvm_usable():
+        print("no KVM (the CPU shows neither vmx nor svm, or /dev/kvm is not accessible): nodes are emulated, slowly")
+    if image.current(lab.places) is None and os.geteuid() != 0:
+        sudo = subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False)
+        if sudo.returncode:
+            print("the image is not built yet; building it needs root, or a sudo that asks no password")
+            return 1
+    return 1 if missing else 0
+
+
+def run(arguments: argparse.Namespace) -> int:
+    lab = Lab()
+    command = arguments.command
+    if command == "up":
+        lab.up(arguments.names or [config.node_name(n) for n in range(1, arguments.nodes + 1)])
+    elif command == "down":
+        lab.down(arguments.names or None, wipe=arguments.all)
+    elif command == "status":
+        rows = status(lab)
+        if arguments.json:
+            print(json.dumps(rows, indent=2))
+        for row in [] if arguments.json else rows:
+            print(f"{row['node']}: {'running, pid ' + str(row['pid']) if row['pid'] else 'off'}\n  {row['ssh']}")
+    elif command == "ssh":
+        argv = lab.ssh_argv(arguments.node)
+        os.execvp(argv[0], [*argv, *arguments.words])
+    elif command == "image":
+        built = image.build(lab.places, lab.settings, rebuild=arguments.rebuild)
+        print(built.path)
+    elif command == "power":
+        lab.power(arguments.node, arguments.action)
+    elif command == "cable":
+        lab.cable(arguments.node, arguments.rail, arguments.action == "up")
+    elif command == "console":
+        sys.stdout.write(lab.node(arguments.node).console.read_text(errors="replace").replace("\r", ""))
+    elif command == "fresh":
+        lab.fresh(arguments.names or lab.names() or ["gpu-1", "gpu-2"])
+    elif command == "host-packages":
+        print("\n".join(config.host_packages(lab.settings)))
+    elif command == "doctor":
+        return doctor(lab)
+    return 0
+
+
+def main(argv: t.Sequence[str] | None = None) -> int:
+    # Whatever ends the lab's command, what it was doing is cleaned up on the way out.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        return run(parser().parse_args(argv))
+    except LabError as error:
+        say(f"failed: {error}")
+        return 1
+    except subprocess.CalledProcessError as error:
+        say(f"failed: {shlex.join(error.cmd)} ended with {error.returncode}: {error.stderr or ''}")
+        return 1
+    except KeyboardInterrupt:
+        say("interrupted")
+        return 130

@@ -1,0 +1,375 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The machines: started, stopped, cut off, waited for. What they are is remembered beside their disks."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import typing as t
+
+from . import config, image, inventory, qemu
+from .progress import LabError, say, step, tail
+
+
+class Lab:
+    """All that a checkout's lab is: places, settings, remembered nodes."""
+
+    def __init__(self, places: config.Places | None = None, settings: dict[str, t.Any] | None = None) -> None:
+        self.places = places or config.places()
+        self.settings = settings or config.versions()
+        self.file = self.places.state / "lab.json"
+
+    # What is remembered
+
+    def read(self) -> dict[str, t.Any]:
+        try:
+            return t.cast("dict[str, t.Any]", json.loads(self.file.read_text()))
+        except FileNotFoundError:
+            return {"nodes": {}, "rail_ports": []}
+        except ValueError as error:
+            raise LabError(f"{self.file} is not readable ({error}): run 'lab.py down --all' and then 'up'") from error
+
+    def write(self, state: t.Mapping[str, t.Any]) -> None:
+        self.places.state.mkdir(parents=True, exist_ok=True)
+        temporary = self.file.with_suffix(".new")
+        temporary.write_text(json.dumps(state, indent=2) + "\n")
+        temporary.replace(self.file)
+
+    def lock(self) -> contextlib.AbstractContextManager[None]:
+        return config.lock(self.places.state / "lock", "another command works on this lab", wait=True)
+
+    def names(self) -> list[str]:
+        return sorted(self.read()["nodes"], key=config.node_index)
+
+    def node(self, name: str) -> qemu.Node:
+        state = self.read()
+        if name not in state["nodes"]:
+            known = ", ".join(sorted(state["nodes"])) or "none"
+            raise LabError(f"the lab has no node {name!r} (it has: {known}); 'lab.py up {name}' makes it")
+        place = self.places.node(name)
+        return qemu.Node(
+            name=name,
+            index=config.node_index(name),
+            ssh_port=state["nodes"][name]["ssh_port"],
+            rail_ports=tuple(state["rail_ports"]),
+            overlay=place / "disk.qcow2",
+            console=place / "console.log",
+            pidfile=place / "pid",
+            monitor=self.places.sockets / f"{name}.qmp",
+        )
+
+    def image_of(self, name: str) -> image.Image:
+        key = self.read()["nodes"][name]["image"]
+        found = image.named(self.places, key)
+        if found is None:
+            raise LabError(f"the image {key} that {name} was made from is gone: 'lab.py fresh {name}' makes it anew")
+        return found
+
+    # Making machines
+
+    def define(self, name: str, base: image.Image) -> None:
+        """Remember a node and give it a disk, unless it has both."""
+        state = self.read()
+        if not state["rail_ports"]:
+            state["rail_ports"] = [free_port(socket.SOCK_DGRAM) for _ in range(self.settings["network"]["rails"])]
+        entry = state["nodes"].setdefault(name, {"ssh_port": free_port(socket.SOCK_STREAM), "image": base.key})
+        overlay = self.places.node(name) / "disk.qcow2"
+        if not overlay.exists():
+            entry["image"] = base.key
+            entry["virgin"] = True
+            overlay.parent.mkdir(parents=True, exist_ok=True)
+            temporary = overlay.with_suffix(".new")
+            argv = ["qemu-img", "create", "-q", "-f", "qcow2", "-b", str(base.disk), "-F", "raw", str(temporary)]
+            call(argv, "making the disk of " + name)
+            temporary.replace(overlay)
+        self.write(state)
+
+    def pid(self, name: str) -> int | None:
+        """The machine's process: what /proc says, the pid file may be a leftover."""
+        return self.processes().get(name)
+
+    def processes(self) -> dict[str, int]:
+        """Every QEMU process whose disk lies in this lab's state directory."""
+        found = {}
+        for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                words = path.read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if not words[0].endswith(b"qemu-system-x86_64"):
+                continue
+            for word in words:
+                if word.startswith(b"if=none,id=disk,file=" + os.fsencode(self.places.state) + b"/"):
+                    disk = pathlib.Path(os.fsdecode(word.split(b"file=")[1].split(b",")[0]))
+                    found[disk.parent.name] = int(path.parent.name)
+        return found
+
+    def start(self, name: str) -> int:
+        """Start a machine; the answer is where its console's log of this boot begins."""
+        if self.pid(name):
+            raise LabError(f"{name} is running")
+        self.image_of(name)
+        state = self.read()
+        if not port_is_free(state["nodes"][name]["ssh_port"]):
+            state["nodes"][name]["ssh_port"] = free_port(socket.SOCK_STREAM)
+            self.write(state)
+            self.write_inventory()
+        node = self.node(name)
+        node.monitor.parent.mkdir(parents=True, exist_ok=True)
+        node.monitor.parent.chmod(0o700)
+        node.monitor.unlink(missing_ok=True)
+        node.pidfile.unlink(missing_ok=True)
+        offset = node.console.stat().st_size if node.console.exists() else 0
+        call(qemu.machine(self.settings, node, config.kvm_usable()), f"starting {name}")
+        return offset
+
+    def kill(self, name: str) -> bool:
+        """Cut the power."""
+        pid = self.pid(name)
+        self.close_sessions(name)
+        node = self.node(name) if name in self.read()["nodes"] else None
+        if pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            wait_for(lambda: self.pid(name) is None, 20, f"the end of {name}'s process {pid}")
+        if node:
+            node.monitor.unlink(missing_ok=True)
+            node.pidfile.unlink(missing_ok=True)
+        return pid is not None
+
+    # Waiting for machines
+
+    def wait(self, boots: dict[str, int], limit: float | None = None) -> None:
+        """Until every one of these boots answers on ssh; a kernel panic is retried once."""
+        limit = limit or float(self.settings["limits"]["boot"])
+        begun = {name: time.monotonic() for name in boots}
+        offsets = dict(boots)
+        retried: set[str] = set()
+        shown = time.monotonic()
+        while offsets:
+            time.sleep(0.5)
+            for name in sorted(offsets, key=config.node_index):
+                node = self.node(name)
+                passed = time.monotonic() - begun[name]
+                if banner(node.ssh_port):
+                    say(f"{name} is up after {passed:.0f} s")
+                    del offsets[name]
+                    continue
+                console = tail(node.console, 400, offsets[name])
+                if qemu.panicked(console):
+                    end = tail(node.console, 25, offsets[name])
+                    if name in retried:
+                        raise LabError(f"{name}: the kernel panicked in two boots running; the console:\n{end}")
+                    retried.add(name)
+                    say(f"{name}: KERNEL PANIC after {passed:.0f} s; starting it once more. The console:\n{end}")
+                    self.kill(name)
+                    offsets[name] = self.start(name)
+                    begun[name] = time.monotonic()
+                    continue
+                prompt = qemu.stuck(console)
+                reason = None
+                if prompt:
+                    reason = f"it stopped at the prompt {prompt!r}"
+                elif self.pid(name) is None:
+                    reason = "its process ended"
+                elif passed > limit:
+                    reason = f"no answer on ssh after {limit:.0f} s"
+                if reason:
+                    raise LabError(
+                        f"{name} did not boot: {reason}; the end of {node.console}:\n"
+                        + tail(node.console, 40, offsets[name])
+                    )
+            if offsets and time.monotonic() - shown > 10:
+                shown = time.monotonic()
+                for name, offset in offsets.items():
+                    last = tail(self.node(name).console, 1, offset)[:110]
+                    say(f"waiting for {name} ({shown - begun[name]:.0f} s): {last or 'nothing on its console yet'}")
+
+    # Commands
+
+    def up(self, names: t.Sequence[str]) -> None:
+        """Run these nodes: made if there are none, started if they are off, left alone if they run."""
+        base = image.build(self.places, self.settings)
+        with self.lock():
+            boots = {}
+            for name in names:
+                config.node_index(name)
+                self.define(name, base)
+                if self.read()["nodes"][name]["image"] != base.key:
+                    say(f"{name} has a disk made from an older image: 'lab.py fresh {name}' makes it anew")
+            self.write_inventory()
+            for name in names:
+                if self.pid(name):
+                    say(f"{name} is running")
+                    boots[name] = 0
+                else:
+                    boots[name] = self.start(name)
+            way = "KVM" if config.kvm_usable() else "emulation"
+            with step(f"booting {', '.join(names)} ({way})"):
+                self.wait(boots)
+            for name in names:
+                self.settle(name)
+            self.write_inventory()
+
+    def settle(self, name: str) -> None:
+        """What tells one fresh node from another."""
+        state = self.read()
+        if not state["nodes"][name].get("virgin"):
+            return
+        kinds = self.settings["guest"]["initramfs"]
+        kind = kinds.get(name, kinds["default"])
+        self.ssh(name, f"echo MODULES={kind} >/etc/initramfs-tools/conf.d/modules", check=True)
+        state["nodes"][name]["virgin"] = False
+        self.write(state)
+
+    def down(self, names: t.Sequence[str] | None = None, wipe: bool = False) -> None:
+        """End machines; without names all of them, and nothing but the disks is left."""
+        with self.lock():
+            running = self.processes()
+            for name in sorted(names or {*running, *self.safe_names()}):
+                if self.kill(name):
+                    say(f"{name} is off")
+            if names is None:
+                shutil.rmtree(self.places.sockets, ignore_errors=True)
+                inventory.remove()
+                if wipe:
+                    for path in self.places.state.glob("gpu-*"):
+                        shutil.rmtree(path)
+                    self.file.unlink(missing_ok=True)
+
+    def safe_names(self) -> list[str]:
+        try:
+            return self.names()
+        except LabError:
+            return []
+
+    def fresh(self, names: t.Sequence[str]) -> None:
+        """New disks: nodes that nobody has touched, of the newest image."""
+        image.build(self.places, self.settings)
+        with self.lock():
+            for name in names:
+                if name in self.read()["nodes"]:
+                    self.kill(name)
+                    shutil.rmtree(self.places.node(name), ignore_errors=True)
+        self.up(names)
+
+    def power(self, name: str, action: str) -> None:
+        with self.lock():
+            if action == "on":
+                self.wait({name: self.start(name)})
+            elif action == "cut":
+                if not self.kill(name):
+                    say(f"{name} was off")
+            elif action == "reset":
+                node = self.node(name)
+                offset = node.console.stat().st_size
+                self.close_sessions(name)
+                with qemu.Monitor(node.monitor) as monitor:
+                    monitor.execute("system_reset")
+                self.wait({name: offset})
+            elif action == "off":
+                self.ssh(name, "systemctl poweroff", check=False)
+                wait_for(lambda: self.pid(name) is None, 120, f"{name} to power off")
+                self.kill(name)
+            else:
+                raise LabError(f"no such power action: {action}")
+
+    def cable(self, name: str, rail: int, up: bool) -> None:
+        with qemu.Monitor(self.node(name).monitor) as monitor:
+            monitor.execute("set_link", name=f"rail{rail}-card", up=up)
+
+    # ssh
+
+    def ssh_options(self, name: str) -> list[str]:
+        return [
+            *("-o", f"UserKnownHostsFile={self.places.state / 'known_hosts'}", "-o", "StrictHostKeyChecking=yes"),
+            *("-o", "IdentitiesOnly=yes", "-o", "ControlMaster=auto", "-o", "ControlPersist=120"),
+            *("-o", f"ControlPath={self.places.sockets}/%C", "-o", "ServerAliveInterval=15"),
+            *("-o", "ServerAliveCountMax=4", "-o", "Compression=no", "-o", "LogLevel=ERROR"),
+        ]
+
+    def ssh_argv(self, name: str) -> list[str]:
+        node = self.node(name)
+        identity = self.image_of(name).identity
+        options = ["-F", "none", "-i", str(identity), "-p", str(node.ssh_port)]
+        return ["ssh", *options, *self.ssh_options(name), "root@127.0.0.1"]
+
+    def ssh(
+        self, name: str, command: str, limit: float | None = None, check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a shell command on a node."""
+        limit = limit or float(self.settings["limits"]["command"])
+        argv = [*self.ssh_argv(name), "-o", "ConnectTimeout=60", command]
+        try:
+            done = subprocess.run(
+                argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit, check=False
+            )
+        except subprocess.TimeoutExpired as error:
+            raise LabError(f"{name}: not finished after {limit:.0f} s: {command}") from error
+        if check and done.returncode:
+            raise LabError(f"{name}: {command!r} ended with {done.returncode}: {done.stdout}{done.stderr}".rstrip())
+        return done
+
+    def close_sessions(self, name: str) -> None:
+        """A session that is kept open would hang on a machine that is gone."""
+        if name not in self.read()["nodes"] or not self.places.sockets.exists():
+            return
+        if named := image.named(self.places, self.read()["nodes"][name]["image"]):
+            argv = [*self.ssh_argv(name), "-O", "exit"] if named.identity else []
+            subprocess.run(argv, capture_output=True, timeout=20, check=False)
+
+    def write_inventory(self) -> None:
+        state = self.read()
+        lines = []
+        for name, entry in state["nodes"].items():
+            lines.append(f"[127.0.0.1]:{entry['ssh_port']} {self.image_of(name).host_key}\n")
+        (self.places.state / "known_hosts").write_text("".join(lines))
+        inventory.write(self)
+
+
+def call(argv: t.Sequence[str], what: str, limit: float = 60) -> None:
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit, check=False)
+    if done.returncode:
+        raise LabError(f"{what}: {argv[0]} ended with {done.returncode}: {done.stderr.strip()}")
+
+
+def wait_for(condition: t.Callable[[], bool], limit: float, what: str) -> None:
+    end = time.monotonic() + limit
+    while not condition():
+        if time.monotonic() > end:
+            raise LabError(f"waited {limit:.0f} s in vain for {what}")
+        time.sleep(0.1)
+
+
+def free_port(kind: socket.SocketKind) -> int:
+    with socket.socket(socket.AF_INET, kind) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def port_is_free(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+def banner(port: int) -> bool:
+    """Whether a guest's sshd answers: QEMU takes the connection before the guest does."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
+            connection.settimeout(4)
+            return connection.recv(4) == b"SSH-"
+    except OSError:
+        return False

@@ -1,0 +1,115 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the module reads, from what the tools print."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.modules import host_info
+
+DEBIAN = 'PRETTY_NAME="Debian GNU/Linux 13 (trixie)"\nID=debian\nVERSION_ID="13"\n'
+UBUNTU = 'ID=ubuntu\nID_LIKE=debian\nVERSION_ID="24.04"\n'
+ALMA = 'ID="almalinux"\nID_LIKE="rhel centos fedora"\nVERSION_ID="9.6"\n'
+
+# /etc/os-release, keys on offer, chosen key
+CHOICES = [
+    (DEBIAN, ["debian", "rhel"], "debian"),
+    (UBUNTU, ["debian", "rhel"], "debian"),
+    (UBUNTU, ["debian", "ubuntu"], "ubuntu"),
+    (ALMA, ["fedora", "rhel"], "rhel"),
+    (ALMA, ["debian"], None),
+    ("", ["debian"], None),
+    ("# ID=debian\nID='un closed\n", ["debian"], None),
+]
+
+
+@pytest.mark.parametrize(("text", "keys", "chosen"), CHOICES)
+def test_choose(text: str, keys: list[str], chosen: str | None) -> None:
+    assert host_info.choose({key: [] for key in keys}, host_info.parse_os_release(text)) == chosen
+
+
+def test_dpkg_counts_only_what_is_installed() -> None:
+    # dpkg-query 1.22.22 (Debian 13): installed, removed with its configuration left, half-configured
+    stdout = "installed rdma-core\nconfig-files perftest\nhalf-configured ibverbs-utils\n"
+    assert host_info.parse_dpkg(stdout) == {"rdma-core"}
+
+
+def test_rpm_sentences_are_no_packages() -> None:
+    # rpm 4.16.1 (RHEL 9), hand-made after rpm(8)
+    assert host_info.parse_rpm("rdma-core\npackage perftest is not installed\n") == {"rdma-core"}
+
+
+def test_units_are_parted_by_empty_lines() -> None:
+    # systemctl show of systemd 257, of a running unit and one that does not exist
+    stdout = (
+        "MainPID=912\nId=containerd.service\nLoadState=loaded\nActiveState=active\nNeedDaemonReload=no\n"
+        "\n"
+        "MainPID=0\nId=crio.service\nLoadState=not-found\nActiveState=inactive\nNeedDaemonReload=no\n"
+    )
+    shown = host_info.parse_show(stdout)
+    assert shown["containerd.service"]["MainPID"] == "912"
+    assert shown["crio.service"]["LoadState"] == "not-found"
+
+
+# /proc/PID/limits, soft limit
+LIMITS = [
+    ("Max locked memory         8388608              8388608              bytes     \n", 8388608),
+    ("Max locked memory         unlimited            unlimited            bytes     \n", "unlimited"),
+    ("Max open files            1024                 524288               files     \n", None),
+]
+
+
+@pytest.mark.parametrize(("text", "soft"), LIMITS)
+def test_limits(text: str, soft: t.Any) -> None:
+    assert host_info.parse_limits("Limit                     Soft Limit\n" + text) == soft
+
+
+class FakeModule:
+    """Stands in for AnsibleModule: one scripted command."""
+
+    def __init__(self, programs: list[str], answer: tuple[int, str, str] = (0, "", "")) -> None:
+        self.programs = programs
+        self.answer = answer
+        self.asked: list[list[str]] = []
+
+    def get_bin_path(self, name: str) -> str | None:
+        return "/usr/bin/" + name if name in self.programs else None
+
+    def run_command(self, argv: list[str]) -> tuple[int, str, str]:
+        self.asked.append(argv)
+        return self.answer
+
+
+def looker(module: FakeModule) -> host_info.Looker:
+    return host_info.Looker(t.cast("t.Any", module))
+
+
+def test_packages_asks_dpkg_once_for_all() -> None:
+    module = FakeModule(["dpkg-query", "timeout"], (1, "installed rdma-core\n", "no packages found matching perftest"))
+    system = host_info.parse_os_release(DEBIAN)
+    found = looker(module).packages({"debian": ["rdma-core", "perftest"]}, ["tmux"], system)
+    assert found == {
+        "key": "debian",
+        "manager": "apt",
+        "wanted": ["rdma-core", "perftest", "tmux"],
+        "missing": ["perftest", "tmux"],
+    }
+    assert len(module.asked) == 1
+
+
+def test_a_failing_tool_is_an_error_and_not_an_absence() -> None:
+    module = FakeModule(["dpkg-query"], (2, "", "dpkg-query: error: failed to open package info file"))
+    with pytest.raises(host_info.LookError) as caught:
+        looker(module).packages({"debian": ["rdma-core"]}, [], host_info.parse_os_release(DEBIAN))
+    assert str(caught.value) == (
+        "Running dpkg-query -W -f ${db:Status-Status} ${Package}\n rdma-core: exit status 2: "
+        "dpkg-query: error: failed to open package info file"
+    )
+
+
+def test_a_missing_tool_is_an_error() -> None:
+    with pytest.raises(host_info.LookError, match=r"^Running rpm: there is no such program on this host; install it$"):
+        looker(FakeModule([])).packages({"rhel": ["rdma-core"]}, [], host_info.parse_os_release(ALMA))

@@ -1,0 +1,118 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files that are ours: written whole, kept in sync, never somebody else's."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import HEADER, FileError, atomic_write
+from ansible_collections.rdmaops.gpu_fabric.plugins.modules.owned_files import decide
+
+
+def wish(path: Path, content: str) -> dict[str, str]:
+    return {"path": str(path), "content": content}
+
+
+def test_the_four_step_drill(tmp_path: Path) -> None:
+    path = tmp_path / "unit.d" / "ours.conf"
+    wishes = [wish(path, "[Service]\nLimitMEMLOCK=infinity\n")]
+
+    decision, result = decide(wishes)
+    assert decision.result()["changed"] is True
+    assert decision.actions == ["Write %s" % path]
+    assert result["changed_paths"] == [str(path)]
+    assert result["resources"][0]["status"] == "drift"
+    assert not path.parent.exists()
+
+    decision, result = decide(wishes)
+    decision.carry_out()
+    assert path.read_text() == HEADER + "\n[Service]\nLimitMEMLOCK=infinity\n"
+    assert os.listdir(path.parent) == ["ours.conf"]
+
+    for _again in range(2):
+        decision, result = decide(wishes)
+        assert decision.result() == {"changed": False, "actions": [], "diff": []}
+        assert result["resources"][0]["status"] == "in_sync"
+
+
+def test_a_local_edit_is_drift_and_shown(tmp_path: Path) -> None:
+    path = tmp_path / "ours.conf"
+    path.write_text(HEADER + "\nedited\n")
+    decision, result = decide([wish(path, "wanted")])
+    assert decision.result()["diff"] == [
+        {
+            "before_header": str(path),
+            "after_header": str(path),
+            "before": HEADER + "\nedited\n",
+            "after": HEADER + "\nwanted\n",
+        }
+    ]
+    assert result["resources"][0]["configured"] == "different"
+
+
+def test_ours_is_removed_where_it_is_not_wanted(tmp_path: Path) -> None:
+    path = tmp_path / "ours.conf"
+    path.write_text(HEADER + "\nold\n")
+    decision, _result = decide([wish(path, "")])
+    decision.carry_out()
+    assert not path.exists()
+
+
+def test_a_foreign_file_stops_everything_before_anything_is_written(tmp_path: Path) -> None:
+    ours, foreign = tmp_path / "a.conf", tmp_path / "b.conf"
+    foreign.write_text("somebody's\n")
+    with pytest.raises(FileError) as caught:
+        decide([wish(ours, "x"), wish(foreign, "y")])
+    assert str(caught.value) == (
+        "Writing %s: the file is there and was not written by this collection. "
+        "Move what it says to a file of another name, or remove it, and run again" % foreign
+    )
+    assert foreign.read_text() == "somebody's\n"
+    assert not ours.exists()
+
+
+def test_a_foreign_file_is_left_where_none_is_wanted(tmp_path: Path) -> None:
+    foreign = tmp_path / "b.conf"
+    foreign.write_text("somebody's\n")
+    decision, _result = decide([wish(foreign, "")])
+    assert not decision.changed
+
+
+def test_a_relative_path_is_refused() -> None:
+    with pytest.raises(FileError, match=r"^Writing etc/x: the path must be absolute$"):
+        decide([{"path": "etc/x", "content": "y"}])
+
+
+def test_a_write_that_is_cut_off_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "ours.conf"
+    path.write_text("old\n")
+
+    def cut(*_names: str) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "rename", cut)
+    with pytest.raises(FileError) as caught:
+        atomic_write(str(path), "new\n")
+    assert str(caught.value) == "Writing %s: Input/output error" % path
+    assert path.read_text() == "old\n"
+    assert os.listdir(tmp_path) == ["ours.conf"]
+
+
+def test_a_leftover_of_a_power_cut_is_used_up(tmp_path: Path) -> None:
+    path = tmp_path / "ours.conf"
+    (tmp_path / ".ours.conf.rdmaops-new").write_text("half a fi")
+    atomic_write(str(path), "whole\n")
+    assert os.listdir(tmp_path) == ["ours.conf"]
+    assert path.read_text() == "whole\n"
+
+
+def test_mode_of_an_existing_file_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "ours.conf"
+    path.write_text("old\n")
+    path.chmod(0o640)
+    atomic_write(str(path), "new\n")
+    assert path.stat().st_mode & 0o777 == 0o640
