@@ -497,6 +497,11 @@ def molecule(runner: Runner) -> None:
                 subprocess.run([sys.executable, str(lab), "down"], cwd=ROOT, stdin=subprocess.DEVNULL, timeout=120)
 
 
+def faults(runner: Runner) -> None:
+    """Break a virtual machine on purpose: stopped runs, power cuts, stale sources of the mode."""
+    runner.pytest("faults", "tests/faults", limit=3 * 3600)
+
+
 PARTS = (
     Part("lint", "ruff, yamllint, mypy, vermin, old Pythons, docs, ansible-lint", 180, 180, lint),
     Part("sanity", "ansible-test sanity on an exported copy", 240, 240, sanity),
@@ -504,6 +509,8 @@ PARTS = (
     Part("integration", "pytest with real tools and this kernel", 180, 1200, integration),
     Part("artifact", "the built collection in an empty environment", 120, 120, artifact),
     Part("molecule", "scenarios on virtual machines", 1320, 7200, molecule),
+    # Only in `make test-all`.
+    Part("faults", "runs stopped, power cut and sources gone stale on a virtual machine", 0, 7200, faults),
 )
 
 
@@ -576,14 +583,19 @@ def main() -> int:
     unknown = sorted(set(arguments.parts) - set(names))
     if unknown:
         parser.error(f"no such part: {', '.join(unknown)}. The parts are: {', '.join(names)}")
-    parts = [part for part in PARTS if not arguments.parts or part.name in arguments.parts]
+    everything = arguments.all
+    parts = [
+        part
+        for part in PARTS
+        if (part.name in arguments.parts if arguments.parts else part.budget_all if everything else part.budget)
+    ]
     try:
         files("galaxy.yml")
     except (OSError, subprocess.SubprocessError) as error:
         print(f"tests: git must list the files of {ROOT}, a clone of the repository: {error}", file=sys.stderr)
         return 2
     runner = Runner(
-        everything=arguments.all,
+        everything=everything,
         require_all=os.environ.get("REQUIRE_ALL", "") not in ("", "0", "false", "no"),
     )
     ends = time.monotonic() + (sum(HARD * part.budget_all for part in parts) if arguments.all else TOTAL_LIMIT)

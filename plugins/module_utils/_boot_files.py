@@ -68,7 +68,7 @@ class Files:
         except (FileError, OSError) as exc:
             raise BootError("Reading the directory %s: %s" % (path, getattr(exc, "strerror", None) or exc)) from exc
 
-    def locate(self, path: str, machine: Machine, first: t.Sequence[str] = ()) -> str | None:
+    def locate(self, path: str, machine: Machine, first: t.Sequence[str] = (), subvolumes: bool = True) -> str | None:
         """Return where a path of the boot loader lies in the running system.
 
         The loader counts from the root of its own partition: ``/vmlinuz`` is ``/boot/vmlinuz`` where /boot is a file
@@ -78,7 +78,7 @@ class Files:
         bases = ["/boot", ""] if machine.boot_is_mount else ["", "/boot"]
         bases = [*first, *bases, "/boot/efi", "/efi"]
         parts = path.split("/")[1:]
-        for skip in range(len(parts)):
+        for skip in range(len(parts) if subvolumes else 1):
             for base in bases:
                 candidate = base + "/" + "/".join(parts[skip:])
                 if self.exists(candidate):

@@ -213,16 +213,17 @@ class _Parser:
             return Command("if", line, [], [(None, body)])
         words = self.words()
         name = words[0][0][1] if words else ""
-        if name in ("menuentry", "submenu", "function", "hiddenentry"):
-            if self.keyword() == ";" and name != "function":
-                return Command(name, line, words, parts)  # menuentry --source takes no block
+        if name == "function" and len(words) > 1:
             self.take("{")
+            self.at -= 1
+        # grub-core/script/parser.y: a block is an argument, of any command and at any place.
+        while self.keyword() == "{":
+            self.at += 1
             parts = self.statements("}")
             self.at += 1
-            return Command(name, line, words, parts)
-        if not words or self.keyword() == "{":
-            self.fail("unexpected '%s'" % self.keyword())
-        return Command("simple", line, words, parts)
+            words += self.words()
+        kind = name if name in ("menuentry", "submenu", "function", "hiddenentry") else "simple"
+        return Command(kind, line, words, parts)
 
     def words(self) -> list[Word]:
         words: list[Word] = []
@@ -233,6 +234,11 @@ class _Parser:
             words.append(token)
             self.at += 1
         return words
+
+
+def parse(text: str, path: str) -> list[Command]:
+    """Parse a script; BootError tells file and line of what is no GRUB script."""
+    return _Parser(text, path).statements()
 
 
 def read_grubenv(text: str) -> dict[str, tuple[str, int]]:
@@ -273,6 +279,7 @@ class _Shell:
         self.menu: list[Item] = []
         self.linux: Linux | None = None
         self.initrds: list[str] = []
+        self.names_first = False
         self.chain: tuple[str, int] | None = None
         self.origin: dict[str, tuple[str, int]] = {}
         directory = os.path.dirname(config)
@@ -465,7 +472,7 @@ class _Shell:
                 path = word[7:]
             elif not word.startswith("-"):
                 wanted.append(word)
-        place = self.files.locate(path, self.machine)
+        place = self.files.locate(path, self.machine, subvolumes=False)
         text = self.files.read(place) if place else None
         if text is None or place is None:
             self.status = 1
@@ -476,7 +483,7 @@ class _Shell:
                 self.origin[name] = (place, line)
 
     def source(self, name: str, arguments: list[str]) -> None:
-        place = self.files.locate(arguments[0], self.machine) if arguments else None
+        place = self.files.locate(arguments[0], self.machine, subvolumes=False) if arguments else None
         text = self.files.read(place) if place and not self.files.is_dir(place) else None
         if text is None or place is None:
             self.status = 1
@@ -500,6 +507,7 @@ class _Shell:
     def blscfg(self, arguments: list[str]) -> None:
         from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot_bls import grub_entries
 
+        self.names_first = True
         only = arguments[0] if len(arguments) == 1 and not arguments[0].startswith(("(", "-", "/")) else None
         for entry in grub_entries(self.files, self.env.get("blsdir")):
             default = self.env.get("default") in (entry.id, entry.title)
@@ -557,7 +565,7 @@ def _test(shell: _Shell, words: list[str]) -> bool:
         elif rest and word in ("-n", "-z"):
             value, at = (rest[0] != "") is (word == "-n"), at + 2
         elif rest and word in ("-d", "-e", "-f", "-s"):
-            place = shell.files.locate(rest[0], shell.machine) if rest[0] else None
+            place = shell.files.locate(rest[0], shell.machine, subvolumes=False) if rest[0] else None
             value, at = place is not None, at + 2
             if place is not None and word != "-e":
                 value = shell.files.is_dir(place) is (word == "-d")
@@ -578,28 +586,37 @@ def _same(name: str | None, wanted: str) -> bool:
     return first.replace("\0", ">") == name
 
 
-def choose(menu: t.Sequence[Item], wanted: str | None) -> tuple[Item, str | None]:
+def _strtoul(text: str) -> int | None:
+    """Return what (int) grub_strtoul(text, 0, 0) is: what a text begins with counts, 0 makes octal, 0x hexadecimal."""
+    found = re.match(r"\s*(?:0[xX]([0-9a-fA-F]+)|(0[0-7]*)|([1-9][0-9]*))", text, re.ASCII)
+    if not found:
+        return None
+    number = next(int(digits[:100], base) for digits, base in zip(found.groups(), (16, 8, 10)) if digits)
+    if number >= 1 << 64:
+        return -1
+    number &= 0xFFFFFFFF
+    return number - (1 << 32) if number >> 31 else number
+
+
+def choose(menu: t.Sequence[Item], wanted: str | None, names_first: bool = False) -> tuple[Item, str | None]:
     """Return the entry that a value of the variable ``default`` means, and what is left of it for a submenu.
 
-    grub-core/normal/menu.c get_entry_number(): a title, an id or a number from 0; what matches nothing is the first
-    entry. Upstream takes a leading number first; Fedora, RHEL and their kin take ids and titles first, as machine
-    ids, which their entries' ids begin with, may begin with digits.
+    grub-core/normal/menu.c get_entry_number(): a number from 0, else a title or id; what matches nothing is the first
+    entry. ``names_first``: Fedora, RHEL and their kin look for ids and titles before they take a number, as the ids of
+    their entries begin with a machine id.
     """
     if wanted is None:
         return menu[0], None
-    rest = re.sub(r"^.*?(?<!>)>(?!>)", "", wanted.replace(">>", "\0"), flags=re.DOTALL).replace("\0", ">>")
-    left = rest if rest != wanted else None
-    for attribute in ("id", "title"):
-        for item in menu:
-            if _same(getattr(item, attribute), wanted):
-                return item, left
-    found = re.match(r"\s*(0[xX][0-9a-fA-F]{1,8}|0[0-7]{1,9}|\d{1,9})", wanted, re.ASCII)
-    if found:
-        text = found.group(1)
-        octal = len(text) > 1 and text[0] == "0" and text[1] not in "xX"
-        number = int(text, 8 if octal and not set(text) & set("89") else 16 if text[1:2] in ("x", "X") else 10)
-        if number < len(menu):
-            return menu[number], left
+    rest = re.split(r"(?<!>)>(?!>)", wanted.replace(">>", "\0"), maxsplit=1)[1:]
+    left = rest[0].replace("\0", ">>") if rest else None
+    number = _strtoul(wanted)
+    if number is None or names_first:
+        named = [item for item in menu if _same(item.id, wanted)] if names_first else []
+        named += [item for item in menu if _same(item.title, wanted) or (not names_first and _same(item.id, wanted))]
+        if named:
+            return named[0], left
+    if number is not None and 0 <= number < len(menu):
+        return menu[number], left
     return menu[0], left
 
 
@@ -625,7 +642,7 @@ def run_entry(shell: _Shell, item: Item, left: str | None) -> Item:
             return item
         if not shell.menu:
             raise BootError("%s: the default entry '%s' is an empty submenu" % (item.path, item.title))
-        item, left = choose(shell.menu, left)
+        item, left = choose(shell.menu, left or None, shell.names_first)
     raise BootError("%s: submenus nest too deeply" % item.path)
 
 
@@ -647,7 +664,7 @@ def grub_entry(files: Files, machine: Machine, config: str) -> BootEntry:
     if shell.linux is None:
         if not shell.menu:
             return BootEntry("grub", source=config, problem="%s makes no menu entry" % config)
-        item, left = choose(shell.menu, shell.env.get("default"))
+        item, left = choose(shell.menu, shell.env.get("default"), shell.names_first)
         item = run_entry(shell, item, left)
         if item.bls is not None:
             from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot_bls import grub_options
@@ -693,4 +710,4 @@ def grub_entry(files: Files, machine: Machine, config: str) -> BootEntry:
     return finish(files, machine, entry, linux.path, shell.initrds)
 
 
-__all__ = ("choose", "grub_entry", "quoted", "read_grubenv")
+__all__ = ("choose", "grub_entry", "parse", "quoted", "read_grubenv")

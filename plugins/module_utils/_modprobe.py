@@ -29,15 +29,10 @@ DIRECTORIES = (
     "/lib/modprobe.d",
 )
 
-# kmod reads this much of /proc/cmdline (KCMD_LINE_SIZE, less the final NUL).
-CMDLINE_MAX = 4095
-
 # The kernel's isspace() (lib/ctype.c) takes the Latin-1 no-break space too.
 SPACES = " \t\n\v\f\r\xa0"
 _WORD = re.compile(r'(?:[^ \t\n\v\f\r\xa0"]|"[^"]*(?:"|\Z))+')
 LINE = re.compile(r"[\t ]*([^\t ]+)[\t ]+([^\t ]+)(?:[\t ](.+))?", re.S)
-_CMDLINE_WORD = re.compile(r'(?:[^ \t\n\v\f\r"]|"[^"]*(?:"|\Z))+')
-_CMDLINE_PARAM = re.compile(r'("?)([^."= \t\n\v\f\r]*)\.([^."= \t\n\v\f\r]*)(?:=(.*))?', re.S)
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f]")
 
 
@@ -101,7 +96,7 @@ def directives(path: str, text: str) -> list[Directive]:
         # "options" without parameters, like any other incomplete line, is a syntax error that kmod skips.
         if command not in ("options", "alias", "install") or rest is None:
             continue
-        name = _kmod_name(module)
+        name = kmod_name(module)
         if name is None:
             continue
         if command == "options":
@@ -135,7 +130,7 @@ def _logical_lines(text: str) -> t.Iterator[tuple[int, list[tuple[int, str, str]
         yield pieces[0][0], pieces
 
 
-def _kmod_name(name: str) -> str | None:
+def kmod_name(name: str) -> str | None:
     """Return a name as kmod compares it: ``-`` inside brackets stays; brackets that do not pair spoil the line."""
     if "[" not in name and "]" not in name:
         return name.replace("-", "_")
@@ -258,7 +253,7 @@ def from_texts(
 def _target(line: Directive) -> str | None:
     """Return the module that an alias line is for."""
     words = re.split("[\t ]+", line.rest.strip("\t "))
-    return _kmod_name(words[0])
+    return kmod_name(words[0])
 
 
 def is_conf(name: str) -> bool:
@@ -372,32 +367,13 @@ def history(tree: Tree, module: str, name: str) -> list[Assignment]:
 
 
 def cmdline_settings(text: str, module: str, builtin: bool = False) -> dict[str, str]:
-    """Return what a kernel command line sets of a module's parameters.
+    """Return what a kernel command line sets of a module's parameters; ``builtin``: of one that is in the kernel."""
+    name = underscored(module)
+    if name not in underscored(text):
+        return {}
+    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe_cmdline import by_kernel, by_kmod
 
-    For a loadable module it is kmod that reads the command line, up to its end. For one built in it is the kernel,
-    which leaves what follows ``--`` to init.
-    """
-    module = underscored(module)
-    found: dict[str, str] = {}
-    if builtin:
-        for _start, _end, name, value in words(text):
-            if name.startswith(module + "."):
-                found[name[len(module) + 1 :]] = value
-        return found
-    if not text.isascii() or len(text) > CMDLINE_MAX:
-        text = text.encode("utf-8", "surrogateescape")[:CMDLINE_MAX].decode("utf-8", "surrogateescape")
-    if module not in underscored(text):
-        return found
-    for word in _CMDLINE_WORD.findall(text):
-        match = _CMDLINE_PARAM.fullmatch(word)
-        # What a quote that is never closed begins in is lost.
-        if match is None or _kmod_name(match.group(2)) != module or word.count('"') % 2:
-            continue
-        quote, name, value = match.group(1, 3, 4)
-        # GRUB writes module.name="a b" as "module.name=a b", which kmod turns back.
-        options = name if value is None else f"{name}={quote}{value}".replace("\t", " ")
-        found.update({param: setting for _start, _end, param, setting in words(options)})
-    return found
+    return by_kernel(text, name) if builtin else by_kmod(text, name)
 
 
 def kernel_bool(value: str | None) -> bool | None:
@@ -444,6 +420,7 @@ __all__ = (
     "history",
     "is_conf",
     "kernel_bool",
+    "kmod_name",
     "parse",
     "read_tree",
     "render",

@@ -163,7 +163,9 @@ def without(text: str, gone: t.Collection[tuple[str, str]]) -> str:
         for word in doomed:
             first, last = start + word[0], start + word[1]
             cut = spans[first][0]
-            while line[first - 1] in " \t" and spans[first - 1][1] == cut:
+            # The kernel parts words at a carriage return too, kmod the module's name from the rest at blanks only.
+            parted = last == len(line) or line[last] in " \t" or word[0] > found[0][0]
+            while parted and line[first - 1] in " \t" and spans[first - 1][1] == cut:
                 first -= 1
                 cut = spans[first][0]
             cuts.append((cut, spans[last - 1][1]))

@@ -19,7 +19,6 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision impor
     Decision,
     resource,
 )
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import read_text
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe import (
     parse,
@@ -38,8 +37,6 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe_plan 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._next_boot import (
     Sources,
     View,
-    initramfs_stale,
-    initramfs_state,
     sources,
     view,
 )
@@ -50,11 +47,7 @@ SYS_MODULE = "/sys/module"
 RDMA_OPTION = ("ib_core", "netns_mode")
 RDMA_FILE = "/etc/modprobe.d/zz-rdmaops-ib_core-netns_mode.conf"
 
-_CONTROL = re.compile("[\x00-\x1f\x7f]")
-
-
-class OptionsError(FabricError):
-    """The task's options cannot be right; the text says which and what to write instead."""
+_UNWRITABLE = re.compile('[\x00-\x1f\x7f"]')
 
 
 class Wanted(t.NamedTuple):
@@ -121,42 +114,33 @@ def check(params: t.Mapping[str, t.Any]) -> Wanted:
     """Check the task's options and return them in the form that kmod has them."""
     name = params["name"]
     if not re.fullmatch("[A-Za-z0-9_-]+", name):
-        raise OptionsError(
-            f"name: {name!r} is not the name of a kernel module. Write it as lsmod shows it, without directory and "
-            "suffix, for example mlx5_core."
-        )
+        _refusal().refuse_name(name)
     module = underscored(name)
     options: dict[str, str] = {}
     for key, value in (params["options"] or {}).items():
         option = underscored(str(key))
-        if not re.fullmatch("[A-Za-z0-9_][A-Za-z0-9_.-]*", str(key)):
-            raise OptionsError(f"options: {key!r} is not the name of a parameter. modinfo -p {module} lists them.")
-        if option in options:
-            raise OptionsError(
-                f"options: {option} is there twice, with - and with _, which the kernel holds to be equal."
-            )
-        options[option] = _value(str(key), value)
+        if option in options or not re.fullmatch("[A-Za-z0-9_][A-Za-z0-9_.-]*", str(key)):
+            _refusal().refuse_option(module, str(key), option in options)
+        options[option] = str(value)
+        if isinstance(value, bool) or not isinstance(value, (str, int)) or _UNWRITABLE.search(options[option]):
+            _refusal().refuse_value(str(key), value)
     if params["state"] == "present" and not options:
-        raise OptionsError("options: state=present needs at least one. To remove the file, set state to absent.")
+        _refusal().refuse_nothing()
     path = params["path"] or f"/etc/modprobe.d/zz-rdmaops-{module}.conf"
     if (module == RDMA_OPTION[0] and RDMA_OPTION[1] in options) or path == RDMA_FILE:
-        raise OptionsError(
-            f"{RDMA_OPTION[1]} of {RDMA_OPTION[0]} belongs to the module rdmaops.gpu_fabric.rdma_system, which knows "
-            "when it takes effect: set its option netns_mode instead."
-        )
+        _refusal().refuse_rdma(*RDMA_OPTION)
     check_path(path)
-    root = params["root"]
+    root = "/" + os.path.abspath(params["root"]).lstrip("/")
     if not os.path.isdir(root):
-        raise OptionsError(f"root: {root} is not a directory. Mount or unpack the image first.")
-    return Wanted(
-        module,
-        options,
-        params["state"],
-        path,
-        root,
-        params["on_conflict"],
-        params["initramfs"] == "rebuild",
-    )
+        _refusal().refuse_root(root)
+    rebuild = params["initramfs"] == "rebuild"
+    return Wanted(module, options, params["state"], path, root, params["on_conflict"], rebuild)
+
+
+def _refusal() -> t.Any:
+    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _modprobe_refusal
+
+    return _modprobe_refusal
 
 
 def failure(exc: Exception, done: list[str]) -> dict[str, t.Any]:
@@ -167,37 +151,12 @@ def failure(exc: Exception, done: list[str]) -> dict[str, t.Any]:
     return told
 
 
-def _value(key: str, value: t.Any) -> str:
-    if isinstance(value, bool) or value is None or not isinstance(value, (str, int)):
-        kind = {bool: "a boolean", float: "a floating point number", type(None): "null"}.get(type(value))
-        raise OptionsError(
-            f"options: {key} is {kind or 'a ' + type(value).__name__}, and only strings and integers say exactly what "
-            f"reaches the kernel. Quote it as the kernel is to see it, for example {key}: '{_example(value)}'. "
-            "(YAML takes on, off, yes and no for booleans.)"
-        )
-    text = str(value)
-    if _CONTROL.search(text) or '"' in text:
-        raise OptionsError(
-            f"options: {key} has a line break, another control character or a double quote in its value, for which "
-            "modprobe.d has no way of writing. Leave it out."
-        )
-    return text
-
-
-def _example(value: t.Any) -> str:
-    if isinstance(value, bool):
-        return "Y" if value else "N"
-    if isinstance(value, list):
-        return ",".join(str(item) for item in value)
-    return str(value) if isinstance(value, float) else "1"
-
-
 def manage(wanted: Wanted, check_mode: bool, host: Host, done: list[str]) -> dict[str, t.Any]:
     """Look, decide and, out of check mode, act. Return what the module returns; ``done`` gets what has been done."""
     module = wanted.module
     made = plan(wanted.root, module, wanted.options, wanted.path, wanted.state, wanted.on_conflict)
     src = host.sources(module)
-    names = sorted(wanted.options) or _ours(made, module)
+    names = sorted(wanted.options) or _ours(made, src, module)
     desired = {name: wanted.options[name] if wanted.state == "present" else None for name in names}
     before, after = settings(made.before, module), settings(made.after, module)
 
@@ -213,7 +172,9 @@ def manage(wanted: Wanted, check_mode: bool, host: Host, done: list[str]) -> dic
     add_to(made, decision)
     if wanted.rebuild and names and _any(one.stale for one in coming.values()) is not False:
         values = {name: after[name].value if name in after else None for name in names}
-        _add_rebuild(decision, host, src, module, values)
+        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe_rebuild import add_rebuild
+
+        add_rebuild(decision, host, src, module, values)
         coming = views(after, made.after, True)
     if not check_mode:
         decision.carry_out()
@@ -263,46 +224,19 @@ def manage(wanted: Wanted, check_mode: bool, host: Host, done: list[str]) -> dic
     }
 
 
-def _ours(made: Plan, module: str) -> list[str]:
-    """Return the parameters that our file sets before it is removed."""
-    text = made.originals.get(made.path)
-    if text is None:
-        text = read_text(real_path(made.root, made.path)) or ""
-    return sorted({found.name for found in parse(made.path, text) if found.module == module})
+def _ours(made: Plan, src: Sources, module: str) -> list[str]:
+    """Return the parameters of the file that is removed: on disk or, if that was done before, in the initramfs."""
+    texts = [made.originals.get(made.path) or read_text(real_path(made.root, made.path))]
+    if src.contents is not None:
+        texts.append(src.contents.modprobe.get(made.path))
+    found = [found for text in texts if text for found in parse(made.path, text)]
+    return sorted({one.name for one in found if one.module == module})
 
 
 def _any(values: t.Iterable[bool | None]) -> bool | None:
     """Return the logical or of three-valued truth."""
     found = list(values)
     return True if True in found else None if None in found else False
-
-
-def _add_rebuild(decision: Decision, host: Host, src: Sources, module: str, values: t.Mapping[str, str | None]) -> None:
-    kernel = src.entry and src.entry.kernel_version
-    if src.contents is None or kernel is None:
-        known = " ".join(src.problems) or "it is not known which kernel boots next."
-        raise FabricError(
-            f"initramfs=rebuild: it cannot be told what is to be rebuilt: {known} Nothing has been changed. Set "
-            "initramfs to report, and rebuild it by the means of the distribution."
-        )
-    image = src.contents.image
-    host.preflight(image, kernel)
-
-    def verify(contents: t.Any) -> str | None:
-        for name, value in values.items():
-            state = initramfs_state(contents, module, name)
-            if initramfs_stale(state, value) is not False:
-                carried = "an unknown value" if state is None else state["value"]
-                return f"it carries {carried} instead of {value} for {name} of {module}"
-        return None
-
-    decision.add(f"Rebuild {image}", lambda: host.rebuild(image, kernel, verify))
-    old = {name: (initramfs_state(src.contents, module, name) or {}).get("value") for name in values}
-    decision.show(image, _lines(module, old), _lines(module, values))
-
-
-def _lines(module: str, values: t.Mapping[str, str | None]) -> str:
-    return "".join(f"options {module} {name}={value}\n" for name, value in values.items() if value is not None)
 
 
 def _reload_required(
@@ -344,4 +278,4 @@ def _status(desired: str | None, live: str | None, seen: View, changed: bool) ->
     return IN_SYNC if same_value(following.value, desired) else DRIFT
 
 
-__all__ = ("Host", "OptionsError", "Wanted", "check", "failure", "manage", "same_live")
+__all__ = ("Host", "Wanted", "check", "failure", "manage", "same_live")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import typing as t
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe import (
     cmdline_settings,
     from_texts,
@@ -89,16 +90,12 @@ def _running(problems: list[str]) -> str | None:
 
 
 def _contents(images: t.Sequence[str], root: str, problems: list[str]) -> tuple[Contents | None, bool]:
-    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import (
-        InitramfsError,
-        inspect,
-        unfinished,
-    )
+    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import inspect, unfinished
 
     try:
         contents = inspect(images, root=root)
         return contents, unfinished(contents.image, root)
-    except InitramfsError as exc:
+    except FabricError as exc:
         problems.append(str(exc))
         return None, False
 

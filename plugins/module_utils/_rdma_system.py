@@ -99,7 +99,7 @@ def _expected(prediction: _next_boot.Prediction) -> tuple[str | None, str | None
     if not prediction.known:
         return None, prediction.reason
     if prediction.value is None:
-        return DEFAULT, "nothing sets ib_core's netns_mode, and the kernel's default is shared"
+        return DEFAULT, prediction.reason or "nothing sets ib_core's netns_mode, and the kernel's default is shared"
     mode = mode_of(prediction.value)
     if mode is None:
         return None, 'ib_core does not load with netns_mode="%s", which is no boolean' % prediction.value

@@ -12,7 +12,13 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs import rebuild
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import Contents, forced, inspect
-from ansible_collections.rdmaops.gpu_fabric.tests.support.debian_root import copy_of, inside, kernel, mounted
+from ansible_collections.rdmaops.gpu_fabric.tests.support.debian_root import (
+    DRACUT_SMALL,
+    copy_of,
+    inside,
+    kernel,
+    mounted,
+)
 
 OPTION = "/etc/modprobe.d/zz-rdmaops-ib_core-netns_mode.conf"
 
@@ -30,10 +36,8 @@ class Root:
     def configure(self, *, hostonly: bool, force: str = "", compress: str = "zstd -1 -T0", loads: str = "") -> None:
         # A small image: ten seconds instead of sixty.
         (self.path / "etc/dracut.conf.d/test.conf").write_text(
-            f'hostonly="{"yes" if hostonly else "no"}"\nhostonly_cmdline="no"\nearly_microcode="no"\n'
-            f'compress="{compress}"\ndracutmodules+=" base kernel-modules systemd-modules-load dracut-systemd "\n'
-            f'drivers+=" ext4 virtio_blk "\nadd_drivers+=" ib_uverbs mlx5_ib "\nfilesystems+=" ext4 "\n'
-            f'force_drivers+=" {force} "\n'
+            f'{DRACUT_SMALL}hostonly="{"yes" if hostonly else "no"}"\nhostonly_cmdline="no"\n'
+            f'compress="{compress}"\nforce_drivers+=" {force} "\n'
         )
         self.drop_in.unlink(missing_ok=True)
         (self.path / OPTION.lstrip("/")).write_text("options ib_core netns_mode=0\n")

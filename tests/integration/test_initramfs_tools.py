@@ -16,7 +16,11 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs import rebuild
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import Contents, inspect
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import (
+    Contents,
+    InitramfsError,
+    inspect,
+)
 from ansible_collections.rdmaops.gpu_fabric.tests.support.debian_root import copy_of, inside, kernel, mounted
 
 OPTION = "/etc/modprobe.d/zz-rdmaops-ib_core-netns_mode.conf"
@@ -134,6 +138,14 @@ def test_not_forced_and_options_in_the_list(root: Root) -> None:
     assert found == agree(root)
     assert "ib_core" in found.forced
     assert found.arguments == {"ib_core": "netns_mode=1"}
+
+
+@pytest.mark.parametrize("share", [0.001, 0.2, 0.5, 0.8, 0.999])
+def test_truncated(root: Root, tmp_path: Path, share: float) -> None:
+    data = (root.path / root.image.lstrip("/")).read_bytes()
+    (tmp_path / "image").write_bytes(data[: int(len(data) * share)])
+    with pytest.raises(InitramfsError, match=r"truncated|cannot read it"):
+        inspect(["/image"], root=str(tmp_path), cache=None)
 
 
 # What really does the work runs in a process of its own, which is killed with all that it started, as a power cut does.

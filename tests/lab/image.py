@@ -72,8 +72,6 @@ MASKED = (
 EXCLUDED = (
     *(f"/usr/share/{name}/*" for name in ("man", "locale", "doc", "info")),
     "/usr/lib/udev/hwdb.d/*",
-    "/usr/lib/udev/ata_id",
-    "/usr/lib/udev/scsi_id",
 )
 
 

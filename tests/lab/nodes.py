@@ -197,13 +197,17 @@ class Lab:
 
     def up(self, names: t.Sequence[str]) -> None:
         """Run these nodes: made if there are none, started if they are off, left alone if they run."""
-        base = image.build(self.places, self.settings)
+        for name in names:
+            config.node_index(name)
+        if not all((self.places.node(name) / "disk.qcow2").exists() for name in names):
+            image.build(self.places, self.settings)
+        base = image.current(self.places)
         with self.lock():
             boots = {}
             for name in names:
-                config.node_index(name)
-                self.define(name, base)
-                if self.read()["nodes"][name]["image"] != base.key:
+                if base:
+                    self.define(name, base)
+                if base is None or self.read()["nodes"][name]["image"] != base.key:
                     say(f"{name} has a disk made from an older image: 'lab.py fresh {name}' makes it anew")
             self.write_inventory()
             for name in names:

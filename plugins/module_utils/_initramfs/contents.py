@@ -83,7 +83,9 @@ def forced(contents: Contents, cmdline: str | None = None) -> list[str]:
 
 def unfinished(image: str, root: str = "/") -> bool:
     """Tell whether a rebuild of ``image`` was stopped after the new image was in place: it has to be done again."""
-    return os.path.lexists(os.path.join(root, image.lstrip("/")) + UNFINISHED)
+    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import in_root
+
+    return os.path.lexists(in_root(root, image) + UNFINISHED)
 
 
 def inspect(images: t.Sequence[str], root: str = "/", cache: str | None = CACHE) -> Contents:

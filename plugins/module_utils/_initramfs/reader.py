@@ -353,7 +353,7 @@ def _unpack(data: mmap.mmap, image: _Image) -> None:
             raise _Broken("it begins with 0x%s: no cpio archive and no known compression" % magic.hex())
         else:
             raise _Broken("something that is no archive begins at byte %d" % at)
-        stream = _Stream(t.cast(t.Iterator[bytes], pieces), budget)
+        stream = _Stream(pieces, budget)
         try:
             # Several archives may have been compressed as one.
             while True:

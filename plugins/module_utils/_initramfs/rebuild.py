@@ -34,6 +34,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.cont
     UNFINISHED,
     Contents,
     InitramfsError,
+    inspect,
 )
 
 Runner = t.Callable[[t.Sequence[str], float], t.Tuple[int, str, str]]
@@ -111,7 +112,7 @@ def preflight(image: str, root: str = "/", kernel_version: str | None = None) ->
             "made it"
         )
     try:
-        real = in_root(root, image)
+        real, inner = _target(image, kernel_version, root)
         directory = os.path.dirname(real)
         if not os.path.isfile(real):
             raise InitramfsError(doing + "there is no such file")
@@ -138,7 +139,7 @@ def preflight(image: str, root: str = "/", kernel_version: str | None = None) ->
                 doing
                 + "%s %s; %s"
                 % (
-                    os.path.dirname(image),
+                    os.path.dirname(inner),
                     reason,
                     "remount it writable" if "read-only" in reason else "run as root (become: true)",
                 )
@@ -151,14 +152,14 @@ def preflight(image: str, root: str = "/", kernel_version: str | None = None) ->
         raise InitramfsError(
             doing
             + "%s has %s free and %s are needed (twice the image); remove old kernels, or enlarge that file system"
-            % (os.path.dirname(image), _size(free), _size(needed))
+            % (os.path.dirname(inner), _size(free), _size(needed))
         )
     return name
 
 
-def leftovers(image: str, root: str = "/") -> list[str]:
-    """Return the half-made images that a stopped run left beside ``image`` (paths on this machine)."""
-    directory, name = os.path.split(in_root(root, image))
+def leftovers(real: str) -> list[str]:
+    """Return the half-made images that a stopped run left beside an image (paths on this machine)."""
+    directory, name = os.path.split(real)
     try:
         names = os.listdir(directory)
     except OSError:
@@ -194,18 +195,38 @@ def _same_as(name: str, real: str, source: str) -> None:
     fsync_directory(os.path.dirname(real))
 
 
+def _inside(root: str, real: str) -> str:
+    base = os.path.abspath(root)
+    return real if base == "/" else real[len(base) :]
+
+
+def _target(image: str, version: str | None, root: str) -> tuple[str, str]:
+    """Return the file to build, on this machine and as it is called inside the root.
+
+    A boot entry may name a link (/initrd.img), or a copy on the EFI partition, which a hook makes from the file in
+    /boot (Debian's systemd-boot has one).
+    """
+    real = in_root(root, image)
+    if version is not None:
+        original = in_root(root, "/boot/initrd.img-" + version)
+        copied = os.path.basename(original) == os.path.basename(real) and original != real
+        if copied and os.path.isfile(original) and os.path.isdir(in_root(root, HOOKS)):
+            real = original
+    return real, _inside(root, real)
+
+
 class _Build:
     def __init__(self, image: str, version: str, root: str, run: Runner, timeout: float) -> None:
         self.image = image
-        self.real = in_root(root, image)
+        self.real, self.inner = _target(image, version, root)
         self.version = version
         self.root = root
         self.run = run
         self.timeout = timeout
         self.kind = preflight(image, root, version)
-        directory = os.path.dirname(image)
         self.work = "%s/%s%s" % (SCRATCH, WORK, os.urandom(8).hex())
-        self.new = "%s/.%s%s%s" % (directory, os.path.basename(image), NEW, os.urandom(4).hex())
+        directory, name = os.path.split(self.inner)
+        self.new = os.path.join(directory, ".%s%s%s" % (name, NEW, os.urandom(4).hex()))
 
     def fail(self, text: str, argv: t.Sequence[str], rc: int, stderr: str) -> t.NoReturn:
         lines = stderr.strip().splitlines()
@@ -262,7 +283,7 @@ class _Build:
         """Run what boot loaders hang in (Debian policy: initramfs generators call these after an update)."""
         if not os.path.isdir(in_root(self.root, HOOKS)):
             return
-        argv = ["run-parts", "--arg=" + self.version, "--arg=" + self.image, HOOKS]
+        argv = ["run-parts", "--arg=" + self.version, "--arg=" + self.inner, HOOKS]
         rc, _out, stderr = self.call(argv)
         if rc != 0:
             _same_as(self.real, self.real, self.real + PREVIOUS)
@@ -301,7 +322,7 @@ def rebuild(
 
 
 def _clean(build: _Build) -> None:
-    for path in leftovers(build.image, build.root):
+    for path in leftovers(build.real):
         os.unlink(path)
     scratch = in_root(build.root, SCRATCH)
     for name in os.listdir(scratch):
@@ -332,6 +353,14 @@ def _rebuild(build: _Build, verify: t.Callable[[Contents], str | None], items: s
                 % (build.image, reason)
             )
         build.install()
+        if build.real != in_root(build.root, build.image):
+            contents = inspect([build.image], build.root, None)
+            reason = verify(contents)
+            if reason is not None:
+                raise InitramfsError(
+                    "Rebuilding the initramfs %s: %s is new and good, and no hook in %s brought it to where it is "
+                    "booted from: %s" % (build.image, build.inner, HOOKS, reason)
+                )
     except BaseException:
         if added:
             remove(drop_in)

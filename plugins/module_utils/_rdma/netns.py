@@ -100,12 +100,14 @@ class Survey(t.NamedTuple):
 
 
 class Mount(t.NamedTuple):
-    """A mount of a namespace file."""
+    """A mount of a namespace file; `shared` and `master` are peer groups (mount_namespaces(7))."""
 
     id: int
     kind: str
     inode: int
     point: str
+    shared: str | None = None
+    master: str | None = None
 
 
 class Process(t.NamedTuple):
@@ -146,7 +148,17 @@ def mounts(mountinfo: str) -> list[Mount]:
         match = _NAMESPACE.match(fields[3])
         if match:
             point = _OCTAL.sub(lambda octal: chr(int(octal.group(1), 8)), fields[4])
-            found.append(Mount(int(fields[0]), match.group(1), int(match.group(2)), point))
+            groups = dict(field.split(":", 1) for field in fields[6:] if ":" in field)
+            found.append(
+                Mount(
+                    int(fields[0]),
+                    match.group(1),
+                    int(match.group(2)),
+                    point,
+                    groups.get("shared"),
+                    groups.get("master"),
+                )
+            )
     return found
 
 
@@ -298,6 +310,7 @@ class _Scan:
         # namespace -> (kind, pid, what tells two holders apart) -> path
         self.found: dict[int, dict[tuple[str, int, t.Any], str]] = {}
         self._mounts: dict[int, Mount] = {}
+        self._mounted: list[tuple[int, Mount]] = []
         self._mount_views: set[tuple[str, str]] = set()
         self._sockets: dict[str, int] = {}
         self._comms: dict[int, str] = {}
@@ -349,6 +362,7 @@ class _Scan:
             if about is not None and not about.kernel:
                 self._comms[pid] = about.comm
                 tables += self._tasks(pid, about.threads)
+        self._mount_holders()
         # After all mounts are known: an open file tells the mount it was opened on.
         for pid, task, path in tables:
             try:
@@ -394,10 +408,22 @@ class _Scan:
                 continue
             self._mounts[mount.id] = mount
             if mount.kind == "net" and mount.inode != self.initial:
-                self.found.setdefault(mount.inode, {})["mount", pid, mount.id] = mount.point
-                directory, name = os.path.split(mount.point)
-                if directory in ("/run/netns", "/var/run/netns"):
-                    self.names.setdefault(mount.inode, name)
+                self._mounted.append((pid, mount))
+
+    def _mount_holders(self) -> None:
+        # A mount namespace that receives mounts (of a unit with ProtectSystem=, say) has a copy of each
+        # /run/netns/NAME, which goes with the original: one holder.
+        originals = {(mount.inode, mount.point, mount.shared) for _pid, mount in self._mounted if mount.shared}
+        for pid, mount in self._mounted:
+            if mount.master and (mount.inode, mount.point, mount.master) in originals:
+                continue
+            key = mount.shared or mount.id
+            rows = self.found.setdefault(mount.inode, {})
+            if not any(kind == "mount" and other == (mount.point, key) for kind, _other, other in rows):
+                rows["mount", pid, (mount.point, key)] = mount.point
+            directory, name = os.path.split(mount.point)
+            if directory in ("/run/netns", "/var/run/netns"):
+                self.names.setdefault(mount.inode, name)
 
     def _descriptors(self, pid: int, task: int, path: str) -> None:
         pidfd = None

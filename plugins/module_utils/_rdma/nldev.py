@@ -410,8 +410,9 @@ _HINTS: dict[t.Any, str] = {
     (_CMD_SYS_GET, errno.EINVAL): "This kernel does not answer it (it came with Linux 5.1)",
     (_CMD_SET, errno.EOPNOTSUPP): "The RDMA subsystem is in shared mode, or the device's driver cannot move a "
     "device (it has no disassociate_ucontext)",
-    (_CMD_SET, errno.ENODEV): "The device is not in the network namespace of the calling thread",
-    (_CMD_SET, errno.EINVAL): "There is no such device index, or the descriptor is not a network namespace",
+    (_CMD_SET, errno.ENODEV): "The device is not in the network namespace of the calling thread, but in the socket's",
+    (_CMD_SET, errno.EINVAL): "There is no RDMA device with this index in this network namespace, or the descriptor "
+    "is not a network namespace",
     (_CMD_PORT_GET, errno.EINVAL): "There is no RDMA device with this index in this network namespace",
     (_CMD_NEWLINK, errno.ENODEV): "There is no such network device in this network namespace",
     (_CMD_NEWLINK, errno.EEXIST): "The network device has a link already, or the name is in use (names are unique "

@@ -132,7 +132,7 @@ def test_named_namespace_blocks(node: lab_ssh.Guest, other_mode: str) -> None:
     node.shell("ip netns add rdmaops-test")
     try:
         holders = blocked(node, other_mode, bool)
-        assert {(row["kind"], row["path"]) for row in holders} == {("mount", "/run/netns/rdmaops-test")}
+        assert [(row["kind"], row["path"], row["pid"]) for row in holders] == [("mount", "/run/netns/rdmaops-test", 1)]
         assert others(node)[0]["name"] == "rdmaops-test"
     finally:
         node.shell("ip netns del rdmaops-test")
@@ -142,13 +142,13 @@ def test_named_namespace_blocks(node: lab_ssh.Guest, other_mode: str) -> None:
 def test_private_network_unit_blocks(node: lab_ssh.Guest, other_mode: str) -> None:
     node.shell("systemd-run -q --unit=rdmaops-test -p PrivateNetwork=yes sleep 600")
     try:
-        (row,) = blocked(node, other_mode, lambda rows: [one["command"] for one in rows] == ["sleep 600"])
+        (row,) = blocked(node, other_mode, lambda rows: [one["command"] for one in rows] == ["/usr/bin/sleep 600"])
         pid = int(node.run("systemctl", "show", "-P", "MainPID", "rdmaops-test"))
         assert row == {
             "kind": "process",
             "path": f"/proc/{pid}/ns/net",
             "pid": pid,
-            "command": "sleep 600",
+            "command": "/usr/bin/sleep 600",
             "unit": "rdmaops-test.service",
             "pod": None,
         }
@@ -193,3 +193,75 @@ def test_what_holds_a_deleted_namespace_blocks(node: lab_ssh.Guest, other_mode: 
         node.shell("systemctl stop rdmaops-test; rm -f /run/rdmaops-test.py /run/rdmaops-test.ready", check=False)
         node.shell("ip netns del rdmaops-test", check=False)
     switched_within(node, other_mode, 10)
+
+
+LINK = """
+def names():
+    return [row.name for row in nldev.devices()]
+before = names()
+nldev.link_add("rdmaopstest", "rxe", "rdmaopstest")
+(added,) = [row for row in nldev.devices() if row.name not in before]
+verbs = nldev.chardev(added.index, "uverbs")
+status = os.stat("/dev/infiniband/" + verbs.name) if os.path.exists("/dev/infiniband/" + verbs.name) else None
+said = [added.name, nldev.ports(added.index)[0].netdev, status is None or status.st_rdev == os.makedev(*verbs[2:])]
+nldev.link_del(added.index)
+print(json.dumps([*said, names() == before]))
+"""
+# The device is born in the initial namespace, whatever its network device is in.
+MOVE = """
+import subprocess
+inside = "import os, sys; sys.path.insert(0, %r)\\n" % sys.path[0]
+inside += "from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import nldev\\n"
+def within(program):
+    argv = ["ip", "netns", "exec", "rdmaops-test", sys.executable, "-B", "-c", inside + program]
+    return subprocess.run(argv, check=True, capture_output=True, text=True, timeout=120).stdout.split()
+within("nldev.link_add('rdmaopstest', 'rxe', 'rdmaopstest')")
+index = next(row.index for row in nldev.devices() if row.name == "rdmaopstest")
+seen = []
+def look():
+    here = "rdmaopstest" in [row.name for row in nldev.devices()]
+    there = "rdmaopstest" in within("print(*[row.name for row in nldev.devices()])")
+    seen.append([here, there])
+look()
+target = os.open("/run/netns/rdmaops-test", os.O_RDONLY)
+nldev.set_netns(index, target)
+look()
+try:
+    nldev.set_netns(index, target)
+    seen.append("moved")
+except nldev.NldevError as exc:
+    seen.append(exc.name)
+within("nldev.set_netns(%d, os.open('/proc/1/ns/net', os.O_RDONLY))" % index)
+look()
+nldev.link_del(index)
+look()
+print(json.dumps(seen))
+"""
+
+
+def test_link_made_and_deleted(node: lab_ssh.Guest) -> None:
+    node.shell("ip link add rdmaopstest type dummy; ip link set rdmaopstest up")
+    try:
+        assert json.loads(node.python(LINK)) == ["rdmaopstest", "rdmaopstest", True, True]
+    finally:
+        node.shell("ip link del rdmaopstest")
+
+
+def test_device_moved_and_brought_back(node: lab_ssh.Guest, other_mode: str) -> None:
+    if other_mode == "exclusive":
+        switched_within(node, "exclusive", 5)
+    elif live(node) != "exclusive":
+        raise AssertionError(live(node))
+    node.shell("ip netns add rdmaops-test; ip link add rdmaopstest netns rdmaops-test type dummy")
+    try:
+        node.shell("ip -n rdmaops-test link set rdmaopstest up")
+        # seen in (the initial namespace, the other one); the second move is asked for where the device is not
+        assert json.loads(node.python(MOVE)) == [
+            [True, False],
+            [False, True],
+            "EINVAL",
+            [True, False],
+            [False, False],
+        ]
+    finally:
+        node.shell("ip netns del rdmaops-test")

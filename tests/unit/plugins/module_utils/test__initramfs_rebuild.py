@@ -240,6 +240,45 @@ def test_a_file_system_without_links(host: Host, monkeypatch: pytest.MonkeyPatch
     assert host.beside() == AFTER
 
 
+def test_the_entry_names_a_link(host: Host) -> None:
+    (host.root / "initrd.img").symlink_to("boot/" + NAME)
+    contents = rebuild("/initrd.img", VERSION, str(host.root), host.run, fresh)
+    assert contents.image == "/initrd.img"
+    assert host.calls[0][6].startswith(f"/boot/.{NAME}.rdmaops-new.")
+    assert host.beside() == AFTER
+    assert (host.root / "initrd.img").is_symlink()
+
+
+COPY = f"/efi/debian/{VERSION}/{NAME}"
+
+
+def test_the_entry_names_a_copy_that_a_hook_makes(host: Host) -> None:
+    host.file(COPY, OLD)
+    host.file("etc/initramfs/post-update.d/systemd-boot", "")
+
+    def hook(argv: t.Sequence[str], timeout: float) -> tuple[int, str, str]:
+        if "run-parts" in argv:
+            host.file(COPY, host.image.read_bytes())
+        return host.run(argv, timeout)
+
+    contents = rebuild(COPY, VERSION, str(host.root), hook, fresh)
+    assert contents.image == COPY
+    assert host.calls[1][3:5] == ["--arg=" + VERSION, "--arg=" + IMAGE]
+    assert host.beside() == AFTER
+    assert [path.name for path in (host.root / COPY.lstrip("/")).parent.iterdir()] == [NAME]
+
+
+def test_a_copy_that_no_hook_makes(host: Host) -> None:
+    host.file(COPY, OLD)
+    host.file("etc/initramfs/post-update.d/other", "")
+    with pytest.raises(InitramfsError) as caught:
+        rebuild(COPY, VERSION, str(host.root), host.run, fresh)
+    assert str(caught.value) == (
+        f"Rebuilding the initramfs {COPY}: {IMAGE} is new and good, and no hook in /etc/initramfs/post-update.d brought "
+        "it to where it is booted from: it lacks the option"
+    )
+
+
 def test_leftovers_of_a_killed_run_go(host: Host) -> None:
     host.file(f"/boot/.{NAME}.rdmaops-new.0a1b2c3d", "half")
     host.file("/var/tmp/rdmaops-initramfs.dead/mkinitramfs_x/file", "x")

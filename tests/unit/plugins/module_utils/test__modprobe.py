@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe import (
@@ -26,6 +27,9 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe impor
     settings,
     words,
 )
+
+# A busy machine is no reason to fail.
+SLOW = hypothesis_settings(deadline=None)
 
 A = "/etc/modprobe.d/a.conf"
 B = "/etc/modprobe.d/b.conf"
@@ -82,6 +86,7 @@ def test_parse(text: str, expected: list[tuple[int, str, str, str, str]]) -> Non
     assert parse(A, text) == [Assignment(A, *entry) for entry in expected]
 
 
+@SLOW
 @given(st.text())
 def test_any_text_is_parsed(text: str) -> None:
     for found in parse(A, text):
@@ -89,6 +94,7 @@ def test_any_text_is_parsed(text: str) -> None:
         assert text.split("\n")[found.line - 1] == found.text
 
 
+@SLOW
 @given(st.binary())
 def test_any_bytes_are_parsed(data: bytes) -> None:
     text = data.decode("utf-8", "surrogateescape")
@@ -101,6 +107,7 @@ def test_any_bytes_are_parsed(data: bytes) -> None:
     from_texts({A: text, B: text}, "a")
 
 
+@SLOW
 @given(
     st.dictionaries(
         st.sampled_from([A, B, "/run/modprobe.d/a.conf"]), st.text("opins abcfu=\\\n\"'#-_=\t", max_size=60)
@@ -336,6 +343,7 @@ def test_render() -> None:
 VALUES = st.text(st.characters(exclude_characters='"', exclude_categories=["Cc", "Cs"]))
 
 
+@SLOW
 @given(st.dictionaries(st.from_regex("[a-z_][a-z0-9_]*", fullmatch=True), VALUES, min_size=1))
 def test_what_is_rendered_is_what_is_read(options: dict[str, str]) -> None:
     text = render("a", options, "# header")

@@ -291,6 +291,17 @@ def test_reload_after_a_parameter_was_taken_back(tmp_path: Path) -> None:
     assert result["after"] == {"next_boot": {"x": "3"}, "reload_required": True, "initramfs_stale": False}
 
 
+def test_a_removal_that_was_stopped_before_the_rebuild(tmp_path: Path) -> None:
+    """The file is gone already; what it had is known from the image."""
+    image = Contents(IMAGE, "initramfs-tools", ["ib_core"], [], {OURS: HEADER + "\noptions ib_core x=1\n"})
+    host = FakeHost(str(tmp_path), looked(image))
+    host.new = contents()
+    result = run(host, state="absent", options=None, initramfs="rebuild")
+    assert result["actions"] == [f"Rebuild {IMAGE}"]
+    assert result["initramfs_stale"] is True
+    assert result["after"]["initramfs_stale"] is False
+
+
 # live, initramfs, next command line, status in a second run
 STATUS = [
     (None, None, "ro", "in_sync"),

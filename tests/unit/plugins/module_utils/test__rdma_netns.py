@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import subprocess
 import sys
@@ -79,8 +80,8 @@ MOUNTINFO = r"""
 
 def test_mounts() -> None:
     assert netns.mounts(MOUNTINFO) == [
-        netns.Mount(60, "net", 4026532177, "/run/netns/blue"),
-        netns.Mount(61, "net", 4026532178, "/a place\\x"),
+        netns.Mount(60, "net", 4026532177, "/run/netns/blue", "2", None),
+        netns.Mount(61, "net", 4026532178, "/a place\\x", "2", "3"),
         netns.Mount(62, "mnt", 4026532179, "/run/snapd/ns/lxd.mnt"),
     ]
 
@@ -117,6 +118,40 @@ def test_parsers_take_any_text(text: str) -> None:
     netns.process(text)
     for mount in netns.mounts(text):
         assert mount.inode >= 0
+
+
+RECORDINGS = sorted((Path(__file__).parent / "fixtures").glob("proc_*.json"))
+
+
+def test_there_are_recordings() -> None:
+    assert RECORDINGS
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
+def test_recorded_processes(path: Path) -> None:
+    """init, kthreadd, a unit with PrivateNetwork=yes and a shell by ssh, while the namespace rdt was there."""
+    recorded = json.loads(path.read_text(encoding="utf-8"))
+    texts = recorded["processes"]
+    unit = recorded["unit_pid"]
+    (session,) = set(texts) - {"1", "2", unit}
+    about = {pid: netns.process(texts[pid]["stat"]) for pid in texts}
+    assert about["1"] == netns.Process("systemd", 1, False)
+    assert about["2"] == netns.Process("kthreadd", 1, True)
+    assert about[unit] == netns.Process("sleep", 1, False)
+    assert about[session] == netns.Process("python3", 1, False)
+    assert netns.cgroup_unit(texts["1"]["cgroup"]) == "init.scope"
+    assert netns.cgroup_unit(texts["2"]["cgroup"]) is None
+    assert netns.cgroup_unit(texts[unit]["cgroup"]) == "rdt.service"
+    assert (netns.cgroup_unit(texts[session]["cgroup"]) or "").endswith((".scope", ".service"))
+    assert {netns.cgroup_pod(text["cgroup"]) for text in texts.values()} == {None}
+    # The unit has a mount namespace of its own (systemd mounts a /sys for the network namespace).
+    for pid in ("1", unit, session):
+        assert {(row.kind, row.inode, row.point) for row in netns.mounts(texts[pid]["mountinfo"])} == {
+            ("net", recorded["netns"], "/run/netns/rdt")
+        }
+    assert {row.id for row in netns.mounts(texts["1"]["mountinfo"])}.isdisjoint(
+        row.id for row in netns.mounts(texts[unit]["mountinfo"])
+    )
 
 
 def test_the_parsers_own_process() -> None:
@@ -255,6 +290,49 @@ def test_a_mount_is_counted_once_for_two_views_of_a_mount_namespace(proc: Proc) 
     survey = proc.survey()
     assert [(row.inode, row.name, row.holders_total) for row in survey.namespaces] == [(OTHER, "blue", 1)]
     assert survey.namespaces[0].holders[0][:3] == ("mount", "/run/netns/blue", 70)
+
+
+# mounts of the namespace as (pid, id, point, optional fields), those that count
+COPIES = [
+    # `ip netns add` mounts it twice in one place, below and on top of its bind mount of /run/netns
+    ([(70, 46, "/run/netns/b", "shared:65"), (70, 47, "/run/netns/b", "shared:65")], [(70, "/run/netns/b")]),
+    # received by other mount namespaces: peers and slaves
+    (
+        [(70, 46, "/run/netns/b", "shared:65"), (71, 131, "/run/netns/b", "shared:77 master:65")],
+        [(70, "/run/netns/b")],
+    ),
+    ([(70, 131, "/run/netns/b", "master:65"), (71, 46, "/run/netns/b", "shared:65")], [(71, "/run/netns/b")]),
+    ([(70, 46, "/run/netns/b", "shared:65"), (71, 48, "/run/netns/b", "shared:65")], [(70, "/run/netns/b")]),
+    # the original is gone, or the copy is somewhere else: it will not go by itself
+    ([(70, 131, "/run/netns/b", "shared:77 master:65")], [(70, "/run/netns/b")]),
+    (
+        [(70, 46, "/run/netns/b", "shared:65"), (71, 131, "/elsewhere", "master:65")],
+        [(70, "/run/netns/b"), (71, "/elsewhere")],
+    ),
+    (
+        [(70, 46, "/run/netns/b", "shared:65"), (70, 47, "/elsewhere", "shared:65")],
+        [(70, "/elsewhere"), (70, "/run/netns/b")],
+    ),
+    # private
+    ([(70, 46, "/run/netns/b", ""), (71, 48, "/run/netns/b", "")], [(70, "/run/netns/b"), (71, "/run/netns/b")]),
+]
+
+
+@pytest.mark.parametrize(("lines", "counted"), COPIES)
+def test_a_copy_that_goes_with_its_original_does_not_count(
+    proc: Proc, lines: list[tuple[int, int, str, str]], counted: list[tuple[int, str]]
+) -> None:
+    for pid in {row[0] for row in lines}:
+        text = "".join(
+            f"{number} 1 0:5 net:[{OTHER}] {point} rw {groups}{' ' if groups else ''}- nsfs nsfs rw\n"
+            for owner, number, point, groups in lines
+            if owner == pid
+        )
+        (proc.add(pid, mnt=pid) / "mountinfo").write_text(text, encoding="utf-8")
+    (found,) = proc.survey().namespaces
+    assert sorted((holder.pid, holder.path) for holder in found.holders) == counted
+    assert found.holders_total == len(counted)
+    assert found.name == "b"
 
 
 def test_a_view_is_read_once(proc: Proc) -> None:

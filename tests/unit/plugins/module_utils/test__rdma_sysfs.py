@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -119,6 +120,28 @@ def test_an_image_with_an_absolute_lib_link_stays_in_its_root(tmp_path: Path) ->
     (tmp_path / "lib").symlink_to("/nowhere")
     write(tmp_path / "usr/lib/modules/6.1.0/modules.dep", "kernel/ib_core.ko:")
     assert sysfs.available("6.1.0", str(tmp_path)).how == "module"
+
+
+RECORDINGS = sorted((Path(__file__).parent / "fixtures").glob("proc_*.json"))
+
+
+def test_there_are_recordings() -> None:
+    assert RECORDINGS
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
+def test_recorded_tree(tmp_path: Path, path: Path) -> None:
+    recorded = json.loads(path.read_text(encoding="utf-8"))
+    for name, text in recorded["files"].items():
+        write(tmp_path / name, text)
+    for name in recorded["devices"]:
+        (tmp_path / "sys/class/infiniband" / name).mkdir(parents=True)
+    assert sysfs.live_mode(str(tmp_path / "sys")) == "shared"
+    assert sysfs.devices(str(tmp_path / "sys")) == ["rxe0", "rxe1"]
+    loaded, how, module = sysfs.available(recorded["kernel"], str(tmp_path))
+    assert (loaded, how) == (True, "module")
+    # what `modinfo -n` says of it
+    assert recorded["modinfo"].endswith(f"/lib/modules/{recorded['kernel']}/{module}")
 
 
 @given(st.text(alphabet="ib_core.ko:/ \nxz", max_size=60))

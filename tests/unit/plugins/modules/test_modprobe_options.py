@@ -5,6 +5,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import tempfile
 import typing as t
 from pathlib import Path
 
@@ -176,6 +179,29 @@ def test_a_write_that_fails(run: Run, tmp_path: Path, monkeypatch: pytest.Monkey
     assert (rc, result["changed"], result["actions"]) == (1, False, [])
     assert result["msg"] == f"Writing {tmp_path}{OURS}: Permission denied; run as root (become: true)"
     assert files(tmp_path) == {}
+
+
+def test_without_root(run: Run) -> None:
+    """Somebody who may not write: root gives its rights up, anybody else has none to begin with."""
+    root = Path(tempfile.mkdtemp(prefix="rdmaops-"))
+    try:
+        (root / "etc/modprobe.d").mkdir(parents=True)
+        for path in (root, root / "etc", root / "etc/modprobe.d"):
+            path.chmod(0o555)
+        me = os.geteuid()
+        if me == 0:
+            os.seteuid(65534)
+        try:
+            rc, result = run(options=OPTIONS, root=str(root))
+        finally:
+            os.seteuid(me)
+        assert (rc, result["changed"], result["actions"]) == (1, False, [])
+        assert result["msg"] == f"Writing {root}{OURS}: Permission denied; run as root (become: true)"
+        assert files(root) == {}
+    finally:
+        for path in (root / "etc/modprobe.d", root / "etc", root):
+            path.chmod(0o755)
+        shutil.rmtree(root)
 
 
 def test_main_uses_the_module_that_ansible_ships() -> None:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Record RDMA netlink conversations of a lab node into the unit tests' fixtures.
+"""Record RDMA netlink conversations, and texts of /sys and /proc, of a lab node into the unit tests' fixtures.
 
-    .venv/bin/python tests/integration/lab/record_nldev.py [NODE]
+    .venv/bin/python tests/integration/lab/record.py [NODE]
 
-The node is in shared mode with its soft-RoCE links; it is left as it was.
+The node is in shared mode with its soft-RoCE links, and has perftest; it is left as it was.
 """
 
 from __future__ import annotations
@@ -105,23 +105,64 @@ print(json.dumps({
 }))
 """
 
+TEXTS = """
+import glob, subprocess, time
+
+def read(path):
+    with open(path, encoding="utf-8", errors="surrogateescape") as stream:
+        return stream.read()
+
+release = os.uname().release
+files = {"sys/module/ib_core/parameters/netns_mode": read("/sys/module/ib_core/parameters/netns_mode")}
+for name in ("modules.dep", "modules.builtin"):
+    path = f"usr/lib/modules/{release}/{name}"
+    # Of thousands of lines, those of the subsystem.
+    files[path] = "".join(line for line in read("/" + path).splitlines(True) if "/infiniband/" in line.split(":")[0])
+processes = {}
+subprocess.run(["ip", "netns", "add", "rdt"], check=True)
+subprocess.run(["systemd-run", "-q", "--service-type=exec", "--unit=rdt", "-p", "PrivateNetwork=yes", "sleep", "600"], check=True)
+try:
+    main = subprocess.run(["systemctl", "show", "-P", "MainPID", "rdt"], capture_output=True, text=True).stdout.strip()
+    inode = os.stat("/run/netns/rdt").st_ino
+    for pid in ("1", "2", main, str(os.getpid())):
+        processes[pid] = {name: read(f"/proc/{pid}/{name}") for name in ("stat", "cgroup", "mountinfo")}
+finally:
+    subprocess.run(["systemctl", "stop", "rdt"], check=True)
+    subprocess.run(["ip", "netns", "del", "rdt"], check=True)
+print(json.dumps({
+    "kernel": release,
+    "systemd": subprocess.run(["systemctl", "--version"], capture_output=True, text=True).stdout.split()[1],
+    "devices": sorted(os.listdir("/sys/class/infiniband")),
+    "modinfo": subprocess.run(["modinfo", "-n", "ib_core"], capture_output=True, text=True).stdout.strip(),
+    "files": files,
+    "unit_pid": main,
+    "netns": inode,
+    "processes": processes,
+}))
+"""
+
+
+def write(name: str, content: dict[str, t.Any]) -> None:
+    FIXTURES.mkdir(exist_ok=True)
+    path = FIXTURES / name
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    path.with_name(path.name + ".license").write_text(
+        "Copyright: (c) 2026, rdmaops contributors\nSPDX-License-Identifier: GPL-3.0-or-later\n", encoding="utf-8"
+    )
+    print(path)
+
 
 def main() -> None:
     node = lab_ssh.guest(sys.argv[1] if len(sys.argv) > 1 else "")
     node.install()
     try:
         recorded: dict[str, t.Any] = json.loads(node.python(PROGRAM, node.rails[0]["netdev"]))
+        texts: dict[str, t.Any] = json.loads(node.python(TEXTS))
     finally:
         node.remove()
     kernel = recorded["kernel"].split("+")[0]
-    iproute2 = recorded["iproute2"].rsplit("-", 1)[1]
-    path = FIXTURES / f"nldev_linux-{kernel}_iproute2-{iproute2}.json"
-    FIXTURES.mkdir(exist_ok=True)
-    path.write_text(json.dumps(recorded, indent=1) + "\n", encoding="utf-8")
-    path.with_name(path.name + ".license").write_text(
-        "Copyright: (c) 2026, rdmaops contributors\nSPDX-License-Identifier: GPL-3.0-or-later\n", encoding="utf-8"
-    )
-    print(path)
+    write(f"nldev_linux-{kernel}_iproute2-{recorded['iproute2'].rsplit('-', 1)[1]}.json", recorded)
+    write(f"proc_linux-{kernel}_systemd-{texts['systemd']}.json", texts)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,159 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bad input, as a user meets it: through Ansible, on this machine. A clear message, a failure, nothing changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need_tool, site
+
+HEADER = "# Managed by Ansible (rdmaops.gpu_fabric). Local changes will be overwritten.\n"
+
+# What is wrong; the module; its options; what the message says. ROOT stands for the image's directory.
+CASES: list[tuple[str, str, dict[str, t.Any], str]] = [
+    ("unknown option", "rdma_system", {"netns_mode": "shared", "mode": "x"}, "Unsupported parameters"),
+    (
+        "a mode that does not exist",
+        "rdma_system",
+        {"netns_mode": "private"},
+        "value of netns_mode must be one of: exclusive, shared, got: private",
+    ),
+    ("no mode", "rdma_system", {}, "missing required arguments: netns_mode"),
+    ("a name with a slash", "modprobe_options", {"name": "../x", "options": {"a": "1"}}, "../x"),
+    ("an empty name", "modprobe_options", {"name": "", "options": {"a": "1"}}, "name"),
+    ("a boolean", "modprobe_options", {"name": "mlx5_core", "options": {"prof_sel": True}}, "Quote it"),
+    ("a list", "modprobe_options", {"name": "mlx5_core", "options": {"prof_sel": [1]}}, "prof_sel"),
+    ("null", "modprobe_options", {"name": "mlx5_core", "options": {"prof_sel": None}}, "prof_sel"),
+    ("a float", "modprobe_options", {"name": "mlx5_core", "options": {"prof_sel": 1.5}}, "prof_sel"),
+    (
+        "the option that another module owns",
+        "modprobe_options",
+        {"name": "ib_core", "options": {"netns_mode": "0"}},
+        "rdma_system",
+    ),
+    ("a drop-in of somebody else", "modprobe_options", {"name": "foreign", "options": {"a": "1"}}, "foreign.conf"),
+    (
+        "a path that kmod does not read",
+        "modprobe_options",
+        {"name": "x", "options": {"a": "1"}, "path": "/etc/x.conf"},
+        "kmod does not read this file",
+    ),
+    (
+        "a conflicting line",
+        "modprobe_options",
+        {"name": "taken", "options": {"a": "1"}},
+        "/etc/modprobe.d/theirs.conf:1",
+    ),
+]
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    """Return a root directory with other people's files in it."""
+    directory = tmp_path / "etc/modprobe.d"
+    directory.mkdir(parents=True)
+    (directory / "zz-rdmaops-foreign.conf").write_text("options foreign a=2\n")
+    (directory / "theirs.conf").write_text("options taken a=2\n")
+    return tmp_path
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def run(tasks: list[dict[str, t.Any]], tmp_path: Path) -> site.Run:
+    book = tmp_path / "book.yml"
+    play = [{"name": "Bad input", "hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": tasks}]
+    book.write_text(json.dumps(play))
+    program = str(Path(sys.executable).parent / "ansible-playbook")
+    done = subprocess.run(
+        [program, "-i", "localhost,", "-e", json.dumps({"ansible_python_interpreter": sys.executable}), str(book)],
+        env=site.environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    return site.understood(done.returncode, done.stdout)
+
+
+def test_every_bad_input_is_refused(image: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    need_root()
+    before = tree(image)
+    tasks = []
+    for what, module, options, _message in CASES:
+        further = {"root": str(image)} if module == "modprobe_options" else {}
+        tasks.append({"name": what, "rdmaops.gpu_fabric." + module: {**options, **further}, "ignore_errors": True})
+    found = run(tasks, tmp_path_factory.mktemp("book"))
+    results = {name: result for name, _host, result in found.tasks}
+    wrong = []
+    for what, _module, _options, message in CASES:
+        result = results[what]
+        if not result.get("failed") or result.get("changed") or message not in result["msg"]:
+            wrong.append((what, message, result.get("msg")))
+    assert wrong == []
+    assert tree(image) == before
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"options x a=1\x00\n", "zz.conf"), (b"\xff\xfe\x00binary", "zz.conf")],
+)
+def test_a_binary_file_in_modprobe_d(image: Path, tmp_path: Path, content: bytes, message: str) -> None:
+    (image / "etc/modprobe.d/zz.conf").write_bytes(content)
+    before = tree(image)
+    options = {"name": "mine", "options": {"a": "1"}, "root": str(image)}
+    found = run([{"name": "it", "rdmaops.gpu_fabric.modprobe_options": options}], tmp_path / "etc")
+    assert found.rc == 2
+    assert message in found.messages()
+    assert "Nothing has been changed" in found.messages()
+    (tmp_path / "etc/book.yml").unlink()
+    assert tree(image) == before
+
+
+def test_a_host_without_rdma(tmp_path: Path) -> None:
+    need_root()
+    if os.path.isdir("/sys/module/ib_core"):
+        pytest.skip("this machine has RDMA; the lab tests cover the other case")
+    options = {"netns_mode": "exclusive"}
+    found = run([{"name": "it", "rdmaops.gpu_fabric.rdma_system": options}], tmp_path)
+    assert found.rc == 2
+    assert "Looking for the RDMA subsystem: kernel" in found.messages()
+    assert "set on_absent to ignore" in found.messages()
+
+
+def test_no_root(tmp_path: Path) -> None:
+    need_root()
+    runner = need_tool("setpriv")
+    options = {"_ansible_check_mode": False, "netns_mode": "exclusive"}
+    program = (
+        "import sys\n"
+        "sys.path[:0] = %r\n"
+        "from ansible.module_utils import basic\n"
+        "from ansible.module_utils.testing import patch_module_args\n"
+        "from ansible_collections.rdmaops.gpu_fabric.plugins.modules import rdma_system\n"
+        "with patch_module_args(%r):\n"
+        "    rdma_system.main()\n" % (sys.path[1:], options)
+    )
+    done = subprocess.run(
+        [runner, "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-B", "-c", program],
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    if "Permission denied" in done.stderr and not done.stdout:
+        # The interpreter lies in a directory that only root may enter.
+        pytest.fail(done.stderr[-500:])
+    assert done.returncode == 1
+    assert "needs root; set become: true" in json.loads(done.stdout)["msg"]
