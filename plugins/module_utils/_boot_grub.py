@@ -241,6 +241,13 @@ def parse(text: str, path: str) -> list[Command]:
     return _Parser(text, path).statements()
 
 
+def variables(text: str, root: str, machine: Machine | None = None) -> dict[str, str]:
+    """Run a script and return its variables."""
+    shell = _Shell(Files(root), machine or Machine(), "/boot/grub/grub.cfg")
+    shell.run(parse(text, shell.path))
+    return shell.env
+
+
 def read_grubenv(text: str) -> dict[str, tuple[str, int]]:
     """Return the variables of an environment block with the line that each is on.
 
@@ -305,19 +312,13 @@ class _Shell:
             if quoted:
                 current = (current or "") + value
                 continue
-            split = value.split()
-            if value[:1].isspace() and current is not None:
-                fields.append(current)
-                current = None
-            for number, field in enumerate(split):
+            # Blanks divide words, those at the ends of the value do not.
+            for number, field in enumerate(value.split()):
                 if number:
                     fields.append(current or "")
                     current = field
                 else:
                     current = (current or "") + field
-            if split and value[-1:].isspace():
-                fields.append(current or "")
-                current = None
         if current is not None:
             fields.append(current)
         return fields
@@ -539,42 +540,44 @@ def _number(text: str) -> int:
 
 
 def _test(shell: _Shell, words: list[str]) -> bool:
-    """Evaluate test(1) as grub-core/commands/test.c has it: "-a" binds closer than "-o", brackets nest."""
+    """Evaluate test(1), in the order in which grub-core/commands/test.c tries what a word may be."""
     either, both, negate = False, True, False
+    outer: list[tuple[bool, bool, bool]] = []
     at = 0
     while at < len(words):
         word, rest = words[at], words[at + 1 :]
-        if word == "!":
-            negate = not negate
-            at += 1
-            continue
-        if word == "-o":
-            either, both, at = either or both, True, at + 1
-            continue
-        if word == "-a":
-            at += 1
-            continue
+        value: bool | None = None
         if len(rest) >= 2 and rest[0] in _STRING_TESTS:
             value, at = _STRING_TESTS[rest[0]](word, rest[1]), at + 3
-        elif word == "(":
-            depth, end = 1, at + 1
-            while end < len(words) and depth:
-                depth += {"(": 1, ")": -1}.get(words[end], 0)
-                end += 1
-            value, at = _test(shell, words[at + 1 : end - 1]), end
         elif rest and word in ("-n", "-z"):
             value, at = (rest[0] != "") is (word == "-n"), at + 2
         elif rest and word in ("-d", "-e", "-f", "-s"):
-            place = shell.files.locate(rest[0], shell.machine, subvolumes=False) if rest[0] else None
+            # An empty name is the device itself, a directory.
+            place = shell.files.locate(rest[0], shell.machine, subvolumes=False) if rest[0] else "/"
             value, at = place is not None, at + 2
             if place is not None and word != "-e":
                 value = shell.files.is_dir(place) is (word == "-d")
-            if place is not None and word == "-s":
-                value = shell.files.size(place) > 0
+            if value and word == "-s":
+                value = shell.files.size(place or "/") > 0
         else:
-            value, at = word != "", at + 1
-        both = both and value is not negate
-        negate = False
+            at += 1
+            if word == "!":
+                negate = not negate
+            elif word == "(":
+                outer.append((either, both, negate))
+                either, both, negate = False, True, False
+            elif word == ")":
+                if not outer:
+                    return either or both
+                value = either or both
+                either, both, negate = outer.pop()
+            elif word == "-o":
+                either, both = either or both, True
+            elif word != "-a":
+                value = word != ""
+        if value is not None:
+            both = both and value is not negate
+            negate = False
     return bool(words) and (either or both)
 
 
@@ -710,4 +713,4 @@ def grub_entry(files: Files, machine: Machine, config: str) -> BootEntry:
     return finish(files, machine, entry, linux.path, shell.initrds)
 
 
-__all__ = ("choose", "grub_entry", "parse", "quoted", "read_grubenv")
+__all__ = ("choose", "grub_entry", "parse", "quoted", "read_grubenv", "variables")

@@ -66,7 +66,10 @@ def save(path: str, number: int, key: t.Any, value: t.Any, signatures: t.Iterabl
             json.dump({"format": number, "key": key, "value": value}, stream)
         os.rename(temporary, path)
     except (OSError, ValueError, TypeError):
-        os.unlink(temporary)
+        try:
+            os.unlink(temporary)
+        except OSError:
+            pass
 
 
 __all__ = ("Signature", "load", "save", "signature")

@@ -23,7 +23,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import sysfs
 
 if t.TYPE_CHECKING:  # pragma: no cover
-    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Namespace
+    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Namespace, Survey
 
 MODULE = "ib_core"
 PARAMETER = "netns_mode"
@@ -67,10 +67,10 @@ class Host:
     def plan(self, mode: str, on_conflict: str) -> _modprobe_plan.Plan:
         return _modprobe_plan.plan(self.root, MODULE, {PARAMETER: VALUES[mode]}, DROP_IN, "present", on_conflict)
 
-    def others(self) -> list[Namespace]:
+    def others(self) -> Survey:
         from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import netns
 
-        return netns.others()
+        return netns.survey()
 
     def switch(self, mode: str) -> None:
         from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import nldev
@@ -116,6 +116,14 @@ def blocker(space: Namespace) -> dict[str, t.Any]:
     }
 
 
+def _blockers(host: Host, problems: list[str]) -> list[dict[str, t.Any]]:
+    """List the other namespaces. An incomplete list is a problem, and no obstacle: the kernel has the last word."""
+    found = host.others()
+    if found.problem:
+        problems.append(found.problem)
+    return [blocker(space) for space in found.namespaces]
+
+
 def _holder(holder: t.Mapping[str, t.Any]) -> str:
     if holder["kind"] == "mount":
         return "the mount %s" % holder["path"]
@@ -157,7 +165,7 @@ def _boot_conflicts(src: _next_boot.Sources) -> list[dict[str, t.Any]]:
     if entry is None:
         return []
     told = []
-    for path, line, text in entry.parts or [(entry.source, entry.line, entry.cmdline or "")]:
+    for path, line, text in entry.parts:
         value = _next_boot.cmdline_value(text, MODULE, PARAMETER)
         if value is not None:
             told.append({"path": path, "line": line, "text": "%s.%s=%s" % (MODULE, PARAMETER, value), "wins": True})
@@ -209,7 +217,8 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[
     if mode_of(view_before.cmdline["next_boot"]) not in (None, desired):
         conflicts = conflicts + _boot_conflicts(src)
 
-    spaces = [blocker(space) for space in host.others()] if live not in (None, desired) else []
+    problems = list(src.problems)
+    spaces = _blockers(host, problems) if live not in (None, desired) else []
     may_switch = live not in (None, desired) and params["runtime"] != "never"
     if may_switch and spaces and params["runtime"] == "require":
         raise ModeError(
@@ -267,7 +276,7 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[
         boot_id=host.boot_id(),
         boot_entry=src.entry
         and {"kind": src.entry.kind, "source": src.entry.source, "line": src.entry.line, "title": src.entry.title},
-        problems=list(src.problems),
+        problems=problems,
         warnings=plan.warnings if plan else [],
         after={
             "live": live_after,
@@ -333,7 +342,7 @@ def _switch(host: Host, live: str | None, desired: str, runtime: str) -> list[di
 
         if exc.errno != errno.EBUSY or runtime == "require":
             raise
-        return [blocker(space) for space in host.others()]
+        return _blockers(host, [])
     found = host.live()
     if found != desired:
         raise ModeError(

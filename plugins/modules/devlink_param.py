@@ -83,6 +83,7 @@ resources:
        "next_boot": null}
 """
 
+import functools
 import json
 import os
 import typing as t
@@ -137,7 +138,7 @@ def decide(
                 shown = str(value).lower()
                 decision.add(
                     "Set %s of %s to %s" % (name, handle, shown),
-                    lambda handle=handle, name=name, value=value: set_param(handle, name, value),
+                    functools.partial(set_param, handle, name, value),
                 )
                 decision.show("%s %s" % (handle, name), "%s\n" % str(values[name]).lower(), "%s\n" % shown)
             resources.append(

@@ -18,6 +18,7 @@ author:
 extends_documentation_fragment:
   - rdmaops.gpu_fabric._attributes
   - rdmaops.gpu_fabric._attributes.info_module
+  - rdmaops.gpu_fabric._attributes.linux
 options:
   packages:
     description:

@@ -83,6 +83,7 @@ resources:
       next_boot: null
 """
 
+import functools
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
@@ -119,9 +120,9 @@ def decide(files: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[Decision, dict[str
                     "Move what it says to a file of another name, or remove it, and run again" % path
                 )
         if differs and wanted is not None:
-            decision.add("Write %s" % path, lambda path=path, wanted=wanted: atomic_write(path, wanted))
+            decision.add("Write %s" % path, functools.partial(atomic_write, path, wanted))
         elif differs:
-            decision.add("Remove %s" % path, lambda path=path: remove(path))
+            decision.add("Remove %s" % path, functools.partial(remove, path))
         if differs:
             decision.show(path, found or "", wanted or "")
             paths.append(path)

@@ -78,7 +78,7 @@ def empty(tarball: Path, tmp_path_factory: pytest.TempPathFactory) -> Empty:
     home.mkdir()
     venv = base / "venv"
     python = venv / "bin" / "python"
-    packages = ["ansible-core", "-c", COLLECTION / "requirements" / "dev.lock"]
+    packages: list[str | Path] = ["ansible-core", "-c", COLLECTION / "requirements" / "dev.lock"]
     uv = COLLECTION / ".deps" / "uv" / "bin" / "uv"
     if uv.exists():
         run([uv, "venv", "--quiet", "--no-config", "--python", sys.executable, venv])

@@ -127,14 +127,23 @@ class Task(t.NamedTuple):
     status: str
     changed: bool
     seconds: float
+    cpu: float | None
     result: t.Mapping[str, t.Any]
 
 
+class Play(t.NamedTuple):
+    """A play of a timed playbook: from its start to that of the next."""
+
+    name: str
+    seconds: float
+    cpu: float | None
+
+
 class Played(t.NamedTuple):
-    """A playbook's run: its tasks, and each play's name and wall clock in order."""
+    """A playbook's run: its tasks and plays in order."""
 
     tasks: list[Task]
-    plays: list[tuple[str, float]]
+    plays: list[Play]
     timing: Timing
 
     def named(self, name: str) -> list[Task]:
@@ -146,23 +155,28 @@ class Played(t.NamedTuple):
             raise BenchmarkError(f"no task named '{name}' has succeeded")
         return Sample(values)
 
+    def cpu_sample(self, name: str) -> Sample | None:
+        values = [task.cpu for task in self.named(name) if task.status == "ok" and task.cpu is not None]
+        return Sample(values) if values else None
 
-def read_events(text: str) -> tuple[list[Task], list[tuple[str, float]]]:
+
+def read_events(text: str) -> tuple[list[Task], list[Play]]:
     """Read what callback/task_times.py has written."""
     tasks: list[Task] = []
-    plays: list[tuple[str, float]] = []
-    started: tuple[str, float] | None = None
+    plays: list[Play] = []
+    started: dict[str, t.Any] | None = None
     for line in text.splitlines():
         event = json.loads(line)
         if event["event"] == "task":
-            play = started[0] if started else ""
+            play = started["name"] if started else ""
             result = event["result"]
             changed = bool(result.get("changed"))
-            tasks.append(Task(play, event["name"], event["status"], changed, event["seconds"], result))
+            tasks.append(Task(play, event["name"], event["status"], changed, event["seconds"], event["cpu"], result))
             continue
         if started:
-            plays.append((started[0], event["at"] - started[1]))
-        started = (event["name"], event["at"])
+            cpu = None if event["cpu"] is None else event["cpu"] - started["cpu"]
+            plays.append(Play(started["name"], event["at"] - started["at"], cpu))
+        started = event
     return tasks, plays
 
 
@@ -172,6 +186,7 @@ def play(
     inventory: Path,
     host: str,
     workplace: Path,
+    pid: int | None = None,
     check: bool = False,
     limit: float = 1800,
 ) -> Played:
@@ -193,6 +208,7 @@ def play(
             "ANSIBLE_PIPELINING": "1",
             "ANSIBLE_FORCE_COLOR": "0",
             "TASK_TIMES": str(events),
+            "TASK_TIMES_PID": str(pid or 0),
         },
     )
     tasks, wall = read_events(events.read_text())
@@ -247,6 +263,7 @@ def document(cases: t.Sequence[Case], started: str, problems: t.Sequence[str]) -
 __all__ = [
     "BenchmarkError",
     "Case",
+    "Play",
     "Played",
     "Sample",
     "Task",

@@ -8,6 +8,7 @@ import argparse
 import datetime
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -16,13 +17,25 @@ from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.library import Benc
 
 ROOT = Path(__file__).resolve().parents[2]
 OUTPUT = ROOT / ".cache" / "bench"
+LAB = ROOT / "tests" / "lab" / "lab.py"
+INVENTORY = Path(os.environ.get("LAB_INVENTORY") or ROOT / "inventories" / "lab") / "hosts.yml"
+
+
+def qemu_of(host: str) -> int | None:
+    """Return the process of a node of the lab."""
+    argv = [sys.executable, str(LAB), "status", "--json"]
+    asked = subprocess.run(argv, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, check=False)
+    if asked.returncode != 0:
+        return None
+    return next((node["pid"] for node in json.loads(asked.stdout) if node["node"] == host), None)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"one or more of: {', '.join(nodes.CASES)}")
-    parser.add_argument("--inventory", type=Path, default=ROOT / "inventories" / "lab" / "hosts.yml")
+    parser.add_argument("--inventory", type=Path, default=INVENTORY)
     parser.add_argument("--host", default="gpu-1", help="the host of the inventory to measure on (default: gpu-1)")
+    parser.add_argument("--runs", type=int, default=nodes.RUNS, help=f"of each kind (default: {nodes.RUNS})")
     parser.add_argument("--json", type=Path, default=OUTPUT / "bench.json", help="where the document goes")
     arguments = parser.parse_args()
     unknown = sorted(set(arguments.cases) - set(nodes.CASES))
@@ -36,7 +49,8 @@ def main() -> int:
         return 2
 
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    place = nodes.Place(arguments.inventory.resolve(), arguments.host, OUTPUT)
+    pid = qemu_of(arguments.host) if arguments.inventory == INVENTORY else None
+    place = nodes.Place(arguments.inventory.resolve(), arguments.host, OUTPUT, pid, arguments.runs)
     cases: list[Case] = []
     problems: list[str] = []
     for name, measure in nodes.CASES.items():

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -120,3 +121,164 @@ def test_scripts_that_grub_accepts_are_understood(root: Path, request: pytest.Fi
             refused.append((text, str(exc)))
     print(f"{len(accepted)} of {len(texts)} scripts are good ones")
     assert refused == []
+
+
+def emulate(root: Path, script: str) -> str:
+    """Let GRUB itself, built as a program (grub-emu), run a script as its grub.cfg, and return what it printed."""
+    directory = root / "tmp/emu"
+    directory.mkdir(exist_ok=True)
+    (directory / "grub.cfg").write_text("terminal_output console\n" + script)
+    # It wants a terminal, and breaks lines at its width.
+    command = "stty cols 1000; TERM=dumb timeout 60 grub-emu -d /tmp/emu"
+    printed = inside(root, "script", "-qec", command, "/dev/null")
+    return re.sub(r"\x1b\[[0-9;]*[A-Za-z]|\r", "", printed)
+
+
+MENU = """
+menuentry 'A' --id a { linux /k "0" }
+submenu 's' --id sub {
+    menuentry 'x' --id 1a2b { linux /k "1>0" }
+    menuentry 'Entry two' --id b { linux /k "1>1" }
+    submenu deep {
+        menuentry p { linux /k "1>2>0" }
+        menuentry q { linux /k "1>2>1" }
+    }
+}
+menuentry 'b>c' --id 6ab-5.1 { linux /k "2" }
+menuentry 'sixth' --id 1a2b { linux /k "3" }
+"""
+DEFAULTS_SHORT = ["1>2>1", "s>Entry two", "sub>1", "b>>c", "1a2b", "6ab-5.1", "sixth", "1>>x"]
+DEFAULTS_LONG = [
+    *[
+        "0",
+        "1",
+        "2",
+        "1>1",
+        "1>b",
+        "0x1",
+        "010",
+        "08",
+        "9",
+        "gone",
+        "1>9",
+        " 1",
+        "1 ",
+        "-1",
+        ">",
+        "1>",
+        ">1",
+        "A>B",
+        "2>0",
+    ],
+    *[
+        "4294967297",
+        "4294967295",
+        "18446744073709551616",
+        "0x",
+        "+1",
+        "sub>deep>q",
+        "sub>>deep",
+        "s>1a2b",
+        "a",
+        "A",
+        "1 >1",
+    ],
+]
+
+
+@pytest.mark.parametrize(
+    "default", [*DEFAULTS_SHORT, *(pytest.param(value, marks=pytest.mark.long) for value in DEFAULTS_LONG)]
+)
+def test_grub_boots_the_entry_that_we_name(root: Path, default: str) -> None:
+    script = f"set timeout=0\nset default='{default}'\n" + MENU
+    printed = emulate(root, re.sub(r"linux /k (\S+)", r"echo BOOTS \1; exit", script))
+    booted = re.search(r"BOOTS (\S+)", printed)
+    assert booted, printed[-2000:]
+    (root / "boot/grub/grub.cfg").write_text(script)
+    (root / "k").touch()
+    assert default_entry(str(root), Machine()).cmdline == booted[1]
+
+
+NAMES = ["u", "v", "w"]
+VALUES = st.sampled_from(
+    [
+        "1",
+        "a",
+        "'b c'",
+        "$u",
+        '"$v $u"',
+        "${w}x",
+        "''",
+        "-x",
+        "' y'",
+        "!",
+        "'z '",
+        '"a  b"',
+        "\\;",
+        "$u$v",
+        "x'y'\"$w\"",
+        "10",
+    ]
+)
+ATOMS = st.one_of(
+    st.tuples(VALUES, st.sampled_from(["=", "!=", "<", ">", "-lt", "-ge", "-eq", "-ne"]), VALUES).map(
+        lambda words: " ".join(words).replace("<", "'<'").replace(">", "'>'")
+    ),
+    st.tuples(st.sampled_from(["-n", "-z", "! -n", "-f", "-d", "-e", "-s"]), VALUES).map(" ".join),
+    VALUES,
+    st.tuples(st.sampled_from(["-n", "-z", "!", "a ="]), VALUES).map(lambda words: f"( {words[0]} {words[1]} )"),
+)
+TESTS = st.lists(ATOMS, min_size=1, max_size=3).flatmap(
+    lambda atoms: st.lists(st.sampled_from(["-a", "-o"]), min_size=len(atoms), max_size=len(atoms)).map(
+        lambda joints: " ".join(word for pair in zip(atoms, joints, strict=True) for word in pair).rsplit(" ", 1)[0]
+    )
+)
+ASSIGNMENTS = st.tuples(st.sampled_from(["set ", ""]), st.sampled_from(NAMES), VALUES).map(
+    lambda words: f"{words[0]}{words[1]}={words[2]}"
+)
+STATEMENTS: st.SearchStrategy[str] = st.recursive(
+    ASSIGNMENTS,
+    lambda inner: st.one_of(
+        st.tuples(TESTS, inner, inner).map(lambda parts: f"if [ {parts[0]} ]; then {parts[1]}; else {parts[2]}; fi"),
+        st.tuples(TESTS, inner, TESTS, inner).map(
+            lambda parts: f"if test {parts[0]}; then {parts[1]}; elif [ ! {parts[2]} ]; then {parts[3]}; fi"
+        ),
+        st.tuples(st.sampled_from(NAMES), st.lists(VALUES, max_size=3), inner).map(
+            lambda parts: f"for {parts[0]} in {' '.join(parts[1])}; do {parts[2]}; done"
+        ),
+        st.tuples(inner, inner).map("\n".join),
+    ),
+    max_leaves=5,
+)
+# GRUB forgets a function that is defined inside of another statement.
+SCRIPTS = st.one_of(
+    STATEMENTS,
+    st.tuples(STATEMENTS, st.lists(VALUES, max_size=3), STATEMENTS).map(
+        lambda parts: f"function f {{ {parts[0]}; set v=$1; w=$2; }}\nf {' '.join(parts[1])}\n{parts[2]}"
+    ),
+)
+
+
+def test_grub_computes_what_we_compute(root: Path, request: pytest.FixtureRequest) -> None:
+    long = request.config.getoption("--long")
+    texts: list[str] = []
+
+    @settings(max_examples=3000 if long else 400, deadline=None, database=None, derandomize=not long)
+    @given(SCRIPTS)
+    def collect(text: str) -> None:
+        texts.append(text)
+
+    collect()
+    script = ""
+    for number, text in enumerate(texts):
+        script += f"set u=1; set v='p q'; set w=\n{text}\necho \"R{number}<$u><$v><$w>\"\n"
+    printed = emulate(root, script + "exit\n")
+    found = {int(number): values for number, values in re.findall(r"^R(\d+)(<.*>)$", printed, re.MULTILINE)}
+    assert len(found) == len(texts), printed[-3000:]
+    different = []
+    for number, text in enumerate(texts):
+        env: dict[str, str] = _boot_grub.variables(f"set u=1; set v='p q'; set w=\n{text}\n", str(root))
+        ours = "".join(f"<{env.get(name, '')}>" for name in NAMES)
+        if ours != found[number]:
+            different.append((text, found[number], ours))
+    assert different == []

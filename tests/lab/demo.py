@@ -75,17 +75,16 @@ class Demo:
     def rping(self, rail: int) -> int:
         """Ping over one rail, the first node as server, and return how many pings came back."""
         address = "10.90.%d.1" % rail
-        unit = "--unit=rping-%d" % rail
-        server = ["rping", "-s", "-a", address, "-C", str(PINGS)]
-        self.on(NODES[0], "rping on rail %d: server" % rail, "systemd-run", "--collect", unit, "timeout", "60", *server)
+        serve = "systemd-run --quiet --collect --unit=rping-%d timeout 60 rping -s -a %s -C %d" % (rail, address, PINGS)
+        listening = "timeout 30 sh -c 'until rdma resource show cm_id | grep -q LISTEN; do sleep 1; done'"
+        self.on(NODES[0], "rping on rail %d: server" % rail, "%s && %s" % (serve, listening))
         client = ["timeout", "60", "rping", "-c", "-v", "-a", address, "-C", str(PINGS)]
         return self.on(NODES[1], "rping on rail %d: client" % rail, *client).count("ping data: rdma-ping-")
 
 
 def run() -> None:
     demo = Demo()
-    demo.step("Boot two virgin nodes (the first time, their image is built)", [*LAB, "fresh"], 120)
-    demo.step("Wait for them", [*LAB, "up"], 2400)
+    demo.step("Boot two virgin nodes (the first time, their image is built)", [*LAB, "fresh", *NODES], 2400)
     for node in NODES:
         demo.on(node, "A network namespace on %s stands in for a pod" % node, "ip", "netns", "add", "pod")
     before = demo.modes("Before")
@@ -98,7 +97,7 @@ def run() -> None:
     pings = {rail: demo.rping(rail) for rail in RAILS}
 
     good = set(after.values()) == {"exclusive"} and set(pings.values()) == {PINGS}
-    report = {
+    report: dict[str, t.Any] = {
         "verdict": "pass" if good else "fail",
         "nodes": {node: {"before": before[node], "after": after[node]} for node in NODES},
         "rping": {"rail%d" % rail: count for rail, count in pings.items()},

@@ -20,7 +20,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need
 
 COMMON = ("linux-image-amd64", "busybox", "cpio", "kmod", "lz4", "lzop", "systemd-sysv", "udev", "xz-utils", "zstd")
 PACKAGES = {
-    "initramfs-tools": (*COMMON, "initramfs-tools", "grub2-common", "grub-pc-bin"),
+    "initramfs-tools": (*COMMON, "initramfs-tools", "grub-emu", "grub2-common", "grub-pc-bin"),
     "dracut": (*COMMON, "dracut", "binutils"),
 }
 # The kernel's installation makes an image at once, which takes dracut a minute or more with its own settings.

@@ -47,7 +47,7 @@ TOOLS = {
 }
 CPIO = (b"070701", b"070702")
 
-_MODULE = re.compile(r"^(?:usr/)?lib/modules/([^/]+)/(?:.*/)?([^/]+)\.ko(?:\.(?:xz|zst|gz))?$")
+_MODULES = re.compile(r"^(?:usr/)?lib/modules/([^/]+)/(?:.*/)?([^/]+?)(\.ko(?:\.(?:xz|zst|gz))?)?$")
 _LISTS = re.compile(r"^(?:usr/)?lib/modules/[^/]+/modules\.(?:dep|softdep)$")
 _SPECIAL = ("conf/modules", "config", "etc/cmdline")
 # modprobe.d(5), kmod 30 and later; systemd's list for modules-load.d(5) is the same without the last.
@@ -160,10 +160,11 @@ def _archive(stream: _Stream, image: _Image, what: int) -> None:
         key = (what, inode, fields[7], fields[8])
         if ".." not in parts and name:
             image.names.add(name)
-            found = _MODULE.match(name)
+            found = _MODULES.match(name)
             if found:
-                image.modules.add(found.group(2).replace("-", "_"))
                 image.versions.add(found.group(1))
+                if found.group(3):
+                    image.modules.add(found.group(2).replace("-", "_"))
             keep = stat.S_ISLNK(mode) or (stat.S_ISREG(mode) and (_wanted(name) or (links > 1 and size <= 1 << 16)))
             if keep and size <= (4096 if stat.S_ISLNK(mode) else MAX_KEPT_FILE):
                 data = stream.read(size)

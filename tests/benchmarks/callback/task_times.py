@@ -17,11 +17,19 @@ options:
     required: true
     env:
       - name: TASK_TIMES
+  pid:
+    description:
+      - A process of this machine whose processor time is written down too.
+      - The host's QEMU, for a virtual machine. Its processor time is what the host has worked, and does not depend on what else runs here.
+    type: int
+    env:
+      - name: TASK_TIMES_PID
 author:
   - rdmaops contributors (@rdmaops)
 """
 
 import json
+import os
 import time
 import typing as t
 
@@ -37,26 +45,38 @@ class CallbackModule(CallbackBase):
     def __init__(self) -> None:
         super().__init__()
         self.began = 0.0
+        self.began_cpu: float | None = None
+
+    def cpu(self) -> float | None:
+        """Return the processor seconds that the process has used; proc_pid_stat(5), after the command's name."""
+        pid = self.get_option("pid")
+        if not pid:
+            return None
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+            fields = stat.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def write(self, **event: t.Any) -> None:
         with open(self.get_option("path"), "a", encoding="utf-8") as sink:
             sink.write(json.dumps(event, default=str) + "\n")
 
     def v2_playbook_on_play_start(self, play: t.Any) -> None:
-        self.write(event="play", name=play.get_name(), at=time.monotonic())
+        self.write(event="play", name=play.get_name(), at=time.monotonic(), cpu=self.cpu())
 
     def v2_playbook_on_task_start(self, task: t.Any, is_conditional: bool) -> None:
+        self.began_cpu = self.cpu()
         self.began = time.monotonic()
 
     def ended(self, status: str, result: t.Any) -> None:
         now = time.monotonic()
+        cpu = self.cpu()
         self.write(
             event="task",
             name=result.task.get_name(),
             action=result.task.action,
             status=status,
             seconds=now - self.began,
-            at=now,
+            cpu=None if cpu is None or self.began_cpu is None else cpu - self.began_cpu,
             result=result.result,
         )
 
@@ -73,4 +93,4 @@ class CallbackModule(CallbackBase):
         self.ended("unreachable", result)
 
     def v2_playbook_on_stats(self, stats: t.Any) -> None:
-        self.write(event="end", name="", at=time.monotonic())
+        self.write(event="end", name="", at=time.monotonic(), cpu=self.cpu())

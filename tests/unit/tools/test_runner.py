@@ -33,7 +33,7 @@ def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> run.Runner:
     return run.Runner(everything=False, require_all=False)
 
 
-def part(name: str, body: t.Callable[[run.Runner], None], budget: int = 60) -> run.Part:
+def part(name: str, body: t.Callable[[run.Runner], object], budget: int = 60) -> run.Part:
     return run.Part(name, "a part", budget, budget, body)
 
 
@@ -45,7 +45,7 @@ def play(runner: run.Runner, *parts: run.Part) -> str:
 
 def test_cases_of_a_junit_report_are_counted(runner: run.Runner, tmp_path: Path) -> None:
     (tmp_path / "report.xml").write_text(REPORT)
-    last = play(runner, part("unit", lambda one: one.junit(tmp_path / "report.xml") and None))
+    last = play(runner, part("unit", lambda one: one.junit(tmp_path / "report.xml")))
     assert last == "2 passed, 2 failed, 1 skipped"
     assert [(check.name, check.status, check.reason) for check in runner.checks if check.status != "passed"] == [
         ("a::bad", "failed", "assert 1 == 2"),
@@ -57,7 +57,7 @@ def test_cases_of_a_junit_report_are_counted(runner: run.Runner, tmp_path: Path)
 def test_a_skip_is_a_failure_where_everything_is_required(runner: run.Runner, tmp_path: Path) -> None:
     runner.require_all = True
     (tmp_path / "report.xml").write_text(REPORT)
-    last = play(runner, part("unit", lambda one: one.junit(tmp_path / "report.xml") and None))
+    last = play(runner, part("unit", lambda one: one.junit(tmp_path / "report.xml")))
     assert last == "2 passed, 3 failed, 0 skipped"
     assert runner.checks[-2].reason == "skipped, and REQUIRE_ALL is set: no tool"
 
@@ -69,7 +69,7 @@ def test_a_part_that_tests_nothing_has_failed(runner: run.Runner) -> None:
 
 def test_a_damaged_report_has_no_cases(runner: run.Runner, tmp_path: Path) -> None:
     (tmp_path / "report.xml").write_text(REPORT[:200])
-    play(runner, part("unit", lambda one: one.junit(tmp_path / "report.xml") and None))
+    play(runner, part("unit", lambda one: one.junit(tmp_path / "report.xml")))
     assert [check.reason for check in runner.checks] == ["nothing was tested"]
 
 
@@ -92,7 +92,7 @@ def test_a_command_over_its_limit_is_stopped_with_its_children(runner: run.Runne
     child = f"import time, pathlib; time.sleep(3); pathlib.Path({str(mark)!r}).touch()"
     code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
     began = time.monotonic()
-    play(runner, part("slow", lambda one: one.command("slow", [sys.executable, "-c", code], limit=0.5) and None))
+    play(runner, part("slow", lambda one: one.command("slow", [sys.executable, "-c", code], limit=0.5)))
     assert time.monotonic() - began < 3
     assert runner.checks[0].reason == "stopped: out of time"
     time.sleep(max(0, 3.5 - (time.monotonic() - began)))
@@ -117,7 +117,7 @@ def test_a_daemon_that_holds_the_output_does_not_hold_the_part(runner: run.Runne
         "subprocess.Popen(nap, start_new_session=True)\n"
     )
     began = time.monotonic()
-    assert play(runner, part("lab", lambda one: one.command("up", [sys.executable, "-c", code], limit=30) and None))
+    assert play(runner, part("lab", lambda one: one.command("up", [sys.executable, "-c", code], limit=30)))
     assert runner.checks[0].status == "passed"
     assert time.monotonic() - began < 15
 

@@ -38,7 +38,7 @@ def pytest_in(directory: Path, *arguments: str, **environment: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-rs", "-p", PLUGIN, "-p", "no:cacheprovider", *arguments],
         cwd=directory,
-        env={**clean, "NO_COLOR": "1", **environment},
+        env={**clean, "NO_COLOR": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **environment},
         capture_output=True,
         text=True,
         timeout=120,
@@ -53,7 +53,7 @@ def test_skips_are_skips_with_their_reason(tmp_path: Path) -> None:
     assert "needs the tool no-such-tool or nor-this" in printed
 
 
-@pytest.mark.parametrize("value", ["", "0", "false"])
+@pytest.mark.parametrize("value", ["", "0"])
 def test_require_all_can_be_said_to_be_off(tmp_path: Path, value: str) -> None:
     assert "3 skipped" in pytest_in(tmp_path, REQUIRE_ALL=value)
 

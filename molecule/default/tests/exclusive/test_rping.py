@@ -26,6 +26,7 @@ def test_rping(host: t.Any, rail: int) -> None:
         address,
         PINGS,
     )
+    server.check_output("timeout 30 sh -c 'until rdma resource show cm_id | grep -q LISTEN; do sleep 1; done'")
     pinged = host.run("timeout %s rping -c -v -a %s -C %s", LIMIT_S, address, PINGS)
     assert pinged.rc == 0, pinged
     assert pinged.stdout.count("ping data: rdma-ping-") == int(PINGS)

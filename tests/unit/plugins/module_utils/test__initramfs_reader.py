@@ -149,6 +149,11 @@ def test_several_images(tmp_path: Path) -> None:
     assert read(tmp_path, MICROCODE, cpio(*DEBIAN)) == EXPECTED._replace(image="/boot/image1")
 
 
+def test_an_image_without_modules_is_of_a_kernel_too(tmp_path: Path) -> None:
+    found = read(tmp_path, cpio(text("lib/modules/6.1/modules.dep", "")))
+    assert (found.versions, found.modules) == (["6.1"], [])
+
+
 def test_checksummed_archive(tmp_path: Path) -> None:
     assert read(tmp_path, cpio(*DEBIAN, magic=b"070702")) == EXPECTED
 

@@ -13,7 +13,12 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _next_boot
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot import BootEntry
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import Contents
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Holder, Namespace
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import (
+    Holder,
+    Namespace,
+    Survey,
+    Unreadable,
+)
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_system import DROP_IN, Host, ModeError, manage
 
 IMAGE = "/boot/initrd.img-7.2.12"
@@ -52,6 +57,7 @@ class FakeHost(Host):
         self.spaces = list(spaces)
         self.as_root = True
         self.has_rdma = True
+        self.unreadable: list[t.Any] = []
         self.done: list[str] = []
         self.switch_error: OSError | None = None
         self.space_on_boot = True
@@ -78,12 +84,13 @@ class FakeHost(Host):
             kernel_version="7.2.12",
             initrd=[IMAGE],
             title="Debian",
+            parts=[(GRUB, 128, self.cmdline)] if self.cmdline else [],
             problem=problem,
         )
         return _next_boot.Sources("/", entry, "quiet", self.contents, True, False, False, [problem] if problem else [])
 
-    def others(self) -> list[Namespace]:
-        return list(self.spaces)
+    def others(self) -> Survey:
+        return Survey(list(self.spaces), self.unreadable)
 
     def switch(self, mode: str) -> None:
         if self.switch_error:
@@ -226,7 +233,8 @@ def test_require_refuses_before_anything_is_written(tmp_path: Path) -> None:
 def test_a_namespace_that_comes_in_between_leaves_it_to_a_reboot(tmp_path: Path) -> None:
     host = FakeHost(tmp_path, files=OURS)
     host.switch_error = OSError(errno.EBUSY, "Device or resource busy")
-    host.others = lambda spaces=[[], [POD]]: spaces.pop(0)  # type: ignore[method-assign,misc]
+    looks = [Survey([], []), Survey([POD], [])]
+    host.others = lambda: looks.pop(0)  # type: ignore[method-assign]
     result = run(host)
     assert result["actions"] == []
     assert result["changed"] is False
@@ -274,3 +282,13 @@ def test_the_cause_changes_with_what_a_reboot_acts_on(tmp_path: Path) -> None:
     assert run(FakeHost(tmp_path, files=OURS, spaces=[OTHER]))["reboot_cause"] == base
     assert run(FakeHost(tmp_path, files=OURS, spaces=[POD], cmdline="ib_core.netns_mode=1"))["reboot_cause"] != base
     assert run(FakeHost(tmp_path / "other", spaces=[POD]), persistent=False)["reboot_cause"] != base
+
+
+def test_an_incomplete_list_of_namespaces_is_told_and_the_kernel_is_asked(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, files=OURS)
+    host.unreadable = [Unreadable("/proc/7/fd", "Permission denied")]
+    result = run(host)
+    assert result["actions"] == [SWITCH]
+    assert result["problems"][0].startswith(
+        "Could not look for network namespaces everywhere: /proc/7/fd: Permission denied. This needs root"
+    )
