@@ -36,9 +36,9 @@ def node_name(index: int) -> str:
 def node_index(name: str) -> int:
     """The number in a node's name; it is the last part of its addresses."""
     prefix, _, number = name.partition("-")
-    if prefix == "gpu" and number.isascii() and number.isdigit() and number == str(int(number)):
-        if 1 <= int(number) <= 99:
-            return int(number)
+    plain = number.isascii() and number.isdigit() and number == str(int(number))
+    if prefix == "gpu" and plain and 1 <= int(number) <= 99:
+        return int(number)
     raise LabError(f"{name!r} is not a node of the lab: the names are gpu-1 to gpu-99")
 
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import ast
 import concurrent.futures
 import hashlib
 import json
@@ -105,6 +106,9 @@ def image_key(here: pathlib.Path = config.HERE) -> str:
     digest = hashlib.sha256()
     for path in inputs(here):
         data = path.read_bytes()
+        if path.suffix == ".py":
+            # The layout and the comments of a program make no other image.
+            data = ast.dump(ast.parse(data)).encode()
         digest.update(f"{path.relative_to(here)} {path.stat().st_mode & 0o111:o} {len(data)}\n".encode())
         digest.update(data)
     return digest.hexdigest()[:16]
@@ -282,7 +286,7 @@ class Builder:
         """In a mount namespace of its own: whatever ends it, no mount outlives it."""
         return [
             *("unshare", "--mount", "--fork", "--kill-child", "mmdebstrap", "--mode=root", "--format=directory"),
-            *("--variant=apt", f"--include={','.join(packages)}", "--aptopt=APT::Install-Recommends \"false\""),
+            *("--variant=apt", f"--include={','.join(packages)}", '--aptopt=APT::Install-Recommends "false"'),
             *(f'--aptopt={name} "{value}"' for name, value in sorted(self.sources.options.items())),
             *(f"--dpkgopt=path-exclude={path}" for path in EXCLUDED),
             *(f"--dpkgopt=force-{name}" for name in ("unsafe-io", "confold")),
@@ -399,7 +403,7 @@ class Builder:
         self.write(
             "etc/default/grub.d/lab.cfg",
             f'GRUB_CMDLINE_LINUX_DEFAULT="{" ".join(settings["guest"]["cmdline"])}"\n'
-            'GRUB_TIMEOUT=0\nGRUB_DISABLE_OS_PROBER=true\nGRUB_TERMINAL=serial\n'
+            "GRUB_TIMEOUT=0\nGRUB_DISABLE_OS_PROBER=true\nGRUB_TERMINAL=serial\n"
             'GRUB_SERIAL_COMMAND="serial --unit=0 --speed=115200"\n',
         )
         for rail in range(settings["network"]["rails"]):

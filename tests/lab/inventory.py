@@ -35,7 +35,7 @@ def hosts(lab: Lab) -> dict[str, t.Any]:
             "rails": [
                 {
                     "netdev": f"rail{rail}",
-                    "address": config.rail_address(prefix, rail, node.index),
+                    "address": config.rail_address(prefix, rail, node.number),
                     "rdma": f"rxe{rail}",
                 }
                 for rail in range(len(node.rail_ports))

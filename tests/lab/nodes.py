@@ -57,7 +57,7 @@ class Lab:
         place = self.places.node(name)
         return qemu.Node(
             name=name,
-            index=config.node_index(name),
+            number=config.node_index(name),
             ssh_port=state["nodes"][name]["ssh_port"],
             rail_ports=tuple(state["rail_ports"]),
             overlay=place / "disk.qcow2",

@@ -23,7 +23,7 @@ class Node(t.NamedTuple):
     """What a machine is started from."""
 
     name: str
-    index: int
+    number: int
     ssh_port: int
     rail_ports: tuple[int, ...]
     overlay: pathlib.Path
@@ -89,12 +89,12 @@ def machine(settings: t.Mapping[str, t.Any], node: Node, kvm: bool) -> list[str]
         *disk(node.overlay, "qcow2"),
         *console(node.console),
         *("-netdev", f"user,id=outside,hostfwd=tcp:127.0.0.1:{node.ssh_port}-:22"),
-        *("-device", card("outside", config.mac(prefix, config.OUTSIDE_RAIL, node.index), OUTSIDE_SLOT)),
+        *("-device", card("outside", config.mac(prefix, config.OUTSIDE_RAIL, node.number), OUTSIDE_SLOT)),
     ]
     for rail, port in enumerate(node.rail_ports):
         # Multicast on the loopback: no node is the listener that the others would lose.
         argv += ["-netdev", f"socket,id=rail{rail},mcast=230.0.0.1:{port},localaddr=127.0.0.1"]
-        argv += ["-device", card(f"rail{rail}", config.mac(prefix, rail, node.index), FIRST_RAIL_SLOT + rail)]
+        argv += ["-device", card(f"rail{rail}", config.mac(prefix, rail, node.number), FIRST_RAIL_SLOT + rail)]
     return [
         *argv,
         *("-qmp", f"unix:{node.monitor},server=on,wait=off"),
