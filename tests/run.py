@@ -46,13 +46,20 @@ class Check(t.NamedTuple):
 
 
 class Part(t.NamedTuple):
-    """One part of the tests, with the seconds that it may take (in `make test`, in `make test-all`)."""
+    """One part of the tests, with the seconds that it may take (in `make test`, in `make test-all`).
+
+    Without a budget in `make test` a part runs in `make test-all`, or when it is named.
+    """
 
     name: str
     about: str
     budget: int
     budget_all: int
     run: t.Callable[[Runner], object]
+
+
+def budget_of(part: Part, everything: bool) -> int:
+    return part.budget_all if everything or not part.budget else part.budget
 
 
 def clock(seconds: float) -> str:
@@ -305,7 +312,7 @@ class Runner:
 
     def run(self, part: Part, ends: float) -> None:
         """Run one part, and write down its time."""
-        budget = part.budget_all if self.everything else part.budget
+        budget = budget_of(part, self.everything)
         self.part = part.name
         shutil.rmtree(OUTPUT / part.name, ignore_errors=True)
         (OUTPUT / part.name).mkdir(parents=True)
@@ -490,16 +497,26 @@ def molecule(runner: Runner) -> None:
         argv = [str(Path(sys.prefix) / "bin" / "molecule"), "test", "--scenario-name", scenario]
         runner.command(name, argv, limit=3 * 3600, live=True, env=environment)
         runner.junit(*sorted(reports.glob("*.xml")), prefix=f"{scenario}: ")
-        lab = ROOT / "tests" / "lab" / "lab.py"
-        if runner.part in runner.stopped and lab.is_file():
+        if runner.part in runner.stopped:
             # The scenario had no time to clean up behind itself.
-            with contextlib.suppress(OSError, subprocess.SubprocessError):
-                subprocess.run([sys.executable, str(lab), "down"], cwd=ROOT, stdin=subprocess.DEVNULL, timeout=120)
+            lab_down()
+
+
+def lab_down() -> None:
+    argv = [sys.executable, str(ROOT / "tests" / "lab" / "lab.py"), "down"]
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        subprocess.run(argv, cwd=ROOT, stdin=subprocess.DEVNULL, timeout=120, check=False)
 
 
 def faults(runner: Runner) -> None:
-    """Break a virtual machine on purpose: stopped runs, power cuts, stale sources of the mode."""
-    runner.pytest("faults", "tests/faults", "tests/integration/lab", limit=3 * 3600)
+    """Run the tests on a virtual machine; those that break it on purpose come last."""
+    try:
+        up = [sys.executable, str(ROOT / "tests" / "lab" / "lab.py"), "up"]
+        if runner.command("lab up", up, limit=3600, live=True):
+            runner.pytest("nodes", "tests/integration/lab", limit=3 * 3600)
+            runner.pytest("faults", "--long", "tests/faults", limit=3 * 3600)
+    finally:
+        lab_down()
 
 
 PARTS = (
@@ -529,7 +546,7 @@ def report(runner: Runner, parts: t.Sequence[Part]) -> str:
     """Print the table, what failed, what was skipped and why; return the last line."""
     runner.say(f"\n{'part':14}{'budget':>8}{'time':>8}{'passed':>9}{'failed':>8}{'skipped':>9}")
     for part in parts:
-        budget = part.budget_all if runner.everything else part.budget
+        budget = budget_of(part, runner.everything)
         taken = runner.times.get(part.name)
         count = counts(check for check in runner.checks if check.part == part.name)
         note = "  not run" if taken is None else ""
@@ -561,7 +578,7 @@ def report(runner: Runner, parts: t.Sequence[Part]) -> str:
     summary = {
         "parts": {
             part.name: {
-                "budget_s": part.budget_all if runner.everything else part.budget,
+                "budget_s": budget_of(part, runner.everything),
                 "seconds": round(runner.times.get(part.name, 0), 1),
                 "stopped": part.name in runner.stopped,
                 **counts(check for check in runner.checks if check.part == part.name),
@@ -598,7 +615,9 @@ def main() -> int:
         everything=everything,
         require_all=os.environ.get("REQUIRE_ALL", "") not in ("", "0", "false", "no"),
     )
-    ends = time.monotonic() + (sum(HARD * part.budget_all for part in parts) if arguments.all else TOTAL_LIMIT)
+    whole = sum(HARD * budget_of(part, arguments.all) for part in parts)
+    # Parts that are named may take what they need; `make test` as a whole may not.
+    ends = time.monotonic() + (whole if arguments.all or arguments.parts else TOTAL_LIMIT)
     interrupted = False
     try:
         for part in parts:

@@ -57,8 +57,8 @@ os:
 packages:
   description:
     - What was asked for on this distribution.
-    - RV(packages.key) is the key of O(packages) that matched, null where none did.
-    - RV(packages.manager) is the short name of the module that installs packages here.
+    - C(key) is the key of O(packages) that matched, null where none did.
+    - C(manager) is the short name of the module that installs packages here.
   returned: success
   type: dict
   sample: {"key": "debian", "manager": "apt", "wanted": ["rdma-core", "perftest"], "missing": ["perftest"]}

@@ -138,7 +138,9 @@ reboot_reason:
   type: str
   sample: the RDMA subsystem is in mode shared instead of exclusive. The next boot gives exclusive.
 reboot_cause:
-  description: Hash of the wanted mode, the configured value, the next boot's command line and its initramfs. A reboot that did not help is not worth repeating while it stays.
+  description:
+    - Hash of the wanted mode, the configured value, the next boot's command line and its initramfs.
+    - While it stays the same, a reboot that did not help is not worth repeating.
   returned: success
   type: str
   sample: 5f3c0a0e6a1b0c6f1d5b7b0a2b8a4c7a5c1f0e9d8c7b6a594837261504f3e2d1
@@ -148,7 +150,9 @@ initramfs_stale:
   type: bool
   sample: false
 conflicts:
-  description: Lines that somebody else wrote and that give another value, in modprobe.d and in the default boot entry. C(wins) tells whether they are stronger than this module's file.
+  description:
+    - Lines that somebody else wrote and that give another value, in modprobe.d and in the default boot entry.
+    - C(wins) tells whether they are stronger than this module's file.
   returned: success
   type: list
   elements: dict

@@ -174,7 +174,7 @@ def read_events(text: str) -> tuple[list[Task], list[Play]]:
             tasks.append(Task(play, event["name"], event["status"], changed, event["seconds"], event["cpu"], result))
             continue
         if started:
-            cpu = None if event["cpu"] is None else event["cpu"] - started["cpu"]
+            cpu = None if None in (event["cpu"], started["cpu"]) else event["cpu"] - started["cpu"]
             plays.append(Play(started["name"], event["at"] - started["at"], cpu))
         started = event
     return tasks, plays

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import sys
 import typing as t
 from pathlib import Path
 
@@ -106,6 +107,14 @@ def once(place: Place, one: t.Mapping[str, t.Any], check: bool = False) -> t.Map
     return played.tasks[-1].result
 
 
+def tidy(place: Place, one: t.Mapping[str, t.Any]) -> None:
+    """Run a task that cleans up; where it cannot, what went wrong before is the better news."""
+    try:
+        once(place, one)
+    except BenchmarkError as error:
+        print(f"cleaning up on {place.host}: {error}", file=sys.stderr)
+
+
 def modprobe_options(place: Place) -> list[Case]:
     module = "rdmaops.gpu_fabric.modprobe_options"
     name = "rdmaops_bench"
@@ -114,7 +123,7 @@ def modprobe_options(place: Place) -> list[Case]:
             place, "modprobe_options", module, {"name": name, "options": {"answer": 42, "depth": 7}}
         )
     finally:
-        once(place, task("remove", module, {"name": name, "state": "absent"}))
+        tidy(place, task("remove", module, {"name": name, "state": "absent"}))
 
 
 def rdma_system(place: Place) -> list[Case]:
@@ -128,7 +137,7 @@ def rdma_system(place: Place) -> list[Case]:
         return compare_with_ping(place, "rdma_system", module, {"netns_mode": mode})
     finally:
         if not ours:
-            once(place, task("remove", "ansible.builtin.file", {"path": MODE_FILE, "state": "absent"}))
+            tidy(place, task("remove", "ansible.builtin.file", {"path": MODE_FILE, "state": "absent"}))
 
 
 def gpu_node_in_check_mode(place: Place) -> list[Case]:

@@ -245,5 +245,7 @@ def test_full_boot(root: Root) -> None:
 def test_every_compressor(root: Root, compress: str, modules: str) -> None:
     root.configure(modules=modules, compress=compress, listed=["ib_core"], option="options ib_core netns_mode=0\n")
     found = root.rebuild()
-    assert found == agree(root)
+    # unmkinitramfs 0.148.4 does not know its own package's COMPRESS=lzma ("unrecognised compression").
+    assert found == (root.look() if compress == "lzma" else agree(root))
     assert "ib_core" in found.forced
+    assert fresh(found) is None

@@ -29,7 +29,7 @@ class Guest:
             str(variables["ansible_port"]),
             "-i",
             variables["ansible_ssh_private_key_file"],
-            *shlex.split(variables["ansible_ssh_args"]),
+            *shlex.split(variables["ansible_ssh_common_args"]),
             f"{variables['ansible_user']}@{variables['ansible_host']}",
         ]
         self.directory = ""

@@ -52,8 +52,11 @@ class CallbackModule(CallbackBase):
         pid = self.get_option("pid")
         if not pid:
             return None
-        with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
-            fields = stat.read().rpartition(")")[2].split()
+        try:
+            with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+                fields = stat.read().rpartition(")")[2].split()
+        except OSError:
+            return None
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def write(self, **event: t.Any) -> None:

@@ -156,3 +156,12 @@ def test_what_others_have_set_does_not_reach_a_test(monkeypatch: pytest.MonkeyPa
     assert "ANSIBLE_CONFIG" not in environment
     assert "PYTEST_ADDOPTS" not in environment
     assert environment["REQUIRE_ALL"] == "1"
+
+
+def test_a_part_without_a_budget_is_for_test_all() -> None:
+    assert [one.name for one in run.PARTS if not one.budget] == ["faults"]
+    assert run.budget_of(part("faults", lambda _one: None, budget=0)._replace(budget_all=9), everything=False) == 9
+
+
+def test_the_budgets_fit_what_the_whole_may_take() -> None:
+    assert sum(one.budget for one in run.PARTS) <= run.TOTAL_LIMIT
