@@ -127,7 +127,7 @@ def test_over_budget_is_told(runner: run.Runner, capsys: pytest.CaptureFixture[s
         "slow", lambda one: one.command("nap", [sys.executable, "-c", "import time; time.sleep(0.3)"], limit=9) and None
     )
     runner.run(slow, time.monotonic() + 60)
-    run.report(runner, [slow._replace(budget=0)])
+    run.report(runner, [slow._replace(budget=0, budget_all=0)])
     assert "  over budget" in capsys.readouterr().out
 
 
