@@ -53,7 +53,8 @@ class Case(t.NamedTuple):
 
     @property
     def ratio(self) -> float | None:
-        return self.subject.median / self.peer.median if self.peer else None
+        # Processor time comes in ticks: a short peer may have used none.
+        return self.subject.median / self.peer.median if self.peer and self.peer.median else None
 
     @property
     def met(self) -> bool | None:
