@@ -56,7 +56,7 @@ class Machine:
             "systemctl daemon-reload; sync"
         )
         if package:
-            self.shell(f"dpkg --remove --force-depends {package} >/dev/null 2>&1 || true")
+            self.shell(f"dpkg --remove --force-depends {package}")
         end = time.monotonic() + 60
         while self.mode() != "shared":
             self.shell("rdma system set netns shared", check=False)
