@@ -169,7 +169,9 @@ def _leftovers(tree: Tree, desired: t.Mapping[str, str | None], path: str, modul
 
 def add_to(plan: Plan, decision: Decision) -> None:
     """Add the plan's steps, and its diff, to a decision."""
-    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import atomic_write, backup, remove
+    if not plan.writes and not plan.backups:
+        return
+    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files_write import atomic_write, backup, remove
 
     for path in plan.backups:
         where = real_path(plan.root, path)

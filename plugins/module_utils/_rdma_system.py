@@ -23,7 +23,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import sysfs
 
 if t.TYPE_CHECKING:  # pragma: no cover
-    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Namespace, Survey
+    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Survey
 
 MODULE = "ib_core"
 PARAMETER = "netns_mode"
@@ -106,42 +106,6 @@ def _expected(prediction: _next_boot.Prediction) -> tuple[str | None, str | None
     return mode, prediction.reason
 
 
-def blocker(space: Namespace) -> dict[str, t.Any]:
-    """Return one entry of ``blockers``."""
-    return {
-        "inode": space.inode,
-        "name": space.name,
-        "holders": [holder._asdict() for holder in space.holders],
-        "holders_total": space.holders_total,
-    }
-
-
-def _blockers(host: Host, problems: list[str]) -> list[dict[str, t.Any]]:
-    """List the other namespaces. An incomplete list is a problem, and no obstacle: the kernel has the last word."""
-    found = host.others()
-    if found.problem:
-        problems.append(found.problem)
-    return [blocker(space) for space in found.namespaces]
-
-
-def _holder(holder: t.Mapping[str, t.Any]) -> str:
-    if holder["kind"] == "mount":
-        return "the mount %s" % holder["path"]
-    return "%s (pid %s%s)" % (holder["command"], holder["pid"], ", %s" % holder["unit"] if holder["unit"] else "")
-
-
-def told(blockers: t.Sequence[t.Mapping[str, t.Any]]) -> str:
-    """Name the first blockers and their holders in half a sentence."""
-    parts = []
-    for item in blockers[:3]:
-        holders = dict.fromkeys(_holder(holder) for holder in item["holders"])
-        name = item["name"] or "net:[%d]" % item["inode"]
-        parts.append("%s held by %s" % (name, ", ".join(list(holders)[:3]) or "nothing that can be seen"))
-    if len(blockers) > len(parts):
-        parts.append("%d more" % (len(blockers) - len(parts)))
-    return "; ".join(parts)
-
-
 def _view(
     src: _next_boot.Sources, tree: _modprobe.Tree, found: _modprobe.Assignment | None, rebuilt: bool = False
 ) -> _next_boot.View:
@@ -149,27 +113,16 @@ def _view(
     return _next_boot.view(src, MODULE, PARAMETER, found and found.value, doubt=doubt, rebuilt=rebuilt)
 
 
-def _contradictions(tree: _modprobe.Tree, desired: str) -> list[dict[str, t.Any]]:
-    """Return the lines of modprobe.d that say otherwise, where this module's own file is not managed."""
-    lines = _modprobe.history(tree, MODULE, PARAMETER)
-    return [
-        {"path": found.path, "line": found.line, "text": found.text.strip(), "wins": found is lines[-1]}
-        for found in lines
-        if mode_of(found.value) != desired
-    ]
+def _obstacles() -> t.Any:
+    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _rdma_system_reason
+
+    return _rdma_system_reason
 
 
-def _boot_conflicts(src: _next_boot.Sources) -> list[dict[str, t.Any]]:
-    """Return what the next boot's command line says of the parameter, with the place it comes from."""
-    entry = src.entry
-    if entry is None:
-        return []
-    told = []
-    for path, line, text in entry.parts:
-        value = _next_boot.cmdline_value(text, MODULE, PARAMETER)
-        if value is not None:
-            told.append({"path": path, "line": line, "text": "%s.%s=%s" % (MODULE, PARAMETER, value), "wins": True})
-    return told
+def _change() -> t.Any:
+    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _rdma_system_change
+
+    return _rdma_system_change
 
 
 def cause(desired: str, configured: str | None, src: _next_boot.Sources) -> str:
@@ -196,7 +149,7 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[
         )
     live = host.live()
     if live is None and not host.available():
-        return _absent(params, host)
+        return _change().absent(params, host)
 
     src = host.sources()
     plan = host.plan(desired, params["on_conflict"]) if params["persistent"] else None
@@ -213,17 +166,18 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[
     boot_before, why_before = _expected(view_before.next_boot)
     boot_after, why_after = _expected(view_after.next_boot)
 
-    conflicts = plan.conflicts if plan else _contradictions(tree, desired)
+    conflicts = plan.conflicts if plan else _obstacles().contradictions(tree, desired)
     if mode_of(view_before.cmdline["next_boot"]) not in (None, desired):
-        conflicts = conflicts + _boot_conflicts(src)
+        conflicts = conflicts + _obstacles().boot_conflicts(src)
 
     problems = list(src.problems)
-    spaces = _blockers(host, problems) if live not in (None, desired) else []
-    may_switch = live not in (None, desired) and params["runtime"] != "never"
+    differs = live not in (None, desired)
+    spaces = _obstacles().blockers(host, problems) if differs else []
+    may_switch = differs and params["runtime"] != "never"
     if may_switch and spaces and params["runtime"] == "require":
         raise ModeError(
             "Switching the RDMA subsystem from %s to %s: the kernel refuses while other network namespaces exist: %s. "
-            "End their holders, or set runtime to auto and reboot" % (live, desired, told(spaces))
+            "End their holders, or set runtime to auto and reboot" % (live, desired, _obstacles().told(spaces))
         )
     switch = may_switch and not spaces
     live_after = desired if switch else live
@@ -232,11 +186,11 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[
     if plan:
         _modprobe_plan.add_to(plan, decision)
     if rebuild:
-        image, kernel = _to_rebuild(src)
+        image, kernel = _change().to_rebuild(src)
         host.preflight(image, kernel)
         decision.add(
             "Rebuild %s" % image,
-            lambda: host.rebuild(image, kernel, lambda contents: _unlike(contents, after and after.value)),
+            lambda: host.rebuild(image, kernel, lambda contents: _change().unlike(contents, after and after.value)),
         )
     if switch:
         decision.add("Switch the RDMA subsystem from %s to %s" % (live, desired), lambda: None)
@@ -246,16 +200,20 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[
     if not check_mode:
         decision.carry_out()
         if switch:
-            late = _switch(host, live, desired, params["runtime"])
+            late = _change().switch(host, live, desired, params["runtime"])
             if late is not None:
                 live_after, spaces = live, late
+
+    def reason(mode: str | None, following: str | None, why: str | None) -> str:
+        if mode in (None, desired):
+            return ""
+        return _obstacles().reason(desired, mode, following, why, spaces, src, conflicts)
 
     result = decision.result()
     if late is not None:
         result["actions"].pop()
         result["diff"].pop()
         result["changed"] = bool(result["actions"])
-    reason = _reason(desired, live_after, boot_after, why_after, spaces, src, conflicts)
     mode = {
         "desired": desired,
         "configured": before and {"value": mode_of(before.value), "path": before.path, "line": before.line},
@@ -266,9 +224,9 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[
     }
     result.update(
         mode=mode,
-        reboot_required=live not in (None, desired),
+        reboot_required=differs,
         reboot_would_help=None if boot_before is None else boot_before == desired,
-        reboot_reason=_reason(desired, live, boot_before, why_before, spaces, src, conflicts),
+        reboot_reason=reason(live, boot_before, why_before),
         reboot_cause=cause(desired, after and after.value, src),
         initramfs_stale=view_before.stale,
         conflicts=conflicts,
@@ -284,7 +242,7 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[
             "reboot_required": live_after not in (None, desired),
             "reboot_would_help": None if boot_after is None else boot_after == desired,
             "initramfs_stale": view_after.stale,
-            "reason": reason,
+            "reason": reason(live_after, boot_after, why_after),
         },
         resources=[
             resource(
@@ -307,126 +265,10 @@ def _status(desired: str, live: str | None, next_boot: str | None, changed: bool
     return UNKNOWN if next_boot is None else IN_SYNC
 
 
-def _to_rebuild(src: _next_boot.Sources) -> tuple[str, str]:
-    """Return the image of the default boot entry and the kernel that it is for."""
-    if src.contents is None or src.entry is None or src.entry.kernel_version is None:
-        raise ModeError(
-            "Rebuilding the initramfs of the default boot entry: the version of its kernel is not known. "
-            "Rebuild it by hand, or set initramfs to report"
-        )
-    return src.contents.image, src.entry.kernel_version
-
-
 def _image(state: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     shown = {key: state[key] for key in ("image", "contains_module", "forced")}
     shown["value"] = None if state["value"] is None else mode_of(state["value"])
     return shown
-
-
-def _unlike(contents: t.Any, configured: str | None) -> str | None:
-    """Return why a new initramfs is not what it should be, or None."""
-    state = _next_boot.initramfs_state(contents, MODULE, PARAMETER)
-    if state is None:
-        return "its modprobe.d files cannot be read"
-    if _next_boot.initramfs_stale(state, configured):
-        return "it carries netns_mode=%s instead of %s" % (state["value"], configured)
-    return None
-
-
-def _switch(host: Host, live: str | None, desired: str, runtime: str) -> list[dict[str, t.Any]] | None:
-    """Switch the live mode and read it back. Return the blockers where somebody came in between, else None."""
-    try:
-        host.switch(desired)
-    except OSError as exc:
-        import errno
-
-        if exc.errno != errno.EBUSY or runtime == "require":
-            raise
-        return _blockers(host, [])
-    found = host.live()
-    if found != desired:
-        raise ModeError(
-            "Switching the RDMA subsystem from %s to %s: the kernel took the request, yet the mode is %s now"
-            % (live, desired, found)
-        )
-    return None
-
-
-def _reason(
-    desired: str,
-    live: str | None,
-    next_boot: str | None,
-    why: str | None,
-    spaces: t.Sequence[t.Mapping[str, t.Any]],
-    src: _next_boot.Sources,
-    conflicts: t.Sequence[t.Mapping[str, t.Any]],
-) -> str:
-    """Say in words whether a reboot is due, whether it would help, and what is in the way."""
-    if live in (None, desired):
-        return ""
-    text = "the RDMA subsystem is in mode %s instead of %s" % (live, desired)
-    if spaces:
-        text += " and cannot be switched live while other network namespaces exist (%s)" % told(spaces)
-    if next_boot == desired:
-        return text + ". The next boot gives %s." % desired
-    if next_boot is None:
-        return text + ". What the next boot gives is not known: %s." % "; ".join([why or "", *src.problems]).strip(
-            "; ."
-        )
-    text += ". The next boot gives %s" % next_boot
-    winners = [item for item in conflicts if item.get("wins")]
-    remedy = src.entry and src.entry.remedy
-    if winners:
-        text += ", because of " + "; ".join(
-            '"%s" in %s line %s' % (item["text"], item["path"], item["line"]) for item in winners
-        )
-        text += ". " + (remedy or "Remove it there, and from what that file is generated from")
-    elif why:
-        text += ", because " + why
-    return text + "."
-
-
-def _absent(params: t.Mapping[str, t.Any], host: Host) -> dict[str, t.Any]:
-    if params["on_absent"] == "fail":
-        raise ModeError(
-            "Looking for the RDMA subsystem: kernel %s has ib_core neither loaded, nor built in, nor among its "
-            "modules. Install the modules of this kernel (Debian: linux-image, Ubuntu: linux-modules-extra, "
-            "RHEL: kernel-modules-core), or set on_absent to ignore for hosts without RDMA" % os.uname().release
-        )
-    nothing = {"running": None, "next_boot": None}
-    return {
-        "changed": False,
-        "actions": [],
-        "diff": [],
-        "mode": {
-            "desired": params["netns_mode"],
-            "configured": None,
-            "cmdline": nothing,
-            "initramfs": None,
-            "live": None,
-            "next_boot": None,
-        },
-        "reboot_required": False,
-        "reboot_would_help": None,
-        "reboot_reason": "",
-        "reboot_cause": None,
-        "initramfs_stale": None,
-        "conflicts": [],
-        "blockers": [],
-        "boot_id": host.boot_id(),
-        "boot_entry": None,
-        "warnings": [],
-        "problems": ["this kernel has no RDMA subsystem"],
-        "after": {
-            "live": None,
-            "next_boot": None,
-            "reboot_required": False,
-            "reboot_would_help": None,
-            "initramfs_stale": None,
-            "reason": "",
-        },
-        "resources": [],
-    }
 
 
 __all__ = ("DROP_IN", "MODULE", "PARAMETER", "VALUES", "Host", "ModeError", "manage", "mode_of")

@@ -89,14 +89,7 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision import DRIFT, IN_SYNC, Decision, resource
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import (
-    HEADER,
-    FileError,
-    atomic_write,
-    is_ours,
-    read_text,
-    remove,
-)
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import HEADER, FileError, is_ours, read_text
 
 
 def decide(files: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[Decision, dict[str, t.Any]]:
@@ -119,11 +112,13 @@ def decide(files: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[Decision, dict[str
                     "Writing %s: the file is there and was not written by this collection. "
                     "Move what it says to a file of another name, or remove it, and run again" % path
                 )
-        if differs and wanted is not None:
-            decision.add("Write %s" % path, functools.partial(atomic_write, path, wanted))
-        elif differs:
-            decision.add("Remove %s" % path, functools.partial(remove, path))
         if differs:
+            from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _files_write
+
+            if wanted is None:
+                decision.add("Remove %s" % path, functools.partial(_files_write.remove, path))
+            else:
+                decision.add("Write %s" % path, functools.partial(_files_write.atomic_write, path, wanted))
             decision.show(path, found or "", wanted or "")
             paths.append(path)
         resources.append(

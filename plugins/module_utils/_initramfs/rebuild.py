@@ -20,14 +20,11 @@ import signal
 import subprocess
 import typing as t
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import (
-    HEADER,
-    FileError,
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import HEADER, FileError, in_root, read_text
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files_write import (
     atomic_write,
     free_bytes,
     fsync_directory,
-    in_root,
-    read_text,
     remove,
 )
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import (

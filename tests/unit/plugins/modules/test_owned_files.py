@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import HEADER, FileError, atomic_write
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import HEADER, FileError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files_write import atomic_write
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules.owned_files import decide
 
 
