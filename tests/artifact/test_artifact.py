@@ -82,7 +82,9 @@ def empty(tarball: Path, tmp_path_factory: pytest.TempPathFactory) -> Empty:
     uv = COLLECTION / ".deps" / "uv" / "bin" / "uv"
     if uv.exists():
         run([uv, "venv", "--quiet", "--no-config", "--python", sys.executable, venv])
-        run([uv, "pip", "install", "--quiet", "--no-config", "--python", python, *packages], limit=300)
+        # The machine's own certificates: a site's package index may have one of the site's.
+        argv = [uv, "pip", "install", "--quiet", "--no-config", "--system-certs", "--python", python, *packages]
+        run(argv, limit=300)
     else:
         run([sys.executable, "-m", "venv", venv])
         run([python, "-m", "pip", "install", "--quiet", *packages], limit=600)

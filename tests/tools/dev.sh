@@ -70,7 +70,8 @@ install_packages() {
   rm -f .venv/.stamp
   if install_uv "$python"; then
     [[ -x .venv/bin/python ]] || timeout 120 .deps/uv/bin/uv venv --quiet --no-config --no-python-downloads --python "$python" .venv
-    if timeout 900 .deps/uv/bin/uv pip sync --quiet --no-config --require-hashes --python .venv/bin/python requirements/dev.lock; then
+    # The machine's own certificates: a site's package index may have one of the site's.
+    if timeout 900 .deps/uv/bin/uv pip sync --quiet --no-config --system-certs --require-hashes --python .venv/bin/python requirements/dev.lock; then
       return
     fi
     say "uv could not install the packages, trying pip"

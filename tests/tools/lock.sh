@@ -13,7 +13,7 @@ for name in bootstrap dev; do
   result=$(mktemp)
   {
     printf '# Copyright: (c) 2026, rdmaops contributors\n# SPDX-License-Identifier: GPL-3.0-or-later\n#\n'
-    timeout 300 "$uv" pip compile --quiet --no-config --universal --upgrade --generate-hashes --python-version 3.11 \
+    timeout 300 "$uv" pip compile --quiet --no-config --system-certs --universal --upgrade --generate-hashes --python-version 3.11 \
       --custom-compile-command "make lock" "requirements/$name.in"
   } >"$result"
   mv "$result" "requirements/$name.lock"
