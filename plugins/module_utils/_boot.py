@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import typing as t
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cache import load, save, signature
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cache import load, signature
 
 # Raised when the meaning of the cached values changes.
 CACHE_FORMAT = 1
@@ -102,6 +102,8 @@ def default_entry(
     files = Files(root)
     entry = find(files, machine)
     if cache is not None and entry.cmdline is not None:
+        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cache_save import save
+
         save(cache, CACHE_FORMAT, list(machine), {"seen": files.seen, "entry": list(entry)}, files.seen.values())
     return entry
 

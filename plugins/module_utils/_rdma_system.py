@@ -52,7 +52,9 @@ class Host:
             return stream.read().strip()
 
     def available(self) -> bool:
-        found = sysfs.available()
+        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import kernel
+
+        found = kernel.available()
         return found.loaded or found.how is not None
 
     def live(self) -> str | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import typing as t
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cache import load, save, signature
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cache import load, signature
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 
 # Raised when the meaning of the cached values changes.
@@ -110,6 +110,8 @@ def inspect(images: t.Sequence[str], root: str = "/", cache: str | None = CACHE)
 
     contents = read(list(zip(images, real)))
     if place is not None and [signature(path) for path in real] == seen:
+        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cache_save import save
+
         save(place, CACHE_FORMAT, key, list(contents), seen)
     return contents
 

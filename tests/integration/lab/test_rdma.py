@@ -72,7 +72,7 @@ print(json.dumps({
     "resource": [row._asdict() for row in nldev.resources()],
     "names": sysfs.devices(),
     "mode": sysfs.live_mode(),
-    "available": sysfs.available(),
+    "available": kernel.available(),
 }))
 """
     ours = json.loads(node.python(program))

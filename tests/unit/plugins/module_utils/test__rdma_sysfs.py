@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import sysfs
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import kernel, sysfs
 
 
 def write(path: Path, text: str) -> None:
@@ -102,24 +102,24 @@ INDEXES = [
 @pytest.mark.parametrize("directory", ["lib/modules", "usr/lib/modules"])
 def test_available(tmp_path: Path, name: str, text: str, how: str | None, path: str | None, directory: str) -> None:
     write(tmp_path / directory / "6.1.0" / name, text)
-    assert sysfs.available("6.1.0", str(tmp_path)) == sysfs.Availability(False, how, path)
-    assert sysfs.available("6.1.1", str(tmp_path)) == sysfs.Availability(False, None, None)
+    assert kernel.available("6.1.0", str(tmp_path)) == kernel.Availability(False, how, path)
+    assert kernel.available("6.1.1", str(tmp_path)) == kernel.Availability(False, None, None)
 
 
 def test_loaded(tmp_path: Path) -> None:
     (tmp_path / "sys/module/ib_core").mkdir(parents=True)
-    assert sysfs.available(root=str(tmp_path)) == sysfs.Availability(True, None, None)
+    assert kernel.available(root=str(tmp_path)) == kernel.Availability(True, None, None)
 
 
 def test_the_running_kernel_by_default(tmp_path: Path) -> None:
     write(tmp_path / "lib/modules" / os.uname().release / "modules.dep", "ib_core.ko:")
-    assert sysfs.available(root=str(tmp_path)).how == "module"
+    assert kernel.available(root=str(tmp_path)).how == "module"
 
 
 def test_an_image_with_an_absolute_lib_link_stays_in_its_root(tmp_path: Path) -> None:
     (tmp_path / "lib").symlink_to("/nowhere")
     write(tmp_path / "usr/lib/modules/6.1.0/modules.dep", "kernel/ib_core.ko:")
-    assert sysfs.available("6.1.0", str(tmp_path)).how == "module"
+    assert kernel.available("6.1.0", str(tmp_path)).how == "module"
 
 
 RECORDINGS = sorted((Path(__file__).parent / "fixtures").glob("proc_*.json"))
@@ -138,7 +138,7 @@ def test_recorded_tree(tmp_path: Path, path: Path) -> None:
         (tmp_path / "sys/class/infiniband" / name).mkdir(parents=True)
     assert sysfs.live_mode(str(tmp_path / "sys")) == "shared"
     assert sysfs.devices(str(tmp_path / "sys")) == ["rxe0", "rxe1"]
-    loaded, how, module = sysfs.available(recorded["kernel"], str(tmp_path))
+    loaded, how, module = kernel.available(recorded["kernel"], str(tmp_path))
     assert (loaded, how) == (True, "module")
     # what `modinfo -n` says of it
     assert recorded["modinfo"].endswith(f"/lib/modules/{recorded['kernel']}/{module}")
@@ -151,7 +151,7 @@ def test_any_index(text: str) -> None:
         for line in text.split("\n")
         if line.split(":", 1)[0].strip().rsplit("/", 1)[-1] in ("ib_core.ko", "ib_core.ko.xz")
     ]
-    assert sysfs._find(text) == (expected[0] if expected else None)
+    assert kernel._find(text) == (expected[0] if expected else None)
 
 
 def test_import_is_cheap() -> None:
