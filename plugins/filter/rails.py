@@ -1,0 +1,204 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: rails
+short_description: List a host's RDMA ports as rails, in an order
+version_added: 0.1.0
+description:
+  - Makes of what C(rdma_info) saw on a host the ordered list of its rails, with what one asks of a rail first.
+    This is for looking - ports that are down stay in the list, and RV(_value[].state) says so.
+  - The order is that of O(plan). Without one it is by PCI address, as numbers, then by port, then by device name
+    (C(mlx5_2) before C(mlx5_10)). Devices without a PCI address, such as soft-RoCE, come last.
+  - RV(_value[].gid_index) follows the choice that NCCL makes for itself, see RV(_value[].gid_index).
+author:
+  - rdmaops contributors (@rdmaops)
+positional: plan, include, exclude, family
+options:
+  _input:
+    description:
+      - What C(rdma_info) returned on one host, or the list of devices in it.
+    type: raw
+    required: true
+  plan:
+    description:
+      - The rails in their order, as in the variable C(rails) of an inventory. Of the three keys, any may be missing.
+      - An entry is looked up by C(rdma), then by C(netdev), then by C(address).
+        Where a device has several ports, C(netdev) or C(address) tells which is meant. No port is given to two entries.
+      - An entry that matches nothing becomes a rail with V(absent) for a state, so that it is seen.
+      - Devices that are not in the plan are left out. An empty plan is none.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      rdma:
+        description: Name of the RDMA device.
+        type: str
+      netdev:
+        description: Name of the network device that belongs to it.
+        type: str
+      address:
+        description: An IP address in the GID table of the port. A prefix length is not looked at.
+        type: str
+  include:
+    description:
+      - Only these, by name of the RDMA device, node GUID or network device. An empty list means all.
+      - Names are compared exactly. GUIDs may be in capitals or not, with or without colons.
+      - An entry that names nothing is an error.
+    type: list
+    elements: str
+    default: []
+  exclude:
+    description:
+      - Not these, named as in O(include), over which this wins.
+      - An entry that names nothing is no error, as the devices for storage differ from host to host.
+    type: list
+    elements: str
+    default: []
+  family:
+    description: The address family for which RV(_value[].gid_index) is looked up.
+    type: str
+    choices: [ipv4, ipv6]
+    default: ipv4
+seealso:
+  - plugin: rdmaops.gpu_fabric.nccl_env
+    plugin_type: filter
+"""
+
+EXAMPLES = r"""
+- name: Show the rails of the inventory, with those that are down or not there
+  ansible.builtin.debug:
+    msg: "{{ rdma | rdmaops.gpu_fabric.rails(plan=rails) }}"
+
+- name: Fail where a rail is not up
+  ansible.builtin.assert:
+    that: item.state == 'ACTIVE'
+    fail_msg: "Rail {{ item.rail }} ({{ item.device or item.planned }}) is {{ item.state }}."
+  loop: "{{ rdma | rdmaops.gpu_fabric.rails(plan=rails) }}"
+  loop_control:
+    label: "{{ item.device }}"
+
+- name: Show everything but the adapter for storage
+  ansible.builtin.debug:
+    msg: "{{ rdma | rdmaops.gpu_fabric.rails(exclude=['0c42:a103:0065:1f2e']) }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The rails in their order. What C(rdma_info) did not see is null, and so is everything of an absent rail.
+  type: list
+  elements: dict
+  contains:
+    rail:
+      description: Number of the rail, from 0. With a plan it is the place in the plan, whatever is left out.
+      type: int
+      sample: 0
+    device:
+      description: Name of the RDMA device.
+      type: str
+      sample: mlx5_0
+    port:
+      description: Number of the port, null where the ports of the device are not known.
+      type: int
+      sample: 1
+    netdev:
+      description: Network device of the port.
+      type: str
+      sample: ens1f0np0
+    state:
+      description: State of the port as the kernel calls it, or V(absent) for an entry of the plan that matches nothing.
+      type: str
+      sample: ACTIVE
+    rate_gbps:
+      description: Rate of the link in Gb/s.
+      type: float
+      sample: 400.0
+    netdev_mtu:
+      description: MTU of the network device in bytes.
+      type: int
+      sample: 9000
+    active_mtu:
+      description: RDMA path MTU of the port in bytes.
+      type: int
+      sample: 4096
+    link_layer:
+      description: Link layer of the port. It is V(Ethernet) for iWARP too.
+      type: str
+      sample: Ethernet
+    protocol:
+      description: Protocol of the device.
+      type: str
+      sample: roce
+    gid_index:
+      description:
+        - On RoCE, the lowest index of a RoCE v2 entry whose GID is an IPv4 address and whose network device is the
+          port's. The one of a VLAN in the same table is not taken.
+          Where the port's network device cannot be seen, as in another network namespace, any counts.
+        - With O(family=ipv6), of a RoCE v2 entry with an IPv6 address. A link-local one (C(fe80::/10)) is taken only
+          where there is no other. NCCL itself passes it over, so it works only when it is set as C(NCCL_IB_GID_INDEX).
+        - NCCL comes to the same index, except that it does not look at the network device.
+        - Null on InfiniBand, where NCCL does not read C(NCCL_IB_GID_INDEX), and on RoCE where there is no such entry.
+        - V(0) for iWARP, which to NCCL is an Ethernet port like any other. Its GID table has this one entry,
+          from which no address is read.
+      type: int
+      sample: 3
+    gid:
+      description: The GID at this index. Null for InfiniBand and iWARP.
+      type: str
+      sample: 0000:0000:0000:0000:0000:ffff:c633:640b
+    ipv4:
+      description: The IPv4 address that this GID is made of.
+      type: str
+      sample: 198.51.100.11
+    numa_node:
+      description: NUMA node of the device.
+      type: int
+      sample: 0
+    pci_address:
+      description: PCI address of the device.
+      type: str
+      sample: "0000:07:00.0"
+    node_guid:
+      description: Node GUID of the device.
+      type: str
+      sample: 0c42:a103:0065:1f2e
+    planned:
+      description: The entry of O(plan), null without a plan.
+      type: dict
+      sample: {"rdma": "mlx5_0", "netdev": "ens1f0np0", "address": "198.51.100.11"}
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+
+try:
+    from ansible.errors import AnsibleTypeError
+except ImportError:  # ansible-core 2.18
+    from ansible.errors import AnsibleFilterTypeError as AnsibleTypeError
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _rails
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+
+
+def rails(
+    data: t.Any, plan: t.Any = None, include: t.Any = None, exclude: t.Any = None, family: t.Any = "ipv4"
+) -> list[dict[str, t.Any]]:
+    """Return the ordered list of rails."""
+    try:
+        return _rails.rails(data, plan, include, exclude, family)
+    except _rails.RailsTypeError as exc:
+        raise AnsibleTypeError(str(exc)) from exc
+    except FabricError as exc:
+        raise AnsibleFilterError(str(exc)) from exc
+
+
+class FilterModule:
+    """The filter of this file."""
+
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        """Return filters by name."""
+        return {"rails": rails}
