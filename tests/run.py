@@ -378,7 +378,8 @@ def mypy(runner: Runner) -> None:
     stage.parent.mkdir(parents=True, exist_ok=True)
     if not stage.is_symlink():
         stage.symlink_to("../../../..")
-    packages = ["plugins.module_utils", "plugins.modules", "tests.support", "tests.lab", "tests.benchmarks"]
+    packages = ["plugins.action", "plugins.filter", "plugins.module_utils", "plugins.modules", "plugins.plugin_utils"]
+    packages += ["tests.support", "tests.lab", "tests.benchmarks"]
     argv = [str(Path(sys.prefix) / "bin" / "mypy")]
     for package in packages:
         if files(package.replace(".", "/") + "/*.py"):

@@ -1,0 +1,165 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+"""The network namespace that an RDMA device is wanted in: by name or path, by process, container or pod."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import typing as t
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import enter, netns, pods
+
+__all__ = ("KINDS", "Target", "TargetError", "initial", "resolve")
+
+KINDS = ("netns", "pid", "container", "pod")
+
+HOST = "the host"
+
+# Where ip-netns(8) keeps names; /var/run is a link to /run on every system with systemd.
+NAMES = "/run/netns"
+
+# Container ids are 64 hexadecimal digits; tools print the first 12 or 13.
+_CONTAINER = re.compile(r"(?:[a-z0-9.+-]+://)?([0-9a-f]{12,64})\Z")
+
+
+class TargetError(FabricError):
+    """There is no such network namespace; the text says what was looked for, and what unblocks it."""
+
+
+class Target(t.NamedTuple):
+    """An open network namespace; who gets it closes ``handle``. ``text`` is what people call it."""
+
+    handle: int
+    inode: int
+    text: str
+
+
+def _initial_inode(proc: str) -> int | None:
+    for pid in ("1", "2"):
+        try:
+            return os.stat("%s/%s/ns/net" % (proc, pid)).st_ino
+        except OSError:
+            continue
+    return None
+
+
+def _open(path: str, text: str, missing: str) -> Target:
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as exc:
+        if exc.errno in (errno.ENOENT, errno.ESRCH, errno.ENOTDIR):
+            raise TargetError(missing) from exc
+        raise TargetError("Opening %s: %s. This needs root on the host (become: true)" % (path, exc.strerror)) from exc
+    if not enter.is_net_namespace(handle):
+        os.close(handle)
+        raise TargetError("%s is no network namespace" % path)
+    return Target(handle, os.fstat(handle).st_ino, text)
+
+
+def initial() -> Target:
+    """The host's own namespace: that of init, which a security module may shield, and of kthreadd (2)."""
+    missing = "There is no /proc/1/ns/net: is /proc mounted?"
+    try:
+        return _open("/proc/1/ns/net", HOST, missing)
+    except TargetError as exc:
+        try:
+            return _open("/proc/2/ns/net", HOST, missing)
+        except TargetError:
+            raise exc from None
+
+
+def resolve(kind: str, value: t.Any, proc: str = "/proc", names: str = NAMES) -> Target:
+    """Open the namespace of a target. ``kind`` is one of KINDS."""
+    if kind == "netns":
+        return _by_name(str(value), names)
+    if kind == "pid":
+        return _by_pid(int(value), proc)
+    if kind == "container":
+        return _by_container(str(value), proc)
+    return _by_pod(str(value), proc)
+
+
+def _by_name(value: str, names: str) -> Target:
+    if "/" in value:
+        return _open(value, value, "There is no network namespace at %s" % value)
+    if value in ("", ".", ".."):
+        raise TargetError("'%s' is no name of a network namespace" % value)
+    try:
+        known = ", ".join(sorted(os.listdir(names))) or "none"
+    except OSError:
+        known = "none"
+    return _open(
+        "%s/%s" % (names, value),
+        "netns %s" % value,
+        "There is no network namespace named %s; 'ip netns' has: %s. Make it with 'ip netns add %s', or give a path"
+        % (value, known, value),
+    )
+
+
+def _by_pid(pid: int, proc: str) -> Target:
+    return _open(
+        "%s/%d/ns/net" % (proc, pid),
+        "process %d" % pid,
+        "There is no process with the PID %d (any more). A pod that was started again has another one: "
+        "give the pod or the container instead" % pid,
+    )
+
+
+def _groups(proc: str) -> t.Iterator[tuple[int, str]]:
+    for pid in sorted(int(name) for name in os.listdir(proc) if name.isdigit()):
+        try:
+            with open("%s/%d/cgroup" % (proc, pid), encoding="utf-8", errors="replace") as stream:
+                yield pid, stream.read()
+        except OSError:
+            continue  # it ended
+
+
+def _by_container(value: str, proc: str) -> Target:
+    match = _CONTAINER.match(value)
+    if not match:
+        raise TargetError("'%s' is no container id (12 to 64 hexadecimal digits)" % value)
+    wanted = match.group(1)
+    # cri-containerd-ID.scope, crio-ID.scope, docker-ID.scope, and just ID with the cgroupfs driver.
+    place = re.compile(r"(?:/|-|:)(%s[0-9a-f]*)(?:\.scope)?(?=/|$)" % wanted, re.M)
+    found: dict[str, int] = {}
+    for pid, groups in _groups(proc):
+        for ident in place.findall(groups):
+            found.setdefault(ident, pid)
+    if not found:
+        raise TargetError(
+            "No process of this host is in a container with the id %s. Is it running, and on this host?" % wanted
+        )
+    if len(found) > 1:
+        raise TargetError("Several containers begin with %s: %s. Give more digits" % (wanted, ", ".join(sorted(found))))
+    ((ident, pid),) = found.items()
+    return _of_process(pid, "container %s" % ident[:12], proc)
+
+
+def _by_pod(value: str, proc: str) -> Target:
+    namespace, slash, name = value.partition("/")
+    if not (namespace and slash and name) or "/" in name:
+        raise TargetError("'%s' is no pod: it has to be NAMESPACE/NAME" % value)
+    wanted = {uid for uid, known in pods.names().items() if known == (namespace, name)}
+    if not wanted:
+        raise TargetError("The kubelet of this host knows no pod %s (%s has no directory of it)" % (value, pods.LOGS))
+    for pid, groups in _groups(proc):
+        pod = netns.cgroup_pod(groups)
+        if pod and pod["uid"] in wanted:
+            return _of_process(pid, "pod %s" % value, proc)
+    raise TargetError("The pod %s has no process on this host: it has not started yet, or it has ended" % value)
+
+
+def _of_process(pid: int, text: str, proc: str) -> Target:
+    found = _open("%s/%d/ns/net" % (proc, pid), text, "The processes of %s have just ended" % text)
+    if found.inode == _initial_inode(proc):
+        os.close(found.handle)
+        raise TargetError(
+            "The %s is in the host's own network namespace (hostNetwork): it has the host's devices already" % text
+        )
+    return found

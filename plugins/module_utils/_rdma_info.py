@@ -1,0 +1,132 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""The RDMA devices of a host, in its own network namespace and in all others."""
+
+from __future__ import annotations
+
+import errno
+import os
+import typing as t
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import devices, drivers, nldev
+
+if t.TYPE_CHECKING:  # pragma: no cover
+    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Namespace
+
+SUBSETS = ("gids", "empty_gids", "pkeys", "counters", "hw_counters", "active_mtu")
+DEFAULT_SUBSETS = ("gids", "pkeys")
+
+
+class Host:
+    """The edges: everything that is read from the host."""
+
+    def system(self) -> tuple[bool, str | None]:
+        """Whether ib_core is loaded, and the mode; None from a kernel older than Linux 5.2, which has no modes."""
+        try:
+            return True, nldev.sys_get().netns_mode
+        except nldev.NotLoaded:
+            return False, None
+        except nldev.NldevError as exc:
+            if exc.errno != errno.EINVAL:
+                raise
+            return True, None
+
+    def own(self) -> int:
+        return os.stat("/proc/self/ns/net").st_ino
+
+    def initial(self) -> int | None:
+        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import target
+
+        try:
+            found = target.initial()
+        except target.TargetError:
+            return None
+        os.close(found.handle)
+        return found.inode
+
+    def look(self, gather: t.Collection[str]) -> dict[str, t.Any]:
+        return devices.look(gather)
+
+    def movers(self) -> set[str] | None:
+        return drivers.movers()
+
+    def others(self) -> tuple[list[Namespace], str | None]:
+        """The other namespaces, and why the list may be incomplete."""
+        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import netns
+
+        found = netns.survey()
+        return found.namespaces, found.problem
+
+    def look_inside(self, space: Namespace, gather: t.Collection[str]) -> dict[str, t.Any]:
+        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import enter
+
+        handle = enter.open_namespace(space)
+        try:
+            return t.cast(
+                "dict[str, t.Any]", enter.inside(handle, lambda: devices.look(gather), sysfs=True, timeout=60.0)
+            )
+        finally:
+            os.close(handle)
+
+    def pods(self) -> dict[str, tuple[str, str]]:
+        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import pods
+
+        return pods.names()
+
+
+def pod_of(space: Namespace, names: t.Mapping[str, tuple[str, str]]) -> dict[str, str | None] | None:
+    """The pod whose processes are in a namespace; name and namespace None where the kubelet has no log of it."""
+    for holder in space.holders:
+        uid = holder.pod and holder.pod.get("uid")
+        if uid:
+            namespace, name = names.get(uid, (None, None))
+            return {"namespace": namespace, "name": name, "uid": uid}
+    return None
+
+
+def gather_info(subsets: t.Sequence[str], all_netns: bool, host: Host) -> dict[str, t.Any]:
+    """Return what the module rdma_info returns."""
+    loaded, mode = host.system()
+    if not loaded:
+        return {"netns_mode": None, "devices": [], "unreadable": []}
+    own = host.own()
+    seen = host.look(subsets)
+    found = [_placed(device, own, None, own == host.initial(), None) for device in seen["devices"]]
+    unreadable = [{**line, "netns": {"inode": own, "name": None}} for line in seen["unreadable"]]
+    # In shared mode every namespace shows every device, and all of them are the initial one's.
+    if all_netns and mode == "exclusive":
+        spaces, problem = host.others()
+        if problem:
+            unreadable.append({"device": None, "what": "network namespaces", "error": problem, "netns": None})
+        names = host.pods() if any(holder.pod for space in spaces for holder in space.holders) else {}
+        for space in spaces:
+            where = {"inode": space.inode, "name": space.name}
+            try:
+                inside = host.look_inside(space, subsets)
+            except (FabricError, OSError) as exc:
+                unreadable.append({"device": None, "what": "network namespace", "error": str(exc), "netns": where})
+                continue
+            pod = pod_of(space, names)
+            found += [_placed(device, space.inode, space.name, False, pod) for device in inside["devices"]]
+            unreadable += [{**line, "netns": where} for line in inside["unreadable"]]
+    able = host.movers() if any(device["netns"]["initial"] and device["driver"] for device in found) else None
+    for device in found:
+        moved = not device["netns"]["initial"] and mode == "exclusive"
+        can, source = drivers.ability(device["driver"], moved, able)
+        device["can_change_netns"], device["can_change_netns_source"] = can, source
+    found.sort(key=lambda device: device["index"])
+    return {"netns_mode": mode, "devices": found, "unreadable": unreadable}
+
+
+def _placed(
+    device: dict[str, t.Any], inode: int, name: str | None, initial: bool, pod: dict[str, str | None] | None
+) -> dict[str, t.Any]:
+    return {**device, "netns": {"inode": inode, "name": name, "initial": initial}, "pod": pod}
+
+
+__all__ = ("DEFAULT_SUBSETS", "SUBSETS", "Host", "gather_info", "pod_of")

@@ -1,0 +1,257 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: rdma_info
+short_description: Look at the RDMA devices of a host, in every network namespace
+version_added: 0.1.0
+description:
+  - Lists RDMA devices with their ports, GIDs and partition keys, from the kernel's RDMA netlink and from sysfs. See C(rdma-dev(8\)) and
+    C(rdma-link(8\)).
+  - In mode V(exclusive) a device is seen in the network namespace that it belongs to, and nowhere else. With O(all_netns=true) the module visits
+    them all, and says which pod each device is in.
+  - What exists and cannot be read is null in its place and named in RV(unreadable). Nothing is left out in silence, and no zero is made up.
+author:
+  - rdmaops contributors (@rdmaops)
+extends_documentation_fragment:
+  - rdmaops.gpu_fabric._attributes
+  - rdmaops.gpu_fabric._attributes.info_module
+attributes:
+  platform:
+    support: full
+    platforms: linux
+options:
+  gather:
+    description:
+      - What to read beside the devices and the state of their ports.
+      - V(gids) are the GIDs that are set; V(empty_gids) adds the empty ones.
+      - V(pkeys) are the partition keys.
+      - V(counters) are the port counters of the InfiniBand specification, V(hw_counters) those of the driver.
+      - V(active_mtu) is the MTU that the port uses, in bytes. It takes a user context of the device, so C(ibv_devinfo) of rdma-core asks for it.
+    type: list
+    elements: str
+    choices: [gids, empty_gids, pkeys, counters, hw_counters, active_mtu]
+    default: [gids, pkeys]
+  all_netns:
+    description:
+      - Whether to look into every network namespace of the host. It needs root on the host itself.
+      - In mode V(shared) there is nothing to find elsewhere, and it is not looked for.
+    type: bool
+    default: false
+seealso:
+  - module: rdmaops.gpu_fabric.rdma_device
+  - module: rdmaops.gpu_fabric.rdma_system
+  - plugin: rdmaops.gpu_fabric.rails
+    plugin_type: filter
+  - plugin: rdmaops.gpu_fabric.nccl_env
+    plugin_type: filter
+"""
+
+EXAMPLES = r"""
+---
+- name: Look at the devices
+  rdmaops.gpu_fabric.rdma_info:
+  register: rdma
+
+- name: Say what NCCL needs to know
+  ansible.builtin.debug:
+    msg: "{{ rdma | rdmaops.gpu_fabric.nccl_env(exclude=['mlx5_storage']) }}"
+
+- name: Find the devices that pods have
+  rdmaops.gpu_fabric.rdma_info:
+    all_netns: true
+    gather: []
+  register: everywhere
+  become: true
+"""
+
+RETURN = r"""
+netns_mode:
+  description: Mode of the RDMA subsystem, V(exclusive) or V(shared). Null where ib_core is not loaded, and before Linux 5.2.
+  returned: success
+  type: str
+  sample: exclusive
+devices:
+  description: The devices, in the order of their index.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name.
+      type: str
+    index:
+      description: Index in RDMA netlink, unique on the host. The first one is 0.
+      type: int
+    driver:
+      description: Kernel module that provides the device. Null where sysfs does not tell.
+      type: str
+    protocol:
+      description: V(ib), V(roce), V(iw), V(opa) or V(usnic). RoCE and iWARP have the same link layer; this tells them apart.
+      type: str
+    node_type:
+      description: Type of the node, as C(rdma dev) has it.
+      type: str
+    pci_address:
+      description: PCI address, or null for a software device.
+      type: str
+    numa_node:
+      description: NUMA node, or null where there is none.
+      type: int
+    node_guid:
+      description: GUID of the node.
+      type: str
+    sys_image_guid:
+      description: GUID of the system image.
+      type: str
+    firmware:
+      description: Version of the firmware, or null where the driver has none.
+      type: str
+    board_id:
+      description: Identifier of the board, or null where the driver has none.
+      type: str
+    netns:
+      description: Network namespace - its C(inode), its C(name) as C(ip netns) lists it or null, and whether it is the C(initial) one.
+      type: dict
+    pod:
+      description: Pod whose processes are in that namespace - C(namespace), C(name), C(uid) - or null.
+      type: dict
+    can_change_netns:
+      description: Whether the driver lets the device move to another network namespace. Null where that is not known.
+      type: bool
+    can_change_netns_source:
+      description: How that is known.
+      type: str
+    ports:
+      description: The ports.
+      type: list
+      elements: dict
+      contains:
+        port:
+          description: Number, from 1 on.
+          type: int
+        state:
+          description: State, V(ACTIVE) when it can carry traffic.
+          type: str
+        physical_state:
+          description: Physical state, as C(rdma link) has it.
+          type: str
+        link_layer:
+          description: V(InfiniBand) or V(Ethernet).
+          type: str
+        rate_gbps:
+          description: Signalling rate in Gb/s.
+          type: float
+        rate:
+          description: The kernel's text for it, with width and generation.
+          type: str
+        lid:
+          description: Local identifier. Null on Ethernet.
+          type: int
+        sm_lid:
+          description: Local identifier of the subnet manager. Null on Ethernet.
+          type: int
+        lmc:
+          description: Local identifier mask control. Null on Ethernet.
+          type: int
+        netdev:
+          description: Network device that has the port's addresses, or null where there is none in the same network namespace. A bond, not its member.
+          type: str
+        netdev_mtu:
+          description: MTU of that network device, in bytes.
+          type: int
+        active_mtu:
+          description: RDMA MTU in use, in bytes. Null unless O(gather) has V(active_mtu).
+          type: int
+        pkeys:
+          description: Partition keys, or null where they were not asked for.
+          type: list
+          elements: str
+        gids:
+          description:
+            - GIDs, or null where they were not asked for. The C(type) is V(IB), V(RoCE v1) or V(RoCE v2); C(ipv4) is the address that the GID maps,
+              or null.
+          type: list
+          elements: dict
+        counters:
+          description: Port counters by name, or null where they were not asked for.
+          type: dict
+        hw_counters:
+          description: The driver's counters by name, or null where they were not asked for.
+          type: dict
+  sample:
+    - name: rocep7s0f0
+      index: 0
+      driver: mlx5_ib
+      protocol: roce
+      node_type: ca
+      pci_address: "0000:07:00.0"
+      numa_node: 0
+      node_guid: "0800:2703:00a1:b2c3"
+      sys_image_guid: "0800:2703:00a1:b2c3"
+      firmware: 28.43.1014
+      board_id: MT_0000000838
+      netns: {"inode": 4026531833, "name": null, "initial": true}
+      pod: null
+      can_change_netns: true
+      can_change_netns_source: mlx5_ib has disassociate_ucontext (/proc/kallsyms)
+      ports:
+        - port: 1
+          state: ACTIVE
+          physical_state: LINK_UP
+          link_layer: Ethernet
+          rate_gbps: 400.0
+          rate: 400 Gb/sec (4X NDR)
+          lid: 0
+          sm_lid: 0
+          lmc: 0
+          netdev: ens7f0np0
+          netdev_mtu: 9000
+          active_mtu: null
+          pkeys: ["0xffff"]
+          gids:
+            - {"index": 3, "gid": "0000:0000:0000:0000:0000:ffff:0a5a:0001", "type": "RoCE v2", "netdev": "ens7f0np0", "ipv4": "10.90.0.1"}
+          counters: null
+          hw_counters: null
+unreadable:
+  description:
+    - What exists and could not be read - the C(device) (null for what is not about one), C(what), the C(error), and the C(netns) as in RV(devices).
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - {"device": "mlx5_3", "what": "ports/1/rate", "error": "EINVAL (Invalid argument)", "netns": {"inode": 4026531833, "name": null}}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_info import (
+    DEFAULT_SUBSETS,
+    SUBSETS,
+    Host,
+    gather_info,
+)
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "gather": {"type": "list", "elements": "str", "choices": list(SUBSETS), "default": list(DEFAULT_SUBSETS)},
+            "all_netns": {"type": "bool", "default": False},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        result = gather_info(module.params["gather"], module.params["all_netns"], Host())
+    except (FabricError, OSError) as exc:
+        module.fail_json(msg=str(exc))
+    module.exit_json(changed=False, **result)
+
+
+if __name__ == "__main__":
+    main()

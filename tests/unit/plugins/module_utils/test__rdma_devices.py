@@ -1,0 +1,305 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Looking at devices, over a sysfs tree and netlink answers that are given by the test."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import subprocess
+import typing as t
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import devices, nldev
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.devices import look
+
+ZERO = "0000:0000:0000:0000:0000:0000:0000:0000"
+V4 = "0000:0000:0000:0000:0000:ffff:0a5a:0001"
+LOCAL = "fe80:0000:0000:0000:5054:00ff:fe90:0001"
+
+
+class Card:
+    """A device in a sysfs tree."""
+
+    def __init__(self, sys: Path, name: str, index: int = 0) -> None:
+        self.name, self.index = name, index
+        self.netdev: str | None = "rail0"
+        self.base = sys / "class/infiniband" / name
+        self.port = self.base / "ports/1"
+        self.write("ports/1/rate", "2.5 Gb/sec (1X SDR)")
+        self.write("ports/1/link_layer", "Ethernet")
+        self.write("ports/1/pkeys/0", "0xffff")
+        self.write("ports/1/pkeys/1", "0x0000")
+        for number, (gid, kind, netdev) in {
+            0: (LOCAL, "RoCE v2", "rail0"),
+            3: (V4, "IB/RoCE v1", "rail0"),
+            4: (V4, "RoCE v2", "rail0"),
+        }.items():
+            self.gid(number, gid, kind, netdev)
+        for number in (1, 2, 5):
+            self.gid(number, ZERO)
+        (sys / "class/net/rail0").mkdir(parents=True, exist_ok=True)
+        (sys / "class/net/rail0/mtu").write_text("4200\n")
+
+    def write(self, path: str, text: str) -> None:
+        place = self.base / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text + "\n")
+
+    def gid(self, index: int, gid: str, kind: str | None = None, netdev: str | None = None) -> None:
+        self.write(f"ports/1/gids/{index}", gid)
+        for name, text in {"types": kind, "ndevs": netdev}.items():
+            if text is not None:
+                self.write(f"ports/1/gid_attrs/{name}/{index}", text)
+
+    def breaks(self, path: str) -> None:
+        """Make reading a file an error: EISDIR stands for whatever a driver answers."""
+        place = self.base / path
+        place.unlink(missing_ok=True)
+        place.mkdir(parents=True)
+
+
+@pytest.fixture
+def cards(monkeypatch: pytest.MonkeyPatch) -> list[Card]:
+    known: list[Card] = []
+
+    def row(card: Card) -> nldev.Device:
+        return nldev.Device(card.index, card.name, 1, "ca", "roce", "5054:00ff:fe90:0001", None, None, None)
+
+    def ports(index: int) -> list[nldev.Port]:
+        (card,) = [card for card in known if card.index == index]
+        return [nldev.Port(index, card.name, 1, "ACTIVE", "LINK_UP", card.netdev, 3, None, None, None, None)]
+
+    monkeypatch.setattr(nldev, "devices", lambda: [row(card) for card in known])
+    monkeypatch.setattr(nldev, "ports", ports)
+    monkeypatch.setattr(nldev, "statistics", lambda index, port: {"sent": 5, "rcvd": 0})
+    return known
+
+
+def seen(tmp_path: Path, *gather: str) -> tuple[list[dict[str, t.Any]], list[dict[str, t.Any]]]:
+    found = look(gather, str(tmp_path))
+    return found["devices"], found["unreadable"]
+
+
+def test_default(tmp_path: Path, cards: list[Card]) -> None:
+    cards += [Card(tmp_path, "rxe1", 1), Card(tmp_path, "rxe0")]
+    found, unreadable = seen(tmp_path, "gids", "pkeys")
+    assert unreadable == []
+    assert [device["name"] for device in found] == ["rxe0", "rxe1"]
+    assert found[0] == {
+        "name": "rxe0",
+        "index": 0,
+        "driver": None,
+        "protocol": "roce",
+        "node_type": "ca",
+        "pci_address": None,
+        "numa_node": None,
+        "node_guid": "5054:00ff:fe90:0001",
+        "sys_image_guid": None,
+        "firmware": None,
+        "board_id": None,
+        "ports": [
+            {
+                "port": 1,
+                "state": "ACTIVE",
+                "physical_state": "LINK_UP",
+                "link_layer": "Ethernet",
+                "rate_gbps": 2.5,
+                "rate": "2.5 Gb/sec (1X SDR)",
+                "lid": None,
+                "sm_lid": None,
+                "lmc": None,
+                "netdev": "rail0",
+                "netdev_mtu": 4200,
+                "active_mtu": None,
+                "pkeys": ["0xffff"],
+                "gids": [
+                    {"index": 0, "gid": LOCAL, "type": "RoCE v2", "netdev": "rail0", "ipv4": None},
+                    {"index": 3, "gid": V4, "type": "RoCE v1", "netdev": "rail0", "ipv4": "10.90.0.1"},
+                    {"index": 4, "gid": V4, "type": "RoCE v2", "netdev": "rail0", "ipv4": "10.90.0.1"},
+                ],
+                "counters": None,
+                "hw_counters": None,
+            }
+        ],
+    }
+
+
+def test_what_was_not_asked_for_is_not_looked_at(tmp_path: Path, cards: list[Card]) -> None:
+    cards.append(Card(tmp_path, "rxe0"))
+    for path in ("ports/1/gids", "ports/1/pkeys"):
+        shutil.rmtree(cards[0].base / path)
+    found, unreadable = seen(tmp_path)
+    (port,) = found[0]["ports"]
+    assert (port["gids"], port["pkeys"], port["counters"], port["hw_counters"], unreadable) == (None,) * 4 + ([],)
+
+
+def test_empty_gids_of_a_table_of_256(tmp_path: Path, cards: list[Card]) -> None:
+    cards.append(Card(tmp_path, "rxe0"))
+    for index in range(6, 256):
+        cards[0].gid(index, ZERO)
+    assert len(seen(tmp_path, "gids")[0][0]["ports"][0]["gids"]) == 3
+    every = seen(tmp_path, "empty_gids")[0][0]["ports"][0]["gids"]
+    assert [gid["index"] for gid in every] == list(range(256))
+    assert every[200] == {"index": 200, "gid": ZERO, "type": None, "netdev": None, "ipv4": None}
+
+
+def test_counters(tmp_path: Path, cards: list[Card], monkeypatch: pytest.MonkeyPatch) -> None:
+    card = Card(tmp_path, "mlx5_0")
+    cards.append(card)
+    card.write("ports/1/counters/port_rcv_data", "123")
+    card.write("ports/1/counters/odd", "N/A (no PMA)")
+    card.breaks("ports/1/counters/broken")
+    (device,), unreadable = seen(tmp_path, "counters", "hw_counters")
+    assert device["ports"][0]["counters"] == {"port_rcv_data": 123}
+    assert device["ports"][0]["hw_counters"] == {"rcvd": 0, "sent": 5}
+    assert unreadable == [
+        {"device": "mlx5_0", "what": "ports/1/counters/broken", "error": "EISDIR (Is a directory)"},
+        {"device": "mlx5_0", "what": "ports/1/counters/odd", "error": "'N/A (no PMA)' is no number"},
+    ]
+
+    def refuse(code: int) -> t.Callable[[int, int], dict[str, int]]:
+        def statistics(index: int, port: int) -> dict[str, int]:
+            raise nldev.NldevError(code, "read the counters")
+
+        return statistics
+
+    card.write("ports/1/hw_counters/lifespan", "10")
+    card.write("ports/1/hw_counters/sends", "7")
+    monkeypatch.setattr(nldev, "statistics", refuse(errno.EINVAL))
+    assert seen(tmp_path, "hw_counters")[0][0]["ports"][0]["hw_counters"] == {"sends": 7}
+    monkeypatch.setattr(nldev, "statistics", refuse(errno.EIO))
+    (device,), unreadable = seen(tmp_path, "hw_counters")
+    assert device["ports"][0]["hw_counters"] is None
+    assert unreadable[0]["error"] == "Could not read the counters: EIO (Input/output error)"
+
+
+def test_what_cannot_be_read_is_named_and_null(tmp_path: Path, cards: list[Card]) -> None:
+    card = Card(tmp_path, "mlx5_0")
+    cards += [card, Card(tmp_path, "mlx5_1", 1)]
+    card.breaks("ports/1/rate")
+    card.breaks("ports/1/gids/4")
+    (card.port / "link_layer").unlink()
+    (broken, whole), unreadable = seen(tmp_path, "gids")
+    assert (broken["ports"][0]["rate_gbps"], broken["ports"][0]["link_layer"]) == (None, None)
+    assert [gid["index"] for gid in broken["ports"][0]["gids"]] == [0, 3]
+    assert whole["ports"][0]["rate_gbps"] == 2.5
+    assert unreadable == [
+        {"device": "mlx5_0", "what": "ports/1/rate", "error": "EISDIR (Is a directory)"},
+        {"device": "mlx5_0", "what": "ports/1/gids/4", "error": "EISDIR (Is a directory)"},
+        {"device": "mlx5_0", "what": "ports/1/link_layer", "error": "ENOENT (No such file or directory)"},
+    ]
+
+
+def test_a_rate_that_is_none_is_not_zero(tmp_path: Path, cards: list[Card]) -> None:
+    cards.append(Card(tmp_path, "mlx5_0"))
+    cards[0].write("ports/1/rate", "fast")
+    (device,), unreadable = seen(tmp_path)
+    assert device["ports"][0]["rate_gbps"] is None
+    assert unreadable == [{"device": "mlx5_0", "what": "ports/1/rate", "error": "'fast' is no rate"}]
+
+
+def test_a_device_without_sysfs_is_there_all_the_same(tmp_path: Path, cards: list[Card]) -> None:
+    cards.append(Card(tmp_path, "mlx5_0"))
+    shutil.rmtree(cards[0].base)
+    (device,), unreadable = seen(tmp_path, "gids")
+    assert (device["name"], device["ports"][0]["state"], device["ports"][0]["gids"]) == ("mlx5_0", "ACTIVE", None)
+    assert unreadable == [
+        {"device": "mlx5_0", "what": "sysfs", "error": f"{tmp_path}/class/infiniband/mlx5_0 is missing"}
+    ]
+
+
+def test_a_device_that_goes_while_we_look_is_gone(
+    tmp_path: Path, cards: list[Card], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cards += [Card(tmp_path, "mlx5_0"), Card(tmp_path, "mlx5_1", 1)]
+    ports = nldev.ports
+
+    def going(index: int) -> list[nldev.Port]:
+        if index == 1:
+            gone = cards.pop()
+            shutil.rmtree(gone.base)
+            raise nldev.NldevError(errno.EINVAL, "list the ports")
+        return ports(index)
+
+    monkeypatch.setattr(nldev, "ports", going)
+    found, unreadable = seen(tmp_path, "gids")
+    assert ([device["name"] for device in found], unreadable) == (["mlx5_0"], [])
+
+
+def test_the_netdev_of_a_bond_is_the_bond(tmp_path: Path, cards: list[Card]) -> None:
+    card = Card(tmp_path, "mlx5_bond_0")
+    cards.append(card)
+    for index in (0, 3, 4):
+        card.gid(index, V4, "RoCE v2", "bond0")
+    (tmp_path / "class/net/bond0").mkdir()
+    (tmp_path / "class/net/bond0/mtu").write_text("9000\n")
+    (tmp_path / "class/net/rail0/master").symlink_to("../bond0")
+    (device,), _unreadable = seen(tmp_path, "gids")
+    assert (device["ports"][0]["netdev"], device["ports"][0]["netdev_mtu"]) == ("bond0", 9000)
+
+
+DEVINFO = "hca_id:\tmlx5_0\n\t\tport:\t1\n\t\t\tstate:\t\t\tPORT_ACTIVE (4)\n\t\t\tmax_mtu:\t\t4096 (5)\n%s"
+ASKED: list[tuple[t.Any, int | None, list[str]]] = [
+    # what ibv_devinfo does, active_mtu, errors
+    ((0, DEVINFO % "\t\t\tactive_mtu:\t\t1024 (3)\n"), 1024, []),
+    ((0, DEVINFO % ""), None, ["ibv_devinfo -d mlx5_0 -i 1 exited with 0: max_mtu: 4096 (5)"]),
+    ((1, "Failed to open device\n"), None, ["ibv_devinfo -d mlx5_0 -i 1 exited with 1: Failed to open device"]),
+    (FileNotFoundError(2, "gone"), None, ["ibv_devinfo is not installed (package ibverbs-utils)"]),
+    (
+        subprocess.TimeoutExpired(["ibv_devinfo"], 20),
+        None,
+        ["Command '['ibv_devinfo']' timed out after 20 seconds"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("does", "mtu", "errors"), ASKED, ids=range(len(ASKED)))
+def test_active_mtu(
+    tmp_path: Path,
+    cards: list[Card],
+    monkeypatch: pytest.MonkeyPatch,
+    does: t.Any,
+    mtu: int | None,
+    errors: list[str],
+) -> None:
+    cards.append(Card(tmp_path, "mlx5_0"))
+
+    def run(argv: list[str], **_more: t.Any) -> subprocess.CompletedProcess[bytes]:
+        if isinstance(does, Exception):
+            raise does
+        return subprocess.CompletedProcess(argv, does[0], does[1].encode())
+
+    monkeypatch.setattr(subprocess, "run", run)
+    (device,), unreadable = seen(tmp_path, "active_mtu")
+    assert device["ports"][0]["active_mtu"] == mtu
+    assert [line["error"] for line in unreadable] == errors
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [
+        ("400 Gb/sec (4X NDR)", 400.0),
+        ("2.5 Gb/sec (1X SDR)", 2.5),
+        ("0 Gb/sec", 0.0),
+        ("Gb/sec", None),
+        ("", None),
+    ],
+)
+def test_rate(text: str, rate: float | None) -> None:
+    assert devices.rate_gbps(text) == rate
+
+
+@given(st.text(max_size=60))
+def test_texts_of_any_kind_are_read(text: str) -> None:
+    for function in (devices.rate_gbps, devices.gid_ipv4, devices.counter):
+        function(text)
+
+
+def test_ipv4_of_a_gid() -> None:
+    found = [devices.gid_ipv4(gid) for gid in (V4, LOCAL, ZERO, "junk")]
+    assert found == ["10.90.0.1", None, None, None]

@@ -1,0 +1,141 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Finding the namespace that a device is wanted in."""
+
+from __future__ import annotations
+
+import os
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import enter, pods, target
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.target import TargetError, resolve
+
+A, B = "a" * 64, "a" * 12 + "b" * 52
+UID = "0b5e3a4e-8f0c-4b0e-9a34-4f6f2f4a1c11"
+SLICE = "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod%s.slice" % UID.replace("-", "_")
+
+
+@pytest.fixture
+def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A /proc in which every file is a network namespace."""
+    monkeypatch.setattr(enter, "is_net_namespace", lambda handle: os.fstat(handle).st_size != 3)
+    groups = {
+        1: "0::/init.scope\n",
+        40: "0::%s/cri-containerd-%s.scope\n" % (SLICE, A),
+        41: "0::%s/cri-containerd-%s.scope\n" % (SLICE, A),
+        50: "0::/docker/%s\n" % B,
+        60: "12:devices:/kubepods/besteffort/pod%s/%s\n0::/\n" % (UID, "c" * 64),
+    }
+    for pid, text in groups.items():
+        (tmp_path / str(pid) / "ns").mkdir(parents=True)
+        (tmp_path / str(pid) / "ns/net").write_text("net %d" % pid)
+        (tmp_path / str(pid) / "cgroup").write_text(text)
+    (tmp_path / "self").mkdir()
+    os.remove(tmp_path / "60/ns/net")
+    (tmp_path / "60/ns/net").hardlink_to(tmp_path / "1/ns/net")
+    return tmp_path
+
+
+def found(kind: str, value: t.Any, proc: Path, **more: t.Any) -> tuple[str, str]:
+    one = resolve(kind, value, str(proc), **more)
+    try:
+        assert one.inode == os.fstat(one.handle).st_ino
+        return os.read(one.handle, 100).decode(), one.text
+    finally:
+        os.close(one.handle)
+
+
+def test_pid(proc: Path) -> None:
+    assert found("pid", 41, proc) == ("net 41", "process 41")
+    with pytest.raises(TargetError) as caught:
+        resolve("pid", 4242, str(proc))
+    assert str(caught.value) == (
+        "There is no process with the PID 4242 (any more). A pod that was started again has another one: give the pod "
+        "or the container instead"
+    )
+
+
+def test_netns_by_name_and_path(proc: Path, tmp_path: Path) -> None:
+    names = tmp_path / "netns"
+    names.mkdir()
+    (names / "blue").write_text("net blue")
+    (names / "odd").write_text("odd")
+    assert found("netns", "blue", proc, names=str(names)) == ("net blue", "netns blue")
+    assert found("netns", str(names / "blue"), proc) == ("net blue", str(names / "blue"))
+    for value, text in {
+        "green": "There is no network namespace named green; 'ip netns' has: blue, odd. Make it with 'ip netns add "
+        "green', or give a path",
+        "..": "'..' is no name of a network namespace",
+        "": "'' is no name of a network namespace",
+        "odd": "%s/odd is no network namespace" % names,
+        "/nowhere/x": "There is no network namespace at /nowhere/x",
+    }.items():
+        with pytest.raises(TargetError) as caught:
+            resolve("netns", value, str(proc), str(names))
+        assert str(caught.value) == text
+
+
+@pytest.mark.parametrize("value", [A, "containerd://" + A, "a" * 13])
+def test_container(proc: Path, value: str) -> None:
+    assert found("container", value, proc) == ("net 40", "container aaaaaaaaaaaa")
+
+
+def test_container_of_docker(proc: Path) -> None:
+    assert found("container", B, proc)[0] == "net 50"
+
+
+CONTAINERS = [
+    ("a" * 12, "Several containers begin with aaaaaaaaaaaa: %s, %s. Give more digits" % (A, B)),
+    (
+        "f" * 12,
+        "No process of this host is in a container with the id ffffffffffff. Is it running, and on this host?",
+    ),
+    ("train-0", "'train-0' is no container id (12 to 64 hexadecimal digits)"),
+    ("aaaa", "'aaaa' is no container id (12 to 64 hexadecimal digits)"),
+    (
+        "c" * 64,
+        "The container cccccccccccc is in the host's own network namespace (hostNetwork): it has the host's devices "
+        "already",
+    ),
+]
+
+
+@pytest.mark.parametrize(("value", "text"), CONTAINERS)
+def test_containers_that_are_none(proc: Path, value: str, text: str) -> None:
+    with pytest.raises(TargetError) as caught:
+        resolve("container", value, str(proc))
+    assert str(caught.value) == text
+
+
+def test_pod(proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {UID: ("ml", "train-0"), "1" * 8 + UID[8:]: ("ml", "ended")}
+    monkeypatch.setattr(pods, "names", lambda: known)
+    assert found("pod", "ml/train-0", proc) == ("net 40", "pod ml/train-0")
+    for value, text in {
+        "ml/gone": "The kubelet of this host knows no pod ml/gone (/var/log/pods has no directory of it)",
+        "ml/ended": "The pod ml/ended has no process on this host: it has not started yet, or it has ended",
+        "train-0": "'train-0' is no pod: it has to be NAMESPACE/NAME",
+        "a/b/c": "'a/b/c' is no pod: it has to be NAMESPACE/NAME",
+        "/x": "'/x' is no pod: it has to be NAMESPACE/NAME",
+    }.items():
+        with pytest.raises(TargetError) as caught:
+            resolve("pod", value, str(proc))
+        assert str(caught.value) == text
+
+
+def test_names_of_pods(tmp_path: Path) -> None:
+    for name in ("ml_train-0_" + UID, "kube-system_etcd-cp_" + "f" * 32, "junk", "a_b"):
+        (tmp_path / name).mkdir()
+    assert pods.names(str(tmp_path)) == {UID: ("ml", "train-0"), "f" * 32: ("kube-system", "etcd-cp")}
+    assert pods.names(str(tmp_path / "gone")) == {}
+
+
+def test_the_hosts_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(enter, "is_net_namespace", lambda handle: True)
+    one = target.initial()
+    os.close(one.handle)
+    assert one.text == "the host"
+    assert one.inode in [os.stat(f"/proc/{pid}/ns/net").st_ino for pid in (1, 2) if os.access(f"/proc/{pid}/ns/net", 4)]
