@@ -404,8 +404,10 @@ class _Shell:
             return
         name, arguments = words[0], words[1:]
         if name == "set" or re.match(r"[A-Za-z_][A-Za-z0-9_]*=", name):
-            for assignment in arguments if name == "set" else words[:1]:
-                key, _equals, value = assignment.partition("=")
+            # The first argument only (grub_core_cmd_set() in grub-core/kern/corecmd.c): the rest is a value's that was
+            # not quoted.
+            key, equals, value = "".join((arguments if name == "set" else words)[:1]).partition("=")
+            if equals:
                 self.set(key, value, command.line)
         elif name in ("[", "test"):
             self.status = 0 if _test(self, arguments[:-1] if name == "[" else arguments) else 1

@@ -44,7 +44,9 @@ def hosts(lab: Lab) -> dict[str, t.Any]:
                 for rail in range(len(node.rail_ports))
             ],
         }
-    return {"gpu_nodes": {"hosts": found}}
+    # Soft-RoCE says 2.5 Gb/s whatever the machine can do, and an emulated one does a hundredth of it.
+    variables = {"fabric_check_min_share": 0.001}
+    return {"gpu_nodes": {"hosts": found, "vars": variables}}
 
 
 def write(lab: Lab) -> pathlib.Path:

@@ -513,6 +513,8 @@ SCRIPT_CASES = [
     ("default='s>1'\nsubmenu s {\nmenuentry a { linux /k 1 }\nmenuentry b { linux /k 2 }\n}", "2"),
     ("default=0x1\nmenuentry a { linux /k 1 }\nmenuentry b { linux /k 2 }", "2"),
     ("default=1a2b\nmenuentry a --id=1a2b { linux /k 1 }\nmenuentry b { linux /k 2 }", "2"),
+    ("x='1 default=0'; set default=$x\nmenuentry a { linux /k 1 }\nmenuentry b { linux /k 2 }", "2"),
+    ("set default=1; set default\nmenuentry a { linux /k 1 }\nmenuentry b { linux /k 2 }", "2"),
     ("for i in a b; do menuentry $i { linux /k x; }; done; set default=1", "x"),
     ("function f { set v=$1; return; set v=no; }\nf yes\nmenuentry a { linux /k $v }", "yes"),
     ("if [ -f /n -o ! -e /k ]; then v=1; elif [ 1 -lt 2 -a a ]; then v=2; fi\nmenuentry a { linux /k $v }", "2"),

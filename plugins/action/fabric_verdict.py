@@ -1,0 +1,104 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Action fabric_verdict: judge measurements on the controller. Its documentation is in the module of this name."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import typing as t
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files_write import atomic_write
+from ansible_collections.rdmaops.gpu_fabric.plugins.modules.fabric_verdict import ARGUMENT_SPEC
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_page import page
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_verdict import judge, table
+
+MAX_REASONS = 10
+
+display = Display()
+
+
+class ActionModule(ActionBase):
+    """The action of this file."""
+
+    _requires_connection = False
+    _supports_check_mode = True
+    _supports_async = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        """Judge, show the table, write the files, and fail where the verdict asks for it."""
+        result: dict[str, t.Any] = super().run(tmp, task_vars)
+        _validation, arguments = self.validate_argument_spec(argument_spec=ARGUMENT_SPEC)
+        wanted = {name: arguments[name] for name in ("pairs", "rails", "tests")}
+        started = arguments["started"] or _now()
+        try:
+            report = judge(arguments["nodes"], arguments["results"], wanted, arguments["min_share"], started)
+        except FabricError as exc:
+            raise AnsibleActionFail(str(exc)) from exc
+        if not self._task.no_log:
+            display.display(table(report))
+        files, errors = self._write(report, arguments)
+        message = said(report)
+        result.update(changed=bool(files), files=files, verdict=report["verdict"], report=report, msg=message)
+        if errors:
+            result["msg"] = "Could not write the report: %s. %s" % ("; ".join(errors), message)
+        result["failed"] = bool(errors) or report["verdict"] in arguments["fail_on"]
+        return result
+
+    def _write(self, report: dict[str, t.Any], arguments: dict[str, t.Any]) -> tuple[list[str], list[str]]:
+        """Write the files that are not so already; return their paths, and why some could not be written."""
+        texts = {
+            "json_path": json.dumps(report, indent=1, allow_nan=False) + "\n",
+            "html_path": page(report),
+        }
+        files, errors = [], []
+        for name, text in texts.items():
+            if not arguments[name]:
+                continue
+            path = self._loader.path_dwim(arguments[name])
+            if _holds(path, text):
+                continue
+            try:
+                if not self._task.check_mode:
+                    atomic_write(path, text)
+                files.append(path)
+            except (FabricError, OSError) as exc:
+                errors.append(str(exc))
+        return files, errors
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _holds(path: str, text: str) -> bool:
+    """Tell whether a file has this text already. One that cannot be read is written, which tells why."""
+    try:
+        if os.path.getsize(path) > 1 << 28:
+            return False
+        with open(path, "rb") as stream:
+            return stream.read() == text.encode("utf-8", "surrogateescape")
+    except OSError:
+        return False
+
+
+def said(report: dict[str, t.Any]) -> str:
+    """Return the verdict and its first reasons, as one message."""
+    reasons = report["reasons"]
+    text = "The verdict on the fabric is %s" % report["verdict"]
+    if reasons:
+        text += ": " + "; ".join(reasons[:MAX_REASONS])
+    if len(reasons) > MAX_REASONS:
+        text += "; and %d reasons more" % (len(reasons) - MAX_REASONS)
+    return text
+
+
+__all__ = ("MAX_REASONS", "ActionModule", "said")

@@ -1,0 +1,84 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: fabric_rounds
+short_description: Pair nodes for measurements, in rounds
+version_added: 0.1.0
+description:
+  - Makes of a list of nodes the pairs that measure with each other, in rounds.
+  - No node is in two pairs of a round, so that the pairs of a round can be measured at the same time.
+  - No pair comes twice. A node is the client of about as many others as it is the server of.
+  - The same list gives the same rounds.
+author:
+  - rdmaops contributors (@rdmaops)
+positional: topology
+options:
+  _input:
+    description: The names of the nodes. A name that is there twice is an error.
+    type: list
+    elements: str
+    required: true
+  topology:
+    description:
+      - V(all) pairs every node with every other. That takes one round less than there are nodes, and as many rounds as
+        there are nodes where their number is odd.
+      - V(ring) pairs each node with the next, and the last with the first. That takes two rounds, three for an odd
+        number of nodes. Two nodes are one pair.
+      - V(auto) is V(all) for up to 16 nodes and V(ring) above.
+    type: str
+    choices: [auto, all, ring]
+    default: auto
+seealso:
+  - module: rdmaops.gpu_fabric.fabric_verdict
+"""
+
+EXAMPLES = r"""
+---
+- name: Measure round by round
+  ansible.builtin.include_tasks:
+    file: round.yml
+  loop: "{{ ansible_play_hosts | rdmaops.gpu_fabric.fabric_rounds }}"
+  loop_control:
+    loop_var: pairs
+
+- name: Show each node with its next
+  ansible.builtin.debug:
+    msg: "{{ groups['gpu_nodes'] | rdmaops.gpu_fabric.fabric_rounds(topology='ring') }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The rounds, each a list of dictionaries with C(client) and C(server). Empty for fewer than two nodes.
+  type: list
+  elements: list
+  sample:
+    - - {"client": "gpu-01", "server": "gpu-03"}
+    - - {"client": "gpu-02", "server": "gpu-03"}
+    - - {"client": "gpu-01", "server": "gpu-02"}
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_rounds import Pair, RoundsError, rounds
+
+
+def fabric_rounds(hosts: t.Any, topology: t.Any = "auto") -> list[list[Pair]]:
+    """Return the rounds."""
+    try:
+        return rounds(hosts, topology)
+    except RoundsError as exc:
+        raise AnsibleFilterError(str(exc)) from exc
+
+
+class FilterModule:
+    """The filter of this file."""
+
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        """Return filters by name."""
+        return {"fabric_rounds": fabric_rounds}

@@ -1,0 +1,140 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: fabric_tests
+short_description: Make the tests that one node runs in a round
+version_added: 0.1.0
+description:
+  - Makes the value of O(rdmaops.gpu_fabric.fabric_probe#module:tests) for one node, one side and one round of
+    P(rdmaops.gpu_fabric.fabric_rounds#filter).
+  - Nodes that cannot take part, and rails that are not ACTIVE at both ends, have no tests.
+    M(rdmaops.gpu_fabric.fabric_verdict) says so.
+author:
+  - rdmaops contributors (@rdmaops)
+positional: pairs, host, side, wanted
+options:
+  _input:
+    description: What is known of the nodes, as M(rdmaops.gpu_fabric.fabric_verdict) takes it.
+    type: dict
+    required: true
+  pairs:
+    description: The pairs of the round.
+    type: list
+    elements: dict
+    required: true
+  host:
+    description: The node.
+    type: str
+    required: true
+  side:
+    description: Side on which the node is.
+    type: str
+    choices: [server, client]
+    required: true
+  wanted:
+    description: The tests.
+    type: list
+    elements: str
+    choices: [rping, ib_write_bw]
+    required: true
+  pings:
+    description: Number of pings.
+    type: int
+    default: 5
+  seconds:
+    description: Seconds that ib_write_bw sends for.
+    type: int
+    default: 3
+  size:
+    description: Size of a message of ib_write_bw, in bytes.
+    type: int
+    default: 65536
+  first_port:
+    description: First of the TCP ports that servers listen on, one for each rail and test.
+    type: int
+    default: 18515
+"""
+
+EXAMPLES = r"""
+---
+- name: Show what this node listens for in the first round
+  ansible.builtin.debug:
+    msg: "{{ nodes | rdmaops.gpu_fabric.fabric_tests(rounds[0], inventory_hostname, 'server', ['rping']) }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The tests.
+  type: list
+  elements: dict
+  sample:
+    - id: "0-0-rping"
+      client: gpu-2
+      server: gpu-1
+      rail: 0
+      test: rping
+      address: 10.90.0.1
+      source: 10.90.0.2
+      tcp_port: 18515
+      device: mlx5_0
+      port: 1
+      gid_index: 3
+      pings: 5
+      seconds: 3
+      bytes: 65536
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_tests import (
+    FIRST_PORT,
+    PlanError,
+    plan_tests,
+)
+
+
+def fabric_tests(
+    nodes: t.Mapping[str, t.Any],
+    pairs: t.Sequence[t.Mapping[str, str]],
+    host: str,
+    side: str,
+    wanted: t.Sequence[str],
+    pings: int = 5,
+    seconds: int = 3,
+    size: int = 65536,
+    first_port: int = FIRST_PORT,
+) -> list[dict[str, t.Any]]:
+    """Return the tests."""
+    try:
+        return plan_tests(
+            nodes,
+            pairs,
+            host,
+            side,
+            wanted,
+            pings=int(pings),
+            seconds=int(seconds),
+            size=int(size),
+            first_port=int(first_port),
+        )
+    except PlanError as exc:
+        raise AnsibleFilterError(str(exc)) from exc
+    except (KeyError, TypeError, ValueError) as exc:
+        raise AnsibleFilterError(
+            "Making the tests of %s: nodes, pairs or a number is not of the shape that fabric_verdict and "
+            "fabric_rounds have: %s: %s" % (host, type(exc).__name__, exc)
+        ) from exc
+
+
+class FilterModule:
+    """The filter of this file."""
+
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        """Return filters by name."""
+        return {"fabric_tests": fabric_tests}

@@ -1,0 +1,256 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: fabric_probe
+short_description: Do one host's part in measuring an RDMA fabric
+version_added: 0.1.0
+description:
+  - Runs C(rping) and C(ib_write_bw) between hosts, for role P(rdmaops.gpu_fabric.fabric_check#role), which decides who measures with whom.
+  - Every program gets a time limit, the servers too, which go on after the task.
+  - The traffic takes all that the link gives. Devices that are in use are told by O(state=ready); whether to go on is the caller's decision.
+author:
+  - rdmaops contributors (@rdmaops)
+extends_documentation_fragment:
+  - rdmaops.gpu_fabric._attributes
+attributes:
+  check_mode:
+    support: partial
+    details:
+      - O(state=ready) only looks, and does. The others send traffic, so they do nothing in check mode and return no results.
+  diff_mode:
+    support: none
+    details:
+      - There is nothing to compare.
+  idempotent:
+    support: N/A
+    details:
+      - Measures anew every time, and changes nothing that lasts.
+  platform:
+    support: full
+    platforms: linux
+options:
+  state:
+    description:
+      - V(ready) says what is missing and what is in use.
+      - V(listening) starts the servers of O(tests).
+      - V(measured) runs the clients of O(tests), one after the other.
+    type: str
+    choices: [ready, listening, measured]
+    required: true
+  tools:
+    description: Tests that are going to be run, for O(state=ready).
+    type: list
+    elements: str
+    choices: [rping, ib_write_bw]
+    default: []
+  devices:
+    description: RDMA devices that are going to be used, for O(state=ready).
+    type: list
+    elements: str
+    default: []
+  tests:
+    description: The tests, for O(state=listening) and O(state=measured). Filter P(rdmaops.gpu_fabric.fabric_tests#filter) makes them.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      id:
+        description: Name of the test. Letters, digits, points, dashes and underscores.
+        type: str
+        required: true
+      client:
+        description: Name of the host that measures, for the result.
+        type: str
+        required: true
+      server:
+        description: Name of the host that listens, for the result.
+        type: str
+        required: true
+      rail:
+        description: Number of the rail, for the result.
+        type: int
+        required: true
+      test:
+        description: The program.
+        type: str
+        choices: [rping, ib_write_bw]
+        required: true
+      address:
+        description: Address of the server.
+        type: str
+        required: true
+      source:
+        description: Address that C(rping) comes from, which chooses the client's device.
+        type: str
+      tcp_port:
+        description: Port of the server.
+        type: int
+        required: true
+      device:
+        description: RDMA device on this side.
+        type: str
+        required: true
+      port:
+        description: Port of the RDMA device on this side.
+        type: int
+        default: 1
+      gid_index:
+        description: GID index on this side. Left out on InfiniBand.
+        type: int
+      pings:
+        description: Number of pings.
+        type: int
+        default: 5
+      seconds:
+        description: Seconds that C(ib_write_bw) sends for.
+        type: int
+        default: 3
+      bytes:
+        description: Size of a message of C(ib_write_bw), in bytes.
+        type: int
+        default: 65536
+  timeout:
+    description: Seconds that each test may take on the client.
+    type: int
+    default: 60
+  lifetime:
+    description: Seconds after which a server is stopped.
+    type: int
+    default: 300
+  patience:
+    description: Seconds that a server may take until it listens, and that a client tries again while its server is not there.
+    type: int
+    default: 20
+"""
+
+EXAMPLES = r"""
+---
+- name: Look whether this host can be measured
+  rdmaops.gpu_fabric.fabric_probe:
+    state: ready
+    tools: [rping, ib_write_bw]
+    devices: [mlx5_0]
+
+- name: Measure with a host that listens
+  rdmaops.gpu_fabric.fabric_probe:
+    state: measured
+    tests:
+      - id: "0-0-ib_write_bw"
+        client: gpu-2
+        server: gpu-1
+        rail: 0
+        test: ib_write_bw
+        address: 10.90.0.1
+        tcp_port: 18515
+        device: mlx5_0
+        gid_index: 3
+"""
+
+RETURN = r"""
+problems:
+  description: What keeps this host from being measured, or from knowing whether it is in use.
+  returned: O(state=ready)
+  type: list
+  elements: str
+  sample: ["ib_write_bw is not installed (package perftest)"]
+busy:
+  description: Who uses the devices and the GPUs.
+  returned: O(state=ready)
+  type: list
+  elements: str
+  sample: ["mlx5_0 is in use by python3 (PID 4242)"]
+failed_tests:
+  description: Tests whose server did not come up, as RV(results).
+  returned: O(state=listening)
+  type: list
+  elements: dict
+  sample: []
+results:
+  description:
+    - The measurements. C(ok) is null where nothing could be read, C(gbps) is the average in Gb/s, C(seconds) is what the test took.
+  returned: O(state=measured)
+  type: list
+  elements: dict
+  sample:
+    - id: "0-0-ib_write_bw"
+      client: gpu-2
+      server: gpu-1
+      rail: 0
+      test: ib_write_bw
+      ok: true
+      gbps: 372.1
+      pings: null
+      error: null
+      gid_index: 3
+      seconds: 4.2
+"""
+
+import re
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_probe import (
+    TOOLS,
+    Host,
+    listen,
+    measure,
+    ready,
+)
+
+
+def main() -> None:
+    test = {
+        "id": {"type": "str", "required": True},
+        "client": {"type": "str", "required": True},
+        "server": {"type": "str", "required": True},
+        "rail": {"type": "int", "required": True},
+        "test": {"type": "str", "choices": list(TOOLS), "required": True},
+        "address": {"type": "str", "required": True},
+        "source": {"type": "str"},
+        "tcp_port": {"type": "int", "required": True},
+        "device": {"type": "str", "required": True},
+        "port": {"type": "int", "default": 1},
+        "gid_index": {"type": "int"},
+        "pings": {"type": "int", "default": 5},
+        "seconds": {"type": "int", "default": 3},
+        "bytes": {"type": "int", "default": 65536},
+    }
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["ready", "listening", "measured"], "required": True},
+            "tools": {"type": "list", "elements": "str", "choices": list(TOOLS), "default": []},
+            "devices": {"type": "list", "elements": "str", "default": []},
+            "tests": {"type": "list", "elements": "dict", "default": [], "options": test},
+            "timeout": {"type": "int", "default": 60},
+            "lifetime": {"type": "int", "default": 300},
+            "patience": {"type": "int", "default": 20},
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+    for one in given["tests"]:
+        if not re.fullmatch(r"[\w.-]{1,200}", one["id"], re.ASCII):
+            module.fail_json(msg="The test id %r is no file name (letters, digits, '.', '-', '_')" % one["id"])
+    host = Host()
+    try:
+        if given["state"] == "ready":
+            module.exit_json(changed=False, **ready(given["tools"], given["devices"], host))
+        if module.check_mode:
+            module.exit_json(changed=False, failed_tests=[], results=[])
+        if given["state"] == "listening":
+            failed = listen(given["tests"], given["lifetime"], given["patience"], host)
+            module.exit_json(changed=False, failed_tests=failed)
+        results = measure(given["tests"], given["timeout"], given["patience"], host)
+        module.exit_json(changed=False, results=results)
+    except (FabricError, OSError) as exc:
+        module.fail_json(msg=str(exc))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This plugin util is PRIVATE to the collection: it may change in any release.
+
+"""Which tests one node runs in a round, and on which side of them it is."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+
+SIDES = ("server", "client")
+TESTS = ("rping", "ib_write_bw")
+
+# perftest's own default, and as many above it as a pair has tests.
+FIRST_PORT = 18515
+
+Node = t.Mapping[str, t.Any]
+
+
+class PlanError(FabricError):
+    """The tests cannot be made out of what was given."""
+
+
+def usable(node: Node) -> bool:
+    """Whether a node can take part: it answers, nothing is missing on it, and nobody is disturbed."""
+    return bool(node["reachable"]) and not node["problems"] and not node["busy"]
+
+
+def _good(node: Node) -> dict[int, t.Mapping[str, t.Any]]:
+    return {rail["rail"]: rail for rail in node["rails"] if rail["state"] == "ACTIVE"}
+
+
+def plan_tests(
+    nodes: t.Mapping[str, Node],
+    pairs: t.Sequence[t.Mapping[str, str]],
+    host: str,
+    side: str,
+    wanted: t.Sequence[str],
+    *,
+    pings: int = 5,
+    seconds: int = 3,
+    size: int = 65536,
+    first_port: int = FIRST_PORT,
+) -> list[dict[str, t.Any]]:
+    """Return the tests of module fabric_probe for one node and one round.
+
+    A rail that is not ACTIVE at both ends has none: its state is what the verdict needs to know.
+    """
+    if side not in SIDES:
+        raise PlanError("Making the tests of %s: side is %r, and has to be one of %s" % (host, side, ", ".join(SIDES)))
+    unknown = [test for test in wanted if test not in TESTS]
+    if unknown:
+        raise PlanError(
+            "Making the tests of %s: there is no test %r. There are: %s" % (host, unknown[0], ", ".join(TESTS))
+        )
+    found = []
+    for number, pair in enumerate(pairs):
+        if pair[side] != host:
+            continue
+        ends = {end: nodes[pair[end]] for end in SIDES}
+        if not all(usable(node) for node in ends.values()):
+            continue
+        rails = {end: _good(node) for end, node in ends.items()}
+        port = first_port
+        for rail in sorted(set(rails["server"]) & set(rails["client"])):
+            server, client, mine = rails["server"][rail], rails["client"][rail], rails[side][rail]
+            for test in wanted:
+                port += 1
+                # rping finds its way by IP addresses; perftest uses one to agree with the other side only.
+                address = server["ipv4"] or (None if test == "rping" else ends["server"].get("address"))
+                if address is None or (test == "rping" and not client["ipv4"]):
+                    continue
+                found.append(
+                    {
+                        "id": "%d-%d-%s" % (number, rail, test),
+                        "client": pair["client"],
+                        "server": pair["server"],
+                        "rail": rail,
+                        "test": test,
+                        "address": address,
+                        "source": client["ipv4"],
+                        "tcp_port": port - 1,
+                        "device": mine["device"],
+                        "port": mine["port"] or 1,
+                        "gid_index": mine["gid_index"],
+                        "pings": pings,
+                        "seconds": seconds,
+                        "bytes": size,
+                    }
+                )
+    return found
+
+
+__all__ = ("FIRST_PORT", "SIDES", "TESTS", "PlanError", "plan_tests", "usable")

@@ -1,0 +1,279 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The action fabric_verdict: files, check mode, and when the task fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+from ansible.errors import AnsibleActionFail, AnsibleError
+from ansible.parsing.dataloader import DataLoader
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.action import fabric_verdict as plugin
+from ansible_collections.rdmaops.gpu_fabric.plugins.modules import fabric_verdict as documentation
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import _fabric_verdict as util
+
+Json = t.Any
+
+
+def arguments(**more: Json) -> Json:
+    """Of two nodes on which all is well."""
+    rail = {"rail": 0, "device": "mlx5_0", "state": "ACTIVE", "rate_gbps": 400.0}
+    given = {
+        "nodes": {name: {"reachable": True, "rails": [dict(rail)]} for name in ("a", "b")},
+        "results": [
+            {"client": "a", "server": "b", "rail": 0, "test": "rping", "ok": True, "pings": 10},
+            {"client": "a", "server": "b", "rail": 0, "test": "ib_write_bw", "ok": True, "gbps": 388.0},
+        ],
+        "pairs": [["a", "b"]],
+        "rails": [0],
+        "tests": ["rping", "ib_write_bw"],
+        "started": "2026-11-21T12:00:00Z",
+    }
+    return {**given, **more}
+
+
+def bad(**more: Json) -> Json:
+    given = arguments(**more)
+    given["results"][1]["gbps"] = 12.1
+    return given
+
+
+def unknown(**more: Json) -> Json:
+    given = arguments(**more)
+    given["results"].pop()
+    return given
+
+
+class Shown:
+    """What the action showed on the terminal."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def display(self, text: str) -> None:
+        self.texts.append(text)
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> Shown:
+    found = Shown()
+    monkeypatch.setattr(plugin, "display", found)
+    return found
+
+
+def act(given: Json, directory: Path, check_mode: bool = False, no_log: bool = False) -> Json:
+    loader = DataLoader()
+    loader.set_basedir(str(directory))
+    task = SimpleNamespace(
+        args=given, check_mode=check_mode, no_log=no_log, async_val=0, action="rdmaops.gpu_fabric.fabric_verdict",
+        diff=False, environment=None, delegate_to=None, collections=[],
+    )  # fmt: skip
+    connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir=None))
+    action = plugin.ActionModule(task, connection, SimpleNamespace(), loader, None, None)
+    return action.run(task_vars={})
+
+
+WORST = (
+    "rail 0: the only measured pair fails between a and b: with two nodes it cannot be told which end it is, "
+    "or the rail itself (its switch) (ib_write_bw 12.1 of 400 Gb/s, 3.0%, limit 80%)"
+)
+
+
+def test_a_pass(tmp_path: Path, shown: Shown) -> None:
+    done = act(arguments(), tmp_path)
+    assert (done["failed"], done["changed"], done["files"], done["verdict"]) == (False, False, [], "pass")
+    assert done["msg"] == "The verdict on the fabric is pass"
+    assert done["report"]["verdict"] == "pass"
+    assert shown.texts == [util.table(done["report"])]
+    assert list(tmp_path.iterdir()) == []
+
+
+# arguments, fail_on, failed
+FAILING = [
+    (bad, ["fail", "unknown"], True),
+    (bad, None, True),
+    (bad, ["fail"], True),
+    (bad, ["unknown"], False),
+    (bad, [], False),
+    (unknown, ["fail", "unknown"], True),
+    (unknown, None, True),
+    (unknown, ["unknown"], True),
+    (unknown, ["fail"], False),
+    (arguments, ["fail", "unknown"], False),
+]
+
+
+@pytest.mark.parametrize(("given", "fail_on", "failed"), FAILING)
+def test_when_it_fails(given: t.Callable[..., Json], fail_on: Json, failed: bool, tmp_path: Path, shown: Shown) -> None:
+    done = act(given(**({} if fail_on is None else {"fail_on": fail_on})), tmp_path)
+    assert done["failed"] is failed
+    if given is bad:
+        assert done["msg"] == "The verdict on the fabric is fail: " + WORST
+
+
+def test_no_more_than_ten_reasons_are_told() -> None:
+    reasons = [f"r{number}" for number in range(13)]
+    text = "The verdict on the fabric is fail: " + "; ".join(reasons[:10])
+    assert plugin.said({"verdict": "fail", "reasons": reasons}) == text + "; and 3 reasons more"
+    assert plugin.said({"verdict": "fail", "reasons": reasons[:10]}) == text
+
+
+def test_files_the_four_steps(tmp_path: Path, shown: Shown) -> None:
+    given = bad(json_path="made/r.json", html_path=str(tmp_path / "made" / "deep" / "r.html"), fail_on=[])
+    files = [str(tmp_path / "made" / "r.json"), str(tmp_path / "made" / "deep" / "r.html")]
+    before = act(given, tmp_path, check_mode=True)
+    assert (before["changed"], before["files"], before["failed"]) == (True, files, False)
+    assert list(tmp_path.iterdir()) == []
+    mask = os.umask(0o077)
+    try:
+        done = act(given, tmp_path)
+    finally:
+        os.umask(mask)
+    assert (done["changed"], done["files"], done["report"]) == (True, files, before["report"])
+    assert json.loads(Path(files[0]).read_text()) == done["report"]
+    assert "Fabric check: <span" in Path(files[1]).read_text()
+    assert {stat.S_IMODE(Path(file).stat().st_mode) for file in files} == {0o644}
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["deep", "made", "r.html", "r.json"]
+    for check_mode in (False, True):
+        again = act(given, tmp_path, check_mode)
+        assert (again["changed"], again["files"]) == (False, [])
+    other = act({**given, "started": "later"}, tmp_path)
+    assert (other["changed"], other["files"]) == (True, files)
+
+
+def test_a_file_is_written_before_the_task_fails(tmp_path: Path, shown: Shown) -> None:
+    done = act(bad(json_path="r.json"), tmp_path)
+    assert (done["failed"], done["changed"]) == (True, True)
+    assert json.loads((tmp_path / "r.json").read_text())["verdict"] == "fail"
+
+
+def test_a_file_that_cannot_be_written(tmp_path: Path, shown: Shown) -> None:
+    (tmp_path / "file").write_text("")
+    done = act(bad(json_path="file/r.json", html_path="r.html", fail_on=[]), tmp_path)
+    path = tmp_path / "file" / "r.json"
+    assert done["msg"].startswith(f"Could not write the report: Writing {path}: ")
+    assert done["msg"].endswith("The verdict on the fabric is fail: " + WORST)
+    assert (done["failed"], done["changed"], done["files"]) == (True, True, [str(tmp_path / "r.html")])
+    done = act(arguments(html_path=str(tmp_path)), tmp_path)
+    assert done["failed"] is True
+    assert done["msg"].endswith("The verdict on the fabric is pass")
+
+
+def test_a_report_that_is_not_readable_text_is_written_anew(tmp_path: Path, shown: Shown) -> None:
+    (tmp_path / "r.json").write_bytes(b"\xff\xfe")
+    assert act(arguments(json_path="r.json"), tmp_path)["changed"] is True
+
+
+def test_no_log_shows_nothing(tmp_path: Path, shown: Shown) -> None:
+    assert act(arguments(), tmp_path, no_log=True)["verdict"] == "pass"
+    assert shown.texts == []
+
+
+def test_the_present_time_where_none_is_given(tmp_path: Path, shown: Shown) -> None:
+    given = arguments()
+    del given["started"]
+    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", act(given, tmp_path)["report"]["started"])
+
+
+# change, part of the message
+REFUSED: list[tuple[Json, str]] = [
+    ({"min_share": 2}, "Could not judge the fabric: min_share has to be a number above 0 and up to 1"),
+    ({"pairs": [["a", "z"]]}, "Could not judge the fabric: wanted.pairs has 'z', which is not in nodes"),
+    ({"results": [{}]}, "the client of a result has to be the name of a node, not None"),
+    ({"tests": ["ping"]}, "value of tests must be one or more of: rping, ib_write_bw. Got no match for: ping"),
+    ({"fail_on": ["pass"]}, "value of fail_on must be one or more of: fail, unknown. Got no match for: pass"),
+    ({"nodes": 5}, "'nodes' is of type"),
+    ({"rail": [0]}, "Unsupported parameters"),
+    ({"pairs": None}, "pairs"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), REFUSED)
+def test_what_is_refused(change: Json, message: str, tmp_path: Path, shown: Shown) -> None:
+    with pytest.raises((AnsibleActionFail, AnsibleError)) as caught:
+        act(arguments(json_path="r.json", **change), tmp_path)
+    assert message in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_module_says_what_it_is(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    class Module:
+        def __init__(self, **given: Json) -> None:
+            assert given["argument_spec"] is documentation.ARGUMENT_SPEC
+
+        def fail_json(self, msg: str) -> None:
+            raise SystemExit(msg)
+
+    monkeypatch.setattr(documentation, "AnsibleModule", Module)
+    with pytest.raises(SystemExit, match="fabric_verdict runs on the controller as an action"):
+        documentation.main()
+
+
+def test_the_documentation_has_the_arguments() -> None:
+    options = yaml.safe_load(documentation.DOCUMENTATION)["options"]
+    keys = ("type", "elements", "choices", "default", "required")
+    described = {name: {key: one[key] for key in keys if key in one} for name, one in options.items()}
+    assert described == documentation.ARGUMENT_SPEC
+    assert documentation.ARGUMENT_SPEC["tests"]["choices"] == list(util.TESTS)
+    returned = yaml.safe_load(documentation.RETURN)
+    report = util.judge(*(arguments()[key] for key in ("nodes", "results")), {k: arguments()[k] for k in ("pairs", "rails", "tests")}, 0.8, "")  # fmt: skip
+    assert set(returned["report"]["contains"]) == set(report)
+    assert set(returned["report"]["contains"]["pairs"]["contains"]) == set(report["pairs"][0])
+
+
+# --- in Ansible ---------------------------------------------------------------------------------------------------
+
+
+def play(directory: Path, given: Json, *options: str) -> subprocess.CompletedProcess[str]:
+    tasks = [
+        {"name": "Judge", "rdmaops.gpu_fabric.fabric_verdict": {**given, "nodes": "{{ seen }}"}, "register": "judged"},
+        {"ansible.builtin.debug": {"msg": "CHANGED={{ judged.changed }} VERDICT={{ judged.report.verdict }}"}},
+    ]
+    # The host has no connection that works: the action needs none.
+    plays = [
+        {
+            "hosts": "nowhere",
+            "gather_facts": False,
+            "vars": {"seen": given["nodes"], "ansible_connection": "ssh", "ansible_host": "host.invalid"},
+            "tasks": tasks,
+        }
+    ]
+    (directory / "play.yml").write_text(json.dumps(plays))
+    argv = [str(Path(sys.prefix) / "bin" / "ansible-playbook"), "-i", "nowhere,", *options, "play.yml"]
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(directory), "ANSIBLE_NOCOLOR": "1", "LC_ALL": "C.UTF-8"}
+    return subprocess.run(argv, capture_output=True, text=True, timeout=120, env=environment, cwd=directory)
+
+
+def test_in_a_playbook(tmp_path: Path) -> None:
+    given = arguments(json_path="out/r.json", html_path="out/r.html")
+    for options, changed, files in (
+        (["--check"], True, []),
+        ([], True, ["r.html", "r.json"]),
+        ([], False, ["r.html", "r.json"]),
+    ):
+        done = play(tmp_path, given, *options)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert f"CHANGED={changed} VERDICT=pass" in done.stdout
+        assert "Fabric check: PASS\n\nRail 0, rping: 1 pass\n       0 1\n  0  a - +\n" in done.stdout
+        assert sorted(path.name for path in (tmp_path / "out").glob("*")) == files
+    assert json.loads((tmp_path / "out" / "r.json").read_text())["pairs"][1]["share"] == 0.97
+
+
+def test_in_a_playbook_that_fails(tmp_path: Path) -> None:
+    done = play(tmp_path, bad(json_path="r.json"))
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "Fabric check: FAIL" in done.stdout
+    assert "The verdict on the fabric is fail: rail 0: the only measured pair fails between a and b" in done.stdout
+    assert "CHANGED" not in done.stdout
+    assert json.loads((tmp_path / "r.json").read_text())["verdict"] == "fail"

@@ -1,0 +1,254 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One host's part in measuring, over programs whose answers are given by the test."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _fabric_probe
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_probe import Host, listen, measure, ready
+
+PING = "ping data: rdma-ping-%d: %s\n"
+LETTERS = "".join(chr(code) for code in range(65, 123))
+FIXTURE = Path(__file__).parents[1] / "filter/fixtures/perftest_25.01_write_bw_rxe.json"
+
+
+def pings(number: int) -> str:
+    texts = [(LETTERS[one:] + LETTERS)[:51] for one in range(number)]
+    return "".join(PING % (one, text) for one, text in enumerate(texts)) + "client DISCONNECT EVENT...\n"
+
+
+def a_test(kind: str, **more: t.Any) -> dict[str, t.Any]:
+    names = {"id": "0-1-" + kind, "client": "b", "server": "a", "rail": 1, "test": kind}
+    ends = {"address": "10.0.0.1", "source": "10.0.0.2", "tcp_port": 18516, "device": "mlx5_1", "port": 2}
+    return {**names, **ends, "gid_index": 3, "pings": 3, "seconds": 2, "bytes": 4096, **more}
+
+
+class FakeHost(Host):
+    """Each run of a program takes a second and gives the next answer: exit status, output, document."""
+
+    def __init__(self, *answers: tuple[int | None, str] | tuple[int | None, str, str]) -> None:
+        self.answers = list(answers)
+        self.missing: set[str] = set()
+        self.clock = 0.0
+        self.ran: list[list[str]] = []
+        self.files: dict[str, str] = {}
+        self.held: dict[str, t.Any] = {}
+        self.ended: dict[str, int] = {}
+        self.ports: dict[int, float] = {}
+
+    def which(self, tool: str) -> str | None:
+        return None if tool in self.missing else "/usr/bin/" + tool
+
+    def run(self, argv: t.Sequence[str], limit: float) -> tuple[int | None, str]:
+        self.ran.append(list(argv))
+        self.clock += 1
+        status, text, *document = self.answers.pop(0)
+        for one in document:
+            (place,) = [word.partition("=")[2] for word in argv if word.startswith("--out_json_file=")]
+            self.files[place] = one
+        if status is None:
+            self.clock += limit
+        return status, text
+
+    def start(self, argv: t.Sequence[str], limit: float, log: str) -> t.Callable[[], int | None]:
+        self.ran.append([*argv, "for %d s" % limit])
+        return lambda: self.ended.get(argv[0])
+
+    def read(self, path: str) -> str:
+        return self.files.get(path, "")
+
+    def remove(self, path: str) -> None:
+        self.files.pop(path, None)
+
+    def listens(self, port: int) -> bool:
+        return self.clock >= self.ports.get(port, 0)
+
+    def now(self) -> float:
+        return self.clock
+
+    def sleep(self, seconds: float) -> None:
+        self.clock += seconds
+
+    def users(self, device: str) -> list[int | None]:
+        found = self.held.get(device, [])
+        if isinstance(found, Exception):
+            raise found
+        return t.cast("list[int | None]", found)
+
+    def command(self, pid: int) -> str:
+        return "python3"
+
+
+@pytest.fixture(autouse=True)
+def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_fabric_probe, "LOGS", str(tmp_path))
+
+
+# --- ready
+
+
+def test_ready() -> None:
+    host = FakeHost((0, "4242, python3\n"))
+    assert ready(["rping"], ["mlx5_0"], host) == {"problems": [], "busy": ["a GPU is in use by python3 (PID 4242)"]}
+    host = FakeHost()
+    host.missing = {"nvidia-smi", "ib_write_bw", "rping", "timeout"}
+    host.held = {"mlx5_0": [7, None], "mlx5_1": OSError(1, "not permitted")}
+    assert ready(["rping", "ib_write_bw"], ["mlx5_0", "mlx5_1"], host) == {
+        "problems": [
+            "rping is not installed (package rdmacm-utils (RHEL: librdmacm-utils))",
+            "ib_write_bw is not installed (package perftest)",
+            "timeout is not installed (package coreutils)",
+            "whether mlx5_1 is in use is not known: [Errno 1] not permitted",
+        ],
+        "busy": ["mlx5_0 is in use by python3 (PID 7)", "mlx5_0 is in use by a process that cannot be seen"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (
+            (9, "Driver mismatch\n"),
+            "whether the GPUs are in use is not known: nvidia-smi exited with 9: Driver mismatch",
+        ),
+        ((None, ""), "whether the GPUs are in use is not known: nvidia-smi was stopped after 30 s"),
+    ],
+)
+def test_gpus_that_cannot_be_asked_are_not_idle(answer: tuple[int | None, str], problem: str) -> None:
+    assert ready([], [], FakeHost(answer)) == {"problems": [problem], "busy": []}
+
+
+def test_idle_gpus() -> None:
+    assert ready([], [], FakeHost((0, "\n"))) == {"problems": [], "busy": []}
+
+
+# --- servers
+
+
+def test_listen() -> None:
+    host = FakeHost()
+    host.ports = {18516: 3.0}
+    assert listen([a_test("rping"), a_test("ib_write_bw")], 90, 20, host) == []
+    assert host.clock >= 3
+    assert host.ran == [
+        ["rping", "-s", "-v", "-a", "10.0.0.1", "-p", "18516", "-C", "3", "for 90 s"],
+        [
+            *["ib_write_bw", "-d", "mlx5_1", "-i", "2", "-p", "18516", "-x", "3", "-D", "2", "-s", "4096", "-F"],
+            *["--report_gbits", "for 90 s"],
+        ],
+    ]
+
+
+def test_servers_that_do_not_come_up(tmp_path: Path) -> None:
+    host = FakeHost()
+    host.ended = {"rping": 255}
+    host.files = {str(tmp_path / "0-1-rping.server"): "rdma_bind_addr:\nCannot assign requested address\n"}
+    host.ports = {18516: 99.0}
+    failed = listen([a_test("rping"), a_test("ib_write_bw")], 90, 20, host)
+    assert [(one["ok"], one["error"]) for one in failed] == [
+        (None, "its server ended with 255: rdma_bind_addr: Cannot assign requested address"),
+        (None, "its server did not listen on port 18516 within 20 s"),
+    ]
+    assert {key: failed[0][key] for key in ("id", "client", "server", "rail", "test")} == {
+        "id": "0-1-rping",
+        "client": "b",
+        "server": "a",
+        "rail": 1,
+        "test": "rping",
+    }
+
+
+# --- clients
+
+
+def one(kind: str, *answers: t.Any, limit: float = 30, **more: t.Any) -> tuple[dict[str, t.Any], FakeHost]:
+    host = FakeHost(*answers)
+    (result,) = measure([a_test(kind, **more)], limit, 10, host)
+    return {key: result[key] for key in ("ok", "gbps", "pings", "error")}, host
+
+
+def test_rping() -> None:
+    result, host = one("rping", (0, pings(3)))
+    assert result == {"ok": True, "gbps": None, "pings": 3, "error": None}
+    assert host.ran == [["rping", "-c", "-v", "-a", "10.0.0.1", "-p", "18516", "-C", "3", "-I", "10.0.0.2"]]
+
+
+def test_bandwidth() -> None:
+    result, host = one("ib_write_bw", (0, "...", FIXTURE.read_text()))
+    assert result == {"ok": True, "gbps": 0.024885, "pings": None, "error": None}
+    assert host.ran[0][-4:-2] == ["--report_gbits", "--out_json"]
+    assert host.ran[0][-1] == "10.0.0.1"
+
+
+def test_no_gid_index_on_infiniband() -> None:
+    assert "-x" not in one("ib_write_bw", (0, "...", FIXTURE.read_text()), gid_index=None)[1].ran[0]
+
+
+BAD: list[tuple[str, tuple[t.Any, ...], bool | None, str]] = [
+    # test, answer, ok, error
+    ("rping", (0, pings(2)), False, "2 of 3 pings"),
+    ("rping", (0, ""), False, ""),
+    ("rping", (1, pings(3)), False, "rping exited with 1"),
+    ("rping", (255, "cma event RDMA_CM_EVENT_UNREACHABLE, error -110\n"), False, "RDMA_CM_EVENT_UNREACHABLE"),
+    ("rping", (None, "partly"), False, "no result within 30 s: partly"),
+    ("ib_write_bw", (0, "fine"), None, "ib_write_bw wrote no JSON: its perftest is too old for --out_json_file"),
+    ("ib_write_bw", (0, "fine", "{"), None, ""),
+    ("ib_write_bw", (0, "fine", "{}"), None, ""),
+    ("ib_write_bw", (1, " WARNING: x\nFailed status 5"), False, "ib_write_bw exited with 1: Failed status 5"),
+    ("ib_write_bw", (None, ""), False, "no result within 30 s"),
+]
+
+
+@pytest.mark.parametrize(("kind", "answer", "ok", "error"), BAD, ids=range(len(BAD)))
+def test_what_is_not_good_is_never_ok(kind: str, answer: tuple[t.Any, ...], ok: bool | None, error: str) -> None:
+    result, _host = one(kind, answer)
+    assert (result["ok"], result["gbps"]) == (ok, None)
+    assert result["error"]
+    assert error in result["error"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("rping", "cma event RDMA_CM_EVENT_REJECTED, error 8\n"),
+        ("ib_write_bw", "Couldn't connect to 10.0.0.1:18516\n"),
+    ],
+)
+def test_a_server_that_is_late_is_waited_for(kind: str, text: str) -> None:
+    good = (0, pings(3)) if kind == "rping" else (0, "...", FIXTURE.read_text())
+    result, host = one(kind, (1, text), (1, text), good)
+    assert (result["ok"], len(host.ran)) == (True, 3)
+    result, host = one(kind, *[(1, text)] * 30)
+    assert result["ok"] is False
+    assert 5 <= len(host.ran) <= 9
+
+
+def test_a_document_of_before_is_no_result(tmp_path: Path) -> None:
+    host = FakeHost((0, "fine"))
+    host.files = {str(tmp_path / "0-1-ib_write_bw.json"): FIXTURE.read_text()}
+    (result,) = measure([a_test("ib_write_bw")], 30, 10, host)
+    assert result["ok"] is None
+
+
+def test_a_program_that_cannot_be_started() -> None:
+    host = Host()
+    with pytest.raises(_fabric_probe.ProbeError, match="Running /nowhere/x: No such file or directory"):
+        host.run(["/nowhere/x"], 5)
+    assert host.run(["sh", "-c", "echo a; exit 3"], 5) == (3, "a\n")
+    assert host.run(["sh", "-c", "echo a; sleep 9"], 0.3) == (None, "a\n")
+
+
+def test_ports_that_listen() -> None:
+    import socket
+
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        number = one.getsockname()[1]
+        assert not Host().listens(number)
+        one.listen()
+        assert Host().listens(number)
