@@ -8,12 +8,18 @@ import os
 import typing as t
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.tests.support import require_all
 
 if t.TYPE_CHECKING:
     from collections.abc import Generator
+
+
+# A busy machine is no reason to fail: what hangs is stopped by its part's limit.
+hypothesis.settings.register_profile("rdmaops", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("rdmaops")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
