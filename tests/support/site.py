@@ -79,7 +79,7 @@ def playbook(book: str, node: str, *arguments: str, limit: float = 1200, **varia
     return found._replace(output=done.stdout + done.stderr)
 
 
-def module(node: str, name: str, check: bool = False, **options: t.Any) -> dict[str, t.Any]:
+def module(node: str, name: str, /, check: bool = False, **options: t.Any) -> dict[str, t.Any]:
     """Run one module on one node and return its result, failed or not."""
     task = {"name": "module", "rdmaops.gpu_fabric." + name: options, "check_mode": check}
     play = [{"name": "One module", "hosts": "gpu_nodes", "gather_facts": False, "tasks": [task]}]
