@@ -97,8 +97,7 @@ class Host:
 
     def users(self, handle: int, index: int) -> list[tuple[int | None, str | None]]:
         """PID and name of the part of the kernel of everybody who has an object of the device."""
-        found = enter.inside(handle, lambda: _users(index))
-        return [(pid, kernel) for pid, kernel in found]
+        return t.cast("list[tuple[int | None, str | None]]", enter.inside(handle, lambda: _users(index)))
 
     def command(self, pid: int) -> str:
         try:

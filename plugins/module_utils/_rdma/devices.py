@@ -46,7 +46,7 @@ def gid_ipv4(gid: str) -> str | None:
 def counter(text: str) -> int | None:
     """A counter's value; None for a text that is none."""
     text = text.strip()
-    return int(text) if text.isdigit() else None
+    return int(text) if text.isascii() and text.isdigit() else None
 
 
 class Look:

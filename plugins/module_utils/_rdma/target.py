@@ -137,8 +137,8 @@ def _by_container(value: str, proc: str) -> Target:
         )
     if len(found) > 1:
         raise TargetError("Several containers begin with %s: %s. Give more digits" % (wanted, ", ".join(sorted(found))))
-    ((ident, pid),) = found.items()
-    return _of_process(pid, "container %s" % ident[:12], proc)
+    (ident,) = found
+    return _of_process(found[ident], "container %s" % ident[:12], proc)
 
 
 def _by_pod(value: str, proc: str) -> Target:

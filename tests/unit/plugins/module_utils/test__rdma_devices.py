@@ -294,7 +294,7 @@ def test_rate(text: str, rate: float | None) -> None:
     assert devices.rate_gbps(text) == rate
 
 
-@given(st.text(max_size=60))
+@given(st.text(max_size=60) | st.just("²"))
 def test_texts_of_any_kind_are_read(text: str) -> None:
     for function in (devices.rate_gbps, devices.gid_ipv4, devices.counter):
         function(text)
