@@ -17,9 +17,12 @@ if t.TYPE_CHECKING:
     from collections.abc import Generator
 
 
-# A busy machine is no reason to fail: what hangs is stopped by its part's limit.
-hypothesis.settings.register_profile("rdmaops", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
-hypothesis.settings.load_profile("rdmaops")
+# A busy machine is no reason to fail: what hangs is stopped by its part's limit. Without --long the same examples come
+# every time, so that a change is judged by what it changes.
+for name, same in {"short": True, "long": False}.items():
+    hypothesis.settings.register_profile(
+        name, deadline=None, derandomize=same, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    )
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,6 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
+    hypothesis.settings.load_profile("long" if config.getoption("--long") else "short")
     # Molecule starts pytest more than once in a scenario; each run leaves its own report to be counted.
     directory = os.environ.get("RDMAOPS_JUNIT_DIRECTORY")
     if directory and not config.option.xmlpath and not hasattr(config, "workerinput"):
