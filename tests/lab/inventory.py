@@ -45,7 +45,7 @@ def hosts(lab: Lab) -> dict[str, t.Any]:
             ],
         }
     # Soft-RoCE says 2.5 Gb/s whatever the machine can do, and an emulated one does a hundredth of it.
-    variables = {"fabric_check_min_share": 0.001}
+    variables = {"fabric_check_min_share": 0.0001, "fabric_check_seconds": 6}
     return {"gpu_nodes": {"hosts": found, "vars": variables}}
 
 
