@@ -137,7 +137,7 @@ def _by_container(value: str, proc: str) -> Target:
         )
     if len(found) > 1:
         raise TargetError("Several containers begin with %s: %s. Give more digits" % (wanted, ", ".join(sorted(found))))
-    (ident,) = found
+    ident = min(found)
     return _of_process(found[ident], "container %s" % ident[:12], proc)
 
 
