@@ -19,8 +19,8 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _perftes
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import nldev
 
-TOOLS = {"rping": "rping", "ib_write_bw": "ib_write_bw"}
 PACKAGES = {"rping": "rdmacm-utils (RHEL: librdmacm-utils)", "ib_write_bw": "perftest"}
+TOOLS = tuple(PACKAGES)
 
 # Outputs of servers, gone with the next boot.
 LOGS = "/run/rdmaops/fabric"
@@ -106,7 +106,7 @@ class Host:
     def users(self, device: str) -> list[int | None]:
         """PIDs of the processes that have the device open."""
         rows = [row for row in nldev.devices() if row.name == device]
-        return sorted({user.pid for row in rows for user in nldev.users(row.index) if user.kernel is None}, key=str)
+        return sorted({pid for row in rows for pid, kernel in nldev.owners(row.index) if kernel is None}, key=str)
 
     def command(self, pid: int) -> str:
         return self.read("/proc/%d/comm" % pid).strip()
@@ -119,8 +119,8 @@ def ready(tools: t.Sequence[str], devices: t.Sequence[str], host: Host) -> dict[
     """What keeps this host from being measured: tools that are missing, and who uses its devices and GPUs."""
     problems, busy = [], []
     for tool in tools:
-        if host.which(TOOLS[tool]) is None:
-            problems.append("%s is not installed (package %s)" % (TOOLS[tool], PACKAGES[tool]))
+        if host.which(tool) is None:
+            problems.append("%s is not installed (package %s)" % (tool, PACKAGES[tool]))
     if host.which("timeout") is None:
         problems.append("timeout is not installed (package coreutils)")
     for device in devices:

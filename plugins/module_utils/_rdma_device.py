@@ -29,8 +29,6 @@ DRIVERS = (
 # IP over InfiniBand takes its network device away and makes a new one: an interruption, and nothing is lost.
 INTERRUPTED = ("ib_ipoib",)
 
-_KINDS = ("ctx", "qp", "cm_id", "cq", "mr", "pd", "srq")
-
 # devtmpfs has the node at once; udev may still rename it.
 NODE_SECONDS = 5.0
 
@@ -97,7 +95,7 @@ class Host:
 
     def users(self, handle: int, index: int) -> list[tuple[int | None, str | None]]:
         """PID and name of the part of the kernel of everybody who has an object of the device."""
-        return t.cast("list[tuple[int | None, str | None]]", enter.inside(handle, lambda: _users(index)))
+        return t.cast("list[tuple[int | None, str | None]]", enter.inside(handle, lambda: nldev.owners(index)))
 
     def command(self, pid: int) -> str:
         try:
@@ -137,20 +135,6 @@ def _list() -> list[dict[str, t.Any]]:
         }
         for row in nldev.devices()
     ]
-
-
-def _users(index: int) -> list[tuple[int | None, str | None]]:
-    import errno
-
-    found: dict[tuple[int | None, str | None], None] = {}
-    for kind in _KINDS:
-        try:
-            found.update({(user.pid, user.kernel): None for user in nldev.users(index, kind)})
-        except nldev.NldevError as exc:
-            # Older kernels have fewer of the lists (ctx and srq came with Linux 5.14); qp, cq and mr are in all.
-            if exc.errno != errno.EINVAL or kind not in ("ctx", "srq"):
-                raise
-    return list(found)
 
 
 def locate(name: str, mode: str | None, host: Host) -> Found:

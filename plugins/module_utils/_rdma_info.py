@@ -42,12 +42,7 @@ class Host:
     def initial(self) -> int | None:
         from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import target
 
-        try:
-            found = target.initial()
-        except target.TargetError:
-            return None
-        os.close(found.handle)
-        return found.inode
+        return target.initial_inode()
 
     def look(self, gather: t.Collection[str]) -> dict[str, t.Any]:
         return devices.look(gather)

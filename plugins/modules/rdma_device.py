@@ -129,26 +129,23 @@ resources:
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.target import KINDS, OPTIONS
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_device import Host, manage
 
 
 def main() -> None:
-    targets = ("netns", "pid", "container", "pod")
     module = AnsibleModule(
         argument_spec={
             "name": {"type": "str", "required": True},
             "state": {"type": "str", "choices": ["attached", "detached"], "default": "attached"},
-            "netns": {"type": "str"},
-            "pid": {"type": "int"},
-            "container": {"type": "str"},
-            "pod": {"type": "str"},
+            **OPTIONS,
             "disrupt": {"type": "bool", "default": False},
         },
-        mutually_exclusive=[targets],
-        required_if=[("state", "attached", targets, True)],
+        mutually_exclusive=[KINDS],
+        required_if=[("state", "attached", KINDS, True)],
         supports_check_mode=True,
     )
-    given = [name for name in targets if module.params[name] is not None]
+    given = [name for name in KINDS if module.params[name] is not None]
     if module.params["state"] == "detached" and given:
         module.fail_json(
             msg="state=detached takes the device back to the host and finds it by itself: leave %s out" % given[0]

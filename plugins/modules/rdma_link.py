@@ -103,24 +103,21 @@ resources:
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.target import KINDS, OPTIONS
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_link import Host, manage
 
 
 def main() -> None:
-    targets = ("netns", "pid", "container", "pod")
     module = AnsibleModule(
         argument_spec={
             "name": {"type": "str", "required": True},
             "type": {"type": "str", "choices": ["rxe", "siw"], "default": "rxe"},
             "netdev": {"type": "str"},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "netns": {"type": "str"},
-            "pid": {"type": "int"},
-            "container": {"type": "str"},
-            "pod": {"type": "str"},
+            **OPTIONS,
             "disrupt": {"type": "bool", "default": False},
         },
-        mutually_exclusive=[targets],
+        mutually_exclusive=[KINDS],
         required_if=[("state", "present", ["netdev"])],
         supports_check_mode=True,
     )

@@ -13,7 +13,8 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support import lab_ssh
 NODES = ("gpu-1", "gpu-2")
 # Where the devices of rail 1 go to.
 SPACE = "blue"
-# Takes everything back: a card that leaves its namespace is without address and link.
+# Takes everything back: a card that leaves its namespace is without address and link. What a test did not make is not
+# there to be removed; the last line must succeed, and a device that is not back fails the next test.
 HOME = f"""
 ip netns pids {SPACE} 2>/dev/null | xargs -r kill -9 || true
 for name in rxe0 rxe1 siw0; do

@@ -42,6 +42,7 @@ __all__ = (
     "link_add",
     "link_del",
     "messages",
+    "owners",
     "ports",
     "resources",
     "set_netns",
@@ -517,6 +518,19 @@ def users(index: int, kind: str = "ctx", transport: Transport | None = None) -> 
     operation = "list the %s objects of the RDMA device with index %d" % (kind, index)
     answers = _request(transport, _RESOURCE_KINDS[kind][0], operation, attribute(_DEV_INDEX, index), DUMP)
     return [user for answer in answers for user in resource_users(answer, kind)]
+
+
+def owners(index: int, transport: Transport | None = None) -> list[tuple[int | None, str | None]]:
+    """PID and part of the kernel of everybody who has an object of any kind of a device."""
+    found: dict[tuple[int | None, str | None], None] = {}
+    for kind in _RESOURCE_KINDS:
+        try:
+            found.update({(user.pid, user.kernel): None for user in users(index, kind, transport)})
+        except NldevError as exc:
+            # Older kernels have fewer of the lists (ctx and srq came with Linux 5.14); qp, cq and mr are in all.
+            if exc.errno != errno.EINVAL or kind not in ("ctx", "srq"):
+                raise
+    return list(found)
 
 
 def link_add(name: str, link_type: str, netdev: str, transport: Transport | None = None) -> None:

@@ -15,9 +15,11 @@ import typing as t
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import enter, netns, pods
 
-__all__ = ("KINDS", "Target", "TargetError", "initial", "resolve")
+__all__ = ("KINDS", "OPTIONS", "Target", "TargetError", "initial", "initial_inode", "resolve")
 
-KINDS = ("netns", "pid", "container", "pod")
+# The options of every module that has a target; one of them at most is given.
+OPTIONS = {"netns": {"type": "str"}, "pid": {"type": "int"}, "container": {"type": "str"}, "pod": {"type": "str"}}
+KINDS = tuple(OPTIONS)
 
 HOST = "the host"
 
@@ -40,7 +42,8 @@ class Target(t.NamedTuple):
     text: str
 
 
-def _initial_inode(proc: str) -> int | None:
+def initial_inode(proc: str = "/proc") -> int | None:
+    """The inode of the host's own namespace; None where nobody may look."""
     for pid in ("1", "2"):
         try:
             return os.stat("%s/%s/ns/net" % (proc, pid)).st_ino
@@ -157,7 +160,7 @@ def _by_pod(value: str, proc: str) -> Target:
 
 def _of_process(pid: int, text: str, proc: str) -> Target:
     found = _open("%s/%d/ns/net" % (proc, pid), text, "The processes of %s have just ended" % text)
-    if found.inode == _initial_inode(proc):
+    if found.inode == initial_inode(proc):
         os.close(found.handle)
         raise TargetError(
             "The %s is in the host's own network namespace (hostNetwork): it has the host's devices already" % text
