@@ -1,0 +1,367 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan of a cluster's rails: equal on all nodes or refused, ranges that never overlap and do not move."""
+
+from __future__ import annotations
+
+import copy
+import ipaddress
+import json
+import time
+import typing as t
+
+import pytest
+from ansible.errors import AnsibleFilterError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.filter.rail_plan import AnsibleTypeError, FilterModule, rail_plan
+
+Json = t.Any
+NETWORK = "10.100.0.0/16"
+
+
+def device(number: int, netdev: str | None = "", pci: str | None = "", **more: Json) -> Json:
+    port = {"port": 1, "state": more.pop("state", "ACTIVE"), "link_layer": "Ethernet"}
+    port["netdev"] = f"ens{number}" if netdev == "" else netdev
+    return {
+        "name": f"mlx5_{number}",
+        "protocol": "roce",
+        "pci_address": f"0000:{0x10 + number:02x}:00.0" if pci == "" else pci,
+        "numa_node": number // 4,
+        "node_guid": f"0c42:a103:0065:{number:04x}",
+        "netns": {"inode": 4026531840, "name": None, "initial": not more.pop("away", False)},
+        "pod": None,
+        "ports": [port],
+        **more,
+    }
+
+
+def interface(name: str, *uses: str, **more: Json) -> Json:
+    return {
+        "name": name,
+        "pci_address": None,
+        "numa_node": None,
+        "master": None,
+        "addresses": [],
+        "uses": list(uses),
+        **more,
+    }
+
+
+def node(*devices: Json, interfaces: Json = None) -> Json:
+    return {"devices": list(devices), "interfaces": interfaces, "cni": None}
+
+
+def cluster(nodes: int, rails: int) -> Json:
+    return {f"gpu-{number}": node(*(device(rail) for rail in range(rails))) for number in range(nodes)}
+
+
+def ranges(plan: Json) -> list[str]:
+    return [rail["range"] for rail in plan["rails"]]
+
+
+def test_two_nodes_with_two_rails() -> None:
+    plan = rail_plan(cluster(2, 2), NETWORK)
+    assert plan["select"] == "name"
+    assert [(rail["name"], rail["selector"], rail["range"]) for rail in plan["rails"]] == [
+        ("rail0", {"device": "ens0"}, "10.100.0.0/29"),
+        ("rail1", {"device": "ens1"}, "10.100.0.8/29"),
+    ]
+    assert plan["expected_pods"] == 2
+    assert plan["attachments"][0]["name"] == "rail0"
+    assert plan["attachments"][0]["ipam"]["range"] == "10.100.0.0/29"
+    assert plan["table"].splitlines()[0] == "2 rails on 2 nodes out of 10.100.0.0/16, for 2 pods and growth 2:"
+    assert plan["table"].splitlines()[2].split() == [
+        *("0", "rail0", "device", "ens0", "0000:10:00.0", "0", "10.100.0.0/29", "6", "new")
+    ]
+
+
+def test_rails_are_in_the_order_of_their_places() -> None:
+    # ens10 comes before ens9 on the bus, and its name after it.
+    info = {"a": node(device(9, pci="0000:5e:00.0"), device(10, pci="0000:5d:00.0"))}
+    assert [rail["netdev"] for rail in rail_plan(info, NETWORK)["rails"]] == ["ens10", "ens9"]
+
+
+def test_soft_roce_takes_the_place_of_its_network_device() -> None:
+    info = {
+        "a": node(
+            device(0, netdev="ens7", pci=None),
+            device(1, netdev="ens5", pci=None),
+            interfaces=[interface("ens5", pci_address="0000:00:09.0"), interface("ens7", pci_address="0000:00:03.0")],
+        )
+    }
+    rails = rail_plan(info, NETWORK)["rails"]
+    assert [(rail["netdev"], rail["pci_address"]) for rail in rails] == [
+        ("ens7", "0000:00:03.0"),
+        ("ens5", "0000:00:09.0"),
+    ]
+
+
+def test_the_pci_address_is_taken_where_names_differ() -> None:
+    info = cluster(3, 2)
+    for port in info["gpu-1"]["devices"]:
+        port["ports"][0]["netdev"] = "eth" + port["name"][-1]
+    plan = rail_plan(info, NETWORK)
+    assert plan["select"] == "pci"
+    assert [rail["selector"] for rail in plan["rails"]] == [{"pciBusID": "0000:10:00.0"}, {"pciBusID": "0000:11:00.0"}]
+
+
+def test_a_node_that_is_wired_otherwise_is_named() -> None:
+    info = cluster(4, 2)
+    info["gpu-3"]["devices"][1] = device(1, netdev="ens1f1", pci="0000:5e:00.0")
+    with pytest.raises(AnsibleFilterError) as caught:
+        rail_plan(info, NETWORK)
+    assert str(caught.value) == (
+        "Could not plan the rails: nodes differ: gpu-3 has rail 1 at 0000:5e:00.0 (ens1f1), the others at "
+        "0000:11:00.0 (ens1). One attachment serves all nodes, so a rail needs the same name or the same PCI address on "
+        "each of them. Mend the node, leave the port out by exclude, name the network devices alike (systemd.link(5)), "
+        "or let a device plugin choose and give resources"
+    )
+
+
+# what one node of three has otherwise, what the message says of it
+ODD = [
+    (
+        node(device(0), device(1, state="DOWN")),
+        "gpu-1 has 1 rails, the others 2: it lacks 0000:11:00.0 (ens1): the port is DOWN",
+    ),
+    (
+        node(device(0), device(1, netdev=None)),
+        "gpu-1 has 1 rails, the others 2: it lacks 0000:11:00.0 (ens1): it has no network device",
+    ),
+    (node(device(0)), "gpu-1 has 1 rails, the others 2: it lacks 0000:11:00.0 (ens1)"),
+    (node(device(0), device(1), device(2)), "gpu-1 has 3 rails, the others 2: it has 0000:12:00.0 (ens2) besides"),
+    (
+        node(device(0), device(1), interfaces=[interface("ens0"), interface("ens1", "bond bond0")]),
+        "gpu-1 has 1 rails, the others 2: it lacks 0000:11:00.0 (ens1): the host uses it (bond bond0)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("odd", "text"), ODD)
+def test_what_one_node_lacks_is_said(odd: Json, text: str) -> None:
+    info = {**cluster(3, 2), "gpu-1": odd}
+    with pytest.raises(AnsibleFilterError, match="nodes differ") as caught:
+        rail_plan(info, NETWORK)
+    assert f"nodes differ: {text}. " in str(caught.value)
+
+
+def test_what_all_nodes_use_themselves_is_left_out_and_said() -> None:
+    info = {
+        name: node(device(0), device(1), interfaces=[interface("ens0", "default_route"), interface("ens1")])
+        for name in "ab"
+    }
+    plan = rail_plan(info, NETWORK)
+    assert [rail["netdev"] for rail in plan["rails"]] == ["ens1"]
+    assert "Left out: ens0 on all nodes: the host uses it (default_route)." in plan["table"]
+    with pytest.raises(AnsibleFilterError) as caught:
+        rail_plan(info, NETWORK, include=["ens0"])
+    assert str(caught.value) == (
+        "Could not plan the rails: include names ens0 of a, and the host uses it (default_route). A pod must not get it: "
+        "take it out of include"
+    )
+
+
+@pytest.mark.parametrize("exclude", ["mlx5_1", "ens1", "0C42:A103:0065:0001"])
+def test_the_adapter_for_storage_is_excluded(exclude: str) -> None:
+    plan = rail_plan(cluster(2, 3), NETWORK, exclude=[exclude])
+    assert [rail["netdev"] for rail in plan["rails"]] == ["ens0", "ens2"]
+    assert plan["excluded"][0] == {"node": "gpu-0", "device": "ens1", "why": f"it is excluded by {exclude!r}"}
+
+
+def test_a_rail_on_another_numa_node_is_noted() -> None:
+    info = cluster(3, 1)
+    info["gpu-2"]["devices"][0]["numa_node"] = 1
+    assert rail_plan(info, NETWORK)["notes"] == ["ens0 has another NUMA node on gpu-2 than elsewhere."]
+
+
+def test_resources_need_no_equal_names() -> None:
+    info = cluster(2, 2)
+    info["gpu-1"]["devices"] = [device(5), device(6)]
+    plan = rail_plan(info, NETWORK, resources=["rdma/rail_a", "rdma/rail_b"])
+    assert [rail["selector"] for rail in plan["rails"]] == [
+        {"resourceName": "rdma/rail_a"},
+        {"resourceName": "rdma/rail_b"},
+    ]
+    assert plan["attachments"][1]["resource_name"] == "rdma/rail_b"
+    with pytest.raises(AnsibleFilterError, match="resources has 3 names for 2 rails. Give one for each rail"):
+        rail_plan(info, NETWORK, resources=["a", "b", "c"])
+    info["gpu-1"]["devices"].pop()
+    with pytest.raises(AnsibleFilterError, match="nodes differ: gpu-1 has 1 rails, the others 2"):
+        rail_plan(info, NETWORK, resources=["a"])
+
+
+def nad(rail: Json) -> Json:
+    """An attachment as the API server has it."""
+    config = {"type": "host-device", **rail["selector"], "ipam": {"type": "whereabouts", "range": rail["range"]}}
+    return {
+        "metadata": {"name": rail["name"]},
+        "spec": {"config": json.dumps({"cniVersion": "1.0.0", "plugins": [config]})},
+    }
+
+
+def test_a_range_too_small_is_not_changed() -> None:
+    first = rail_plan(cluster(2, 1), NETWORK)
+    with pytest.raises(AnsibleFilterError) as caught:
+        rail_plan(cluster(7, 1), NETWORK, existing=first["rails"])
+    assert str(caught.value) == (
+        "Could not plan the rails: the range 10.100.0.0/29 of rail0 has 6 addresses, and 7 pods are expected. A range in "
+        "use is not changed: remove the attachment rail0 when no pod has it, and it is planned anew; or expect fewer pods"
+    )
+
+
+def test_a_new_rail_in_the_middle_renames_nothing() -> None:
+    info = cluster(2, 3)
+    first = rail_plan(info, NETWORK, exclude=["ens1"])
+    second = rail_plan(info, NETWORK, existing=[nad(rail) for rail in first["rails"]])
+    assert [(rail["netdev"], rail["name"], rail["range"], rail["kept"]) for rail in second["rails"]] == [
+        ("ens0", "rail0", "10.100.0.0/29", True),
+        ("ens1", "rail2", "10.100.0.16/29", False),
+        ("ens2", "rail1", "10.100.0.8/29", True),
+    ]
+
+
+def test_devices_in_pods_keep_their_attachments() -> None:
+    first = rail_plan(cluster(2, 2), NETWORK)
+    info = cluster(2, 2)
+    # As rdma_info shows it: in the pod's namespace, by the name that the interface has there.
+    info["gpu-0"]["devices"][0] = device(0, netdev="net1", away=True)
+    plan = rail_plan(info, NETWORK, existing=first["rails"])
+    assert ranges(plan) == ranges(first)
+    assert plan["notes"] == ["Devices are in pods, and so were not compared, on gpu-0."]
+    for name in info:
+        info[name]["devices"] = [device(rail, netdev=f"net{rail + 1}", away=True) for rail in range(2)]
+    everywhere = rail_plan(info, NETWORK, existing=[nad(rail) for rail in first["rails"]])
+    assert [(rail["name"], rail["selector"], rail["range"]) for rail in everywhere["rails"]] == [
+        (rail["name"], rail["selector"], rail["range"]) for rail in first["rails"]
+    ]
+    with pytest.raises(
+        AnsibleFilterError, match="on every node devices are in pods, at least 2, and only 0 of the attach"
+    ):
+        rail_plan(info, NETWORK)
+
+
+def test_a_rail_may_be_in_pods_on_every_node() -> None:
+    first = rail_plan(cluster(2, 2), NETWORK)
+    info = cluster(2, 2)
+    for name in info:
+        info[name]["devices"][1] = device(1, netdev="net1", away=True)
+    plan = rail_plan(info, NETWORK, existing=first["rails"])
+    assert [(rail["name"], rail["range"]) for rail in plan["rails"]] == [
+        ("rail0", "10.100.0.0/29"),
+        ("rail1", "10.100.0.8/29"),
+    ]
+
+
+def test_networks_of_the_nodes_are_avoided() -> None:
+    interfaces = [interface("ens0"), interface("eth0", addresses=["10.100.0.5/24", "fe80::1/64", "10.100.9.1/32"])]
+    plan = rail_plan({"a": node(device(0), interfaces=interfaces)}, NETWORK, avoid=["10.100.1.0/24"])
+    assert ranges(plan) == ["10.100.2.0/30"]
+
+
+def test_a_network_that_is_too_small_says_so() -> None:
+    with pytest.raises(AnsibleFilterError) as caught:
+        rail_plan(cluster(100, 8), "10.0.0.0/24")
+    assert str(caught.value) == (
+        "Could not plan the rails: 10.0.0.0/24 has no room for 8 rails of 200 addresses (/24 each: 100 pods, growth 2). "
+        "Give a larger network, expect fewer pods, or lower growth"
+    )
+
+
+# options, part of the message
+BAD: list[tuple[dict[str, Json], str]] = [
+    ({"network": "10.0.0.1/8"}, "network is '10.0.0.1/8', which is no network"),
+    ({"expected_pods": 0}, "expected_pods is 0; it has to be a number from 1"),
+    ({"growth": 0.5}, "growth is 0.5; it has to be between 1 and 1000"),
+    ({"select": "guid"}, "select is 'guid'; it has to be one of auto, name, pci, resource"),
+    ({"select": "resource"}, "select is resource, and resources names none"),
+    ({"prefix": "Rail_"}, "prefix is 'Rail_'"),
+    ({"avoid": ["x"]}, "avoid is 'x', which is no network"),
+]
+
+
+@pytest.mark.parametrize(("options", "text"), BAD)
+def test_bad_options(options: dict[str, Json], text: str) -> None:
+    with pytest.raises(AnsibleFilterError) as caught:
+        rail_plan(cluster(1, 1), **{"network": NETWORK, **options})
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("info", [{}, [], {"a": 1}, {"a": {"devices": []}}])
+def test_nothing_to_plan(info: Json) -> None:
+    with pytest.raises((AnsibleFilterError, AnsibleTypeError), match="Could not plan the rails"):
+        rail_plan(info, NETWORK)
+
+
+def test_no_usable_port_says_why() -> None:
+    with pytest.raises(AnsibleFilterError, match="no node has a port that can be a rail. a: ens0: the port is DOWN"):
+        rail_plan({"a": node(device(0, state="DOWN"))}, NETWORK)
+
+
+def test_a_thousand_nodes_in_two_seconds() -> None:
+    info = cluster(1000, 8)
+    for name in info:
+        info[name]["interfaces"] = [interface(f"ens{rail}", addresses=["10.90.0.1/24"]) for rail in range(8)]
+    began = time.process_time()
+    plan = rail_plan(info, NETWORK)
+    assert time.process_time() - began < 2
+    assert ranges(plan)[-1] == "10.100.56.0/21"
+
+
+@given(
+    nodes=st.integers(1, 40),
+    more=st.integers(0, 60),
+    rails=st.integers(1, 9),
+    per_node=st.integers(1, 3),
+    growth=st.floats(1, 4),
+    taken=st.lists(st.tuples(st.integers(0, 255), st.integers(18, 28)), max_size=6),
+)
+def test_ranges_never_overlap_and_never_move(
+    nodes: int, more: int, rails: int, per_node: int, growth: float, taken: list[tuple[int, int]]
+) -> None:
+    avoid = [str(ipaddress.ip_network((f"10.100.{third}.0", size), strict=False)) for third, size in taken]
+    options = {"pods_per_node": per_node, "growth": growth, "avoid": avoid}
+    try:
+        first = rail_plan(cluster(nodes, rails), NETWORK, **options)
+    except AnsibleFilterError as exc:
+        assert "has no room" in str(exc)  # noqa: PT017
+        return
+    space = ipaddress.ip_network(NETWORK)
+    mine = [ipaddress.ip_network(text) for text in ranges(first)]
+    assert len(mine) == rails
+    for one in mine:
+        assert one.subnet_of(space)  # type: ignore[arg-type]
+        assert one.num_addresses - 2 >= nodes * per_node * growth
+    for number, one in enumerate(mine):
+        assert not any(one.overlaps(other) for other in mine[:number])
+        assert not any(one.overlaps(ipaddress.ip_network(text)) for text in avoid)
+    before = copy.deepcopy(first)
+    grown = cluster(nodes + more, rails)
+    room = first["rails"][0]["addresses"]
+    for existing in (first["rails"], [nad(rail) for rail in first["rails"]]):
+        if (nodes + more) * per_node <= room:
+            again = rail_plan(grown, NETWORK, **options, existing=existing)
+            assert ranges(again) == ranges(first)
+            assert [rail["name"] for rail in again["rails"]] == [rail["name"] for rail in first["rails"]]
+            assert all(rail["kept"] for rail in again["rails"])
+        else:
+            with pytest.raises(AnsibleFilterError, match="A range in use is not changed"):
+                rail_plan(grown, NETWORK, **options, existing=existing)
+    assert first == before
+
+
+@given(nodes=st.integers(3, 12), rails=st.integers(1, 8), data=st.data())
+def test_the_one_odd_node_is_named(nodes: int, rails: int, data: st.DataObject) -> None:
+    info = cluster(nodes, rails)
+    odd = data.draw(st.sampled_from(sorted(info)))
+    rail = data.draw(st.integers(0, rails - 1))
+    info[odd]["devices"][rail] = device(rail, netdev="other", pci="0000:f0:00.0")
+    with pytest.raises(AnsibleFilterError) as caught:
+        rail_plan(info, NETWORK)
+    named = [name for name in info if f"{name} has rail" in str(caught.value)]
+    assert named == [odd]
+
+
+def test_the_filter_is_there() -> None:
+    assert set(FilterModule().filters()) == {"rail_plan"}
