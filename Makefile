@@ -38,9 +38,11 @@ bench: dev ## the benchmarks, each against its peer in the same run (the lab mus
 	@.venv/bin/python tests/benchmarks/run.py $(BENCH)
 
 .PHONY: lab-up lab-down lab-ssh
-lab-up: dev ## start the lab's virtual machines
+lab-up: dev ## start the lab's virtual machines, and a Kubernetes control plane here
 	@.venv/bin/python tests/lab/lab.py up
+	@.venv/bin/python tests/lab/lab.py cluster up
 lab-down: dev ## stop them, and leave nothing behind
+	@.venv/bin/python tests/lab/lab.py cluster down
 	@.venv/bin/python tests/lab/lab.py down
 lab-ssh: dev ## log in to one (NODE=gpu-1)
 	@.venv/bin/python tests/lab/lab.py ssh $(NODE)

@@ -13,9 +13,12 @@ import subprocess
 import sys
 import typing as t
 
-from . import config, image
+from . import config, image, tools
 from .nodes import Lab
 from .progress import LabError, say
+
+if t.TYPE_CHECKING:
+    from .control_plane import ControlPlane
 
 
 def parser() -> argparse.ArgumentParser:
@@ -29,7 +32,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--nodes", type=int, default=2, metavar="N", help="gpu-1 to gpu-N (default: 2)")
     made.add_argument("names", nargs="*", metavar="NODE")
     made = add("down", "end all nodes, or those named; disks stay")
-    made.add_argument("--all", action="store_true", help="remove the disks too")
+    made.add_argument("--all", action="store_true", help="remove the disks too, and the control plane")
     made.add_argument("names", nargs="*", metavar="NODE")
     made = add("status", "what runs, and how to reach it")
     made.add_argument("--json", action="store_true")
@@ -49,6 +52,17 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("node")
     made = add("fresh", "new disks for all nodes, or those named, and a boot")
     made.add_argument("names", nargs="*", metavar="NODE")
+    made = add("cluster", "a Kubernetes control plane on this machine")
+    actions = made.add_subparsers(dest="action", required=True, metavar="ACTION")
+    actions.add_parser("up", help="run it; programs that are not here are fetched or built")
+    made = actions.add_parser("down", help="end it; its data stays")
+    made.add_argument("--all", action="store_true", help="remove its data and its keys too")
+    made = actions.add_parser("status", help="what runs, and how it is")
+    made.add_argument("--json", action="store_true")
+    made = actions.add_parser("kubeconfig", help="the path of the administrator's kubeconfig")
+    made.add_argument("--nodes", action="store_true", help="the one that has the address which nodes use")
+    made = add("tool", "the path of one of the cluster's programs; fetched or built when it is not here")
+    made.add_argument("program")
     add("host-packages", "the Debian packages this machine needs")
     add("doctor", "what this machine lacks")
     return top
@@ -78,6 +92,33 @@ def doctor(lab: Lab) -> int:
     return 1 if missing else 0
 
 
+def cluster_of(lab: Lab) -> ControlPlane:
+    # Not every command needs the library for certificates.
+    from .control_plane import ControlPlane
+
+    return ControlPlane(lab.places, lab.settings)
+
+
+def cluster(plane: ControlPlane, arguments: argparse.Namespace) -> None:
+    action = arguments.action
+    if action == "up":
+        plane.up()
+        print(plane.kubeconfig)
+    elif action == "down":
+        plane.down(wipe=arguments.all)
+    elif action == "kubeconfig":
+        plane.need_ports()
+        print(plane.kubeconfig_of_nodes if arguments.nodes else plane.kubeconfig)
+    elif action == "status":
+        rows = plane.status()
+        if arguments.json:
+            print(json.dumps([row._asdict() for row in rows], indent=2))
+        for row in [] if arguments.json else rows:
+            state = "healthy" if row.healthy else "NOT HEALTHY" if row.pid else "off"
+            about = f", pid {row.pid}, port {row.port}, {row.memory_mib} MiB" if row.pid else ""
+            print(f"{row.program}: {state}{about}\n  {row.log}")
+
+
 def run(arguments: argparse.Namespace) -> int:
     lab = Lab()
     command = arguments.command
@@ -85,6 +126,8 @@ def run(arguments: argparse.Namespace) -> int:
         lab.up(arguments.names or [config.node_name(n) for n in range(1, arguments.nodes + 1)])
     elif command == "down":
         lab.down(arguments.names or None, wipe=arguments.all)
+        if arguments.all and not arguments.names:
+            cluster_of(lab).wipe()
     elif command == "status":
         rows = status(lab)
         if arguments.json:
@@ -105,6 +148,10 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stdout.write(lab.node(arguments.node).console.read_text(errors="replace").replace("\r", ""))
     elif command == "fresh":
         lab.fresh(arguments.names or lab.names() or ["gpu-1", "gpu-2"])
+    elif command == "cluster":
+        cluster(cluster_of(lab), arguments)
+    elif command == "tool":
+        print(tools.get(arguments.program, lab.places, lab.settings))
     elif command == "host-packages":
         print("\n".join(config.host_packages(lab.settings)))
     elif command == "doctor":

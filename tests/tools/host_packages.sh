@@ -14,6 +14,8 @@ packages=(
   # the virtual machines
   e2fsprogs fdisk mmdebstrap mount qemu-system-x86 qemu-utils util-linux
   iproute2 openssh-client
+  # the control plane
+  etcd-server
 )
 
 missing() {

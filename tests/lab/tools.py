@@ -1,0 +1,200 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The cluster's programs: from the cache, PATH, a release archive or their source code, as versions.toml lists them."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+import platform
+import re
+import shutil
+import subprocess
+import tempfile
+import typing as t
+
+from . import config, gobuild, release
+from .progress import LabError, say
+
+MODULES = config.HERE / "go"
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+VERSION = re.compile(r"\bv?(\d+\.\d+\.\d+)")
+
+
+class Unavailable(LabError):
+    """A program that this machine can get in no way."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    name: str
+    package: str
+    # Arguments that make it tell its version; None where it cannot.
+    says: tuple[str, ...] | None
+    # Its name in PATH and in archives.
+    elsewhere: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Build:
+    """What one `go build` makes."""
+
+    name: str
+    version: str
+    module: str
+    programs: dict[str, Program]
+    on_path: tuple[str, ...]
+    release: str
+    sums: str
+    ldflags: tuple[str, ...]
+
+    def key(self) -> str:
+        """The name of its place in the cache: other sources or other flags make another."""
+        digest = hashlib.sha256(json.dumps([self.ldflags, *sorted(p.package for p in self.programs.values())]).encode())
+        for name in ("go.mod", "go.sum"):
+            digest.update((MODULES / self.module / name).read_bytes())
+        return f"{self.name}-{self.version}-{digest.hexdigest()[:12]}"
+
+
+def builds(settings: t.Mapping[str, t.Any]) -> dict[str, Build]:
+    table = settings["tools"]
+    found = {}
+    for name, own in table.items():
+        module = own.get("like", name)
+        entry = {**table[module], **own}
+        programs = {
+            program: Program(
+                program,
+                about["package"],
+                tuple(about["says"]) if "says" in about else None,
+                about.get("elsewhere", program),
+            )
+            for program, about in own["programs"].items()
+        }
+        found[name] = Build(
+            name,
+            entry["version"],
+            module,
+            programs,
+            tuple(entry.get("on_path", ())),
+            entry.get("release", ""),
+            entry.get("sums", ""),
+            tuple(flag.format(version=entry["version"]) for flag in entry.get("ldflags", ())),
+        )
+    return found
+
+
+def build_of(settings: t.Mapping[str, t.Any], name: str) -> Build:
+    known = builds(settings)
+    for build in known.values():
+        if name in build.programs:
+            return build
+    names = ", ".join(sorted(program for build in known.values() for program in build.programs))
+    raise LabError(f"the lab has no program {name!r}; it has: {names}")
+
+
+def architecture() -> str:
+    machine = platform.machine()
+    if machine not in ARCHITECTURES:
+        raise Unavailable(f"the lab's programs exist for {', '.join(ARCHITECTURES)}, this machine is {machine}")
+    return ARCHITECTURES[machine]
+
+
+def version_said(path: str | pathlib.Path, says: t.Sequence[str]) -> str | None:
+    """The version that a program tells; CNI plugins tell it on standard error when nothing is asked of them."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("CNI_")}
+    try:
+        done = subprocess.run(
+            [str(path), *says],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=60,
+            env=environment,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = VERSION.search(done.stdout) or VERSION.search(done.stderr)
+    return match[1] if match else None
+
+
+def from_path(build: Build, program: Program) -> tuple[pathlib.Path | None, str]:
+    """The program in PATH, or why it is not the one."""
+    if not build.on_path or program.says is None:
+        return None, "PATH: not looked at for this program"
+    found = shutil.which(program.elsewhere)
+    if found is None:
+        return None, f"PATH: no {program.elsewhere}"
+    said = version_said(found, program.says)
+    if said is None:
+        return None, f"PATH: {found} tells no version"
+    if not said.startswith(build.on_path):
+        return None, f"PATH: {found} is version {said}, wanted is {' or '.join(build.on_path)}x"
+    return pathlib.Path(found), ""
+
+
+def check(build: Build, program: Program, path: pathlib.Path) -> None:
+    """That a program which was fetched or built runs here and is what it should be."""
+    if program.says is None:
+        return
+    said = version_said(path, program.says)
+    if said != build.version.removeprefix("v"):
+        raise LabError(f"{program.name} should be {build.version} and says {said or 'nothing'}")
+
+
+def get(name: str, places: config.Places | None = None, settings: t.Mapping[str, t.Any] | None = None) -> pathlib.Path:
+    """The path of a program; it is fetched or built where there is none."""
+    places = places or config.places()
+    settings = settings or config.versions()
+    build = build_of(settings, name)
+    program = build.programs[name]
+    cached = places.cache / "tools" / build.key() / name
+    if cached.exists():
+        return cached
+    found, why = from_path(build, program)
+    if found:
+        return found
+    with config.lock(
+        places.cache / "tools" / f"{build.name}.lock", f"another command gets {build.name} {build.version}", wait=True
+    ):
+        if not cached.exists():
+            make(build, program, cached.parent, settings, [why])
+    return cached
+
+
+def make(
+    build: Build, program: Program, place: pathlib.Path, settings: t.Mapping[str, t.Any], tried: list[str]
+) -> None:
+    """Fetch or build a program into its place in the cache; what each way met is in the error."""
+    limits = settings["cluster"]["limits"]
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{build.name}-", dir=place.parent) as made:
+        directory = pathlib.Path(made)
+        ways: tuple[t.Callable[[], list[Program]], ...] = (
+            lambda: release.fetch(build, program, settings, architecture(), directory),
+            lambda: gobuild.build(build, directory, MODULES, place.parent / "build.log", limits["build"]),
+        )
+        for way in ways:
+            try:
+                there = way()
+                for one in there:
+                    check(build, one, directory / one.name)
+            except LabError as error:
+                tried.append(str(error))
+                say(f"{program.name} {build.version}: {str(error).splitlines()[0]}")
+                continue
+            place.mkdir(exist_ok=True)
+            for one in there:
+                (directory / one.name).chmod(0o755)
+                (directory / one.name).replace(place / one.name)
+            return
+    ways_tried = "\n".join(f"  - {text}" for text in tried)
+    raise Unavailable(f"{program.name} {build.version} is to be had in no way:\n{ways_tried}")
+
+
+__all__ = ["Build", "Program", "Unavailable", "builds", "get"]

@@ -1,0 +1,171 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lab's Kubernetes control plane, for tests: a real API server, without nodes unless the lab's have joined.
+
+    plane = cluster()
+    with plane.namespace() as namespace:
+        plane.kubectl("apply", "-n", namespace, "-f", "-", stdin=json.dumps(thing))
+
+Tests that stop or freeze the API server take one of their own, by `private(tmp_path)`: the common one has others' tests.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import fcntl
+import json
+import os
+import subprocess
+import typing as t
+import uuid
+from pathlib import Path
+
+from ansible_collections.rdmaops.gpu_fabric.tests.lab import config, tools
+from ansible_collections.rdmaops.gpu_fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdmaops.gpu_fabric.tests.support import skip_or_fail
+
+API_SERVER = "kube-apiserver"
+
+
+class Cluster:
+    """A running control plane."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.plane = plane
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig."""
+        return self.plane.kubeconfig
+
+    def tool(self, name: str) -> Path:
+        """Return the path of one of the lab's programs (helm3, helm4, ...); skip where there is no way to get it."""
+        try:
+            return self.plane.tool(name)
+        except tools.Unavailable as exc:
+            skip_or_fail(str(exc))
+
+    def kubectl(
+        self,
+        *argv: str,
+        stdin: str = "",
+        check: bool = True,
+        limit: float = 60,
+        kubeconfig: Path | None = None,
+    ) -> str:
+        """Run kubectl, as the administrator unless another kubeconfig is given, and return what it printed."""
+        command = [str(self.tool("kubectl")), f"--kubeconfig={kubeconfig or self.kubeconfig}", *argv]
+        # Discovery is cached per server address in the home directory: not in the developer's.
+        environment = {**os.environ, "KUBECACHEDIR": str(self.plane.place / "kubectl-cache")}
+        done = subprocess.run(
+            command, input=stdin, capture_output=True, text=True, timeout=limit, env=environment, check=False
+        )
+        if check and done.returncode != 0:
+            raise AssertionError(f"kubectl {' '.join(argv)}: rc {done.returncode}: {done.stdout}{done.stderr}")
+        return done.stdout
+
+    def json(self, *argv: str, **keywords: t.Any) -> t.Any:
+        """Run kubectl with `-o json` and return the value."""
+        return json.loads(self.kubectl(*argv, "-o", "json", **keywords))
+
+    @contextlib.contextmanager
+    def namespace(self) -> t.Iterator[str]:
+        """A namespace of a name that nobody has, in which pods can be made; deleted without waiting for its end."""
+        name = f"test-{uuid.uuid4().hex[:10]}"
+        self.kubectl("create", "namespace", name)
+        try:
+            self.kubectl("wait", "--for=create", "serviceaccount/default", "-n", name, "--timeout=30s")
+            yield name
+        finally:
+            self.kubectl("delete", "namespace", name, "--wait=false", check=False)
+
+    def user(self, name: str, groups: t.Sequence[str] = ()) -> Path:
+        """Return a kubeconfig of a user who may do what RBAC says, at first nothing."""
+        return self.plane.kubeconfig_for(name, groups)
+
+    def token_kubeconfig(self) -> Path:
+        """Return a kubeconfig of the administrator with a bearer token."""
+        return self.plane.token_kubeconfig()
+
+    def stop(self) -> None:
+        """End the API server: connections are refused."""
+        self.plane.stop(API_SERVER)
+
+    def start(self) -> None:
+        """Start the API server again, and wait until it is ready."""
+        self.plane.start(API_SERVER)
+
+    def freeze(self) -> None:
+        """Let the API server take connections and not answer."""
+        self.plane.freeze(API_SERVER)
+
+    def thaw(self) -> None:
+        self.plane.thaw(API_SERVER)
+
+
+class Users:
+    """Who uses a control plane: every process of tests holds a shared lock, so that the last one can end it.
+
+    A control plane that somebody else has started is left running.
+    """
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.plane = plane
+        self.started = plane.places.state / "cluster.started-by-tests"
+        plane.places.state.mkdir(parents=True, exist_ok=True)
+        self.file = (plane.places.state / "cluster.users").open("a")
+
+    def come(self) -> None:
+        fcntl.flock(self.file, fcntl.LOCK_SH)
+        if not any(self.plane.running(program) for program in (API_SERVER, "etcd")):
+            self.started.touch()
+        self.plane.up()
+
+    def go(self) -> None:
+        """End the control plane if tests have started it and nobody else uses it."""
+        try:
+            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        if self.started.exists():
+            self.started.unlink()
+            self.plane.down()
+        self.file.close()
+
+
+_known: dict[Path, Cluster] = {}
+
+
+def cluster() -> Cluster:
+    """Return the lab's control plane; start it where it does not run, skip where its programs are not to be had."""
+    plane = ControlPlane()
+    if plane.place not in _known:
+        users = Users(plane)
+        try:
+            users.come()
+        except tools.Unavailable as exc:
+            skip_or_fail(str(exc))
+        atexit.register(users.go)
+        _known[plane.place] = Cluster(plane)
+    return _known[plane.place]
+
+
+@contextlib.contextmanager
+def private(directory: Path) -> t.Iterator[Cluster]:
+    """A control plane of the test's own, which nothing is left of afterwards."""
+    plane = ControlPlane(config.places({**os.environ, "LAB_STATE": str(directory)}))
+    try:
+        plane.up()
+    except tools.Unavailable as exc:
+        skip_or_fail(str(exc))
+    except BaseException:
+        plane.wipe()
+        raise
+    try:
+        yield Cluster(plane)
+    finally:
+        plane.wipe()
+
+
+__all__ = ["Cluster", "cluster", "private"]
