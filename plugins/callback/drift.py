@@ -1,0 +1,339 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: drift
+type: aggregate
+short_description: Take down what a run finds changed, as a drift report
+version_added: 0.1.0
+description:
+  - Makes of a run of C(ansible-playbook), in check mode or not, one report of every object that was looked at, on every
+    host, with the status V(in_sync), V(drift) or V(unknown).
+  - The modules of this collection tell about their objects themselves, in C(resources). Of any other module, a result
+    that has changed is V(drift). In check mode that is what is to be done; outside of it, it was drift and is repaired,
+    which C(repaired) says.
+  - What could not be looked at is V(unknown), never V(in_sync). That is so for a host that is unreachable, a task that
+    failed, with C(ignore_errors) and in a block with C(rescue) too, a task that was skipped because its module has no
+    check mode, one in the background whose end was not seen, and for a host that the run did not come to. A task left
+    out by its C(when) is no object.
+  - The verdict of a report is V(drift) where anything has drifted, else V(unknown) where anything is not known, nothing
+    was looked at, or the run did not come to its end, else V(in_sync).
+  - Steering such as C(include_role), C(set_fact), C(debug) and C(assert) is no object, and neither is what only looks,
+    such as C(stat), a module whose name ends in C(_info) or C(_facts), and a command with C(changed_when=false). Nor is
+    a handler, which runs because of drift that is told already. All of them are V(unknown) when they fail.
+  - An object belongs to the host for which its task ran, which is the one that Ansible counts it for. C(delegated_to)
+    says where it was looked at. With C(run_once) that is the one host that the task ran for.
+  - Of several looks at one object, which is the same role, task, kind, name and item, the worst one counts. What was
+    drift and is repaired stays V(drift).
+  - Of a task with C(no_log) no more than its name and status is told.
+  - Diffs are taken in where Ansible shows them, with C(--diff) or a task's C(diff).
+  - The report is written at the start of every play and at the end. One of a run that was killed says that it is not
+    complete. The action P(rdmaops.gpu_fabric.drift_verdict#module) judges it from inside the run, and can fail.
+author:
+  - rdmaops contributors (@rdmaops)
+requirements:
+  - To be enabled, by C(callbacks_enabled) in C(ansible.cfg) or by E(ANSIBLE_CALLBACKS_ENABLED).
+options:
+  report:
+    description:
+      - A file on the controller for the report as JSON. It is written whole or not at all, and its directory is made.
+      - Variables of the environment are put in, so that jobs that run at once have a file each, as in
+        V(/srv/drift/$JOB_ID.json) with AWX.
+      - A relative path is taken from the directory of C(ansible.cfg), and from the working directory where it comes
+        from the environment.
+    type: path
+    env: [{name: RDMAOPS_DRIFT_REPORT}]
+    ini: [{section: callback_drift, key: report}]
+  html:
+    description: The same for the report as an HTML page, which needs nothing but itself. It is written at the end.
+    type: path
+    env: [{name: RDMAOPS_DRIFT_HTML}]
+    ini: [{section: callback_drift, key: html}]
+  prometheus:
+    description:
+      - The same for metrics in the format of Prometheus, as the textfile collector of node_exporter reads them. Their
+        names begin with C(gpu_fabric_drift_). The name has to end in C(.prom) for that.
+    type: path
+    env: [{name: RDMAOPS_DRIFT_PROMETHEUS}]
+    ini: [{section: callback_drift, key: prometheus}]
+  table:
+    description:
+      - When to show hosts and what is not in sync on the terminal, at the end of the run. V(check) is when the run is
+        in check mode.
+      - With a callback for the standard output whose name ends in C(json) or C(jsonl) it goes to the standard error.
+    type: str
+    choices: [check, always, never]
+    default: check
+    env: [{name: RDMAOPS_DRIFT_TABLE}]
+    ini: [{section: callback_drift, key: table}]
+  max_diff:
+    description: After how many characters the diff of an object is cut. With V(0) there are none.
+    type: int
+    default: 8192
+    env: [{name: RDMAOPS_DRIFT_MAX_DIFF}]
+    ini: [{section: callback_drift, key: max_diff}]
+seealso:
+  - module: rdmaops.gpu_fabric.drift_verdict
+"""
+
+EXAMPLES = r"""
+ansible.cfg: |
+  [defaults]
+  callbacks_enabled = rdmaops.gpu_fabric.drift
+
+  [callback_drift]
+  report = /srv/drift/$JOB_ID.json
+"""
+
+import atexit
+import os
+import sys
+import time
+import typing as t
+
+from ansible import constants, context
+from ansible.playbook.handler import Handler
+from ansible.plugins.callback import CallbackBase
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_objects import (
+    FAILED,
+    OK,
+    SKIPPED,
+    UNREACHABLE,
+    VERDICT_ACTION,
+    Limits,
+    Task,
+    objects_of,
+)
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_report import Recorder
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_run import Run, publish, write
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_text import table
+
+# Writing what is known so far takes no more than this share of the run; a write that takes less time is no matter.
+SHARE = 0.02
+QUICK = 0.05
+
+
+class CallbackModule(CallbackBase):
+    """The callback of this file."""
+
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "aggregate"
+    CALLBACK_NAME = "rdmaops.gpu_fabric.drift"
+    CALLBACK_NEEDS_ENABLED = True
+
+    def __init__(self, *args: t.Any, **kwargs: t.Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._run: Run | None = None
+        self._playbooks = 0
+        self._ended = False
+        self._next_write = 0.0
+        self._outcomes: dict[tuple[str, str], list[str]] = {}
+        self._jobs: dict[tuple[str, str], Task] = {}
+        self._check_modes: dict[str, bool] = {}
+
+    # --- the course of the run ---
+
+    def _recorder(self) -> Recorder:
+        if self._run is None:
+            self._run = Run(Recorder(bool(context.CLIARGS.get("check"))), {})
+            publish(self._run)
+            # A run that is interrupted, or ends in an error of Ansible's, has no event for its end.
+            atexit.register(self._at_exit, os.getpid())
+        return self._run.recorder
+
+    def v2_playbook_on_start(self, playbook: t.Any) -> None:
+        self._playbooks += 1
+        self._ended = False
+        self._recorder().begin_playbook({play._uuid: play.get_name() for play in playbook.get_plays()})
+
+    def v2_playbook_on_play_start(self, play: t.Any) -> None:
+        known = play.get_variable_manager().get_vars(play=play, include_hostvars=False)
+        hosts = [str(host) for host in known.get("ansible_play_hosts_all", ())]
+        batch = [str(host) for host in known.get("ansible_play_batch", ())]
+        # The localhost that no inventory has is in no batch.
+        inventory = {str(host) for host in known.get("groups", {}).get("all", ())}
+        batch += [host for host in hosts if host not in inventory]
+        self._recorder().begin_play(play._uuid, str(play.get_name()), hosts, batch)
+        if time.monotonic() >= self._next_write:
+            self._write(["report"])
+
+    def v2_playbook_on_no_hosts_remaining(self) -> None:
+        self._recorder().stop("no hosts were left that may go on")
+
+    def v2_playbook_on_stats(self, stats: t.Any) -> None:  # noqa: ARG002
+        given = context.CLIARGS.get("args")
+        wanted = len(given) if isinstance(given, (list, tuple)) else 1
+        self._ended = self._playbooks >= wanted
+        self._recorder().end(self._ended)
+        if self._ended:
+            self._conclude()
+        else:
+            self._write(["report"])
+
+    def _at_exit(self, pid: int) -> None:
+        if os.getpid() == pid and not self._ended:
+            self._conclude()
+
+    def _conclude(self) -> None:
+        self._write(["report", "html", "prometheus"])
+        wanted = self.get_option("table")
+        recorder = self._recorder()
+        if wanted == "always" or (wanted == "check" and recorder.check_mode):
+            # A document on the standard output stays one.
+            apart = str(constants.DEFAULT_STDOUT_CALLBACK).endswith(("json", "jsonl"))
+            self._display.display("\n" + table(recorder.document(), self._display.columns), stderr=apart)
+
+    def _write(self, names: t.Sequence[str]) -> None:
+        paths = {name: self.get_option(name) for name in names}
+        if self._run is None or not any(paths.values()):
+            return
+        began = time.monotonic()
+        written, problems = write(self._run.recorder.document(), paths)
+        for path in written:
+            self._run.problems.pop(path, None)
+        for path, why in problems.items():
+            if path not in self._run.problems:
+                self._display.error(why, wrap_text=False)
+            self._run.problems[path] = why
+        ended = time.monotonic()
+        self._next_write = ended + (ended - began) / SHARE if ended - began > QUICK else 0.0
+
+    # --- results ---
+
+    def v2_runner_on_ok(self, result: t.Any) -> None:
+        self._take(result, OK)
+
+    def v2_runner_on_skipped(self, result: t.Any) -> None:
+        self._take(result, SKIPPED)
+
+    def v2_runner_on_unreachable(self, result: t.Any) -> None:
+        self._take(result, UNREACHABLE, fatal=True)
+
+    def v2_runner_on_failed(self, result: t.Any, ignore_errors: bool = False) -> None:
+        self._take(result, FAILED, fatal=not ignore_errors)
+
+    # Of an item that no_log hides, its event alone tells how it ended.
+
+    def v2_runner_item_on_ok(self, result: t.Any) -> None:
+        self._take_item(result, OK)
+
+    def v2_runner_item_on_skipped(self, result: t.Any) -> None:
+        self._take_item(result, SKIPPED)
+
+    def v2_runner_item_on_failed(self, result: t.Any) -> None:
+        self._take_item(result, FAILED)
+
+    def _take_item(self, result: t.Any, outcome: str) -> None:
+        key = (_of(result, "host").get_name(), _of(result, "task")._uuid)
+        self._outcomes.setdefault(key, []).append(outcome)
+
+    def _take(self, result: t.Any, outcome: str, fatal: bool = False) -> None:
+        recorder = self._recorder()
+        source = _of(result, "task")
+        fields = _of(result, "task_fields") or {}
+        found = _of(result, "result")
+        host = str(_of(result, "host").get_name())
+        uuid = source._uuid
+        outcomes = self._outcomes.pop((host, uuid), [])
+        task = _described(source, fields, host)
+        if task.action == VERDICT_ACTION:
+            if outcome == FAILED:
+                _keep_stats(found)
+            return
+        if task.action == "ansible.builtin.async_status" and self._job_ended(host, outcome, found, uuid):
+            return
+        limits = Limits(self.get_option("max_diff"))
+        objects = objects_of(task, outcome, found, limits, outcomes, lambda: self._predicts(task.action))
+        for one in objects:
+            if one.get("job"):
+                self._jobs[(host, one["job"])] = task
+        recorder.add(host, objects, uuid)
+        # With run_once a failure is that of every host (Ansible's strategies).
+        if fatal and (fields.get("any_errors_fatal") or fields.get("run_once")):
+            recorder.stop("task '%s' failed on %s, which ends the play" % (task.name, host), uuid)
+
+    def _job_ended(self, host: str, outcome: str, result: t.Mapping[str, t.Any], uuid: str) -> bool:
+        """Replace the objects of tasks in the background by what became of them."""
+        items = result.get("results")
+        ended = False
+        for one in items if isinstance(items, list) else [result]:
+            identity = str(one.get("ansible_job_id")) if isinstance(one, dict) else ""
+            task = self._jobs.get((host, identity))
+            if task is None or not one.get("finished"):
+                continue
+            started = self._recorder().job(host, identity)
+            failed = one.get("failed") or (outcome == FAILED and not isinstance(items, list))
+            # What there is to tell of the item is of the loop that has started it.
+            one = {name: value for name, value in one.items() if name not in ("ansible_loop_var", "results")}
+            objects = objects_of(task, FAILED if failed else OK, one, Limits(self.get_option("max_diff")))
+            for found in objects:
+                found["item"] = started["item"] if started else None
+            self._recorder().add(host, objects, uuid)
+            ended = True
+        return ended
+
+    def _predicts(self, action: str) -> bool:
+        """Tell whether a module's documentation promises a check mode."""
+        if action not in self._check_modes:
+            self._check_modes[action] = _documented_check_mode(action)
+        return self._check_modes[action]
+
+
+def _of(result: t.Any, name: str) -> t.Any:
+    """Return a part of a result by its public name, which ansible-core has since 2.19."""
+    return getattr(result, name) if hasattr(result, name) else getattr(result, "_" + name)
+
+
+def _described(task: t.Any, fields: t.Mapping[str, t.Any], host: str) -> Task:
+    action = str(getattr(task, "resolved_action", None) or task.action)
+    role = getattr(task, "_role", None)
+    delegate_to = fields.get("delegate_to")
+    if "." not in action:
+        action = "ansible.builtin." + action
+    arguments = fields.get("args")
+    never = [str(one).strip().lower() for one in fields.get("changed_when") or ()]
+    return Task(
+        name=str(fields.get("name") or task.name or action),
+        action=action.replace("ansible.legacy.", "ansible.builtin.", 1),
+        role=None if role is None else str(role.get_name(include_role_fqcn=True)),
+        check_mode=bool(fields.get("check_mode")),
+        diff=bool(fields.get("diff")),
+        handler=isinstance(task, Handler),
+        delegate_to=None if delegate_to in (None, "", host) else str(delegate_to),
+        never_changes=never == ["false"],
+        conditional=bool(task.when or task.loop),
+        arguments=arguments if isinstance(arguments, dict) else {},
+    )
+
+
+def _documented_check_mode(action: str) -> bool:
+    from ansible.plugins.loader import fragment_loader, module_loader
+    from ansible.utils.plugin_docs import get_plugin_docs
+
+    try:
+        documentation = get_plugin_docs(action, "module", module_loader, fragment_loader, False)[0]
+        return documentation["attributes"]["check_mode"]["support"] == "full"
+    except Exception:  # whatever is wrong with another module's documentation, it promises nothing
+        return False
+
+
+def _keep_stats(result: t.Mapping[str, t.Any]) -> None:
+    """Set the custom statistics of a verdict that fails its task.
+
+    Ansible takes them from tasks that succeed, and AWX shows them as the artifacts of a job, a failed one's too. A
+    callback is handed the statistics at the very end, after the one that AWX reads: those of the object that is
+    calling are the same ones.
+    """
+    data = (result.get("ansible_stats") or {}).get("data") or {}
+    frame = sys._getframe(1)
+    while frame is not None:
+        stats = getattr(frame.f_locals.get("self"), "_stats", None)
+        if stats is not None and hasattr(stats, "set_custom_stats"):
+            for name, value in data.items():
+                stats.set_custom_stats(name, value)
+            return
+        frame = frame.f_back  # type: ignore[assignment]

@@ -1,0 +1,154 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: drift_verdict
+short_description: Judge the drift that this run has found
+version_added: 0.1.0
+description:
+  - Reads what the callback P(rdmaops.gpu_fabric.drift#callback) has taken down in this run of C(ansible-playbook) so far, and fails when something has
+    drifted. It belongs into the last play of a run.
+  - The verdict is V(drift) where an object has drifted, else V(unknown) where one could not be looked at, where nothing was looked at or a host was not
+    come to, else V(in_sync).
+  - It sets C(drift_verdict), C(drift_counts), C(drift_hosts) and C(drift_message) as custom statistics of the run, whether it fails or not, so that
+    the next nodes of a workflow and the notifications of AWX see them.
+  - It runs on the controller, without a connection to a host. Where the callback is not enabled it fails, and says how to enable it.
+author:
+  - rdmaops contributors (@rdmaops)
+extends_documentation_fragment:
+  - rdmaops.gpu_fabric._attributes
+attributes:
+  check_mode:
+    support: full
+    details:
+      - It is made for runs in check mode. It changes nothing but the files it is told to write, which are written in check mode too, because they are
+        about the run and not about a host.
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+    details:
+      - It changes nothing that is managed, and never says so.
+  platform:
+    support: full
+    platforms: posix
+options:
+  drift_fail:
+    description: Whether the task fails, when the verdict is one of O(fail_on). Without it the verdict is only told.
+    type: bool
+    default: true
+  fail_on:
+    description: The verdicts with which the task fails. The files are written, and the statistics set, before that.
+    type: list
+    elements: str
+    choices: [drift, unknown]
+    default: [drift, unknown]
+  merge:
+    description:
+      - Reports that other runs, such as the slices of one job, have published as JSON. The verdict is on all of them, and on this run if it has looked at
+        anything.
+      - A host that is in two of them is an error, and so is a report that another version of this shape has been written with.
+    type: list
+    elements: path
+    default: []
+  report:
+    description:
+      - A file on the controller for the report as JSON, with what was merged. A relative path is taken from the playbook's directory.
+      - The file is written whole or not at all, and its directory is made. One that cannot be written makes the task fail, with the verdict in RV(msg) and
+        the other files written.
+    type: path
+  html:
+    description: The same for the report as an HTML page, which needs nothing but itself.
+    type: path
+  prometheus:
+    description: The same for metrics in the format of Prometheus, as the textfile collector of node_exporter reads them. The name has to end in C(.prom).
+    type: path
+seealso:
+  - plugin: rdmaops.gpu_fabric.drift
+    plugin_type: callback
+"""
+
+EXAMPLES = r"""
+---
+- name: Fail when anything has drifted, or could not be looked at
+  rdmaops.gpu_fabric.drift_verdict:
+
+- name: Tell of drift, and leave a page for those who ask
+  rdmaops.gpu_fabric.drift_verdict:
+    drift_fail: false
+    html: /srv/drift/latest.html
+    prometheus: /var/lib/node_exporter/gpu_fabric_drift.prom
+
+- name: Judge all slices of last night's job
+  rdmaops.gpu_fabric.drift_verdict:
+    merge: "{{ query('ansible.builtin.fileglob', '/srv/drift/' ~ night ~ '/*.json') }}"
+    html: /srv/drift/latest.html
+  vars:
+    night: "2026-11-21"
+"""
+
+RETURN = r"""
+verdict:
+  description: V(in_sync), V(drift) or V(unknown).
+  returned: when the report could be read
+  type: str
+  sample: drift
+counts:
+  description: How many objects have each status.
+  returned: when the report could be read
+  type: dict
+  contains:
+    in_sync:
+      description: Objects that are as they are wanted.
+      type: int
+      sample: 41
+    unknown:
+      description: Objects that could not be looked at.
+      type: int
+      sample: 0
+    drift:
+      description: Objects that are not, or were not, as they are wanted.
+      type: int
+      sample: 1
+msg:
+  description: The verdict, with the first ten objects that have drifted or are not known, drift first.
+  returned: always
+  type: str
+  sample: >-
+    The verdict is drift: 1 drift, 0 unknown, 41 in sync, on 2 hosts; gpu-02: rdma_netns_mode ib_core: live shared, next boot exclusive, wanted exclusive
+files:
+  description: The files that were written.
+  returned: when the report could be read
+  type: list
+  elements: str
+  sample: [/srv/drift/latest.html]
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+
+ARGUMENT_SPEC: dict[str, t.Any] = {
+    "drift_fail": {"type": "bool", "default": True},
+    "fail_on": {"type": "list", "elements": "str", "choices": ["drift", "unknown"], "default": ["drift", "unknown"]},
+    "merge": {"type": "list", "elements": "path", "default": []},
+    "report": {"type": "path"},
+    "html": {"type": "path"},
+    "prometheus": {"type": "path"},
+}
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec=ARGUMENT_SPEC, supports_check_mode=True)
+    module.fail_json(
+        msg="drift_verdict runs on the controller as an action, and this is only its documentation. "
+        "Call it as rdmaops.gpu_fabric.drift_verdict, so that Ansible finds the action of that name"
+    )
+
+
+if __name__ == "__main__":
+    main()
