@@ -68,6 +68,7 @@ class Authority:
             begin(subject, subject, key)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(usage(key_cert_sign=True, crl_sign=True), critical=True)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()), critical=False)
             .sign(key, hashes.SHA256())
         )
         write(self.key_file, pem(key))
@@ -91,6 +92,7 @@ class Authority:
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(usage(digital_signature=True), critical=True)
             .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False)
         )
         if hosts:
             builder = builder.add_extension(x509.SubjectAlternativeName([host_name(one) for one in hosts]), False)
@@ -112,6 +114,8 @@ def begin(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - EARLIER)
         .not_valid_after(now + LIFETIME)
+        # Both key identifiers are obligatory where a client verifies strictly, as Python does from 3.13 on.
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
 
 

@@ -103,6 +103,7 @@ def cluster(plane: ControlPlane, arguments: argparse.Namespace) -> None:
     action = arguments.action
     if action == "up":
         plane.up()
+        plane.for_tests.unlink(missing_ok=True)
         print(plane.kubeconfig)
     elif action == "down":
         plane.down(wipe=arguments.all)

@@ -36,6 +36,8 @@ HEALTH = {
     "kube-controller-manager": "/healthz",
     "kube-scheduler": "/healthz",
 }
+# strerror(3) of EADDRINUSE, as Go prints it.
+PORT_TAKEN = "address already in use"
 # Made by the controller manager in every namespace; pods are refused before it is there.
 FIRST_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
 ADMIN, ADMIN_GROUP = "lab-admin", "system:masters"
@@ -63,6 +65,8 @@ class ControlPlane:
         self.kubeconfig = self.place / "kubeconfig"
         self.kubeconfig_of_nodes = self.place / "kubeconfig-nodes"
         self.tokens = self.place / "tokens.csv"
+        # Where this file is, tests have started the control plane, and the last of them ends it.
+        self.for_tests = self.places.state / "cluster.started-by-tests"
 
     # What is remembered
 
@@ -287,7 +291,11 @@ class ControlPlane:
 
     def stop(self, program: str) -> bool:
         """End one program; whether it ran."""
-        return processes.stop(program, self.place, self.settings["cluster"]["limits"]["stop"])
+        limits = self.settings["cluster"]["limits"]
+        # An API server that is asked to end waits for its watches, up to --request-timeout (one minute). It
+        # holds no data; etcd does.
+        patience = limits["stop_api_server" if program == "kube-apiserver" else "stop"]
+        return processes.stop(program, self.place, patience)
 
     def freeze(self, program: str) -> None:
         """Leave a program's connections open and unanswered, as a machine that hangs does."""
@@ -308,7 +316,14 @@ class ControlPlane:
             if self.ports() and all(self.as_wanted(program) for program in PROGRAMS):
                 return
             with step("starting the control plane"):
-                self.start_all()
+                try:
+                    self.start_all()
+                except LabError as error:
+                    # Between the choice of a free port and its use somebody else may take it.
+                    if PORT_TAKEN not in str(error):
+                        raise
+                    say("somebody took a port: once more, with another")
+                    self.start_all()
 
     def as_wanted(self, program: str) -> bool:
         """Whether a program runs with today's arguments, and is healthy."""
@@ -349,6 +364,7 @@ class ControlPlane:
 
     def down(self, wipe: bool = False) -> None:
         """End all of it; data, keys and addresses stay unless they are to be wiped."""
+        self.for_tests.unlink(missing_ok=True)
         if not self.place.exists() and not any(self.running(program) for program in PROGRAMS):
             return
         with self.lock():

@@ -112,26 +112,25 @@ class Users:
 
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
-        self.started = plane.places.state / "cluster.started-by-tests"
         plane.places.state.mkdir(parents=True, exist_ok=True)
         self.file = (plane.places.state / "cluster.users").open("a")
 
     def come(self) -> None:
         fcntl.flock(self.file, fcntl.LOCK_SH)
-        if not any(self.plane.running(program) for program in (API_SERVER, "etcd")):
-            self.started.touch()
-        self.plane.up()
+        if not self.plane.running(API_SERVER):
+            self.plane.for_tests.touch()
+        try:
+            self.plane.up()
+        except BaseException:
+            self.go()
+            raise
 
     def go(self) -> None:
         """End the control plane if tests have started it and nobody else uses it."""
-        try:
+        with self.file, contextlib.suppress(BlockingIOError):
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return
-        if self.started.exists():
-            self.started.unlink()
-            self.plane.down()
-        self.file.close()
+            if self.plane.for_tests.exists():
+                self.plane.down()
 
 
 _known: dict[Path, Cluster] = {}

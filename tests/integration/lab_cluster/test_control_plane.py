@@ -58,7 +58,8 @@ def pids(plane: Cluster) -> dict[str, int | None]:
 
 def lab(plane: Cluster, *words: str) -> str:
     """Run a command of lab.py on this control plane; it must not wait for what it has started."""
-    environment = {**os.environ, "LAB_STATE": str(plane.plane.places.state)}
+    state = plane.plane.places.state
+    environment = {**os.environ, "LAB_STATE": str(state), "LAB_INVENTORY": str(state / "inventory")}
     done = subprocess.run([*LAB, *words], env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
