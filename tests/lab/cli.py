@@ -61,8 +61,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--json", action="store_true")
     made = actions.add_parser("kubeconfig", help="the path of the administrator's kubeconfig")
     made.add_argument("--nodes", action="store_true", help="the one that has the address which nodes use")
-    made = add("tool", "the path of one of the cluster's programs; fetched or built when it is not here")
-    made.add_argument("program")
+    made = add("tool", "the paths of programs of the cluster; fetched or built when they are not here")
+    made.add_argument("programs", nargs="+", metavar="PROGRAM")
     add("host-packages", "the Debian packages this machine needs")
     add("doctor", "what this machine lacks")
     return top
@@ -152,7 +152,8 @@ def run(arguments: argparse.Namespace) -> int:
     elif command == "cluster":
         cluster(cluster_of(lab), arguments)
     elif command == "tool":
-        print(tools.get(arguments.program, lab.places, lab.settings))
+        for program in arguments.programs:
+            print(tools.get(program, lab.places, lab.settings))
     elif command == "host-packages":
         print("\n".join(config.host_packages(lab.settings)))
     elif command == "doctor":

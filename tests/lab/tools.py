@@ -63,8 +63,9 @@ def builds(settings: t.Mapping[str, t.Any]) -> dict[str, Build]:
     table = settings["tools"]
     found = {}
     for name, own in table.items():
-        module = own.get("like", name)
-        entry = {**table[module], **own}
+        # Another build of the same version and the same sources.
+        like = own.get("like", name)
+        entry = {"module": like, **table[like], **own}
         programs = {
             program: Program(
                 program,
@@ -77,7 +78,7 @@ def builds(settings: t.Mapping[str, t.Any]) -> dict[str, Build]:
         found[name] = Build(
             name,
             entry["version"],
-            module,
+            entry["module"],
             programs,
             tuple(entry.get("on_path", ())),
             entry.get("release", ""),
@@ -172,12 +173,14 @@ def make(
 ) -> None:
     """Fetch or build a program into its place in the cache; what each way met is in the error."""
     limits = settings["cluster"]["limits"]
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{build.name}-", dir=place.parent) as made:
+    # What a killed command has left: nobody else works on this build.
+    for old in place.parent.glob(f".{build.name}.*"):
+        shutil.rmtree(old, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=f".{build.name}.", dir=place.parent) as made:
         directory = pathlib.Path(made)
         ways: tuple[t.Callable[[], list[Program]], ...] = (
             lambda: release.fetch(build, program, settings, architecture(), directory),
-            lambda: gobuild.build(build, directory, MODULES, place.parent / "build.log", limits["build"]),
+            lambda: gobuild.build(build, directory, MODULES, place.parent / f"{build.name}.log", limits["build"]),
         )
         for way in ways:
             try:

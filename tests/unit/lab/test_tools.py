@@ -212,6 +212,8 @@ def test_built_by_go(
     places: config.Places, settings: dict[str, t.Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A stand-in that makes what it is asked for, as `go build -o DIRECTORY/ PACKAGE...` does.
+    leftover = places.cache / "tools/.thing.killed"
+    leftover.mkdir(parents=True)
     script = """#!/bin/sh
 echo "$@" >>'%s'
 while [ "$1" != -o ]; do shift; done
@@ -223,6 +225,7 @@ for package in "$3" "$4"; do cp '%s' "$2/${package##*/}"; done
     got = tools.get("thing1", places, settings)
     assert tools.get("other", places, settings).parent == got.parent
     assert len(calls.read_text().splitlines()) == 1
+    assert not leftover.exists()
     assert f"-C {tmp_path}/go/thing" in calls.read_text()
     assert "-ldflags=-s -w -X example.org/thing.version=v1.2.3" in calls.read_text()
     go.write_text("#!/bin/sh\necho no such package\nexit 1\n")
