@@ -30,7 +30,7 @@ POOLS = "ippools"
 RESERVATIONS = "overlappingrangeipreservations"
 
 # Where it is remembered since when an address has been without its pod.
-SEEN = "gpu-fabric.rdmaops/without-pod"
+SEEN = "rdmaops.gpu-fabric/without-pod"
 # All annotations of an object together may have 256 KiB (TotalAnnotationSizeLimitB in apimachinery); an entry has 150.
 MOST_SEEN = 1000
 # A day's clock error between two machines that run this would be more than the wait.

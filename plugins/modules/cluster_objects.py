@@ -1,0 +1,164 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: cluster_objects
+short_description: Keep a set of Kubernetes objects that belongs to one owner
+version_added: 0.1.0
+description:
+  - Applies a set of manifests in one module process, on the server (server-side apply), namespaces and definitions of resources first.
+  - What would change is found out by the API server itself, by a dry run of the same request. Spelling, order of keys and defaults are no change.
+    Unknown fields are an error, and not dropped in silence.
+  - It works in check mode before the definitions of resources are there, when M(kubernetes.core.k8s) knows of no such kind.
+  - Each object gets the label C(rdmaops.gpu-fabric/owner). What is there and has another owner, or none, stops the module before anything is written.
+author:
+  - rdmaops contributors (@rdmaops)
+extends_documentation_fragment:
+  - rdmaops.gpu_fabric._attributes
+  - rdmaops.gpu_fabric._kubernetes
+attributes:
+  check_mode:
+    support: full
+    details:
+      - What rests on a definition or a namespace that is not there yet cannot be asked of the API server, and is shown as it was given.
+  diff_mode:
+    support: full
+    details:
+      - What a Secret keeps is hidden.
+  idempotent:
+    support: full
+  platform:
+    support: full
+    platforms: posix
+options:
+  owner:
+    description: Name of the set. It is a label of each object and part of the name under which fields are managed.
+    type: str
+    required: true
+  state:
+    description:
+      - V(absent) removes the objects given, as far as they are this owner's.
+    type: str
+    choices: [present, absent]
+    default: present
+  objects:
+    description: Manifests.
+    type: list
+    elements: dict
+    default: []
+  files:
+    description: YAML files with manifests, where the module runs. Several documents in a file are fine.
+    type: list
+    elements: path
+    default: []
+  namespace:
+    description: Namespace of objects that do not say one.
+    type: str
+    default: default
+  prune:
+    description: Whether to remove this owner's objects that are not in the set, of the kinds in the set and of O(prune_kinds).
+    type: bool
+    default: false
+  prune_kinds:
+    description: Further kinds in which to look for them, as V(VERSION/KIND) or V(GROUP/VERSION/KIND).
+    type: list
+    elements: str
+    default: []
+  remove_definitions:
+    description: Consent to remove namespaces and definitions of resources, with everything that is in them.
+    type: bool
+    default: false
+  adopt:
+    description: Consent to take over objects of the set that are there and not this owner's.
+    type: bool
+    default: false
+  force_conflicts:
+    description: Whether fields that another manager has set are taken over.
+    type: bool
+    default: false
+  wait_timeout:
+    description: How long to wait for a definition of a resource to be served, in seconds.
+    type: int
+    default: 60
+seealso:
+  - module: kubernetes.core.k8s
+"""
+
+EXAMPLES = r"""
+---
+- name: Have a namespace and an account
+  rdmaops.gpu_fabric.cluster_objects:
+    owner: training
+    objects:
+      - apiVersion: v1
+        kind: Namespace
+        metadata:
+          name: training
+      - apiVersion: v1
+        kind: ServiceAccount
+        metadata:
+          name: launcher
+          namespace: training
+    prune: true
+"""
+
+RETURN = r"""
+kept:
+  description: What was to be removed and was not, and why.
+  returned: success
+  type: list
+  elements: str
+  sample: ["Namespace training: what is in it would go too; consent by remove_definitions"]
+actions:
+  description: What was done, or would be done in check mode, in order.
+  returned: success
+  type: list
+  elements: str
+  sample: ["Make Namespace training", "Make ServiceAccount training/launcher"]
+resources:
+  description: State of each object before anything was done, as the drift report reads it.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - {"kind": "Namespace", "name": "training", "status": "drift", "desired": "present", "configured": null, "live": "absent", "next_boot": null}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cluster_objects import manage
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            **_kubernetes.CONNECTION,
+            "owner": {"type": "str", "required": True},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "objects": {"type": "list", "elements": "dict", "default": []},
+            "files": {"type": "list", "elements": "path", "default": []},
+            "namespace": {"type": "str", "default": "default"},
+            "prune": {"type": "bool", "default": False},
+            "prune_kinds": {"type": "list", "elements": "str", "default": []},
+            "remove_definitions": {"type": "bool", "default": False},
+            "adopt": {"type": "bool", "default": False},
+            "force_conflicts": {"type": "bool", "default": False},
+            "wait_timeout": {"type": "int", "default": 60},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        result = manage(module.params, module.check_mode, _kubernetes.connect(module))
+    except FabricError as exc:
+        module.fail_json(msg=str(exc))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

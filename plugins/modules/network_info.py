@@ -1,0 +1,128 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: network_info
+short_description: Look at a host's network devices, what it uses them for, and its CNI plugins
+version_added: 0.1.0
+description:
+  - Tells in one module process what a plan of rails and the lint of network attachments need to know of a node beside its RDMA devices, above all
+    which network devices the host itself cannot do without.
+  - Nothing is changed. Root is needed only where the directories of the plugins are closed to others.
+author:
+  - rdmaops contributors (@rdmaops)
+extends_documentation_fragment:
+  - rdmaops.gpu_fabric._attributes
+  - rdmaops.gpu_fabric._attributes.info_module
+  - rdmaops.gpu_fabric._attributes.linux
+options:
+  gather:
+    description:
+      - What to look at. V(versions) asks each plugin which versions of the CNI specification it speaks, and includes V(cni).
+    type: list
+    elements: str
+    choices: [interfaces, cni, versions]
+    default: [interfaces, cni]
+  internal_ips:
+    description: Addresses by which the cluster knows the node, its InternalIP first of all.
+    type: list
+    elements: str
+    default: []
+  bin_dir:
+    description: Directory of the CNI plugins.
+    type: path
+    default: /opt/cni/bin
+  conf_dir:
+    description: Directory of the CNI configurations that the container runtime reads.
+    type: path
+    default: /etc/cni/net.d
+seealso:
+  - module: rdmaops.gpu_fabric.rdma_info
+  - plugin: rdmaops.gpu_fabric.rail_plan
+    plugin_type: filter
+"""
+
+EXAMPLES = r"""
+---
+- name: Look at the node's network
+  rdmaops.gpu_fabric.network_info:
+  register: network
+
+- name: Show what the host needs itself
+  ansible.builtin.debug:
+    msg: "{{ network.interfaces | selectattr('uses') | map(attribute='name') }}"
+"""
+
+RETURN = r"""
+interfaces:
+  description:
+    - The network devices of the host's network namespace, less C(lo). Null where O(gather) leaves them out.
+    - C(uses) says what the host needs a device for - V(default_route), V(internal_ip), the bond or bridge that it is a member of, a VLAN with addresses on it,
+      and mounts of remote file systems whose server is reached by it. What a bond is used for its members are used for.
+    - C(pci_address) of a virtio device is that of the PCI device above it. C(numa_node) is null where the firmware tells none.
+    - C(rdma) are the RDMA devices of the same hardware; soft-RoCE is not among them.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - name: ens1f0np0
+      mac: 0c:42:a1:65:1f:2e
+      mtu: 9000
+      state: UP
+      kind: null
+      pci_address: "0000:07:00.0"
+      numa_node: 0
+      master: null
+      link: null
+      addresses: ["198.51.100.11/24"]
+      uses: ["storage mount /data from 198.51.100.9"]
+      rdma: [mlx5_0]
+cni:
+  description:
+    - CNI plugins by name, the versions that each speaks (null unless O(gather) has V(versions); an entry is null where the plugin did not answer, which
+      C(unreadable) tells), and configurations in the order in which runtimes read them, the first of which is used.
+  returned: success
+  type: dict
+  sample:
+    bin_dir: /opt/cni/bin
+    conf_dir: /etc/cni/net.d
+    plugins: [bridge, host-device, host-local, multus, whereabouts]
+    versions: null
+    configs: [00-multus.conf, 10-flannel.conflist]
+    unreadable: []
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._network_info import Host, gather
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "gather": {
+                "type": "list",
+                "elements": "str",
+                "choices": ["interfaces", "cni", "versions"],
+                "default": ["interfaces", "cni"],
+            },
+            "internal_ips": {"type": "list", "elements": "str", "default": []},
+            "bin_dir": {"type": "path", "default": "/opt/cni/bin"},
+            "conf_dir": {"type": "path", "default": "/etc/cni/net.d"},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        result = gather(module.params, Host())
+    except FabricError as exc:
+        module.fail_json(msg=str(exc))
+    module.exit_json(changed=False, **result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: node_labels
+short_description: Label Kubernetes nodes, and put the labels back
+version_added: 0.1.0
+description:
+  - Sets labels of many nodes in one module process, and remembers in the annotation C(rdmaops.gpu-fabric/labels-before) of the node what was there before.
+  - With O(state=restored) that is put back. A label that somebody has given another value meanwhile is left alone.
+author:
+  - rdmaops contributors (@rdmaops)
+extends_documentation_fragment:
+  - rdmaops.gpu_fabric._attributes
+  - rdmaops.gpu_fabric._kubernetes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+  platform:
+    support: full
+    platforms: posix
+options:
+  nodes:
+    description: Names of the nodes, as the cluster has them.
+    type: list
+    elements: str
+    required: true
+  labels:
+    description:
+      - Labels and their values.
+      - With O(state=restored) only their keys count, and none means all that are remembered.
+    type: dict
+    default: {}
+  state:
+    description: Whether to set the labels, or to put back what was there before.
+    type: str
+    choices: [present, restored]
+    default: present
+"""
+
+EXAMPLES = r"""
+---
+- name: Have GPUs scheduled by topology
+  rdmaops.gpu_fabric.node_labels:
+    nodes: [gpu-01, gpu-02]
+    labels:
+      ack.node.gpu.schedule: topology
+
+- name: Put everything back
+  rdmaops.gpu_fabric.node_labels:
+    nodes: [gpu-01, gpu-02]
+    state: restored
+"""
+
+RETURN = r"""
+kept:
+  description: Labels that were not put back, and why.
+  returned: success
+  type: list
+  elements: str
+  sample: ["gpu-01: ack.node.gpu.schedule: somebody has made it share meanwhile"]
+actions:
+  description: What was done, or would be done in check mode, in order.
+  returned: success
+  type: list
+  elements: str
+  sample: ["Label node gpu-01: ack.node.gpu.schedule=topology"]
+resources:
+  description: State of each label before anything was done, as the drift report reads it.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - kind: node_label
+      name: gpu-01 ack.node.gpu.schedule
+      status: drift
+      desired: topology
+      configured: null
+      live: default
+      next_boot: null
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_labels import manage
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            **_kubernetes.CONNECTION,
+            "nodes": {"type": "list", "elements": "str", "required": True},
+            "labels": {"type": "dict", "default": {}},
+            "state": {"type": "str", "choices": ["present", "restored"], "default": "present"},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        result = manage(module.params, module.check_mode, _kubernetes.connect(module))
+    except FabricError as exc:
+        module.fail_json(msg=str(exc))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

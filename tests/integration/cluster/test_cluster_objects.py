@@ -1,0 +1,324 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sets of objects and labels of nodes, against a real API server."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes, _node_labels
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cluster_objects import OWNER, ObjectsError, manage
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster, cluster
+
+Json = t.Any
+
+
+def client(plane: Cluster, kubeconfig: Path | None = None) -> _kubernetes.Client:
+    values = dict.fromkeys(_kubernetes.CONNECTION)
+    return _kubernetes.Client({**values, "kubeconfig": str(kubeconfig or plane.kubeconfig), "timeout": 30})
+
+
+@pytest.fixture
+def plane() -> Cluster:
+    return cluster()
+
+
+@pytest.fixture
+def name(plane: Cluster) -> Iterator[str]:
+    """A name for an owner, a namespace and a group of resources; all gone afterwards."""
+    text = f"set-{uuid.uuid4().hex[:8]}"
+    yield text
+    for kind in ("namespace", "crd", "clusterrole"):
+        plane.kubectl("delete", kind, "-l", f"{OWNER}={text}", "--wait=false", check=False)
+
+
+def run(plane: Cluster, owner: str, *objects: Json, check: bool = False, **more: Json) -> Json:
+    params = {
+        "owner": owner,
+        "state": "present",
+        "objects": list(objects),
+        "files": [],
+        "namespace": "default",
+        "prune": False,
+        "prune_kinds": [],
+        "remove_definitions": False,
+        "adopt": False,
+        "force_conflicts": False,
+        "wait_timeout": 60,
+    }
+    return manage({**params, **more}, check, client(plane))
+
+
+def statuses(result: Json) -> list[str]:
+    return [row["live"] for row in result["resources"]]
+
+
+def definition(name: str) -> Json:
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"things.{name}.test"},
+        "spec": {
+            "group": f"{name}.test",
+            "scope": "Namespaced",
+            "names": {"plural": "things", "kind": "Thing"},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
+
+
+def whole(name: str) -> list[Json]:
+    # The order is that of a manifest written by hand: what others need stands last.
+    return [
+        {
+            "apiVersion": f"{name}.test/v1",
+            "kind": "Thing",
+            "metadata": {"name": "one", "namespace": name},
+            "spec": {"size": 1},
+        },
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "user", "namespace": name}},
+        definition(name),
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}},
+    ]
+
+
+def test_four_steps_from_nothing_with_a_definition_of_its_own(plane: Cluster, name: str) -> None:
+    virgin = run(plane, name, *whole(name), check=True)
+    assert virgin["actions"] == [
+        f"Make Namespace {name}",
+        f"Make CustomResourceDefinition things.{name}.test",
+        f"Make ServiceAccount {name}/user",
+        f"Make Thing {name}/one",
+    ]
+    assert plane.kubectl("get", "namespace", name, "--ignore-not-found") == ""
+    done = run(plane, name, *whole(name))
+    assert (done["actions"], done["resources"]) == (virgin["actions"], virgin["resources"])
+    assert plane.json("get", f"things.{name}.test", "one", "-n", name)["spec"] == {"size": 1}
+    for check in (False, True):
+        again = run(plane, name, *whole(name), check=check)
+        assert (again["changed"], again["actions"], again["diff"]) == (False, [], [])
+        assert statuses(again) == ["present"] * 4
+
+
+def test_a_change_is_shown_and_a_field_dropped_is_removed(plane: Cluster, name: str) -> None:
+    with plane.namespace() as namespace:
+        config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": namespace}}
+        run(plane, name, {**config, "data": {"a": "1", "b": "2"}})
+        plane.kubectl("annotate", "configmap", "c", "-n", namespace, "somebody=else")
+        assert run(plane, name, {**config, "data": {"b": "2", "a": "1"}})["changed"] is False
+        result = run(plane, name, {**config, "data": {"a": "3"}}, check=True)
+        assert result["actions"] == [f"Change ConfigMap {namespace}/c"]
+        assert '"a": "1"' in result["diff"][0]["before"]
+        assert '"a": "3"' in result["diff"][0]["after"]
+        assert '"b"' not in result["diff"][0]["after"]
+        run(plane, name, {**config, "data": {"a": "3"}})
+        live = plane.json("get", "configmap", "c", "-n", namespace)
+        assert live["data"] == {"a": "3"}
+        assert live["metadata"]["annotations"] == {"somebody": "else"}
+
+
+def test_secrets_are_not_shown(plane: Cluster, name: str) -> None:
+    with plane.namespace() as namespace:
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": namespace}}
+        result = run(plane, name, {**secret, "stringData": {"password": "hunter2"}})
+        assert "hunter2" not in json.dumps(result)
+        assert "aHVudGVyMg" not in json.dumps(result)
+        assert "(hidden)" in result["diff"][0]["after"]
+
+
+def test_drift_is_mended(plane: Cluster, name: str) -> None:
+    with plane.namespace() as namespace:
+        config = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "c", "namespace": namespace},
+            "data": {"a": "1"},
+        }
+        run(plane, name, config)
+        plane.kubectl("patch", "configmap", "c", "-n", namespace, "--type=merge", "-p", '{"data":{"a":"9"}}')
+        with pytest.raises(
+            ObjectsError, match="Somebody else has set these fields: leave them out .* or set force_conflicts"
+        ):
+            run(plane, name, config, check=True)
+        assert statuses(run(plane, name, config, force_conflicts=True)) == ["different"]
+        assert plane.json("get", "configmap", "c", "-n", namespace)["data"] == {"a": "1"}
+
+
+def test_prune_takes_this_owners_only(plane: Cluster, name: str) -> None:
+    with plane.namespace() as namespace:
+
+        def config(text: str) -> Json:
+            return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": text, "namespace": namespace}}
+
+        run(plane, name, config("a"), config("b"))
+        run(plane, f"{name}-other", config("c"))
+        plane.kubectl("create", "configmap", "d", "-n", namespace)
+        assert run(plane, name, config("a"))["actions"] == []
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "user", "namespace": namespace}}
+        run(plane, name, account)
+        result = run(plane, name, config("a"), prune=True, check=True)
+        assert result["actions"] == [f"Remove ConfigMap {namespace}/b"]
+        run(plane, name, config("a"), prune=True)
+        result = run(plane, name, config("a"), prune=True, prune_kinds=["v1/ServiceAccount"])
+        assert result["actions"] == [f"Remove ServiceAccount {namespace}/user"]
+        left = plane.kubectl("get", "configmaps", "-n", namespace, "-o", "name")
+        assert [one for one in "abcd" if f"configmap/{one}\n" in left] == ["a", "c", "d"]
+        assert run(plane, name, config("a"), prune=True)["changed"] is False
+
+
+def test_what_is_somebody_elses_stops_everything(plane: Cluster, name: str) -> None:
+    with plane.namespace() as namespace:
+        plane.kubectl("create", "configmap", "theirs", "-n", namespace, "--from-literal=a=1")
+        ours = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ours", "namespace": namespace}}
+        theirs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "theirs", "namespace": namespace}}
+        with pytest.raises(ObjectsError) as caught:
+            run(plane, name, ours, theirs)
+        assert str(caught.value) == (
+            f"Applying ConfigMap {namespace}/theirs: it is there already and was not made by this collection. Set adopt to "
+            "take it over, or leave it out"
+        )
+        assert plane.kubectl("get", "configmap", "ours", "-n", namespace, "--ignore-not-found") == ""
+        assert run(plane, name, theirs, state="absent")["kept"] == [
+            f"ConfigMap {namespace}/theirs: it is not this owner's"
+        ]
+        assert run(plane, name, theirs, adopt=True)["actions"] == [f"Change ConfigMap {namespace}/theirs"]
+        assert run(plane, name, theirs)["changed"] is False
+        with pytest.raises(ObjectsError, match=f"it is there already and belongs to {name}"):
+            run(plane, f"{name}-other", theirs)
+
+
+def test_absent_keeps_what_holds_other_things(plane: Cluster, name: str) -> None:
+    run(plane, name, *whole(name))
+    result = run(plane, name, *whole(name), state="absent", check=True)
+    assert result["actions"] == [f"Remove Thing {name}/one", f"Remove ServiceAccount {name}/user"]
+    assert sorted(result["kept"]) == [
+        f"CustomResourceDefinition things.{name}.test: what is in it would go too; consent by remove_definitions",
+        f"Namespace {name}: what is in it would go too; consent by remove_definitions",
+    ]
+    assert run(plane, name, *whole(name), state="absent")["actions"] == result["actions"]
+    assert run(plane, name, *whole(name), state="absent")["changed"] is False
+    result = run(plane, name, *whole(name), state="absent", remove_definitions=True)
+    assert result["actions"] == [f"Remove CustomResourceDefinition things.{name}.test", f"Remove Namespace {name}"]
+    plane.kubectl("wait", "--for=delete", f"crd/things.{name}.test", f"namespace/{name}", "--timeout=60s")
+    again = run(plane, name, *whole(name), state="absent")
+    assert (again["changed"], statuses(again)) == (False, ["absent"] * 4)
+
+
+# objects, part of the message
+BAD: list[tuple[Json, str]] = [
+    ([{"kind": "ConfigMap", "metadata": {"name": "x"}}], "Reading the objects: object 1 of 1 has no apiVersion"),
+    ([{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}}], "object 1 of 1 has no metadata.name"),
+    ([{"apiVersion": "v1", "kind": "Confmap", "metadata": {"name": "x"}}], "the API server knows no Confmap of v1"),
+    ([{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}] * 2, "ConfigMap default/x is there twice"),
+    (
+        [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "dat": {}}],
+        ".dat: field not declared in schema",
+    ),
+    (
+        [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "nowhere"}}],
+        "Make the namespace nowhere first, or put it into the set",
+    ),
+]
+
+
+@pytest.mark.parametrize(("objects", "text"), BAD)
+def test_bad_objects_change_nothing(plane: Cluster, name: str, objects: Json, text: str) -> None:
+    good = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+    for check in (True, False):
+        with pytest.raises(FabricError) as caught:
+            run(plane, name, good, *objects, check=check)
+        assert text.replace("object 1 of 1", "object 2 of 2") in str(caught.value)
+    assert plane.kubectl("get", "configmap", name, "--ignore-not-found") == ""
+
+
+def test_files(plane: Cluster, name: str, tmp_path: Path) -> None:
+    with plane.namespace() as namespace:
+        manifest = tmp_path / "m.yml"
+        manifest.write_text(
+            "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\n---\napiVersion: v1\nkind: List\nitems:\n"
+            "  - {apiVersion: v1, kind: ConfigMap, metadata: {name: b}}\n"
+        )
+        result = run(plane, name, files=[str(manifest)], namespace=namespace)
+        assert result["actions"] == [f"Make ConfigMap {namespace}/a", f"Make ConfigMap {namespace}/b"]
+        manifest.write_text("a: [\n")
+        with pytest.raises(ObjectsError, match="m.yml: it is no YAML"):
+            run(plane, name, files=[str(manifest)])
+    with pytest.raises(ObjectsError, match="Reading /nowhere.yml: No such file"):
+        run(plane, name, files=["/nowhere.yml"])
+
+
+# --- labels of nodes -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def node(plane: Cluster) -> Iterator[str]:
+    text = f"node-{uuid.uuid4().hex[:8]}"
+    plane.kubectl(
+        "create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "Node", "metadata": {"name": text}})
+    )
+    yield text
+    plane.kubectl("delete", "node", text)
+
+
+def label(plane: Cluster, node: str, labels: Json, state: str = "present", check: bool = False) -> Json:
+    return _node_labels.manage({"nodes": [node], "labels": labels, "state": state}, check, client(plane))
+
+
+def labels_of(plane: Cluster, node: str) -> Json:
+    return plane.json("get", "node", node)["metadata"].get("labels", {})
+
+
+def test_labels_there_and_back(plane: Cluster, node: str) -> None:
+    plane.kubectl("label", "node", node, "ack.node.gpu.schedule=default", "other=stays")
+    wanted = {"ack.node.gpu.schedule": "topology", "new": "1"}
+    virgin = label(plane, node, wanted, check=True)
+    assert virgin["actions"] == [f"Label node {node}: ack.node.gpu.schedule=topology, new=1"]
+    assert labels_of(plane, node)["ack.node.gpu.schedule"] == "default"
+    assert label(plane, node, wanted)["resources"] == virgin["resources"]
+    assert labels_of(plane, node) == {**wanted, "other": "stays"}
+    for check in (False, True):
+        assert label(plane, node, wanted, check=check)["changed"] is False
+    # A second value does not become what was before.
+    label(plane, node, {"ack.node.gpu.schedule": "share"})
+    back = label(plane, node, {}, "restored", check=True)
+    assert back["actions"] == [f"Label node {node}: ack.node.gpu.schedule=default, new removed"]
+    label(plane, node, {}, "restored")
+    assert labels_of(plane, node) == {"ack.node.gpu.schedule": "default", "other": "stays"}
+    assert _node_labels.BEFORE not in plane.json("get", "node", node)["metadata"].get("annotations", {})
+    assert label(plane, node, {}, "restored")["changed"] is False
+
+
+def test_what_somebody_has_changed_meanwhile_is_left(plane: Cluster, node: str) -> None:
+    label(plane, node, {"a": "1", "b": "1"})
+    plane.kubectl("label", "node", node, "a=2", "--overwrite")
+    result = label(plane, node, {}, "restored")
+    assert result["kept"] == [f"{node}: a: somebody has made it 2 meanwhile"]
+    assert labels_of(plane, node) == {"a": "2"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "text"),
+    [
+        ({"a b": "1"}, "'a b' is no label's key"),
+        ({"a": True}, "a is True; a label's value is a text"),
+        ({"a": "-x"}, "a is '-x'"),
+    ],
+)
+def test_bad_labels(plane: Cluster, node: str, labels: Json, text: str) -> None:
+    with pytest.raises(_node_labels.LabelsError, match=text):
+        label(plane, node, labels)
+
+
+def test_a_node_that_is_not_there(plane: Cluster, node: str) -> None:
+    with pytest.raises(
+        _node_labels.LabelsError, match="the cluster has no node nobody. There are: .*give the cluster's"
+    ):
+        label(plane, "nobody", {"a": "1"})

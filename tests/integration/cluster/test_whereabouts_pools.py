@@ -1,0 +1,212 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The audit of whereabouts' pools, and the freeing, against a real API server. The clock alone is the test's."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import typing as t
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import (
+    _cluster_objects,
+    _kubernetes,
+    _whereabouts_pools,
+)
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._whereabouts_pools import PoolsError, manage
+from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
+from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster, cluster
+
+Json = t.Any
+API = _whereabouts_pools.API
+POOL = "10.100.0.0-28"
+
+
+def client(plane: Cluster) -> _kubernetes.Client:
+    values = dict.fromkeys(_kubernetes.CONNECTION)
+    return _kubernetes.Client({**values, "kubeconfig": str(plane.kubeconfig), "timeout": 30})
+
+
+class Lab:
+    """Pools, a node and pods of the test's own, in a namespace of its own."""
+
+    def __init__(self, plane: Cluster, namespace: str, node: str) -> None:
+        self.plane, self.namespace, self.node = plane, namespace, node
+        self.now = datetime.datetime(2026, 11, 21, 3, 0, 0)
+
+    def apply(self, *objects: Json) -> None:
+        for one in objects:
+            self.plane.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(one))
+
+    def pool(self, **allocations: str) -> None:
+        made = {key[1:]: {"id": "sandbox-" + key, "podref": ref, "ifname": "net1"} for key, ref in allocations.items()}
+        meta = {"name": POOL, "namespace": self.namespace}
+        self.apply(
+            {
+                "apiVersion": API,
+                "kind": "IPPool",
+                "metadata": meta,
+                "spec": {"range": "10.100.0.0/28", "allocations": made},
+            }
+        )
+
+    def reserve(self, address: str, ref: str) -> None:
+        meta = {"name": address, "namespace": self.namespace}
+        self.apply(
+            {"apiVersion": API, "kind": "OverlappingRangeIPReservation", "metadata": meta, "spec": {"podref": ref}}
+        )
+
+    def pod(self, name: str, *addresses: str, phase: str = "Running") -> None:
+        status = [{"name": "x/rail0", "interface": "net1", "ips": list(addresses)}]
+        notes = {"k8s.v1.cni.cncf.io/network-status": json.dumps(status)} if addresses else {}
+        meta = {"name": name, "namespace": self.namespace, "annotations": notes}
+        spec = {
+            "nodeName": self.node,
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "c", "image": "none"}],
+        }
+        self.apply({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+        ready = {"type": "Ready", "status": "True" if phase == "Running" else "False"}
+        self._status("pod", name, {"phase": phase, "conditions": [ready]}, "-n", self.namespace)
+
+    def ready(self, ready: bool) -> None:
+        self._status("node", self.node, {"conditions": [{"type": "Ready", "status": "True" if ready else "Unknown"}]})
+
+    def _status(self, kind: str, name: str, status: Json, *more: str) -> None:
+        patch = json.dumps({"status": status})
+        self.plane.kubectl("patch", kind, name, *more, "--subresource=status", "--type=merge", "-p", patch)
+
+    def delete(self, name: str) -> None:
+        self.plane.kubectl("delete", "pod", name, "-n", self.namespace, "--grace-period=0", "--force")
+
+    def allocations(self) -> list[str]:
+        return sorted(self.plane.json("get", "ippool", POOL, "-n", self.namespace)["spec"]["allocations"])
+
+    def others(self) -> list[str]:
+        """Nodes of other tests that are not ready hold nothing here."""
+        found = self.plane.json("get", "nodes")["items"]
+        return [one["metadata"]["name"] for one in found if one["metadata"]["name"] != self.node]
+
+    def run(self, minutes: float = 0, check: bool = False, **more: Json) -> Json:
+        params = {"namespace": self.namespace, "reclaim": True, "reclaim_after": 600, "exhausted_share": 0.9}
+        params["dead_nodes"] = self.others()
+        now = self.now + datetime.timedelta(minutes=minutes)
+        return manage({**params, **more}, check, client(self.plane), now)
+
+
+@pytest.fixture
+def lab() -> Iterator[Lab]:
+    plane = cluster()
+    definitions = COLLECTION / "roles/secondary_network/files/whereabouts-definitions.yml"
+    params = {"owner": "secondary-network", "state": "present", "objects": [], "files": [str(definitions)]}
+    params.update(namespace="default", prune=False, prune_kinds=[], remove_definitions=False, adopt=True)
+    _cluster_objects.manage({**params, "force_conflicts": True, "wait_timeout": 60}, False, client(plane))
+    node = f"node-{uuid.uuid4().hex[:8]}"
+    with plane.namespace() as namespace:
+        plane.kubectl(
+            "create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}})
+        )
+        one = Lab(plane, namespace, node)
+        one.ready(True)
+        yield one
+        plane.kubectl("delete", "pods", "--all", "-n", namespace, "--grace-period=0", "--force")
+        plane.kubectl("delete", "node", node)
+
+
+def test_a_leak_is_freed_after_two_sightings(lab: Lab) -> None:
+    ref = f"{lab.namespace}/gone"
+    lab.pod("here", "10.100.0.1")
+    lab.pool(_1=f"{lab.namespace}/here", _2=ref)
+    lab.reserve("10.100.0.1", f"{lab.namespace}/here")
+    lab.reserve("10.100.0.2", ref)
+    told = lab.run(reclaim=False)
+    assert (told["changed"], [row["address"] for row in told["leaked"]]) == (False, ["10.100.0.2"])
+    virgin = lab.run(check=True)
+    first = lab.run()
+    assert virgin["actions"] == first["actions"]
+    assert first["actions"] == [f"Note which addresses of pool {POOL} are without their pod, and since when"]
+    for check in (False, True):
+        assert lab.run(9, check=check)["changed"] is False
+    checked, done = lab.run(10, check=True), lab.run(10)
+    assert (
+        done["actions"]
+        == checked["actions"]
+        == [
+            f"Free 10.100.0.2 ({ref}) of pool {POOL}",
+            "Delete the OverlappingRangeIPReservation 10.100.0.2",
+        ]
+    )
+    assert lab.allocations() == ["1"]
+    left = lab.plane.kubectl("get", "overlappingrangeipreservations", "-n", lab.namespace, "-o", "name")
+    assert left.split() == ["overlappingrangeipreservation.whereabouts.cni.cncf.io/10.100.0.1"]
+    again = lab.run(11)
+    assert (again["changed"], again["clean"]) == (False, True)
+
+
+def test_a_pod_of_the_same_name_keeps_its_new_address_only(lab: Lab) -> None:
+    lab.pod("worker", "10.100.0.1")
+    lab.pool(_1=f"{lab.namespace}/worker", _2=f"{lab.namespace}/worker")
+    lab.run()
+    # Another pod of that name: another UID, so the wait begins anew.
+    lab.delete("worker")
+    lab.pod("worker", "10.100.0.1")
+    assert lab.run(11)["leaked"][0]["first_seen"] is None
+    lab.run(22)
+    assert lab.allocations() == ["1"]
+
+
+def test_pods_that_are_not_up_and_nodes_that_are_not_ready_hold(lab: Lab) -> None:
+    lab.pod("pending", phase="Pending")
+    lab.pod("done", phase="Succeeded")
+    lab.pool(_1=f"{lab.namespace}/pending", _2=f"{lab.namespace}/done")
+    for minutes in (0, 11, 22):
+        result = lab.run(minutes)
+        assert (len(result["held"]), result["leaked"], result["changed"]) == (2, [], False)
+    lab.pool(_3=f"{lab.namespace}/gone")
+    lab.ready(False)
+    for minutes in (0, 11, 22):
+        result = lab.run(minutes)
+        assert result["nodes_not_ready"] == [lab.node]
+        assert "may still run on a node that is not ready" in result["held"][-1]["why"]
+    assert "3" in lab.allocations()
+    lab.run(33, dead_nodes=[*lab.others(), lab.node])
+    lab.run(44, dead_nodes=[*lab.others(), lab.node])
+    assert "3" not in lab.allocations()
+
+
+def test_whereabouts_was_faster(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.pool(_1=f"{lab.namespace}/gone")
+    lab.run()
+    real = _whereabouts_pools.read
+
+    def slow(one: _kubernetes.Client, namespace: str) -> Json:
+        world = real(one, namespace)
+        # The pod is back between the look and the write, and is given its old address, as AssignIP() does.
+        patch = json.dumps({"spec": {"allocations": {"1": {"id": "new"}}}})
+        lab.plane.kubectl("patch", "ippool", POOL, "-n", namespace, "--type=merge", "-p", patch)
+        return world
+
+    monkeypatch.setattr(_whereabouts_pools, "read", slow)
+    with pytest.raises(PoolsError, match="it was changed meanwhile, and so nothing was done to it.*run again"):
+        lab.run(10)
+    assert lab.allocations() == ["1"]
+
+
+def test_rights_that_are_missing_are_named(lab: Lab) -> None:
+    values = dict.fromkeys(_kubernetes.CONNECTION)
+    nobody = _kubernetes.Client({**values, "kubeconfig": str(lab.plane.user("nobody-at-all")), "timeout": 30})
+    params = {
+        "namespace": lab.namespace,
+        "reclaim": False,
+        "reclaim_after": 600,
+        "exhausted_share": 0.9,
+        "dead_nodes": [],
+    }
+    with pytest.raises(
+        _kubernetes.ApiError, match="Listing the IPPools of whereabouts .* Give this user that right by a Role"
+    ):
+        manage(params, True, nobody)
