@@ -1,0 +1,353 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: gpu_operator
+short_description: Manage the helm release of the NVIDIA GPU Operator
+version_added: 0.1.0
+description:
+  - Installs, upgrades, repairs or uninstalls the release of the chart C(gpu-operator), with helm 3 or helm 4.
+  - A release of the chart is found under any name and in any namespace, for example one that was made with C(--generate-name), and is taken over.
+    The values are then exactly those that are asked for here, and nothing of what was set before.
+  - The stored release is compared, and so are the live objects. Where somebody edited the ClusterPolicy, that is shown and put right.
+  - Fields that the API server drops because the CustomResourceDefinitions are older than the chart are found before anything is done. helm installs
+    CustomResourceDefinitions with a new release only, never upgrades them, and leaves them behind when it uninstalls one.
+  - Needs no helm plugin for its diff, in check mode too. Secrets are hidden in it, by the kind C(Secret) and by the names of fields and variables.
+author:
+  - rdmaops contributors (@rdmaops)
+extends_documentation_fragment:
+  - rdmaops.gpu_fabric._attributes
+  - rdmaops.gpu_fabric._kubernetes
+attributes:
+  check_mode:
+    support: full
+    details:
+      - Works before the namespace and the CustomResourceDefinitions exist, and with rights to read only. A change of the ClusterPolicy is then not tried out on
+        the API server, which is said as a warning.
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+    details:
+      - Without O(chart_version), the newest version of a chart in a repository is a new one some day.
+  platform:
+    support: full
+    platforms: linux
+options:
+  state:
+    description:
+      - With V(absent), the release is uninstalled. RV(leftovers) says what helm leaves.
+    type: str
+    choices: [present, absent]
+    default: present
+  chart:
+    description:
+      - The chart as a directory, an archive, V(repository/name), V(oci://...), or a name together with O(chart_repo_url). Required with O(state=present).
+      - For a repository with a log-in, run C(helm repo add) or C(helm registry login) as the same user before; secrets are not given to helm as arguments.
+    type: str
+  chart_repo_url:
+    description: URL of the chart repository.
+    type: str
+  chart_version:
+    description: Version of the chart, such as V(v25.3.0). By default the newest that is not a pre-release, or what the directory or archive is.
+    type: str
+  name:
+    description: Name of a new release. An existing one keeps its name.
+    type: str
+    default: gpu-operator
+  namespace:
+    description: Namespace of a new release. An existing one keeps its namespace.
+    type: str
+    default: gpu-operator
+  create_namespace:
+    description: Whether to make the namespace of a new release where there is none.
+    type: bool
+    default: false
+  values:
+    description:
+      - Values for the chart, all that are not its defaults.
+      - What looks like a secret by its name (C(password), C(token), C(secret), C(api_key) and the like) is hidden in all output.
+    type: dict
+    default: {}
+  driver_enabled:
+    description: Whether the operator installs the driver (C(driver.enabled)). This option, like those that follow, must not contradict O(values).
+    type: bool
+  driver_version:
+    description: Version of the driver (C(driver.version)).
+    type: str
+  driver_rdma:
+    description: Whether the operator loads C(nvidia-peermem) for GPUDirect RDMA (C(driver.rdma.enabled)).
+    type: bool
+  driver_rdma_use_host_mofed:
+    description: Whether the RDMA drivers are the host's own (C(driver.rdma.useHostMofed)).
+    type: bool
+  driver_kernel_module_type:
+    description: Which of NVIDIA's kernel modules (C(driver.kernelModuleType)).
+    type: str
+    choices: [auto, open, proprietary]
+  toolkit_enabled:
+    description: Whether the operator installs the container toolkit (C(toolkit.enabled)).
+    type: bool
+  toolkit_version:
+    description: Version of the container toolkit (C(toolkit.version)).
+    type: str
+  mig_strategy:
+    description: How MIG devices are offered (C(mig.strategy)).
+    type: str
+    choices: [none, single, mixed]
+  mig_manager:
+    description: Whether MIG Manager runs (C(migManager.enabled)).
+    type: bool
+  dcgm_exporter:
+    description: Whether the DCGM exporter runs (C(dcgmExporter.enabled)).
+    type: bool
+  dcgm_exporter_service_monitor:
+    description: Whether the DCGM exporter gets a ServiceMonitor (C(dcgmExporter.serviceMonitor.enabled)). Needs the Prometheus Operator.
+    type: bool
+  gdrcopy:
+    description: Whether GDRCopy is installed (C(gdrcopy.enabled)).
+    type: bool
+  nfd_enabled:
+    description: Whether the chart brings Node Feature Discovery (C(nfd.enabled)).
+    type: bool
+  on_unknown_value:
+    description:
+      - What to do with values that the chart does not know, and helm therefore passes over without a word. The message names the nearest known one.
+      - Known is what stands in the chart's C(values.yaml), commented or not, and what its templates ask for. What stands below open maps, such as
+        C(nodeSelector), C(tolerations), C(env), C(resources), C(labels) and C(annotations), is not looked at.
+    type: str
+    choices: [fail, warn, ignore]
+    default: fail
+  on_pruned:
+    description:
+      - What to do with fields of the chart's objects that the API server drops, because the CustomResourceDefinition in the cluster does not have them.
+        The operator never sees such a setting.
+      - The remedy is O(upgrade_crds=true).
+    type: str
+    choices: [fail, warn]
+    default: fail
+  upgrade_crds:
+    description:
+      - Whether to bring the chart's CustomResourceDefinitions to the API server where it has none, or older ones.
+      - The chart's own way, a Job before an upgrade (C(operator.upgradeCRD)), is reckoned with where it is switched on.
+    type: bool
+    default: false
+  on_pending:
+    description:
+      - What to do with a release that is C(pending-install), C(pending-upgrade), C(pending-rollback) or C(uninstalling).
+      - helm writes such a state before it works and another one afterwards. A helm that is killed leaves it, and every later helm refuses to work then.
+      - With V(recover), the release is rolled back to its last deployed revision, or uninstalled where there is none, and then brought to what is asked for.
+        This is done when the state is older than O(pending_age) and no helm works on the release on this host. Whether one works on another host
+        cannot be seen.
+    type: str
+    choices: [fail, recover]
+    default: fail
+  pending_age:
+    description: How long a release has to be pending before it is recovered, in seconds. Longer than any helm of yours may take.
+    type: int
+    default: 1800
+  disrupt:
+    description:
+      - Whether to make a change that takes GPUs away from pods which hold them, such as one of the driver, the toolkit or MIG on an existing release, or
+        its removal. Without consent the module refuses, in check mode too, and names the pods.
+    type: bool
+    default: false
+  wait:
+    description: Whether to wait until the ClusterPolicy is ready. Not in check mode.
+    type: bool
+    default: true
+  wait_timeout:
+    description: How long to wait for the ClusterPolicy, and for helm with the hooks of the chart, in seconds each.
+    type: int
+    default: 900
+  helm_binary:
+    description: Path or name of helm. By default C(helm) in the E(PATH).
+    type: str
+requirements:
+  - helm 3.8 or newer, or helm 4, where the task runs.
+seealso:
+  - module: kubernetes.core.helm
+notes:
+  - Runs where the kubeconfig is, for example with C(delegate_to=localhost). helm gets the connection by a temporary kubeconfig that only this user may read.
+  - The user needs to list Secrets in all namespaces, which is where helm keeps its releases.
+"""
+
+EXAMPLES = r"""
+---
+- name: The operator without a driver of its own, for GPUDirect RDMA with the host's RDMA drivers
+  rdmaops.gpu_fabric.gpu_operator:
+    chart: gpu-operator
+    chart_repo_url: https://helm.ngc.nvidia.com/nvidia
+    chart_version: v25.3.4
+    create_namespace: true
+    driver_rdma: true
+    driver_rdma_use_host_mofed: true
+    toolkit_version: v1.17.8-ubuntu20.04
+
+- name: An upgrade from an archive, with its CustomResourceDefinitions
+  rdmaops.gpu_fabric.gpu_operator:
+    chart: /srv/charts/gpu-operator-v25.10.0.tgz
+    upgrade_crds: true
+    values:
+      daemonsets:
+        tolerations:
+          - key: nvidia.com/gpu
+            operator: Exists
+
+- name: Get a release going again that a killed helm left
+  rdmaops.gpu_fabric.gpu_operator:
+    chart: nvidia/gpu-operator
+    chart_version: v25.3.4
+    on_pending: recover
+"""
+
+RETURN = r"""
+release:
+  description: The release before anything was done, or null.
+  returned: success
+  type: dict
+  sample: {"name": "gpu-operator-1715330617", "namespace": "gpu-operator", "revision": 1, "status": "deployed", "chart": "gpu-operator-v24.3.0",
+           "app_version": "v24.3.0"}
+values:
+  description: The values that are asked for, those of the typed options included.
+  returned: success
+  type: dict
+  sample: {"toolkit": {"version": "v1.17.8-ubuntu20.04"}}
+unknown_values:
+  description: Values that the chart does not know, each with the known one that looks most like it.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{"path": "toolkit-version", "nearest": "toolkit.version"}]
+drift:
+  description: Where live objects differ from what the release made them. An empty path means that the whole object is missing.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{"object": "ClusterPolicy cluster-policy", "path": "spec.driver.enabled", "live": false, "desired": true}]
+pruned:
+  description: Fields that the CustomResourceDefinitions in the cluster do not have, and the API server drops.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{"object": "ClusterPolicy cluster-policy", "path": "spec.driver.kernelModuleType", "value": "open", "crd": "clusterpolicies.nvidia.com"}]
+disruptive:
+  description: Changes that take GPUs away from pods.
+  returned: success
+  type: list
+  elements: str
+  sample: ["ClusterPolicy cluster-policy spec.driver.version"]
+gpu_pods:
+  description: Pods that hold GPUs. Looked for where RV(disruptive) is not empty.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{"namespace": "team-a", "name": "train-0", "node": "gpu-1", "holds": "nvidia.com/gpu: 8"}]
+cluster_policy:
+  description: The ClusterPolicy before anything was done, or null.
+  returned: success
+  type: dict
+  sample: {"name": "cluster-policy", "state": "ready", "message": ""}
+leftovers:
+  description: What helm leaves after it uninstalled the release. CustomResourceDefinitions are removed by hand (C(kubectl delete crd)).
+  returned: success
+  type: list
+  elements: str
+  sample: ["CustomResourceDefinition clusterpolicies.nvidia.com"]
+helm_version:
+  description: Version of helm.
+  returned: success
+  type: str
+  sample: 4.2.4
+actions:
+  description: What was done, or would be done in check mode.
+  returned: success
+  type: list
+  elements: str
+  sample: ["Upgrade the helm release gpu-operator/gpu-operator to gpu-operator v25.10.0: from v25.3.4"]
+resources:
+  description: State of the release and its CustomResourceDefinitions before anything was done, as the drift report reads it.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - {"kind": "helm_release", "name": "gpu-operator/gpu-operator", "status": "in_sync", "desired": {"chart": "gpu-operator-v25.3.4", "values": {}},
+       "configured": {"chart": "gpu-operator-v25.3.4", "values": {}, "status": "deployed", "revision": 1}, "live": {"drift": 0, "pruned": 0}, "next_boot": null}
+after:
+  description: What is true afterwards. The ClusterPolicy is null in check mode and without O(wait).
+  returned: success
+  type: dict
+  sample:
+    release: {"name": "gpu-operator", "namespace": "gpu-operator", "revision": 2, "status": "deployed", "chart": "gpu-operator-v25.10.0",
+              "app_version": "v25.10.0"}
+    cluster_policy: {"name": "cluster-policy", "state": "ready", "message": ""}
+    pruned: []
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator import Host, manage
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator_cluster import Cluster
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator_compare import secrets
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm import Helm, workplace
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import CONNECTION, connect
+
+SPEC = {
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "chart": {"type": "str"},
+    "chart_repo_url": {"type": "str"},
+    "chart_version": {"type": "str"},
+    "name": {"type": "str", "default": "gpu-operator"},
+    "namespace": {"type": "str", "default": "gpu-operator"},
+    "create_namespace": {"type": "bool", "default": False},
+    "values": {"type": "dict", "default": {}},
+    "driver_enabled": {"type": "bool"},
+    "driver_version": {"type": "str"},
+    "driver_rdma": {"type": "bool"},
+    "driver_rdma_use_host_mofed": {"type": "bool"},
+    "driver_kernel_module_type": {"type": "str", "choices": ["auto", "open", "proprietary"]},
+    "toolkit_enabled": {"type": "bool"},
+    "toolkit_version": {"type": "str"},
+    "mig_strategy": {"type": "str", "choices": ["none", "single", "mixed"]},
+    "mig_manager": {"type": "bool"},
+    "dcgm_exporter": {"type": "bool"},
+    "dcgm_exporter_service_monitor": {"type": "bool"},
+    "gdrcopy": {"type": "bool"},
+    "nfd_enabled": {"type": "bool"},
+    "on_unknown_value": {"type": "str", "choices": ["fail", "warn", "ignore"], "default": "fail"},
+    "on_pruned": {"type": "str", "choices": ["fail", "warn"], "default": "fail"},
+    "upgrade_crds": {"type": "bool", "default": False},
+    "on_pending": {"type": "str", "choices": ["fail", "recover"], "default": "fail"},
+    "pending_age": {"type": "int", "default": 1800},
+    "disrupt": {"type": "bool", "default": False},
+    "wait": {"type": "bool", "default": True},
+    "wait_timeout": {"type": "int", "default": 900},
+    "helm_binary": {"type": "str"},
+}
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={**CONNECTION, **SPEC},
+        required_if=[("state", "present", ["chart"])],
+        supports_check_mode=True,
+    )
+    # The arguments are shown at high verbosity.
+    module.no_log_values.update(secrets(module.params["values"]))
+    try:
+        client = connect(module)
+        with workplace(module.tmpdir) as directory:
+            helm = Helm(module.params["helm_binary"], client, directory)
+            result = manage(module.params, module.check_mode, Host(helm, Cluster(client), module.warn))
+    except (FabricError, OSError) as exc:
+        module.fail_json(msg=str(exc), **getattr(exc, "result", {}))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

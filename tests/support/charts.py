@@ -1,0 +1,36 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A chart of our own with the names of NVIDIA's: values, objects and CRDs, small enough for a control plane without nodes.
+
+The templates are kept as .tpl, because they are no YAML before helm has read them.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tarfile
+from pathlib import Path
+
+PLACE = Path(__file__).resolve().parent / "charts" / "gpu-operator"
+
+
+def chart(directory: Path, *layers: str) -> Path:
+    """Make the chart in a directory, version v25.3.0 unless layers (v25.10.0, old-crd) say otherwise."""
+    target = directory / "-".join(("gpu-operator", *layers))
+    for layer in ("base", *layers):
+        shutil.copytree(PLACE / layer, target, dirs_exist_ok=True)
+    for template in target.rglob("templates/*.tpl"):
+        template.rename(template.with_suffix(".yaml"))
+    return target
+
+
+def packed(directory: Path, *layers: str) -> Path:
+    """Make the chart as an archive."""
+    source = chart(directory, *layers)
+    archive = source.with_suffix(".tgz") if not layers else directory / f"{source.name}.tgz"
+    with tarfile.open(archive, "w:gz") as sink:
+        sink.add(source, "gpu-operator")
+    return archive
+
+
+__all__ = ["PLACE", "chart", "packed"]
