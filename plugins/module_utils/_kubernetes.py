@@ -9,41 +9,19 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import typing as t
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes_login import (
+    CONNECTION,
+    ApiError,
+    Limit,
+    describe,
+    load,
+    parameters,
+)
 
 if t.TYPE_CHECKING:  # pragma: no cover
     from ansible.module_utils.basic import AnsibleModule
-
-# As in kubernetes.core, environment variables included. A kubeconfig may be a dictionary with secrets in it.
-CONNECTION: dict[str, dict[str, t.Any]] = {
-    "kubeconfig": {"type": "raw", "no_log": True},
-    "context": {"type": "str"},
-    "host": {"type": "str"},
-    "api_key": {"type": "str", "no_log": True},
-    "username": {"type": "str"},
-    "password": {"type": "str", "no_log": True},
-    "ca_cert": {"type": "path", "aliases": ["ssl_ca_cert"]},
-    "client_cert": {"type": "path", "aliases": ["cert_file"]},
-    "client_key": {"type": "path", "aliases": ["key_file"], "no_log": False},
-    "validate_certs": {"type": "bool", "aliases": ["verify_ssl"]},
-    "proxy": {"type": "str"},
-    "no_proxy": {"type": "str"},
-    "impersonate_user": {"type": "str"},
-    "impersonate_groups": {"type": "list", "elements": "str"},
-    "timeout": {"type": "int", "default": 30},
-}
-# Name of the option to further names of its environment variable behind K8S_AUTH_ (kubernetes.core has both).
-_ALIASES = {
-    "ca_cert": "SSL_CA_CERT",
-    "client_cert": "CERT_FILE",
-    "client_key": "KEY_FILE",
-    "validate_certs": "VERIFY_SSL",
-}
-_FALSE = ("0", "false", "no", "off")
 
 MANAGER = "rdmaops.gpu_fabric"
 _JSON = "application/json"
@@ -56,170 +34,6 @@ MANAGER_MAX = 128
 Object = t.Dict[str, t.Any]
 
 
-class ApiError(FabricError):
-    """The API server did not do what it was asked, or could not be reached (``status`` is then 0)."""
-
-    def __init__(self, text: str, status: int = 0, reason: str = "") -> None:
-        super().__init__(text)
-        self.status = status
-        self.reason = reason
-
-    @property
-    def missing(self) -> bool:
-        return self.status == 404
-
-
-def parameters(module: AnsibleModule) -> dict[str, t.Any]:
-    """Return the connection options of a module, with what the environment says where an option is not given.
-
-    The path of a kubeconfig is no secret, and messages have to name it; what stands in one given as a dictionary is.
-    """
-    values: dict[str, t.Any] = {}
-    for name, spec in CONNECTION.items():
-        value = module.params.get(name)
-        for variable in (name.upper(), _ALIASES.get(name, "")):
-            text = os.environ.get("K8S_AUTH_" + variable) if variable and value is None else None
-            if text:
-                value = _typed(text, spec["type"])
-        values[name] = value
-    config = values["kubeconfig"]
-    if isinstance(config, str):
-        module.no_log_values.discard(config)
-        # A dictionary may come as text, from a template.
-        if config.lstrip().startswith("{"):
-            try:
-                values["kubeconfig"] = config = json.loads(config)
-            except ValueError:
-                raise ApiError(
-                    "Reading the option kubeconfig: it looks like a dictionary and is not valid JSON. Give the path of "
-                    "a kubeconfig, or a dictionary"
-                ) from None
-        else:
-            values["kubeconfig"] = config = os.pathsep.join(
-                os.path.expanduser(os.path.expandvars(part)) for part in config.split(os.pathsep)
-            )
-    module.no_log_values.update(_secrets(config))
-    return values
-
-
-def _typed(text: str, kind: str) -> t.Any:
-    if kind == "bool":
-        return text.lower() not in _FALSE
-    if kind == "list":
-        return [part for part in text.split(",") if part]
-    return int(text) if kind == "int" else text
-
-
-def _secrets(value: t.Any) -> set[str]:
-    """Return the texts in a kubeconfig's users: tokens, passwords, keys."""
-    if not isinstance(value, dict):
-        return set()
-    found: set[str] = set()
-    waiting: list[t.Any] = [value.get("users")]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            waiting.extend(item for key, item in one.items() if key not in ("name", "apiVersion", "command"))
-        elif isinstance(one, list):
-            waiting.extend(one)
-        elif isinstance(one, str) and len(one) > 3:
-            found.add(one)
-    return found
-
-
-class _Limit:
-    """A limit for what has none of its own: an exec credential plugin may ask a person, or a server, for ever."""
-
-    def __init__(self, seconds: int, doing: str) -> None:
-        self.seconds, self.doing = seconds, doing
-
-    def __enter__(self) -> None:
-        self.before = signal.signal(signal.SIGALRM, self._over)
-        signal.alarm(self.seconds)
-
-    def _over(self, *_unused: t.Any) -> None:
-        raise ApiError(
-            "%s: not done after %d s. A credential plugin (users[].user.exec) that waits for an answer does this: "
-            "log in first, or raise timeout" % (self.doing, self.seconds)
-        )
-
-    def __exit__(self, *_unused: t.Any) -> None:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, self.before)
-
-
-def _load(values: t.Mapping[str, t.Any]) -> t.Any:
-    """Return the client's configuration: what the options say, over the kubeconfig or the pod's own account."""
-    from kubernetes import client, config
-
-    made = client.Configuration()
-    whole = values["host"] and (
-        values["api_key"]
-        or (values["username"] and values["password"])
-        or (values["client_cert"] and values["client_key"])
-    )
-    given = values["kubeconfig"]
-    if whole and not given:
-        pass
-    elif given or values["context"]:
-        _load_kubeconfig(config, made, given, values["context"])
-    else:
-        try:
-            config.load_incluster_config(client_configuration=made)
-        except config.ConfigException:
-            _load_kubeconfig(config, made, None, None)
-    if values["host"]:
-        made.host = values["host"].rstrip("/")
-    if values["api_key"]:
-        made.api_key = {"authorization": "Bearer " + values["api_key"]}
-        made.api_key_prefix = {}
-        # A hook of the kubeconfig's user would put that user's token in again.
-        made.refresh_api_key_hook = None
-    for option, attribute in _ATTRIBUTES.items():
-        if values[option] is not None:
-            setattr(made, attribute, values[option])
-    # One answer or one error; the library would try three times more.
-    made.retries = False
-    return made
-
-
-_ATTRIBUTES = {
-    "username": "username",
-    "password": "password",
-    "ca_cert": "ssl_ca_cert",
-    "client_cert": "cert_file",
-    "client_key": "key_file",
-    "validate_certs": "verify_ssl",
-    "proxy": "proxy",
-    "no_proxy": "no_proxy",
-}
-
-
-def _load_kubeconfig(config: t.Any, made: t.Any, given: t.Any, context: str | None) -> None:
-    if isinstance(given, dict):
-        config.load_kube_config_from_dict(given, context=context, client_configuration=made)
-        return
-    text = given or os.environ.get("KUBECONFIG") or os.path.expanduser("~/.kube/config")
-    paths = [path for path in text.split(os.pathsep) if path]
-    if not any(os.path.exists(path) for path in paths):
-        raise ApiError(
-            "Reading the kubeconfig %s: there is no such file%s. Say where it is by the option kubeconfig or by "
-            "K8S_AUTH_KUBECONFIG" % (" or ".join(paths), "" if given else ", and this is no pod")
-        )
-    for path in paths:
-        if os.path.exists(path):
-            with open(path, "rb"):
-                pass  # the library passes over a file that it may not read
-    config.load_kube_config(config_file=text, context=context, client_configuration=made, persist_config=False)
-
-
-def describe(given: t.Any) -> str:
-    """Return how messages call a kubeconfig."""
-    if isinstance(given, dict):
-        return "the given kubeconfig"
-    return "the kubeconfig %s" % (given or os.environ.get("KUBECONFIG") or "~/.kube/config")
-
-
 class Client:
     """Requests with a time limit each, whose errors say what was being done, to what, and what unblocks it."""
 
@@ -229,8 +43,8 @@ class Client:
         if self.timeout < 1:
             raise ApiError("timeout is %d; it has to be at least 1 second" % self.timeout)
         try:
-            with _Limit(self.timeout, doing):
-                configuration = _load(values)
+            with Limit(self.timeout, doing):
+                configuration = load(values)
         except ApiError:
             raise
         except OSError as exc:
@@ -250,6 +64,11 @@ class Client:
         self._basic = (
             "%s:%s" % (values["username"], values["password"]) if values["username"] and values["password"] else None
         )
+
+    def secrets(self) -> set[str]:
+        """Return the tokens that come out of files and credential plugins."""
+        values = self._configuration.api_key.values()
+        return {word for value in values for word in str(value or "").split() if len(word) > 8}
 
     def _headers(self) -> t.Any:
         import urllib3
@@ -285,7 +104,7 @@ class Client:
 
         url = self.host + path + ("?" + urlencode(query) if query else "")
         try:
-            with _Limit(self.timeout, doing):
+            with Limit(self.timeout, doing):
                 headers = self._headers()
             if body is not None:
                 headers["Content-Type"] = content_type
@@ -338,7 +157,7 @@ class Client:
         if "certificate" in text.lower():
             hint = "Give the cluster's CA by ca_cert, or a kubeconfig whose certificates are valid"
         elif "timed out" in text.lower():
-            hint = "It did not answer within %d s: look at the API server's load, or raise timeout" % self.timeout
+            hint = "It did not answer in time (%d s): look at the API server's load, or raise timeout" % self.timeout
         else:
             hint = "Is it running, and is this its address? What was done until here stays; run again when it answers"
         return ApiError("%s: %s could not be reached: %s. %s" % (doing, self.host, text.rstrip("."), hint))
@@ -356,8 +175,9 @@ class Client:
         """Return every object of a list, in pages; None: the API server has no such resource (its CRD is missing)."""
         found: list[Object] = []
         more: str | None = None
+        page_size: dict[str, int] = {"limit": _PAGE}
         while True:
-            asked = dict(query or {}, limit=_PAGE)
+            asked = dict(query or {}, **page_size)
             if more:
                 asked["continue"] = more
             try:
@@ -365,8 +185,9 @@ class Client:
             except ApiError as exc:
                 if exc.missing:
                     return None
-                if exc.status == 410 and more:  # the list that the pages belong to has been compacted: from the start
-                    found, more = [], None
+                # The list that the pages belong to has been compacted: once more, and whole (as client-go's pager).
+                if exc.status == 410 and more:
+                    found, more, page_size = [], None, {}
                     continue
                 raise
             found.extend(page.get("items") or [])
@@ -435,7 +256,9 @@ def connect(module: AnsibleModule) -> Client:
         from ansible.module_utils.basic import missing_required_lib
 
         module.fail_json(msg=missing_required_lib("kubernetes"), exception=traceback.format_exc())
-    return Client(parameters(module))
+    client = Client(parameters(module))
+    module.no_log_values.update(client.secrets())
+    return client
 
 
 __all__ = ("CONNECTION", "MANAGER", "ApiError", "Client", "Object", "base", "connect", "describe", "parameters", "path")
