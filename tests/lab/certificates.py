@@ -77,21 +77,22 @@ class Authority:
     def client(self, user: str, groups: t.Sequence[str] = ()) -> tuple[bytes, bytes]:
         """A key and a certificate by which Kubernetes knows a user and its groups."""
         names = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
-        return self.issue([*names, x509.NameAttribute(NameOID.COMMON_NAME, user)], ExtendedKeyUsageOID.CLIENT_AUTH)
+        return self.issue([*names, x509.NameAttribute(NameOID.COMMON_NAME, user)], [ExtendedKeyUsageOID.CLIENT_AUTH])
 
-    def server(self, name: str, hosts: t.Sequence[str]) -> tuple[bytes, bytes]:
+    def server(self, name: str, hosts: t.Sequence[str], client_too: bool = False) -> tuple[bytes, bytes]:
         """A key and a certificate for a server under these names and addresses."""
-        return self.issue([x509.NameAttribute(NameOID.COMMON_NAME, name)], ExtendedKeyUsageOID.SERVER_AUTH, hosts)
+        purposes = [ExtendedKeyUsageOID.SERVER_AUTH, *([ExtendedKeyUsageOID.CLIENT_AUTH] if client_too else [])]
+        return self.issue([x509.NameAttribute(NameOID.COMMON_NAME, name)], purposes, hosts)
 
     def issue(
-        self, names: list[x509.NameAttribute[str]], purpose: x509.ObjectIdentifier, hosts: t.Sequence[str] = ()
+        self, names: list[x509.NameAttribute[str]], purposes: list[x509.ObjectIdentifier], hosts: t.Sequence[str] = ()
     ) -> tuple[bytes, bytes]:
         key = ec.generate_private_key(ec.SECP256R1())
         builder = (
             begin(x509.Name(names), self.certificate.subject, key)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(usage(digital_signature=True), critical=True)
-            .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+            .add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False)
         )
         if hosts:

@@ -40,6 +40,7 @@ HEALTH = {
 PORT_TAKEN = "address already in use"
 # Made by the controller manager in every namespace; pods are refused before it is there.
 FIRST_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
+FRONT_PROXY = "front-proxy-client"
 ADMIN, ADMIN_GROUP = "lab-admin", "system:masters"
 # Users of the control plane itself, known to the cluster's own RBAC rules by these names.
 INSIDERS = ("kube-controller-manager", "kube-scheduler")
@@ -127,7 +128,10 @@ class ControlPlane:
         authority = self.authority
         etcd = certificates.Authority(self.keys, "etcd-ca")
         certificates.key_pair(self.keys, "service-accounts")
-        etcd.keep("etcd", etcd.server("etcd", [LOOPBACK, "localhost"]))
+        front = certificates.Authority(self.keys, "front-proxy-ca")
+        front.keep("front-proxy-client", front.client(FRONT_PROXY))
+        # Its gateway from HTTP is a client of its own server, and shows the server's certificate.
+        etcd.keep("etcd", etcd.server("etcd", [LOOPBACK, "localhost"], client_too=True))
         etcd.keep("etcd-client", etcd.client("kube-apiserver"))
         authority.keep("server", authority.server("kube-apiserver", self.hosts()))
         authority.keep("admin", authority.client(ADMIN, [ADMIN_GROUP]))
@@ -208,12 +212,19 @@ class ControlPlane:
                 # An endpoint may not be a loopback address, and pods would not reach one.
                 f"--advertise-address={cluster['seen_from_guest']}",
                 f"--service-cluster-ip-range={cluster['service_range']}",
-                *("--service-account-issuer=https://kubernetes.default.svc.cluster.local",),
+                "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
                 f"--service-account-key-file={keys}/service-accounts.pub",
                 f"--service-account-signing-key-file={keys}/service-accounts.key",
                 f"--kubelet-client-certificate={keys}/kubelet-client.crt",
                 f"--kubelet-client-key={keys}/kubelet-client.key",
                 "--kubelet-preferred-address-types=InternalIP",
+                # How it introduces users to API servers behind it; controller manager and scheduler read this too.
+                f"--requestheader-client-ca-file={keys}/front-proxy-ca.crt",
+                *(f"--requestheader-allowed-names={FRONT_PROXY}", "--requestheader-group-headers=X-Remote-Group"),
+                "--requestheader-username-headers=X-Remote-User",
+                "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+                f"--proxy-client-cert-file={keys}/front-proxy-client.crt",
+                f"--proxy-client-key-file={keys}/front-proxy-client.key",
             ]
         own = here / f"{program}.kubeconfig"
         client = [
