@@ -423,7 +423,7 @@ def _attachment(
     if "resourceName" in selector:
         made["resource_name"] = selector["resourceName"]
     elif "pciBusID" in selector:
-        made["pci_address"] = selector["pciBusID"]
+        made["pci_bus_id"] = selector["pciBusID"]
     else:
         made["master" if plugin in SHARING else "device"] = selector["device"]
     made["ipam"] = {"type": "whereabouts", **ipam, "range": rail["range"]}

@@ -1,0 +1,238 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: cni_install
+short_description: Install CNI plugins with their configurations and kubeconfigs
+version_added: 0.1.0
+description:
+  - Keeps CNI plugins from pinned archives or single programs, the configurations that use them, and kubeconfigs of service accounts on a host, all compared
+    in one module process.
+  - A download is verified before anything of it is put in place, and a plugin is replaced by a rename, so that one that runs is not disturbed.
+  - What this module has installed is remembered in O(record). Everything else in the directories is somebody else's. It is never removed, and a configuration
+    of somebody else is never overwritten.
+author:
+  - rdmaops contributors (@rdmaops)
+extends_documentation_fragment:
+  - rdmaops.gpu_fabric._attributes
+  - rdmaops.gpu_fabric._attributes.linux
+  - rdmaops.gpu_fabric._attributes.root
+attributes:
+  check_mode:
+    support: full
+    details:
+      - Nothing is downloaded. A download that fails or has another checksum is found by a real run only.
+  diff_mode:
+    support: full
+    details:
+      - Plugins are shown by name and checksum, kubeconfigs without their token.
+  idempotent:
+    support: full
+options:
+  state:
+    description:
+      - V(absent) removes what this module has installed, whatever O(sources), O(configs) and O(kubeconfigs) say.
+    type: str
+    choices: [present, absent]
+    default: present
+  bin_dir:
+    description: Directory of the CNI plugins.
+    type: path
+    default: /opt/cni/bin
+  sources:
+    description: Where plugins come from. What came from a source that is not listed any more is removed.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: Name of the source, for messages and O(record).
+        type: str
+        required: true
+      url:
+        description: A tar archive or a single program, by URL, V(file://) URL or absolute path on the host.
+        type: str
+        required: true
+      checksum:
+        description:
+          - V(sha256:) and the digest, or V(sha256:) and the URL or path of a file in which the project publishes it, in the format of C(sha256sum).
+        type: str
+        required: true
+      files:
+        description: Names of the plugins that are wanted of it. A single program is called by the one name given.
+        type: list
+        elements: str
+        required: true
+  on_foreign:
+    description:
+      - What to do about a plugin of that name that this module has not installed. V(keep) uses it as it is, V(fail) stops, V(take_over) replaces it.
+    type: str
+    choices: [keep, fail, take_over]
+    default: keep
+  configs:
+    description: Files, written whole. They are written after plugins and kubeconfigs.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      path:
+        description: Absolute path.
+        type: path
+        required: true
+      content:
+        description: The text.
+        type: str
+        required: true
+      public:
+        description: Whether everybody may read it.
+        type: bool
+        default: false
+  kubeconfigs:
+    description: Kubeconfigs of service accounts. They can be read by root only.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      path:
+        description: Absolute path.
+        type: path
+        required: true
+      server:
+        description: URL of the API server as this host reaches it.
+        type: str
+        required: true
+      ca_data:
+        description: Its CA certificates, PEM in Base64.
+        type: str
+        required: true
+      namespace:
+        description: Namespace of the context.
+        type: str
+        default: kube-system
+      user:
+        description: Name of the service account.
+        type: str
+        required: true
+      renew_before:
+        description: Seconds before its end from which on a token is replaced.
+        type: int
+        default: 2592000
+  tokens:
+    description:
+      - Tokens by service account. One is used where a kubeconfig has none that is valid for longer than O(kubeconfigs[].renew_before).
+    type: dict
+    default: {}
+  mirror:
+    description:
+      - Base URL, or directory on the host, in place of those of O(sources[].url) and of checksum files. The names of files stay.
+    type: str
+    default: ""
+  record:
+    description: File in which it is remembered what this module has installed.
+    type: path
+    default: /var/lib/rdmaops/cni.json
+  timeout:
+    description: How long to wait for a server from which something is downloaded, in seconds.
+    type: int
+    default: 60
+seealso:
+  - module: rdmaops.gpu_fabric.network_info
+  - module: rdmaops.gpu_fabric.service_account_token
+"""
+
+EXAMPLES = r"""
+---
+- name: Install the standard plugins
+  rdmaops.gpu_fabric.cni_install:
+    sources:
+      - name: cni-plugins
+        url: https://github.com/containernetworking/plugins/releases/download/v1.9.1/cni-plugins-linux-amd64-v1.9.1.tgz
+        checksum: sha256:https://github.com/containernetworking/plugins/releases/download/v1.9.1/cni-plugins-linux-amd64-v1.9.1.tgz.sha256
+        files: [host-device, macvlan, ipvlan, tuning]
+"""
+
+RETURN = r"""
+kept:
+  description: What was left as it is because it is somebody else's.
+  returned: success
+  type: list
+  elements: str
+  sample: ["/opt/cni/bin/bridge: somebody else's"]
+token_needed:
+  description: Kubeconfigs that have no valid token and for which none was given.
+  returned: success
+  type: list
+  elements: str
+  sample: ["/etc/cni/net.d/multus.d/multus.kubeconfig"]
+actions:
+  description: What was done, or would be done in check mode, in order.
+  returned: success
+  type: list
+  elements: str
+  sample: ["Install host-device, macvlan in /opt/cni/bin from /mnt/mirror/cni-plugins.tgz"]
+resources:
+  description: State of each source, configuration and kubeconfig before anything was done, as the drift report reads it.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - {"kind": "cni_plugins", "name": "cni-plugins", "status": "drift", "desired": "present", "configured": "absent", "live": "absent", "next_boot": null}
+"""
+
+import time
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_install import RECORD, manage
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+
+SOURCE = {
+    "name": {"type": "str", "required": True},
+    "url": {"type": "str", "required": True},
+    "checksum": {"type": "str", "required": True},
+    "files": {"type": "list", "elements": "str", "required": True},
+}
+FILE = {
+    "path": {"type": "path", "required": True},
+    "content": {"type": "str", "required": True},
+    "public": {"type": "bool", "default": False},
+}
+KUBECONFIG = {
+    "path": {"type": "path", "required": True},
+    "server": {"type": "str", "required": True},
+    "ca_data": {"type": "str", "required": True},
+    "namespace": {"type": "str", "default": "kube-system"},
+    "user": {"type": "str", "required": True},
+    "renew_before": {"type": "int", "default": 2592000},
+}
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "bin_dir": {"type": "path", "default": "/opt/cni/bin"},
+            "sources": {"type": "list", "elements": "dict", "default": [], "options": SOURCE},
+            "on_foreign": {"type": "str", "choices": ["keep", "fail", "take_over"], "default": "keep"},
+            "configs": {"type": "list", "elements": "dict", "default": [], "options": FILE},
+            "kubeconfigs": {"type": "list", "elements": "dict", "default": [], "options": KUBECONFIG},
+            "tokens": {"type": "dict", "default": {}, "no_log": True},
+            "mirror": {"type": "str", "default": ""},
+            "record": {"type": "path", "default": RECORD},
+            "timeout": {"type": "int", "default": 60},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        result = manage(module.params, module.check_mode, time.time())
+    except FabricError as exc:
+        module.fail_json(msg=str(exc))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()
