@@ -163,7 +163,8 @@ def _judged(
         found[-1]["why"] = why
         if status == DRIFT:
             found[-1]["repaired"] = not task.check_mode
-        _remember_job(task, result, found[-1])
+        if not censored:
+            _remember_job(task, result, found[-1])
     # One diff is of all that the task has found: it stands with the first that drifted.
     if task.diff and not censored and result.get("diff"):
         for one in found:

@@ -74,6 +74,7 @@ overflow:auto;max-height:30rem;font:.85em/1.35 ui-monospace,"Liberation Mono","D
 pre ins{color:var(--add);text-decoration:none}pre del{color:var(--del);text-decoration:none}
 summary{cursor:pointer;color:var(--soft)}
 .none{display:none}
+main section:target{display:block!important}main section:target tr{display:table-row!important}
 section{scroll-margin-top:4rem;break-inside:avoid-page}
 footer{margin:2rem 0 0;padding-top:.7rem;border-top:1px solid var(--line);color:var(--soft);font-size:.85rem}
 @media print{body{padding:0;max-width:none;font-size:11px}.bar{display:none}

@@ -78,7 +78,7 @@ def sentence(report: Json) -> str:
     head = "The verdict is %s: %s, on %d hosts" % (report["verdict"], ", ".join(parts), len(report["hosts"]))
     if not report["hosts"]:
         head = "The verdict is %s: nothing was looked at" % report["verdict"]
-    named = ["%s: %s" % (host, _short(described(one), 300)) for host, one in not_in_sync(report)]
+    named = [_short("%s: %s" % (host, described(one)), 300) for host, one in not_in_sync(report)]
     reasons = named[:MAX_NAMED]
     if len(named) > MAX_NAMED:
         reasons.append("and %d objects more" % (len(named) - MAX_NAMED))

@@ -1,0 +1,181 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The action drift_verdict: when the task fails, what it says, sets and writes."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from ansible.errors import AnsibleActionFail, AnsibleError
+from ansible.parsing.dataloader import DataLoader
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.action import drift_verdict as plugin
+from ansible_collections.rdmaops.gpu_fabric.plugins.modules import drift_verdict as documentation
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import _drift_run as run
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_report import OBJECT_KEYS, Recorder, dumps
+
+Json = t.Any
+NOTHING = dict.fromkeys(OBJECT_KEYS)
+
+
+def recorded(host: str, *statuses: str, name: str = "n") -> Recorder:
+    recorder = Recorder(True, "2026-11-21T12:00:00Z")
+    recorder.begin_playbook({"p": "One", "q": "Judge"})
+    recorder.begin_play("p", "One", [host], [host])
+    objects = [
+        {**NOTHING, "task": "T", "action": "a.b.c", "kind": "k", "name": f"{name}{number}", "status": status}
+        for number, status in enumerate(statuses)
+    ]
+    recorder.add(host, objects)
+    recorder.begin_play("q", "Judge", ["localhost"], ["localhost"])
+    return recorder
+
+
+@pytest.fixture(autouse=True)
+def apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "_runs", [])
+
+
+def publish(*statuses: str, **problems: str) -> None:
+    run.publish(run.Run(recorded("gpu-1", *statuses), problems))
+
+
+def act(directory: Path, given: Json = None, check_mode: bool = True) -> Json:
+    loader = DataLoader()
+    loader.set_basedir(str(directory))
+    task = SimpleNamespace(
+        args=given or {}, check_mode=check_mode, no_log=False, async_val=0, action="rdmaops.gpu_fabric.drift_verdict",
+        diff=False, environment=None, delegate_to=None, collections=[],
+    )  # fmt: skip
+    connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir=None))
+    return plugin.ActionModule(task, connection, SimpleNamespace(), loader, None, None).run(task_vars={})
+
+
+# what was found, the arguments, the verdict, whether the task fails
+@pytest.mark.parametrize(
+    ("statuses", "given", "verdict", "failed"),
+    [
+        (["in_sync"], {}, "in_sync", False),
+        (["drift"], {}, "drift", True),
+        (["unknown"], {}, "unknown", True),
+        ([], {}, "unknown", True),
+        (["drift"], {"drift_fail": False}, "drift", False),
+        (["unknown"], {"drift_fail": False}, "unknown", False),
+        (["drift", "unknown"], {"fail_on": ["unknown"]}, "drift", False),
+        (["unknown"], {"fail_on": ["drift"]}, "unknown", False),
+        (["drift"], {"fail_on": ["drift"]}, "drift", True),
+        (["drift"], {"fail_on": []}, "drift", False),
+    ],
+)
+def test_when_it_fails(tmp_path: Path, statuses: list[str], given: Json, verdict: str, failed: bool) -> None:
+    publish(*statuses)
+    done = act(tmp_path, given)
+    assert (done["verdict"], done["failed"], done["changed"]) == (verdict, failed, False)
+    data = done["ansible_stats"]["data"]
+    assert (data["drift_verdict"], data["drift_counts"], data["drift_message"]) == (
+        verdict,
+        done["counts"],
+        done["msg"],
+    )
+    assert done["counts"] == {one: statuses.count(one) for one in ("in_sync", "unknown", "drift")}
+    assert done["ansible_stats"]["per_host"] is False
+
+
+def test_the_message_names_what_drifted(tmp_path: Path) -> None:
+    publish("in_sync", "drift")
+    done = act(tmp_path)
+    assert done["msg"] == "The verdict is drift: 1 drift, 0 unknown, 1 in sync, on 1 hosts; gpu-1: k n1: differs"
+    assert done["ansible_stats"]["data"]["drift_hosts"] == {"drift": ["gpu-1"], "unknown": []}
+
+
+def test_without_the_callback(tmp_path: Path) -> None:
+    with pytest.raises(
+        AnsibleActionFail, match="has not taken it down, so nothing is known. Enable it by 'callbacks_enabled"
+    ):
+        act(tmp_path, {"drift_fail": False})
+
+
+def test_files_are_written_in_check_mode_too(tmp_path: Path) -> None:
+    publish("drift")
+    done = act(tmp_path, {"report": "d/r.json", "html": str(tmp_path / "r.html"), "prometheus": "r.prom"})
+    assert done["files"] == [str(tmp_path / name) for name in ("d/r.json", "r.html", "r.prom")]
+    report = json.loads((tmp_path / "d/r.json").read_text())
+    assert (report["verdict"], report["complete"]) == ("drift", True)
+    assert "Drift" in (tmp_path / "r.html").read_text()
+    assert 'verdict{verdict="drift"} 1' in (tmp_path / "r.prom").read_text()
+
+
+def test_a_path_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    publish("in_sync")
+    done = act(tmp_path, {"report": "file/r.json", "html": "r.html", "drift_fail": False})
+    assert done["failed"] is True
+    assert done["verdict"] == "in_sync"
+    assert done["msg"].startswith(f"Writing {tmp_path}/file/r.json: File exists")
+    assert done["msg"].endswith("The verdict is in_sync: 0 drift, 0 unknown, 1 in sync, on 1 hosts")
+    assert done["files"] == [str(tmp_path / "r.html")]
+
+
+def test_a_file_that_the_callback_could_not_write(tmp_path: Path) -> None:
+    publish("in_sync", **{"/r.json": "Writing /r.json: no"})
+    done = act(tmp_path)
+    assert (done["failed"], done["msg"][:24]) == (True, "Writing /r.json: no. The")
+
+
+def other(directory: Path, name: str, host: str, *statuses: str) -> str:
+    recorder = recorded(host, *statuses)
+    recorder.end()
+    (directory / name).write_text(dumps(recorder.document()))
+    return str(directory / name)
+
+
+def test_merging(tmp_path: Path) -> None:
+    publish()
+    other(tmp_path, "s1.json", "gpu-1", "in_sync")
+    other(tmp_path, "s2.json", "gpu-2", "in_sync", "drift")
+    done = act(tmp_path, {"merge": ["s1.json", str(tmp_path / "s2.json")], "report": "all.json"})
+    assert (done["verdict"], done["counts"]["in_sync"]) == ("drift", 2)
+    assert list(json.loads((tmp_path / "all.json").read_text())["hosts"]) == ["gpu-1", "gpu-2"]
+    # This run is a slice too, once it has looked at something.
+    publish("in_sync")
+    with pytest.raises(AnsibleActionFail, match="host gpu-1 is in this run and in .*s1.json"):
+        act(tmp_path, {"merge": ["s1.json"]})
+    assert act(tmp_path, {"merge": ["s2.json"]})["counts"]["in_sync"] == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [("{}", "it is not a drift report"), ('{"schema": 9, "hosts": {}}', "it has schema 9")]
+)
+def test_a_slice_that_cannot_be_read(tmp_path: Path, content: str, said: str) -> None:
+    publish("in_sync")
+    (tmp_path / "s.json").write_text(content)
+    with pytest.raises(AnsibleActionFail, match=said):
+        act(tmp_path, {"merge": ["s.json"], "report": "r.json", "drift_fail": False})
+    assert not (tmp_path / "r.json").exists()
+
+
+def test_a_run_that_was_cut_short_is_not_left_out_of_a_merge(tmp_path: Path) -> None:
+    recorder = Recorder(True)
+    recorder.begin_play("p", "One", ["a", "b"], ["a"])
+    recorder.begin_play("q", "Two", [], [])
+    run.publish(run.Run(recorder, {}))
+    other(tmp_path, "s.json", "gpu-1", "in_sync")
+    assert act(tmp_path, {"merge": ["s.json"]})["verdict"] == "unknown"
+
+
+@pytest.mark.parametrize("given", [{"fail_on": ["in_sync"]}, {"path": "x"}, {"drift_fail": "perhaps"}])
+def test_bad_arguments(tmp_path: Path, given: Json) -> None:
+    publish("in_sync")
+    with pytest.raises(AnsibleError):
+        act(tmp_path, given)
+
+
+def test_the_documentation_module_says_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: dict[str, str] = {}
+    monkeypatch.setattr(documentation, "AnsibleModule", lambda **_spec: SimpleNamespace(fail_json=said.update))
+    documentation.main()
+    assert "runs on the controller as an action" in said["msg"]
