@@ -42,6 +42,9 @@ class Client:
         self.timeout: int = values["timeout"]
         if self.timeout < 1:
             raise ApiError("timeout is %d; it has to be at least 1 second" % self.timeout)
+        # Beside the limit: on a busy machine it takes seconds, and no credential plugin is to blame.
+        from kubernetes import client, config  # noqa: F401  # pylint: disable=unused-import
+
         try:
             with Limit(self.timeout, doing):
                 configuration = load(values)
@@ -103,6 +106,9 @@ class Client:
         import urllib3
 
         url = self.host + path + ("?" + urlencode(query) if query else "")
+        # Beside the limit: on a busy machine it takes seconds, and no credential plugin is to blame.
+        from kubernetes import client, config  # noqa: F401  # pylint: disable=unused-import
+
         try:
             with Limit(self.timeout, doing):
                 headers = self._headers()

@@ -1,0 +1,17 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A control plane that tests may stop, and that has no CRDs but theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster, private
+
+
+@pytest.fixture(scope="module")
+def own_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with private(tmp_path_factory.mktemp("lab-state")) as plane:
+        yield plane

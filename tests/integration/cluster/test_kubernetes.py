@@ -1,0 +1,178 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The connection, against a real API server: who one is, what one may do, and what it answers otherwise."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import json
+import time
+import typing as t
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import ApiError, Client
+from ansible_collections.rdmaops.gpu_fabric.tests.lab import certificates, kubeconfig
+from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
+
+WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+
+
+def client(**options: t.Any) -> Client:
+    return Client({**dict.fromkeys(_kubernetes.CONNECTION), "timeout": 20, **options})
+
+
+def who(found: Client) -> tuple[str, list[str]]:
+    """Return whom the API server takes one for."""
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    info = found.create(WHO, body, "Asking who this is")["status"]["userInfo"]
+    return info["username"], info.get("groups", [])
+
+
+def parts(plane: Cluster) -> tuple[str, Path]:
+    return plane.plane.server, plane.plane.authority.file
+
+
+def test_certificate_token_and_options(own_cluster: Cluster, tmp_path: Path) -> None:
+    server, authority = parts(own_cluster)
+    by_certificate = client(kubeconfig=str(own_cluster.user("joe", ["one", "two"])))
+    assert who(by_certificate) == ("joe", ["one", "two", "system:authenticated"])
+    admin = who(client(kubeconfig=str(own_cluster.token_kubeconfig())))
+    assert who(client(host=server, api_key=own_cluster.plane.token(), ca_cert=str(authority))) == admin
+    key, certificate = own_cluster.plane.authority.client("jane")
+    (tmp_path / "key").write_bytes(key)
+    (tmp_path / "crt").write_bytes(certificate)
+    files = {"client_key": str(tmp_path / "key"), "client_cert": str(tmp_path / "crt"), "ca_cert": str(authority)}
+    assert who(client(host=server, **files))[0] == "jane"
+    as_dictionary = json.loads(own_cluster.token_kubeconfig().read_text())
+    assert who(client(kubeconfig=as_dictionary)) == admin
+
+
+def test_impersonation_with_two_groups(own_cluster: Cluster) -> None:
+    found = client(
+        kubeconfig=str(own_cluster.kubeconfig), impersonate_user="joe", impersonate_groups=["rail-admins", "night"]
+    )
+    assert who(found) == ("joe", ["rail-admins", "night", "system:authenticated"])
+    stranger = client(kubeconfig=str(own_cluster.user("stranger")), impersonate_user="joe")
+    with pytest.raises(ApiError, match='User "stranger" cannot impersonate') as caught:
+        who(stranger)
+    assert caught.value.status == 403
+
+
+def test_no_right(own_cluster: Cluster) -> None:
+    with pytest.raises(ApiError) as caught:
+        client(kubeconfig=str(own_cluster.user("nobody"))).items("/api/v1/nodes", "Listing the nodes")
+    assert str(caught.value) == (
+        'Listing the nodes: %s answered 403 (Forbidden): nodes is forbidden: User "nobody" cannot list resource "nodes" '
+        'in API group "" at the cluster scope. Give this user that right by a Role or a ClusterRole'
+        % own_cluster.plane.server
+    )
+
+
+def test_a_token_that_is_not_known(own_cluster: Cluster) -> None:
+    server, authority = parts(own_cluster)
+    with pytest.raises(ApiError, match=r"answered 401 \(Unauthorized\): .*log in again, or give others") as caught:
+        client(host=server, api_key="not-known-there", ca_cert=str(authority)).items("/api/v1/nodes", "Listing")
+    assert "not-known-there" not in str(caught.value)
+
+
+def test_nobody(own_cluster: Cluster) -> None:
+    server, authority = parts(own_cluster)
+    config = json.loads(kubeconfig.render(server, authority.read_bytes(), "x", {}))
+    with pytest.raises(ApiError) as caught:
+        client(kubeconfig=config).items("/api/v1/nodes", "Listing")
+    assert "No credentials were sent: look at the user of the kubeconfig's context" in str(caught.value) or (
+        "answered 401" in str(caught.value)
+    )
+
+
+def test_a_certificate_that_has_expired(own_cluster: Cluster) -> None:
+    server, authority = parts(own_cluster)
+    ours = own_cluster.plane.authority
+    key = ec.generate_private_key(ec.SECP256R1())
+    now = datetime.datetime.now(datetime.UTC)
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "joe")])
+    made = (
+        x509.CertificateBuilder(ours.certificate.subject, subject, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=2))
+        .not_valid_after(now - datetime.timedelta(days=1))
+        .sign(ours.key, hashes.SHA256())
+    )
+    data = kubeconfig.certificate_user(
+        certificates.pem(key), made.public_bytes(certificates.serialization.Encoding.PEM)
+    )
+    config = json.loads(kubeconfig.render(server, authority.read_bytes(), "joe", data))
+    with pytest.raises(ApiError, match=r"answered 401 .*have expired: log in again"):
+        client(kubeconfig=config).items("/api/v1/nodes", "Listing")
+
+
+def test_another_ca(own_cluster: Cluster, tmp_path: Path) -> None:
+    other = certificates.Authority(tmp_path, "other")
+    server, _authority = parts(own_cluster)
+    with pytest.raises(ApiError, match="could not be reached: .*certificate verify failed.*Give the cluster's CA by"):
+        client(host=server, api_key=own_cluster.plane.token(), ca_cert=str(other.file)).items("/api/v1/nodes", "")
+    config = json.loads(own_cluster.token_kubeconfig().read_text())
+    config["clusters"][0]["cluster"]["certificate-authority-data"] = base64.b64encode(other.file.read_bytes()).decode()
+    with pytest.raises(ApiError, match="certificate verify failed"):
+        client(kubeconfig=config).items("/api/v1/nodes", "")
+    assert client(kubeconfig=config, validate_certs=False).items("/api/v1/nodes", "") == []
+
+
+def test_a_credential_plugin(own_cluster: Cluster, tmp_path: Path) -> None:
+    server, authority = parts(own_cluster)
+    version = "client.authentication.k8s.io/v1"
+    credential = {"apiVersion": version, "kind": "ExecCredential", "status": {"token": own_cluster.plane.token()}}
+    (tmp_path / "credential").write_text(json.dumps(credential))
+    user = {
+        "exec": {
+            "apiVersion": version,
+            "command": "cat",
+            "args": [str(tmp_path / "credential")],
+            "interactiveMode": "Never",
+        }
+    }
+    config = json.loads(kubeconfig.render(server, authority.read_bytes(), "x", t.cast("t.Any", user)))
+    assert who(client(kubeconfig=config)) == who(client(kubeconfig=str(own_cluster.token_kubeconfig())))
+
+
+def test_pages_of_a_real_list(own_cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    with own_cluster.namespace() as namespace:
+        rows = [
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"c{n}", "labels": {"x": "y"}}}
+            for n in range(7)
+        ]
+        listed = {"apiVersion": "v1", "kind": "List", "items": rows}
+        own_cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=json.dumps(listed))
+        monkeypatch.setattr(_kubernetes, "_PAGE", 3)
+        at = _kubernetes.path("v1", "configmaps", namespace)
+        found = client(kubeconfig=str(own_cluster.kubeconfig)).items(at, "Listing", {"labelSelector": "x=y"})
+        assert [row["metadata"]["name"] for row in found or []] == [f"c{n}" for n in range(7)]
+
+
+def test_frozen_and_stopped(own_cluster: Cluster) -> None:
+    found = client(kubeconfig=str(own_cluster.kubeconfig), timeout=2)
+    assert found.items("/api/v1/nodes", "Listing") == []
+    own_cluster.freeze()
+    try:
+        # On the connection that is there, and on a new one.
+        for one in (found, client(kubeconfig=str(own_cluster.kubeconfig), timeout=2)):
+            before = time.monotonic()
+            with pytest.raises(ApiError, match=r"It did not answer in time \(2 s\)"):
+                one.items("/api/v1/nodes", "Listing")
+            assert time.monotonic() - before < 10
+    finally:
+        own_cluster.thaw()
+    own_cluster.stop()
+    try:
+        with pytest.raises(ApiError, match="could not be reached: .*Is it running, and is this its address"):
+            found.items("/api/v1/nodes", "Listing")
+    finally:
+        own_cluster.start()
+    assert found.items("/api/v1/nodes", "Listing") == []
