@@ -94,7 +94,7 @@ import sys
 import time
 import typing as t
 
-from ansible import constants, context
+from ansible import constants, context, release
 from ansible.playbook.handler import Handler
 from ansible.plugins.callback import CallbackBase
 
@@ -115,6 +115,8 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_text imp
 # Writing what is known so far takes no more than this share of the run; a write that takes less time is no matter.
 SHARE = 0.02
 QUICK = 0.05
+
+CORE = tuple(int(part) for part in release.__version__.split(".")[:2])
 
 
 class CallbackModule(CallbackBase):
@@ -234,7 +236,7 @@ class CallbackModule(CallbackBase):
     def _take(self, result: t.Any, outcome: str, fatal: bool = False) -> None:
         recorder = self._recorder()
         source = _of(result, "task")
-        fields = _of(result, "task_fields") or {}
+        fields = _fields(result, source)
         found = _of(result, "result")
         host = str(_of(result, "host").get_name())
         uuid = source._uuid
@@ -286,6 +288,15 @@ class CallbackModule(CallbackBase):
 def _of(result: t.Any, name: str) -> t.Any:
     """Return a part of a result by its public name, which ansible-core has since 2.19."""
     return getattr(result, name) if hasattr(result, name) else getattr(result, "_" + name)
+
+
+def _fields(result: t.Any, task: t.Any) -> t.Mapping[str, t.Any]:
+    """Return the keywords of a task as they were when it ran.
+
+    Since ansible-core 2.21 they are those of the result's task. Before, that is the task as it was written, and
+    the result has them.
+    """
+    return task.dump_attrs() if CORE >= (2, 21) else _of(result, "task_fields") or {}
 
 
 def _described(task: t.Any, fields: t.Mapping[str, t.Any], host: str) -> Task:

@@ -12,13 +12,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks import nodes
+from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks import drift, nodes
 from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.library import BenchmarkError, Case, document, table
 
 ROOT = Path(__file__).resolve().parents[2]
 OUTPUT = ROOT / ".cache" / "bench"
 LAB = ROOT / "tests" / "lab" / "lab.py"
 INVENTORY = Path(os.environ.get("LAB_INVENTORY") or ROOT / "inventories" / "lab") / "hosts.yml"
+
+# Those of nodes.py need a host of the lab.
+CASES = {**nodes.CASES, **drift.CASES}
 
 
 def qemu_of(host: str) -> int | None:
@@ -32,16 +35,17 @@ def qemu_of(host: str) -> int | None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"one or more of: {', '.join(nodes.CASES)}")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"one or more of: {', '.join(CASES)}")
     parser.add_argument("--inventory", type=Path, default=INVENTORY)
     parser.add_argument("--host", default="gpu-1", help="the host of the inventory to measure on (default: gpu-1)")
     parser.add_argument("--runs", type=int, default=nodes.RUNS, help=f"of each kind (default: {nodes.RUNS})")
     parser.add_argument("--json", type=Path, default=OUTPUT / "bench.json", help="where the document goes")
     arguments = parser.parse_args()
-    unknown = sorted(set(arguments.cases) - set(nodes.CASES))
+    unknown = sorted(set(arguments.cases) - set(CASES))
     if unknown:
-        parser.error(f"no such case: {', '.join(unknown)}. The cases are: {', '.join(nodes.CASES)}")
-    if not arguments.inventory.exists():
+        parser.error(f"no such case: {', '.join(unknown)}. The cases are: {', '.join(CASES)}")
+    wanted = set(arguments.cases) or set(CASES)
+    if wanted & set(nodes.CASES) and not arguments.inventory.exists():
         print(
             f"bench: there is no {os.path.relpath(arguments.inventory)}: start the lab by 'make lab-up'",
             file=sys.stderr,
@@ -53,10 +57,10 @@ def main() -> int:
     place = nodes.Place(arguments.inventory.resolve(), arguments.host, OUTPUT, pid, arguments.runs)
     cases: list[Case] = []
     problems: list[str] = []
-    for name, measure in nodes.CASES.items():
-        if arguments.cases and name not in arguments.cases:
+    for name, measure in CASES.items():
+        if name not in wanted:
             continue
-        print(f"measuring {name} on {place.host}", flush=True)
+        print(f"measuring {name} on {place.host if name in nodes.CASES else 'this machine'}", flush=True)
         try:
             cases += measure(place)
         except BenchmarkError as error:

@@ -156,6 +156,18 @@ def test_what_is_known_of_a_task(of: Json, fields: Json, wanted: Json) -> None:
     assert {name: getattr(found, name) for name in wanted} == wanted
 
 
+def test_the_keywords_of_a_task_since_2_21(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The result has them no longer; its task is the one that ran."""
+    monkeypatch.setattr(plugin, "CORE", (2, 21))
+    place.start(play())
+    made = task(check_mode=False, name="As it ran")
+    found = result({"changed": True}, made)
+    del found.task_fields
+    place.callback.v2_runner_on_ok(found)
+    (one,) = place.callback._recorder().document()["hosts"]["a"]["objects"]
+    assert (one["task"], one["repaired"]) == ("As it ran", True)
+
+
 def test_censored_items_end_as_their_events_said(place: Place) -> None:
     place.start(play())
     of = task(loop=["x"])
