@@ -202,7 +202,7 @@ class Install:
         known = self.record["sources"].setdefault(source["name"], {})
 
         def about_to() -> None:
-            # The names first: should the power go in between, the plugins are known to be ours, and are installed again.
+            # The names first: should the power go in between, the plugins are known to be ours.
             known["files"] = {**dict.fromkeys(source["files"], ""), **(known.get("files") or {})}
             self._save()
 

@@ -32,11 +32,13 @@ class NetworkError(FabricError):
 def servers(source: str) -> list[str]:
     """Return the hosts in the source of a remote mount; Lustre and CephFS name several."""
     head = source[2:].split("/", 1)[0] if source.startswith("//") else source.split(":/", 1)[0]
+    # Lustre: ADDRESS@NETWORK, with ':' or ',' between the servers.
+    lustre = re.search(r"@(tcp|o2ib|kfi|gni)[0-9]*", head) is not None
+    head = re.sub(r"@(tcp|o2ib|kfi|gni)[0-9]*", "", head)
     found = []
-    for part in re.split(r"[,;]", head):
-        text = part.split("@", 1)[-1] if part.startswith("//") or ("@" in part and "fuse" in part) else part
-        text = text.split("@", 1)[0].strip("[]")  # Lustre: ADDRESS@tcp
-        text = re.sub(r"^([^:]+):\d+$", r"\1", text)
+    for part in re.split(r"[,;:]" if lustre else r"[,;]", head):
+        text = part.rsplit("@", 1)[-1].strip("[]")  # sshfs: USER@HOST
+        text = re.sub(r"^([^:]+):[0-9]+$", r"\1", text)
         if text:
             found.append(text)
     return found
