@@ -106,9 +106,6 @@ class Client:
         import urllib3
 
         url = self.host + path + ("?" + urlencode(query) if query else "")
-        # Beside the limit: on a busy machine it takes seconds, and no credential plugin is to blame.
-        from kubernetes import client, config  # noqa: F401  # pylint: disable=unused-import
-
         try:
             with Limit(self.timeout, doing):
                 headers = self._headers()
