@@ -378,7 +378,14 @@ def _upgrade(params: Params, host: Host, plan: Plan, base: Release) -> None:
     plan.settle()
     # With the chart's hook that renews the CRDs, new fields are not known when helm looks at them.
     validate = not (plan.hooked or plan.pruned_after)
-    host.helm.upgrade(base, plan.chart.path, plan.values, validate=validate, wait=params["wait_timeout"])
+    host.helm.upgrade(
+        base,
+        plan.chart.path,
+        plan.values,
+        validate=validate,
+        pruned=bool(plan.pruned_after),
+        wait=params["wait_timeout"],
+    )
     plan.landed()
 
 

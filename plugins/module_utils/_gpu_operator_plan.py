@@ -143,16 +143,19 @@ class Plan:
             self.cluster.settle(custom.key, custom.rendered, lambda kept, custom=custom: _whole(kept, custom))  # type: ignore[misc]
 
     def landed(self) -> None:
-        """Make sure that what was applied is what is live; take away what others added to the specs."""
+        """Make sure that what was applied is what is live.
+
+        helm 3 patches custom resources by the difference of its two manifests alone, and so does not see what others
+        edited meanwhile; neither helm takes away what others added.
+        """
         for custom in self.customs:
             live = self.cluster.read(custom.key)
             if live is None:
                 raise PlanError("helm reports success, yet there is no %s" % custom.key)
-            extra = removals(live.get("spec") or {}, custom.spec)
-            if extra:
-                path = self.cluster.path(custom.key)
-                doing = "Removing what the chart does not have from the %s" % custom.key
-                live = self.cluster.client.merge(path, {"spec": extra}, doing)
+            patch = merge_patch(live.get("spec") or {}, custom.spec)
+            if patch:
+                doing = "Putting the spec of the %s right" % custom.key
+                live = self.cluster.client.merge(self.cluster.path(custom.key), {"spec": patch}, doing)
             missed = compare.changes(live.get("spec") or {}, custom.spec, "spec")
             if missed:
                 raise PlanError(
@@ -170,16 +173,16 @@ def _some(names: t.Sequence[str]) -> str:
     return ", ".join(names[:_NAMES]) + (" and %d more" % (len(names) - _NAMES) if len(names) > _NAMES else "")
 
 
-def removals(live: Object, wanted: Object) -> Object:
-    """Return the merge patch that takes away from a map what another one does not have."""
-    patch: Object = {}
-    for key, value in live.items():
-        if key not in wanted:
-            patch[key] = None
-        elif isinstance(value, dict) and isinstance(wanted[key], dict):
-            inner = removals(value, wanted[key])
+def merge_patch(live: Object, wanted: Object) -> Object:
+    """Return the merge patch (RFC 7386) that makes one map of another."""
+    patch: Object = {key: None for key in live if key not in wanted}
+    for key, value in wanted.items():
+        if isinstance(value, dict) and isinstance(live.get(key), dict):
+            inner = merge_patch(live[key], value)
             if inner:
                 patch[key] = inner
+        elif key not in live or compare.changes(live[key], value):
+            patch[key] = value
     return patch
 
 
@@ -434,4 +437,4 @@ def show_removal(decision: Decision, release: Release) -> None:
             decision.show(name, compare.text(compare.mask(one)), "")
 
 
-__all__ = ("Custom", "Definition", "Plan", "PlanError", "fields", "make", "removals", "show_removal")
+__all__ = ("Custom", "Definition", "Plan", "PlanError", "fields", "make", "merge_patch", "show_removal")

@@ -386,19 +386,30 @@ class Helm:
         arguments += ["--timeout", "%ds" % wait]
         arguments += ["--create-namespace"] if create_namespace else []
         arguments += ["--replace"] if replace else []
-        arguments += [] if validate else ["--disable-openapi-validation"]
+        arguments += [] if validate else ["--disable-openapi-validation", *self._client_side()]
         self._change(arguments, "Installing the helm release %s/%s" % (namespace, name), wait)
 
     def upgrade(
-        self, release: Release, chart: str, values: t.Mapping[str, t.Any], *, validate: bool, wait: int
+        self,
+        release: Release,
+        chart: str,
+        values: t.Mapping[str, t.Any],
+        *,
+        validate: bool,
+        pruned: bool,
+        wait: int,
     ) -> None:
         name, namespace = release.name, release.namespace
         arguments = ["upgrade", name, chart, "--namespace", namespace, "--values", self._write("values", values)]
         # Without --reset-values and with no values of its own, helm takes those of the last revision.
         arguments += ["--reset-values", "--timeout", "%ds" % wait]
         arguments += [] if validate else ["--disable-openapi-validation"]
-        arguments += self._force(release)
+        arguments += self._client_side() if pruned else self._force(release)
         self._change(arguments, "Upgrading the helm release %s/%s" % (namespace, name), wait)
+
+    def _client_side(self) -> list[str]:
+        """Fields that a CRD does not have are dropped when a client applies, and an error when the server does."""
+        return ["--server-side=false"] if self.version[0] >= 4 else []
 
     def _force(self, release: Release) -> list[str]:
         """Applied on the server, a field that somebody else has edited is a conflict; on the client it is put right."""

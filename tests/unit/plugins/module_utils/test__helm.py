@@ -1,0 +1,276 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+import types
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _helm
+
+FIXTURES = Path(__file__).parent / "fixtures" / "helm"
+VERSIONS = ["3.22.0", "4.3.1"]
+
+
+def recorded(version: str, what: str) -> str:
+    return (FIXTURES / f"helm-{version}_{what}").read_text()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_recorded_releases(version: str) -> None:
+    assert _helm.parse_list(recorded(version, "list.json")) == [
+        _helm.Listed("gpu-operator-1715330617", "gpu", "deployed", "gpu-operator", "v25.3.0")
+    ]
+    assert [one.status for one in _helm.parse_list(recorded(version, "list_failed.json"))] == ["failed"]
+    assert _helm.parse_list(recorded(version, "list_empty.json")) == []
+    assert _helm.parse_history(recorded(version, "history.json")) == [
+        _helm.Revision(1, "deployed"),
+        _helm.Revision(2, "failed"),
+    ]
+    found = _helm.parse_release(recorded(version, "get_all.txt"), recorded(version, "get_values.json"))
+    assert found._replace(manifest="", deployed=0) == _helm.Release(
+        "gpu-operator-1715330617",
+        "gpu",
+        1,
+        "deployed",
+        0,
+        "gpu-operator",
+        "v25.3.0",
+        "v25.3.0",
+        "Install complete",
+        "",
+        version.startswith("4"),
+        {"toolkit-version": "1.15.0-ubi8"},
+    )
+    assert "\nkind: ClusterPolicy\n" in found.manifest
+    assert found.deployed > 1_700_000_000
+    assert not found.pending
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_recorded_version(version: str) -> None:
+    text = recorded(version, "version.txt")
+    assert _helm.parse_version(text, "helm") == tuple(map(int, version.split(".")))
+
+
+# what helm says, what the message has
+VERSION_ERRORS = [
+    ("v3.2.4+g0ad800e", "/bin/helm is helm v3.2.4+g0ad800e, and 3.8.0 or newer is needed"),
+    ("v2.17.0", "and 3.8.0 or newer is needed"),
+    ("command not found", "it answered 'command not found', which is none of helm's"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), VERSION_ERRORS, ids=["3.2", "2.17", "none"])
+def test_version_errors(text: str, message: str) -> None:
+    with pytest.raises(_helm.HelmError) as failure:
+        _helm.parse_version(text, "/bin/helm")
+    assert message in str(failure.value)
+
+
+# chart as helm lists it, name, version
+CHARTS = [
+    ("gpu-operator-v24.3.0", "gpu-operator", "v24.3.0"),
+    ("gpu-operator-25.3.0-rc.1", "gpu-operator", "25.3.0-rc.1"),
+    ("gpu-operator-extras-1.2.3", "gpu-operator-extras", "1.2.3"),
+    ("my-chart-1.2", "my-chart-1.2", ""),
+]
+
+
+@pytest.mark.parametrize(("chart", "name", "version"), CHARTS, ids=[row[0] for row in CHARTS])
+def test_chart_names(chart: str, name: str, version: str) -> None:
+    entry = {"name": "r", "namespace": "n", "status": "deployed", "chart": chart}
+    assert _helm.parse_list(json.dumps([entry])) == [_helm.Listed("r", "n", "deployed", name, version)]
+
+
+def test_last_lines_are_short_and_without_secrets() -> None:
+    text = (
+        "WARNING: Kubernetes configuration file is group-readable.\n" + "x\n" * 20 + "Error: token abc-secret is bad\n"
+    )
+    assert _helm.last_lines(text, ["abc-secret"]) == "x | " * 7 + "Error: token ******** is bad"
+    assert _helm.last_lines("") == "nothing"
+    said = _helm.last_lines(recorded("4.3.1", "upgrade_hook.txt"))
+    assert said.startswith("Error: UPGRADE FAILED: pre-upgrade hooks failed: resource Job/gpu/gpu-operator-upgrade-crd")
+
+
+def configuration(**more: t.Any) -> t.Any:
+    values = {
+        "verify_ssl": True,
+        "ssl_ca_cert": "/ca",
+        "cert_file": None,
+        "key_file": None,
+        "proxy": None,
+        "no_proxy": None,
+        **more,
+    }
+    token = {"value": "Bearer the-token"}
+    return types.SimpleNamespace(auth_settings=lambda: {"BearerToken": token}, **values)
+
+
+def client(**more: t.Any) -> t.Any:
+    made = {"host": "https://k:6443", "timeout": 5, "_basic": None, "_impersonate": (None, []), **more}
+    made.setdefault("_configuration", configuration())
+    return types.SimpleNamespace(**made)
+
+
+def test_kubeconfig() -> None:
+    config, secrets = _helm.kubeconfig(client(_impersonate=("joe", ["g"]), _basic="u:p:w"))
+    assert secrets == {"the-token", "p:w"}
+    assert config["clusters"][0]["cluster"] == {"server": "https://k:6443", "certificate-authority": "/ca"}
+    user = {"token": "the-token", "username": "u", "password": "p:w", "as": "joe", "as-groups": ["g"]}
+    assert config["users"][0]["user"] == user
+
+
+# options of the client's configuration, the cluster's entry
+CLUSTERS = [
+    ({"verify_ssl": False}, {"insecure-skip-tls-verify": True}),
+    ({"proxy": "http://p:1"}, {"certificate-authority": "/ca", "proxy-url": "http://p:1"}),
+    ({"proxy": "http://p:1", "no_proxy": "k"}, {"certificate-authority": "/ca"}),
+    ({"tls_server_name": "api"}, {"certificate-authority": "/ca", "tls-server-name": "api"}),
+]
+
+
+@pytest.mark.parametrize(("options", "entry"), CLUSTERS, ids=["insecure", "proxy", "no proxy", "server name"])
+def test_kubeconfig_of_the_connection(options: dict[str, t.Any], entry: dict[str, t.Any]) -> None:
+    config, _secrets = _helm.kubeconfig(client(_configuration=configuration(**options)))
+    assert config["clusters"][0]["cluster"] == {"server": "https://k:6443", **entry}
+
+
+def script(directory: Path, text: str) -> str:
+    path = directory / "helm"
+    path.write_text("#!/bin/sh\n" + text)
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Path:
+    directory = tmp_path / "work"
+    directory.mkdir()
+    return directory
+
+
+def test_helm_gets_the_connection_by_a_file_of_its_own(
+    tmp_path: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HELM_KUBETOKEN", "foreign")
+    monkeypatch.setenv("HELM_DEBUG", "true")
+    monkeypatch.setenv("HELM_NAMESPACE", "foreign")
+    monkeypatch.setenv("HELM_REPOSITORY_CONFIG", "/kept")
+    helm = _helm.Helm(
+        script(tmp_path, 'env; stat -c %a "$KUBECONFIG"; cat "$KUBECONFIG"; echo "$@"'), client(), str(elsewhere)
+    )
+    out = helm.run(["list"], "Listing")
+    assert "foreign" not in out
+    assert "HELM_DEBUG" not in out
+    assert "HELM_REPOSITORY_CONFIG=/kept" in out
+    assert "\n600\n" in out
+    assert '"token": "the-token"' in out
+    assert out.endswith("}list\n")
+
+
+def test_values_are_in_a_file(tmp_path: Path, elsewhere: Path) -> None:
+    argv = tmp_path / "argv"
+    helm = _helm.Helm(
+        script(tmp_path, f'case "$1" in version) echo v4.3.1;; *) echo "$@" >> {argv}; cp values {argv}.values;; esac'),
+        client(),
+        str(elsewhere),
+    )
+    helm.install("r", "n", "c.tgz", {"a": "secret"}, create_namespace=True, replace=False, validate=False, wait=7)
+    assert argv.read_text() == (
+        f"install r c.tgz --namespace n --values {elsewhere}/values --timeout 7s --create-namespace --disable-openapi-validation --server-side=false\n"
+    )
+    assert json.loads(Path(f"{argv}.values").read_text()) == {"a": "secret"}
+    assert stat.S_IMODE((elsewhere / "values").stat().st_mode) == 0o600
+
+
+# helm, was applied on the server, arguments that follow
+FORCE = [("v4.1.0", True, ["--force-conflicts"]), ("v4.1.0", False, []), ("v3.20.0", False, [])]
+
+
+@pytest.mark.parametrize(("version", "server_side", "more"), FORCE)
+def test_conflicts_are_forced_where_helm_applies_on_the_server(
+    version: str, server_side: bool, more: list[str], tmp_path: Path, elsewhere: Path
+) -> None:
+    argv = tmp_path / "argv"
+    text = f'case "$1" in version) echo {version};; *) echo "$@" > {argv};; esac'
+    helm = _helm.Helm(script(tmp_path, text), client(), str(elsewhere))
+    release = _helm.Release("r", "n", 1, "deployed", 0, "c", "1.0.0", "", "", "", server_side, {})
+    helm.upgrade(release, "c.tgz", {}, validate=True, pruned=False, wait=7)
+    words = f"upgrade r c.tgz --namespace n --values {elsewhere}/values --reset-values --timeout 7s".split()
+    assert argv.read_text().split() == words + more
+    helm.rollback(release, 3, wait=7)
+    assert argv.read_text().split() == ["rollback", "r", "3", "--namespace", "n", "--timeout", "7s"] + more
+
+
+def test_an_error_has_helms_words_and_no_token(tmp_path: Path, elsewhere: Path) -> None:
+    helm = _helm.Helm(script(tmp_path, "echo Error: the-token is unknown >&2; exit 1"), client(), str(elsewhere))
+    with pytest.raises(_helm.HelmError) as failure:
+        helm.run(["list"], "Listing the releases", hint="Do that")
+    assert str(failure.value) == "Listing the releases: helm ended with 1 and said: Error: ******** is unknown. Do that"
+
+
+# what helm says, what unblocks
+ADVICE = [
+    ("Error: another operation (install/upgrade/rollback) is in progress", "see on_pending where it is dead"),
+    ("Error: Kubernetes cluster unreachable: dial tcp: connection refused", "run again when it answers"),
+    ('secrets is forbidden: User "x" cannot list', "Give the user that right"),
+]
+
+
+@pytest.mark.parametrize(("text", "advice"), ADVICE, ids=["pending", "unreachable", "forbidden"])
+def test_advice(text: str, advice: str, tmp_path: Path, elsewhere: Path) -> None:
+    helm = _helm.Helm(script(tmp_path, f"echo '{text}' >&2; exit 1"), client(), str(elsewhere))
+    with pytest.raises(_helm.HelmError) as failure:
+        helm.run(["list"], "Listing")
+    assert advice in str(failure.value)
+
+
+def test_a_helm_that_hangs_is_ended(tmp_path: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_helm, "_GRACE", 1)
+    text = f"trap '' TERM; echo working >&2; echo $$ > {tmp_path}/pid; while :; do sleep 1; done"
+    helm = _helm.Helm(script(tmp_path, text), client(timeout=1), str(elsewhere))
+    began = time.monotonic()
+    with pytest.raises(_helm.HelmError) as failure:
+        helm.run(["list"], "Listing")
+    assert "Listing: helm was not done after 1 s and was ended" in str(failure.value)
+    assert "Raise timeout" in str(failure.value)
+    assert time.monotonic() - began < 30
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def test_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(_helm, "_DIRECTORIES", ())
+    with pytest.raises(_helm.HelmError) as failure:
+        _helm.find(None)
+    assert str(failure.value).startswith(f"Looking for helm: there is no helm in {tmp_path}. Install helm 3.8 or newer")
+    path = script(tmp_path, "")
+    assert _helm.find(None) == _helm.find("helm") == _helm.find(path) == path
+    with pytest.raises(_helm.HelmError) as failure:
+        _helm.find(str(tmp_path))
+    assert "is no executable file" in str(failure.value)
+
+
+def test_running(tmp_path: Path) -> None:
+    for pid, words in {"7": "/usr/bin/helm3\0upgrade\0r\0", "8": "helm\0upgrade\0other\0", "9": "vi\0r\0"}.items():
+        (tmp_path / pid).mkdir()
+        (tmp_path / pid / "cmdline").write_text(words)
+    (tmp_path / "10").mkdir()
+    (tmp_path / "self").mkdir()
+    assert _helm.running("r", str(tmp_path)) == [7]
+
+
+def test_workplace_is_private_and_gone(tmp_path: Path) -> None:
+    with _helm.workplace(str(tmp_path)) as directory:
+        assert stat.S_IMODE(Path(directory).stat().st_mode) == 0o700
+        (Path(directory) / "kubeconfig").write_text("x")
+    assert not list(tmp_path.iterdir())
