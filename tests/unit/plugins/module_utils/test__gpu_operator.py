@@ -1,0 +1,214 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import types
+import typing as t
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import (
+    _gpu_operator,
+    _gpu_operator_cluster,
+    _gpu_operator_plan,
+    _helm,
+)
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator_compare import Change, Key, changes
+
+KEY = Key("nvidia.com/v1", "ClusterPolicy", "", "cluster-policy")
+
+
+def release(status: str, revision: int = 3, deployed: int = 1000) -> _helm.Release:
+    return _helm.Release("r", "n", revision, status, deployed, "gpu-operator", "v25.3.0", "", "", "", True, {})
+
+
+class Host(_gpu_operator.Host):
+    """The edges, with a clock of the test's."""
+
+    def __init__(self, **more: t.Any) -> None:
+        self.clock = 1100.0
+        self.busy: list[int] = []
+        self.states: list[t.Any] = []
+        for name, value in more.items():
+            setattr(self, name, value)
+        self.cluster = t.cast(
+            t.Any,
+            types.SimpleNamespace(read=lambda key: self.states.pop(0) if len(self.states) > 1 else self.states[0]),
+        )
+
+    def now(self) -> float:
+        return self.clock
+
+    def sleep(self, seconds: float) -> None:
+        self.clock += seconds
+
+    def running(self, name: str) -> list[int]:
+        return self.busy
+
+
+RECOVER = {"on_pending": "recover", "pending_age": 60}
+# status, options, helms at work on this host, seconds pending, what the message has
+REFUSALS = [
+    ("pending-upgrade", {"on_pending": "fail", "pending_age": 60}, [], 100, "set on_pending to recover"),
+    ("pending-install", RECOVER, [77], 100, "a helm is at work on it on this host (PID 77)"),
+    ("pending-rollback", RECOVER, [], 59, "It is recovered once it is older than pending_age (60 s)"),
+    ("uninstalling", RECOVER, [], 10, "The helm release n/r is uninstalling, revision 3, since 10 s"),
+]
+
+
+@pytest.mark.parametrize(("status", "params", "busy", "age", "text"), REFUSALS, ids=[row[0] for row in REFUSALS])
+def test_pending_is_refused(status: str, params: dict[str, t.Any], busy: list[int], age: int, text: str) -> None:
+    with pytest.raises(_gpu_operator.OperatorError) as failure:
+        _gpu_operator._recovery(params, release(status, deployed=1100 - age), Host(busy=busy))
+    assert text in str(failure.value)
+
+
+# status, the history's states, the revision to go back to (None: uninstall)
+RECOVERIES = [
+    ("pending-install", ["pending-install"], None),
+    ("uninstalling", ["superseded", "uninstalling"], None),
+    ("pending-upgrade", ["superseded", "deployed", "pending-upgrade"], 2),
+    ("pending-upgrade", ["deployed", "failed", "pending-upgrade"], 1),
+    ("pending-upgrade", ["failed", "pending-upgrade"], None),
+    ("pending-rollback", ["superseded", "failed", "pending-rollback"], 1),
+]
+
+
+@pytest.mark.parametrize(("status", "history", "revision"), RECOVERIES)
+def test_recovery(status: str, history: list[str], revision: int | None) -> None:
+    helm = types.SimpleNamespace(
+        history=lambda name, namespace: [_helm.Revision(index, one) for index, one in enumerate(history, 1)],
+        release=lambda name, namespace, number: release("deployed", number),
+    )
+    found = _gpu_operator._recovery(RECOVER, release(status), Host(helm=helm))
+    assert found is not None
+    assert (found.base.revision if found.base else None) == revision
+
+
+def test_a_deployed_or_failed_release_is_not_pending() -> None:
+    for status in ("deployed", "failed"):
+        assert _gpu_operator._recovery(RECOVER, release(status), Host()) is None
+
+
+def policy(state: str | None, *conditions: tuple[str, str, str]) -> dict[str, t.Any]:
+    rows = [{"type": kind, "status": "True", "reason": reason, "message": text} for kind, reason, text in conditions]
+    return {"status": {"state": state, "conditions": rows}}
+
+
+def wait(host: Host, steady: int, limit: int = 20) -> t.Any:
+    plan = t.cast(t.Any, types.SimpleNamespace(policy_key=KEY, namespace="n"))
+    return _gpu_operator._wait({"wait_timeout": limit}, host, plan, steady)
+
+
+def test_ready_from_before_the_change_is_not_believed_at_once() -> None:
+    ready, not_ready = policy("ready"), policy("notReady")
+    host = Host(states=[ready, not_ready, ready])
+    assert wait(host, 5)["state"] == "ready"
+    assert host.clock >= 1100 + 2 + 2 + 5
+    assert wait(Host(states=[ready]), 0)["state"] == "ready"
+
+
+# what is found, what the message has
+TIMEOUTS = [
+    (None, "its state is missing"),
+    (policy(None), "its state is not set (does the operator run?)"),
+    (policy("ignored"), "its state is ignored. The release is in place"),
+    (
+        policy("notReady", ("Error", "OperandNotReady", "x is not ready")),
+        "and the operator says: OperandNotReady: x is not ready",
+    ),
+]
+
+
+@pytest.mark.parametrize(("found", "text"), TIMEOUTS, ids=["missing", "none", "ignored", "not ready"])
+def test_wait_has_an_end(found: t.Any, text: str) -> None:
+    host = Host(states=[found])
+    with pytest.raises(_gpu_operator.OperatorError) as failure:
+        wait(host, 0)
+    assert text in str(failure.value)
+    assert "after 20 s" in str(failure.value)
+    assert 20 <= host.clock - 1100 <= 22
+
+
+def test_a_list_of_pods_is_short() -> None:
+    pods = [{"namespace": "a", "name": str(index), "node": "g", "holds": "nvidia.com/gpu: 1"} for index in range(12)]
+    assert _gpu_operator.pod_list(pods).startswith("a/0 on g (nvidia.com/gpu: 1), a/1")
+    assert _gpu_operator.pod_list(pods).endswith(" and 2 more")
+
+
+def pod(resources: dict[str, t.Any], labels: dict[str, str] | None = None, path: str = "") -> dict[str, t.Any]:
+    volumes = [{"hostPath": {"path": path}}] if path else []
+    return {
+        "metadata": {"labels": labels},
+        "spec": {"containers": [{"resources": {"limits": resources}}], "volumes": volumes},
+    }
+
+
+# pod, what it holds
+USES = [
+    (pod({"nvidia.com/gpu": "8"}), "nvidia.com/gpu: 8"),
+    (pod({"nvidia.com/mig-1g.10gb": 1}), "nvidia.com/mig-1g.10gb: 1"),
+    (pod({"nvidia.com/gpu.shared": 1}), "nvidia.com/gpu.shared: 1"),
+    (pod({"nvidia.com/gpu": "0"}), ""),
+    (pod({"nvidia.com/hostdev": "1", "cpu": 1}), ""),
+    (pod({}, path="/dev/nvidia0"), "/dev/nvidia0"),
+    (pod({}, {"app.kubernetes.io/managed-by": "gpu-operator"}, "/dev/nvidia0"), ""),
+]
+
+
+@pytest.mark.parametrize(("one", "text"), USES)
+def test_who_holds_gpus(one: dict[str, t.Any], text: str) -> None:
+    assert _gpu_operator_cluster._gpu_use(one) == text
+
+
+# kind, path, whether GPU pods are disturbed
+DISTURBS = [
+    ("ClusterPolicy", "spec.driver.version", True),
+    ("ClusterPolicy", "spec.driver.upgradePolicy.autoUpgrade", False),
+    ("ClusterPolicy", "spec.toolkit.enabled", True),
+    ("ClusterPolicy", "spec.mig.strategy", True),
+    ("ClusterPolicy", "spec.dcgmExporter.enabled", False),
+    ("NVIDIADriver", "spec.version", True),
+    ("NVIDIADriver", "metadata.labels.x", False),
+]
+
+
+@pytest.mark.parametrize(("kind", "path", "disturbs"), DISTURBS)
+def test_what_disturbs_pods(kind: str, path: str, disturbs: bool) -> None:
+    assert _gpu_operator_plan._disrupts(Change(path, 1, 2), kind) is disturbs
+
+
+def applied(target: t.Any, patch: t.Any) -> t.Any:
+    """Apply a merge patch, as RFC 7386 says it."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = applied(result.get(key), value)
+    return result
+
+
+values = st.booleans() | st.integers(0, 3) | st.sampled_from(["", "a"]) | st.lists(st.integers(0, 2), max_size=2)
+maps = st.recursive(
+    st.dictionaries(st.sampled_from("abc"), values, max_size=3),
+    lambda inner: st.dictionaries(st.sampled_from("abc"), inner | values, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(live=maps, wanted=maps)
+def test_a_merge_patch_makes_the_wanted_map(live: dict[str, t.Any], wanted: dict[str, t.Any]) -> None:
+    patch = _gpu_operator_plan.merge_patch(live, wanted)
+    assert changes(applied(live, patch), wanted) == []
+    assert not _gpu_operator_plan.merge_patch(wanted, wanted)
+
+
+def test_an_error_in_the_middle_says_what_was_begun() -> None:
+    error = _gpu_operator._failed(_helm.HelmError("no"), ["Do this"])
+    assert (str(error), error.result) == ("no", {"changed": True, "actions": ["Do this"]})

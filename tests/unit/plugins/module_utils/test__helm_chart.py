@@ -1,0 +1,74 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _helm_chart
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm import HelmError
+from ansible_collections.rdmaops.gpu_fabric.tests.support import charts
+
+
+def test_a_directory_and_its_archive_are_the_same_chart(tmp_path: Path) -> None:
+    first = _helm_chart.read(str(charts.chart(tmp_path)))
+    second = _helm_chart.read(str(charts.packed(tmp_path)))
+    assert (first.name, first.version, first.app_version) == ("gpu-operator", "v25.3.0", "v25.3.0")
+    assert list(first.subcharts) == ["node-feature-discovery"]
+    assert first.conditions == {"node-feature-discovery": "nfd.enabled"}
+    assert (first.values, first.templates, first.crds) == (second.values, second.templates, second.crds)
+
+
+def test_crds_follow_the_subcharts_condition(tmp_path: Path) -> None:
+    chart = _helm_chart.read(str(charts.chart(tmp_path)))
+    names = [one["metadata"]["name"] for one in _helm_chart.definitions(chart, {})]
+    assert names == ["clusterpolicies.nvidia.com", "nvidiadrivers.nvidia.com", "nodefeatures.nfd.k8s-sigs.io"]
+    assert len(_helm_chart.definitions(chart, {"nfd": {"enabled": False}})) == 2
+
+
+def test_a_packed_subchart_and_a_missing_one(tmp_path: Path) -> None:
+    place = charts.chart(tmp_path)
+    inner = place / "charts" / "node-feature-discovery"
+    with tarfile.open(place / "charts" / "node-feature-discovery-0.17.2.tgz", "w:gz") as sink:
+        sink.add(inner, "node-feature-discovery")
+    inner.rename(tmp_path / "away")
+    chart = _helm_chart.read(str(place))
+    assert chart.subcharts["node-feature-discovery"].version == "0.17.2"
+    assert chart.missing == []
+    (place / "charts" / "node-feature-discovery-0.17.2.tgz").unlink()
+    assert _helm_chart.read(str(place)).missing == ["node-feature-discovery"]
+
+
+def archive(path: Path, files: dict[str, str]) -> Path:
+    with tarfile.open(path, "w:gz") as sink:
+        for name, text in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(text)
+            sink.addfile(member, io.BytesIO(text.encode()))
+    return path
+
+
+# files of an archive, what the message has
+BROKEN = [
+    ({"x/values.yaml": "a: 1"}, "there is no Chart.yaml in it, so it is no chart"),
+    ({"x/Chart.yaml": "a: ["}, "Chart.yaml: while parsing"),
+    ({"x/Chart.yaml": "name: x"}, "its Chart.yaml has no name or no version"),
+]
+
+
+@pytest.mark.parametrize(("files", "text"), BROKEN, ids=["none", "broken", "incomplete"])
+def test_what_is_no_chart(files: dict[str, str], text: str, tmp_path: Path) -> None:
+    with pytest.raises(HelmError) as failure:
+        _helm_chart.read(str(archive(tmp_path / "x.tgz", files)))
+    assert text in str(failure.value)
+
+
+def test_what_is_no_archive(tmp_path: Path) -> None:
+    (tmp_path / "x.tgz").write_text("not an archive")
+    with pytest.raises(HelmError) as failure:
+        _helm_chart.read(str(tmp_path / "x.tgz"))
+    assert "Give a chart's directory, archive or address" in str(failure.value)
