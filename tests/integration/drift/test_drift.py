@@ -250,6 +250,7 @@ def test_items_that_were_skipped(one: Place) -> None:
     assert ran.report["verdict"] == "unknown"
 
 
+@pytest.mark.long
 def test_an_empty_loop_is_no_object(one: Place) -> None:
     (one.path / "a").write_text("x\n")
     ran = one.check(copy("a"), {**copy("{{ item }}"), "loop": []})
@@ -299,6 +300,7 @@ def test_delegated_and_run_once(place: Place) -> None:
     }
 
 
+@pytest.mark.long
 def test_the_worst_look_counts(one: Place) -> None:
     play = one.play(copy("a"))
     one.write(play, play)
@@ -308,6 +310,7 @@ def test_the_worst_look_counts(one: Place) -> None:
     assert ran.report["hosts"]["gpu-1"]["objects"][0]["repaired"] is True
 
 
+@pytest.mark.long
 def test_a_task_in_the_background(one: Place) -> None:
     start = run_it("true", register="job", **{"async": 30, "poll": 0})
     wait = {
@@ -417,7 +420,9 @@ def test_batches_that_were_not_come_to_are_unknown(tmp_path: Path) -> None:
     assert ran.rc == 2
 
 
-@pytest.mark.parametrize("how", [{"max_fail_percentage": 10}, {"any_errors_fatal": True}])
+@pytest.mark.parametrize(
+    "how", [{"any_errors_fatal": True}, pytest.param({"max_fail_percentage": 10}, marks=pytest.mark.long)]
+)
 def test_hosts_that_were_stopped_are_unknown(tmp_path: Path, how: Json) -> None:
     place = serial(tmp_path)
     fail = run_it("false", check_mode=False, when="inventory_hostname == 'gpu-2'")
@@ -444,7 +449,14 @@ def test_hosts_that_go_on_after_a_rescue_are_not_stopped(tmp_path: Path) -> None
     assert ran.report["complete"] is True
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGKILL,
+        pytest.param(signal.SIGTERM, marks=pytest.mark.long),
+        pytest.param(signal.SIGINT, marks=pytest.mark.long),
+    ],
+)
 def test_an_interrupted_run_is_not_complete(one: Place, number: int) -> None:
     (one.path / "a").write_text("x\n")
     wait = run_it("sleep", "60", check_mode=False)
@@ -476,6 +488,7 @@ def test_an_interrupted_run_is_not_complete(one: Place, number: int) -> None:
     assert report["hosts"]["gpu-1"]["objects"][0]["status"] == "in_sync"
 
 
+@pytest.mark.long
 def test_a_second_playbook_that_is_not_come_to(one: Place) -> None:
     (one.path / "a").write_text("x\n")
     first = one.write(one.play(copy("a")), name="first.yml")
@@ -597,6 +610,7 @@ def test_without_the_callback_the_verdict_is_an_error(one: Place) -> None:
     assert ran.report["verdict"] == "in_sync"
 
 
+@pytest.mark.long
 def test_another_ansible_playbook_inside_does_not_find_the_outer_run(one: Place) -> None:
     (one.path / "a").write_text("x\n")
     one.write(VERDICT, name="inner.yml")
@@ -706,7 +720,7 @@ def without_times(report: Json) -> Json:
     return {**report, "started": None, "finished": None}
 
 
-@pytest.mark.parametrize("fails", [True, False])
+@pytest.mark.parametrize("fails", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_check_job_of_ansible_runner_gives_the_same_report(
     one: Place, fails: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,6 +84,7 @@ RULES: list[tuple[str, Task, str, Json, list[str]]] = [
     ("of ours, failed", OWN, FAILED, {"resources": [{"kind": "k", "name": "n", "status": "in_sync"}]}, ["in_sync", "unknown"]),
     ("of ours, a status nobody knows", OWN, OK, {"resources": [{"kind": "k", "name": "n", "status": "ok"}]}, ["unknown"]),
     ("of ours, a handler", OWN._replace(handler=True), OK, {"resources": [{"kind": "k", "name": "n", "status": "drift"}]}, ["drift"]),
+    ("of ours, censored", OWN, OK, {**CENSORED, "changed": True, "resources": [{"status": "in_sync"}]}, ["drift"]),
     ("resources of others", COPY, OK, {"changed": False, "resources": [{"status": "drift"}]}, ["in_sync"]),
 ]  # fmt: skip
 
