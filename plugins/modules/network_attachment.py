@@ -527,7 +527,7 @@ ATTACHMENT: dict[str, t.Any] = {
     "link_state": {"type": "str", "choices": ["auto", "enable", "disable"]},
     "log_level": {"type": "str", "choices": ["panic", "error", "warning", "info", "debug"]},
     "log_file": TEXT,
-    "pkey": TEXT,
+    "pkey": {"type": "str", "no_log": False},
     "rdma_isolation": FLAG,
     "ib_kubernetes_enabled": FLAG,
     "ipam": {"type": "dict", "options": IPAM},
