@@ -100,16 +100,11 @@ class Site:
         return output
 
     def may(self, account: str, verb: str, what: str, namespace: str = "") -> bool:
-        user = f"system:serviceaccount:{self.variables['secondary_network_namespace']}:{account}"
-        argv = [
-            "auth",
-            "can-i",
-            verb,
-            what,
-            f"--as={user}",
-            "-n",
-            namespace or self.variables["secondary_network_namespace"],
-        ]
+        own = self.variables["secondary_network_namespace"]
+        # kubectl takes pods/status for a pod of that name.
+        what, _slash, part = what.partition("/")
+        argv = ["auth", "can-i", verb, what, f"--as=system:serviceaccount:{own}:{account}", "-n", namespace or own]
+        argv += [f"--subresource={part}"] if part else []
         return self.plane.kubectl(*argv, check=False).strip() == "yes"
 
 
@@ -127,7 +122,7 @@ def recap(output: str) -> Json:
     return {key: int(value) for key, _sign, value in (word.partition("=") for word in line.split()) if value.isdigit()}
 
 
-def test_the_four_step_drill_and_away_again(site: Site) -> None:
+def test_the_four_step_drill(site: Site) -> None:
     virgin = site.run("--check")
     assert recap(virgin)["changed"] == 2
     assert not site.bin.exists()
@@ -142,10 +137,18 @@ def test_the_four_step_drill_and_away_again(site: Site) -> None:
     for _again in ((), ("--check",)):
         assert recap(site.run(*_again))["changed"] == 0
 
+    # A plugin that was changed by hand is mended, and nothing else is touched.
+    (site.bin / "multus").write_bytes(b"other")
+    assert recap(site.run())["changed"] == 1
+    assert (site.bin / "multus").read_bytes() == b"multus"
+    token = json.loads((site.conf / "multus.d" / "multus.kubeconfig").read_text())["users"][0]["user"]["token"]
+    assert token not in virgin + first
+
+
+def test_rights_that_suffice_and_away_again(site: Site) -> None:
+    site.run()
     # What the files say works: with its own kubeconfig, Multus may do what it needs and no more.
     kubeconfig = site.conf / "multus.d" / "multus.kubeconfig"
-    token = json.loads(kubeconfig.read_text())["users"][0]["user"]["token"]
-    assert token not in virgin + first
     site.plane.kubectl("get", "network-attachment-definitions", "nobody", "--ignore-not-found", kubeconfig=kubeconfig)
     denied = site.plane.kubectl("get", "secrets", "-A", kubeconfig=kubeconfig, check=False)
     assert denied == ""
@@ -160,11 +163,6 @@ def test_the_four_step_drill_and_away_again(site: Site) -> None:
     ):
         assert site.may(account, verb, what) is wanted, (account, verb, what)
     assert not site.may("whereabouts", "patch", "ippools.whereabouts.cni.cncf.io", "default")
-
-    # A plugin that was changed by hand is mended, and nothing else is touched.
-    (site.bin / "multus").write_bytes(b"other")
-    assert recap(site.run())["changed"] == 1
-    assert (site.bin / "multus").read_bytes() == b"multus"
 
     gone = site.run(secondary_network_state="absent")
     assert recap(gone)["changed"] == 2
