@@ -58,7 +58,6 @@ class Recorder:
             self._key, self._called = key, name
             self._waiting = dict.fromkeys(hosts)
             self._order.update(self._waiting)
-        self._settle_stopped()
         self._to_come.pop(key, None)
         self._batch = tuple(batch)
         for host in self._batch:

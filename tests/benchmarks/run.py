@@ -53,7 +53,7 @@ def main() -> int:
         return 2
 
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    pid = qemu_of(arguments.host) if arguments.inventory == INVENTORY else None
+    pid = qemu_of(arguments.host) if arguments.inventory == INVENTORY and wanted & set(nodes.CASES) else None
     place = nodes.Place(arguments.inventory.resolve(), arguments.host, OUTPUT, pid, arguments.runs)
     cases: list[Case] = []
     problems: list[str] = []

@@ -229,6 +229,11 @@ def test_the_page_says_what_the_report_says() -> None:
     assert "Nothing was looked at." in Reader(pages.page(report({}))).text
 
 
+def test_labels_are_escaped() -> None:
+    shown = texts.metrics(report({'a\\b"c\nd\re\ud800': [thing()]}))
+    assert 'host="a\\\\b\\"c\\nd e?",status="in_sync"} 1' in shown
+
+
 @pytest.mark.parametrize(
     ("name", "hidden"),
     [
