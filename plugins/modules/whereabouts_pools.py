@@ -18,6 +18,8 @@ description:
     and its C(network-status) has to lack the address; then the allocation is an earlier pod's.
   - Pods that are starting, being deleted or have ended are left alone. So is what belongs, or may belong, to a node that is not ready, because a sandbox goes
     on there without its pod. O(dead_nodes) names nodes that are known to be off.
+  - An allocation does not say on which node its sandbox is. So as long as any node is not ready, every address whose pod is gone is held (RV(held)), whatever
+    node it was given out on. A node that has been deleted from the cluster holds nothing, so switch it off before.
   - When an address was first seen without its pod is remembered in the annotation C(rdmaops.gpu-fabric/without-pod) of the pool (or the reservation). That is
     written with O(reclaim=true) only.
   - An allocation is removed only if the pool has not changed since it was read. Its reservation goes with it.
