@@ -284,7 +284,12 @@ class Helm:
             text = (err or out).decode("utf-8", "replace")
             raise HelmError(
                 "%s: helm ended with %d and said: %s. %s"
-                % (doing, process.returncode, last_lines(text, secrets).rstrip("."), _advice(text) or hint)
+                % (
+                    doing,
+                    process.returncode,
+                    last_lines(text, secrets).rstrip("."),
+                    (_advice(text) if cluster else "") or hint,
+                )
             )
         return out.decode("utf-8", "replace")
 

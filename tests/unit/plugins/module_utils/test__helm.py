@@ -231,6 +231,9 @@ def test_advice(text: str, advice: str, tmp_path: Path, elsewhere: Path) -> None
     with pytest.raises(_helm.HelmError) as failure:
         helm.run(["list"], "Listing")
     assert advice in str(failure.value)
+    with pytest.raises(_helm.HelmError) as failure:  # a chart repository is no API server
+        helm.run(["pull"], "Fetching", cluster=False, hint="Look at chart")
+    assert str(failure.value).endswith(". Look at chart")
 
 
 def test_a_helm_that_hangs_is_ended(tmp_path: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
