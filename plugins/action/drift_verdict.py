@@ -74,7 +74,7 @@ class ActionModule(ActionBase):
         """Return this run's report with those of other slices. A run that only merges has none of its own."""
         if not paths:
             return own
-        reports = [("this run", own)] if own["hosts"] or not own["complete"] else []
+        reports = [("this run", own)] if own["hosts"] else []
         for path in paths:
             path = self._loader.path_dwim(path)
             reports.append((path, load(path)))
