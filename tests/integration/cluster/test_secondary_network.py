@@ -1,16 +1,19 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The role secondary_network with a real API server. The node is this machine, in directories of the test's own.
+"""The roles secondary_network and node_labels with a real API server. The node is this machine, in directories of the
+test's own; the nodes with rails are invented, as their modules would report them.
 
 The programs are stand-ins: nothing here starts a pod. What the accounts may do is asked of the API server.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -21,17 +24,83 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, need_root
-from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster, cluster
+from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 
 Json = t.Any
 FILES = ["host-device", "macvlan"]
+RAILS = ["gpu-1", "gpu-2"]
+DIGEST = "@sha256:" + "0" * 64
+ROLE = "rdmaops.gpu_fabric.secondary_network"
+OBJECTS = "Bring accounts, rights and resources to the cluster"
+INSTALL = "Install plugins and their configuration"
+ATTACH = "Bring the rails' attachments to the cluster"
+LABEL = "Bring the labels to what they should be"
+# What the node changes in check mode is reported by the comparison, and in a real run by the installation.
+COMPARE = "Compare plugins and their configuration"
+
+
+def include(name: str = ROLE, only: str = "main", **variables: Json) -> Json:
+    task = {"ansible.builtin.include_role": {"name": name, "tasks_from": only}, "vars": variables}
+    return {"name": f"Role {name}", **task}
+
+
+def refused(**variables: Json) -> Json:
+    """Return a task after whose failure the play goes on: its message stands in the output."""
+    return {"name": "Refused", "block": [include(**variables)], "rescue": [{"ansible.builtin.meta": "noop"}]}
+
+
+def play(name: str, *tasks: Json, hosts: str = "node") -> Json:
+    return {"name": name, "hosts": hosts, "gather_facts": False, "tasks": list(tasks)}
+
+
+@dataclasses.dataclass
+class Play:
+    """What ansible-playbook said about one play."""
+
+    text: str
+    changed: list[str] = dataclasses.field(default_factory=list)
+
+    @property
+    def words(self) -> str:
+        return " ".join(self.text.split())
+
+
+def read(output: str) -> dict[str, Play]:
+    found = {}
+    for part in re.split(r"^PLAY (?=\[)", output, flags=re.M)[1:]:
+        text = part.split("\nPLAY RECAP")[0]
+        one = found[text[1 : text.index("]")]] = Play(text)
+        for task in re.split(r"^TASK (?=\[)", text, flags=re.M)[1:]:
+            if re.search(r"^changed: \[", task, re.M):
+                one.changed.append(task[1 : task.index("]")].rpartition(" : ")[2])
+    return found
+
+
+def rail(node: str, number: int) -> Json:
+    """Return an RDMA device as rdma_info has it."""
+    return {
+        "name": f"mlx5_{number}",
+        "protocol": "roce",
+        "pci_address": f"0000:{0x10 + number:02x}:00.0",
+        "numa_node": 0,
+        "node_guid": f"0c42:a103:{int(node[-1]):04x}:{number:04x}",
+        "netns": {"inode": 4026531840, "name": None, "initial": True},
+        "pod": None,
+        "ports": [{"port": 1, "state": "ACTIVE", "link_layer": "Ethernet", "netdev": f"rail{number}"}],
+    }
+
+
+def card(name: str, *uses: str) -> Json:
+    """Return a network device as network_info has it."""
+    row = {"name": name, "mtu": 9000, "state": "UP", "kind": None, "pci_address": None, "numa_node": 0}
+    return {**row, "mac": None, "master": None, "link": None, "addresses": [], "rdma": [], "uses": list(uses)}
 
 
 class Site:
-    """An inventory of this machine as node and as the host with the kubeconfig."""
+    """An inventory of this machine as node and as the host with the kubeconfig, and of two invented nodes."""
 
-    def __init__(self, plane: Cluster, root: Path, namespace: str) -> None:
-        self.plane, self.root = plane, root
+    def __init__(self, plane: Cluster, root: Path, space: str) -> None:
+        self.plane, self.root, self.space = plane, root, space
         self.bin, self.conf, self.mirror = root / "bin", root / "net.d", root / "mirror"
         self.conf.mkdir()
         self.mirror.mkdir()
@@ -39,22 +108,32 @@ class Site:
         self._archive("cni-plugins-linux-amd64-v1.9.1.tgz", "cni-plugins-linux-amd64-v1.9.1.tgz.sha256", *FILES)
         self._archive("multus-cni_4.3.0_linux_amd64.tar.gz", "checksums.txt", "multus")
         (self.mirror / "whereabouts-amd64").write_bytes(b"whereabouts")
-        self.variables: Json = {
+        variables = {
             "ansible_python_interpreter": sys.executable,
             "ansible_connection": "local",
+            "node_labels_api_host": "api",
+            "node_labels_kubeconfig": str(plane.kubeconfig),
             "secondary_network_api_host": "api",
             "secondary_network_kubeconfig": str(plane.kubeconfig),
-            "secondary_network_namespace": namespace,
-            "secondary_network_on_foreign": "take_over",
+            "secondary_network_namespace": space,
             "secondary_network_mirror": str(self.mirror),
             "secondary_network_bin_dir": str(self.bin),
             "secondary_network_conf_dir": str(self.conf),
             "secondary_network_cni_plugins": FILES,
             "secondary_network_whereabouts_checksum": "sha256:" + hashlib.sha256(b"whereabouts").hexdigest(),
-            "__secondary_network_record": str(root / "cni.json"),
-            # The definitions are one for all tests of a cluster.
-            "__secondary_network_owner": "secondary-network",
+            "secondary_network_rails_network": "",
+            "secondary_network_rails_namespace": space,
         }
+        hosts: Json = {name: {} for name in ("node", "api", *RAILS)}
+        for name in RAILS:
+            hosts[name] = {
+                "__secondary_network_rdma": {"devices": [rail(name, number) for number in (0, 1)]},
+                "__secondary_network_look": {
+                    "interfaces": [card("rail0"), card("rail1"), card("eth0", "default_route")],
+                    "cni": {"plugins": ["loopback"], "configs": []},
+                },
+            }
+        (root / "hosts.yml").write_text(json.dumps({"all": {"hosts": hosts, "vars": variables}}))
 
     def _archive(self, name: str, sums: str, *files: str) -> None:
         with tarfile.open(self.mirror / name, "w:gz") as archive:
@@ -65,93 +144,132 @@ class Site:
         digest = hashlib.sha256((self.mirror / name).read_bytes()).hexdigest()
         (self.mirror / sums).write_text(f"{digest}  {name}\n")
 
-    def run(self, *arguments: str, good: bool = True, **variables: Json) -> str:
-        book, inventory, given = self.root / "book.yml", self.root / "hosts", self.root / "vars.json"
-        role = {"name": "rdmaops.gpu_fabric.secondary_network"}
-        task = {"name": "Role", "ansible.builtin.include_role": role}
-        book.write_text(json.dumps([{"hosts": "node", "gather_facts": False, "tasks": [task]}]))
-        inventory.write_text("node\napi\n")
-        given.write_text(json.dumps({**self.variables, **variables}))
-        argv = [
-            str(Path(sys.executable).parent / "ansible-playbook"),
-            "-i",
-            str(inventory),
-            "-e",
-            f"@{given}",
-            "--diff",
-        ]
-        environment = {
-            **os.environ,
-            "ANSIBLE_NOCOLOR": "1",
-            "ANSIBLE_FORKS": "2",
-            "ANSIBLE_HOST_PATTERN_MISMATCH": "ignore",
-        }
+    def run(self, *plays: Json, check: bool = False) -> dict[str, Play]:
+        book = self.root / "book.yml"
+        book.write_text(json.dumps(plays))
+        # A role's own variable gives way to nothing less than this.
+        record = json.dumps({"__secondary_network_record": str(self.root / "cni.json")})
+        argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(self.root / "hosts.yml"), "-e", record]
+        argv += ["--diff", *(["--check"] if check else []), str(book)]
+        environment = {**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_FORKS": "2", "ANSIBLE_PIPELINING": "1"}
         done = subprocess.run(
-            [*argv, *arguments, str(book)],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            cwd=COLLECTION,
-            env=environment,
-            check=False,
+            argv, capture_output=True, text=True, timeout=900, cwd=COLLECTION, env=environment, check=False
         )
-        output = done.stdout + done.stderr
-        assert (done.returncode == 0) is good, output
-        return output
+        assert done.returncode == 0, done.stdout + done.stderr
+        return read(done.stdout)
 
     def may(self, account: str, verb: str, what: str, namespace: str = "") -> bool:
-        own = self.variables["secondary_network_namespace"]
         # kubectl takes pods/status for a pod of that name.
         what, _slash, part = what.partition("/")
-        argv = ["auth", "can-i", verb, what, f"--as=system:serviceaccount:{own}:{account}", "-n", namespace or own]
+        argv = ["auth", "can-i", verb, what, f"--as=system:serviceaccount:{self.space}:{account}"]
+        argv += ["-n", namespace or self.space]
         argv += [f"--subresource={part}"] if part else []
         return self.plane.kubectl(*argv, check=False).strip() == "yes"
 
+    def names(self, *kinds: str) -> list[str]:
+        return self.plane.kubectl("get", ",".join(kinds), "-n", self.space, "-o", "name").split()
+
+    def labels(self) -> list[str | None]:
+        return [self.plane.json("get", "node", name)["metadata"].get("labels", {}).get("schedule") for name in RAILS]
+
+
+@pytest.fixture(scope="module")
+def plane(own_cluster: Cluster) -> Cluster:
+    """A cluster without any of the definitions, with the invented nodes."""
+    need_root()
+    for name in RAILS:
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
+        own_cluster.kubectl("create", "-f", "-", stdin=json.dumps(node))
+    return own_cluster
+
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    need_root()
-    plane = cluster()
-    with plane.namespace() as namespace:
-        yield Site(plane, tmp_path, namespace)
-        plane.kubectl("delete", "clusterrole,clusterrolebinding", "multus", check=False)
+def site(plane: Cluster, tmp_path: Path) -> Iterator[Site]:
+    with plane.namespace() as space:
+        plane.kubectl("wait", "--for=create", "configmap/kube-root-ca.crt", "-n", space, "--timeout=30s")
+        yield Site(plane, tmp_path, space)
+        plane.kubectl("delete", "clusterrole,clusterrolebinding", "multus", "whereabouts", "--ignore-not-found")
 
 
-def recap(output: str) -> Json:
-    line = next(one for one in output.splitlines() if one.startswith("node ") and "changed=" in one)
-    return {key: int(value) for key, _sign, value in (word.partition("=") for word in line.split()) if value.isdigit()}
+def rails() -> Json:
+    return play("rails", include(only="rails", secondary_network_rails_network="10.100.0.0/16"), hosts="gpu-*")
 
 
-def test_the_four_step_drill(site: Site) -> None:
-    virgin = site.run("--check")
-    assert recap(virgin)["changed"] == 2
+def labels(state: str = "present") -> Json:
+    wanted = {"node_labels_labels": {"schedule": "topology"}, "node_labels_state": state}
+    return play("labels", include("rdmaops.gpu_fabric.node_labels", **wanted), hosts="gpu-*")
+
+
+def test_the_four_step_drill_what_it_is_good_for_and_away_again(site: Site) -> None:
+    virgin = site.run(play("node", include()), rails(), labels(), check=True)
+    todo = {"node": [OBJECTS, COMPARE], "rails": [ATTACH], "labels": [LABEL]}
+    assert {name: one.changed for name, one in virgin.items()} == todo
     assert not site.bin.exists()
-    assert site.plane.kubectl(
-        "get", "serviceaccounts", "-n", site.variables["secondary_network_namespace"], "-o", "name"
-    ).split() == ["serviceaccount/default"]
-    first = site.run()
-    assert recap(first)["changed"] == 2
+    assert site.names("serviceaccounts") == ["serviceaccount/default"]
+    assert site.plane.kubectl("get", "crd", "-o", "name") == ""
+    assert site.labels() == [None, None]
+
+    spoil = {"name": "Spoil", "ansible.builtin.copy": {"dest": str(site.bin / "multus"), "content": "other"}}
+    first = site.run(
+        *(play("node", include()), rails(), labels()),
+        *({**one, "name": f"{one['name']} again"} for one in (play("node", include()), rails(), labels())),
+        # A plugin that was changed by hand is mended, and nothing else is touched.
+        play("spoil", {**spoil, "diff": False}),
+        play("mend", include(only="install")),
+    )
+    assert {name: one.changed for name, one in first.items()} == {
+        "node": [OBJECTS, INSTALL],
+        "rails": [ATTACH],
+        "labels": [LABEL],
+        "node again": [],
+        "rails again": [],
+        "labels again": [],
+        "spoil": ["Spoil"],
+        "mend": [INSTALL],
+    }
     assert sorted(os.listdir(site.bin)) == ["host-device", "macvlan", "multus", "whereabouts"]
+    assert (site.bin / "multus").read_bytes() == b"multus"
     multus = json.loads((site.conf / "00-multus.conf").read_text())
     assert multus["clusterNetwork"] == f"{site.conf}/10-pods.conflist"
-    for _again in ((), ("--check",)):
-        assert recap(site.run(*_again))["changed"] == 0
-
-    # A plugin that was changed by hand is mended, and nothing else is touched.
-    (site.bin / "multus").write_bytes(b"other")
-    assert recap(site.run())["changed"] == 1
-    assert (site.bin / "multus").read_bytes() == b"multus"
-    token = json.loads((site.conf / "multus.d" / "multus.kubeconfig").read_text())["users"][0]["user"]["token"]
-    assert token not in virgin + first
-
-
-def test_rights_that_suffice_and_away_again(site: Site) -> None:
-    site.run()
-    # What the files say works: with its own kubeconfig, Multus may do what it needs and no more.
     kubeconfig = site.conf / "multus.d" / "multus.kubeconfig"
-    site.plane.kubectl("get", "network-attachment-definitions", "nobody", "--ignore-not-found", kubeconfig=kubeconfig)
-    denied = site.plane.kubectl("get", "secrets", "-A", kubeconfig=kubeconfig, check=False)
-    assert denied == ""
+    token = json.loads(kubeconfig.read_text())["users"][0]["user"]["token"]
+    assert not any(token in one.text for one in (*virgin.values(), *first.values()))
+    assert "2 rails on 2 nodes out of 10.100.0.0/16" in virgin["rails"].text
+    attached = site.plane.json("get", "network-attachment-definitions", "-n", site.space)["items"]
+    configs = {one["metadata"]["name"]: json.loads(one["spec"]["config"]) for one in attached}
+    assert {name: (one["type"], one["device"], one["ipam"]["range"]) for name, one in configs.items()} == {
+        "rail0": ("host-device", "rail0", "10.100.0.0/29"),
+        "rail1": ("host-device", "rail1", "10.100.0.8/29"),
+    }
+    assert site.labels() == ["topology", "topology"]
+
+    checked = site.run(play("node", include()), rails(), labels(), check=True)
+    assert [one.changed for one in checked.values()] == [[], [], []]
+
+    rights_are_what_is_needed(site, kubeconfig)
+
+    gone = {"secondary_network_state": "absent"}
+    away = site.run(play("node", include(**gone)), labels("restored"), play("again", include(**gone)))
+    assert {name: one.changed for name, one in away.items()} == {
+        "node": [
+            "Take the rails' attachments from the cluster",
+            "Take plugins and their configuration from the node",
+            "Take accounts, rights and DaemonSets from the cluster",
+        ],
+        "labels": [LABEL],
+        "again": [],
+    }
+    assert os.listdir(site.bin) == []
+    assert [name for name in os.listdir(site.conf) if name.endswith((".conf", ".conflist"))] == ["10-pods.conflist"]
+    assert not site.may("multus", "update", "pods/status")
+    assert site.labels() == [None, None]
+    site.plane.kubectl("get", "crd", "network-attachment-definitions.k8s.cni.cncf.io")
+
+
+def rights_are_what_is_needed(site: Site, kubeconfig: Path) -> None:
+    """With its own kubeconfig Multus may read attachments, and no account may do what it does not need."""
+    assert "device" in site.plane.kubectl("get", "net-attach-def", "rail0", "-o", "yaml", kubeconfig=kubeconfig)
+    assert site.plane.kubectl("get", "secrets", "-A", kubeconfig=kubeconfig, check=False) == ""
     for account, verb, what, wanted in (
         ("multus", "update", "pods/status", True),
         ("multus", "delete", "pods", False),
@@ -163,22 +281,6 @@ def test_rights_that_suffice_and_away_again(site: Site) -> None:
     ):
         assert site.may(account, verb, what) is wanted, (account, verb, what)
     assert not site.may("whereabouts", "patch", "ippools.whereabouts.cni.cncf.io", "default")
-
-    gone = site.run(secondary_network_state="absent")
-    assert recap(gone)["changed"] == 2
-    assert os.listdir(site.bin) == []
-    assert [name for name in os.listdir(site.conf) if name.endswith((".conf", ".conflist"))] == ["10-pods.conflist"]
-    assert not site.may("multus", "update", "pods/status")
-    site.plane.kubectl("get", "crd", "network-attachment-definitions.k8s.cni.cncf.io")
-    assert recap(site.run(secondary_network_state="absent"))["changed"] == 0
-
-
-def test_a_configuration_of_somebody_else_stops_the_role(site: Site) -> None:
-    (site.conf / "00-multus.conf").write_text("{}")
-    output = site.run(good=False)
-    assert "the file is there and was not written by this collection" in output
-    assert (site.conf / "00-multus.conf").read_text() == "{}"
-    assert not site.bin.exists()
 
 
 # variables, part of the message
@@ -195,44 +297,50 @@ REFUSED: list[tuple[Json, str]] = [
         {"secondary_network_source": "manifest"},
         "thin is a program on the nodes, and secondary_network_source is manifest",
     ),
+    ({"secondary_network_conf_dir": "/nowhere"}, "/nowhere has no configuration of the cluster's own network yet"),
 ]
 
 
-@pytest.mark.parametrize(("variables", "text"), REFUSED)
-def test_what_is_refused_changes_nothing(site: Site, variables: Json, text: str) -> None:
-    output = " ".join(site.run(good=False, **variables).split())
-    assert text in output
-    assert not site.bin.exists()
-    assert "multus" not in site.plane.kubectl(
-        "get", "sa", "-n", site.variables["secondary_network_namespace"], "-o", "name"
+def test_what_is_refused_changes_nothing(site: Site) -> None:
+    found = site.run(
+        *(play(text, refused(**variables)) for variables, text in REFUSED),
+        play("no cluster", include(secondary_network_api_host="")),
     )
+    for _variables, text in REFUSED:
+        assert text in found[text].words.partition("FAILED! =>")[2]
+    assert "the group kubernetes_api is empty" in found["no cluster"].text
+    assert [one.changed for one in found.values()] == [[]] * (len(REFUSED) + 1)
+    assert not site.bin.exists()
+    assert site.names("serviceaccounts") == ["serviceaccount/default"]
 
 
-def test_multus_needs_a_network_before_it(site: Site) -> None:
-    (site.conf / "10-pods.conflist").unlink()
-    output = " ".join(site.run(good=False).split())
-    assert "has no configuration of the cluster's own network yet" in output
-
-
-def test_without_a_cluster_nothing_is_done_and_that_is_said(site: Site) -> None:
-    output = site.run(secondary_network_api_host="")
-    assert "the group kubernetes_api is empty" in output
-    assert recap(output)["changed"] == 0
+def test_what_stands_in_the_way_on_a_node(site: Site) -> None:
+    """Accounts in the cluster are harmless; the node is not touched."""
+    (site.conf / "00-multus.conf").write_text("{}")
+    found = site.run(
+        play("foreign", refused()),
+        play("packages", refused(secondary_network_source="package")),
+    )
+    assert "the file is there and was not written by this collection" in found["foreign"].text
+    missing = f"{site.bin} has no host-device, macvlan, multus, whereabouts, and with secondary_network_source=package"
+    assert missing in found["packages"].words
+    assert (site.conf / "00-multus.conf").read_text() == "{}"
+    assert not site.bin.exists()
+    assert sorted(os.listdir(site.conf)) == ["00-multus.conf", "10-pods.conflist"]
 
 
 def test_daemon_sets_are_what_the_api_server_takes(site: Site) -> None:
-    digest = "@sha256:" + "0" * 64
     variables = {
         "secondary_network_source": "manifest",
         "secondary_network_multus": "thick",
-        "secondary_network_multus_image": "registry.test/multus" + digest,
-        "secondary_network_whereabouts_image": "registry.test/whereabouts" + digest,
+        "secondary_network_multus_image": "registry.test/multus" + DIGEST,
+        "secondary_network_whereabouts_image": "registry.test/whereabouts" + DIGEST,
         "secondary_network_device_plugin": "sriov",
-        "secondary_network_device_plugin_image": "registry.test/sriov" + digest,
+        "secondary_network_device_plugin_image": "registry.test/sriov" + DIGEST,
         "secondary_network_device_plugin_config": {"resourceList": []},
+        "secondary_network_cni_plugins": [],
     }
-    site.run(**variables)
-    found = site.plane.kubectl("get", "daemonsets", "-n", site.variables["secondary_network_namespace"], "-o", "name")
-    assert found.split() == [f"daemonset.apps/{name}" for name in ("multus", "rdma-device-plugin", "whereabouts")]
-    assert recap(site.run(**variables))["changed"] == 0
-    site.run(secondary_network_state="absent", **variables)
+    found = site.run(play("do", include(**variables)), play("again", include(**variables)))
+    assert {name: one.changed for name, one in found.items()} == {"do": [OBJECTS], "again": []}
+    sets = [f"daemonset.apps/{name}" for name in ("multus", "rdma-device-plugin", "whereabouts")]
+    assert site.names("daemonsets") == sets
