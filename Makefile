@@ -26,7 +26,7 @@ demo: ## two virtual GPU nodes from nothing to exclusive mode, with RDMA between
 	@tests/lab/demo
 
 .PHONY: test
-test: dev ## lint, sanity, unit, integration, artifact, molecule (PART=unit, REQUIRE_ALL=1)
+test: dev ## lint, sanity, unit, integration, cluster, artifact, molecule (PART=unit, REQUIRE_ALL=1)
 	@.venv/bin/python tests/run.py $(PART)
 
 .PHONY: test-all

@@ -32,6 +32,9 @@ TOTAL_LIMIT = 40 * 60
 # A part is stopped when it took this many times its budget.
 HARD = 1.5
 
+# What needs a Kubernetes API server.
+CLUSTER = ("tests/integration/cluster", "tests/integration/lab_cluster")
+
 Status = t.Literal["passed", "failed", "skipped"]
 
 
@@ -378,7 +381,14 @@ def mypy(runner: Runner) -> None:
     stage.parent.mkdir(parents=True, exist_ok=True)
     if not stage.is_symlink():
         stage.symlink_to("../../../..")
-    packages = ["plugins.action", "plugins.filter", "plugins.module_utils", "plugins.modules", "plugins.plugin_utils"]
+    packages = [
+        "plugins.action",
+        "plugins.callback",
+        "plugins.filter",
+        "plugins.module_utils",
+        "plugins.modules",
+        "plugins.plugin_utils",
+    ]
     packages += ["tests.support", "tests.lab", "tests.benchmarks"]
     argv = [str(Path(sys.prefix) / "bin" / "mypy")]
     for package in packages:
@@ -469,7 +479,17 @@ def unit(runner: Runner) -> None:
 
 def integration(runner: Runner) -> None:
     """Run the tests against real tools and this machine's kernel."""
-    runner.pytest("integration", "tests/integration", limit=3600)
+    apart = [f"--ignore={place}" for place in CLUSTER]
+    runner.pytest("integration", *apart, "tests/integration", limit=3600)
+
+
+def cluster(runner: Runner) -> None:
+    """Build the programs of a control plane where they are not to be had, then run what needs an API server."""
+    programs = ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "helm4", "helm3"]
+    get = [sys.executable, str(ROOT / "tests" / "lab" / "lab.py"), "tool", *programs]
+    # Where there is no way to have them, each test says so.
+    runner.execute("programs of the control plane", get, limit=3000, live=True)
+    runner.pytest("cluster", *CLUSTER, limit=3600)
 
 
 def artifact(runner: Runner) -> None:
@@ -521,12 +541,13 @@ def faults(runner: Runner) -> None:
 
 
 PARTS = (
-    Part("lint", "ruff, yamllint, mypy, vermin, old Pythons, docs, ansible-lint", 180, 180, lint),
-    Part("sanity", "ansible-test sanity on an exported copy", 240, 240, sanity),
+    Part("lint", "ruff, yamllint, mypy, vermin, old Pythons, docs, ansible-lint", 120, 180, lint),
+    Part("sanity", "ansible-test sanity on an exported copy", 180, 240, sanity),
     Part("unit", "pytest without root, tools or machines", 180, 1200, unit),
     Part("integration", "pytest with real tools and this kernel", 300, 1800, integration),
-    Part("artifact", "the built collection in an empty environment", 120, 120, artifact),
-    Part("molecule", "scenarios on virtual machines", 1320, 7200, molecule),
+    Part("cluster", "modules and roles on a real Kubernetes API server", 660, 2400, cluster),
+    Part("artifact", "the built collection in an empty environment", 60, 120, artifact),
+    Part("molecule", "scenarios on virtual machines", 900, 10800, molecule),
     # Only in `make test-all`.
     Part("faults", "runs stopped, power cut and sources gone stale on a virtual machine", 0, 7200, faults),
 )

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import typing as t
 
-from . import config, image, tools
+from . import config, image, mirror, tools
 from .nodes import Lab
 from .progress import LabError, say
 
@@ -63,6 +63,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--nodes", action="store_true", help="the one that has the address which nodes use")
     made = add("tool", "the paths of programs of the cluster; fetched or built when they are not here")
     made.add_argument("programs", nargs="+", metavar="PROGRAM")
+    add("mirror", "the path of a directory with what nodes download, made of the lab's own programs")
     add("host-packages", "the Debian packages this machine needs")
     add("doctor", "what this machine lacks")
     return top
@@ -154,6 +155,8 @@ def run(arguments: argparse.Namespace) -> int:
     elif command == "tool":
         for program in arguments.programs:
             print(tools.get(program, lab.places, lab.settings))
+    elif command == "mirror":
+        print(mirror.make(lab.places, lab.settings))
     elif command == "host-packages":
         print("\n".join(config.host_packages(lab.settings)))
     elif command == "doctor":

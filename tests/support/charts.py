@@ -8,6 +8,7 @@ The templates are kept as .tpl, because they are no YAML before helm has read th
 from __future__ import annotations
 
 import shutil
+import sys
 import tarfile
 from pathlib import Path
 
@@ -34,3 +35,6 @@ def packed(directory: Path, *layers: str) -> Path:
 
 
 __all__ = ["PLACE", "chart", "packed"]
+
+if __name__ == "__main__":
+    print(packed(Path(sys.argv[1]), *sys.argv[2:]))

@@ -1,0 +1,76 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A mirror of what nodes download: the lab's own programs, packed and named as their projects release them."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import pathlib
+import shutil
+import tarfile
+import typing as t
+
+from . import config, tools
+from .progress import step
+
+PLUGINS = ("bridge", "host-device", "host-local", "ipvlan", "loopback", "macvlan", "portmap", "sbr", "static", "tuning")
+
+
+class Release(t.NamedTuple):
+    """A file of the mirror, the programs in it, and the file of checksums that its project publishes ('': none)."""
+
+    file: str
+    programs: tuple[str, ...]
+    sums: str
+
+
+def releases(settings: t.Mapping[str, t.Any]) -> list[Release]:
+    number = {name: settings["tools"][name]["version"].removeprefix("v") for name in ("cni-plugins", "multus")}
+    plugins = f"cni-plugins-linux-amd64-v{number['cni-plugins']}.tgz"
+    return [
+        Release(plugins, PLUGINS, f"{plugins}.sha256"),
+        Release(f"multus-cni_{number['multus']}_linux_amd64.tar.gz", ("multus",), "checksums.txt"),
+        Release("whereabouts-amd64", ("whereabouts",), ""),
+    ]
+
+
+def make(places: config.Places, settings: dict[str, t.Any]) -> pathlib.Path:
+    """Return the directory of the mirror, made anew where a program is newer than it."""
+    place = places.cache / "mirror"
+    wanted = releases(settings)
+    paths = {name: tools.get(name, places, settings) for one in wanted for name in one.programs}
+    mark = place / "made-of"
+    made_of = "".join(f"{name} {path}\n" for name, path in sorted(paths.items()))
+    with config.lock(places.cache / "mirror.lock", "another command makes the mirror", wait=True):
+        if mark.exists() and mark.read_text() == made_of:
+            return place
+        new = place.with_name("mirror-new")
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir(parents=True)
+        with step("packing what nodes download"):
+            for one in wanted:
+                pack(new, one, paths)
+        (new / mark.name).write_text(made_of)
+        shutil.rmtree(place, ignore_errors=True)
+        new.rename(place)
+    return place
+
+
+def pack(place: pathlib.Path, release: Release, paths: t.Mapping[str, pathlib.Path]) -> None:
+    target = place / release.file
+    if target.suffix not in (".tgz", ".gz"):
+        shutil.copyfile(paths[release.programs[0]], target)
+    else:
+        with tarfile.open(target, "w:gz", compresslevel=1) as archive:
+            for name in release.programs:
+                content = paths[name].read_bytes()
+                member = tarfile.TarInfo(name)
+                member.size, member.mode = len(content), 0o755
+                archive.addfile(member, io.BytesIO(content))
+    if release.sums:
+        digest = hashlib.sha256(target.read_bytes()).hexdigest()
+        (place / release.sums).write_text(f"{digest}  {release.file}\n")
+
+
+__all__ = ["PLUGINS", "Release", "make", "releases"]
