@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 import typing as t
 
 from . import aptsource, config, qemu
@@ -97,6 +98,10 @@ class Image(t.NamedTuple):
         return t.cast("dict[str, t.Any]", json.loads((self.path / "image.json").read_text()))
 
 
+# Tables of versions.toml that are about the control plane.
+NOT_OF_THE_IMAGE = ("cluster", "releases", "tools")
+
+
 def inputs(here: pathlib.Path = config.HERE) -> list[pathlib.Path]:
     names = ["versions.toml", "rxe-netns.patch", "image.py", "aptsource.py"]
     return [here / name for name in names] + sorted(p for p in (here / "guest").rglob("*") if p.is_file())
@@ -109,6 +114,9 @@ def image_key(here: pathlib.Path = config.HERE) -> str:
         if path.suffix == ".py":
             # The layout and the comments of a program make no other image.
             data = ast.dump(ast.parse(data)).encode()
+        elif path.suffix == ".toml":
+            tables = tomllib.loads(data.decode())
+            data = json.dumps({name: tables[name] for name in tables if name not in NOT_OF_THE_IMAGE}).encode()
         digest.update(f"{path.relative_to(here)} {path.stat().st_mode & 0o111:o} {len(data)}\n".encode())
         digest.update(data)
     return digest.hexdigest()[:16]

@@ -41,8 +41,8 @@ def sources(tmp_path: Path) -> Path:
 def test_the_key_follows_every_input(sources: Path) -> None:
     keys = {image.image_key(sources)}
     for path in image.inputs(sources):
-        with path.open("a") as file:
-            file.write("added = 1\n")
+        # At the beginning it is in no table of TOML.
+        path.write_bytes(b"added = 1\n" + path.read_bytes())
         keys.add(image.image_key(sources))
     (sources / "guest/etc/new").write_text("")
     keys.add(image.image_key(sources))
@@ -51,12 +51,14 @@ def test_the_key_follows_every_input(sources: Path) -> None:
     assert len(keys) == len(image.inputs(sources)) + 2
 
 
-def test_the_key_does_not_follow_comments(sources: Path) -> None:
+def test_the_key_does_not_follow_comments_and_other_programs(sources: Path) -> None:
     before = image.image_key(sources)
     with (sources / "image.py").open("a") as file:
         file.write("\n\n# A comment.\n")
     with (sources / "nodes.py").open("a") as file:
         file.write("OTHER = 1\n")
+    with (sources / "versions.toml").open("a") as file:
+        file.write("# A comment.\n[tools.other]\nversion = '1'\n")
     assert image.image_key(sources) == before
 
 
