@@ -131,8 +131,7 @@ def _unpack(whole: str, work: str, source: t.Mapping[str, t.Any]) -> dict[str, s
             name = os.path.basename(member.name)
             # By name, and regular files only: no path of the archive is ever used.
             if name in wanted and member.isreg():
-                stream = archive.extractfile(member)
-                assert stream is not None
+                stream = t.cast("t.IO[bytes]", archive.extractfile(member))
                 path = os.path.join(work, "new-" + name)
                 with contextlib.closing(stream), open(path, "wb") as sink:
                     shutil.copyfileobj(stream, sink)

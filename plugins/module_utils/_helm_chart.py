@@ -92,7 +92,7 @@ def _chart(path: str, files: t.Mapping[str, bytes]) -> Chart:
         name = str(dependency.get("name"))
         key = str(dependency.get("alias") or name)
         if dependency.get("condition"):
-            conditions[key] = str(dependency["condition"]).split(",")[0]
+            conditions[key] = str(dependency["condition"]).split(",", maxsplit=1)[0]
         if name in found:
             subcharts[key] = found.pop(name)
         else:

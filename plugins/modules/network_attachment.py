@@ -47,8 +47,8 @@ options:
   cni_version:
     description:
       - Version of the CNI specification of attachments that name none.
-      - V(0.3.1) is known to every plugin, also to those of older distributions, and has lists of plugins. Nothing that an attachment needs came later. From V(0.4.0)
-        on runtimes may call C(CHECK), which not every plugin has.
+      - V(0.3.1) is known to every plugin, also to those of older distributions, and has lists of plugins. Nothing that an attachment needs came later. From
+        V(0.4.0) on runtimes may call C(CHECK), which not every plugin has.
     type: str
     default: 0.3.1
   attachments:
@@ -73,8 +73,8 @@ options:
         choices: [host-device, macvlan, ipvlan, ipoib, sriov, ib-sriov]
       config:
         description:
-          - The CNI configuration, as JSON or as a dictionary, instead of O(attachments[].type) and all options of plugins. For plugins that have no typed options
-            here, and for what is there already.
+          - The CNI configuration, as JSON or as a dictionary, instead of O(attachments[].type) and all options of plugins. For plugins that have no typed
+            options here, and for what is there already.
         type: raw
       cni_version:
         description: Version of the CNI specification. Without it, O(cni_version).
@@ -209,8 +209,8 @@ options:
             type: str
           ranges:
             description:
-              - Lists of networks, for V(host-local). A list of lists of dictionaries of C(subnet), C(range_start), C(range_end) and C(gateway). A pod gets an address
-                from each of the outer lists.
+              - Lists of networks, for V(host-local). A list of lists of dictionaries of C(subnet), C(range_start), C(range_end) and C(gateway). A pod gets an
+                address from each of the outer lists.
             type: list
             elements: list
           data_dir:
@@ -271,9 +271,11 @@ options:
             type: int
   node_info:
     description:
-      - What is on the nodes. Name of the Node object to a dictionary of C(devices) (as RV(rdmaops.gpu_fabric.rdma_info#module:devices)), C(interfaces) and C(cni).
-      - C(interfaces) are dictionaries of C(name), C(mac), C(mtu), C(pci_address), C(numa_node), C(master), C(addresses) (with their length) and C(uses) (for what the
-        host needs it, such as C(default_route)). C(cni) is a dictionary of C(bin_dir) and C(plugins). Null is what nobody looked at, and is not checked.
+      - What is on the nodes. Name of the Node object to a dictionary of C(devices) (as RV(rdmaops.gpu_fabric.rdma_info#module:devices)), C(interfaces) and
+        C(cni).
+      - C(interfaces) are dictionaries of C(name), C(mac), C(mtu), C(pci_address), C(numa_node), C(master), C(addresses) (with their length) and C(uses) (for
+        what the host needs it, such as C(default_route)). C(cni) is a dictionary of C(bin_dir) and C(plugins). Null is what nobody looked at, and is not
+        checked.
     type: dict
     default: {}
   expected_pods:
@@ -282,8 +284,8 @@ options:
     type: raw
   target_nodes:
     description:
-      - Nodes that the attachments are for, by the names of their Node objects. Without it and O(node_selector), the nodes in O(node_info), else every node less those
-        of the control plane.
+      - Nodes that the attachments are for, by the names of their Node objects. Without it and O(node_selector), the nodes in O(node_info), else every node less
+        those of the control plane.
     type: list
     elements: str
     default: []
@@ -318,12 +320,13 @@ options:
     default: false
 notes:
   - "Lints. Form: V(invalid_json), V(invalid_config), V(invalid_name), V(duplicate_name), V(unknown_key), V(invalid_value), V(missing_key), V(cni_version),
-    V(interface_name). Addresses: V(invalid_cidr), V(exclude_outside), V(range_bounds), V(gateway_in_range), V(range_too_small), V(range_overlap), V(range_overlaps_pods),
-    V(range_overlaps_services), V(range_overlaps_nodes), V(range_in_use), V(address_shared). Cluster: V(namespace_missing), V(resource_missing), V(owned_by_other). Nodes:
-    V(plugin_missing), V(device_missing), V(duplicate_device), V(several_devices), V(host_interface), V(mtu_too_large)."
+    V(interface_name). Addresses: V(invalid_cidr), V(exclude_outside), V(range_bounds), V(gateway_in_range), V(range_too_small), V(range_overlap),
+    V(range_overlaps_pods), V(range_overlaps_services), V(range_overlaps_nodes), V(range_in_use), V(address_shared). Cluster: V(namespace_missing),
+    V(resource_missing), V(owned_by_other). Nodes: V(plugin_missing), V(device_missing), V(duplicate_device), V(several_devices), V(host_interface),
+    V(mtu_too_large)."
   - V(invalid_json), V(invalid_config), V(invalid_name), V(duplicate_name), V(host_interface), V(range_in_use) and V(owned_by_other) cannot be ignored.
-  - Needs the rights to list C(network-attachment-definitions) and to patch them, in their namespaces. Rights to list nodes, service networks and, where ranges change,
-    C(ippools.whereabouts.cni.cncf.io) serve the lint; for O(prune), rights to list pods and workloads.
+  - Needs the rights to list C(network-attachment-definitions) and to patch them, in their namespaces. Rights to list nodes, service networks and, where ranges
+    change, C(ippools.whereabouts.cni.cncf.io) serve the lint; for O(prune), rights to list pods and workloads.
 seealso:
   - module: rdmaops.gpu_fabric.rdma_info
 """
