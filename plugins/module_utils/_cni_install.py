@@ -107,6 +107,25 @@ def expiry(token: str) -> float | None:
         return None
 
 
+def delegating(path: str, text: str, delegate: str) -> str:
+    """Return a configuration with what is in another file as its only delegate.
+
+    Multus 4.3.0 forgets most of a list that it is given by name when the pod ends, so that the pod network does not get
+    its address back (multus-cni pull request 1521). What stands in its own configuration it keeps.
+    """
+    doing = "Writing %s with the pod network of %s" % (path, delegate)
+    found = read_text(delegate)
+    if found is None:
+        raise InstallError("%s: there is no such file. Install the pod network first, or name another file" % doing)
+    try:
+        whole, inner = json.loads(text), json.loads(found)
+        if not isinstance(inner, dict) or not ("type" in inner or inner.get("plugins")):
+            raise ValueError("it has neither type nor plugins")
+    except ValueError as exc:
+        raise InstallError("%s: that is no CNI configuration: %s" % (doing, exc)) from exc
+    return json.dumps({**whole, "delegates": [inner]}, indent=4, sort_keys=True) + "\n"
+
+
 def kubeconfig(one: Params, token: str) -> str:
     """Return a kubeconfig. JSON is YAML as well, and hosts need no library to read it back."""
     made = {
@@ -247,6 +266,8 @@ class Install:
 
     def config(self, one: Params) -> None:
         path, text = one["path"], one["content"].rstrip("\n") + "\n"
+        if one["delegate"]:
+            text = delegating(path, text, one["delegate"])
         found = read_text(path)
         if self._foreign(path, found) and found != text:
             self._refuse(path)

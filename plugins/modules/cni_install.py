@@ -87,6 +87,11 @@ options:
         description: The text.
         type: str
         required: true
+      delegate:
+        description:
+          - Absolute path of another CNI configuration, which becomes the only entry of C(delegates) in O(configs[].content), which then has to be JSON. A
+            change of that file is a change of this one.
+        type: path
       public:
         description: Whether everybody may read it.
         type: bool
@@ -199,6 +204,7 @@ SOURCE = {
 FILE = {
     "path": {"type": "path", "required": True},
     "content": {"type": "str", "required": True},
+    "delegate": {"type": "path"},
     "public": {"type": "bool", "default": False},
 }
 KUBECONFIG = {

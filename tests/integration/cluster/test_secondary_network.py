@@ -104,7 +104,9 @@ class Site:
         self.bin, self.conf, self.mirror = root / "bin", root / "net.d", root / "mirror"
         self.conf.mkdir()
         self.mirror.mkdir()
-        (self.conf / "10-pods.conflist").write_text('{"cniVersion": "1.0.0", "name": "pods", "plugins": []}')
+        (self.conf / "10-pods.conflist").write_text(
+            '{"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "bridge", "bridge": "pods0"}]}'
+        )
         self._archive("cni-plugins-linux-amd64-v1.9.1.tgz", "cni-plugins-linux-amd64-v1.9.1.tgz.sha256", *FILES)
         self._archive("multus-cni_4.3.0_linux_amd64.tar.gz", "checksums.txt", "multus")
         (self.mirror / "whereabouts-amd64").write_bytes(b"whereabouts")
@@ -230,7 +232,7 @@ def test_the_four_step_drill_what_it_is_good_for_and_away_again(site: Site) -> N
     assert sorted(os.listdir(site.bin)) == ["host-device", "macvlan", "multus", "whereabouts"]
     assert (site.bin / "multus").read_bytes() == b"multus"
     multus = json.loads((site.conf / "00-multus.conf").read_text())
-    assert multus["clusterNetwork"] == f"{site.conf}/10-pods.conflist"
+    assert multus["delegates"] == [json.loads((site.conf / "10-pods.conflist").read_text())]
     kubeconfig = site.conf / "multus.d" / "multus.kubeconfig"
     token = json.loads(kubeconfig.read_text())["users"][0]["user"]["token"]
     assert not any(token in one.text for one in (*virgin.values(), *first.values()))

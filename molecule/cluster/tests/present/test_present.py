@@ -139,5 +139,5 @@ def test_what_is_there_is_in_sync() -> None:
         # What k8s_info calls so are objects of the cluster.
         for one in [row for row in result.get("resources") or [] if "desired" in row]:
             kinds.setdefault(one["kind"], set()).add(one["status"])
-    assert {"network_attachment", "node_labels", "helm_release"} <= set(kinds), kinds
+    assert {"network_attachment", "node_label", "helm_release"} <= set(kinds), kinds
     assert set().union(*kinds.values()) == {"in_sync"}, kinds

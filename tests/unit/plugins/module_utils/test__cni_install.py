@@ -64,7 +64,7 @@ class Place:
         return {**one, "user": "multus", "renew_before": 30 * DAY, **more}
 
     def config(self, content: str = "{}\n") -> Json:
-        return {"path": str(self.conf / "00-multus.conf"), "content": content, "public": False}
+        return {"path": str(self.conf / "00-multus.conf"), "content": content, "public": False, "delegate": None}
 
 
 @pytest.fixture
@@ -258,6 +258,43 @@ def test_somebody_elses_configuration_is_never_overwritten(place: Place) -> None
     assert not place.bin.exists()
     result = place.run(state="absent", configs=[place.config()])
     assert (result["changed"], result["kept"]) == (False, [f"{place.conf}/00-multus.conf: somebody else's"])
+
+
+def test_the_pod_network_is_taken_in_whole_and_followed(place: Place) -> None:
+    pods = place.conf / "10-pods.conflist"
+    plugin = {"type": "calico", "kubeconfig": "/etc/cni/net.d/calico-kubeconfig", "ipam": {"type": "calico-ipam"}}
+    network = {"cniVersion": "0.3.1", "name": "pods", "plugins": [plugin]}
+    pods.parent.mkdir(parents=True, exist_ok=True)
+    pods.write_text(json.dumps(network))
+    config = {**place.config('{"type": "multus"}'), "delegate": str(pods)}
+    assert place.run(configs=[config])["changed"]
+    assert json.loads((place.conf / "00-multus.conf").read_text()) == {"type": "multus", "delegates": [network]}
+    assert not place.run(configs=[config])["changed"]
+    plugin["mtu"] = 9000
+    pods.write_text(json.dumps(network))
+    assert statuses(place.run(configs=[config], check=True)) == [("different", "drift")]
+    place.run(configs=[config])
+    assert json.loads((place.conf / "00-multus.conf").read_text())["delegates"] == [network]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "there is no such file. Install the pod network first"),
+        ("{", "that is no CNI configuration: "),
+        ("[]", "that is no CNI configuration: it has neither type nor plugins"),
+        ('{"plugins": []}', "that is no CNI configuration: it has neither type nor plugins"),
+    ],
+)
+def test_a_pod_network_that_cannot_be_taken_in(place: Place, text: str | None, said: str) -> None:
+    pods = place.conf / "10-pods.conflist"
+    pods.parent.mkdir(parents=True, exist_ok=True)
+    if text is not None:
+        pods.write_text(text)
+    with pytest.raises(InstallError, match="with the pod network of .*10-pods.conflist: ") as caught:
+        place.run(configs=[{**place.config('{"type": "multus"}'), "delegate": str(pods)}])
+    assert said in str(caught.value)
+    assert not (place.conf / "00-multus.conf").exists()
 
 
 def test_absent_removes_ours_configuration_first(place: Place) -> None:
