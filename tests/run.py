@@ -489,7 +489,8 @@ def cluster(runner: Runner) -> None:
     """Run what needs an API server, once its programs are there."""
     # Where there is no way to have them, each test says so.
     runner.execute("programs of the control plane", PROGRAMS, limit=3000, live=True)
-    runner.pytest("cluster", *CLUSTER, limit=3600)
+    # A file has a control plane of its own, or shares the lab's.
+    runner.pytest("cluster", "-n", "2", "--dist", "loadfile", *CLUSTER, limit=3600)
 
 
 @contextlib.contextmanager

@@ -133,7 +133,7 @@ def virgin(place: Place) -> Place:
     return place
 
 
-@pytest.mark.parametrize("helm", ["helm4", "helm3"])
+@pytest.mark.parametrize("helm", ["helm4", pytest.param("helm3", marks=pytest.mark.long)])
 def test_the_drill(place: Place, helm: str) -> None:
     place.wipe()
     namespace = f"drill-{helm}"

@@ -421,6 +421,7 @@ def test_the_api_server_stops_in_between(ready: Cluster, namespace: str, tmp_pat
         ready.kubectl("delete", NADS, "--all", "-n", namespace)
 
 
+@pytest.mark.long
 def test_eight_rails_take_little_more_than_one_look(
     ready: Cluster, namespace: str, tmp_path: Path, record_property: t.Callable[[str, object], None]
 ) -> None:
