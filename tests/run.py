@@ -493,34 +493,6 @@ def cluster(runner: Runner) -> None:
     runner.pytest("cluster", "-n", "2", "--dist", "loadfile", *CLUSTER, limit=3600)
 
 
-@contextlib.contextmanager
-def building_ahead() -> t.Iterator[None]:
-    """Build the programs of the control plane with the time that the parts before it leave; where they are, do nothing.
-
-    A process's own nice value counts within its session only (sched(7), "The autogroup feature").
-    """
-    log = OUTPUT / "ahead.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("wb") as sink:
-        process = subprocess.Popen(
-            ["nice", "-n", "19", *PROGRAMS],
-            cwd=ROOT,
-            env=clean_environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=sink,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    with contextlib.suppress(OSError):
-        Path(f"/proc/{process.pid}/autogroup").write_text("19")
-    try:
-        yield
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM)
-        process.wait()
-
-
 def artifact(runner: Runner) -> None:
     """Build the artifact and use it where nothing else is installed."""
     runner.pytest("artifact", "tests/artifact", limit=1800)
@@ -571,13 +543,13 @@ def faults(runner: Runner) -> None:
 
 
 PARTS = (
-    Part("lint", "ruff, yamllint, mypy, vermin, old Pythons, docs, ansible-lint", 120, 180, lint),
-    Part("sanity", "ansible-test sanity on an exported copy", 180, 240, sanity),
+    Part("lint", "ruff, yamllint, mypy, vermin, old Pythons, docs, ansible-lint", 150, 180, lint),
+    Part("sanity", "ansible-test sanity on an exported copy", 240, 300, sanity),
     Part("unit", "pytest without root, tools or machines", 180, 1200, unit),
     Part("integration", "pytest with real tools and this kernel", 420, 1800, integration),
-    Part("cluster", "modules and roles on a real Kubernetes API server", 660, 2400, cluster),
+    Part("cluster", "modules and roles on a real Kubernetes API server", 420, 2400, cluster),
     Part("artifact", "the built collection in an empty environment", 60, 120, artifact),
-    Part("molecule", "scenarios on virtual machines", 780, 10800, molecule),
+    Part("molecule", "scenarios on virtual machines", 900, 10800, molecule),
     # Only in `make test-all`.
     Part("faults", "runs stopped, power cut and sources gone stale on a virtual machine", 0, 7200, faults),
 )
@@ -671,13 +643,9 @@ def main() -> int:
     # Parts that are named may take what they need; `make test` as a whole may not.
     ends = time.monotonic() + (whole if arguments.all or arguments.parts else HARD * TOTAL_LIMIT)
     interrupted = False
-    ahead = (
-        building_ahead() if len(parts) > 1 and any(part.run is cluster for part in parts) else contextlib.nullcontext()
-    )
     try:
-        with ahead:
-            for part in parts:
-                runner.run(part, ends)
+        for part in parts:
+            runner.run(part, ends)
     except KeyboardInterrupt:
         interrupted = True
         runner.add("interrupted", "failed")
