@@ -245,7 +245,7 @@ def test_unknown_values(virgin: Place) -> None:
     assert not virgin.plane.json("get", "secret", "-A", "-l", "owner=helm")["items"]
 
 
-@pytest.mark.parametrize("helm", ["helm4", "helm3"])
+@pytest.mark.parametrize("helm", ["helm4", pytest.param("helm3", marks=pytest.mark.long)])
 def test_drift_is_seen_and_put_right(virgin: Place, helm: str) -> None:
     virgin.run(helm=helm)
     virgin.patch_policy({"spec": {"driver": {"enabled": False}, "gdrcopy": {"image": "mine"}}})
@@ -395,6 +395,7 @@ def test_waiting_says_what_the_operator_says(virgin: Place) -> None:
     assert virgin.result(process)["after"]["cluster_policy"]["state"] == "ready"
 
 
+@pytest.mark.long
 def test_gpu_pods_are_kept(virgin: Place) -> None:
     virgin.run()
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "gpu-1"}}
