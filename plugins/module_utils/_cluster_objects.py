@@ -17,9 +17,8 @@ import typing as t
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision import DRIFT, IN_SYNC, Decision, resource
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import ApiError, Client, Object
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import OWNER, ApiError, Client, Object
 
-OWNER = "rdmaops.gpu-fabric/owner"
 DEFINITION = "CustomResourceDefinition"
 # With one of these everything that is in it goes too.
 CONTAINERS = ("Namespace", DEFINITION)
@@ -27,7 +26,6 @@ CONTAINERS = ("Namespace", DEFINITION)
 _ORDER = {"Namespace": 0, DEFINITION: 1, "ServiceAccount": 2, "ClusterRole": 2, "Role": 2, "ConfigMap": 2, "Secret": 2}
 # Set by the server at every write, or at none that matters here.
 _SERVER = ("managedFields", "resourceVersion", "generation", "creationTimestamp", "uid", "selfLink")
-_APPLY = "application/apply-patch+yaml"
 
 
 class ObjectsError(FabricError):
@@ -113,7 +111,7 @@ class Kinds:
 
     def __init__(self, client: Client, objects: t.Sequence[Object]) -> None:
         self.client = client
-        self.known: dict[str, dict[str, Kind] | None] = {}
+        self.known: dict[str, dict[str, Kind]] = {}
         self.coming: dict[tuple[str, str], Kind] = {}
         for one in objects:
             if one["kind"] == DEFINITION:
@@ -125,17 +123,12 @@ class Kinds:
 
     def find(self, api_version: str, kind: str) -> Kind | None:
         if api_version not in self.known:
-            doing = "Asking what the API server knows of %s" % api_version
-            found = self.client.get(_kubernetes.base(api_version), doing)
-            self.known[api_version] = found and {
+            self.known[api_version] = {
                 str(one["kind"]): Kind(str(one["name"]), bool(one["namespaced"]), True)
-                for one in found.get("resources") or []
+                for one in self.client.resources(api_version) or []
                 if "/" not in one["name"]
             }
-        served = self.known[api_version]
-        if served and kind in served:
-            return served[kind]
-        return self.coming.get((api_version, kind))
+        return self.known[api_version].get(kind) or self.coming.get((api_version, kind))
 
 
 def items(objects: t.Sequence[Object], kinds: Kinds, owner: str, namespace: str) -> list[Item]:
@@ -217,16 +210,16 @@ class Set:
 
     def _send(self, item: Item, *, dry_run: bool) -> Object:
         doing = "%s %s" % ("Comparing" if dry_run else "Applying", item.text)
-        query = {
-            "fieldManager": ("%s/%s" % (_kubernetes.MANAGER, self.owner))[:128],
-            "force": str(self.params["force_conflicts"]).lower(),
-            # Without it an unknown field is dropped in silence.
-            "fieldValidation": "Strict",
-        }
-        if dry_run:
-            query["dryRun"] = "All"
         try:
-            return self.client.request("PATCH", item.path, doing, query=query, body=item.body, content_type=_APPLY)
+            return self.client.apply(
+                item.path,
+                item.body,
+                doing,
+                manager="%s/%s" % (_kubernetes.MANAGER, self.owner),
+                force=self.params["force_conflicts"],
+                strict=True,
+                dry_run=dry_run,
+            )
         except ApiError as exc:
             if exc.status == 409 and exc.reason == "Conflict" and "conflict" in str(exc):
                 raise ObjectsError(

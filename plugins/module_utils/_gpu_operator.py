@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 import typing as t
@@ -224,7 +225,7 @@ def _present(params: Params, check_mode: bool, host: Host) -> dict[str, t.Any]:
         decision.add(
             "%s the CustomResourceDefinition %s from the chart"
             % ("Upgrade" if definition.live else "Make", definition.name),
-            lambda definition=definition: host.cluster.apply_definition(definition.wanted),  # type: ignore[misc]
+            functools.partial(host.cluster.apply_definition, definition.wanted),
         )
     reasons = plan.reasons(rolled_back=recovery is not None)
     if base is None:

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import functools
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _gpu_operator_compare as compare
@@ -140,7 +141,7 @@ class Plan:
         if not self.definitions or self.pruned_after:
             return
         for custom in self.customs:
-            self.cluster.settle(custom.key, custom.rendered, lambda kept, custom=custom: _whole(kept, custom))  # type: ignore[misc]
+            self.cluster.settle(custom.key, custom.rendered, functools.partial(_whole, custom))
 
     def landed(self) -> None:
         """Make sure that what was applied is what is live.
@@ -165,7 +166,7 @@ class Plan:
                 )
 
 
-def _whole(kept: Object, custom: Custom) -> bool:
+def _whole(custom: Custom, kept: Object) -> bool:
     return not compare.changes(kept.get("spec") or {}, custom.spec)
 
 

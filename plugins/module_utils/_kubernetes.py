@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import typing as t
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes_login import (
     CONNECTION,
     ApiError,
@@ -24,6 +25,8 @@ if t.TYPE_CHECKING:  # pragma: no cover
     from ansible.module_utils.basic import AnsibleModule
 
 MANAGER = "rdmaops.gpu_fabric"
+# The label of an object that belongs to a set.
+OWNER = "rdmaops.gpu-fabric/owner"
 _JSON = "application/json"
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
@@ -199,10 +202,23 @@ class Client:
                 return found
 
     def apply(
-        self, path: str, body: Object, doing: str, *, manager: str = MANAGER, force: bool = False, dry_run: bool = False
+        self,
+        path: str,
+        body: Object,
+        doing: str,
+        *,
+        manager: str = MANAGER,
+        force: bool = False,
+        strict: bool = False,
+        dry_run: bool = False,
     ) -> Object:
-        """Apply an object on the server: fields of another manager that differ are a conflict (409) without force."""
+        """Apply an object on the server: fields of another manager that differ are a conflict (409) without force.
+
+        The API server drops a field that it does not know, and says so only where it is asked to be strict.
+        """
         query: dict[str, t.Any] = {"fieldManager": manager[:MANAGER_MAX], "force": str(force).lower()}
+        if strict:
+            query["fieldValidation"] = "Strict"
         if dry_run:
             query["dryRun"] = "All"
         return self.request("PATCH", path, doing, query=query, body=body, content_type=_APPLY)
@@ -226,10 +242,10 @@ class Client:
             body["preconditions"] = {"uid": uid}
         return self.request("DELETE", path, doing, body=body)
 
-    def resources(self, api_version: str) -> set[str] | None:
-        """Return the plurals that a group and version serves; None where the API server does not know it."""
+    def resources(self, api_version: str) -> list[Object] | None:
+        """Return what a group and version serves (APIResource); None where the API server does not know it."""
         found = self.get(base(api_version), "Asking what the API server knows of %s" % api_version)
-        return None if found is None else {str(one["name"]) for one in found.get("resources") or []}
+        return None if found is None else found.get("resources") or []
 
 
 def base(api_version: str) -> str:
@@ -264,4 +280,26 @@ def connect(module: AnsibleModule) -> Client:
     return client
 
 
-__all__ = ("CONNECTION", "MANAGER", "ApiError", "Client", "Object", "base", "connect", "describe", "parameters", "path")
+def run(module: AnsibleModule, manage: t.Callable[[t.Mapping[str, t.Any], bool, Client], dict[str, t.Any]]) -> None:
+    """End a module with what ``manage`` makes of its options and a client, or with what stood in the way."""
+    try:
+        result = manage(module.params, module.check_mode, connect(module))
+    except FabricError as exc:
+        module.fail_json(msg=str(exc))
+    module.exit_json(**result)
+
+
+__all__ = (
+    "CONNECTION",
+    "MANAGER",
+    "OWNER",
+    "ApiError",
+    "Client",
+    "Object",
+    "base",
+    "connect",
+    "describe",
+    "parameters",
+    "path",
+    "run",
+)

@@ -29,10 +29,12 @@ class Cluster:
         self.client = client
         self.why: dict[str, str] = {}
 
-    def _list(self, api: str, plural: str, doing: str, what: str, namespace: str | None = None) -> list[Object] | None:
+    def _list(
+        self, api: str, plural: str, doing: str, what: str, query: t.Mapping[str, str] | None = None
+    ) -> list[Object] | None:
         """Return a list, or None where the user may not read it."""
         try:
-            return self.client.items(path(api, plural, namespace), doing) or []
+            return self.client.items(path(api, plural), doing, query) or []
         except ApiError as exc:
             if exc.status != 403:
                 raise
@@ -66,14 +68,8 @@ class Cluster:
     def selected(self, selector: str) -> list[str] | None:
         """Return the names of nodes that a label selector chooses."""
         doing = "Listing the nodes with the labels %s" % selector
-        try:
-            rows = self.client.items(path("v1", "nodes"), doing, {"labelSelector": selector})
-        except ApiError as exc:
-            if exc.status != 403:
-                raise
-            self.why["nodes"] = str(exc)
-            return None
-        return sorted(str(row["metadata"]["name"]) for row in rows or [])
+        rows = self._list("v1", "nodes", doing, "nodes", {"labelSelector": selector})
+        return None if rows is None else sorted(str(row["metadata"]["name"]) for row in rows)
 
     def pod_networks(self, nodes: dict[str, Object] | None) -> list[str] | None:
         """Return the pod networks: of each node, else what kubeadm was told."""

@@ -14,12 +14,12 @@ import typing as t
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _cni, _cni_lint
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_lint import Attachment, Report
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import OWNER
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._network_attachment_cluster import API
 
 if t.TYPE_CHECKING:  # pragma: no cover
     from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import Object
 
-OWNER = "rdmaops.gpu-fabric/owner"
 # Multus takes a device plugin's resource from here.
 RESOURCE = "k8s.v1.cni.cncf.io/resourceName"
 # validation.IsValidLabelValue in apimachinery.

@@ -107,9 +107,11 @@ def _look(name: str, node: t.Any, selection: _rails.Selection) -> Node:
     slots.sort(
         key=lambda one: (_rails.pci_key(one.pci) is None, _rails.pci_key(one.pci) or (), _rails.natural(one.netdev))
     )
-    seen: set[str] = set()
-    unique = [one for one in slots if not (one.netdev in seen or seen.add(one.netdev))]  # type: ignore[func-returns-value]
-    return Node(name, unique, left_out, away)
+    # A card with two ports of one network device is one rail.
+    unique: dict[str, Slot] = {}
+    for one in slots:
+        unique.setdefault(one.netdev, one)
+    return Node(name, list(unique.values()), left_out, away)
 
 
 def _by(how: str, slot: Slot) -> str | None:

@@ -132,7 +132,6 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cluster_objects import manage
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 
 
 def main() -> None:
@@ -153,11 +152,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
-        result = manage(module.params, module.check_mode, _kubernetes.connect(module))
-    except FabricError as exc:
-        module.fail_json(msg=str(exc))
-    module.exit_json(**result)
+    _kubernetes.run(module, manage)
 
 
 if __name__ == "__main__":

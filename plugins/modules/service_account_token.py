@@ -87,7 +87,6 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 
 
 def ask(params: t.Mapping[str, t.Any], check_mode: bool, client: _kubernetes.Client) -> dict[str, t.Any]:
@@ -130,11 +129,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
-        result = ask(module.params, module.check_mode, _kubernetes.connect(module))
-    except FabricError as exc:
-        module.fail_json(msg=str(exc))
-    module.exit_json(**result)
+    _kubernetes.run(module, ask)
 
 
 if __name__ == "__main__":

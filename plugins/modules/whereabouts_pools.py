@@ -179,7 +179,6 @@ resources:
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._whereabouts_pools import manage
 
 
@@ -195,11 +194,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
-        result = manage(module.params, module.check_mode, _kubernetes.connect(module))
-    except FabricError as exc:
-        module.fail_json(msg=str(exc))
-    module.exit_json(**result)
+    _kubernetes.run(module, manage)
 
 
 if __name__ == "__main__":

@@ -7,12 +7,12 @@
 
 from __future__ import annotations
 
-import html
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision import DRIFT, IN_SYNC, UNKNOWN
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_report import STATUSES, counted, totals
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_text import TITLES, shown
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._html import escape, isolated
 
 Json = t.Dict[str, t.Any]
 
@@ -138,20 +138,6 @@ def _filter_style() -> str:
     return "\n".join(rules)
 
 
-def escape(value: t.Any) -> str:
-    """Return text for a page.
-
-    A carriage return would be read as a line feed (HTML, 13.2.3.5); NUL and lone surrogates are no characters there.
-    """
-    text = "".join("\ufffd" if one == "\0" or "\ud800" <= one <= "\udfff" else one for one in str(value))
-    return html.escape(text, quote=True).replace("\r", "&#13;")
-
-
-def _name(value: t.Any) -> str:
-    """Return a name by itself: what is written from right to left stays inside."""
-    return "<bdi>%s</bdi>" % escape(value)
-
-
 def _tag(status: str) -> str:
     text = TITLES[status]
     return '<span class="tag %s">%s</span>' % (status, "<b>%s</b>" % text if status == UNKNOWN else text)
@@ -166,7 +152,7 @@ def _banner(report: Json, counts: t.Mapping[str, int]) -> str:
         ("Hosts", len(report["hosts"])),
         ("Objects", ", ".join("%d %s" % (counts[one], TITLES[one]) for one in reversed(STATUSES) if counts[one])),
     ]
-    left = "".join("<li>%s</li>" % _name(why) for why in report["incomplete"][:100])
+    left = "".join("<li>%s</li>" % isolated(why) for why in report["incomplete"][:100])
     if left:
         left = "<p>The run is not complete:</p><ul>%s</ul>" % left
     return '<header class="banner %s"><h1>Drift: %s</h1><p>%s</p>%s<div class="facts">%s</div></header>' % (
@@ -180,7 +166,7 @@ def _link(number: int, pair: tuple[str, Json]) -> str:
     counts = counted(entry["objects"])
     said = ", ".join("%d %s" % (counts[one], TITLES[one]) for one in reversed(STATUSES) if counts[one])
     return '<a class="%s" href="#h%d" title="%s: %s"><span>%s</span><small>%s</small></a>' % (
-        entry["status"], number, escape(host), said, _name(host), said,
+        entry["status"], number, escape(host), said, isolated(host), said,
     )  # fmt: skip
 
 
@@ -206,19 +192,19 @@ def _section(number: int, host: str, entry: Json, room: list[int]) -> str:
         '<th scope="col">What was seen</th><th class="t" scope="col">Task</th></tr></thead>'
         "<tbody>%s</tbody></table></section>"
     ) % (
-        number, " ".join("has-%s" % one for one in STATUSES if counts[one]), _name(host), _tag(entry["status"]),
+        number, " ".join("has-%s" % one for one in STATUSES if counts[one]), isolated(host), _tag(entry["status"]),
         "\n".join(rows),
     )  # fmt: skip
 
 
 def _row(one: Json) -> str:
     kind = one["kind"]
-    what = "%s<br>%s" % ('<span class="soft">%s</span>' % escape(kind), _name(one["name"]))
+    what = "%s<br>%s" % ('<span class="soft">%s</span>' % escape(kind), isolated(one["name"]))
     if one["item"] is not None and one["item"] != one["name"]:
-        what += " (%s)" % _name(one["item"])
+        what += " (%s)" % isolated(one["item"])
     if one["delegated_to"]:
-        what += '<br><span class="soft">on %s</span>' % _name(one["delegated_to"])
-    task = '<span class="soft">none</span>' if one["task"] is None else _name(one["task"])
+        what += '<br><span class="soft">on %s</span>' % isolated(one["delegated_to"])
+    task = '<span class="soft">none</span>' if one["task"] is None else isolated(one["task"])
     if one["role"]:
         task += '<br><span class="soft">%s</span>' % escape(one["role"])
     return '<tr class="%s"><td>%s</td><td>%s</td><td>%s</td><td>%s</td></tr>' % (
@@ -229,7 +215,7 @@ def _row(one: Json) -> str:
 def _seen(one: Json) -> str:
     parts = []
     if one["why"]:
-        parts.append("<p>%s</p>" % _name(one["why"]))
+        parts.append("<p>%s</p>" % isolated(one["why"]))
     values = [one[name] for name in ("desired", "live", "configured", "next_boot")]
     if any(value is not None for value in values):
         known = (
@@ -260,4 +246,4 @@ def _diff(text: t.Any) -> str:
     return "\n".join(lines)
 
 
-__all__ = ("MAX_IN_SYNC", "escape", "page")
+__all__ = ("MAX_IN_SYNC", "page")

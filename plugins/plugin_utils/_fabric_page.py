@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import collections
-import html
 import math
 import typing as t
 
@@ -24,6 +23,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_verdict
     percent,
     speed,
 )
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._html import escape, isolated
 
 Json = t.Mapping[str, t.Any]
 
@@ -108,31 +108,17 @@ def page(report: Json) -> str:
         '<html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
-        "<title>Fabric check: %s</title>" % _escape(report["verdict"]),
+        "<title>Fabric check: %s</title>" % escape(report["verdict"]),
         "<style>%s</style></head><body>" % _STYLE,
         _banner(report, order),
         _maps(report, order),
         _ports(nodes),
         _skipped(report["skipped"]),
         "<footer>rdmaops.gpu_fabric fabric_check, report schema %s, started %s</footer>"
-        % (_escape(report["schema"]), _escape(report["started"])),
+        % (escape(report["schema"]), escape(report["started"])),
         "</body></html>",
     ]
     return "\n".join(parts) + "\n"
-
-
-def _escape(value: t.Any) -> str:
-    """Return text for a page.
-
-    A carriage return would be read as a line feed (HTML, 13.2.3.5); NUL and lone surrogates are no characters there.
-    """
-    text = "".join("\ufffd" if one == "\0" or "\ud800" <= one <= "\udfff" else one for one in str(value))
-    return html.escape(text, quote=True).replace("\r", "&#13;")
-
-
-def _name(value: t.Any) -> str:
-    """Return a name by itself: what is written from right to left stays inside."""
-    return "<bdi>%s</bdi>" % _escape(value)
 
 
 def _banner(report: Json, order: list[str]) -> str:
@@ -148,13 +134,13 @@ def _banner(report: Json, order: list[str]) -> str:
         ("Measurements", said),
         ("Limit", bound(report["min_share"]) + " of the link's rate"),
     ]
-    items = "".join("<li>%s</li>" % _name(reason) for reason in report["reasons"])
+    items = "".join("<li>%s</li>" % isolated(reason) for reason in report["reasons"])
     return (
         '<header class="banner %s"><h1>Fabric check: <span class="badge %s"><b>%s</b></span></h1><p>%s</p>%s'
         '<div class="facts">%s</div></header>'
     ) % (
-        verdict, verdict, _escape(_TITLES[verdict]), _SAYS[verdict], "<ul>%s</ul>" % items if items else "",
-        "".join("<span>%s <b>%s</b></span>" % (name, _escape(value)) for name, value in facts),
+        verdict, verdict, escape(_TITLES[verdict]), _SAYS[verdict], "<ul>%s</ul>" % items if items else "",
+        "".join("<span>%s <b>%s</b></span>" % (name, escape(value)) for name, value in facts),
     )  # fmt: skip
 
 
@@ -220,17 +206,17 @@ def _caption(title: str, entries: list[Json]) -> str:
     if rates:
         low, high = speed(min(rates)), speed(max(rates))
         said += "; %s Gb/s" % (low if low == high else "%s to %s" % (low, high))
-    return '<figcaption>%s <span class="soft">%s</span></figcaption>' % (_escape(title), said)
+    return '<figcaption>%s <span class="soft">%s</span></figcaption>' % (escape(title), said)
 
 
 def _square(rail: int, test: str, names: list[str], entries: list[Json], limit: float) -> str:
     cells = {(entry["client"], entry["server"]): entry for entry in entries}
     upright = len(names) > 4 or any(len(name) > 8 for name in names)
     shown = '<th class="%s" scope="col" title="%%s"><span>%%s</span></th>' % ("up" if upright else "flat")
-    head = "".join(shown % (_escape(name), _name(name)) for name in names)
+    head = "".join(shown % (escape(name), isolated(name)) for name in names)
     rows = []
     for client in names:
-        row = '<th scope="row" title="%s">%s</th>' % (_escape(client), _name(client))
+        row = '<th scope="row" title="%s">%s</th>' % (escape(client), isolated(client))
         for server in names:
             row += '<td class="self"></td>' if client == server else _cell(cells.get((client, server)), limit)
         rows.append("<tr>%s</tr>" % row)
@@ -238,7 +224,7 @@ def _square(rail: int, test: str, names: list[str], entries: list[Json], limit: 
     return (
         '<figure>%s<table class="map%s" aria-label="rail %d, %s"><thead><tr><td></td>%s</tr></thead>'
         "<tbody>%s</tbody></table></figure>"
-    ) % (_caption(test, entries), size, rail, _escape(test), head, "\n".join(rows))
+    ) % (_caption(test, entries), size, rail, escape(test), head, "\n".join(rows))
 
 
 def _strip(test: str, pairs: list[tuple[str, str]], rails: list[int], entries: list[Json], limit: float) -> str:
@@ -246,13 +232,13 @@ def _strip(test: str, pairs: list[tuple[str, str]], rails: list[int], entries: l
     head = "".join('<th scope="col">%d</th>' % rail for rail in rails)
     rows = []
     for client, server in pairs:
-        row = '<th scope="row">%s → %s</th>' % (_name(client), _name(server))
+        row = '<th scope="row">%s → %s</th>' % (isolated(client), isolated(server))
         row += "".join(_cell(cells.get((client, server, rail)), limit) for rail in rails)
         rows.append("<tr>%s</tr>" % row)
     return (
         '<figure>%s<table class="map" aria-label="%s"><thead><tr><th scope="col">client → server, by rail</th>%s</tr>'
         "</thead><tbody>%s</tbody></table></figure>"
-    ) % (_caption(test, entries), _escape(test), head, "\n".join(rows))
+    ) % (_caption(test, entries), escape(test), head, "\n".join(rows))
 
 
 def _cell(entry: Json | None, limit: float) -> str:
@@ -277,7 +263,7 @@ def _cell(entry: Json | None, limit: float) -> str:
         else:
             step = (share - limit) / (1 - limit) * 3 if limit < 1 else 3
             name = "p%d" % min(3, 1 + int(step))
-    return '<td class="%s" title="%s">%s</td>' % (name, _escape(title), text)
+    return '<td class="%s" title="%s">%s</td>' % (name, escape(title), text)
 
 
 # --- the lists ----------------------------------------------------------------------------------------------------
@@ -291,8 +277,8 @@ def _ports(nodes: t.Sequence[Json]) -> str:
         if not node["reachable"]:
             notes.insert(0, "not reachable")
         first = '<th scope="rowgroup" rowspan="%d">%s %s%s</th>' % (
-            max(len(ports), 1), _name(node["name"]), _tag(node["verdict"]),
-            "".join('<p class="soft">%s</p>' % _name(note) for note in notes),
+            max(len(ports), 1), isolated(node["name"]), _tag(node["verdict"]),
+            "".join('<p class="soft">%s</p>' % isolated(note) for note in notes),
         )  # fmt: skip
         lines = [_port(port) for port in ports] or ['<td colspan="10" class="soft">no port was seen</td>']
         rows.append("<tbody><tr>%s%s</tr>%s</tbody>" % (first, lines[0], "".join("<tr>%s</tr>" % o for o in lines[1:])))
@@ -319,10 +305,10 @@ def _port(port: Json) -> str:
     ]  # fmt: skip
     empty = '<span class="soft">–</span>'
     row = "".join(
-        "<td%s>%s</td>" % (' class="%s"' % name if name else "", empty if value is None else _name(value))
+        "<td%s>%s</td>" % (' class="%s"' % name if name else "", empty if value is None else isolated(value))
         for name, value in cells
     )
-    why = "".join("<p>%s</p>" % _name(one) for one in port["problems"])
+    why = "".join("<p>%s</p>" % isolated(one) for one in port["problems"])
     return row + '<td class="why">%s%s</td>' % (_tag(port["verdict"]) if port["verdict"] else "", why)
 
 
@@ -339,11 +325,11 @@ def _skipped(skipped: t.Sequence[Json]) -> str:
         groups.setdefault(entry["why"], []).append(entry["what"])
     rows = []
     for why, what in groups.items():
-        shown = "".join("<div>%s</div>" % _name(one) for one in what[:10])
+        shown = "".join("<div>%s</div>" % isolated(one) for one in what[:10])
         if len(what) > 10:
-            rest = "".join("<div>%s</div>" % _name(one) for one in what[10:])
+            rest = "".join("<div>%s</div>" % isolated(one) for one in what[10:])
             shown += "<details><summary>and %d more</summary>%s</details>" % (len(what) - 10, rest)
-        rows.append('<tr><td class="number">%d</td><td>%s</td><td>%s</td></tr>' % (len(what), _name(why), shown))
+        rows.append('<tr><td class="number">%d</td><td>%s</td><td>%s</td></tr>' % (len(what), isolated(why), shown))
     return (
         '<h2>Not measured</h2><div class="wide"><table class="list"><thead><tr>'
         '<th class="number" scope="col">Number</th>'

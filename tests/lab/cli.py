@@ -62,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
     made = actions.add_parser("kubeconfig", help="the path of the administrator's kubeconfig")
     made.add_argument("--nodes", action="store_true", help="the one that has the address which nodes use")
     made = add("tool", "the paths of programs of the cluster; fetched or built when they are not here")
-    made.add_argument("programs", nargs="+", metavar="PROGRAM")
+    made.add_argument("programs", nargs="*", metavar="PROGRAM", help="default: what the tests of the cluster side need")
     add("mirror", "the path of a directory with what nodes download, made of the lab's own programs")
     add("host-packages", "the Debian packages this machine needs")
     add("doctor", "what this machine lacks")
@@ -153,7 +153,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif command == "cluster":
         cluster(cluster_of(lab), arguments)
     elif command == "tool":
-        for program in arguments.programs:
+        for program in arguments.programs or lab.settings["cluster"]["programs"]:
             print(tools.get(program, lab.places, lab.settings))
     elif command == "mirror":
         print(mirror.make(lab.places, lab.settings))

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import base64
 import json
-import shutil
 import socket
 import subprocess
 from pathlib import Path
@@ -20,6 +19,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.lab import certificates, confi
 from ansible_collections.rdmaops.gpu_fabric.tests.lab.cli import main
 from ansible_collections.rdmaops.gpu_fabric.tests.lab.control_plane import PROGRAMS, ControlPlane
 from ansible_collections.rdmaops.gpu_fabric.tests.lab.progress import LabError
+from ansible_collections.rdmaops.gpu_fabric.tests.support import need_tool
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Users
 
 
@@ -73,9 +73,7 @@ def test_a_port_that_somebody_took(plane: ControlPlane) -> None:
 
 
 def test_openssl_takes_the_certificates(plane: ControlPlane) -> None:
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("needs openssl")
+    openssl = need_tool("openssl")
     plane.prepare()
     cases = [
         ("ca", "server", ["-purpose", "sslserver", "-verify_ip", "127.0.0.1"], 0),
