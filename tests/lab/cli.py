@@ -13,7 +13,7 @@ import subprocess
 import sys
 import typing as t
 
-from . import config, image, mirror, tools
+from . import config, image, kubelet, mirror, tools
 from .nodes import Lab
 from .progress import LabError, say
 
@@ -51,6 +51,7 @@ def parser() -> argparse.ArgumentParser:
     made = add("console", "what a node wrote on its serial console")
     made.add_argument("node")
     made = add("fresh", "new disks for all nodes, or those named, and a boot")
+    made.add_argument("--pods", action="store_true", help="with the memory that a kubelet and pods need")
     made.add_argument("names", nargs="*", metavar="NODE")
     made = add("cluster", "a Kubernetes control plane on this machine")
     actions = made.add_subparsers(dest="action", required=True, metavar="ACTION")
@@ -61,6 +62,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--json", action="store_true")
     made = actions.add_parser("kubeconfig", help="the path of the administrator's kubeconfig")
     made.add_argument("--nodes", action="store_true", help="the one that has the address which nodes use")
+    made = actions.add_parser("join", help="make nodes that run nodes of the cluster: containerd and kubelet")
+    made.add_argument("names", nargs="*", metavar="NODE", help="default: all that the lab has")
     made = add("tool", "the paths of programs of the cluster; fetched or built when they are not here")
     made.add_argument("programs", nargs="*", metavar="PROGRAM", help="default: what the tests of the cluster side need")
     add("mirror", "the path of a directory with what nodes download, made of the lab's own programs")
@@ -127,7 +130,9 @@ def run(arguments: argparse.Namespace) -> int:
     if command == "up":
         lab.up(arguments.names or [config.node_name(n) for n in range(1, arguments.nodes + 1)])
     elif command == "down":
+        known = arguments.names or lab.safe_names()
         lab.down(arguments.names or None, wipe=arguments.all)
+        kubelet.leave(lab.settings, known)
         if arguments.all and not arguments.names:
             cluster_of(lab).wipe()
     elif command == "status":
@@ -149,9 +154,13 @@ def run(arguments: argparse.Namespace) -> int:
     elif command == "console":
         sys.stdout.write(lab.node(arguments.node).console.read_text(errors="replace").replace("\r", ""))
     elif command == "fresh":
-        lab.fresh(arguments.names or lab.names() or ["gpu-1", "gpu-2"])
+        memory = lab.settings["cluster"]["node_memory_mib"] if arguments.pods else 0
+        lab.fresh(arguments.names or lab.names() or ["gpu-1", "gpu-2"], memory)
     elif command == "cluster":
-        cluster(cluster_of(lab), arguments)
+        if arguments.action == "join":
+            kubelet.join(lab, cluster_of(lab), arguments.names or lab.names())
+        else:
+            cluster(cluster_of(lab), arguments)
     elif command == "tool":
         for program in arguments.programs or lab.settings["cluster"]["programs"]:
             print(tools.get(program, lab.places, lab.settings))

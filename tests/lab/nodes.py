@@ -64,6 +64,7 @@ class Lab:
             console=place / "console.log",
             pidfile=place / "pid",
             monitor=self.places.sockets / f"{name}.qmp",
+            memory_mib=state["nodes"][name].get("memory_mib", 0),
         )
 
     def image_of(self, name: str) -> image.Image:
@@ -75,12 +76,14 @@ class Lab:
 
     # Making machines
 
-    def define(self, name: str, base: image.Image) -> None:
-        """Remember a node and give it a disk, unless it has both."""
+    def define(self, name: str, base: image.Image, memory_mib: int = 0) -> None:
+        """Remember a node and give it a disk, unless it has both; without a memory it keeps what it had."""
         state = self.read()
         if not state["rail_ports"]:
             state["rail_ports"] = [free_port(socket.SOCK_DGRAM) for _ in range(self.settings["network"]["rails"])]
         entry = state["nodes"].setdefault(name, {"ssh_port": free_port(socket.SOCK_STREAM), "image": base.key})
+        if memory_mib:
+            entry["memory_mib"] = memory_mib
         overlay = self.places.node(name) / "disk.qcow2"
         if not overlay.exists():
             entry["image"] = base.key
@@ -195,7 +198,7 @@ class Lab:
 
     # Commands
 
-    def up(self, names: t.Sequence[str]) -> None:
+    def up(self, names: t.Sequence[str], memory_mib: int = 0) -> None:
         """Run these nodes: made if there are none, started if they are off, left alone if they run."""
         for name in names:
             config.node_index(name)
@@ -206,7 +209,7 @@ class Lab:
             boots = {}
             for name in names:
                 if base:
-                    self.define(name, base)
+                    self.define(name, base, memory_mib)
                 if base is None or self.read()["nodes"][name]["image"] != base.key:
                     say(f"{name} has a disk made from an older image: 'lab.py fresh {name}' makes it anew")
             self.write_inventory()
@@ -255,7 +258,7 @@ class Lab:
         except LabError:
             return []
 
-    def fresh(self, names: t.Sequence[str]) -> None:
+    def fresh(self, names: t.Sequence[str], memory_mib: int = 0) -> None:
         """New disks: nodes that nobody has touched, of the newest image."""
         image.build(self.places, self.settings)
         with self.lock():
@@ -263,7 +266,7 @@ class Lab:
                 if name in self.read()["nodes"]:
                     self.kill(name)
                     shutil.rmtree(self.places.node(name), ignore_errors=True)
-        self.up(names)
+        self.up(names, memory_mib)
 
     def power(self, name: str, action: str) -> None:
         with self.lock():

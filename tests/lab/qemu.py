@@ -30,6 +30,7 @@ class Node(t.NamedTuple):
     console: pathlib.Path
     pidfile: pathlib.Path
     monitor: pathlib.Path
+    memory_mib: int = 0
 
 
 def panicked(console: str) -> bool:
@@ -42,7 +43,7 @@ def stuck(console: str) -> str | None:
     return match[0] if match else None
 
 
-def common(settings: t.Mapping[str, t.Any], kvm: bool) -> list[str]:
+def common(settings: t.Mapping[str, t.Any], kvm: bool, memory_mib: int = 0) -> list[str]:
     guest = settings["guest"]
     accelerator = "kvm" if kvm else f"tcg,thread=multi,tb-size={guest['tb_size_mib']}"
     return [
@@ -51,7 +52,7 @@ def common(settings: t.Mapping[str, t.Any], kvm: bool) -> list[str]:
         *("-machine", "q35,sata=off,smbus=off,i8042=off,vmport=off,hpet=off,usb=off,graphics=off"),
         # Emulated page tables of five levels only make every walk longer.
         *("-accel", accelerator, "-cpu", "host" if kvm else "max,la57=off"),
-        *("-smp", str(guest["cpus"]), "-m", str(guest["memory_mib"])),
+        *("-smp", str(guest["cpus"]), "-m", str(memory_mib or guest["memory_mib"])),
     ]
 
 
@@ -84,7 +85,7 @@ def machine(settings: t.Mapping[str, t.Any], node: Node, kvm: bool) -> list[str]
     """The command that starts a node in the background."""
     prefix = settings["network"]["mac_prefix"]
     argv = [
-        *common(settings, kvm),
+        *common(settings, kvm, node.memory_mib),
         *("-name", f"{node.name},process=lab-{node.name}"),
         *disk(node.overlay, "qcow2"),
         *console(node.console),

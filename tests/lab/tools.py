@@ -54,8 +54,9 @@ class Build:
     def key(self) -> str:
         """The name of its place in the cache: other sources or other flags make another."""
         digest = hashlib.sha256(json.dumps([self.ldflags, *sorted(p.package for p in self.programs.values())]).encode())
-        for name in ("go.mod", "go.sum"):
-            digest.update((MODULES / self.module / name).read_bytes())
+        module = MODULES / self.module
+        for path in (module / "go.mod", module / "go.sum", *sorted(module.glob("*.go"))):
+            digest.update(path.read_bytes())
         return f"{self.name}-{self.version}-{digest.hexdigest()[:12]}"
 
 

@@ -1,0 +1,41 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The archive of an image: every blob is what its digest says, and the name is where containerd looks for it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tarfile
+from pathlib import Path
+
+from ansible_collections.rdmaops.gpu_fabric.tests.lab import oci
+
+NAME = "lab.invalid/thing:1"
+
+
+def test_an_archive(tmp_path: Path) -> None:
+    target = tmp_path / "place" / "thing.tar"
+    digest = oci.write(target, NAME, {"bin/thing": b"program"}, ["/bin/thing"], "amd64")
+    with tarfile.open(target) as archive:
+        files = {one.name: (archive.extractfile(one) or target.open("rb")).read() for one in archive}
+    blobs = {name.rpartition("/")[2]: data for name, data in files.items() if name.startswith("blobs/sha256/")}
+    assert all(hashlib.sha256(data).hexdigest() == name for name, data in blobs.items())
+    (described,) = json.loads(files["index.json"])["manifests"]
+    assert described["digest"] == digest
+    assert described["annotations"]["io.containerd.image.name"] == NAME
+    manifest = json.loads(blobs[digest.partition(":")[2]])
+    for one in [manifest["config"], *manifest["layers"]]:
+        assert len(blobs[one["digest"].partition(":")[2]]) == one["size"]
+    config = json.loads(blobs[manifest["config"]["digest"].partition(":")[2]])
+    assert config["rootfs"]["diff_ids"] == [manifest["layers"][0]["digest"]]
+    assert config["config"]["Entrypoint"] == ["/bin/thing"]
+
+
+def test_the_same_files_are_the_same_image(tmp_path: Path) -> None:
+    made = [
+        oci.write(tmp_path / f"{number}.tar", NAME, files, ["/a"], "amd64")
+        for number, files in enumerate([{"a": b"1", "b": b"2"}, {"b": b"2", "a": b"1"}, {"a": b"1"}])
+    ]
+    assert made[0] == made[1] != made[2]
+    assert (tmp_path / "0.tar").read_bytes() == (tmp_path / "1.tar").read_bytes()
