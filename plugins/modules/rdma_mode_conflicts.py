@@ -1,0 +1,151 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: rdma_mode_conflicts
+short_description: Look for what stands against an RDMA namespace mode in a Kubernetes cluster
+version_added: 0.1.0
+description:
+  - Finds what on some nodes of a cluster depends on the other network namespace mode of the RDMA subsystem, or manages the mode too, with what to do about it.
+    Asked before the mode is set (M(rdmaops.gpu_fabric.rdma_system)), it says beforehand what would otherwise fail afterwards.
+  - Against V(exclusive) stand the shared RDMA device plugin (its DaemonSet, a NicClusterPolicy or NicNodePolicy of NVIDIA's network operator that asks for
+    it, and shares of devices that a node offers); pods that hold such shares; pods with an RDMA resource and a C(macvlan) or C(ipvlan) attachment; pods on the
+    host's network with an RDMA resource; and pods that mount V(/dev/infiniband) of the host.
+  - Against V(shared) stand pods whose attachment moves the RDMA device (the plugin C(rdma), or C(ib-sriov) with C(rdmaIsolation)).
+  - Against both stands a SriovNetworkPoolConfig with C(rdmaMode), by which the SR-IOV network operator manages the mode. A node has one master of its mode.
+  - Nothing is changed.
+notes:
+  - The user needs the rights to list nodes, pods, DaemonSets, NetworkAttachmentDefinitions, SriovNetworkPoolConfigs, NicClusterPolicies and NicNodePolicies, and to
+    get the ConfigMaps of the device plugins. A kind that the cluster does not know has no objects. What the user may not read is in RV(unknown), and is never
+    taken for the absence of conflicts.
+  - Pods that are over hold nothing. Of a workload that has no pod on the nodes now, nothing is said.
+author:
+  - rdmaops contributors (@rdmaops)
+extends_documentation_fragment:
+  - rdmaops.gpu_fabric._attributes
+  - rdmaops.gpu_fabric._attributes.info_module
+  - rdmaops.gpu_fabric._kubernetes
+attributes:
+  platform:
+    support: full
+    platforms: posix
+options:
+  nodes:
+    description:
+      - Names of the nodes, as the cluster has them.
+      - A name that the cluster does not have is in RV(unknown).
+    type: list
+    elements: str
+    required: true
+  netns_mode:
+    description: The mode that the nodes are to have.
+    type: str
+    choices: [exclusive, shared]
+    required: true
+  on_conflict:
+    description:
+      - What to do where something stands against the mode, or where that is not known.
+      - V(fail) fails and names each with its remedy, at most ten in the message and all in what is returned.
+      - V(warn) warns.
+    type: str
+    choices: [fail, warn]
+    default: fail
+seealso:
+  - module: rdmaops.gpu_fabric.rdma_system
+"""
+
+EXAMPLES = r"""
+---
+- name: See that nothing depends on shared mode
+  rdmaops.gpu_fabric.rdma_mode_conflicts:
+    nodes: [gpu-01, gpu-02]
+    netns_mode: exclusive
+
+- name: List what would break, and go on
+  rdmaops.gpu_fabric.rdma_mode_conflicts:
+    nodes: [gpu-01]
+    netns_mode: exclusive
+    on_conflict: warn
+  register: mode
+"""
+
+RETURN = r"""
+conflicts:
+  description:
+    - What stands against the mode, each once for each node that it is about.
+    - C(namespace) is null for what has none.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: Kind of the object, such as V(DaemonSet) or V(Pod).
+      type: str
+    namespace:
+      description: Namespace of the object, or null.
+      type: str
+    name:
+      description: Name of the object.
+      type: str
+    node:
+      description: Name of the node.
+      type: str
+    what:
+      description: What it does there that does not go with the mode.
+      type: str
+    remedy:
+      description: What to do about it.
+      type: str
+  sample:
+    - kind: Pod
+      namespace: training
+      name: worker-0
+      node: gpu-01
+      what: holds rdma/hca_shared_devices_a, a share of an RDMA device, and mode exclusive has none
+      remedy: End it, and have it ask for a whole device and an attachment with rdma in its chain
+unknown:
+  description: What could not be looked at. C(node) is null where it matters to all of O(nodes).
+  returned: always
+  type: list
+  elements: dict
+  sample: [{"node": "gpu-03", "what": "the cluster has no node gpu-03 (there are: gpu-01, gpu-02). Give the name that it has in the cluster"}]
+resources:
+  description: State of each node, as the drift report reads it.
+  returned: always
+  type: list
+  elements: dict
+  sample:
+    - kind: rdma_mode_conflict
+      name: gpu-01
+      status: drift
+      desired: none
+      configured: null
+      live: Pod worker-0
+      next_boot: null
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode_conflicts_cluster import manage
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            **_kubernetes.CONNECTION,
+            "nodes": {"type": "list", "elements": "str", "required": True},
+            "netns_mode": {"type": "str", "choices": ["exclusive", "shared"], "required": True},
+            "on_conflict": {"type": "str", "choices": ["fail", "warn"], "default": "fail"},
+        },
+        supports_check_mode=True,
+    )
+    _kubernetes.run(module, manage)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,456 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What stands against a mode, from a real API server. Its nodes have no kubelet: pods are bound by nodeName."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import typing as t
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import ApiError, Client
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode_conflicts_cluster import manage
+from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, site
+from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
+
+Json = t.Any
+NODES = ["gpu-1", "gpu-2"]
+NIC = {"feature.node.kubernetes.io/pci-15b3.present": "true"}
+SHARE = "rdma/hca_shared_devices_a"
+# deployment/k8s/base of Mellanox/k8s-rdma-shared-dev-plugin.
+CONFIG = {"configList": [{"resourceName": "hca_shared_devices_a", "rdmaHcaMax": 1000, "devices": ["ib0"]}]}
+IMAGE = "ghcr.io/mellanox/k8s-rdma-shared-dev-plugin:v1.5.3"
+MARK = "test"
+
+# Group, version, plural, kind, scope, and those fields of spec that are used here: config/crd/bases of
+# k8snetworkplumbingwg/sriov-network-operator and of Mellanox/network-operator.
+_OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_MODE = {"type": "string", "enum": ["shared", "exclusive"]}
+DEFINITIONS = (
+    (
+        *("sriovnetwork.openshift.io", "v1", "sriovnetworkpoolconfigs", "SriovNetworkPoolConfig", "Namespaced"),
+        {"rdmaMode": _MODE, "nodeSelector": _OPEN, "ovsHardwareOffloadConfig": _OPEN},
+    ),
+    (
+        *("mellanox.com", "v1alpha1", "nicclusterpolicies", "NicClusterPolicy", "Cluster"),
+        {"rdmaSharedDevicePlugin": _OPEN, "nodeAffinity": _OPEN},
+    ),
+    (
+        *("mellanox.com", "v1alpha1", "nicnodepolicies", "NicNodePolicy", "Cluster"),
+        {"rdmaSharedDevicePlugin": _OPEN, "nodeSelector": _OPEN},
+    ),
+)
+
+
+def definition(group: str, version: str, plural: str, kind: str, scope: str, fields: Json) -> Json:
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}}
+    one = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"kind": kind, "plural": plural, "singular": kind.lower()}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {"group": group, "scope": scope, "names": names, "versions": [one]},
+    }
+
+
+def thing(api: str, kind: str, name: str, namespace: str = "", **content: Json) -> Json:
+    meta: Json = {"name": name, "labels": {MARK: "x"}, **({"namespace": namespace} if namespace else {})}
+    meta.update(content.pop("metadata", {}))
+    return {"apiVersion": api, "kind": kind, "metadata": meta, **content}
+
+
+def pod(namespace: str, name: str, node: str = "gpu-1", networks: str = "", **spec: Json) -> Json:
+    resources = spec.pop("resources", ())
+    asked = {"limits": dict.fromkeys(resources, "1")}
+    whole = {"nodeName": node, "containers": [{"name": "c", "image": "none", "resources": asked}], **spec}
+    notes = {"annotations": {"k8s.v1.cni.cncf.io/networks": networks}} if networks else {}
+    return thing("v1", "Pod", name, namespace, metadata=notes, spec=whole)
+
+
+def attachment(namespace: str, name: str, *plugins: Json) -> Json:
+    config = {"cniVersion": "0.3.1", "plugins": list(plugins)}
+    spec = {"config": json.dumps(config)}
+    return thing("k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition", name, namespace, spec=spec)
+
+
+def plugin(namespace: str, name: str = "rdma-shared-dp-ds", image: str = IMAGE, **spec: Json) -> list[Json]:
+    """Return the shared plugin's ConfigMap and DaemonSet."""
+    volumes = [{"name": "config", "configMap": {"name": name}}]
+    full = {"hostNetwork": True, "containers": [{"name": "c", "image": image}], "volumes": volumes, **spec}
+    template = {"metadata": {"labels": {"name": name}}, "spec": full}
+    return [
+        thing("v1", "ConfigMap", name, namespace, data={"config.json": json.dumps(CONFIG)}),
+        thing(
+            *("apps/v1", "DaemonSet", name, namespace),
+            spec={"selector": {"matchLabels": {"name": name}}, "template": template},
+        ),
+    ]
+
+
+def pool(namespace: str, name: str, **spec: Json) -> Json:
+    return thing("sriovnetwork.openshift.io/v1", "SriovNetworkPoolConfig", name, namespace, spec=spec)
+
+
+def make(plane: Cluster, *things: Json) -> None:
+    plane.kubectl("create", "-f", "-", stdin="\n---\n".join(json.dumps(one) for one in things))
+
+
+def remove(plane: Cluster, *kinds: str) -> None:
+    plane.kubectl("delete", ",".join(kinds), "-A", "-l", MARK, "--force", "--grace-period=0", "--wait=true")
+
+
+@pytest.fixture(scope="module")
+def plane(own_cluster: Cluster) -> Cluster:
+    """Return a control plane with two nodes, and without CRDs at first."""
+    nodes = [thing("v1", "Node", name, metadata={"labels": {"pool": name}}) for name in NODES]
+    make(own_cluster, *nodes)
+    return own_cluster
+
+
+@pytest.fixture(scope="module")
+def ready(plane: Cluster) -> Cluster:
+    file = COLLECTION / "roles/secondary_network/files/multus-definitions.yml"
+    plane.kubectl("apply", "--server-side", "-f", str(file))
+    make(plane, *(definition(*one) for one in DEFINITIONS))
+    plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    kinds = ["network-attachment-definitions.k8s.cni.cncf.io", *(f"{one[2]}.{one[0]}" for one in DEFINITIONS)]
+    # An API server answers 404 for a moment after that.
+    deadline = time.monotonic() + 30
+    while any("items" not in plane.kubectl("get", kind, "-A", "-o", "json", check=False) for kind in kinds):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    return plane
+
+
+@pytest.fixture
+def namespace(ready: Cluster) -> Iterator[str]:
+    with ready.namespace() as name:
+        yield name
+        remove(ready, "pods", "daemonsets", "sriovnetworkpoolconfigs", "nicclusterpolicies", "nicnodepolicies")
+
+
+def client(**options: Json) -> Client:
+    return Client({**dict.fromkeys(_kubernetes.CONNECTION), "timeout": 20, **options})
+
+
+def ask(plane: Cluster, mode: str = "exclusive", kubeconfig: Path | None = None, **given: Json) -> Json:
+    """Call the util as the module would."""
+    options = {"nodes": NODES, "netns_mode": mode, "on_conflict": "fail", **given}
+    return manage(options, False, client(kubeconfig=str(kubeconfig or plane.kubeconfig)))
+
+
+def rows(result: Json) -> list[tuple[str, str | None, str, str]]:
+    return sorted((row["kind"], row["namespace"], row["name"], row["node"]) for row in result["conflicts"])
+
+
+def of(result: Json, name: str) -> list[str]:
+    return [row["what"] for row in result["conflicts"] if row["name"] == name]
+
+
+def status(result: Json) -> dict[str, str]:
+    return {row["name"]: row["status"] for row in result["resources"]}
+
+
+def test_a_cluster_without_any_of_the_kinds(plane: Cluster) -> None:
+    for mode in ("exclusive", "shared"):
+        result = ask(plane, mode)
+        assert (result["conflicts"], result["unknown"], "failed" in result) == ([], [], False)
+        assert status(result) == dict.fromkeys(NODES, "in_sync")
+
+
+def test_a_missing_kind_is_no_missing_right(plane: Cluster) -> None:
+    """The API server answers 403 for both."""
+    reader = plane.user("core-reader")
+    plane.kubectl("create", "clusterrole", "core", "--verb=list", "--resource=nodes,pods,daemonsets.apps")
+    plane.kubectl("create", "clusterrolebinding", "core", "--clusterrole=core", "--user=core-reader")
+    result = ask(plane, kubeconfig=reader)
+    assert (result["unknown"], status(result)) == ([], dict.fromkeys(NODES, "in_sync"))
+
+
+def test_rights_that_are_missing_are_no_absence_of_conflicts(ready: Cluster) -> None:
+    result = ask(ready, kubeconfig=ready.user("nobody-here"))
+    assert result["failed"]
+    assert status(result) == dict.fromkeys(NODES, "unknown")
+    assert [row["live"] for row in result["resources"]] == [None, None]
+    for words in (
+        'User "nobody-here" cannot list resource "nodes"',
+        "Give this user that right",
+        "on_conflict to warn",
+    ):
+        assert words in result["msg"]
+    # Who may see nodes and pods only.
+    result = ask(ready, kubeconfig=ready.user("core-reader"))
+    unknown = " ".join(gap["what"] for gap in result["unknown"])
+    for plural in ("sriovnetworkpoolconfigs", "nicclusterpolicies", "nicnodepolicies"):
+        assert f'cannot list resource "{plural}"' in unknown
+    assert result["failed"]
+    warned = ask(ready, kubeconfig=ready.user("core-reader"), on_conflict="warn")
+    assert "failed" not in warned
+    assert len(warned["warnings"]) == 3
+    assert all(text.startswith("RDMA mode exclusive: Not known: ") for text in warned["warnings"])
+    assert status(warned) == dict.fromkeys(NODES, "unknown")
+
+
+def test_a_node_of_another_name(ready: Cluster) -> None:
+    result = ask(ready, nodes=["gpu-1", "gpu-9"])
+    assert status(result) == {"gpu-1": "in_sync", "gpu-9": "unknown"}
+    assert "the cluster has no node gpu-9 (there are: gpu-1, gpu-2). Give the name" in result["msg"]
+
+
+def test_an_api_server_that_is_not_there_is_an_error_whatever_is_asked() -> None:
+    options = {"nodes": NODES, "netns_mode": "exclusive", "on_conflict": "warn"}
+    with pytest.raises(ApiError, match="Listing the nodes: https://127.0.0.1:1 could not be reached"):
+        manage(options, False, client(host="https://127.0.0.1:1", api_key="x", timeout=2))
+
+
+def test_the_shared_plugin_where_it_runs(ready: Cluster, namespace: str) -> None:
+    make(ready, *plugin(namespace, nodeSelector={"pool": "gpu-1"}))
+    # By its program alone, from a mirror that names images by digest.
+    affinity = {"key": "metadata.name", "operator": "In", "values": ["gpu-2"]}
+    required = {"nodeSelectorTerms": [{"matchFields": [affinity]}]}
+    make(
+        ready,
+        *plugin(
+            *(namespace, "mirrored", "mirror.example/4711@sha256:" + "0" * 64),
+            containers=[{"name": "c", "image": "mirror.example/4711", "command": ["/bin/k8s-rdma-shared-dp"]}],
+            affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}},
+        ),
+    )
+    result = ask(ready)
+    assert rows(result) == [
+        ("DaemonSet", namespace, "mirrored", "gpu-2"),
+        ("DaemonSet", namespace, "rdma-shared-dp-ds", "gpu-1"),
+    ]
+    assert status(result) == dict.fromkeys(NODES, "drift")
+    assert (
+        f"RDMA mode exclusive on gpu-1, gpu-2: DaemonSet {namespace}/rdma-shared-dp-ds is the shared RDMA device plugin, "
+        "which does not start in mode exclusive (node gpu-1). Delete it, or keep it off the node by its nodeSelector"
+    ) in result["msg"]
+    assert rows(ask(ready, nodes=["gpu-2"])) == [("DaemonSet", namespace, "mirrored", "gpu-2")]
+    assert ask(ready, "shared")["conflicts"] == []
+
+
+def test_the_policies_of_the_network_operator(ready: Cluster, namespace: str) -> None:
+    shared = {"config": json.dumps({"configList": [{"resourceName": "hca", "resourcePrefix": "nvidia.com"}]})}
+    make(
+        ready,
+        thing(
+            "mellanox.com/v1alpha1", "NicClusterPolicy", "nic-cluster-policy", spec={"rdmaSharedDevicePlugin": shared}
+        ),
+        thing(
+            *("mellanox.com/v1alpha1", "NicNodePolicy", "two"),
+            spec={"rdmaSharedDevicePlugin": shared, "nodeSelector": {"pool": "gpu-2"}},
+        ),
+        # The resource has the name that only the policy knows.
+        pod(namespace, "holder", resources=["nvidia.com/hca"]),
+        pod(namespace, "gpu", resources=["nvidia.com/gpu"]),
+    )
+    # Without the label of the adapters' vendor the operator puts no plugin there.
+    assert rows(ask(ready)) == [("Pod", namespace, "holder", "gpu-1")]
+    for name in NODES:
+        ready.kubectl("label", "node", name, *(f"{key}={value}" for key, value in NIC.items()))
+    try:
+        policy = ready.json("get", "nicclusterpolicies", "nic-cluster-policy")["metadata"]
+        owned = plugin(namespace)
+        owner = {"apiVersion": "mellanox.com/v1alpha1", "kind": "NicClusterPolicy", "name": policy["name"]}
+        owned[1]["metadata"]["ownerReferences"] = [{**owner, "uid": policy["uid"], "controller": True}]
+        make(ready, *owned)
+        result = ask(ready)
+        # The DaemonSet goes with the policy that makes it.
+        assert rows(result) == [
+            ("NicClusterPolicy", None, "nic-cluster-policy", "gpu-1"),
+            ("NicClusterPolicy", None, "nic-cluster-policy", "gpu-2"),
+            ("NicNodePolicy", None, "two", "gpu-2"),
+            ("Pod", namespace, "holder", "gpu-1"),
+        ]
+        assert "NicClusterPolicy nic-cluster-policy has the shared RDMA device plugin run here" in result["msg"]
+        assert "(node gpu-1, gpu-2). Take rdmaSharedDevicePlugin out of its spec" in result["msg"]
+        # Who may not see the policy is told of it by the DaemonSet.
+        rights = "--resource=nodes,pods,daemonsets.apps,network-attachment-definitions.k8s.cni.cncf.io"
+        ready.kubectl("create", "clusterrole", "partly", "--verb=list", rights)
+        ready.kubectl("create", "clusterrolebinding", "partly", "--clusterrole=partly", "--user=partly")
+        partly = ask(ready, kubeconfig=ready.user("partly"))
+        assert ("DaemonSet", namespace, "rdma-shared-dp-ds", "gpu-2") in rows(partly)
+        assert "NicClusterPolicy nic-cluster-policy makes it: have it run no shared plugin here" in partly["msg"]
+        assert "Reading the ConfigMap" in partly["msg"]
+    finally:
+        for name in NODES:
+            ready.kubectl("label", "node", name, *(f"{key}-" for key in NIC))
+
+
+def test_shares_that_a_node_offers(ready: Cluster, namespace: str) -> None:
+    def offer(count: str) -> None:
+        status = {
+            "allocatable": {SHARE: count, "nvidia.com/gpu": "8"},
+            "capacity": {SHARE: count, "nvidia.com/gpu": "8"},
+        }
+        patch = json.dumps({"status": status})
+        ready.kubectl("patch", "node", "gpu-2", "--subresource=status", "--type=merge", "-p", patch)
+
+    offer("1k")
+    try:
+        result = ask(ready)
+        assert rows(result) == [("Node", None, "gpu-2", "gpu-2")]
+        assert of(result, "gpu-2") == [f"offers shares of RDMA devices ({SHARE}: 1k)"]
+        # With a plugin that is known, the node's offer goes with it.
+        make(ready, *plugin(namespace))
+        assert {row[0] for row in rows(ask(ready))} == {"DaemonSet"}
+        remove(ready, "daemonsets")
+        offer("0")
+        assert ask(ready)["conflicts"] == []
+    finally:
+        ready.kubectl(
+            "patch",
+            "node",
+            "gpu-2",
+            "--subresource=status",
+            "--type=json",
+            "-p",
+            '[{"op": "remove", "path": "/status/allocatable"}]',
+        )
+
+
+def test_pods_that_need_shared_mode(ready: Cluster, namespace: str) -> None:
+    devices = [{"name": "ib", "hostPath": {"path": "/dev/infiniband/"}}]
+    whole = {"resourceList": [{"resourceName": "rails", "resourcePrefix": "rdma", "selectors": [{"isRdma": True}]}]}
+    spec = {"containers": [{"name": "c", "image": "ghcr.io/k8snetworkplumbingwg/sriov-network-device-plugin:v3.9.0"}]}
+    sriov = plugin(namespace, "sriov-device-plugin", **spec)
+    sriov[0]["data"] = {"config.json": json.dumps(whole)}
+    make(
+        ready,
+        *sriov,
+        attachment(namespace, "macvlan", {"type": "macvlan", "master": "eth1"}, {"type": "tuning"}),
+        attachment(namespace, "rail", {"type": "host-device", "device": "eth2"}, {"type": "rdma"}),
+        pod(namespace, "share", resources=[SHARE], networks="macvlan"),
+        pod(namespace, "whole", resources=["rdma/rails"], networks="rail, macvlan"),
+        pod(
+            namespace,
+            "left-behind",
+            resources=["rdma/rails"],
+            networks=f'[{{"name": "macvlan", "namespace": "{namespace}"}}]',
+        ),
+        pod(namespace, "storage", networks="macvlan"),
+        pod(namespace, "host", node="gpu-2", resources=["rdma/rails"], hostNetwork=True),
+        pod(namespace, "mount", node="gpu-2", volumes=devices),
+        pod(namespace, "host-mount", node="gpu-2", hostNetwork=True, volumes=devices),
+        pod(
+            namespace,
+            "all-of-dev",
+            node="gpu-2",
+            hostNetwork=True,
+            volumes=[{"name": "d", "hostPath": {"path": "/dev"}}],
+        ),
+        pod(namespace, "over", node="gpu-2", resources=[SHARE]),
+    )
+    ready.kubectl(
+        "patch", "pod", "over", "-n", namespace, "--subresource=status", "-p", '{"status": {"phase": "Succeeded"}}'
+    )
+    result = ask(ready)
+    assert of(result, "share") == [
+        f"holds {SHARE}, a share of an RDMA device, and mode exclusive has none",
+        f"holds {SHARE} and is attached by {namespace}/macvlan (macvlan or ipvlan), which cannot bring the RDMA device along",
+    ]
+    assert len(of(result, "left-behind")) == 1
+    assert of(result, "host") == [
+        "is on the host's network and holds rdma/rails: it loses every device that is given to another pod"
+    ]
+    assert of(result, "mount")[0].startswith("mounts /dev/infiniband, and in mode exclusive sees no device")
+    assert of(result, "host-mount")[0].startswith("is on the host's network and holds /dev/infiniband: ")
+    names = {row["name"] for row in result["conflicts"]}
+    assert names == {"share", "left-behind", "host", "mount", "host-mount"}
+    assert result["unknown"] == []
+    assert all(row["remedy"].startswith("End it, ") for row in result["conflicts"])
+    # And the other way round: only what moves its device.
+    result = ask(ready, "shared")
+    assert of(result, "whole") == [
+        f"is attached by {namespace}/rail, which moves the RDMA device and fails in mode shared"
+    ]
+    assert len(result["conflicts"]) == 1
+
+
+def test_attachments_that_cannot_be_read(ready: Cluster, namespace: str) -> None:
+    broken = attachment(namespace, "broken")
+    broken["spec"]["config"] = "{type: macvlan}"
+    make(
+        ready,
+        broken,
+        pod(namespace, "one", resources=["rdma/x"], networks="broken"),
+        pod(namespace, "two", node="gpu-2", resources=["rdma/x"], networks="[nonsense"),
+        pod(namespace, "no-rdma", networks="broken"),
+    )
+    result = ask(ready)
+    assert [gap["node"] for gap in result["unknown"]] == NODES
+    assert (
+        f"the NetworkAttachmentDefinition {namespace}/broken of Pod {namespace}/one cannot be read: no JSON"
+        in result["msg"]
+    )
+    assert f"the networks of Pod {namespace}/two cannot be read: [nonsense" in result["msg"]
+    result = ask(ready, "shared")
+    assert [gap["node"] for gap in result["unknown"]] == ["gpu-1", "gpu-1", "gpu-2"]
+    assert status(result) == dict.fromkeys(NODES, "unknown")
+
+
+def test_sriov_network_operator_as_the_master_of_the_mode(ready: Cluster, namespace: str) -> None:
+    first = {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["gpu-1"]}]}
+    offload = {"ovsHardwareOffloadConfig": {"name": "x"}}
+    make(
+        ready,
+        pool(namespace, "first", rdmaMode="shared", nodeSelector=first),
+        pool(namespace, "silent"),
+        pool(namespace, "offload", rdmaMode="shared", **offload),
+    )
+    result = ask(ready)
+    assert rows(result) == [("SriovNetworkPoolConfig", namespace, "first", "gpu-1")]
+    assert "has sriov-network-operator set this node's mode to shared, and reboot it for that" in result["msg"]
+    assert "Take spec.rdmaMode out of it, upon which the operator removes what it wrote" in result["msg"]
+    assert "to shared too: it writes modprobe.d and reboots on its own" in ask(ready, "shared")["msg"]
+    make(ready, pool(namespace, "everywhere", rdmaMode="exclusive"))
+    assert len(ask(ready, "shared", on_conflict="warn")["warnings"]) == 2
+    assert status(ask(ready, nodes=["gpu-2"])) == {"gpu-2": "drift"}
+
+
+def test_as_ansible_runs_it(ready: Cluster, namespace: str, tmp_path: Path) -> None:
+    """A failure has its message and what was found; a warning is one; check mode does the same."""
+    make(ready, pod(namespace, "share", resources=[SHARE]))
+    tasks = []
+    for name, options, check in (
+        ("fail", {}, False),
+        ("fail in check mode", {}, True),
+        ("warn", {"on_conflict": "warn"}, False),
+        ("free", {"nodes": ["gpu-2"]}, True),
+    ):
+        given = {"kubeconfig": str(ready.kubeconfig), "nodes": NODES, "netns_mode": "exclusive", **options}
+        one = {"name": name, "rdmaops.gpu_fabric.rdma_mode_conflicts": given, "check_mode": check}
+        tasks.append({**one, **({"ignore_errors": True} if name.startswith("fail") else {})})
+    book = tmp_path / "book.yml"
+    book.write_text(json.dumps([{"name": "Mode", "hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
+    program = str(Path(sys.executable).parent / "ansible-playbook")
+    variables = json.dumps({"ansible_python_interpreter": sys.executable, "ansible_connection": "local"})
+    done = subprocess.run(
+        [program, "-i", "localhost,", "-e", variables, str(book)],
+        env=site.environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    run = site.understood(done.returncode, done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name in ("fail", "fail in check mode"):
+        result = run.result(name)
+        assert result["failed"]
+        assert not result["changed"]
+        assert f"Pod {namespace}/share holds {SHARE}" in result["msg"]
+        assert rows(result) == [("Pod", namespace, "share", "gpu-1")]
+        assert status(result) == {"gpu-1": "drift", "gpu-2": "in_sync"}
+    assert [text for text in run.result("warn")["warnings"] if f"Pod {namespace}/share holds" in text]
+    assert run.result("free")["conflicts"] == []
