@@ -1,0 +1,90 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Checkpoints: written by rank 0, whole or not at all, and read back by all ranks without running what they say.
+
+Rank 0 alone needs the file: the others get its bytes from it, so that no shared storage is needed.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import typing as t
+
+import torch
+import torch.distributed as dist
+from common import SCHEMA, WorkloadError, write_whole
+from rendezvous import Group, brief, raw_bytes
+
+
+def refuse_existing(path: str | None, resume: bool) -> None:
+    """Raises WorkloadError for a checkpoint that a run from the start would overwrite."""
+    if path and not resume and os.path.exists(path):
+        raise WorkloadError("%s exists: go on from it with --resume, or remove it" % path)
+
+
+def save(path: str, state: dict[str, t.Any]) -> None:
+    write_whole(path, lambda stream: torch.save({"schema": SCHEMA, **state}, stream))
+
+
+def load(path: str, group: Group, settings: dict[str, t.Any]) -> dict[str, t.Any] | None:
+    """Return the state that rank 0 has under ``path``, None where there is none.
+
+    Raises WorkloadError on every rank for a file that cannot be read or belongs to another run.
+    """
+    content, told = b"", None
+    if group.ranks.rank == 0:
+        try:
+            with open(path, "rb") as stream:
+                content = stream.read()
+            told = {"size": len(content)}
+        except FileNotFoundError:
+            pass
+        except OSError as exc:
+            told = {"error": exc.strerror or str(exc)}
+    told = group.gather(told)[0]
+    if told is None:
+        return None
+    if "error" in told:
+        raise WorkloadError("Reading the checkpoint %s: %s" % (path, told["error"]))
+    state = parse(_everywhere(content, told["size"], group), path)
+    refuse_other_run(state, settings, path)
+    return state
+
+
+def _everywhere(content: bytes, size: int, group: Group) -> bytes:
+    """Return rank 0's bytes on every rank."""
+    if not size:
+        return b""
+    buffer = torch.frombuffer(bytearray(content or size), dtype=torch.uint8).to(group.device)
+    dist.broadcast(buffer, 0)
+    return raw_bytes(buffer)
+
+
+def parse(content: bytes, path: str) -> dict[str, t.Any]:
+    """Read a checkpoint: tensors, numbers, texts, lists and dictionaries, no other objects."""
+    try:
+        state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    except Exception as exc:  # a damaged archive raises whatever its damage looks like
+        raise WorkloadError(
+            "The checkpoint %s is cut or damaged (%d bytes): %s. Remove it to start anew"
+            % (path, len(content), brief(exc))
+        ) from exc
+    if not isinstance(state, dict) or state.get("schema") != SCHEMA or "settings" not in state:
+        raise WorkloadError("%s is no checkpoint of this trainer: remove it, or name another with --checkpoint" % path)
+    return state
+
+
+def refuse_other_run(state: dict[str, t.Any], settings: dict[str, t.Any], path: str) -> None:
+    """Raises WorkloadError when the run that wrote the checkpoint was set otherwise: its sequence cannot go on."""
+    saved = state["settings"]
+    for name in sorted(set(saved) | set(settings)):
+        if saved.get(name) != settings.get(name):
+            raise WorkloadError(
+                "The checkpoint %s is of another run: %s was %s and is %s now. Start it as that"
+                " run was, or remove the file" % (path, name, saved.get(name), settings.get(name))
+            )
+
+
+__all__ = ("load", "refuse_existing", "save")

@@ -1,0 +1,177 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Reader of CIFAR-10 in the two forms in which it is published, without running what a pickle says.
+
+The Python version is a pickle, which may name any function; here it finds stand-ins for the four names that a NumPy
+array's pickle needs, and nothing else. Format: https://www.cs.toronto.edu/~kriz/cifar.html
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import pickle
+import typing as t
+
+from common import WorkloadError
+
+CLASSES = 10
+# 32 x 32 pixels, a plane each for red, green and blue.
+IMAGE_BYTES = 3 * 32 * 32
+RECORD_BYTES = 1 + IMAGE_BYTES
+TRAINING = tuple("data_batch_%d" % number for number in range(1, 6))
+TEST = ("test_batch",)
+# Directories as the archives have them, and the ending of their files.
+FORMS = (("cifar-10-batches-py", ""), ("cifar-10-batches-bin", ".bin"))
+
+
+class Images(t.NamedTuple):
+    """Labels, a byte each, and images, IMAGE_BYTES each, in the same order."""
+
+    labels: bytes
+    pixels: bytearray
+
+    def fingerprint(self) -> str:
+        return hashlib.sha256(self.labels + b"\0" + self.pixels).hexdigest()
+
+
+def read(directory: str) -> tuple[Images, Images | None]:
+    """Return the training images and, where there are any, the test images under ``directory``."""
+    tried = []
+    for name, ending in FORMS:
+        for place in (os.path.join(directory, name), directory):
+            there = [batch for batch in TRAINING if os.path.exists(os.path.join(place, batch + ending))]
+            if there:
+                missing = [batch + ending for batch in TRAINING if batch not in there]
+                if missing:
+                    raise WorkloadError("CIFAR-10 in %s is not complete: %s missing" % (place, ", ".join(missing)))
+                test = os.path.exists(os.path.join(place, TEST[0] + ending))
+                return _read_all(place, TRAINING, ending), _read_all(place, TEST, ending) if test else None
+            tried.append(os.path.join(place, TRAINING[0] + ending))
+    raise WorkloadError(
+        "No CIFAR-10 in %s (looked for %s): unpack cifar-10-python.tar.gz or cifar-10-binary.tar.gz there, name its"
+        " place with --data-dir, or train on generated images with --use-dummy-data N" % (directory, ", ".join(tried))
+    )
+
+
+def _read_all(place: str, batches: t.Sequence[str], ending: str) -> Images:
+    labels, pixels = bytearray(), bytearray()
+    for batch in batches:
+        path = os.path.join(place, batch + ending)
+        try:
+            with open(path, "rb") as stream:
+                content = stream.read()
+        except OSError as exc:
+            raise WorkloadError("Reading %s: %s" % (path, exc.strerror or exc)) from exc
+        found = parse_binary(content, path) if ending else parse_pickle(content, path)
+        if max(found.labels) >= CLASSES:
+            raise WorkloadError(
+                "%s is no file of CIFAR-10: a label is %d, they go from 0 to 9" % (path, max(found.labels))
+            )
+        labels += found.labels
+        pixels += found.pixels
+    return Images(bytes(labels), pixels)
+
+
+def parse_binary(content: bytes, path: str) -> Images:
+    """Read records of a label and an image."""
+    if not content or len(content) % RECORD_BYTES:
+        raise WorkloadError(
+            "%s is cut or no file of CIFAR-10: %d bytes, not a multiple of %d" % (path, len(content), RECORD_BYTES)
+        )
+    pixels = bytearray()
+    for start in range(0, len(content), RECORD_BYTES):
+        pixels += content[start + 1 : start + RECORD_BYTES]
+    return Images(content[::RECORD_BYTES], pixels)
+
+
+# --- the pickle ---------------------------------------------------------------------------------------------------
+
+
+class _Dtype:
+    """Stands in for numpy.dtype: what matters is its name."""
+
+    def __init__(self, name: t.Any = None, *_rest: t.Any) -> None:
+        self.name = name
+
+    def __setstate__(self, state: t.Any) -> None:
+        """Byte order and alignment say nothing about single bytes."""
+
+
+class _Array:
+    """Stands in for numpy.ndarray: keeps the state that its pickle carries."""
+
+    state: t.Any = None
+
+    def __setstate__(self, state: t.Any) -> None:
+        self.state = state
+
+
+def _reconstruct(*_rest: t.Any) -> _Array:
+    return _Array()
+
+
+def _encode(text: t.Any, encoding: t.Any = "latin1") -> bytes:
+    """Python 3 writes bytes so for protocols before 3."""
+    if not isinstance(text, str) or encoding not in ("latin1", b"latin1"):
+        raise pickle.UnpicklingError("bytes that are not written as latin1")
+    return text.encode("latin1")
+
+
+_KNOWN: dict[tuple[str, str], t.Any] = {
+    ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
+    ("numpy._core.multiarray", "_reconstruct"): _reconstruct,
+    ("numpy", "ndarray"): _Array,
+    ("numpy", "dtype"): _Dtype,
+    ("_codecs", "encode"): _encode,
+}
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> t.Any:
+        try:
+            return _KNOWN[(module, name)]
+        except KeyError:
+            raise pickle.UnpicklingError("it asks for %s.%s" % (module, name)) from None
+
+
+def parse_pickle(content: bytes, path: str) -> Images:
+    """Read the dictionary of labels and an array."""
+    try:
+        batch = _Unpickler(io.BytesIO(content), encoding="bytes").load()
+    except Exception as exc:  # a damaged pickle raises whatever its damage looks like
+        raise WorkloadError("%s is cut or no file of CIFAR-10: %s" % (path, exc or type(exc).__name__)) from exc
+    if not isinstance(batch, dict):
+        raise WorkloadError("%s is no file of CIFAR-10: no dictionary" % path)
+    named = {key.decode("latin1") if isinstance(key, bytes) else key: value for key, value in batch.items()}
+    labels, array = named.get("labels"), named.get("data")
+    if not isinstance(labels, list) or not all(type(one) is int and 0 <= one < 256 for one in labels):
+        raise WorkloadError("%s is no file of CIFAR-10: no list of labels" % path)
+    pixels = _pixels(array)
+    if pixels is None or not labels or len(pixels) != len(labels) * IMAGE_BYTES:
+        raise WorkloadError(
+            "%s is cut or no file of CIFAR-10: no array of %d rows of %d bytes" % (path, len(labels), IMAGE_BYTES)
+        )
+    return Images(bytes(labels), pixels)
+
+
+def _pixels(array: t.Any) -> bytearray | None:
+    """Return the rows of an array of bytes; None for anything else."""
+    if not isinstance(array, _Array) or not isinstance(array.state, tuple) or len(array.state) != 5:
+        return None
+    _version, shape, kind, by_column, raw = array.state
+    if not isinstance(kind, _Dtype) or kind.name not in ("u1", b"u1", "|u1", b"|u1") or not isinstance(raw, bytes):
+        return None
+    if not isinstance(shape, tuple) or len(shape) != 2 or shape[1] != IMAGE_BYTES:
+        return None
+    rows = shape[0]
+    if rows * IMAGE_BYTES != len(raw):
+        return None
+    if not by_column:
+        return bytearray(raw)
+    return bytearray().join(raw[row::rows] for row in range(rows))
+
+
+__all__ = ("CLASSES", "Images", "parse_binary", "parse_pickle", "read")

@@ -1,0 +1,187 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the scripts of the workload share: one kind of failure, files written whole, rates and results."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import statistics
+import sys
+import time
+import typing as t
+
+SCHEMA = 1
+# Before the result's JSON on a line of its own in the log: a pod that has ended still has its log, but no files.
+MARK = "RESULT "
+# The synthetic benchmark that people know tells 1.96 standard deviations behind "+-": where 95 % of the iterations are.
+SPREAD = 1.96
+
+
+class WorkloadError(Exception):
+    """Something that the user can put right; its text is the whole message."""
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def positive(text: str) -> int:
+    """Read an option that is a number from 1 on, for argparse."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError("%r is not a whole number from 1 on" % text)
+    return number
+
+
+def natural(text: str) -> int:
+    """Read an option that is a number from 0 on, for argparse."""
+    return 0 if text == "0" else positive(text)
+
+
+def yes_or_no(text: str) -> bool:
+    """Read an option that is a boolean, for argparse, whose own bool() takes every text for true."""
+    word = text.lower()
+    if word in ("true", "yes", "on", "1"):
+        return True
+    if word in ("false", "no", "off", "0"):
+        return False
+    raise argparse.ArgumentTypeError("%r is neither true nor false" % text)
+
+
+def write_whole(path: str, write: t.Callable[[t.BinaryIO], object]) -> None:
+    """Let ``write`` fill ``path`` so that any reader, at any time, sees the old file or the new one."""
+    directory, name = os.path.split(os.path.abspath(path))
+    temporary = os.path.join(directory, ".%s.new" % name)
+    try:
+        os.makedirs(directory, exist_ok=True)
+        with open(temporary, "wb") as stream:
+            write(stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+        # fsync(2): a rename survives a power cut when its directory was written too.
+        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as exc:
+        try:
+            os.unlink(temporary)
+        except OSError:
+            pass  # it was never made; the error that counts is told below
+        raise WorkloadError("Writing %s: %s" % (path, exc.strerror or exc)) from exc
+
+
+class Meter:
+    """Images per second of the time in which it runs; stopped for evaluation and checkpoints."""
+
+    def __init__(self, clock: t.Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._since: float | None = None
+        self._seconds = 0.0
+        self._images = 0
+
+    def start(self) -> None:
+        if self._since is None:
+            self._since = self._clock()
+
+    def add(self, images: int) -> None:
+        """Count images, if it runs."""
+        if self._since is not None:
+            self._images += images
+
+    def stop(self) -> None:
+        if self._since is not None:
+            self._seconds += self._clock() - self._since
+            self._since = None
+
+    def lap(self) -> float | None:
+        """Return the rate since the last lap and begin a new one; None when nothing was done."""
+        running = self._since is not None
+        self.stop()
+        rate = self._images / self._seconds if self._images and self._seconds > 0 else None
+        self._seconds, self._images = 0.0, 0
+        if running:
+            self.start()
+        return rate
+
+
+def clock_text(seconds: float) -> str:
+    """Return hours, minutes and seconds, for people."""
+    whole = max(0, round(seconds))
+    if whole >= 3600:
+        return "%d:%02d:%02d" % (whole // 3600, whole // 60 % 60, whole % 60)
+    return "%d:%02d" % (whole // 60, whole % 60)
+
+
+class Summary(t.NamedTuple):
+    """How rates are spread; ``stdev`` is the sample's, None for fewer than two."""
+
+    samples: int
+    mean: float
+    stdev: float | None
+    min: float
+    max: float
+
+
+def summarize(samples: t.Sequence[float]) -> Summary | None:
+    """Return the spread of rates, None where there is none."""
+    if not samples:
+        return None
+    deviation = statistics.stdev(samples) if len(samples) > 1 else None
+    return Summary(len(samples), statistics.fmean(samples), deviation, min(samples), max(samples))
+
+
+def spread(samples: t.Sequence[t.Sequence[float]]) -> dict[str, t.Any]:
+    """Return the rates of a result from those that every rank measured at the same times.
+
+    A rate of the whole is the sum of the ranks' rates at one time; per device it is their mean.
+    """
+    times = min(len(one) for one in samples)
+    totals = [math.fsum(one[number] for one in samples) for number in range(times)]
+    each = [total / len(samples) for total in totals]
+    found = {"images_per_second_per_device": summarize(each), "images_per_second": summarize(totals)}
+    return {"samples": each, **{name: one._asdict() if one else None for name, one in found.items()}}
+
+
+def now() -> str:
+    """Return the time as the other reports of the collection write it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def emit(result: dict[str, t.Any], path: str | None) -> None:
+    """Print the result on a line of its own, and write it to ``path`` where one is given."""
+    text = json.dumps(result, allow_nan=False, sort_keys=True)
+    say(MARK + text)
+    if path:
+        pretty = json.dumps(result, allow_nan=False, sort_keys=True, indent=1) + "\n"
+        write_whole(path, lambda stream: stream.write(pretty.encode()))
+
+
+def finite(value: float) -> float | None:
+    """Return a number that JSON has; a loss that is infinite or not a number becomes None."""
+    return value if math.isfinite(value) else None
+
+
+def end(code: int) -> t.NoReturn:
+    """End this process at once.
+
+    An interpreter that ends in the usual way waits for threads of a broken process group.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+__all__ = (
+    "MARK", "SCHEMA", "SPREAD", "Meter", "Summary", "WorkloadError", "clock_text", "emit", "end", "finite", "natural",
+    "now", "positive", "say", "spread", "summarize", "write_whole", "yes_or_no",
+)  # fmt: skip

@@ -1,0 +1,281 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Put two results of train.py or benchmark.py side by side: how much faster is the second, and is that more than noise?
+
+A result is the file that --result wrote, or the log of rank 0. Needs nothing but Python.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import statistics
+import sys
+import typing as t
+
+import compare_page
+from common import MARK, SCHEMA, SPREAD, Summary, WorkloadError, summarize, write_whole
+
+Result = t.Mapping[str, t.Any]
+
+# What has to be the same, with the words for it.
+SAME = (
+    ("kind", "kind of run"),
+    ("model", "model"),
+    ("world_size", "world size"),
+    ("batch_size", "batch size"),
+    ("image_size", "image size"),
+    ("precision", "precision"),
+    ("device_type", "kind of device"),
+)
+# What may differ, and is worth knowing.
+TELL = (("hosts", "hosts"), ("device", "device"), ("backend", "backend"), ("torch", "PyTorch"), ("started", "started"))
+CONFIDENCE = 0.95
+# With two iterations each, one value more or less decides.
+FEWEST = 3
+
+
+class Difference(t.NamedTuple):
+    """How the second result's rate differs from the first's, in percent of the first's mean.
+
+    ``low`` and ``high`` bound where the true difference is with 95 % confidence, None where that cannot be told.
+    """
+
+    percent: float
+    low: float | None
+    high: float | None
+
+    @property
+    def verdict(self) -> str:
+        if self.low is None or self.high is None:
+            return "unknown"
+        if self.low <= 0 <= self.high:
+            return "noise"
+        return "faster" if self.percent > 0 else "slower"
+
+
+class Comparison(t.NamedTuple):
+    """Two results, with the names that people gave them."""
+
+    names: tuple[str, str]
+    results: tuple[Result, Result]
+    per_device: tuple[Summary, Summary]
+    difference: Difference
+
+    @property
+    def device(self) -> str:
+        return "GPU" if self.results[0]["device_type"] == "cuda" else "CPU"
+
+    @property
+    def title(self) -> str:
+        one = self.results[0]
+        return "%s of %s on %d %s(s), batch size %d, %s" % (
+            one["kind"], one["model"], one["world_size"], self.device, one["batch_size"], one["precision"],
+        )  # fmt: skip
+
+    @property
+    def sentence(self) -> str:
+        """The verdict, for people."""
+        first, second = self.names
+        found = self.difference
+        told = "%s is %.1f %% %s than %s" % (
+            second, abs(found.percent), "faster" if found.percent >= 0 else "slower", first,
+        )  # fmt: skip
+        if found.low is None or found.high is None:
+            return "%s, but %d and %d measurements do not tell a difference from noise: at least %d each are needed" % (
+                told, self.per_device[0].samples, self.per_device[1].samples, FEWEST,
+            )  # fmt: skip
+        between = "%+.1f to %+.1f %%" % (found.low, found.high)
+        if found.verdict == "noise":
+            return "No difference that stands out of the noise: %s, and anything from %s may be true" % (told, between)
+        return "%s (with 95 %% confidence %s)" % (told, between)
+
+    @property
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """The table: what, its value in both, and the difference."""
+        first, second = self.per_device
+        world = self.results[0]["world_size"]
+        found = self.difference
+        margin = "" if found.high is None else " +-%.1f" % (found.high - found.percent)
+
+        def line(what: str, one: float, other: float) -> tuple[str, str, str, str]:
+            return (what, "%.1f" % one, "%.1f" % other, percent_text(percent(one, other)))
+
+        return [
+            (
+                "images/s per %s" % self.device, spread_text(first), spread_text(second),
+                percent_text(found.percent).replace(" %", margin + " %"),
+            ),
+            line("  slowest", first.min, second.min),
+            line("  fastest", first.max, second.max),
+            ("  standard deviation", deviation_text(first), deviation_text(second), ""),
+            ("  measurements", str(first.samples), str(second.samples), ""),
+            line("images/s of all", first.mean * world, second.mean * world),
+        ]  # fmt: skip
+
+    @property
+    def differing(self) -> list[tuple[str, str, str]]:
+        """What else is not the same."""
+        found = []
+        for key, words in TELL:
+            one, other = (told(result.get(key)) for result in self.results)
+            if one != other:
+                found.append((words, one, other))
+        return found
+
+
+def told(value: t.Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else "not told" if value is None else str(value)
+
+
+def percent(one: float, other: float) -> float:
+    return (other / one - 1) * 100
+
+
+def percent_text(value: float) -> str:
+    return "%+.1f %%" % value
+
+
+def spread_text(found: Summary) -> str:
+    """Return mean and spread as the benchmark prints them."""
+    return "%.1f +-%.1f" % (found.mean, SPREAD * (found.stdev or 0))
+
+
+def deviation_text(found: Summary) -> str:
+    return "not known" if found.stdev is None else "%.2f" % found.stdev
+
+
+# --- reading ------------------------------------------------------------------------------------------------------
+
+
+def read(path: str) -> Result:
+    """Return the result in a file or a log. Raises WorkloadError for anything else."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            text = stream.read()
+    except OSError as exc:
+        raise WorkloadError("Reading %s: %s" % (path, exc.strerror or exc)) from exc
+    # mpirun and kubectl may put the rank or the pod before what a process prints.
+    marked = [line.partition(MARK)[2] for line in text.splitlines() if MARK + "{" in line]
+    try:
+        result = json.loads(marked[-1] if marked else text)
+    except ValueError as exc:
+        raise WorkloadError("%s holds no result, or a part of one: %s" % (path, exc)) from exc
+    if not isinstance(result, dict) or result.get("schema") != SCHEMA:
+        raise WorkloadError("%s holds no result of this workload (schema %d)" % (path, SCHEMA))
+    missing = [key for key, _words in SAME if key not in result and key != "image_size"]
+    if missing:
+        raise WorkloadError("%s holds no whole result: %s missing" % (path, ", ".join(missing)))
+    samples = result.get("samples")
+    if not isinstance(samples, list) or not all(_is_rate(one) for one in samples):
+        raise WorkloadError("%s holds no list of rates" % path)
+    if not samples:
+        raise WorkloadError("%s has no rates: the run was too short to measure one" % path)
+    return result
+
+
+def _is_rate(value: t.Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf
+
+
+# --- comparing ----------------------------------------------------------------------------------------------------
+
+
+def refuse_unlike(results: tuple[Result, Result], names: tuple[str, str]) -> None:
+    """Raises WorkloadError, naming all that differs, for results whose rates say nothing about each other."""
+    wrong = [
+        "%s (%s: %s, %s: %s)"
+        % (words, names[0], told(results[0].get(key)), names[1], told(results[1].get(key)))
+        for key, words in SAME
+        if results[0].get(key) != results[1].get(key)
+    ]  # fmt: skip
+    if wrong:
+        raise WorkloadError("The results cannot be compared, they differ in %s" % "; ".join(wrong))
+
+
+def student(degrees: float) -> float:
+    """Return how many standard errors of a mean hold 95 % of Student's distribution.
+
+    Exact for two degrees of freedom, else the expansion of Cornish and Fisher (Abramowitz and Stegun, 26.7.5), which is
+    within one percent from three on. Degrees between whole numbers are rounded down, to the wider side.
+    """
+    whole = math.floor(degrees)
+    part = 0.5 + CONFIDENCE / 2
+    if whole < 3:
+        return (2 * part - 1) / math.sqrt(2 * part * (1 - part))
+    z = statistics.NormalDist().inv_cdf(part)
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return z + math.fsum(term / whole ** (power + 1) for power, term in enumerate(terms))
+
+
+def difference(first: Summary, second: Summary) -> Difference:
+    """Compare two means whose spreads need not be alike (Welch's test)."""
+    change = percent(first.mean, second.mean)
+    if first.stdev is None or second.stdev is None or min(first.samples, second.samples) < FEWEST:
+        return Difference(change, None, None)
+    parts = [one**2 / count for one, count in ((first.stdev, first.samples), (second.stdev, second.samples))]
+    error = math.sqrt(sum(parts))
+    if not error:
+        return Difference(change, change, change)
+    shares = parts[0] ** 2 / (first.samples - 1) + parts[1] ** 2 / (second.samples - 1)
+    margin = student(sum(parts) ** 2 / shares) * error / first.mean * 100
+    return Difference(change, change - margin, change + margin)
+
+
+def compare(results: tuple[Result, Result], names: tuple[str, str]) -> Comparison:
+    """Return the comparison. Raises WorkloadError for results that cannot be compared."""
+    refuse_unlike(results, names)
+    summaries = [summarize(result["samples"]) for result in results]
+    first, second = (one for one in summaries if one is not None)
+    return Comparison(names, results, (first, second), difference(first, second))
+
+
+def table(found: Comparison) -> str:
+    """Return the comparison as text."""
+    rows = [("", *found.names, "difference"), *found.rows]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    lines = [found.title, ""]
+    for row in rows:
+        cells = [row[0].ljust(widths[0]), *(row[column].rjust(widths[column]) for column in (1, 2, 3))]
+        lines.append("  ".join(cells).rstrip())
+    lines += ["", found.sentence + "."]
+    lines += ["Not the same besides: %s (%s; %s)." % entry for entry in found.differing]
+    return "\n".join(lines) + "\n"
+
+
+def distinct_names(paths: t.Sequence[str]) -> tuple[str, str]:
+    """Return short names for two files."""
+    first, second = (os.path.splitext(os.path.basename(path))[0] for path in paths)
+    return (first, second) if first != second else (paths[0], paths[1])
+
+
+def main(words: t.Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", nargs=2, metavar="RESULT", help="JSON of --result, or the log of rank 0")
+    parser.add_argument("--names", nargs=2, metavar="NAME", help="what to call them (default: the files' names)")
+    parser.add_argument("--html", metavar="FILE", help="also write a page, which needs no other file")
+    arguments = parser.parse_args(words)
+    names = tuple(arguments.names) if arguments.names else distinct_names(arguments.results)
+    try:
+        first, second = (read(path) for path in arguments.results)
+        found = compare((first, second), (names[0], names[1]))
+        print(table(found), end="")
+        if arguments.html:
+            page = compare_page.page(found).encode()
+            write_whole(arguments.html, lambda stream: stream.write(page))
+    except WorkloadError as exc:
+        print("ERROR: %s" % exc, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,136 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Who this process is: its rank, how many there are, and where rank 0 listens."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import typing as t
+
+from common import WorkloadError
+
+Environ = t.Mapping[str, str]
+
+# torch.distributed's own default.
+DEFAULT_PORT = 29500
+LOOPBACK = "127.0.0.1"
+# The volcano plugin "env" sets VC_<TASK>_HOSTS, a list with commas, for every task of a job.
+HOSTS = re.compile(r"VC_\w+_HOSTS\Z")
+USUAL_HOSTS = "VC_TASK1_HOSTS"
+
+
+class Ranks(t.NamedTuple):
+    """One process of a job; ``source`` says what told its rank."""
+
+    rank: int
+    world_size: int
+    local_rank: int
+    master_addr: str
+    master_port: int
+    source: str
+
+
+class _Found(t.NamedTuple):
+    source: str
+    rank: int
+    world_size: int
+    local_rank: int
+    local_size: int | None
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say who this process is; without them the launcher's variables do."""
+    group = parser.add_argument_group("ranks", "as torchrun, mpirun or a job's variables say, unless given here")
+    group.add_argument("--rank", type=int, metavar="N", help="this process's number, from 0")
+    group.add_argument("--world-size", "--world_size", type=int, metavar="N", help="number of processes")
+    group.add_argument("--local-rank", "--local_rank", type=int, metavar="N", help="number on this host: its GPU")
+    group.add_argument("--master-addr", "--master_addr", metavar="HOST", help="where rank 0 runs")
+    group.add_argument(
+        "--master-port", "--master_port", type=int, metavar="PORT", help="where it listens (default: %d)" % DEFAULT_PORT
+    )
+
+
+def discover(arguments: argparse.Namespace, environ: Environ) -> Ranks:
+    """Return who this process is. Raises WorkloadError where that is not told, or not possible."""
+    found = _who(arguments, environ)
+    if found.world_size < 1:
+        raise WorkloadError("A world size of %d (%s): it is at least 1" % (found.world_size, found.source))
+    if not 0 <= found.rank < found.world_size:
+        raise WorkloadError(
+            "Rank %d in a world of %d (%s): ranks go from 0 to %d"
+            % (found.rank, found.world_size, found.source, found.world_size - 1)
+        )
+    local = found.local_rank if arguments.local_rank is None else arguments.local_rank
+    if local < 0:
+        raise WorkloadError("Local rank %d: local ranks go from 0" % local)
+    port = arguments.master_port
+    if port is None:
+        port = _number(environ, "MASTER_PORT") if environ.get("MASTER_PORT") else DEFAULT_PORT
+    # Port 0 means any: the others could not find it.
+    if not 1 <= port <= 65535:
+        raise WorkloadError("Port %d of rank 0 (--master-port, MASTER_PORT): ports go from 1 to 65535" % port)
+    address = arguments.master_addr or environ.get("MASTER_ADDR") or _first_host(environ)
+    if not address:
+        if found.world_size not in (1, found.local_size):
+            raise WorkloadError(
+                "Where rank 0 of %d runs is not known: set MASTER_ADDR or --master-addr (with mpirun:"
+                " -x MASTER_ADDR=HOST)" % found.world_size
+            )
+        address = LOOPBACK
+    return Ranks(found.rank, found.world_size, local, address, port, found.source)
+
+
+def _who(arguments: argparse.Namespace, environ: Environ) -> _Found:
+    if arguments.rank is not None or arguments.world_size is not None:
+        if arguments.rank is None or arguments.world_size is None:
+            missing = "--rank" if arguments.rank is None else "--world-size"
+            raise WorkloadError("--rank and --world-size go together: %s is missing" % missing)
+        return _Found("--rank", arguments.rank, arguments.world_size, _local(environ), None)
+    # Under mpirun a job's own RANK and WORLD_SIZE, which every process of a pod shares, say nothing; a torchrun that
+    # mpirun started says it all, and sets LOCAL_RANK.
+    if "LOCAL_RANK" not in environ and "OMPI_COMM_WORLD_RANK" in environ:
+        size = environ.get("OMPI_COMM_WORLD_LOCAL_SIZE")
+        return _Found(
+            "OMPI_COMM_WORLD_RANK",
+            _number(environ, "OMPI_COMM_WORLD_RANK"),
+            _number(environ, "OMPI_COMM_WORLD_SIZE"),
+            _number(environ, "OMPI_COMM_WORLD_LOCAL_RANK"),
+            _number(environ, "OMPI_COMM_WORLD_LOCAL_SIZE") if size else None,
+        )
+    if "RANK" in environ or "WORLD_SIZE" in environ:
+        return _Found("RANK", _number(environ, "RANK"), _number(environ, "WORLD_SIZE"), _local(environ), None)
+    return _Found("one process", 0, 1, _local(environ), 1)
+
+
+def _local(environ: Environ) -> int:
+    return _number(environ, "LOCAL_RANK") if "LOCAL_RANK" in environ else 0
+
+
+def _number(environ: Environ, name: str) -> int:
+    text = environ.get(name)
+    if text is None:
+        raise WorkloadError("%s is not set, but what goes with it is: who started this process sets both" % name)
+    if not re.fullmatch(r"[0-9]{1,9}", text.strip(), re.ASCII):
+        raise WorkloadError("%s=%s is not a whole number" % (name, text))
+    return int(text)
+
+
+def _first_host(environ: Environ) -> str:
+    lists = {name: text for name, text in environ.items() if HOSTS.match(name) and text.strip(" ,")}
+    if USUAL_HOSTS in lists:
+        chosen = lists[USUAL_HOSTS]
+    elif len(lists) == 1:
+        (chosen,) = lists.values()
+    elif lists:
+        raise WorkloadError(
+            "Where rank 0 runs is not known: %s all name hosts. Set MASTER_ADDR or --master-addr"
+            % ", ".join(sorted(lists))
+        )
+    else:
+        return ""
+    return next(host.strip() for host in chosen.split(",") if host.strip())
+
+
+__all__ = ("Ranks", "add_options", "discover")

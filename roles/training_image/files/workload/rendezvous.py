@@ -1,0 +1,480 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How the ranks find each other, agree on what they do, and notice when one is gone."""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import datetime
+import fcntl
+import hashlib
+import json
+import os
+import re
+import socket
+import struct
+import sys
+import threading
+import time
+import traceback
+import typing as t
+
+import torch
+import torch.distributed as dist
+from common import SCHEMA, WorkloadError, end, positive, say, yes_or_no
+from ranks import Ranks
+
+# linux/sockios.h
+SIOCGIFADDR = 0x8915
+# How long the process that has the store stays for the others to read the last answers, in seconds.
+LINGER = 10
+# Between our own limit and the process group's, so that a rank says what it waited for before NCCL ends it.
+GRACE = 60
+# What gloo, NCCL and the store say when another rank is gone or cannot be reached.
+LOST = re.compile(r"connection (was )?(closed|reset|refused)|broken pipe|timed? ?out|nccl|gloo|socket", re.I)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say on what, and how long to wait for other ranks."""
+    parser.add_argument("--backend", choices=("nccl", "gloo"), help="default: nccl on GPUs, gloo on CPUs")
+    parser.add_argument(
+        "--use-cuda", "--use_cuda", type=yes_or_no, metavar="BOOL",
+        help="true: GPUs or an error; false: CPUs (default: GPUs where there are any)",
+    )  # fmt: skip
+    parser.add_argument("--no-cuda", dest="use_cuda", action="store_const", const=False, help="the same as false")
+    parser.add_argument(
+        "--rendezvous-timeout", type=positive, default=300, metavar="SECONDS",
+        help="how long to wait for rank 0 and for all ranks to come (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--timeout", type=positive, default=600, metavar="SECONDS",
+        help="how long a step may take before the job is given up (default: %(default)s)",
+    )  # fmt: skip
+
+
+# --- the device ---------------------------------------------------------------------------------------------------
+
+
+def choose_device(use_cuda: bool | None, local_rank: int) -> torch.device:
+    """Return this rank's device, made the current one: what NCCL and allocations use is never another rank's GPU."""
+    if use_cuda is False:
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
+        if use_cuda:
+            why = (
+                "this PyTorch is built without CUDA" if torch.version.cuda is None else "no CUDA device is usable here"
+            )
+            raise WorkloadError("--use-cuda: %s (PyTorch %s)" % (why, torch.__version__))
+        return torch.device("cpu")
+    count = torch.cuda.device_count()
+    if local_rank >= count:
+        raise WorkloadError("Local rank %d needs GPU %d, but %d are visible here" % (local_rank, local_rank, count))
+    torch.cuda.set_device(local_rank)
+    return torch.device("cuda", local_rank)
+
+
+def choose_backend(asked: str | None, device: torch.device) -> str:
+    """Return the process group's backend. Raises WorkloadError for one that this PyTorch or device does not have."""
+    if not dist.is_available():
+        raise WorkloadError("PyTorch %s is built without torch.distributed" % torch.__version__)
+    available = [
+        name for name, there in (("nccl", dist.is_nccl_available()), ("gloo", dist.is_gloo_available())) if there
+    ]
+    backend = asked or ("nccl" if device.type == "cuda" else "gloo")
+    if backend not in available:
+        raise WorkloadError(
+            "PyTorch %s is built without the backend %s; it has %s (--backend)"
+            % (torch.__version__, backend, ", ".join(available) or "none")
+        )
+    if backend == "nccl" and device.type != "cuda":
+        raise WorkloadError("The backend nccl needs GPUs, and this rank is on a CPU: --backend gloo works there")
+    return backend
+
+
+def device_name(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
+
+
+def interface_towards(address: str) -> str | None:
+    """Return the network interface whose address this host would talk to ``address`` from.
+
+    gloo otherwise takes the one behind the host's own name, which in a pod is the cluster's network, and loses half a
+    minute where that name is not known.
+    """
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((address, 9))
+            mine = socket.inet_aton(probe.getsockname()[0])
+            for _index, name in socket.if_nameindex():
+                request = struct.pack("256s", name.encode()[:15])
+                try:
+                    answer = fcntl.ioctl(probe.fileno(), SIOCGIFADDR, request)
+                except OSError:
+                    continue  # an interface without an IPv4 address
+                if answer[20:24] == mine:
+                    return name
+    except OSError:
+        pass  # IPv6 alone, or no way there: gloo chooses
+    return None
+
+
+# --- the store ----------------------------------------------------------------------------------------------------
+
+
+def wait_for_port(host: str, port: int, patience: float) -> None:
+    """Return once something listens there. Raises WorkloadError with the last answer when nothing does in time."""
+    ends = time.monotonic() + patience
+    while True:
+        try:
+            socket.create_connection((host, port), timeout=max(0.1, min(5.0, ends - time.monotonic()))).close()
+            return
+        except OSError as exc:
+            said = exc.strerror or str(exc)
+        if time.monotonic() >= ends:
+            raise WorkloadError(
+                "Rank 0 is not reachable at %s port %d within %d s (--rendezvous-timeout): %s. Does it run, and are"
+                " MASTER_ADDR and MASTER_PORT right?" % (host, port, patience, said)
+            )
+        time.sleep(0.2)
+
+
+def open_store(ranks: Ranks, patience: float) -> tuple[t.Any, bool]:
+    """Return the store that all ranks share, and whether it lives in this process."""
+    # torchrun's agent keeps a store at that address itself, for all attempts.
+    ours = ranks.rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
+    if not ours:
+        wait_for_port(ranks.master_addr, ranks.master_port, patience)
+    options: dict[str, t.Any] = {"timeout": datetime.timedelta(seconds=patience), "wait_for_workers": False}
+    # PyTorch's own rendezvous reads this variable; the constructor does not. Debian builds without libuv.
+    choices: list[dict[str, t.Any]] = [{}, {"use_libuv": False}]
+    if os.environ.get("USE_LIBUV") == "0":
+        choices.reverse()
+    said: Exception | None = None
+    for choice in choices:
+        try:
+            store = dist.TCPStore(ranks.master_addr, ranks.master_port, ranks.world_size, ours, **options, **choice)
+        except TypeError:  # an old PyTorch without that option
+            continue
+        except RuntimeError as exc:
+            said = exc
+            if "libuv" not in str(exc):
+                break
+        else:
+            attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+            return dist.PrefixStore("rdmaops/%s" % attempt, store), ours
+    raise WorkloadError(
+        "Rank %d cannot %s %s port %d: %s"
+        % (ranks.rank, "listen at" if ours else "join", ranks.master_addr, ranks.master_port, brief(said))
+    )
+
+
+def brief(error: BaseException | None) -> str:
+    """Return the first line of an error of PyTorch, which brings its C++ stack along."""
+    lines = str(error).strip().splitlines()
+    return lines[0].strip() if lines else type(error).__name__
+
+
+class Meeting:
+    """Values that every rank tells all others through the store; text, no pickles."""
+
+    def __init__(self, store: t.Any, ranks: Ranks, hosts: bool) -> None:
+        self.store = store
+        self._ranks = ranks
+        self._hosts = hosts
+
+    def register(self) -> None:
+        """Take this rank's place. Raises WorkloadError when another process has it."""
+        if self.store.add("place/%d" % self._ranks.rank, 1) > 1:
+            raise WorkloadError(
+                "Rank %d was started twice (this one by %s): each process needs a rank of its own"
+                % (self._ranks.rank, self._ranks.source)
+            )
+
+    def gather(
+        self,
+        name: str,
+        value: t.Any,
+        patience: float,
+        check: t.Callable[[int, t.Any], None] = lambda _rank, _value: None,
+    ) -> list[t.Any]:
+        """Return every rank's value under that name, this one's too; ``check`` sees each as it comes.
+
+        Raises WorkloadError with the ranks that said nothing in time.
+        """
+        ends = time.monotonic() + patience
+        self.store.set("%s/%d" % (name, self._ranks.rank), json.dumps(value))
+        values: list[t.Any] = []
+        missing: list[int] = []
+        try:
+            for rank in range(self._ranks.world_size):
+                key = "%s/%d" % (name, rank)
+                left = max(0.1, ends - time.monotonic())
+                try:
+                    self.store.wait([key], datetime.timedelta(seconds=left))
+                except RuntimeError as exc:
+                    if time.monotonic() < ends:
+                        raise WorkloadError(
+                            "Rank %d lost the store of rank 0: %s" % (self._ranks.rank, brief(exc))
+                        ) from exc
+                    missing.append(rank)
+                    continue
+                values.append(json.loads(self.store.get(key)))
+                check(rank, values[-1])
+        finally:
+            self._part(name)
+        if missing:
+            raise WorkloadError(
+                "Not all of %d ranks came within %d s: rank %s missing. Do they run, with the same world size?"
+                % (self._ranks.world_size, patience, ", ".join(map(str, missing)))
+            )
+        return values
+
+    def _part(self, name: str) -> None:
+        """Let the others read before the process that has the store may end."""
+        key = name + "/read"
+        try:
+            read = self.store.add(key, 1)
+            ends = time.monotonic() + LINGER
+            while self._hosts and read < self._ranks.world_size and time.monotonic() < ends:
+                time.sleep(0.02)
+                read = self.store.add(key, 0)
+        except RuntimeError:
+            pass  # the store is gone: what was to be said about that is on its way
+
+
+# --- the group ----------------------------------------------------------------------------------------------------
+
+
+class Watch:
+    """Ends the process when no step ended for too long.
+
+    A collective operation that waits for a rank that is gone, or for a network that carries nothing, does not return:
+    only another thread can tell.
+    """
+
+    def __init__(self, ranks: Ranks, limit: float, hosts: t.Sequence[str]) -> None:
+        self._ranks = ranks
+        self._limit = limit
+        self._hosts = hosts
+        self._last = time.monotonic()
+        self._over = threading.Event()
+        threading.Thread(target=self._run, daemon=True, name="watch").start()
+
+    def beat(self) -> None:
+        self._last = time.monotonic()
+
+    def stop(self) -> None:
+        self._over.set()
+
+    def _run(self) -> None:
+        while not self._over.wait(max(0.05, self._last + self._limit - time.monotonic())):
+            if time.monotonic() - self._last >= self._limit:
+                others = ", ".join("rank %d on %s" % (rank, host) for rank, host in enumerate(self._hosts))
+                complain(
+                    "Rank %d: no step ended for %d s (--timeout): another rank has stopped, or the network between them"
+                    " carries nothing. The ranks are %s" % (self._ranks.rank, self._limit, others)
+                )
+                end(1)
+
+
+class Group:
+    """The process group of a job, with what its ranks agreed on."""
+
+    def __init__(
+        self, ranks: Ranks, backend: str, device: torch.device, meeting: Meeting, timeout: float, hosts: list[str]
+    ) -> None:
+        self.ranks = ranks
+        self.backend = backend
+        self.device = device
+        self.hosts = hosts
+        self.timeout = timeout
+        self._meeting = meeting
+        self._told = 0
+        self.watch = Watch(ranks, timeout, hosts)
+
+    def gather(self, value: t.Any) -> list[t.Any]:
+        """Return every rank's value; all ranks have to ask."""
+        self._told += 1
+        values = self._meeting.gather("told/%d" % self._told, value, self.timeout)
+        self.watch.beat()
+        return values
+
+    def mean(self, value: torch.Tensor) -> float:
+        """Return the mean of a value over all ranks."""
+        total = value.detach().double().reshape(1).clone()
+        dist.all_reduce(total)
+        return float(total.item()) / self.ranks.world_size
+
+    def agree(self, model: torch.nn.Module, step: int) -> list[str]:
+        """Return every rank's checksum of the parameters. Raises WorkloadError when they are not the same."""
+        sums = self.gather(checksum(model))
+        odd = [str(rank) for rank, one in enumerate(sums) if one != sums[0]]
+        if odd:
+            raise WorkloadError(
+                "The ranks disagree after step %d: the parameters of rank %s are not those of rank 0. Gradients were"
+                " lost or damaged on the way" % (step, ", ".join(odd))
+            )
+        return sums
+
+    def describe(self, kind: str, model: str, batch_size: int, precision: str) -> dict[str, t.Any]:
+        """Return what every result says of how it came about."""
+        return {
+            "schema": SCHEMA,
+            "kind": kind,
+            "model": model,
+            "world_size": self.ranks.world_size,
+            "batch_size": batch_size,
+            "precision": precision,
+            "backend": self.backend,
+            "device_type": self.device.type,
+            "device": device_name(self.device),
+            "torch": torch.__version__,
+            "hosts": self.hosts,
+        }
+
+    def leave(self) -> None:
+        """Wait for all ranks and take the group apart."""
+        dist.barrier(**({"device_ids": [self.device.index]} if self.backend == "nccl" else {}))
+        self.watch.stop()
+        dist.destroy_process_group()
+
+
+def join(
+    ranks: Ranks, arguments: argparse.Namespace, device: torch.device, backend: str, settings: dict[str, t.Any]
+) -> Group:
+    """Meet the other ranks and return the group. Raises WorkloadError when they do not come or were told otherwise."""
+    patience = float(arguments.rendezvous_timeout)
+    store, hosts = open_store(ranks, patience)
+    meeting = Meeting(store, ranks, hosts)
+    meeting.register()
+    mine = {
+        "world size": ranks.world_size,
+        "backend": backend,
+        "settings": settings,
+        "host": socket.gethostname(),
+        "device": str(device),
+    }
+    first: list[dict[str, t.Any]] = []
+
+    def check(rank: int, hello: dict[str, t.Any]) -> None:
+        first.append(hello)
+        refuse_other(rank, hello, first[0], ranks.rank, mine)
+
+    hellos = meeting.gather("hello", mine, patience, check)
+    if device.type == "cuda":
+        refuse_shared_gpu([(hello["host"], hello["device"]) for hello in hellos])
+    if backend == "gloo" and "GLOO_SOCKET_IFNAME" not in os.environ:
+        interface = interface_towards(ranks.master_addr)
+        if interface:
+            os.environ["GLOO_SOCKET_IFNAME"] = interface
+    limit = datetime.timedelta(seconds=arguments.timeout + GRACE)
+    try:
+        dist.init_process_group(
+            backend,
+            store=dist.PrefixStore("group", store),
+            rank=ranks.rank,
+            world_size=ranks.world_size,
+            timeout=limit,
+        )
+    except RuntimeError as exc:
+        raise WorkloadError("Rank %d cannot make the %s process group: %s" % (ranks.rank, backend, brief(exc))) from exc
+    if ranks.rank == 0:
+        say(
+            "%d rank(s) on %s: %s, %s"
+            % (len(hellos), ", ".join(h["host"] for h in hellos), backend, device_name(device))
+        )
+    return Group(ranks, backend, device, meeting, float(arguments.timeout), [hello["host"] for hello in hellos])
+
+
+def refuse_other(
+    rank: int, hello: dict[str, t.Any], zero: dict[str, t.Any], my_rank: int, mine: dict[str, t.Any]
+) -> None:
+    """Compare what a rank was told with what rank 0 was told, and rank 0 with this one. Raises WorkloadError."""
+    for number, one in ((rank, hello), (my_rank, mine)):
+        told, wanted = ({**entry, **entry["settings"]} for entry in (one, zero))
+        for name in sorted(set(told) | set(wanted)):
+            if name in ("settings", "host", "device") or told.get(name) == wanted.get(name):
+                continue
+            raise WorkloadError(
+                "The ranks were not started alike: %s is %s for rank %d and %s for rank 0"
+                % (name, told.get(name), number, wanted.get(name))
+            )
+
+
+def refuse_shared_gpu(places: t.Sequence[tuple[str, str]]) -> None:
+    """Raises WorkloadError when two ranks would use one GPU, which NCCL refuses in words of its own."""
+    seen: dict[tuple[str, str], int] = {}
+    for rank, place in enumerate(places):
+        if place in seen:
+            raise WorkloadError(
+                "Ranks %d and %d would both use %s of %s: give each its own with --local-rank, or start them"
+                " by torchrun" % (seen[place], rank, place[1], place[0])
+            )
+        seen[place] = rank
+
+
+def raw_bytes(tensor: torch.Tensor) -> bytes:
+    """Return a tensor's bytes; not every PyTorch comes with NumPy."""
+    data = tensor.detach().contiguous().cpu()
+    return ctypes.string_at(data.data_ptr(), data.numel() * data.element_size())
+
+
+def checksum(model: torch.nn.Module) -> str:
+    """Return the SHA-256 of a model's parameters, bit by bit."""
+    digest = hashlib.sha256()
+    for parameter in model.parameters():
+        digest.update(raw_bytes(parameter))
+    return digest.hexdigest()
+
+
+def complain(text: str) -> None:
+    print("ERROR: " + text, file=sys.stderr, flush=True)
+
+
+def run(main: t.Callable[[], None]) -> t.NoReturn:
+    """Run a script's ``main`` and end the process with its status."""
+    try:
+        main()
+    except WorkloadError as exc:
+        complain(str(exc))
+        end(1)
+    except KeyboardInterrupt:
+        end(130)
+    except SystemExit as exc:
+        end(exc.code if isinstance(exc.code, int) else 0)
+    except BaseException:  # a process group that is not whole keeps an interpreter from ending
+        traceback.print_exc()
+        end(1)
+    end(0)
+
+
+class Guarded:
+    """Says in which step a rank was lost, in a ``with`` around the steps."""
+
+    def __init__(self, ranks: Ranks, batch_size: int) -> None:
+        self.step = 0
+        self._ranks = ranks
+        self._batch_size = batch_size
+
+    def __enter__(self) -> Guarded:
+        return self
+
+    def __exit__(self, kind: t.Any, error: BaseException | None, dummy: t.Any) -> None:
+        if isinstance(error, torch.cuda.OutOfMemoryError):
+            raise WorkloadError(
+                "Rank %d has not enough GPU memory for --batch-size %d: %s"
+                % (self._ranks.rank, self._batch_size, brief(error))
+            ) from error
+        if isinstance(error, RuntimeError) and LOST.search(str(error)):
+            raise WorkloadError(
+                "Rank %d lost another rank in step %d: %s. Its own log, or its pod's state, says why it ended"
+                % (self._ranks.rank, self.step, brief(error))
+            ) from error
+
+
+__all__ = (
+    "Group", "Guarded", "add_options", "brief", "choose_backend", "choose_device", "device_name", "join", "raw_bytes",
+    "refuse_other", "refuse_shared_gpu", "run",
+)  # fmt: skip

@@ -1,0 +1,353 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Train ResNet-18 on CIFAR-10, or on generated images, by several processes (DistributedDataParallel).
+
+torchrun, mpirun, a job's variables or options say which rank this is. Rank 0 prints a line every few steps and, at the
+end, the result as JSON behind the word RESULT.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import math
+import os
+import statistics
+import time
+import typing as t
+
+import checkpoint
+import data as images_of
+import ranks
+import rendezvous
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F  # noqa: N812
+from cifar import CLASSES
+from common import Meter, WorkloadError, clock_text, emit, finite, natural, now, positive, say, spread
+from precision import Precision
+from torch.nn.parallel import DistributedDataParallel
+from zoo import torchvision_models
+
+OPTIMIZERS = {
+    "SGD": lambda parameters, rate: torch.optim.SGD(parameters, lr=rate, momentum=0.9, weight_decay=1e-5),
+    "Adadelta": lambda parameters, rate: torch.optim.Adadelta(parameters, lr=rate),
+    "Adam": lambda parameters, rate: torch.optim.Adam(parameters, lr=rate),
+    "AdamW": lambda parameters, rate: torch.optim.AdamW(parameters, lr=rate),
+}
+
+
+def rate(text: str) -> float:
+    """Read a learning rate, for argparse."""
+    with contextlib.suppress(ValueError):
+        if 0 < float(text) < math.inf:
+            return float(text)
+    raise argparse.ArgumentTypeError("%r is not a number above 0" % text)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--epochs", type=positive, default=10, metavar="N", help="default: %(default)s")
+    add("--max-steps", type=positive, metavar="N", help="stop after this step of the whole run, wherever it is")
+    add("--batch-size", "--batch_size", type=positive, default=128, metavar="N", help="of each rank (default: 128)")
+    about = "default: %(default)s; it falls to zero along a cosine"
+    add("--learning-rate", "--learning_rate", "--lr", type=rate, default=0.1, metavar="X", help=about)
+    add("--optimizer", choices=sorted(OPTIMIZERS), default="SGD", help="default: %(default)s")
+    add(
+        "--random-seed", "--random_seed", "--seed", dest="seed", type=natural, default=0, metavar="N", help="default: 0"
+    )
+    add("--pre-trained", action="store_true", help="begin with torchvision's weights, which rank 0 has or fetches")
+    add("--amp", action="store_true", help="mixed precision: float16 on GPUs, bfloat16 on CPUs")
+    add("--deterministic", action="store_true", help="on GPUs too, the same numbers in every run; slower")
+    add = parser.add_argument_group("data").add_argument
+    about = "where CIFAR-10 is, Python or binary version (default: %(default)s)"
+    add("--data-dir", "--data_dir", default="./data", metavar="DIR", help=about)
+    about = "train on N generated images instead"
+    add("--use-dummy-data", "--use_dummy_data", type=natural, default=0, metavar="N", help=about)
+    add = parser.add_argument_group("what it tells and keeps").add_argument
+    add("--log-interval", type=positive, default=50, metavar="STEPS", help="default: %(default)s")
+    about = "how often the accuracy is measured; always at the end (default: %(default)s)"
+    add("--test-interval", type=positive, default=10, metavar="EPOCHS", help=about)
+    add("--test-batch-size", type=positive, default=256, metavar="N", help="default: %(default)s")
+    add("--checkpoint", metavar="FILE", help="written by rank 0 after every epoch and at the end")
+    add("--checkpoint-interval", type=positive, metavar="STEPS", help="and after so many steps")
+    add("--resume", action="store_true", help="go on from the checkpoint where there is one")
+    add("--result", metavar="FILE", help="also write the result there (rank 0)")
+    add("--debug", action="store_true", help="tell what NCCL and torch.distributed do")
+    group = parser.add_argument_group("device and waiting")
+    rendezvous.add_options(group)
+    ranks.add_options(parser)
+    return parser
+
+
+def build_model(pre_trained: bool) -> torch.nn.Module:
+    """Return ResNet-18 for ten classes. Raises WorkloadError without torchvision, or its weights."""
+    models = torchvision_models()
+    if not pre_trained:
+        return models.resnet18(num_classes=CLASSES)
+    try:
+        model = models.resnet18(weights=models.ResNet18_Weights.DEFAULT)
+    except OSError as exc:  # urllib's errors too
+        raise WorkloadError(
+            "--pre-trained: the weights are not in %s and cannot be fetched: %s" % (torch.hub.get_dir(), exc)
+        ) from exc
+    model.fc = torch.nn.Linear(model.fc.in_features, CLASSES)
+    return model
+
+
+def cosine(base: float, epoch: int, epochs: int) -> float:
+    """Return the learning rate of an epoch, counted from 0."""
+    return base * 0.5 * (1 + math.cos(math.pi * epoch / epochs))
+
+
+class Trainer:
+    """One rank's training: what it has and how far it is."""
+
+    def __init__(
+        self,
+        arguments: argparse.Namespace,
+        group: rendezvous.Group,
+        data: images_of.Data,
+        settings: dict[str, t.Any],
+        model: torch.nn.Module,
+    ) -> None:
+        self.arguments, self.group, self.data, self.settings = arguments, group, data, settings
+        self.ranks = group.ranks
+        self.model = model.to(group.device)
+        devices = [group.device.index] if group.device.type == "cuda" else None
+        self.parallel = DistributedDataParallel(self.model, device_ids=devices)
+        self.optimizer = OPTIMIZERS[arguments.optimizer](self.model.parameters(), arguments.learning_rate)
+        self.precision = Precision(arguments.amp, group.device)
+        count = len(data.training.labels)
+        self.epoch_steps = images_of.steps_per_epoch(count, arguments.batch_size, self.ranks.world_size)
+        self.last_step = arguments.epochs * self.epoch_steps
+        if arguments.max_steps:
+            self.last_step = min(self.last_step, arguments.max_steps)
+        self.step = 0
+        self.resumed_from: int | None = None
+        self.history: list[dict[str, t.Any]] = []
+        self.accuracy: list[dict[str, t.Any]] = []
+        self.rates: list[float] = []
+        self.meter = Meter()
+
+    def resume(self) -> None:
+        """Go on where the checkpoint ends, if there is one."""
+        state = checkpoint.load(self.arguments.checkpoint, self.group, self.settings)
+        if state is None:
+            return
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.precision.load_state_dict(state["precision"])
+        self.step = self.resumed_from = state["step"]
+        self.history, self.accuracy = state["history"], state["accuracy"]
+        if self.ranks.rank == 0:
+            say("resumed after step %d of %d" % (self.step, self.last_step))
+
+    def run(self, guard: rendezvous.Guarded) -> None:
+        """Take the steps that are left."""
+        order, ordered = torch.empty(0), -1
+        mean = math.nan
+        while self.step < self.last_step:
+            epoch, index = divmod(self.step, self.epoch_steps)
+            if epoch != ordered:
+                order = images_of.order(len(self.data.training.labels), self.arguments.seed, epoch)
+                ordered = epoch
+                for group in self.optimizer.param_groups:
+                    group["lr"] = cosine(self.arguments.learning_rate, epoch, self.arguments.epochs)
+            guard.step = self.step + 1
+            loss = self._train(order, epoch, index)
+            self.step += 1
+            self.meter.add(self.arguments.batch_size)
+            self.group.watch.beat()
+            last = self.step == self.last_step
+            tells = self.step % self.arguments.log_interval == 0
+            tests = index + 1 == self.epoch_steps and (epoch + 1) % self.arguments.test_interval == 0
+            if tells or last:
+                mean = self.group.mean(loss)
+                self._tell(epoch, mean)
+            if tells:
+                self._remember(epoch, mean)
+            if tests:
+                self._test(epoch)
+            self._save(epoch_ends=index + 1 == self.epoch_steps)
+            # Of a run that was stopped on the way the checkpoint keeps what the whole run would have told.
+            if last and not tells:
+                self._remember(epoch, mean)
+            if last and not tests:
+                self._test(epoch)
+            # What the first step costs (memory, connections, choice of algorithms) is no rate.
+            self.meter.start()
+        self.meter.stop()
+
+    def _train(self, order: torch.Tensor, epoch: int, index: int) -> torch.Tensor:
+        size = self.arguments.batch_size
+        begin = (index * self.ranks.world_size + self.ranks.rank) * size
+        images, labels = images_of.batch(
+            self.data.training, order[begin : begin + size], self.arguments.seed, epoch, index, self.ranks.rank
+        )
+        self.parallel.train()
+        self.optimizer.zero_grad(set_to_none=True)
+        with self.precision.autocast():
+            loss = F.cross_entropy(self.parallel(images), labels)
+        self.precision.step(loss, self.optimizer)
+        return loss.detach()
+
+    def _tell(self, epoch: int, mean: float) -> None:
+        found = self.meter.lap()
+        if found is not None:
+            self.rates.append(found)
+        if self.ranks.rank == 0:
+            total = self.rates[-1] * self.ranks.world_size if self.rates else None
+            left = (self.last_step - self.step) * self.arguments.batch_size / self.rates[-1] if self.rates else None
+            say(
+                "epoch %d/%d  step %d/%d  loss %.4f  %s images/s  ETA %s"
+                % (
+                    epoch + 1, self.arguments.epochs, self.step, self.last_step, mean,
+                    "?" if total is None else "%.1f" % total, "?" if left is None else clock_text(left),
+                )
+            )  # fmt: skip
+
+    def _remember(self, epoch: int, mean: float) -> None:
+        self.history.append({"epoch": epoch + 1, "step": self.step, "loss": finite(mean)})
+
+    def _test(self, epoch: int) -> None:
+        """Measure the accuracy on the test images, a share by each rank."""
+        test = self.data.test
+        if test is None:
+            return
+        self._pause()
+        # Statistics of batch normalization are each rank's own; the model that is kept has rank 0's.
+        for buffer in self.model.buffers():
+            dist.broadcast(buffer, 0)
+        self.model.eval()
+        right = torch.zeros(1, dtype=torch.int64, device=self.group.device)
+        step = self.arguments.test_batch_size
+        with torch.no_grad():
+            for begin in range(self.ranks.rank * step, len(test.labels), self.ranks.world_size * step):
+                with self.precision.autocast():
+                    found = self.model(images_of.normal(test.images[begin : begin + step])).argmax(1)
+                right += (found == test.labels[begin : begin + step]).sum()
+                self.group.watch.beat()
+        dist.all_reduce(right)
+        accuracy = int(right.item()) / len(test.labels)
+        self.accuracy.append({"epoch": epoch + 1, "step": self.step, "accuracy": accuracy})
+        if self.ranks.rank == 0:
+            say("epoch %d/%d  step %d/%d  accuracy %.4f" % (
+                epoch + 1, self.arguments.epochs, self.step, self.last_step, accuracy
+            ))  # fmt: skip
+
+    def _save(self, epoch_ends: bool) -> None:
+        interval = self.arguments.checkpoint_interval
+        if not self.arguments.checkpoint or self.ranks.rank != 0:
+            return
+        if epoch_ends or self.step == self.last_step or (interval and self.step % interval == 0):
+            self._pause()
+            state = {
+                "settings": self.settings,
+                "step": self.step,
+                "model": self.model.state_dict(),
+                "optimizer": self.optimizer.state_dict(),
+                "precision": self.precision.state_dict(),
+                "history": self.history,
+                "accuracy": self.accuracy,
+            }
+            checkpoint.save(self.arguments.checkpoint, state)
+
+    def _pause(self) -> None:
+        """Stop the meter once the device has done what it was given."""
+        if self.group.device.type == "cuda":
+            torch.cuda.synchronize()
+        self.meter.stop()
+
+    def result(self, started: str, seconds: float) -> dict[str, t.Any]:
+        """Return what the run has shown, the same on all ranks."""
+        sums = self.group.agree(self.model, self.step)
+        loss = self.history[-1]["loss"] if self.history else None
+        own = {"rate": statistics.fmean(self.rates) if self.rates else None, "loss": loss}
+        every = self.group.gather({**own, "samples": self.rates})
+        return {
+            **self.group.describe("train", "resnet18", self.arguments.batch_size, self.precision.name),
+            "started": started,
+            "seconds": round(seconds, 3),
+            "settings": self.settings,
+            "steps": self.step,
+            "resumed_from": self.resumed_from,
+            "loss": loss,
+            "losses": self.history,
+            "accuracy": self.accuracy[-1]["accuracy"] if self.accuracy else None,
+            "accuracies": self.accuracy,
+            **spread([one["samples"] for one in every]),
+            "ranks": [
+                {"rank": rank, "host": self.group.hosts[rank], "checksum": sums[rank], "loss": one["loss"],
+                 "images_per_second": one["rate"]}
+                for rank, one in enumerate(every)
+            ],
+        }  # fmt: skip
+
+
+def main() -> None:
+    arguments = build_parser().parse_args()
+    if arguments.resume and not arguments.checkpoint:
+        raise WorkloadError("--resume goes on from a file: --checkpoint names it")
+    began, started = time.monotonic(), now()
+    me = ranks.discover(arguments, os.environ)
+    if me.rank == 0:
+        checkpoint.refuse_existing(arguments.checkpoint, arguments.resume)
+    if arguments.debug:
+        os.environ.setdefault("NCCL_DEBUG", "INFO")
+        os.environ["TORCH_DISTRIBUTED_DEBUG"] = "INFO"
+        dist.set_debug_level_from_env()
+    device = rendezvous.choose_device(arguments.use_cuda, me.local_rank)
+    backend = rendezvous.choose_backend(arguments.backend, device)
+    repeatable(arguments.deterministic)
+    torch.manual_seed(arguments.seed)
+    data = images_of.load(arguments)
+    images_of.steps_per_epoch(len(data.training.labels), arguments.batch_size, me.world_size)
+    # The others get rank 0's weights when DistributedDataParallel begins.
+    model = build_model(arguments.pre_trained and me.rank == 0)
+    settings = {
+        name: getattr(arguments, name)
+        for name in (
+            "epochs",
+            "batch_size",
+            "learning_rate",
+            "optimizer",
+            "seed",
+            "pre_trained",
+            "amp",
+            "deterministic",
+        )
+    }
+    settings.update(data=data.fingerprint, world_size=me.world_size)
+    # What ranks have to do at the same step, but a resumed run may do otherwise.
+    together = ("log_interval", "test_interval", "max_steps", "resume")
+    group = rendezvous.join(
+        me, arguments, device, backend, {**settings, **{name: getattr(arguments, name) for name in together}}
+    )
+    with rendezvous.Guarded(me, arguments.batch_size) as guard:
+        trainer = Trainer(arguments, group, images_of.to(device, data), settings, model)
+        if arguments.resume:
+            trainer.resume()
+        trainer.run(guard)
+        result = trainer.result(started, time.monotonic() - began)
+        if me.rank == 0:
+            emit(result, arguments.result)
+        group.leave()
+    if result["steps"] and result["loss"] is None:
+        raise WorkloadError("The loss is not a number any more: train with a smaller --learning-rate")
+
+
+def repeatable(deterministic: bool) -> None:
+    """Let cuDNN choose the fastest algorithms, or the same ones in every run."""
+    torch.backends.cudnn.benchmark = not deterministic
+    torch.backends.cudnn.deterministic = deterministic
+    if deterministic:
+        # cuBLAS needs it before it starts (CUDA, cuBLAS library, "Results reproducibility").
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True, warn_only=True)
+
+
+if __name__ == "__main__":
+    rendezvous.run(main)
