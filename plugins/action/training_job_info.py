@@ -1,0 +1,76 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Action training_job_info: wait for a job in short looks and say how it goes. Its documentation is in the module."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.modules.training_job_info import ARGUMENT_SPEC
+
+MODULE = "rdmaops.gpu_fabric.training_job_info"
+# How long looks may fail in between, in seconds: an API server is upgraded while a job runs for days.
+PATIENCE = 300
+PAUSE = 10
+
+display = Display()
+
+
+class ActionModule(ActionBase):
+    """The action of this file."""
+
+    _supports_check_mode = True
+    _supports_async = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        """Look until the job is where it should be or one of the limits is reached."""
+        result: dict[str, t.Any] = super().run(tmp, task_vars)
+        _validation, arguments = self.validate_argument_spec(argument_spec=ARGUMENT_SPEC)
+        began = seen = time.monotonic()
+        look: dict[str, t.Any] = {}
+        known = arguments["known"]
+        while True:
+            waited = time.monotonic() - began
+            slice_s = max(0, min(arguments["progress_interval"], int(arguments["wait_timeout"] - waited)))
+            given = {**self._task.args, "wait_timeout": slice_s, "known": known}
+            look = self._execute_module(module_name=MODULE, module_args=given, task_vars=task_vars)
+            waited = time.monotonic() - began
+            if "state" not in look:
+                if not known or waited >= arguments["wait_timeout"] or time.monotonic() - seen > PATIENCE:
+                    break
+                self._say(arguments, waited, "could not be looked at: %s" % look.get("msg"))
+                time.sleep(min(PAUSE, slice_s))
+                continue
+            seen, known = time.monotonic(), look["progress"]
+            look["waited_s"] = int(waited)
+            look["gave_up"] = None
+            if look["reached"] or self._task.check_mode or not arguments["wait_timeout"]:
+                break
+            look["gave_up"] = given_up(look, arguments, waited)
+            if look["gave_up"]:
+                break
+            last = " | %s" % look["last_line"] if look["last_line"] else ""
+            self._say(arguments, waited, look["progress"] + last)
+        result.update(look)
+        return result
+
+    def _say(self, arguments: t.Mapping[str, t.Any], waited: float, text: str) -> None:
+        if not self._task.no_log:
+            clock = "%d:%02d:%02d" % (waited // 3600, waited // 60 % 60, waited % 60)
+            # Beside what a callback prints, which may be read by a program.
+            display.display("%s %s/%s: %s" % (clock, arguments["namespace"], arguments["name"], text), stderr=True)
+
+
+def given_up(look: t.Mapping[str, t.Any], arguments: t.Mapping[str, t.Any], waited: float) -> str | None:
+    """Return the limit that has been reached."""
+    if waited >= arguments["wait_timeout"]:
+        return "wait_timeout"
+    if look["state"] == "pending" and 0 < arguments["start_timeout"] <= waited:
+        return "start_timeout"
+    return None

@@ -1,0 +1,80 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Filter training_job: options to manifests."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: training_job
+short_description: Make the Kubernetes objects of a training job
+version_added: 0.1.0
+description:
+  - Makes single pods, an MPIJob, a PyTorchJob or a job of Volcano from one set of options, ready to be applied.
+  - What cannot be is refused before anything is applied, such as a name that no pod can have, a resource of zero,
+    or an image without a digest.
+author:
+  - rdmaops contributors (@rdmaops)
+positional: _input
+options:
+  _input:
+    description:
+      - Options of the role P(rdmaops.gpu_fabric.training_job#role) without C(training_job_) before their names,
+        as far as they are about the job itself, C(kind), C(name), C(image) and C(command) at least.
+    type: dict
+    required: true
+seealso:
+  - plugin: rdmaops.gpu_fabric.training_job
+    plugin_type: role
+  - module: rdmaops.gpu_fabric.training_job_check
+  - module: rdmaops.gpu_fabric.cluster_objects
+"""
+
+EXAMPLES = r"""
+---
+- name: Show what would be applied
+  ansible.builtin.debug:
+    msg: "{{ options | rdmaops.gpu_fabric.training_job }}"
+  vars:
+    options:
+      kind: pytorchjob
+      name: resnet
+      image: registry.example/train@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
+      command: [torchrun, train.py]
+      workers: 3
+      gpus: 4
+      networks: [kube-system/roce]
+      resources:
+        rdma/rdma: 1
+"""
+
+RETURN = r"""
+_value:
+  description: Manifests, in the order in which they are made.
+  type: list
+  elements: dict
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job import objects
+
+
+def training_job(options: t.Any) -> list[dict[str, t.Any]]:
+    """Return manifests."""
+    try:
+        return objects(options)
+    except FabricError as exc:
+        raise AnsibleFilterError(str(exc)) from exc
+
+
+class FilterModule:
+    """The filter of this file."""
+
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        """Return filters by name."""
+        return {"training_job": training_job}

@@ -1,0 +1,91 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""Logs of pods, no more of them than is wanted, and what NCCL says in them."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _nccl_log
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import ApiError, Client, path
+
+# What no terminal and no report should be given.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class Log(t.NamedTuple):
+    """A pod's log: its beginning, its end (the same where it is short), and why there is none."""
+
+    head: str
+    tail: str
+    cut: bool
+    error: str | None
+
+
+def read(client: Client, namespace: str, pod: str, head: int, tail: int) -> Log:
+    """Read at most ``head`` bytes of a log's beginning and ``tail`` of its end."""
+    doing = "Reading the log of %s/%s" % (namespace, pod)
+    where = path("v1", "pods", namespace, pod, "log")
+    try:
+        first = _get(client, where, {"limitBytes": head}, doing)
+        if len(first) < head:
+            return Log(_plain(first), _plain(first[-tail:]), len(first) > tail, None)
+        # The API counts lines from the end and bytes from the first of them: a line has 100 bytes or so.
+        last = _get(client, where, {"tailLines": max(1, tail // 100), "limitBytes": 4 * tail}, doing)
+    except ApiError as exc:
+        return Log("", "", False, str(exc))
+    return Log(_plain(first), _plain(last[-tail:]), True, None)
+
+
+def last_line(client: Client, namespace: str, pod: str) -> str | None:
+    """Return the last line of a log, or None where there is none to be had."""
+    where = path("v1", "pods", namespace, pod, "log")
+    try:
+        text = _plain(_get(client, where, {"tailLines": 1, "limitBytes": 4000}, "Reading the log of %s" % pod))
+    except ApiError:
+        return None
+    lines = [line.strip() for line in re.split(r"[\r\n]+", text) if line.strip()]
+    return lines[-1][:200] if lines else None
+
+
+def _get(client: Client, where: str, query: t.Mapping[str, t.Any], doing: str) -> bytes:
+    """Send a request whose answer is no JSON; the client's own way to do so asks for JSON and reads it."""
+    from urllib.parse import urlencode
+
+    import urllib3
+
+    headers = client._headers()
+    headers["Accept"] = "*/*"
+    try:
+        answer = client._pool.request(
+            "GET",
+            "%s%s?%s" % (client.host, where, urlencode(query)),
+            headers=headers,
+            timeout=urllib3.Timeout(connect=min(10, client.timeout), read=client.timeout),
+            redirect=False,
+        )
+    except (urllib3.exceptions.HTTPError, OSError) as exc:
+        raise client._unreachable(exc, doing) from None
+    if answer.status != 200:
+        raise client._refused(answer.status, answer.reason, answer.data, doing)
+    return t.cast(bytes, answer.data)
+
+
+def _plain(data: bytes) -> str:
+    return _CONTROL.sub("", data.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def transport(logs: t.Mapping[str, Log]) -> dict[str, t.Any]:
+    """Return what the filter nccl_log makes of the beginnings of all logs, and which pods used sockets."""
+    found = _nccl_log.parse("\n".join(log.head for log in logs.values()))
+    sockets = [pod for pod, log in logs.items() if _nccl_log.parse(log.head)["transport"] in ("socket", "mixed")]
+    unread = ["%s: %s" % (pod, log.error) for pod, log in logs.items() if log.error]
+    return {**found, "socket_pods": sockets, "unread": unread, "cut": [pod for pod, log in logs.items() if log.cut]}
+
+
+__all__ = ("Log", "last_line", "read", "transport")

@@ -1,0 +1,103 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: training_job_check
+short_description: Find out before its start whether all pods of a training job can run at once
+version_added: 0.1.0
+description:
+  - Looks whether the API server knows the job's kinds, the network attachments are there, and there is room for all its pods together.
+    What is missing is an error that names it, each node that is short, and what it is short of.
+  - A node counts when it is ready, not cordoned, its taints are tolerated, its labels are those asked for, and what other pods leave of its
+    allocatable resources is enough. Pods of the job that are there already take nothing away, as the room is not asked for again then.
+  - A job that is there and was made with other options is an error, because pods cannot be changed after their start.
+author:
+  - rdmaops contributors (@rdmaops)
+extends_documentation_fragment:
+  - rdmaops.gpu_fabric._attributes
+  - rdmaops.gpu_fabric._kubernetes
+attributes:
+  check_mode:
+    support: full
+    details:
+      - Kinds that the API server does not know are no error then, but returned as RV(unserved), and the result is changed, as the job would be made.
+        An operator may be installed before the real run.
+  diff_mode:
+    support: N/A
+    details:
+      - This module only reads.
+  idempotent:
+    support: full
+  platform:
+    support: full
+    platforms: posix
+options:
+  objects:
+    description: What P(rdmaops.gpu_fabric.training_job#filter) returned.
+    type: list
+    elements: dict
+    required: true
+  capacity:
+    description: Whether to look for room. It takes the right to list nodes and the pods of all namespaces.
+    type: bool
+    default: true
+seealso:
+  - plugin: rdmaops.gpu_fabric.training_job
+    plugin_type: filter
+  - module: rdmaops.gpu_fabric.cluster_objects
+"""
+
+EXAMPLES = r"""
+---
+- name: Check that the job can start
+  rdmaops.gpu_fabric.training_job_check:
+    objects: "{{ options | rdmaops.gpu_fabric.training_job }}"
+"""
+
+RETURN = r"""
+exists:
+  description: Whether the job is there already.
+  returned: success
+  type: bool
+placed:
+  description: How many of its pods would find room on which node. Null where it was not asked.
+  returned: success
+  type: dict
+  sample: {"gpu-1": 1, "gpu-2": 1}
+unserved:
+  description: Kinds that the API server does not know, in check mode.
+  returned: success
+  type: list
+  elements: str
+  sample: ["MPIJob of kubeflow.org/v2beta1"]
+resources:
+  description: Objects of such kinds, as the drift report reads them.
+  returned: success
+  type: list
+  elements: dict
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job_check import manage
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            **_kubernetes.CONNECTION,
+            "objects": {"type": "list", "elements": "dict", "required": True},
+            "capacity": {"type": "bool", "default": True},
+        },
+        supports_check_mode=True,
+    )
+    _kubernetes.run(module, manage)
+
+
+if __name__ == "__main__":
+    main()

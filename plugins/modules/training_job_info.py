@@ -1,0 +1,223 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: training_job_info
+short_description: Look at a training job, wait for it, and read its logs
+version_added: 0.1.0
+description:
+  - Says how far a job of P(rdmaops.gpu_fabric.training_job#filter) is, what each of its pods does, and why one does not run.
+  - It can wait. Meanwhile it shows a line for each change, and at least every O(progress_interval) seconds, with the last line of the first pod's log,
+    on standard error of the control node.
+  - When the job has ended, it reads the pods' logs and says which transport NCCL used, as P(rdmaops.gpu_fabric.nccl_log#filter) does.
+    A log that is too long, or no text, is cut and cleaned, and at worst the transport is V(unknown).
+author:
+  - rdmaops contributors (@rdmaops)
+extends_documentation_fragment:
+  - rdmaops.gpu_fabric._attributes
+  - rdmaops.gpu_fabric._attributes.info_module
+  - rdmaops.gpu_fabric._kubernetes
+attributes:
+  check_mode:
+    support: full
+    details:
+      - It looks and does not wait.
+  platform:
+    support: full
+    platforms: posix
+options:
+  kind:
+    description: Kind of the job.
+    type: str
+    choices: [pods, mpijob, pytorchjob, vcjob]
+    required: true
+  name:
+    description: Name of the job.
+    type: str
+    required: true
+  namespace:
+    description: Its namespace.
+    type: str
+    default: default
+  wait_timeout:
+    description: How long to wait, in seconds. V(0) looks once.
+    type: int
+    default: 0
+  wait_for:
+    description:
+      - What to wait for. V(ended) is that the job has succeeded, failed, or is not there. V(gone) is that nothing of it is there.
+    type: str
+    choices: [ended, gone]
+    default: ended
+  start_timeout:
+    description: How long the job may be pending before the waiting ends, in seconds. V(0) is no limit of its own.
+    type: int
+    default: 0
+  progress_interval:
+    description: How often a line is shown, in seconds, when nothing changes.
+    type: int
+    default: 60
+  known:
+    description: What RV(progress) was before. The module returns as soon as it is something else. The waiting is made of such looks.
+    type: str
+    default: ""
+  log_head:
+    description: How much of the beginning of each pod's log is searched for what NCCL says, in bytes.
+    type: int
+    default: 4194304
+  log_tail:
+    description: How much of the end of each pod's log is returned, in bytes.
+    type: int
+    default: 65536
+seealso:
+  - plugin: rdmaops.gpu_fabric.training_job
+    plugin_type: filter
+  - plugin: rdmaops.gpu_fabric.nccl_log
+    plugin_type: filter
+"""
+
+EXAMPLES = r"""
+---
+- name: Wait up to a day for a job
+  rdmaops.gpu_fabric.training_job_info:
+    kind: pytorchjob
+    name: resnet
+    namespace: training
+    wait_timeout: 86400
+  register: job
+
+- name: Refuse what went over TCP
+  ansible.builtin.assert:
+    that: job.transport.transport == 'rdma'
+"""
+
+RETURN = r"""
+state:
+  description: Where the job is.
+  returned: success
+  type: str
+  choices: [absent, pending, running, succeeded, failed]
+  sample: succeeded
+said:
+  description: What its operator says to it. Null where it says nothing.
+  returned: success
+  type: str
+  sample: "JobFailed: Job train has reached the specified backoff limit"
+progress:
+  description: The same and the pods in one line.
+  returned: success
+  type: str
+  sample: "pending, pods: 1 Pending, 1 Running; train-1: Unschedulable: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
+reached:
+  description: Whether what was waited for has come about.
+  returned: success
+  type: bool
+gave_up:
+  description: Which limit ended the waiting, V(start_timeout) or V(wait_timeout). Null where none did.
+  returned: success
+  type: str
+waited_s:
+  description: How long it waited, in seconds.
+  returned: success
+  type: int
+pods:
+  description: The pods, by their number, a launcher first.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the pod.
+      type: str
+    node:
+      description: Its node. Null as long as it has none.
+      type: str
+    phase:
+      description: Its phase, as Kubernetes has it.
+      type: str
+      sample: Running
+    restarts:
+      description: How often its containers were started again.
+      type: int
+    exit_code:
+      description: Exit code of its program. Null as long as it runs.
+      type: int
+    reason:
+      description: Why it does not run, in the words of the scheduler or the kubelet. Null where nothing is wrong.
+      type: str
+last_line:
+  description: Last line of the first pod's log. Null where the job does not run, or there is none.
+  returned: success
+  type: str
+logs:
+  description: The end of the logs, when the job has ended.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    pod:
+      description: Name of the pod.
+      type: str
+    text:
+      description: The end of its log, at most O(log_tail) bytes, without control characters.
+      type: str
+    cut:
+      description: Whether the log is longer.
+      type: bool
+    error:
+      description: Why it could not be read. Null where it could.
+      type: str
+transport:
+  description:
+    - What P(rdmaops.gpu_fabric.nccl_log#filter) returns for the beginnings of all logs together, and some more. Null as long as the job has not ended.
+  returned: success
+  type: dict
+  contains:
+    transport:
+      description: V(rdma), V(socket), V(mixed) or V(unknown).
+      type: str
+    socket_pods:
+      description: Pods whose own log says that sockets were used.
+      type: list
+      elements: str
+    unread:
+      description: Pods whose log could not be read, and why.
+      type: list
+      elements: str
+    cut:
+      description: Pods whose log is longer than what was searched or returned.
+      type: list
+      elements: str
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job_info import manage
+
+ARGUMENT_SPEC = {
+    **_kubernetes.CONNECTION,
+    "kind": {"type": "str", "choices": ["pods", "mpijob", "pytorchjob", "vcjob"], "required": True},
+    "name": {"type": "str", "required": True},
+    "namespace": {"type": "str", "default": "default"},
+    "wait_timeout": {"type": "int", "default": 0},
+    "wait_for": {"type": "str", "choices": ["ended", "gone"], "default": "ended"},
+    "start_timeout": {"type": "int", "default": 0},
+    "progress_interval": {"type": "int", "default": 60},
+    "known": {"type": "str", "default": ""},
+    "log_head": {"type": "int", "default": 4194304},
+    "log_tail": {"type": "int", "default": 65536},
+}
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec=ARGUMENT_SPEC, supports_check_mode=True)
+    _kubernetes.run(module, manage)
+
+
+if __name__ == "__main__":
+    main()
