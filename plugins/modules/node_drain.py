@@ -1,0 +1,273 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: node_drain
+short_description: Drain a Kubernetes node for maintenance, and give it back when it is as before
+version_added: 0.1.0
+description:
+  - With O(state=drained) it proves that the Node is the host, cordons it, and evicts its pods within their PodDisruptionBudgets. What it is for, since when,
+    by which run, and what the Node offered before is kept in the annotation C(rdmaops.gpu-fabric/maintenance) of the Node.
+  - The pods are listed first, in check mode too. One that holds a GPU or an RDMA device, has no controller, or has data in an emptyDir needs a consent.
+    Those without it are all named, with the reason, before anything is changed. Evictions are rehearsed by a dry run, so that a missing right is found
+    before the cordon.
+  - Mirror pods, pods of DaemonSets and pods that have ended are left.
+  - A node that somebody else has cordoned is left alone, and so is one of the control plane unless O(control_plane_ok=true).
+  - With O(state=uncordoned) a node that was cordoned here is given back once its kubelet has reported since the boot, it is ready, and it offers as much of
+    each extended resource as before. A node without the annotation is left alone.
+  - Where a drain or a return fails, the node stays cordoned, with the reason and the time in the annotation. The next run goes on from there.
+  - The Lease C(kube-system/rdmaops-gpu-fabric-maintenance) keeps two runs in one cluster apart. A run holds it from its first cordon until none of its nodes
+    is in maintenance.
+  - The user of the kubeconfig needs C(list), C(get) and C(patch) on nodes, C(list) on pods, C(create) on C(pods/eviction), C(list) on
+    C(poddisruptionbudgets) of group C(policy), and in the namespace C(kube-system) C(get), C(create) and C(update) on C(leases) of group
+    C(coordination.k8s.io). Where pods name networks of Multus, also C(list) on C(network-attachment-definitions) of group C(k8s.cni.cncf.io).
+author:
+  - rdmaops contributors (@rdmaops)
+extends_documentation_fragment:
+  - rdmaops.gpu_fabric._attributes
+  - rdmaops.gpu_fabric._kubernetes
+attributes:
+  check_mode:
+    support: full
+    details:
+      - What stands in the way of a drain is an error in check mode too. Nothing is waited for, RV(waiting_for) says what would be.
+      - Evictions are sent as dry runs, which the API server checks and does not carry out.
+  diff_mode:
+    support: full
+    details:
+      - Shows the cordon and the annotation. Pods are in RV(actions).
+  idempotent:
+    support: full
+  platform:
+    support: full
+    platforms: posix
+options:
+  name:
+    description: Name of the node, as the cluster has it.
+    type: str
+    required: true
+  state:
+    description:
+      - V(drained) cordons the node and evicts its pods.
+      - V(uncordoned) takes the cordon back that was made with V(drained), by whichever run.
+      - V(failed) writes O(failure) into the annotation of a node that O(run) has cordoned, and gives the Lease back. The node stays cordoned. Without such a
+        cordon nothing is done.
+    type: str
+    choices: [drained, uncordoned, failed]
+    default: drained
+  run:
+    description: Name of the run, the holder of the Lease. All calls for all nodes of one run give the same, and no other run gives it.
+    type: str
+    required: true
+  reason:
+    description: What the maintenance is for. Required with O(state=drained).
+    type: str
+  failure:
+    description: What went wrong. Required with O(state=failed).
+    type: str
+  machine_id:
+    description:
+      - Content of V(/etc/machine-id) of the host, to be compared with C(status.nodeInfo.machineID).
+      - With O(state=drained) this or O(addresses) has to be given. A machine ID or an address that several Nodes have proves nothing.
+    type: str
+  addresses:
+    description: IP addresses of the host, to be compared with the Nodes' InternalIP where the machine ID does not decide.
+    type: list
+    elements: str
+    default: []
+  on_absent:
+    description:
+      - What to do where the cluster has no node of this name.
+      - V(ignore) does nothing and says so in RV(in_cluster). It fails all the same where O(machine_id) or O(addresses) are those of another Node.
+    type: str
+    choices: [fail, ignore]
+    default: fail
+  control_plane_ok:
+    description: Consent to drain a node of the control plane.
+    type: bool
+    default: false
+  evict_gpu_pods:
+    description:
+      - Consent to evict pods that hold GPUs, RDMA devices or devices of a network.
+      - These are pods that ask for O(device_resources), have a resource claim, mount V(/dev/nvidia*) or V(/dev/infiniband) of the host, or name an attachment
+        of Multus whose plugins are C(host-device), C(sriov), C(ib-sriov) or C(rdma), or that cannot be read.
+    type: bool
+    default: false
+  force:
+    description: Consent to evict pods without a controller, which nobody makes anew, as C(kubectl drain --force).
+    type: bool
+    default: false
+  delete_emptydir_data:
+    description: Consent to evict pods with an emptyDir, whose data is lost, as C(kubectl drain --delete-emptydir-data).
+    type: bool
+    default: false
+  device_resources:
+    description: Patterns, as of a shell, of the extended resources that are GPUs or RDMA devices.
+    type: list
+    elements: str
+    default: ["nvidia.com/*", "*gpu*", "*rdma*"]
+  drain_timeout:
+    description: How long the pods may take until they are gone, in seconds. An eviction that a budget does not allow is asked for again every 5 seconds.
+    type: int
+    default: 600
+  wait_ready:
+    description:
+      - Whether an uncordon waits until the node is ready, and, with O(boot_id), until its kubelet has reported since that boot.
+      - Resources are waited for in any case.
+    type: bool
+    default: true
+  boot_id:
+    description: Content of V(/proc/sys/kernel/random/boot_id) of the host, to be compared with C(status.nodeInfo.bootID) before an uncordon.
+    type: str
+  ready_timeout:
+    description: How long the node may take until it is ready and its resources are back, in seconds.
+    type: int
+    default: 600
+  missing_ok:
+    description: Consent to uncordon a node that offers less of its extended resources than before.
+    type: bool
+    default: false
+  lease_duration:
+    description:
+      - After how many seconds without a sign of the run another one may take the Lease. It is renewed while this module works, and not while the host reboots,
+        so it has to be longer than that.
+    type: int
+    default: 3600
+seealso:
+  - module: rdmaops.gpu_fabric.rdma_system
+  - name: Safely Drain a Node
+    description: What an eviction respects.
+    link: https://kubernetes.io/docs/tasks/administer-cluster/safely-drain-node/
+"""
+
+EXAMPLES = r"""
+---
+- name: Drain a node
+  rdmaops.gpu_fabric.node_drain:
+    name: gpu-01
+    machine_id: 0ab34fb1c9d84c2f8a4e0a6c1d2b7e55
+    reason: New firmware of the NICs
+    run: alice-20261121T030000Z
+    delete_emptydir_data: true
+
+- name: Give it back
+  rdmaops.gpu_fabric.node_drain:
+    name: gpu-01
+    state: uncordoned
+    run: alice-20261121T030000Z
+    boot_id: 5c0bd1e4-9a4c-4b4e-8f3e-7f2f3a1f0c11
+
+- name: Keep it out of the cluster, and say why
+  rdmaops.gpu_fabric.node_drain:
+    name: gpu-01
+    state: failed
+    run: alice-20261121T030000Z
+    failure: rail 1 has no link since the new firmware
+"""
+
+RETURN = r"""
+in_cluster:
+  description: Whether the cluster has the node.
+  returned: success
+  type: bool
+  sample: true
+maintenance:
+  description: What the annotation remembered before anything was done. Null where the node had none.
+  returned: success
+  type: dict
+  sample:
+    reason: The running mode is shared, and exclusive is configured.
+    run: alice-20261121T030000Z
+    since: "2026-11-21T03:00:07Z"
+    step: drained
+    failed: {"time": "2026-11-21T03:16:40Z", "message": "Reboot the node: Timed out waiting for last boot time check"}
+    before: {"unschedulable": false, "boot_id": "0d8d4c1b-5f06-4c8e-9f54-4a53b1a7a6d2", "allocatable": {"nvidia.com/gpu": "8"}}
+pods:
+  description:
+    - With O(state=drained) the pods of the node, and what becomes of each - V(evict), V(wait) (it is being deleted already) or V(leave).
+    - C(traits) are those that need a consent, with the option that gives it.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - namespace: training
+      name: worker-0
+      uid: 5f1c9a7e-1f0c-4a52-9d0b-2f7d8a2f9d11
+      action: evict
+      why: Job worker
+      traits: [{"option": "evict_gpu_pods", "why": "holds nvidia.com/gpu: 8"}]
+waiting_for:
+  description:
+    - With O(state=drained) the pods that their budget does not let go at the moment.
+    - With O(state=uncordoned) what of the node is not back yet.
+  returned: success
+  type: list
+  elements: str
+  sample: ["nvidia.com/gpu: 0 of 8"]
+actions:
+  description: What was done, or would be done in check mode, in order.
+  returned: success
+  type: list
+  elements: str
+  sample: ["Take the Lease kube-system/rdmaops-gpu-fabric-maintenance", "Cordon node gpu-01: New firmware of the NICs"]
+resources:
+  description: State of the node, of the pods that have to go, and of the resources that have to be back, before anything was done, as the drift report reads it.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - kind: node
+      name: gpu-01
+      status: drift
+      desired: drained
+      configured: null
+      live: schedulable
+      next_boot: null
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain import manage
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            **_kubernetes.CONNECTION,
+            "name": {"type": "str", "required": True},
+            "state": {"type": "str", "choices": ["drained", "uncordoned", "failed"], "default": "drained"},
+            "run": {"type": "str", "required": True},
+            "reason": {"type": "str"},
+            "failure": {"type": "str"},
+            "machine_id": {"type": "str"},
+            "addresses": {"type": "list", "elements": "str", "default": []},
+            "on_absent": {"type": "str", "choices": ["fail", "ignore"], "default": "fail"},
+            "control_plane_ok": {"type": "bool", "default": False},
+            "evict_gpu_pods": {"type": "bool", "default": False},
+            "force": {"type": "bool", "default": False},
+            "delete_emptydir_data": {"type": "bool", "default": False},
+            "device_resources": {
+                "type": "list",
+                "elements": "str",
+                "default": ["nvidia.com/*", "*gpu*", "*rdma*"],
+            },
+            "drain_timeout": {"type": "int", "default": 600},
+            "wait_ready": {"type": "bool", "default": True},
+            "boot_id": {"type": "str"},
+            "ready_timeout": {"type": "int", "default": 600},
+            "missing_ok": {"type": "bool", "default": False},
+            "lease_duration": {"type": "int", "default": 3600},
+        },
+        required_if=[("state", "drained", ["reason"]), ("state", "failed", ["failure"])],
+        supports_check_mode=True,
+    )
+    _kubernetes.run(module, manage)
+
+
+if __name__ == "__main__":
+    main()
