@@ -1,0 +1,298 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Container images made by hand, a containerd and a registry of the test's own.
+
+A containerd has its configuration, directories and socket below one directory, and nothing to do with the machine's.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import io
+import json
+import os
+import socket
+import subprocess
+import tarfile
+import time
+import typing as t
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need_tool
+
+OCI = "application/vnd.oci.image."
+USER = "puller"
+# Of docker-registry's htpasswd file, which takes bcrypt only: the hash of this password, with four rounds.
+PASSWORD = "s3cret-Pa:ss w"
+HTPASSWD = USER + ":$2b$04$m5vA45yKrK4tZKaoIaNDqe3WX/xUx7hS27g8.IOayHM2WzuDc50l2\n"
+
+
+def digest_of(data: bytes) -> str:
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def machine() -> str:
+    return {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine]
+
+
+def tar_of(files: t.Mapping[str, bytes]) -> bytes:
+    """Return a tar archive of these files, the same each time."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as tar:
+        for name, data in files.items():
+            header = tarfile.TarInfo(name)
+            header.size = len(data)
+            tar.addfile(header, io.BytesIO(data))
+    return made.getvalue()
+
+
+class Image:
+    """An image of one layer for each dictionary of files."""
+
+    def __init__(
+        self,
+        *layers: t.Mapping[str, bytes],
+        architecture: str = "",
+        labels: t.Mapping[str, str] | None = None,
+    ) -> None:
+        self.layers = [tar_of(files) for files in layers]
+        self.architecture = architecture or machine()
+        config = {
+            "architecture": self.architecture,
+            "os": "linux",
+            "config": {"Labels": dict(labels or {})},
+            "rootfs": {"type": "layers", "diff_ids": [digest_of(layer) for layer in self.layers]},
+        }
+        self.config = json.dumps(config).encode()
+        manifest = {
+            "schemaVersion": 2,
+            "mediaType": OCI + "manifest.v1+json",
+            "config": self.described(self.config, OCI + "config.v1+json"),
+            "layers": [self.described(layer, OCI + "layer.v1.tar") for layer in self.layers],
+        }
+        self.manifest = json.dumps(manifest).encode()
+
+    @staticmethod
+    def described(data: bytes, kind: str) -> dict[str, t.Any]:
+        return {"mediaType": kind, "digest": digest_of(data), "size": len(data)}
+
+    @property
+    def digest(self) -> str:
+        return digest_of(self.manifest)
+
+    @property
+    def entry(self) -> dict[str, t.Any]:
+        return self.described(self.manifest, OCI + "manifest.v1+json")
+
+    @property
+    def blobs(self) -> dict[str, bytes]:
+        return {digest_of(data): data for data in (self.manifest, self.config, *self.layers)}
+
+
+class Index:
+    """Images for several machines under one digest."""
+
+    def __init__(self, *images: Image) -> None:
+        entries = [{**one.entry, "platform": {"os": "linux", "architecture": one.architecture}} for one in images]
+        kind = OCI + "index.v1+json"
+        self.manifest = json.dumps({"schemaVersion": 2, "mediaType": kind, "manifests": entries}).encode()
+        self.entry = Image.described(self.manifest, kind)
+        self.digest = digest_of(self.manifest)
+        self.blobs = {self.digest: self.manifest}
+        for one in images:
+            self.blobs.update(one.blobs)
+
+
+def oci_archive(
+    path: Path, *images: Image | Index, names: t.Sequence[str] = (), without: t.Container[str] = ()
+) -> Path:
+    """Write an OCI archive; ``names`` are annotated, blobs ``without`` are left out."""
+    entries = [dict(one.entry) for one in images]
+    for entry, name in zip(entries, names, strict=False):
+        entry["annotations"] = {"org.opencontainers.image.ref.name": name}
+    files = {"oci-layout": b'{"imageLayoutVersion":"1.0.0"}'}
+    files["index.json"] = json.dumps({"schemaVersion": 2, "manifests": entries}).encode()
+    for one in images:
+        files.update({"blobs/sha256/" + key[7:]: data for key, data in one.blobs.items() if key not in without})
+    path.write_bytes(tar_of(files))
+    return path
+
+
+def docker_archive(path: Path, image: Image, name: str) -> Path:
+    """Write what `docker save` wrote before it knew of OCI."""
+    layers = {f"{number}/layer.tar": data for number, data in enumerate(image.layers)}
+    entry = {"Config": "config.json", "RepoTags": [name], "Layers": list(layers)}
+    path.write_bytes(tar_of({"config.json": image.config, **layers, "manifest.json": json.dumps([entry]).encode()}))
+    return path
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Daemon:
+    """A program that a test starts and ends."""
+
+    def __init__(self, argv: t.Sequence[str], log: Path, ready: t.Callable[[], bool]) -> None:
+        self.argv = list(argv)
+        self.log = log
+        self.ready = ready
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self, limit: float = 60) -> None:
+        with self.log.open("ab") as sink:
+            self.process = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink)
+        deadline = time.monotonic() + limit
+        while not self.ready():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.stop()
+                raise AssertionError(f"{self.argv[0]} is not ready: {self.log.read_text()[-2000:]}")
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait(20)
+
+
+class Containerd:
+    """A containerd without CRI, and its ctr."""
+
+    def __init__(self, directory: Path) -> None:
+        need_root()
+        self.directory = directory
+        self.address = directory / "containerd.sock"
+        self.store = directory / "root/io.containerd.content.v1.content/blobs/sha256"
+        self._ctr = need_tool("ctr")
+        # Above 108 characters a socket has no name (unix(7)).
+        assert len(str(self.address)) < 100, self.address
+        config = directory / "config.toml"
+        config.write_text(
+            "version = 2\n"
+            f"root = {json.dumps(str(directory / 'root'))}\n"
+            f"state = {json.dumps(str(directory / 'state'))}\n"
+            'disabled_plugins = ["io.containerd.grpc.v1.cri"]\n'
+            f"[grpc]\n  address = {json.dumps(str(self.address))}\n"
+        )
+        argv = [need_tool("containerd"), "--config", str(config)]
+        self.daemon = Daemon(argv, directory / "log", self.answers)
+
+    def answers(self) -> bool:
+        return self.address.exists() and self._run("version").returncode == 0
+
+    def _run(self, *argv: str) -> subprocess.CompletedProcess[str]:
+        command = [self._ctr, "--address", str(self.address), "--namespace", "k8s.io", *argv]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    def ctr(self, *argv: str) -> str:
+        done = self._run(*argv)
+        assert done.returncode == 0, (argv, done.stdout, done.stderr)
+        return done.stdout
+
+    def images(self) -> dict[str, str]:
+        """Return what there is: name to digest."""
+        return {line.split()[0]: line.split()[2] for line in self.ctr("images", "ls").splitlines()[1:]}
+
+    def checked(self, name: str) -> str:
+        """Return what `ctr images check` says of an image's content: complete, incomplete or unavailable."""
+        # It ends with 1 where it cannot tell whether the image is unpacked.
+        (line,) = self._run("images", "check", f"name=={name}").stdout.splitlines()[1:]
+        return line.split()[3]
+
+    def blob(self, digest: str) -> Path:
+        return self.store / digest[len("sha256:") :]
+
+    def clear(self) -> None:
+        """Take every image away."""
+        names = list(self.images())
+        if names:
+            self.ctr("images", "rm", "--sync", *names)
+
+
+@contextlib.contextmanager
+def containerd(directory: Path) -> t.Iterator[Containerd]:
+    made = Containerd(directory)
+    made.daemon.start()
+    try:
+        yield made
+    finally:
+        made.daemon.stop()
+
+
+class Registry:
+    """A registry on this machine without TLS, that asks for a login."""
+
+    def __init__(self, directory: Path) -> None:
+        self.host = f"127.0.0.1:{free_port()}"
+        (directory / "htpasswd").write_text(HTPASSWD)
+        config = {
+            "version": 0.1,
+            "storage": {"filesystem": {"rootdirectory": str(directory / "data")}},
+            "http": {"addr": self.host},
+            "auth": {"htpasswd": {"realm": "test", "path": str(directory / "htpasswd")}},
+        }
+        (directory / "config.yml").write_text(json.dumps(config))
+        argv = [need_tool("docker-registry"), "serve", str(directory / "config.yml")]
+        self.daemon = Daemon(argv, directory / "log", self.answers)
+
+    def request(self, method: str, url: str, data: bytes = b"", kind: str = "application/octet-stream") -> t.Any:
+        request = urllib.request.Request(url, data or None, {"Content-Type": kind}, method=method)
+        request.add_header("Authorization", "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode())
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        return opener.open(request, timeout=30)
+
+    def answers(self) -> bool:
+        with contextlib.suppress(OSError):
+            return bool(self.request("GET", f"http://{self.host}/v2/").status == 200)
+        return False
+
+    def push(self, repository: str, *images: Image | Index, tag: str = "") -> None:
+        """Put images into a repository, under their digest or a tag (distribution specification, "Push")."""
+        base = f"http://{self.host}/v2/{repository}"
+        for image in images:
+            for digest, data in image.blobs.items():
+                place = self.request("POST", f"{base}/blobs/uploads/").headers["Location"]
+                self.request("PUT", f"{place}&digest={digest}", data)
+            for digest, data in reversed(image.blobs.items()):
+                kind = json.loads(data).get("mediaType") if data.startswith(b"{") else None
+                if kind:
+                    name = tag if tag and digest == image.digest else digest
+                    self.request("PUT", f"{base}/manifests/{name}", data, kind)
+
+
+@contextlib.contextmanager
+def registry(directory: Path) -> t.Iterator[Registry]:
+    made = Registry(directory)
+    made.daemon.start()
+    try:
+        yield made
+    finally:
+        made.daemon.stop()
+
+
+__all__ = [
+    "HTPASSWD",
+    "PASSWORD",
+    "USER",
+    "Containerd",
+    "Image",
+    "Index",
+    "Registry",
+    "containerd",
+    "digest_of",
+    "docker_archive",
+    "machine",
+    "oci_archive",
+    "registry",
+    "tar_of",
+]
