@@ -8,10 +8,17 @@ directory that is made once (about 900 MB) and kept in the lab's cache: the pack
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import importlib
+import json
 import os
 import shutil
+import socket
 import subprocess
+import sys
+import time
+import typing as t
 from pathlib import Path
 
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, debian_root, need_root, skip_or_fail
@@ -36,6 +43,15 @@ root=$1
 shift 3
 exec chroot "$root" /bin/sh -c 'cd /run/test && exec "$@"' sh "$@"
 """
+
+
+def module(name: str) -> t.Any:
+    """Return a module of the workload that does not need PyTorch; its neighbours are found by their plain names."""
+    sys.path.insert(0, str(WORKLOAD))
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.remove(str(WORKLOAD))
 
 
 def has_both(python: str) -> bool:
@@ -63,7 +79,12 @@ def command(directory: Path, script: str, *arguments: str) -> list[str]:
 
     The process of the command is Python itself: a signal to it reaches the workload.
     """
-    return python(directory, f"{WORKLOAD if interpreter() else '/run/workload'}/{script}", *arguments)
+    return python(directory, script_path(script), *arguments)
+
+
+def script_path(script: str) -> str:
+    """Return where the interpreter finds a script of the workload."""
+    return f"{WORKLOAD if interpreter() else '/run/workload'}/{script}"
 
 
 def python(directory: Path, *arguments: str) -> list[str]:
@@ -87,4 +108,98 @@ def environment(**variables: str) -> dict[str, str]:
     return {**kept, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", **variables}
 
 
-__all__ = ["WORKLOAD", "command", "environment", "interpreter", "python"]
+class Done(t.NamedTuple):
+    """How one rank ended."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def result(self) -> dict[str, t.Any]:
+        """The JSON that rank 0 prints last."""
+        (line,) = [line for line in self.out.splitlines() if line.startswith("RESULT ")]
+        found: dict[str, t.Any] = json.loads(line.removeprefix("RESULT "))
+        return found
+
+
+class Job:
+    """Ranks of one job on this machine, each a process with its output in files; ended with the block."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.port = free_port()
+        self._started: list[tuple[subprocess.Popen[bytes], Path, Path]] = []
+
+    def __enter__(self) -> Job:
+        return self
+
+    def __exit__(self, *dummy: object) -> None:
+        for process, _out, _err in self._started:
+            process.kill()
+            process.wait(60)
+
+    def start(self, argv: t.Sequence[str], **variables: str) -> subprocess.Popen[bytes]:
+        """Start a process of the job."""
+        number = len(self._started)
+        out, err = (self.directory / f"{self.port}-{number}.{name}" for name in ("out", "err"))
+        with out.open("wb") as output, err.open("wb") as errors:
+            process = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, env=environment(**variables)
+            )
+        self._started.append((process, out, err))
+        return process
+
+    def rank(self, rank: int, world: int, script: str, *words: str) -> subprocess.Popen[bytes]:
+        """Start one rank of a script, told by options who it is."""
+        who = ["--rank", str(rank), "--world-size", str(world), "--master-addr", "127.0.0.1"]
+        argv = command(self.directory, script, *who, "--master-port", str(self.port), *words)
+        return self.start(argv)
+
+    def wait(self, limit: float) -> list[Done]:
+        """Return how the processes ended, in the order in which they were started."""
+        ends = time.monotonic() + limit
+        found = []
+        for process, out, err in self._started:
+            status = process.wait(max(0.1, ends - time.monotonic()))
+            found.append(Done(status, out.read_text(), err.read_text()))
+        return found
+
+    def running(self, number: int) -> bool:
+        """Whether the process of that number, in the order in which they were started, has not ended."""
+        return self._started[number][0].poll() is None
+
+    @contextlib.contextmanager
+    def taken_port(self) -> t.Iterator[None]:
+        """Listen where rank 0 wants to."""
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", self.port))
+            other.listen()
+            yield
+
+    def wait_for(self, text: str, limit: float) -> None:
+        """Return once the first process has printed ``text``."""
+        ends = time.monotonic() + limit
+        process, out, err = self._started[0]
+        while text not in out.read_text():
+            assert process.poll() is None, (process.returncode, out.read_text(), err.read_text())
+            assert time.monotonic() < ends, out.read_text()
+            time.sleep(0.1)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def two(directory: Path, script: str, *words: str, limit: float = 240) -> list[Done]:
+    """Run a script as two ranks and return how they ended."""
+    with Job(directory) as job:
+        for rank in range(2):
+            job.rank(rank, 2, script, *words)
+        return job.wait(limit)
+
+
+__all__ = ["WORKLOAD", "Done", "Job", "command", "environment", "interpreter", "module", "python", "script_path", "two"]

@@ -19,28 +19,14 @@ import ranks
 import rendezvous
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
-from common import SPREAD, Meter, WorkloadError, emit, natural, now, positive, say, spread
+from common import SPREAD, Meter, WorkloadError, emit, now, say, spread
+from devices import choose_backend, choose_device
+from options import benchmark_parser
 from precision import Precision
 from torch.nn.parallel import DistributedDataParallel
 from zoo import torchvision_models
 
 CLASSES = 1000
-
-
-def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add = parser.add_argument
-    add("--model", default="resnet50", metavar="NAME", help="of torchvision: resnet50, vgg16, ... (default: resnet50)")
-    add("--batch-size", type=positive, default=32, metavar="N", help="of each rank (default: %(default)s)")
-    add("--image-size", type=positive, default=224, metavar="PIXELS", help="default: %(default)s")
-    add("--num-warmup-batches", type=natural, default=10, metavar="N", help="not measured (default: %(default)s)")
-    add("--num-batches-per-iter", type=positive, default=10, metavar="N", help="default: %(default)s")
-    add("--num-iters", type=positive, default=10, metavar="N", help="what is measured (default: %(default)s)")
-    add("--amp", action="store_true", help="mixed precision: float16 on GPUs, bfloat16 on CPUs")
-    add("--result", metavar="FILE", help="also write the result there (rank 0)")
-    rendezvous.add_options(parser.add_argument_group("device and waiting"))
-    ranks.add_options(parser)
-    return parser
 
 
 def build_model(name: str) -> torch.nn.Module:
@@ -96,11 +82,11 @@ class Benchmark:
 
 
 def main() -> None:
-    arguments = build_parser().parse_args()
+    arguments = benchmark_parser(__doc__).parse_args()
     started = now()
     me = ranks.discover(arguments, os.environ)
-    device = rendezvous.choose_device(arguments.use_cuda, me.local_rank)
-    backend = rendezvous.choose_backend(arguments.backend, device)
+    device = choose_device(arguments.use_cuda, me.local_rank)
+    backend = choose_backend(arguments.backend, device)
     torch.backends.cudnn.benchmark = True
     torch.manual_seed(0)
     model = build_model(arguments.model)

@@ -33,7 +33,8 @@ def load(path: str, group: Group, settings: dict[str, t.Any]) -> dict[str, t.Any
 
     Raises WorkloadError on every rank for a file that cannot be read or belongs to another run.
     """
-    content, told = b"", None
+    content = b""
+    told: dict[str, t.Any] | None = None
     if group.ranks.rank == 0:
         try:
             with open(path, "rb") as stream:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
@@ -27,32 +26,6 @@ class WorkloadError(Exception):
 
 def say(text: str) -> None:
     print(text, flush=True)
-
-
-def positive(text: str) -> int:
-    """Read an option that is a number from 1 on, for argparse."""
-    try:
-        number = int(text)
-    except ValueError:
-        number = 0
-    if number < 1:
-        raise argparse.ArgumentTypeError("%r is not a whole number from 1 on" % text)
-    return number
-
-
-def natural(text: str) -> int:
-    """Read an option that is a number from 0 on, for argparse."""
-    return 0 if text == "0" else positive(text)
-
-
-def yes_or_no(text: str) -> bool:
-    """Read an option that is a boolean, for argparse, whose own bool() takes every text for true."""
-    word = text.lower()
-    if word in ("true", "yes", "on", "1"):
-        return True
-    if word in ("false", "no", "off", "0"):
-        return False
-    raise argparse.ArgumentTypeError("%r is neither true nor false" % text)
 
 
 def write_whole(path: str, write: t.Callable[[t.BinaryIO], object]) -> None:
@@ -182,6 +155,6 @@ def end(code: int) -> t.NoReturn:
 
 
 __all__ = (
-    "MARK", "SCHEMA", "SPREAD", "Meter", "Summary", "WorkloadError", "clock_text", "emit", "end", "finite", "natural",
-    "now", "positive", "say", "spread", "summarize", "write_whole", "yes_or_no",
+    "MARK", "SCHEMA", "SPREAD", "Meter", "Summary", "WorkloadError", "clock_text", "emit", "end", "finite",
+    "now", "say", "spread", "summarize", "write_whole",
 )  # fmt: skip

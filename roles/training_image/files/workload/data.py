@@ -34,7 +34,6 @@ class Set(t.NamedTuple):
 class Data(t.NamedTuple):
     training: Set
     test: Set | None
-    name: str
     fingerprint: str
 
 
@@ -42,13 +41,9 @@ def load(arguments: argparse.Namespace) -> Data:
     """Return what the options name. Raises WorkloadError where there is nothing."""
     if arguments.use_dummy_data:
         training, test = generate(arguments.use_dummy_data, arguments.seed)
-        name = "generated"
-        fingerprint = "%d generated from %d" % (arguments.use_dummy_data, arguments.seed)
-    else:
-        images, tests = cifar.read(arguments.data_dir)
-        training, test = tensors(images), tensors(tests) if tests else None
-        name, fingerprint = "CIFAR-10", images.fingerprint()
-    return Data(training, test, name, fingerprint)
+        return Data(training, test, "%d generated from %d" % (arguments.use_dummy_data, arguments.seed))
+    images, tests = cifar.read(arguments.data_dir)
+    return Data(tensors(images), tensors(tests) if tests else None, "CIFAR-10 sha256:%s" % images.fingerprint())
 
 
 def tensors(found: cifar.Images) -> Set:

@@ -30,7 +30,7 @@ class Precision:
     def name(self) -> str:
         return "amp-%s" % str(self._dtype).rpartition(".")[2] if self._amp else "fp32"
 
-    def autocast(self) -> t.ContextManager[None]:
+    def autocast(self) -> t.Any:
         return torch.autocast(self._kind, dtype=self._dtype, enabled=self._amp)
 
     def step(self, loss: torch.Tensor, optimizer: torch.optim.Optimizer) -> None:

@@ -40,18 +40,6 @@ class _Found(t.NamedTuple):
     local_size: int | None
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say who this process is; without them the launcher's variables do."""
-    group = parser.add_argument_group("ranks", "as torchrun, mpirun or a job's variables say, unless given here")
-    group.add_argument("--rank", type=int, metavar="N", help="this process's number, from 0")
-    group.add_argument("--world-size", "--world_size", type=int, metavar="N", help="number of processes")
-    group.add_argument("--local-rank", "--local_rank", type=int, metavar="N", help="number on this host: its GPU")
-    group.add_argument("--master-addr", "--master_addr", metavar="HOST", help="where rank 0 runs")
-    group.add_argument(
-        "--master-port", "--master_port", type=int, metavar="PORT", help="where it listens (default: %d)" % DEFAULT_PORT
-    )
-
-
 def discover(arguments: argparse.Namespace, environ: Environ) -> Ranks:
     """Return who this process is. Raises WorkloadError where that is not told, or not possible."""
     found = _who(arguments, environ)
@@ -133,4 +121,34 @@ def _first_host(environ: Environ) -> str:
     return next(host.strip() for host in chosen.split(",") if host.strip())
 
 
-__all__ = ("Ranks", "add_options", "discover")
+# --- agreement ----------------------------------------------------------------------------------------------------
+
+
+def refuse_other(
+    rank: int, hello: dict[str, t.Any], zero: dict[str, t.Any], my_rank: int, mine: dict[str, t.Any]
+) -> None:
+    """Compare what a rank was told with what rank 0 was told, and rank 0 with this one. Raises WorkloadError."""
+    for number, one in ((rank, hello), (my_rank, mine)):
+        told, wanted = ({**entry, **entry["settings"]} for entry in (one, zero))
+        for name in sorted(set(told) | set(wanted)):
+            if name in ("settings", "host", "device") or told.get(name) == wanted.get(name):
+                continue
+            raise WorkloadError(
+                "The ranks were not started alike: %s is %s for rank %d and %s for rank 0"
+                % (name, told.get(name), number, wanted.get(name))
+            )
+
+
+def refuse_shared_gpu(places: t.Sequence[tuple[str, str]]) -> None:
+    """Raises WorkloadError when two ranks would use one GPU, which NCCL refuses in words of its own."""
+    seen: dict[tuple[str, str], int] = {}
+    for rank, place in enumerate(places):
+        if place in seen:
+            raise WorkloadError(
+                "Ranks %d and %d would both use %s of %s: give each its own with --local-rank, or start them"
+                " by torchrun" % (seen[place], rank, place[1], place[0])
+            )
+        seen[place] = rank
+
+
+__all__ = ("DEFAULT_PORT", "Ranks", "discover", "refuse_other", "refuse_shared_gpu")

@@ -8,13 +8,11 @@ from __future__ import annotations
 import argparse
 import ctypes
 import datetime
-import fcntl
 import hashlib
 import json
 import os
 import re
 import socket
-import struct
 import sys
 import threading
 import time
@@ -23,101 +21,16 @@ import typing as t
 
 import torch
 import torch.distributed as dist
-from common import SCHEMA, WorkloadError, end, positive, say, yes_or_no
-from ranks import Ranks
+from common import SCHEMA, WorkloadError, end, say
+from devices import device_name, interface_towards
+from ranks import Ranks, refuse_other, refuse_shared_gpu
 
-# linux/sockios.h
-SIOCGIFADDR = 0x8915
 # How long the process that has the store stays for the others to read the last answers, in seconds.
 LINGER = 10
 # Between our own limit and the process group's, so that a rank says what it waited for before NCCL ends it.
 GRACE = 60
 # What gloo, NCCL and the store say when another rank is gone or cannot be reached.
 LOST = re.compile(r"connection (was )?(closed|reset|refused)|broken pipe|timed? ?out|nccl|gloo|socket", re.I)
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say on what, and how long to wait for other ranks."""
-    parser.add_argument("--backend", choices=("nccl", "gloo"), help="default: nccl on GPUs, gloo on CPUs")
-    parser.add_argument(
-        "--use-cuda", "--use_cuda", type=yes_or_no, metavar="BOOL",
-        help="true: GPUs or an error; false: CPUs (default: GPUs where there are any)",
-    )  # fmt: skip
-    parser.add_argument("--no-cuda", dest="use_cuda", action="store_const", const=False, help="the same as false")
-    parser.add_argument(
-        "--rendezvous-timeout", type=positive, default=300, metavar="SECONDS",
-        help="how long to wait for rank 0 and for all ranks to come (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--timeout", type=positive, default=600, metavar="SECONDS",
-        help="how long a step may take before the job is given up (default: %(default)s)",
-    )  # fmt: skip
-
-
-# --- the device ---------------------------------------------------------------------------------------------------
-
-
-def choose_device(use_cuda: bool | None, local_rank: int) -> torch.device:
-    """Return this rank's device, made the current one: what NCCL and allocations use is never another rank's GPU."""
-    if use_cuda is False:
-        return torch.device("cpu")
-    if not torch.cuda.is_available():
-        if use_cuda:
-            why = (
-                "this PyTorch is built without CUDA" if torch.version.cuda is None else "no CUDA device is usable here"
-            )
-            raise WorkloadError("--use-cuda: %s (PyTorch %s)" % (why, torch.__version__))
-        return torch.device("cpu")
-    count = torch.cuda.device_count()
-    if local_rank >= count:
-        raise WorkloadError("Local rank %d needs GPU %d, but %d are visible here" % (local_rank, local_rank, count))
-    torch.cuda.set_device(local_rank)
-    return torch.device("cuda", local_rank)
-
-
-def choose_backend(asked: str | None, device: torch.device) -> str:
-    """Return the process group's backend. Raises WorkloadError for one that this PyTorch or device does not have."""
-    if not dist.is_available():
-        raise WorkloadError("PyTorch %s is built without torch.distributed" % torch.__version__)
-    available = [
-        name for name, there in (("nccl", dist.is_nccl_available()), ("gloo", dist.is_gloo_available())) if there
-    ]
-    backend = asked or ("nccl" if device.type == "cuda" else "gloo")
-    if backend not in available:
-        raise WorkloadError(
-            "PyTorch %s is built without the backend %s; it has %s (--backend)"
-            % (torch.__version__, backend, ", ".join(available) or "none")
-        )
-    if backend == "nccl" and device.type != "cuda":
-        raise WorkloadError("The backend nccl needs GPUs, and this rank is on a CPU: --backend gloo works there")
-    return backend
-
-
-def device_name(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
-
-
-def interface_towards(address: str) -> str | None:
-    """Return the network interface whose address this host would talk to ``address`` from.
-
-    gloo otherwise takes the one behind the host's own name, which in a pod is the cluster's network, and loses half a
-    minute where that name is not known.
-    """
-    try:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.connect((address, 9))
-            mine = socket.inet_aton(probe.getsockname()[0])
-            for _index, name in socket.if_nameindex():
-                request = struct.pack("256s", name.encode()[:15])
-                try:
-                    answer = fcntl.ioctl(probe.fileno(), SIOCGIFADDR, request)
-                except OSError:
-                    continue  # an interface without an IPv4 address
-                if answer[20:24] == mine:
-                    return name
-    except OSError:
-        pass  # IPv6 alone, or no way there: gloo chooses
-    return None
 
 
 # --- the store ----------------------------------------------------------------------------------------------------
@@ -369,6 +282,9 @@ def join(
         interface = interface_towards(ranks.master_addr)
         if interface:
             os.environ["GLOO_SOCKET_IFNAME"] = interface
+    if backend == "nccl" and tuple(map(int, re.findall(r"\d+", torch.__version__)[:2])) < (2, 2):
+        # From 2.2 on it is the default: NCCL's own news of a lost rank ends the process.
+        os.environ.setdefault("NCCL_ASYNC_ERROR_HANDLING", "1")
     limit = datetime.timedelta(seconds=arguments.timeout + GRACE)
     try:
         dist.init_process_group(
@@ -386,33 +302,6 @@ def join(
             % (len(hellos), ", ".join(h["host"] for h in hellos), backend, device_name(device))
         )
     return Group(ranks, backend, device, meeting, float(arguments.timeout), [hello["host"] for hello in hellos])
-
-
-def refuse_other(
-    rank: int, hello: dict[str, t.Any], zero: dict[str, t.Any], my_rank: int, mine: dict[str, t.Any]
-) -> None:
-    """Compare what a rank was told with what rank 0 was told, and rank 0 with this one. Raises WorkloadError."""
-    for number, one in ((rank, hello), (my_rank, mine)):
-        told, wanted = ({**entry, **entry["settings"]} for entry in (one, zero))
-        for name in sorted(set(told) | set(wanted)):
-            if name in ("settings", "host", "device") or told.get(name) == wanted.get(name):
-                continue
-            raise WorkloadError(
-                "The ranks were not started alike: %s is %s for rank %d and %s for rank 0"
-                % (name, told.get(name), number, wanted.get(name))
-            )
-
-
-def refuse_shared_gpu(places: t.Sequence[tuple[str, str]]) -> None:
-    """Raises WorkloadError when two ranks would use one GPU, which NCCL refuses in words of its own."""
-    seen: dict[tuple[str, str], int] = {}
-    for rank, place in enumerate(places):
-        if place in seen:
-            raise WorkloadError(
-                "Ranks %d and %d would both use %s of %s: give each its own with --local-rank, or start them"
-                " by torchrun" % (seen[place], rank, place[1], place[0])
-            )
-        seen[place] = rank
 
 
 def raw_bytes(tensor: torch.Tensor) -> bytes:
@@ -474,7 +363,4 @@ class Guarded:
             ) from error
 
 
-__all__ = (
-    "Group", "Guarded", "add_options", "brief", "choose_backend", "choose_device", "device_name", "join", "raw_bytes",
-    "refuse_other", "refuse_shared_gpu", "run",
-)  # fmt: skip
+__all__ = ("Group", "Guarded", "brief", "join", "raw_bytes", "run")

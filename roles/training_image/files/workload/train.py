@@ -10,7 +10,6 @@ end, the result as JSON behind the word RESULT.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import math
 import os
 import statistics
@@ -25,61 +24,17 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F  # noqa: N812
 from cifar import CLASSES
-from common import Meter, WorkloadError, clock_text, emit, finite, natural, now, positive, say, spread
+from common import Meter, WorkloadError, clock_text, emit, finite, now, say, spread
+from devices import choose_backend, choose_device
+from options import train_parser
 from precision import Precision
 from torch.nn.parallel import DistributedDataParallel
 from zoo import torchvision_models
 
-OPTIMIZERS = {
-    "SGD": lambda parameters, rate: torch.optim.SGD(parameters, lr=rate, momentum=0.9, weight_decay=1e-5),
-    "Adadelta": lambda parameters, rate: torch.optim.Adadelta(parameters, lr=rate),
-    "Adam": lambda parameters, rate: torch.optim.Adam(parameters, lr=rate),
-    "AdamW": lambda parameters, rate: torch.optim.AdamW(parameters, lr=rate),
-}
 
-
-def rate(text: str) -> float:
-    """Read a learning rate, for argparse."""
-    with contextlib.suppress(ValueError):
-        if 0 < float(text) < math.inf:
-            return float(text)
-    raise argparse.ArgumentTypeError("%r is not a number above 0" % text)
-
-
-def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add = parser.add_argument
-    add("--epochs", type=positive, default=10, metavar="N", help="default: %(default)s")
-    add("--max-steps", type=positive, metavar="N", help="stop after this step of the whole run, wherever it is")
-    add("--batch-size", "--batch_size", type=positive, default=128, metavar="N", help="of each rank (default: 128)")
-    about = "default: %(default)s; it falls to zero along a cosine"
-    add("--learning-rate", "--learning_rate", "--lr", type=rate, default=0.1, metavar="X", help=about)
-    add("--optimizer", choices=sorted(OPTIMIZERS), default="SGD", help="default: %(default)s")
-    add(
-        "--random-seed", "--random_seed", "--seed", dest="seed", type=natural, default=0, metavar="N", help="default: 0"
-    )
-    add("--pre-trained", action="store_true", help="begin with torchvision's weights, which rank 0 has or fetches")
-    add("--amp", action="store_true", help="mixed precision: float16 on GPUs, bfloat16 on CPUs")
-    add("--deterministic", action="store_true", help="on GPUs too, the same numbers in every run; slower")
-    add = parser.add_argument_group("data").add_argument
-    about = "where CIFAR-10 is, Python or binary version (default: %(default)s)"
-    add("--data-dir", "--data_dir", default="./data", metavar="DIR", help=about)
-    about = "train on N generated images instead"
-    add("--use-dummy-data", "--use_dummy_data", type=natural, default=0, metavar="N", help=about)
-    add = parser.add_argument_group("what it tells and keeps").add_argument
-    add("--log-interval", type=positive, default=50, metavar="STEPS", help="default: %(default)s")
-    about = "how often the accuracy is measured; always at the end (default: %(default)s)"
-    add("--test-interval", type=positive, default=10, metavar="EPOCHS", help=about)
-    add("--test-batch-size", type=positive, default=256, metavar="N", help="default: %(default)s")
-    add("--checkpoint", metavar="FILE", help="written by rank 0 after every epoch and at the end")
-    add("--checkpoint-interval", type=positive, metavar="STEPS", help="and after so many steps")
-    add("--resume", action="store_true", help="go on from the checkpoint where there is one")
-    add("--result", metavar="FILE", help="also write the result there (rank 0)")
-    add("--debug", action="store_true", help="tell what NCCL and torch.distributed do")
-    group = parser.add_argument_group("device and waiting")
-    rendezvous.add_options(group)
-    ranks.add_options(parser)
-    return parser
+def build_optimizer(name: str, model: torch.nn.Module, learning_rate: float) -> torch.optim.Optimizer:
+    more = {"momentum": 0.9, "weight_decay": 1e-5} if name == "SGD" else {}
+    return getattr(torch.optim, name)(model.parameters(), lr=learning_rate, **more)
 
 
 def build_model(pre_trained: bool) -> torch.nn.Module:
@@ -118,7 +73,7 @@ class Trainer:
         self.model = model.to(group.device)
         devices = [group.device.index] if group.device.type == "cuda" else None
         self.parallel = DistributedDataParallel(self.model, device_ids=devices)
-        self.optimizer = OPTIMIZERS[arguments.optimizer](self.model.parameters(), arguments.learning_rate)
+        self.optimizer = build_optimizer(arguments.optimizer, self.model, arguments.learning_rate)
         self.precision = Precision(arguments.amp, group.device)
         count = len(data.training.labels)
         self.epoch_steps = images_of.steps_per_epoch(count, arguments.batch_size, self.ranks.world_size)
@@ -288,7 +243,7 @@ class Trainer:
 
 
 def main() -> None:
-    arguments = build_parser().parse_args()
+    arguments = train_parser(__doc__).parse_args()
     if arguments.resume and not arguments.checkpoint:
         raise WorkloadError("--resume goes on from a file: --checkpoint names it")
     began, started = time.monotonic(), now()
@@ -299,8 +254,8 @@ def main() -> None:
         os.environ.setdefault("NCCL_DEBUG", "INFO")
         os.environ["TORCH_DISTRIBUTED_DEBUG"] = "INFO"
         dist.set_debug_level_from_env()
-    device = rendezvous.choose_device(arguments.use_cuda, me.local_rank)
-    backend = rendezvous.choose_backend(arguments.backend, device)
+    device = choose_device(arguments.use_cuda, me.local_rank)
+    backend = choose_backend(arguments.backend, device)
     repeatable(arguments.deterministic)
     torch.manual_seed(arguments.seed)
     data = images_of.load(arguments)
@@ -335,7 +290,7 @@ def main() -> None:
         if me.rank == 0:
             emit(result, arguments.result)
         group.leave()
-    if result["steps"] and result["loss"] is None:
+    if result["losses"] and result["loss"] is None:
         raise WorkloadError("The loss is not a number any more: train with a smaller --learning-rate")
 
 

@@ -1,0 +1,78 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The options of the trainer and of the benchmark, as the guides that people follow spell them."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.tests.support.torch import module
+
+options = module("options")
+
+# words, the option's value
+TRAIN = [
+    ("", {"epochs": 10, "batch_size": 128, "learning_rate": 0.1, "seed": 0, "use_cuda": None, "backend": None}),
+    (
+        "--epochs 200 --batch_size 128 --learning_rate 0.01 --random_seed 7 --pre-trained --debug",
+        {"epochs": 200, "batch_size": 128, "learning_rate": 0.01, "seed": 7, "pre_trained": True, "debug": True},
+    ),
+    (
+        "--batch-size=128 --epochs=3 --lr 0.5 --seed 1 --use-dummy-data 60000 --use-cuda false --backend gloo --data-dir d",
+        {"batch_size": 128, "epochs": 3, "learning_rate": 0.5, "seed": 1, "use_dummy_data": 60000, "use_cuda": False,
+         "backend": "gloo", "data_dir": "d"},
+    ),
+    ("--use-cuda True", {"use_cuda": True}),
+    ("--no-cuda", {"use_cuda": False}),
+    ("--optimizer Adadelta --log-interval 5", {"optimizer": "Adadelta", "log_interval": 5}),
+    # What torch.distributed.launch of PyTorch 1 adds.
+    ("--local_rank 3", {"local_rank": 3}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "values"), TRAIN)
+def test_train(words: str, values: dict[str, object]) -> None:
+    found = vars(options.train_parser("about").parse_args(shlex.split(words)))
+    assert {name: found[name] for name in values} == values
+
+
+def test_benchmark() -> None:
+    words = shlex.split("--model=vgg16 --batch-size=64 --num-iters 3 --num-warmup-batches 0 --amp")
+    found = options.benchmark_parser("about").parse_args(words)
+    assert (found.model, found.batch_size, found.num_iters, found.num_warmup_batches, found.amp) == (
+        "vgg16",
+        64,
+        3,
+        0,
+        True,
+    )
+    plain = options.benchmark_parser("about").parse_args([])
+    assert (plain.model, plain.batch_size, plain.num_warmup_batches, plain.num_batches_per_iter, plain.num_iters) == (
+        "resnet50", 32, 10, 10, 10,
+    )  # fmt: skip
+
+
+# words, what is said
+REFUSED = [
+    ("--epochs 0", "argument --epochs: '0' is not a whole number from 1 on"),
+    ("--batch-size -3", "'-3' is not a whole number from 1 on"),
+    ("--batch-size 1.5", "'1.5' is not a whole number from 1 on"),
+    ("--use-dummy-data x", "'x' is not a whole number"),
+    ("--lr 0", "'0' is not a number above 0"),
+    ("--lr nan", "'nan' is not a number above 0"),
+    ("--lr inf", "'inf' is not a number above 0"),
+    ("--use-cuda maybe", "'maybe' is neither true nor false"),
+    ("--backend mpi", "invalid choice: 'mpi'"),
+    ("--optimizer sgd", "invalid choice: 'sgd'"),
+    ("--timeout 0", "argument --timeout: '0' is not a whole number from 1 on"),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), REFUSED)
+def test_refused(words: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        options.train_parser("about").parse_args(shlex.split(words))
+    assert caught.value.code == 2
+    assert said in capsys.readouterr().err
