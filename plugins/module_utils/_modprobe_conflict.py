@@ -23,6 +23,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe impor
     underscored,
     words,
 )
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe_owner import owner
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe_plan import (
     ConflictError,
     Plan,
@@ -69,7 +70,9 @@ def resolve(
         if conflicts:
             raise ConflictError(_refusal(module, path, conflicts, wanted, on_conflict), conflicts)
     elif conflicts:
-        warnings = [f"{_line(found, wanted)}; {path} comes later and wins" for found in conflicts]
+        warnings = [
+            f"{_line(found, wanted)}; {path} comes later and wins{_owned([found], ' (', ')')}" for found in conflicts
+        ]
     _check(after, module, path, wanted)
     told = [{key: found[key] for key in ("path", "line", "text", "wins")} for found in conflicts]
     return Plan(root, module, path, writes, originals, backups, told, warnings, before, after)
@@ -107,6 +110,10 @@ def _refusal(
     lines = "; ".join(_line(found, wanted) for found in conflicts)
     message = f"Files that are not managed by this task give {module} another value: {lines}. {UNCHANGED} "
     later = sorted({found["path"] for found in conflicts if found["wins"]})
+    message += _owned(conflicts, "", ". ")
+    if any(who.rewrites for who in map(owner, later or [found["path"] for found in conflicts]) if who):
+        message += "" if later else f"With on_conflict=warn they stay ({path} comes later and wins)."
+        return message.rstrip()
     remedy = "Remove what is said there, or set on_conflict to take_over, which takes the parameter out of files in "
     remedy += f"{DIRECTORIES[0]} and keeps a copy"
     if not later:
@@ -114,6 +121,13 @@ def _refusal(
     if on_conflict == "warn":
         return message + f"{', '.join(later)} would win over {path}, so a warning would not be enough. " + remedy + "."
     return message + remedy + "."
+
+
+def _owned(conflicts: list[dict[str, t.Any]], begin: str, end: str) -> str:
+    """Say whose files they are that are known by their names, and where these owners are told otherwise."""
+    known = {found["path"]: owner(found["path"]) for found in conflicts}
+    told = [f"{path} belongs to {who.name}: {who.remedy}" for path, who in known.items() if who]
+    return begin + "; ".join(told) + end if told else ""
 
 
 def _taken_over(
@@ -130,6 +144,12 @@ def _taken_over(
             conflicts,
         )
     refuse_link(root, path)
+    who = owner(path)
+    if who and who.rewrites:
+        raise ConflictError(
+            f"{named}: {who.name} would write this again after on_conflict=take_over. {UNCHANGED} Rather {who.remedy}.",
+            conflicts,
+        )
     text = read_text(real_path(root, path)) or ""
     gone = {(found["module"], found["name"]) for found in lines}
     new = without(text, gone)
