@@ -74,6 +74,11 @@ class Host:
 
         return netns.survey()
 
+    def users(self) -> list[dict[str, t.Any]]:
+        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _rdma_system_users
+
+        return _rdma_system_users.users(_rdma_system_users.Source())
+
     def switch(self, mode: str) -> None:
         from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import nldev
 
@@ -175,6 +180,7 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[
     problems = list(src.problems)
     differs = live not in (None, desired)
     spaces = _obstacles().blockers(host, problems) if differs else []
+    users = _obstacles().users(host, problems) if differs else []
     may_switch = differs and params["runtime"] != "never"
     if may_switch and spaces and params["runtime"] == "require":
         raise ModeError(
@@ -209,7 +215,7 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[
     def reason(mode: str | None, following: str | None, why: str | None) -> str:
         if mode in (None, desired):
             return ""
-        return _obstacles().reason(desired, mode, following, why, spaces, src, conflicts)
+        return _obstacles().reason(desired, mode, following, why, spaces, src, conflicts, users or [])
 
     result = decision.result()
     if late is not None:
@@ -233,6 +239,7 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[
         initramfs_stale=view_before.stale,
         conflicts=conflicts,
         blockers=spaces,
+        users=users,
         boot_id=host.boot_id(),
         boot_entry=src.entry
         and {"kind": src.entry.kind, "source": src.entry.source, "line": src.entry.line, "title": src.entry.title},

@@ -84,6 +84,7 @@ def absent(params: t.Mapping[str, t.Any], host: Host) -> dict[str, t.Any]:
         "initramfs_stale": None,
         "conflicts": [],
         "blockers": [],
+        "users": [],
         "boot_id": host.boot_id(),
         "boot_entry": None,
         "warnings": [],

@@ -11,6 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _modprobe, _next_boot
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_system import MODULE, PARAMETER, mode_of
 
 if t.TYPE_CHECKING:  # pragma: no cover
@@ -34,6 +35,15 @@ def blockers(host: Host, problems: list[str]) -> list[dict[str, t.Any]]:
     if found.problem:
         problems.append(found.problem)
     return [_blocker(space) for space in found.namespaces]
+
+
+def users(host: Host, problems: list[str]) -> list[dict[str, t.Any]] | None:
+    """List who has RDMA devices open; None where the kernel does not tell."""
+    try:
+        return host.users()
+    except (FabricError, OSError) as exc:
+        problems.append("who uses the RDMA devices is not known: %s" % exc)
+        return None
 
 
 def _holder(holder: t.Mapping[str, t.Any]) -> str:
@@ -77,6 +87,14 @@ def boot_conflicts(src: _next_boot.Sources) -> list[dict[str, t.Any]]:
     return told
 
 
+def _ended(users: t.Sequence[t.Mapping[str, t.Any]]) -> str:
+    if not users:
+        return ""
+    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _rdma_system_users
+
+    return " A reboot ends the use of %s." % _rdma_system_users.told(users)
+
+
 def reason(
     desired: str,
     live: str,
@@ -85,13 +103,14 @@ def reason(
     spaces: t.Sequence[t.Mapping[str, t.Any]],
     src: _next_boot.Sources,
     conflicts: t.Sequence[t.Mapping[str, t.Any]],
+    users: t.Sequence[t.Mapping[str, t.Any]],
 ) -> str:
-    """Say in words whether a reboot is due, whether it would help, and what is in the way."""
+    """Say in words whether a reboot is due, whether it would help, what is in the way, and what it ends."""
     text = "the RDMA subsystem is in mode %s instead of %s" % (live, desired)
     if spaces:
         text += " and cannot be switched live while other network namespaces exist (%s)" % told(spaces)
     if next_boot == desired:
-        return text + ". The next boot gives %s." % desired
+        return text + ". The next boot gives %s.%s" % (desired, _ended(users))
     if next_boot is None:
         return text + ". What the next boot gives is not known: %s." % "; ".join([why or "", *src.problems]).strip(
             "; ."
@@ -109,4 +128,4 @@ def reason(
     return text + "."
 
 
-__all__ = ("blockers", "boot_conflicts", "contradictions", "reason", "told")
+__all__ = ("blockers", "boot_conflicts", "contradictions", "reason", "told", "users")

@@ -184,6 +184,19 @@ blockers:
       name: blue
       holders: [{"kind": "mount", "path": "/run/netns/blue", "pid": 1, "command": "systemd", "unit": "init.scope", "pod": null}]
       holders_total: 1
+users:
+  description:
+    - Processes that have RDMA devices of the host's network namespace open, looked for only where the live mode is not the wanted one.
+      A reboot ends their use; a live switch does not.
+    - Null where the kernel does not tell. C(pid) is null for a process in a PID namespace that cannot be seen, C(pod) for one that is in no pod.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - device: mlx5_0
+      pid: 4711
+      command: python3
+      pod: {"namespace": "training", "name": "worker-0", "uid": "0c9b2f0e-2b1c-4f0e-9d3a-7f6f0f6f3c11"}
 boot_id:
   description: The kernel's boot id, by which a reboot is proven.
   returned: success

@@ -61,6 +61,7 @@ class FakeHost(Host):
         self.done: list[str] = []
         self.switch_error: OSError | None = None
         self.space_on_boot = True
+        self.open: list[dict[str, t.Any]] | OSError = []
 
     def is_root(self) -> bool:
         return self.as_root
@@ -91,6 +92,11 @@ class FakeHost(Host):
 
     def others(self) -> Survey:
         return Survey(list(self.spaces), self.unreadable)
+
+    def users(self) -> list[dict[str, t.Any]]:
+        if isinstance(self.open, OSError):
+            raise self.open
+        return self.open
 
     def switch(self, mode: str) -> None:
         if self.switch_error:
@@ -209,6 +215,24 @@ def test_reasons_name_the_line_that_is_in_the_way(tmp_path: Path) -> None:
         'because of "ib_core.netns_mode=1" in /boot/grub/grub.cfg line 128. Remove it there, and from what that file '
         "is generated from."
     )
+
+
+def test_who_uses_the_devices_is_told_where_a_reboot_would_end_it(tmp_path: Path) -> None:
+    pod = {"namespace": "training", "name": "worker-0", "uid": "0c9b"}
+    host = FakeHost(tmp_path, files=OURS, spaces=[POD])
+    host.open = [{"device": "mlx5_0", "pid": 4711, "command": "python3", "pod": pod}]
+    result = run(host)
+    assert result["users"] == host.open
+    assert result["after"]["reason"].endswith(
+        ". The next boot gives exclusive. A reboot ends the use of mlx5_0 by python3 (pid 4711, pod training/worker-0)."
+    )
+    host.open = OSError("Could not list the ctx objects")
+    result = run(host)
+    assert result["users"] is None
+    assert result["problems"] == ["who uses the RDMA devices is not known: Could not list the ctx objects"]
+    # Nobody is looked for where the mode is right.
+    host.mode = "exclusive"
+    assert (run(host)["users"], run(host)["problems"]) == ([], [])
 
 
 def test_unknown_is_said_and_is_neither_yes_nor_no(tmp_path: Path) -> None:
