@@ -13,9 +13,13 @@ from ansible.plugins.action import ActionBase
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules.drift_verdict import ARGUMENT_SPEC
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_configmap import ConfigMaps, connect
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_publish import artifact, send
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_report import load, merge, totals
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_run import FILES, current, write
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_text import sentence
+
+Json = t.Dict[str, t.Any]
 
 NOT_ENABLED = (
     "Judging the drift of this run: the callback rdmaops.gpu_fabric.drift has not taken it down, so nothing is known. "
@@ -32,22 +36,24 @@ class ActionModule(ActionBase):
     _supports_async = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        """Judge, write the files, set the statistics, and fail where the verdict asks for it."""
+        """Judge, write and publish, set the statistics, and fail where the verdict asks for it."""
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(argument_spec=ARGUMENT_SPEC)
         run = current()
         if run is None:
             raise AnsibleActionFail(NOT_ENABLED)
-        report = run.recorder.document(running=True)
         problems = list(run.problems.values())
         try:
-            report = self._merged(report, arguments["merge"])
+            report, unread = self._report(run.recorder.document(running=True), arguments)
         except FabricError as exc:
             raise AnsibleActionFail(str(exc)) from exc
+        problems += unread
         paths = {name: self._loader.path_dwim(arguments[name]) for name in FILES if arguments[name]}
         files, unwritten = write(report, paths)
         problems += unwritten.values()
         verdict, counts, message = report["verdict"], totals(report), sentence(report)
+        published, unpublished = self._publish(report, message, arguments)
+        problems += unpublished
         data = {
             "drift_verdict": verdict,
             "drift_counts": counts,
@@ -57,28 +63,70 @@ class ActionModule(ActionBase):
             },
             "drift_message": message,
         }
+        failed = bool(problems) or (arguments["drift_fail"] and verdict in arguments["fail_on"])
+        if arguments["artifact"]:
+            whole = {"drift_report": artifact(report)}
+            # Of a failed task all is shown but this key, which Ansible shows with -vvv; the callback looks here.
+            if failed:
+                result["invocation"] = {"ansible_stats": whole}
+            else:
+                data.update(whole)
         result.update(
             changed=False,
             verdict=verdict,
             counts=counts,
             files=files,
+            published=published,
             msg=message,
             ansible_stats={"data": data, "per_host": False, "aggregate": False},
         )
         if problems:
             result["msg"] = "%s. %s" % ("; ".join(problems), message)
-        result["failed"] = bool(problems) or (arguments["drift_fail"] and verdict in arguments["fail_on"])
+        result["failed"] = failed
         return result
 
-    def _merged(self, own: dict[str, t.Any], paths: t.Sequence[str]) -> dict[str, t.Any]:
-        """Return this run's report with those of other slices. A run that only merges has none of its own."""
-        if not paths:
-            return own
+    def _report(self, own: Json, arguments: Json) -> tuple[Json, list[str]]:
+        """Return this run's report with those of other slices, and why some of these could not be read.
+
+        A run that only merges has none of its own.
+        """
+        wanted = arguments["configmap"]
+        if not arguments["merge"] and not (wanted and wanted["merge"]):
+            return own, []
         reports = [("this run", own)] if own["hosts"] else []
-        for path in paths:
-            path = self._loader.path_dwim(path)
-            reports.append((path, load(path)))
-        return merge(reports)
+        problems: list[str] = []
+        for path in map(self._loader.path_dwim, arguments["merge"]):
+            try:
+                reports.append((path, load(path)))
+            except FabricError as exc:
+                problems.append(str(exc))
+        if wanted and wanted["merge"]:
+            found, unread = ConfigMaps(wanted, connect(wanted)).reports()
+            reports += found
+            problems += unread
+        if not reports:
+            raise FabricError("; ".join(problems))
+        missing = list(problems)
+        if arguments["slices"] and len(reports) != arguments["slices"]:
+            missing.append("there are %d reports, and slices is %d" % (len(reports), arguments["slices"]))
+        return merge(reports, missing), problems
+
+    @staticmethod
+    def _publish(report: Json, message: str, arguments: Json) -> tuple[list[str], list[str]]:
+        """Return what the report was published as, and why it was not."""
+        published, problems = [], []
+        if arguments["configmap"]:
+            given = arguments["configmap"]
+            try:
+                published.append(ConfigMaps(given, connect(given)).publish(report, message, given["merge"]))
+            except FabricError as exc:
+                problems.append(str(exc))
+        if arguments["url"]:
+            try:
+                published.append(send(report, arguments["url"]))
+            except FabricError as exc:
+                problems.append(str(exc))
+        return published, problems
 
 
 __all__ = ("NOT_ENABLED", "ActionModule")

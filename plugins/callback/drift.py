@@ -339,7 +339,8 @@ def _keep_stats(result: t.Mapping[str, t.Any]) -> None:
     callback is handed the statistics at the very end, after the one that AWX reads: those of the object that is
     calling are the same ones.
     """
-    data = (result.get("ansible_stats") or {}).get("data") or {}
+    data = dict((result.get("ansible_stats") or {}).get("data") or {})
+    data.update((result.get("invocation") or {}).get("ansible_stats") or {})
     frame = sys._getframe(1)
     while frame is not None:
         stats = getattr(frame.f_locals.get("self"), "_stats", None)

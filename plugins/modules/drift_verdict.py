@@ -25,8 +25,8 @@ attributes:
   check_mode:
     support: full
     details:
-      - It is made for runs in check mode. It changes nothing but the files it is told to write, which are written in check mode too, because they are
-        about the run and not about a host.
+      - It is made for runs in check mode. It changes nothing but what it is told to write and to publish, which it does in check mode too, because that
+        is about the run and not about a host.
   diff_mode:
     support: none
   idempotent:
@@ -51,10 +51,19 @@ options:
     description:
       - Reports that other runs, such as the slices of one job, have published as JSON. The verdict is on all of them, and on this run if it has looked at
         anything.
-      - A host that is in two of them is an error, and so is a report that another version of this shape has been written with.
+      - A host that is in two of them is an error, since it cannot be told which of the two looks counts.
+      - One that cannot be read, or was written by a release with another shape, makes the task fail. The verdict on the others is told, written and
+        published all the same, and is never V(in_sync).
     type: list
     elements: path
     default: []
+  slices:
+    description:
+      - How many reports there are when all are merged. With any other number the verdict is never V(in_sync), because hosts of a slice that has published
+        nothing are in no report.
+      - With V(0) as many as there are.
+    type: int
+    default: 0
   report:
     description:
       - A file on the controller for the report as JSON, with what was merged. A relative path is taken from the playbook's directory.
@@ -67,6 +76,82 @@ options:
   prometheus:
     description: The same for metrics in the format of Prometheus, as the textfile collector of node_exporter reads them. The name has to end in C(.prom).
     type: path
+  artifact:
+    description:
+      - Whether the report is set as the custom statistic C(drift_report), which AWX shows as an artifact of the job and hands to the next nodes of a workflow.
+      - A report of more than 256 KiB is cut to that. Objects in sync go first, then diffs, then what stands last of the rest, then hosts in sync. C(left_out)
+        in the report says how many of each.
+    type: bool
+    default: false
+  configmap:
+    description:
+      - A ConfigMap for the report, as C(report.json.gz) in C(binaryData), with the verdict and RV(msg) in C(data). The API server is asked from the
+        controller, where the Python library C(kubernetes) has to be.
+      - It is called V(NAME.RUN.JOB), and V(NAME.RUN) with what was merged.
+      - A report that takes more than 1 MiB when compressed, which is all that a ConfigMap holds, makes the task fail.
+      - It takes the rights to list, patch, create and delete ConfigMaps in that namespace.
+    type: dict
+    suboptions:
+      namespace:
+        description: Namespace of the ConfigMap, which has to be there.
+        type: str
+        required: true
+      name:
+        description: First part of its name.
+        type: str
+        default: gpu-fabric-drift
+      run:
+        description: What this run is called, the same for all of its slices. Lower case letters, digits and V(-).
+        type: str
+        required: true
+      job:
+        description: What this slice of the run is called, likewise.
+        type: str
+        default: local
+      merge:
+        description: Whether the reports in this run's ConfigMaps are merged, as those of O(merge) are.
+        type: bool
+        default: false
+      keep:
+        description: How many runs are kept, this one included. The ConfigMaps of older ones are deleted.
+        type: int
+        default: 14
+      kubeconfig:
+        description: Path of a kubeconfig on the controller, or its content as a dictionary. Without it, as with the modules for the cluster.
+        type: raw
+      context:
+        description: Context of the kubeconfig.
+        type: str
+      timeout:
+        description: How long to wait for one answer of the API server, in seconds.
+        type: int
+        default: 30
+  url:
+    description:
+      - A URL that the report is sent to as JSON. The server's certificate is always checked, and redirections are not followed.
+      - Messages name it without user, password and query.
+    type: dict
+    suboptions:
+      url:
+        description: The URL.
+        type: str
+        required: true
+      method:
+        description: How it is sent.
+        type: str
+        choices: [PUT, POST]
+        default: PUT
+      headers:
+        description: Headers, such as V(Authorization). They are in no message.
+        type: dict
+        default: {}
+      ca_path:
+        description: File with the CA certificates that the server's certificate is checked by. Without it, those of the system.
+        type: path
+      timeout:
+        description: How long to wait for the server, in seconds.
+        type: int
+        default: 30
 seealso:
   - plugin: rdmaops.gpu_fabric.drift
     plugin_type: callback
@@ -82,6 +167,13 @@ EXAMPLES = r"""
     drift_fail: false
     html: /srv/drift/latest.html
     prometheus: /var/lib/node_exporter/gpu_fabric_drift.prom
+
+- name: Publish this slice in the cluster
+  rdmaops.gpu_fabric.drift_verdict:
+    configmap:
+      namespace: monitoring
+      run: "{{ awx_workflow_job_id }}"
+      job: "{{ awx_job_id }}"
 
 - name: Judge all slices of last night's job
   rdmaops.gpu_fabric.drift_verdict:
@@ -126,19 +218,51 @@ files:
   type: list
   elements: str
   sample: [/srv/drift/latest.html]
+published:
+  description: What else the report was published as.
+  returned: when the report could be read
+  type: list
+  elements: str
+  sample: [ConfigMap monitoring/gpu-fabric-drift.4711.4712]
 """
 
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes_login import CONNECTION
+
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "drift_fail": {"type": "bool", "default": True},
     "fail_on": {"type": "list", "elements": "str", "choices": ["drift", "unknown"], "default": ["drift", "unknown"]},
     "merge": {"type": "list", "elements": "path", "default": []},
+    "slices": {"type": "int", "default": 0},
     "report": {"type": "path"},
     "html": {"type": "path"},
     "prometheus": {"type": "path"},
+    "artifact": {"type": "bool", "default": False},
+    "configmap": {
+        "type": "dict",
+        "options": {
+            "namespace": {"type": "str", "required": True},
+            "name": {"type": "str", "default": "gpu-fabric-drift"},
+            "run": {"type": "str", "required": True},
+            "job": {"type": "str", "default": "local"},
+            "merge": {"type": "bool", "default": False},
+            "keep": {"type": "int", "default": 14},
+            **{name: CONNECTION[name] for name in ("kubeconfig", "context", "timeout")},
+        },
+    },
+    "url": {
+        "type": "dict",
+        "options": {
+            "url": {"type": "str", "required": True},
+            "method": {"type": "str", "choices": ["PUT", "POST"], "default": "PUT"},
+            "headers": {"type": "dict", "default": {}, "no_log": True},
+            "ca_path": {"type": "path"},
+            "timeout": {"type": "int", "default": 30},
+        },
+    },
 }
 
 

@@ -215,6 +215,11 @@ def validated(report: t.Any, what: str) -> Json:
             "%s: it has schema %r, and this release of rdmaops.gpu_fabric reads %d. Write and merge the reports with "
             "one release" % (what, report["schema"], SCHEMA)
         )
+    if report.get("left_out"):
+        raise FabricError(
+            "%s: it was cut to fit a job's artifacts, and what was cut cannot be judged. Publish whole reports, in "
+            "ConfigMaps, at a URL or a path" % what
+        )
     shape: dict[str, t.Any] = {
         "started": str, "check_mode": bool, "complete": bool, "incomplete": list, "hosts": dict,
     }  # fmt: skip
@@ -233,11 +238,11 @@ def validated(report: t.Any, what: str) -> Json:
     return report
 
 
-def merge(reports: t.Sequence[tuple[str, Json]]) -> Json:
-    """Merge the reports of a run's slices, each with where it is from."""
+def merge(reports: t.Sequence[tuple[str, Json]], missing: t.Iterable[str] = ()) -> Json:
+    """Merge the reports of a run's slices, each with where it is from; ``missing`` says what there is no report of."""
     hosts: dict[str, Json] = {}
     owner: dict[str, str] = {}
-    incomplete: list[str] = []
+    incomplete = list(missing)
     for source, report in reports:
         for name, host in report["hosts"].items():
             if name in owner:

@@ -150,14 +150,69 @@ def test_merging(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"), [("{}", "it is not a drift report"), ('{"schema": 9, "hosts": {}}', "it has schema 9")]
+    ("content", "said"),
+    [
+        ("{}", "it is not a drift report"),
+        ('{"schema": 9, "hosts": {}}', "it has schema 9"),
+        ('{"schema": 1, "hosts": {}, "left_out": {"in_sync": 3}}', "it was cut to fit a job's artifacts"),
+    ],
 )
-def test_a_slice_that_cannot_be_read(tmp_path: Path, content: str, said: str) -> None:
+def test_a_slice_that_cannot_be_read_hides_no_other(tmp_path: Path, content: str, said: str) -> None:
     publish("in_sync")
     (tmp_path / "s.json").write_text(content)
-    with pytest.raises(AnsibleActionFail, match=said):
-        act(tmp_path, {"merge": ["s.json"], "report": "r.json", "drift_fail": False})
-    assert not (tmp_path / "r.json").exists()
+    done = act(tmp_path, {"merge": ["s.json"], "report": "r.json", "drift_fail": False})
+    assert done["failed"] is True
+    assert f"Reading the drift report {tmp_path}/s.json: {said}" in done["msg"]
+    assert "The verdict is unknown: 0 drift, 0 unknown, 1 in sync, on 1 hosts; not complete: " in done["msg"]
+    assert json.loads((tmp_path / "r.json").read_text())["verdict"] == done["verdict"] == "unknown"
+
+
+def test_no_slice_that_can_be_read(tmp_path: Path) -> None:
+    publish()
+    with pytest.raises(AnsibleActionFail, match=r"s.json: No such file or directory. Publish the report of every"):
+        act(tmp_path, {"merge": ["s.json"], "drift_fail": False})
+
+
+# how many are wanted, the verdict on two
+@pytest.mark.parametrize(("slices", "verdict"), [(0, "in_sync"), (2, "in_sync"), (3, "unknown"), (1, "unknown")])
+def test_as_many_slices_as_there_are(tmp_path: Path, slices: int, verdict: str) -> None:
+    publish()
+    files = [other(tmp_path, f"s{number}.json", f"gpu-{number}", "in_sync") for number in (1, 2)]
+    done = act(tmp_path, {"merge": files, "slices": slices})
+    assert done["verdict"] == verdict
+    assert ("there are 2 reports, and slices is %d" % slices in done["msg"]) == (verdict == "unknown")
+
+
+def test_the_report_as_an_artifact(tmp_path: Path) -> None:
+    publish("in_sync")
+    done = act(tmp_path, {"artifact": True})
+    assert done["ansible_stats"]["data"]["drift_report"]["hosts"]["gpu-1"]["status"] == "in_sync"
+    # What a failed task returns is shown whole, but for the invocation.
+    publish("drift")
+    done = act(tmp_path, {"artifact": True})
+    assert done["failed"] is True
+    assert "drift_report" not in done["ansible_stats"]["data"]
+    assert done["invocation"]["ansible_stats"]["drift_report"]["verdict"] == "drift"
+    assert "invocation" not in act(tmp_path)
+
+
+def test_what_cannot_be_published_hides_no_verdict(tmp_path: Path) -> None:
+    publish("drift")
+    done = act(
+        tmp_path,
+        {
+            "url": {"url": "ftp://example.org/x"},
+            "configmap": {"namespace": "n", "run": "1", "kubeconfig": str(tmp_path / "none")},
+            "report": "r.json",
+            "drift_fail": False,
+        },
+    )
+    assert done["failed"] is True
+    assert done["published"] == []
+    assert f"Reading the kubeconfig {tmp_path}/none: there is no such file" in done["msg"]
+    assert "Publishing the drift report at ftp://example.org/x: it is no URL that begins with http" in done["msg"]
+    assert done["msg"].endswith("The verdict is drift: 1 drift, 0 unknown, 0 in sync, on 1 hosts; gpu-1: k n0: differs")
+    assert (tmp_path / "r.json").exists()
 
 
 def test_a_run_that_was_cut_short_is_not_left_out_of_a_merge(tmp_path: Path) -> None:

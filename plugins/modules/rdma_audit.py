@@ -1,0 +1,110 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: rdma_audit
+short_description: Find RDMA devices that neither the host nor a pod has
+version_added: 0.1.0
+description:
+  - Looks for every RDMA device of the host in all network namespaces, and holds each against where it belongs, which is the host's own namespace or that
+    of a pod with a process. A device anywhere else is stranded, such as one in a namespace that a pod has left behind, and no pod will get it.
+  - In mode V(shared) a device is everybody's, and cannot be stranded.
+  - It only looks. M(rdmaops.gpu_fabric.rdma_device) takes a device back to the host.
+author:
+  - rdmaops contributors (@rdmaops)
+extends_documentation_fragment:
+  - rdmaops.gpu_fabric._attributes
+  - rdmaops.gpu_fabric._attributes.info_module
+  - rdmaops.gpu_fabric._attributes.root
+attributes:
+  platform:
+    support: full
+    platforms: linux
+options:
+  expected:
+    description: Names of RDMA devices that the host has. One that is in no network namespace has drifted.
+    type: list
+    elements: str
+    default: []
+  settle:
+    description:
+      - How long, in seconds, a device may be in a namespace without a pod's process. After that time those that are stranded are looked for again, and
+        only one that is still in the same namespace has drifted. One in another by then is not known.
+      - A network plugin has the device in the pod's namespace before the pod's first process is there, and after its last one has gone.
+      - With V(0) one look is enough. Where nothing is stranded, nothing waits.
+    type: int
+    default: 30
+seealso:
+  - module: rdmaops.gpu_fabric.rdma_info
+  - module: rdmaops.gpu_fabric.rdma_device
+"""
+
+EXAMPLES = r"""
+---
+- name: Find stranded devices
+  rdmaops.gpu_fabric.rdma_audit:
+    expected: [mlx5_0, mlx5_1]
+  become: true
+  register: audit
+
+- name: Take them back
+  rdmaops.gpu_fabric.rdma_device:
+    name: "{{ item.name }}"
+    state: detached
+  loop: "{{ audit.resources | selectattr('status', 'eq', 'drift') }}"
+  become: true
+"""
+
+RETURN = r"""
+netns_mode:
+  description: Mode of the RDMA subsystem, V(exclusive) or V(shared). Null where ib_core is not loaded, and before Linux 5.2.
+  returned: success
+  type: str
+  sample: exclusive
+resources:
+  description:
+    - Each device, as the drift report reads it, and what is expected and is in no namespace.
+    - A network namespace that could not be looked into is V(unknown), and so is an expected device then that was not found elsewhere.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - kind: rdma_device
+      name: mlx5_0
+      status: drift
+      desired: the host, or a running pod
+      configured: null
+      live: netns cni-8c1d, held by /run/netns/cni-8c1d
+      next_boot: null
+      why: null
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_audit import AuditHost, audit
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "expected": {"type": "list", "elements": "str", "default": []},
+            "settle": {"type": "int", "default": 30},
+        },
+        supports_check_mode=True,
+    )
+    if module.params["settle"] < 0:
+        module.fail_json(msg="settle is %d; it is a number of seconds, from 0 on" % module.params["settle"])
+    try:
+        result = audit(module.params["expected"], module.params["settle"], AuditHost())
+    except (FabricError, OSError) as exc:
+        module.fail_json(msg="Looking for stranded RDMA devices: %s" % exc)
+    module.exit_json(changed=False, **result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs of ansible-playbook with the callback drift, on hosts that are this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_report import validated
+
+Json = dict[str, t.Any]
+PROGRAM = Path(sys.executable).parent / "ansible-playbook"
+
+
+class Ran(t.NamedTuple):
+    """How a run ended; ``report`` is what the callback wrote."""
+
+    rc: int
+    output: str
+    report: Json
+
+    def objects(self, host: str) -> dict[str, str]:
+        """Return names to statuses of a host's objects."""
+        return {one["name"]: one["status"] for one in self.report["hosts"][host]["objects"]}
+
+    def whys(self, host: str) -> list[str]:
+        return [one["why"] for one in self.report["hosts"][host]["objects"] if one["why"]]
+
+
+class Place:
+    """A directory with an inventory of hosts that are this machine, and a playbook."""
+
+    def __init__(self, path: Path, hosts: t.Sequence[str]) -> None:
+        self.path = path
+        lines = [f"{host} ansible_connection=local" for host in hosts]
+        lines += ["[all:vars]", f"ansible_python_interpreter={sys.executable}", f"place={path}"]
+        (path / "hosts").write_text("\n".join(lines) + "\n")
+        (path / "ansible.cfg").write_text("[defaults]\ncallbacks_enabled = rdmaops.gpu_fabric.drift\n")
+        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
+        self.environment.update(
+            ANSIBLE_CONFIG=str(path / "ansible.cfg"),
+            ANSIBLE_FORCE_COLOR="0",
+            ANSIBLE_NOCOLOR="1",
+            COLUMNS="120",
+            RDMAOPS_DRIFT_REPORT=str(path / "report.json"),
+        )
+
+    def write(self, *plays: Json, name: str = "play.yml") -> Path:
+        book = self.path / name
+        book.write_text(json.dumps([{"gather_facts": False, **play} for play in plays]))
+        return book
+
+    def command(self, *arguments: str) -> list[str]:
+        return [str(PROGRAM), "-i", str(self.path / "hosts"), *arguments]
+
+    def run(self, *arguments: str, **environment: str) -> Ran:
+        arguments = arguments or (str(self.path / "play.yml"), "--check")
+        done = subprocess.run(
+            self.command(*arguments),
+            env={**self.environment, **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            cwd=self.path,
+        )
+        written = self.path / "report.json"
+        report = json.loads(written.read_text()) if written.exists() else {}
+        if report:
+            validated(report, "the report")
+        return Ran(done.returncode, done.stdout + done.stderr, report)
+
+    def play(self, *tasks: Json, **more: t.Any) -> Json:
+        return {"name": "Look", "hosts": "all", "tasks": list(tasks), **more}
+
+    def check(self, *tasks: Json, **more: t.Any) -> Ran:
+        """Run tasks on all hosts in check mode, and judge."""
+        self.write(self.play(*tasks, **more), VERDICT)
+        return self.run()
+
+
+VERDICT: Json = {
+    "name": "Judge",
+    "hosts": "localhost",
+    "tasks": [{"name": "Verdict", "rdmaops.gpu_fabric.drift_verdict": {}}],
+}
+
+
+def copy(name: str, content: str = "x\n", **more: t.Any) -> Json:
+    return {"name": f"Copy {name}", "ansible.builtin.copy": {"dest": "{{ place }}/" + name, "content": content}, **more}
+
+
+def run_it(program: str, *arguments: str, **more: t.Any) -> Json:
+    return {"name": f"Run {program}", "ansible.builtin.command": {"argv": [program, *arguments]}, **more}
+
+
+def closed_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+__all__ = ["PROGRAM", "VERDICT", "Json", "Place", "Ran", "closed_port", "copy", "run_it"]
