@@ -16,8 +16,8 @@ import os
 import re
 import typing as t
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import drivers, nldev
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.sysfs import SysfsError, read
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import drivers, nldev, sysfs
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.sysfs import SysfsError
 
 __all__ = ("Look", "counter", "gid_ipv4", "look", "rate_gbps")
 
@@ -50,11 +50,15 @@ def counter(text: str) -> int | None:
 
 
 class Look:
-    """One look at the namespace of the calling process. ``gather`` are the subsets that rdma_info has."""
+    """One look at the namespace of the calling process. ``gather`` are the subsets that rdma_info has.
 
-    def __init__(self, gather: t.Collection[str], sys: str = "/sys") -> None:
+    ``files`` has read() and attributes() as the module sysfs has them.
+    """
+
+    def __init__(self, gather: t.Collection[str], sys: str = "/sys", files: t.Any = sysfs) -> None:
         self.gather = gather
         self.sys = sys
+        self.files = files
         self.unreadable: list[dict[str, t.Any]] = []
 
     def failed(self, device: str | None, what: str, exc: Exception) -> None:
@@ -67,7 +71,7 @@ class Look:
     def _text(self, device: str, path: str, *, needed: bool = False) -> str | None:
         """The text of a file below the device's directory; a device may be without it, unless it is ``needed``."""
         try:
-            found = read("%s/class/infiniband/%s/%s" % (self.sys, device, path))
+            found = self.files.read("%s/class/infiniband/%s/%s" % (self.sys, device, path))
         except SysfsError as exc:
             self.failed(device, path, exc.__cause__ if isinstance(exc.__cause__, OSError) else exc)
             return None
@@ -108,15 +112,15 @@ class Look:
         return found
 
     def _device(self, row: nldev.Device, ports: t.Sequence[nldev.Port], sysfs: bool) -> dict[str, t.Any]:
-        base = "%s/class/infiniband/%s" % (self.sys, row.name)
+        driver, pci_address = self._origin(row.name) if sysfs else (None, None)
         numa = counter(self._text(row.name, "device/numa_node") or "") if sysfs else None
         return {
             "name": row.name,
             "index": row.index,
-            "driver": drivers.driver(row.name, self.sys) if sysfs else None,
+            "driver": driver,
             "protocol": row.protocol,
             "node_type": row.node_type,
-            "pci_address": drivers.pci_address(os.path.realpath(base + "/device")) if sysfs else None,
+            "pci_address": pci_address,
             "numa_node": numa,
             "node_guid": row.node_guid,
             "sys_image_guid": row.sys_image_guid,
@@ -124,6 +128,11 @@ class Look:
             "board_id": (self._text(row.name, "board_id") or None) if sysfs else None,
             "ports": [self._port(row, port, sysfs) for port in ports],
         }
+
+    def _origin(self, device: str) -> tuple[str | None, str | None]:
+        """Driver and PCI address."""
+        place = "%s/class/infiniband/%s/device" % (self.sys, device)
+        return drivers.driver(device, self.sys), drivers.pci_address(os.path.realpath(place))
 
     def _port(self, row: nldev.Device, port: nldev.Port, sysfs: bool) -> dict[str, t.Any]:
         place = "ports/%d" % port.port
@@ -165,7 +174,7 @@ class Look:
 
     def _mtu(self, device: str, netdev: str) -> int | None:
         try:
-            text = read("%s/class/net/%s/mtu" % (self.sys, netdev))
+            text = self.files.read("%s/class/net/%s/mtu" % (self.sys, netdev))
         except SysfsError as exc:
             self.failed(device, "MTU of %s" % netdev, exc)
             return None
@@ -200,7 +209,7 @@ class Look:
 
     def _attribute(self, device: str, path: str) -> str | None:
         try:
-            text = read("%s/class/infiniband/%s/%s" % (self.sys, device, path))
+            text = self.files.read("%s/class/infiniband/%s/%s" % (self.sys, device, path))
         except SysfsError as exc:
             # The answer for an entry that is empty (by now), and for a GID without a network device.
             if not isinstance(exc.__cause__, OSError) or exc.__cause__.errno != errno.EINVAL:
@@ -218,19 +227,25 @@ class Look:
         return found
 
     def _counters(self, device: str, path: str) -> dict[str, int]:
-        found = {}
-        for name in sorted(self._names(device, path)):
+        found: dict[str, int] = {}
+        try:
+            files = self.files.attributes("%s/class/infiniband/%s/%s" % (self.sys, device, path))
+        except FileNotFoundError:
+            return found
+        except OSError as exc:
+            self.failed(device, path, exc)
+            return found
+        for name, text in files:
             if name in _KNOBS:
                 continue
-            text = self._text(device, "%s/%s" % (path, name))
-            if text is None:
-                continue
-            value = counter(text)
-            if value is None:
+            value = counter(text) if isinstance(text, str) else None
+            if value is not None:
+                found[name] = value
+            elif isinstance(text, str):
                 # pma.c answers "N/A (no PMA)" for what the card does not count.
-                self.failed(device, "%s/%s" % (path, name), ValueError("%r is no number" % text[:40]))
-                continue
-            found[name] = value
+                self.failed(device, "%s/%s" % (path, name), ValueError("%r is no number" % text.strip()[:40]))
+            else:
+                self.failed(device, "%s/%s" % (path, name), text)
         return found
 
     def _hw_counters(self, row: nldev.Device, port: int, sysfs: bool) -> dict[str, int] | None:

@@ -20,7 +20,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import 
 if t.TYPE_CHECKING:  # pragma: no cover
     from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Namespace
 
-__all__ = ("EnterError", "inside", "is_net_namespace", "open_namespace")
+__all__ = ("EnterError", "enter", "inside", "is_net_namespace", "open_namespace")
 
 _CLONE_NEWNS, _CLONE_NEWNET = 0x00020000, 0x40000000
 _MS_REC, _MS_PRIVATE = 0x4000, 0x40000
@@ -104,7 +104,8 @@ def _namespace_of_socket(pid: int, fd: int) -> int:
         os.close(pidfd)
 
 
-def _enter(handle: int, sysfs: bool) -> None:
+def enter(handle: int, sysfs: bool) -> None:
+    """Take the calling thread into a namespace, for good; ``sysfs``: with a /sys that shows it."""
     libc = _libc()
     _checked(libc.setns(handle, _CLONE_NEWNET), "enter the network namespace")
     if sysfs:
@@ -131,7 +132,7 @@ def inside(handle: int, function: t.Callable[[], t.Any], *, sysfs: bool = False,
         try:
             os.close(reader)
             try:
-                _enter(handle, sysfs)
+                enter(handle, sysfs)
                 answer = {"value": function()}
             except OSError as exc:
                 answer = {"errno": exc.errno or 0, "error": str(exc)}

@@ -24,6 +24,9 @@ __all__ = (
     "CHANGE",
     "DUMP",
     "GET",
+    "NODE_TYPES",
+    "PHYSICAL_STATES",
+    "STATES",
     "Chardev",
     "Device",
     "Message",
@@ -67,10 +70,10 @@ _CMD_PORT_GET, _CMD_SYS_GET, _CMD_SYS_SET, _CMD_RES_GET = 5, 6, 7, 9
 _CMD_CHARDEV, _CMD_STAT_GET = 15, 17
 
 _DEV_INDEX, _DEV_NAME, _PORT_INDEX = 1, 2, 3
-_NODE_TYPES = {1: "ca", 2: "switch", 3: "router", 4: "rnic", 5: "usnic", 6: "usnic_udp", 7: "unspecified"}
-_STATES = {0: "NOP", 1: "DOWN", 2: "INIT", 3: "ARMED", 4: "ACTIVE", 5: "ACTIVE_DEFER"}
+NODE_TYPES = {1: "ca", 2: "switch", 3: "router", 4: "rnic", 5: "usnic", 6: "usnic_udp", 7: "unspecified"}
+STATES = {0: "NOP", 1: "DOWN", 2: "INIT", 3: "ARMED", 4: "ACTIVE", 5: "ACTIVE_DEFER"}
 # 4 is IB_PORT_PHYS_STATE_PORT_CONFIGURATION_TRAINING; `rdma link` prints ARMED for it.
-_PHYSICAL_STATES = {
+PHYSICAL_STATES = {
     1: "SLEEP",
     2: "POLLING",
     3: "DISABLED",
@@ -324,7 +327,7 @@ def device(payload: bytes) -> Device:
         index,
         name,
         fields.u32(_PORT_INDEX) or 0,
-        _code(fields.u8(14), _NODE_TYPES),
+        _code(fields.u8(14), NODE_TYPES),
         fields.text(67),
         fields.guid(6),
         fields.guid(7),
@@ -340,8 +343,8 @@ def port(payload: bytes) -> Port:
         index,
         name,
         fields.need(_PORT_INDEX, fields.u32(_PORT_INDEX)),
-        _code(fields.u8(12), _STATES),
-        _code(fields.u8(13), _PHYSICAL_STATES),
+        _code(fields.u8(12), STATES),
+        _code(fields.u8(13), PHYSICAL_STATES),
         fields.text(51),
         fields.u32(50),
         fields.u32(9),

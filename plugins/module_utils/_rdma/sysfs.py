@@ -11,7 +11,7 @@ import os
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 
-__all__ = ("SysfsError", "devices", "live_mode", "read")
+__all__ = ("SysfsError", "attributes", "devices", "live_mode", "read")
 
 
 class SysfsError(FabricError):
@@ -27,6 +27,24 @@ def read(path: str) -> str | None:
         return None
     except OSError as exc:
         raise SysfsError("Could not read %s: %s" % (path, exc.strerror)) from exc
+
+
+def attributes(path: str) -> list[tuple[str, str | OSError]]:
+    """The files of a directory in the order of their names, with the text of each or why there is none.
+
+    OSError where the directory cannot be listed.
+    """
+    found: list[tuple[str, str | OSError]] = []
+    for name in sorted(os.listdir(path)):
+        try:
+            text = read("%s/%s" % (path, name))
+        except SysfsError as exc:
+            cause = exc.__cause__
+            found.append((name, cause if isinstance(cause, OSError) else OSError(str(exc))))
+        else:
+            if text is not None:  # else it went while we looked
+                found.append((name, text))
+    return found
 
 
 def live_mode(root: str = "/sys") -> str | None:

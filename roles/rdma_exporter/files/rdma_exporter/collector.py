@@ -1,0 +1,297 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One look at every RDMA device of the node, wherever it is; what could not be looked at is told beside it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import time
+import typing as t
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import devices, nldev, pods, sysfs, sysfs_devices
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import spaces as namespaces
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Namespace
+
+from . import walk
+from .kept import KeptFiles
+
+GATHER = frozenset({"counters", "hw_counters"})
+HOST, POD, OTHER = "host", "pod", "other"
+KINDS = (HOST, POD, OTHER)
+
+# In a namespace whose sysfs cannot be mounted nothing of another's is to be read.
+_NO_SYSFS = "/nonexistent"
+
+_ERRNO = re.compile(r"\b(E[A-Z0-9]{2,}) \(")
+
+Device = dict[str, t.Any]
+
+
+class Settings(t.NamedTuple):
+    """What the command line says; times in seconds."""
+
+    sysfs: str = "/sys"
+    procfs: str = "/proc"
+    netlink: bool = True
+    netns: bool = True
+    limit: float = 2.0
+    total: float = 8.0
+    expected: tuple[str, ...] = ()
+    pod_logs: str = pods.LOGS
+    open_files: int = 512
+
+
+class Place(t.NamedTuple):
+    """A network namespace as labels tell it."""
+
+    kind: str
+    name: str = ""
+    pod_namespace: str = ""
+    pod_name: str = ""
+    pod_uid: str = ""
+
+
+class Problem(t.NamedTuple):
+    """Something that exists and could not be read; ``error`` is short enough for a label, ``text`` for the log."""
+
+    place: Place
+    device: str
+    what: str
+    error: str
+    text: str
+
+
+class Snapshot(t.NamedTuple):
+    """What one scrape has found. ``mode`` is None where the kernel has no RDMA, or none that tells it."""
+
+    loaded: bool
+    mode: str | None
+    found: list[tuple[Place, Device]]
+    problems: list[Problem]
+    kinds: dict[str, int]
+    # Whether every namespace and every list of devices was looked at: else a device that was not seen may be anywhere.
+    complete: bool
+    present: dict[str, bool | None]
+    seconds: float
+
+
+class DeviceLook(devices.Look):
+    """With the counters that are the whole device's, of which netlink does not tell."""
+
+    def _device(self, row: nldev.Device, ports: t.Sequence[nldev.Port], sysfs: bool) -> Device:
+        found = super()._device(row, ports, sysfs)
+        found["hw_counters"] = self._counters(row.name, "hw_counters") if sysfs else {}
+        return found
+
+    def _origin(self, device: str) -> tuple[str | None, str | None]:
+        if not isinstance(self.files, KeptFiles):
+            return super()._origin(device)
+        # A device's driver and place do not change while it is there.
+        place = "%s/class/infiniband/%s" % (self.sys, device)
+        return t.cast("tuple[str | None, str | None]", self.files.once(place, lambda: DeviceLook._ask(self, device)))
+
+    def _ask(self, device: str) -> tuple[str | None, str | None]:
+        return super()._origin(device)
+
+
+class SysfsDeviceLook(DeviceLook, sysfs_devices.SysfsLook):
+    """The same by sysfs alone."""
+
+
+def look(netlink: bool, path: str, files: t.Any = sysfs) -> dict[str, t.Any]:
+    """The devices of the calling thread's namespace, and what of them could not be read."""
+    one = (DeviceLook if netlink else SysfsDeviceLook)(GATHER, path, files)
+    return {"devices": one.devices(), "unreadable": one.unreadable}
+
+
+class Collector:
+    """Looks, and remembers which devices there were."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._guard = walk.Guard()
+        self._files = KeptFiles(settings.open_files)
+        self._walker = walk.Walker(lambda has_sysfs: look(True, "/sys" if has_sysfs else _NO_SYSFS))
+        # name -> what stays the same when udev renames a device: its index, or its GUID where sysfs alone tells
+        self._seen: dict[str, t.Any] = {}
+        self._last: set[str] = set()
+
+    def collect(self) -> Snapshot:
+        began = time.monotonic()
+        deadline = began + self.settings.total
+        found = self._once(deadline)
+        names = {device["name"] for _place, device in found.found}
+        if self._last - names and found.complete and time.monotonic() + self.settings.limit < deadline:
+            # A device that moves between two namespaces can be missed in both: look again before it is called gone.
+            found = self._once(deadline)
+            names = {device["name"] for _place, device in found.found}
+        self._last = names
+        self._remember(found.found)
+        present = {
+            name: True if name in names else (False if found.complete else None)
+            for name in sorted({*self._seen, *self.settings.expected})
+        }
+        return found._replace(present=present, seconds=time.monotonic() - began)
+
+    def _look_here(self, netlink: bool) -> dict[str, t.Any]:
+        """Look at the own namespace, where no child need be made and files can stay open."""
+
+        def look_and_sweep() -> dict[str, t.Any]:
+            answer = look(netlink, self.settings.sysfs, self._files)
+            self._files.sweep()
+            return answer
+
+        return t.cast("dict[str, t.Any]", self._guard.call(look_and_sweep, self.settings.limit))
+
+    def _remember(self, found: t.Sequence[tuple[Place, Device]]) -> None:
+        for _place, device in found:
+            identity = _identity(device)
+            for name in [name for name, other in self._seen.items() if other == identity]:
+                del self._seen[name]
+            self._seen[device["name"]] = identity
+
+    def _once(self, deadline: float) -> Snapshot:
+        one = _Scrape(self.settings, self._look_here, self._walker, deadline)
+        one.run()
+        # A device that was moved while we walked was seen twice: the later place is the one it is in.
+        by_name = {device["name"]: (place, device) for place, device in one.found}
+        found = [by_name[name] for name in sorted(by_name)]
+        return Snapshot(one.loaded, one.mode, found, one.problems, one.kinds, one.complete, {}, 0.0)
+
+
+class _Scrape:
+    def __init__(
+        self,
+        settings: Settings,
+        look_here: t.Callable[[bool], dict[str, t.Any]],
+        walker: walk.Walker,
+        deadline: float,
+    ) -> None:
+        self._settings = settings
+        self._ask = look_here
+        self._walker = walker
+        self._deadline = deadline
+        self.loaded = False
+        self.mode: str | None = None
+        self.found: list[tuple[Place, Device]] = []
+        self.problems: list[Problem] = []
+        self.kinds: dict[str, int] = {}
+        self.complete = True
+
+    def _missed(self, place: Place, what: str, error: str, text: str) -> None:
+        self.complete = False
+        self.problems.append(Problem(place, "", what, error, text))
+
+    def run(self) -> None:
+        host = Place(HOST)
+        # To open the socket would load the module (MODULE_ALIAS_NET_PF_PROTO in drivers/infiniband/core/netlink.c).
+        self.loaded = os.path.isdir(self._settings.sysfs + "/module/ib_core")
+        netlink = self._settings.netlink and self.loaded
+        try:
+            if netlink:
+                self.mode = self._asked()
+            elif self.loaded:
+                self.mode = sysfs.live_mode(self._settings.sysfs)
+        except (FabricError, OSError) as exc:
+            self._missed(host, "netns_mode", _short(exc), str(exc))
+        # In shared mode every namespace shows every device, and all of them are the host's.
+        if self._settings.netns and self.mode == "exclusive":
+            try:
+                seen = namespaces.spaces(self._settings.procfs)
+            except OSError as exc:
+                self._missed(host, "network_namespaces", _short(exc), "Could not look for network namespaces: %s" % exc)
+            else:
+                for line in seen.unreadable[:1]:
+                    more = len(seen.unreadable) - 1
+                    text = "Could not read %s: %s%s" % (*line, " and %d more" % more if more else "")
+                    self._missed(host, "network_namespaces", line.error, text)
+                host = Place(HOST if seen.own == seen.initial else OTHER)
+                self._look_elsewhere(seen.others, seen.initial)
+        self._look_here(host, netlink)
+
+    @staticmethod
+    def _asked() -> str | None:
+        try:
+            return nldev.sys_get().netns_mode
+        except nldev.NldevError as exc:
+            if exc.errno != errno.EINVAL:  # Linux before 5.1, which has no modes
+                raise
+            return None
+
+    def _look_here(self, place: Place, netlink: bool) -> None:
+        self.kinds[place.kind] = self.kinds.get(place.kind, 0) + 1
+        try:
+            answer = self._ask(netlink)
+        except walk.Hung as exc:
+            self._missed(place, "devices", "ETIMEDOUT", "Could not look at the devices: %s" % exc)
+        except (FabricError, OSError) as exc:
+            self._missed(place, "devices", _short(exc), str(exc))
+        else:
+            self._take(place, answer)
+
+    def _look_elsewhere(self, spaces: t.Sequence[Namespace], initial: int) -> None:
+        places = self._places(spaces, initial)
+        for place in places.values():
+            self.kinds[place.kind] = self.kinds.get(place.kind, 0) + 1
+        answers = self._walker.walk(spaces, self._settings.limit, self._deadline - self._settings.limit)
+        for space in spaces:
+            answer = answers[space.inode]
+            place = places[space.inode]
+            if "value" in answer:
+                self._take(place, answer["value"])
+            elif answer["errno"] == errno.ENOENT:
+                self.complete = False  # it ended, and its devices are on their way to the host
+            else:
+                name = space.name or "net:[%d]" % space.inode
+                error = errno.errorcode.get(answer["errno"], "other")
+                self._missed(place, "devices", error, "Could not look into %s: %s" % (name, answer["error"]))
+
+    def _places(self, spaces: t.Sequence[Namespace], initial: int) -> dict[int, Place]:
+        uids = {
+            space.inode: next((holder.pod["uid"] for holder in space.holders if holder.pod), None) for space in spaces
+        }
+        names = pods.names(self._settings.pod_logs) if any(uids.values()) else {}
+        places = {}
+        for space in spaces:
+            uid = uids[space.inode]
+            if space.inode == initial:
+                places[space.inode] = Place(HOST)
+            elif uid is None:
+                places[space.inode] = Place(OTHER, space.name or "")
+            else:
+                places[space.inode] = Place(POD, space.name or "", *names.get(uid, ("", "")), uid)
+        return places
+
+    def _take(self, place: Place, answer: t.Mapping[str, t.Any]) -> None:
+        self.found += [(place, device) for device in answer["devices"]]
+        for line in answer["unreadable"]:
+            if line["device"] is None:
+                self._missed(place, line["what"], _word(line["error"]), line["error"])
+            else:
+                text = "%s: %s: %s" % (line["device"], line["what"], line["error"])
+                self.problems.append(Problem(place, line["device"], line["what"], _word(line["error"]), text))
+
+
+def _identity(device: t.Mapping[str, t.Any]) -> t.Any:
+    if device["index"] != sysfs_devices.NO_INDEX:
+        return device["index"]
+    return device["node_guid"] or device["name"]
+
+
+def _short(exc: BaseException) -> str:
+    number = getattr(exc, "errno", None)
+    return errno.errorcode.get(number, "other") if number else "other"
+
+
+def _word(error: str) -> str:
+    """What a text of Look.failed() says, in a word: the system's answer, or that no number was read."""
+    match = _ERRNO.search(error)
+    if match:
+        return match.group(1)
+    return "text" if error.endswith((" is no number", " is no rate")) else "other"
+
+
+__all__ = ("KINDS", "Collector", "Place", "Problem", "Settings", "Snapshot", "look")

@@ -1,0 +1,135 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files of /sys that stay open from scrape to scrape: one system call for a value instead of three.
+
+An open attribute keeps neither the device nor its driver: when the device goes, it answers ENODEV (kernfs_drain()). It
+goes along with a device that is renamed, so before each use the directory's inode is compared; a new one has another.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import typing as t
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.sysfs import SysfsError
+
+# A value is a page at most (Documentation/filesystems/sysfs.rst).
+_PAGE = 4096
+
+Signature = tuple[int, int, int]
+
+
+class _Directory:
+    """Open files of one directory, by name."""
+
+    def __init__(self, signature: Signature) -> None:
+        self.signature = signature
+        self.handles: dict[str, int] = {}
+        # The names, where all of them were asked for.
+        self.names: list[str] | None = None
+        self.known: t.Any = None
+
+    def close(self) -> None:
+        for handle in self.handles.values():
+            os.close(handle)
+        self.handles.clear()
+
+
+class KeptFiles:
+    """read() and attributes() of the module sysfs. What was not asked for between two calls of sweep() is closed."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._count = 0
+        self._directories: dict[str, _Directory] = {}
+        # Those of this scrape, whose directory was compared.
+        self._fresh: dict[str, _Directory] = {}
+
+    def sweep(self) -> None:
+        for path in list(self._directories):
+            if path not in self._fresh:
+                self._drop(path)
+        self._fresh = {}
+
+    def close(self) -> None:
+        for path in list(self._directories):
+            self._drop(path)
+        self._fresh = {}
+
+    def read(self, path: str) -> str | None:
+        """The text of a file; None where there is none."""
+        parent, _slash, name = path.rpartition("/")
+        try:
+            return self._text(self._directory(parent), parent, name)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as exc:
+            raise SysfsError("Could not read %s: %s" % (path, exc.strerror)) from exc
+
+    def attributes(self, path: str) -> list[tuple[str, str | OSError]]:
+        """The files of a directory in the order of their names, with the text of each or why there is none."""
+        directory = self._directory(path)
+        if directory.names is None:
+            directory.names = sorted(os.listdir(path))
+        found: list[tuple[str, str | OSError]] = []
+        for name in directory.names:
+            try:
+                found.append((name, self._text(directory, path, name)))
+            except FileNotFoundError:
+                continue  # it went while we looked
+            except OSError as exc:
+                found.append((name, exc))
+        return found
+
+    def once(self, path: str, ask: t.Callable[[], t.Any]) -> t.Any:
+        """What was found out about a directory, as long as it is the same."""
+        directory = self._directory(path)
+        if directory.known is None:
+            directory.known = ask()
+        return directory.known
+
+    def _directory(self, path: str) -> _Directory:
+        found = self._fresh.get(path)
+        if found is None:
+            status = os.stat(path)
+            signature = (status.st_dev, status.st_ino, status.st_mtime_ns)
+            found = self._directories.get(path)
+            if found is not None and found.signature != signature:
+                self._drop(path)
+                found = None
+            if found is None:
+                found = self._directories[path] = _Directory(signature)
+            self._fresh[path] = found
+        return found
+
+    def _text(self, directory: _Directory, path: str, name: str) -> str:
+        handle = directory.handles.get(name)
+        if handle is not None:
+            try:
+                return os.pread(handle, _PAGE, 0).decode("utf-8", "surrogateescape")
+            except OSError as exc:
+                if exc.errno != errno.ENODEV:
+                    raise
+            # Another device has come under the name of the one that went.
+            del directory.handles[name]
+            os.close(handle)
+            self._count -= 1
+        handle = os.open("%s/%s" % (path, name), os.O_RDONLY | os.O_CLOEXEC)
+        keep = self._count < self._most
+        try:
+            return os.pread(handle, _PAGE, 0).decode("utf-8", "surrogateescape")
+        finally:
+            if keep:
+                directory.handles[name] = handle
+                self._count += 1
+            else:
+                os.close(handle)
+
+    def _drop(self, path: str) -> None:
+        directory = self._directories.pop(path)
+        self._count -= len(directory.handles)
+        directory.close()
+
+
+__all__ = ("KeptFiles",)

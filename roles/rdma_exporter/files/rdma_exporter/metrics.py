@@ -1,0 +1,167 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a scrape has found, as metrics."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import nldev
+
+from .collector import KINDS, Place, Problem, Snapshot
+from .counters import PREFIXES, counter
+from .exposition import Families, labels
+
+_STATES = {name: number for number, name in nldev.STATES.items()}
+_PHYSICAL_STATES = {name: number for number, name in nldev.PHYSICAL_STATES.items()}
+_UNKNOWN = re.compile(r"UNKNOWN \((\d+)\)\Z")
+_PORT = re.compile(r"ports/(\d+)/(.*)\Z")
+
+
+def _text(names: t.Mapping[int, str]) -> str:
+    return ", ".join("%d: %s" % row for row in sorted(names.items()))
+
+
+STATE_HELP = "State of the port (%s)" % _text(nldev.STATES)
+PHYSICAL_STATE_HELP = "Physical state of the port (%s)" % _text(nldev.PHYSICAL_STATES)
+
+
+class Render:
+    """Makes the metrics of one scrape."""
+
+    def __init__(self) -> None:
+        self.families = Families()
+        # metric -> the one kernel name that it stands for
+        self._names: dict[str, tuple[str, str]] = {}
+        self._tables: dict[str, dict[str, tuple[list[str] | None, str, int]]] = {name: {} for name in PREFIXES}
+        self.clashes: list[Problem] = []
+
+    def snapshot(self, found: Snapshot) -> None:
+        self._system(found)
+        for place, device in found.found:
+            self._device(place, device)
+        for name, present in found.present.items():
+            if present is not None:
+                self.families.gauge(
+                    "rdma_device_present",
+                    "Whether a device is there that is expected or was seen since the start (0: it is gone). "
+                    "There is no value while it is not known",
+                    int(present),
+                    labels({"device": name}),
+                )
+        self._problems([*found.problems, *self.clashes])
+
+    def expected(self, names: t.Iterable[str]) -> None:
+        for name in names:
+            self.families.gauge(
+                "rdma_device_expected", "A device that is expected on this node", 1, labels({"device": name})
+            )
+
+    def _system(self, found: Snapshot) -> None:
+        families = self.families
+        families.gauge("rdma_subsystem_loaded", "Whether the kernel's RDMA subsystem is loaded", int(found.loaded))
+        if found.mode is not None:
+            for mode in ("exclusive", "shared"):
+                families.gauge(
+                    "rdma_netns_mode",
+                    "Network namespace mode of the RDMA subsystem: 1 for the one in force",
+                    int(found.mode == mode),
+                    labels({"mode": mode}),
+                )
+        for kind in KINDS:
+            if kind in found.kinds:
+                families.gauge(
+                    "rdma_network_namespaces",
+                    "Network namespaces by kind: the host's, those of pods, and others",
+                    found.kinds[kind],
+                    labels({"netns": kind}),
+                )
+        families.gauge(
+            "rdma_exporter_scrape_complete",
+            "Whether every network namespace could be looked at (0: devices may be missing for that)",
+            int(found.complete),
+        )
+        families.gauge("rdma_exporter_scrape_duration_seconds", "Time that the look took", round(found.seconds, 6))
+
+    def _device(self, place: Place, device: t.Mapping[str, t.Any]) -> None:
+        info = {"device": device["name"]}
+        for name in ("driver", "protocol", "node_type", "firmware", "board_id", "pci_address", "node_guid"):
+            info[name] = device[name] or ""
+        info.update(netns=place.kind, netns_name=place.name)
+        info.update(pod_namespace=place.pod_namespace, pod_name=place.pod_name, pod_uid=place.pod_uid)
+        self.families.gauge("rdma_device_info", "What a device is, and where. The value is always 1", 1, labels(info))
+        base = {"netns": place.kind, "pod_namespace": place.pod_namespace, "pod_name": place.pod_name}
+        where = labels({"device": device["name"], **base})
+        self._counters(where, place, device["name"], "", "hw_counters", device["hw_counters"])
+        for port in device["ports"]:
+            self._port(place, device["name"], port, base)
+
+    def _port(self, place: Place, device: str, port: t.Mapping[str, t.Any], base: t.Mapping[str, str]) -> None:
+        own = {"device": device, "port": str(port["port"]), "netdev": port["netdev"] or ""}
+        where = labels({**own, "link_layer": port["link_layer"] or "", **base})
+        families = self.families
+        for metric, text, value in (
+            ("rdma_port_state_id", STATE_HELP, _number(port["state"], _STATES)),
+            ("rdma_port_physical_state_id", PHYSICAL_STATE_HELP, _number(port["physical_state"], _PHYSICAL_STATES)),
+        ):
+            if value is not None:
+                families.gauge(metric, text, value, where)
+        if port["rate_gbps"] is not None:
+            rate = int(port["rate_gbps"] * 1e9 / 8)
+            families.gauge("rdma_port_rate_bytes_per_second", "Rate of the link, in one direction", rate, where)
+        if port["netdev_mtu"] is not None:
+            families.gauge("rdma_port_netdev_mtu_bytes", "MTU of the port's network device", port["netdev_mtu"], where)
+        for directory in ("counters", "hw_counters"):
+            self._counters(where, place, device, own["port"], directory, port[directory] or {})
+
+    def _counters(
+        self, where: str, place: Place, device: str, port: str, directory: str, values: t.Mapping[str, int]
+    ) -> None:
+        table = self._tables[directory]
+        for name, value in values.items():
+            entry = table.get(name)
+            if entry is None:
+                entry = table[name] = self._enter(directory, name)
+            lines, metric, factor = entry
+            if lines is None:
+                what = "%s/%s" % (directory, name) if not port else "ports/%s/%s/%s" % (port, directory, name)
+                text = "%s: %s would be %s, which is %s" % (device, what, metric, "/".join(self._names[metric]))
+                self.clashes.append(Problem(place, device, what, "clash", text))
+            else:
+                lines.append("%s%s %d\n" % (metric, where, value * factor))
+
+    def _enter(self, directory: str, name: str) -> tuple[list[str] | None, str, int]:
+        """Where the samples of a counter go; to no list where another counter has the metric already."""
+        one = counter(directory, name)
+        key = (directory, name)
+        if self._names.setdefault(one.metric, key) != key:
+            return None, one.metric, one.factor
+        return self.families.declare(one.metric, one.kind, one.help), one.metric, one.factor
+
+    def _problems(self, problems: t.Iterable[Problem]) -> None:
+        seen: dict[str, int] = {}
+        for one in problems:
+            match = _PORT.match(one.what)
+            port, what = match.groups() if match else ("", one.what)
+            own = {"device": one.device, "port": port, "what": what, "error": one.error, "netns": one.place.kind}
+            own.update(pod_namespace=one.place.pod_namespace, pod_name=one.place.pod_name)
+            where = labels(own)
+            seen[where] = seen.get(where, 0) + 1
+        for where, number in seen.items():
+            self.families.gauge(
+                "rdma_unreadable",
+                "What is there and could not be read in this scrape, by the system's answer",
+                number,
+                where,
+            )
+
+
+def _number(state: str | None, names: t.Mapping[str, int]) -> int | None:
+    if state is None or state in names:
+        return names.get(state or "")
+    match = _UNKNOWN.match(state)
+    return int(match.group(1)) if match else None
+
+
+__all__ = ("PHYSICAL_STATE_HELP", "STATE_HELP", "Render")

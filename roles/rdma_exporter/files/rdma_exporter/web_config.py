@@ -1,0 +1,177 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The web configuration file that Prometheus' exporters share, as far as it is about certificates and passwords.
+
+https://github.com/prometheus/exporter-toolkit/blob/master/docs/web-configuration.md
+
+What this exporter cannot do is refused by name, and not left out in silence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import ssl
+import typing as t
+
+_TLS_KEYS = ("cert_file", "key_file", "client_auth_type", "client_ca_file", "min_version", "max_version")
+_CLIENTS = {
+    "NoClientCert": ssl.CERT_NONE,
+    "VerifyClientCertIfGiven": ssl.CERT_OPTIONAL,
+    "RequireAndVerifyClientCert": ssl.CERT_REQUIRED,
+}
+_VERSIONS = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
+
+# Whom nobody knows is compared with this, so that the time does not tell who exists. Any hash that no password has.
+_NOBODY = "$2b$10$" + "." * 53
+
+# Passwords whose hash was compared: it takes a twentieth of a second on purpose, at every scrape.
+_REMEMBERED = 100
+
+
+class WebConfigError(Exception):
+    """The file cannot be used; the text says which key, why, and what unblocks it."""
+
+
+class WebConfig:
+    """A file that was read, and the certificates it names."""
+
+    def __init__(self, path: str, document: t.Any) -> None:
+        self.path = path
+        self.users: dict[str, str] = {}
+        self.context: ssl.SSLContext | None = None
+        self.files = [path]
+        self._compared: set[bytes] = set()
+        document = {} if document is None else document
+        self._only(document, ("tls_server_config", "basic_auth_users", "http_server_config"), "")
+        # HTTP/2 is an offer of the server; this one has HTTP/1.1.
+        self._only(document.get("http_server_config") or {}, ("http2",), "http_server_config.")
+        tls = document.get("tls_server_config") or {}
+        self._only(tls, _TLS_KEYS, "tls_server_config.")
+        if tls:
+            self.context = self._tls(tls)
+        self._users(document.get("basic_auth_users") or {})
+
+    def _wrong(self, key: str, why: str) -> WebConfigError:
+        return WebConfigError("Reading %s: %s: %s" % (self.path, key, why))
+
+    def _only(self, table: t.Any, keys: t.Sequence[str], prefix: str) -> None:
+        if not isinstance(table, dict):
+            raise self._wrong(prefix.rstrip(".") or "the document", "it has to be a mapping")
+        for key in table:
+            if key not in keys:
+                raise self._wrong("%s%s" % (prefix, key), "this exporter has no such setting. Leave it out")
+
+    def _tls(self, tls: t.Mapping[str, t.Any]) -> ssl.SSLContext:
+        files = {}
+        for key in ("cert_file", "key_file", "client_ca_file"):
+            if tls.get(key):
+                files[key] = os.path.join(os.path.dirname(self.path), str(tls[key]))
+            elif key != "client_ca_file":
+                raise self._wrong("tls_server_config." + key, "it is missing")
+        kind = str(tls.get("client_auth_type") or "NoClientCert")
+        if kind not in _CLIENTS:
+            raise self._wrong(
+                "tls_server_config.client_auth_type", "%r is none of %s" % (kind, ", ".join(sorted(_CLIENTS)))
+            )
+        if kind != "NoClientCert" and "client_ca_file" not in files:
+            raise self._wrong("tls_server_config.client_ca_file", "%s needs it" % kind)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        for key, default in (("min_version", "TLS12"), ("max_version", "TLS13")):
+            version = str(tls.get(key) or default)
+            if version not in _VERSIONS:
+                raise self._wrong("tls_server_config." + key, "%r is none of %s" % (version, ", ".join(_VERSIONS)))
+            setattr(context, "minimum_version" if key == "min_version" else "maximum_version", _VERSIONS[version])
+        self.files += files.values()
+        try:
+            context.load_cert_chain(files["cert_file"], files["key_file"])
+            if "client_ca_file" in files:
+                context.load_verify_locations(files["client_ca_file"])
+        except OSError as exc:  # ssl.SSLError is one
+            raise self._wrong("tls_server_config", "the certificates cannot be used: %s" % exc) from exc
+        context.verify_mode = _CLIENTS[kind]
+        return context
+
+    def _users(self, users: t.Any) -> None:
+        if not isinstance(users, dict):
+            raise self._wrong("basic_auth_users", "it has to be a mapping of names to bcrypt hashes")
+        for name, value in users.items():
+            if not str(value).startswith(("$2a$", "$2b$", "$2y$")) or len(str(value)) != 60:
+                raise self._wrong("basic_auth_users.%s" % name, "it is no bcrypt hash (htpasswd -nB %s)" % name)
+            self.users[str(name)] = str(value)
+        if self.users:
+            try:
+                import bcrypt  # noqa: F401 - is it there?
+            except ImportError as exc:
+                raise self._wrong("basic_auth_users", "it needs the Python library bcrypt (python3-bcrypt)") from exc
+
+    def allows(self, name: str, password: str) -> bool:
+        """Whether this is a user's password."""
+        import bcrypt
+
+        known = self.users.get(name, _NOBODY)
+        told = hashlib.sha256("\0".join((name, known, password)).encode("utf-8", "surrogateescape")).digest()
+        if any(hmac.compare_digest(told, other) for other in self._compared):
+            return True
+        try:
+            right = bcrypt.checkpw(password.encode("utf-8", "surrogateescape")[:72], known.encode())
+        except ValueError:  # a password with a zero byte
+            right = False
+        if right and name in self.users:
+            if len(self._compared) >= _REMEMBERED:
+                self._compared.clear()
+            self._compared.add(told)
+            return True
+        return False
+
+
+class WebConfigFile:
+    """The file in force: read anew when it, or a certificate, has changed."""
+
+    def __init__(self, path: str | None) -> None:
+        self._path = path
+        self._signature: t.Any = None
+        self._config: WebConfig | None = None
+
+    def current(self) -> WebConfig | None:
+        """The configuration; None without a file. WebConfigError while it is wrong, and then nobody gets in."""
+        if self._path is None:
+            return None
+        files = self._config.files if self._config else [self._path]
+        if self._config is None or self._signature != _signature(files):
+            self._config = None
+            config = load(self._path)
+            self._signature = _signature(config.files)
+            self._config = config
+        return self._config
+
+
+def _signature(files: t.Sequence[str]) -> t.Any:
+    found = []
+    for name in files:
+        try:
+            status = os.stat(name)
+            found.append((status.st_ino, status.st_size, status.st_mtime_ns))
+        except OSError:
+            found.append((0, 0, 0))
+    return found
+
+
+def load(path: str) -> WebConfig:
+    """Read a file."""
+    try:
+        import yaml
+    except ImportError as exc:
+        raise WebConfigError("Reading %s: it needs the Python library yaml (python3-yaml)" % path) from exc
+    try:
+        with open(path, encoding="utf-8") as stream:
+            document = yaml.safe_load(stream)
+    except OSError as exc:
+        raise WebConfigError("Reading %s: %s" % (path, exc.strerror)) from exc
+    except (yaml.YAMLError, UnicodeDecodeError) as exc:
+        raise WebConfigError("Reading %s: it is no YAML: %s" % (path, " ".join(str(exc).split()))) from exc
+    return WebConfig(path, document)
+
+
+__all__ = ("WebConfig", "WebConfigError", "WebConfigFile", "load")
