@@ -1,0 +1,221 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: awx_objects
+short_description: Manage a set of objects of AWX as code
+version_added: 0.1.0
+description:
+  - Makes and changes projects, inventories, templates, workflows and schedules of AWX from one data structure, in one module process.
+  - Objects refer to each other, and to what is on the controller already, by name. Names are looked up, and everything that is wrong with them is told,
+    before anything is changed. So check mode works on a controller that has none of the objects yet.
+  - Only the fields that are given are compared and written. Objects that are not given are left alone, and none is deleted but nodes of a workflow.
+  - A new or changed project is waited for, as AWX accepts no job template whose playbook it has not fetched.
+  - Credentials are referred to and never made. Bring them to AWX by other means.
+author:
+  - rdmaops contributors (@rdmaops)
+extends_documentation_fragment:
+  - rdmaops.gpu_fabric._attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: partial
+    details:
+      - AWX does not show secrets. They are written with a new notification template, and later only with O(update_secrets=true), which is a change every time.
+  platform:
+    support: full
+    platforms: posix
+notes:
+  - Written for the API of AWX 24.6.1, version 2. It was tested against a recorded controller, not against AWX itself.
+options:
+  objects:
+    description:
+      - The objects by kind. Each is a dictionary of fields as the API of AWX has them, with names where the API has numbers.
+      - A field that AWX keeps as text, such as C(extra_vars), C(source_vars) and C(variables), is given as a dictionary.
+    type: dict
+    required: true
+    suboptions:
+      organizations:
+        description: Organizations. C(galaxy_credentials) lists names of credentials, in order.
+        type: list
+        elements: dict
+      execution_environments:
+        description: Execution environments, with C(image), and C(pull) of V(always), V(missing) or V(never).
+        type: list
+        elements: dict
+      notification_templates:
+        description: Notification templates, each with C(organization), C(notification_type) and C(notification_configuration).
+        type: list
+        elements: dict
+      projects:
+        description: Projects, each with C(organization), C(scm_type), C(scm_url), and C(scm_branch) and C(credential) as need be.
+        type: list
+        elements: dict
+      inventories:
+        description: Inventories, each with C(organization).
+        type: list
+        elements: dict
+      inventory_sources:
+        description: Sources of inventories, each with C(inventory), C(source), C(source_project) and C(source_path).
+        type: list
+        elements: dict
+      job_templates:
+        description:
+          - Job templates, each with C(organization), which is that of the project, C(project), C(inventory) and C(playbook).
+          - C(credentials), C(notification_templates_started), C(notification_templates_success) and C(notification_templates_error) list names. What else is in
+            such a list on the controller is taken out of it.
+          - C(survey_spec) is the survey, with C(name), C(description) and C(spec).
+        type: list
+        elements: dict
+      workflow_job_templates:
+        description:
+          - Workflows, each with C(organization).
+          - C(workflow_nodes) lists the nodes, each with an C(identifier), either C(unified_job_template), which names a template, or C(approval), with C(name),
+            C(description) and C(timeout) in seconds, and C(success_nodes), C(failure_nodes) and C(always_nodes), which list identifiers.
+          - Nodes that are not given are deleted.
+        type: list
+        elements: dict
+      schedules:
+        description: Schedules, each with C(unified_job_template), which names a template, and C(rrule).
+        type: list
+        elements: dict
+  notification_secrets:
+    description:
+      - By the name of a notification template, keys and values of its C(notification_configuration) that nobody may see, such as C(token), C(password) or a C(url)
+        with a secret in it.
+      - They are shown neither in the diff nor in the result.
+    type: dict
+    default: {}
+  update_secrets:
+    description: Whether to write secrets that AWX does not show, although they may be the same.
+    type: bool
+    default: false
+  project_timeout:
+    description: How long AWX may take to fetch a project that is new or changed, in seconds.
+    type: int
+    default: 300
+  controller_host:
+    description:
+      - Address of the controller, such as V(https://awx.example.org).
+      - Without this option and the next ones, E(CONTROLLER_HOST), E(CONTROLLER_OAUTH_TOKEN), E(CONTROLLER_USERNAME), E(CONTROLLER_PASSWORD) and
+        E(CONTROLLER_VERIFY_SSL) are used, or the same with E(TOWER_HOST) and so on. AWX sets them for a job that has a credential for AWX.
+    type: str
+    required: true
+  controller_oauthtoken:
+    description: A token with the scope write.
+    type: str
+  controller_username:
+    description: User, where there is no token.
+    type: str
+  controller_password:
+    description: Password of the user.
+    type: str
+  validate_certs:
+    description: Whether the controller's certificate is checked.
+    type: bool
+    default: true
+  ca_path:
+    description: File with CA certificates that it is checked by.
+    type: path
+  request_timeout:
+    description: How long the controller may take for one answer, in seconds.
+    type: int
+    default: 30
+"""
+
+EXAMPLES = r"""
+---
+- name: A nightly job template
+  rdmaops.gpu_fabric.awx_objects:
+    controller_host: https://awx.example.org
+    controller_oauthtoken: "{{ vaulted_token }}"
+    objects:
+      projects:
+        - name: site
+          organization: Default
+          scm_type: git
+          scm_url: https://git.example.org/site.git
+      inventories:
+        - name: site
+          organization: Default
+      job_templates:
+        - name: site drift
+          organization: Default
+          project: site
+          inventory: site
+          playbook: playbooks/drift.yml
+          job_type: check
+          diff_mode: true
+          credentials: [nodes]
+      schedules:
+        - name: nightly
+          unified_job_template: site drift
+          rrule: DTSTART:20260101T020000Z RRULE:FREQ=DAILY;INTERVAL=1
+"""
+
+RETURN = r"""
+actions:
+  description: What was done, or would be done in check mode, in order.
+  returned: success
+  type: list
+  elements: str
+  sample: ["Create project site", "Add nodes to the credentials of the job template site drift"]
+resources:
+  description:
+    - State of each object before anything was done, as the drift report reads it. C(live) is null for an object that is not there.
+    - A secret that AWX does not show is an object of its own, with the status C(unknown).
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - kind: awx_schedule
+      name: nightly
+      status: in_sync
+      desired: {unified_job_template: site drift, rrule: "DTSTART:20260101T020000Z RRULE:FREQ=DAILY;INTERVAL=1"}
+      configured: null
+      live: {unified_job_template: site drift, rrule: "DTSTART:20260101T020000Z RRULE:FREQ=DAILY;INTERVAL=1"}
+      next_boot: null
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._awx import CONNECTION
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._awx_kinds import KINDS
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._awx_objects import manage
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            **CONNECTION,
+            "objects": {
+                "type": "dict",
+                "required": True,
+                "options": {kind: {"type": "list", "elements": "dict"} for kind in KINDS},
+            },
+            "notification_secrets": {"type": "dict", "default": {}, "no_log": True},
+            # A name that Ansible would take for that of a secret.
+            "update_secrets": {"type": "bool", "default": False, "no_log": False},
+            "project_timeout": {"type": "int", "default": 300},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        result = manage(module.params, module.check_mode)
+    except FabricError as exc:
+        module.fail_json(msg=str(exc))
+    for warning in result.pop("warnings"):
+        module.warn(warning)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,434 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A stand-in for AWX's controller, as far as objects are made and changed by its API.
+
+    with Controller() as controller:
+        controller.add("credentials", name="nodes")
+        ...controller.url, controller.token...
+        assert controller.writes() == []
+
+It keeps what is posted, and answers and refuses as AWX 24.6.1 does: awx/api/{generics,filters,pagination,serializers}.py and
+awx/api/views/. What its objects have is in controller_fields.py.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import socketserver
+import threading
+import typing as t
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from ansible_collections.rdmaops.gpu_fabric.tests.support.controller_fields import (
+    EDGES,
+    FIELDS,
+    LISTS,
+    NEEDED,
+    NEEDS,
+    PASSWORDS,
+    REF,
+    RELATED,
+    UNIFIED,
+    UNIQUE,
+)
+
+Json = dict[str, t.Any]
+
+VERSION = "24.6.1"
+PAGE_SIZE = 25
+ENCRYPTED = "$encrypted$"
+
+
+class Refused(Exception):
+    """An answer other than that asked for."""
+
+    def __init__(self, status: int, body: Json) -> None:
+        super().__init__(f"{status}: {body}")
+        self.status = status
+        self.body = body
+
+
+def not_found() -> Refused:
+    return Refused(404, {"detail": "Not found."})
+
+
+class Controller:
+    """The objects, and an HTTP server in front of them."""
+
+    def __init__(self, playbooks: t.Sequence[str] = ()) -> None:
+        self.token = "a-token-of-an-administrator"
+        self.user, self.password = "admin", "a-password"
+        # Users who may only look.
+        self.auditor = "a-token-of-an-auditor"
+        self.playbooks = list(playbooks)
+        # How an update of a project ends, and how many looks at it it takes.
+        self.update_ends = "successful"
+        self.update_looks = 2
+        self.requests: list[tuple[str, str, t.Any]] = []
+        self.objects: dict[str, dict[int, Json]] = {kind: {} for kind in FIELDS}
+        self.lists: dict[tuple[int, str], list[int]] = {}
+        self.surveys: dict[int, Json] = {}
+        self.secrets: dict[int, Json] = {}
+        self._looks: dict[int, int] = {}
+        self._last = 0
+        self._lock = threading.RLock()
+        self._server: ThreadingHTTPServer | None = None
+
+    # --- for tests ----------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Controller:
+        self._server = _Server(("127.0.0.1", 0), _handler(self))
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        assert self._server is not None
+        self._server.shutdown()
+        self._server.server_close()
+
+    @property
+    def url(self) -> str:
+        assert self._server is not None
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def add(self, kind: str, **fields: t.Any) -> int:
+        """Make an object by hand, with names for other objects' numbers, and return its number."""
+        for field, kinds in RELATED.items():
+            if isinstance(fields.get(field), str):
+                fields[field] = next(
+                    self.named(one, fields[field])["id"] for one in kinds if self._by_name(one, fields[field])
+                )
+        return int(self.create(kind, fields)["id"])
+
+    def named(self, kind: str, name: str) -> Json:
+        """Return the one object of a name."""
+        (found,) = self._by_name(kind, name)
+        return found
+
+    def _by_name(self, kind: str, name: str) -> list[Json]:
+        return [self.shown(kind, number) for number, one in self.objects[kind].items() if one.get("name") == name]
+
+    def names(self, kind: str, name: str, field: str) -> list[str]:
+        """Return the names of what is in one of an object's lists."""
+        numbers = self.lists.get((self.named(kind, name)["id"], field), [])
+        return [self.objects[LISTS[field]][number]["name"] for number in numbers]
+
+    def writes(self) -> list[str]:
+        """Return method and path of every request that was more than a look."""
+        return [f"{method} {path}" for method, path, _body in self.requests if method != "GET"]
+
+    def forget(self) -> None:
+        """Begin to count requests anew."""
+        self.requests.clear()
+
+    # --- as AWX does --------------------------------------------------------------------------------------------
+
+    def create(self, kind: str, given: Json) -> Json:
+        one = {key: default for key, default in FIELDS[kind].items() if default is not None}
+        one = {key: None if default in (REF, NEEDED) else default for key, default in one.items()}
+        missing = [
+            key
+            for key, default in FIELDS[kind].items()
+            if (default is None or default == NEEDED) and given.get(key) in (None, "")
+        ]
+        if missing:
+            raise Refused(400, {key: ["This field is required."] for key in missing})
+        one.update({key: value for key, value in given.items() if key in FIELDS[kind]})
+        self._last += 1
+        number = self._last
+        self._accept(kind, number, one)
+        self.objects[kind][number] = one
+        if kind == "projects" and one["scm_type"]:
+            self._looks[number] = 0
+        return self.shown(kind, number)
+
+    def change(self, kind: str, number: int, given: Json) -> Json:
+        before = self.objects[kind][number]
+        one = {**before, **{key: value for key, value in given.items() if key in FIELDS[kind]}}
+        self._accept(kind, number, one)
+        self.objects[kind][number] = one
+        if kind == "projects" and any(
+            one[key] != before[key] for key in ("scm_url", "scm_branch", "scm_type", "credential")
+        ):
+            self._looks[number] = 0
+        return self.shown(kind, number)
+
+    def _accept(self, kind: str, number: int, one: Json) -> None:
+        for field, value in one.items():
+            if (
+                field in RELATED
+                and value is not None
+                and not any(value in self.objects[other] for other in RELATED[field])
+            ):
+                raise Refused(400, {field: [f'Invalid pk "{value}" - object does not exist.']})
+            example = FIELDS[kind].get(field)
+            if isinstance(example, bool) and not isinstance(value, bool):
+                raise Refused(400, {field: ["Must be a valid boolean."]})
+            if isinstance(example, int) and not isinstance(example, bool) and not isinstance(value, int):
+                raise Refused(400, {field: ["A valid integer is required."]})
+            if isinstance(example, str) and not isinstance(value, str):
+                raise Refused(400, {field: ["Not a valid string."]})
+        if kind == "job_templates":
+            project = self.objects["projects"][one["project"]]
+            # It is not a field of its own: JobTemplate.save takes it from the project.
+            one["organization"] = project["organization"]
+            if one["playbook"] not in self._fetched(one["project"]):
+                raise Refused(400, {"playbook": ["Playbook not found for project."]})
+            if one["inventory"] is None and not one["ask_inventory_on_launch"]:
+                raise Refused(
+                    400, {"inventory": ["Job Templates must either have a default inventory or ask for one."]}
+                )
+        if kind == "notification_templates":
+            self._accept_notification(number, one)
+        if kind == "schedules":
+            for part in ("DTSTART", "INTERVAL"):
+                if part not in one["rrule"]:
+                    texts = {
+                        "DTSTART": "Valid DTSTART required in rrule. Value should start with: DTSTART:YYYYMMDDTHHMMSSZ"
+                    }
+                    raise Refused(400, {"rrule": [texts.get(part, "INTERVAL required in rrule.")]})
+        if kind == "inventory_sources" and one["source"] == "scm" and one["source_project"] is None:
+            raise Refused(400, {"source_project": ["Project required for scm type sources."]})
+        if kind in UNIQUE:
+            fields = (*UNIQUE[kind], "name")
+            for other, has in self.objects[kind].items():
+                if other != number and all(has.get(field) == one.get(field) for field in fields):
+                    text = f"{kind} with this {' and '.join(fields)} already exists."
+                    raise Refused(400, {"__all__": [text]})
+
+    def _accept_notification(self, number: int, one: Json) -> None:
+        kind, configuration = one["notification_type"], dict(one["notification_configuration"])
+        if kind not in NEEDS:
+            raise Refused(400, {"notification_type": [f'"{kind}" is not a valid choice.']})
+        missing = [key for key in NEEDS[kind] if key not in configuration]
+        if missing:
+            raise Refused(
+                400,
+                {"notification_configuration": [f"Missing required fields for Notification Configuration: {missing}."]},
+            )
+        if kind == "webhook":
+            configuration = {
+                "http_method": "POST",
+                "disable_ssl_verification": False,
+                "username": "",
+                "password": "",
+                **configuration,
+            }
+        kept = self.secrets.setdefault(number, {})
+        for key in PASSWORDS[kind]:
+            if configuration.get(key) and configuration[key] != ENCRYPTED:
+                kept[key] = configuration[key]
+            if configuration.get(key):
+                configuration[key] = ENCRYPTED
+        one["notification_configuration"] = configuration
+
+    def _fetched(self, project: int) -> list[str]:
+        return (
+            self.playbooks
+            if self._looks.get(project, 0) >= self.update_looks and self.update_ends == "successful"
+            else []
+        )
+
+    def shown(self, kind: str, number: int) -> Json:
+        one = self.objects[kind][number]
+        url = f"/api/v2/{kind}/{number}/"
+        summary: Json = {}
+        for field, kinds in RELATED.items():
+            for other in kinds:
+                if one.get(field) in self.objects[other]:
+                    has = self.objects[other][one[field]]
+                    summary[field] = {"id": one[field], "name": has["name"], "description": has["description"]}
+                    if field == "unified_job_template":
+                        types = {"job_templates": "job", "workflow_approval_templates": "workflow_approval"}
+                        summary[field]["unified_job_type"] = types.get(other, "workflow_job")
+        extra: Json = {}
+        if kind == "projects":
+            looks = self._looks.get(number, 0)
+            extra["status"] = self.update_ends if looks >= self.update_looks else "pending"
+        if kind == "workflow_job_template_nodes":
+            extra |= {edge: list(self.lists.get((number, edge), [])) for edge in EDGES}
+        return {"id": number, "type": kind.rstrip("s"), "url": url, "summary_fields": summary, **one, **extra}
+
+    def answer(self, method: str, path: str, query: dict[str, str], body: t.Any) -> tuple[int, t.Any]:
+        words = [word for word in path.removeprefix("/api/v2/").split("/") if word]
+        if not path.startswith("/api/v2/") or not path.endswith("/") or not words:
+            raise not_found()
+        if words == ["ping"]:
+            return 200, {"version": VERSION}
+        kind = words[0]
+        if kind not in FIELDS:
+            raise not_found()
+        if len(words) == 1:
+            if method == "GET":
+                return 200, self._page(
+                    path, query, [self.shown(kind, number) for number in self._filtered(kind, query)]
+                )
+            if method == "POST" and kind != "workflow_approval_templates":
+                return 201, self.create(kind, body)
+            raise Refused(405, {"detail": f'Method "{method}" not allowed.'})
+        if not words[1].isdigit() or int(words[1]) not in self.objects[kind]:
+            raise not_found()
+        number = int(words[1])
+        if len(words) == 2:
+            return self._detail(method, kind, number, body)
+        return self._below(method, kind, number, words[2], path, query, body)
+
+    def _detail(self, method: str, kind: str, number: int, body: t.Any) -> tuple[int, t.Any]:
+        if method == "GET":
+            if kind == "projects" and number in self._looks:
+                self._looks[number] += 1
+            return 200, self.shown(kind, number)
+        if method in ("PATCH", "PUT"):
+            return 200, self.change(kind, number, body)
+        del self.objects[kind][number]
+        for numbers in self.lists.values():
+            numbers[:] = [one for one in numbers if one != number]
+        return 204, None
+
+    def _below(
+        self, method: str, kind: str, number: int, what: str, path: str, query: dict[str, str], body: t.Any
+    ) -> tuple[int, t.Any]:
+        if what == "playbooks" and kind == "projects":
+            return 200, self._fetched(number)
+        if what == "survey_spec" and kind in ("job_templates", "workflow_job_templates"):
+            if method == "GET":
+                return 200, self.surveys.get(number, {})
+            self._accept_survey(body)
+            self.surveys[number] = body
+            return 200, None
+        if what == "workflow_nodes" and kind == "workflow_job_templates":
+            if method == "POST":
+                return 201, self.create("workflow_job_template_nodes", {**body, "workflow_job_template": number})
+            nodes = self.objects["workflow_job_template_nodes"]
+            numbers = [one for one, node in nodes.items() if node["workflow_job_template"] == number]
+            return 200, self._page(path, query, [self.shown("workflow_job_template_nodes", one) for one in numbers])
+        if what == "create_approval_template" and kind == "workflow_job_template_nodes" and method == "POST":
+            made = self.create("workflow_approval_templates", body)
+            self.objects[kind][number]["unified_job_template"] = made["id"]
+            return 201, made
+        if what not in LISTS:
+            raise not_found()
+        has = self.lists.setdefault((number, what), [])
+        if method == "GET":
+            return 200, self._page(path, query, [self.shown(LISTS[what], one) for one in has])
+        other = body.get("id")
+        if other not in self.objects[LISTS[what]]:
+            raise Refused(400, {"id": ["Object does not exist."]})
+        if body.get("disassociate"):
+            has[:] = [one for one in has if one != other]
+        elif other not in has:
+            self._accept_in_list(what, has, other)
+            has.append(other)
+        return 204, None
+
+    def _accept_in_list(self, what: str, has: list[int], other: int) -> None:
+        credentials = self.objects["credentials"]
+        if what == "credentials" and credentials[other]["credential_type"] is not None:
+            kinds = [credentials[one]["credential_type"] for one in has]
+            if credentials[other]["credential_type"] in kinds:
+                name = self.objects["credential_types"][credentials[other]["credential_type"]]["name"]
+                raise Refused(400, {"error": f"Cannot assign multiple {name} credentials."})
+
+    @staticmethod
+    def _accept_survey(survey: t.Any) -> None:
+        for field, kind in (("name", str), ("description", str), ("spec", list)):
+            if not isinstance(survey.get(field), kind):
+                raise Refused(400, {"error": f"Field '{field}' is missing from survey spec."})
+        if not survey["spec"]:
+            raise Refused(400, {"error": "'spec' doesn't contain any items."})
+        for index, question in enumerate(survey["spec"]):
+            for field in ("type", "question_name", "variable", "required"):
+                if field not in question:
+                    raise Refused(400, {"error": f"'{field}' missing from survey question {index}"})
+            if question["type"] == "multiplechoice":
+                choices = question.get("choices") or []
+                choices = choices.splitlines() if isinstance(choices, str) else choices
+                if question.get("default") and question["default"] not in choices:
+                    raise Refused(400, {"error": "Default choice must be answered from the choices listed."})
+
+    def _filtered(self, kind: str, query: dict[str, str]) -> list[int]:
+        filters = {key: value for key, value in query.items() if key not in ("page", "page_size", "order_by")}
+        fields = {*FIELDS[kind], "id", "organization"} if kind in UNIFIED else {*FIELDS[kind], "id"}
+        for key in filters:
+            if key not in fields:
+                raise Refused(400, {"detail": f"{kind} has no field named '{key}'"})
+        found = []
+        for number, one in self.objects[kind].items():
+            has = {**one, "id": number}
+            if all(str("" if has.get(key) is None else has[key]) == value for key, value in filters.items()):
+                found.append(number)
+        return found
+
+    @staticmethod
+    def _page(path: str, query: dict[str, str], found: list[Json]) -> Json:
+        size, page = int(query.get("page_size", PAGE_SIZE)), int(query.get("page", 1))
+        begin, end = (page - 1) * size, page * size
+        if begin and begin >= len(found):
+            raise Refused(404, {"detail": "Invalid page."})
+        following = f"{path}?{urlencode({**query, 'page': page + 1})}" if end < len(found) else None
+        previous = f"{path}?{urlencode({**query, 'page': page - 1})}" if page > 1 else None
+        return {"count": len(found), "next": following, "previous": previous, "results": found[begin:end]}
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def server_bind(self) -> None:
+        # Not HTTPServer's: it asks the name service for this host's name.
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = "127.0.0.1", int(self.server_address[1])
+
+
+def _handler(controller: Controller) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _serve(self) -> None:
+            parts = urlsplit(self.path)
+            length = int(self.headers.get("Content-Length") or 0)
+            content = self.rfile.read(length)
+            with controller._lock:
+                try:
+                    body = json.loads(content) if content else None
+                    controller.requests.append((self.command, parts.path, body))
+                    self._authorize()
+                    status, answer = controller.answer(self.command, parts.path, dict(parse_qsl(parts.query)), body)
+                except Refused as exc:
+                    status, answer = exc.status, exc.body
+            data = b"" if answer is None else json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.send_header("X-API-Product-Name", "AWX")
+            self.send_header("X-API-Product-Version", VERSION)
+            self.end_headers()
+            self.wfile.write(data)
+
+        def _authorize(self) -> None:
+            given = self.headers.get("Authorization") or ""
+            bearer = re.fullmatch(r"Bearer (.+)", given)
+            if bearer and bearer[1] == controller.auditor and self.command != "GET":
+                raise Refused(403, {"detail": "You do not have permission to perform this action."})
+            if bearer and bearer[1] in (controller.token, controller.auditor):
+                return
+            if given == _basic(controller.user, controller.password):
+                return
+            text = "Authentication credentials were not provided. To establish a login session, visit /api/login/."
+            raise Refused(401, {"detail": text})
+
+        do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = _serve  # noqa: N815
+
+        def log_message(self, *_args: object) -> None:
+            """Say nothing."""
+
+    return Handler
+
+
+def _basic(user: str, password: str) -> str:
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+__all__ = ["Controller"]
