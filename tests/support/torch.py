@@ -194,7 +194,7 @@ def free_port() -> int:
         return port
 
 
-def two(directory: Path, script: str, *words: str, limit: float = 240) -> list[Done]:
+def two(directory: Path, script: str, *words: str, limit: float = 600) -> list[Done]:
     """Run a script as two ranks and return how they ended."""
     with Job(directory) as job:
         for rank in range(2):

@@ -107,7 +107,7 @@ def test_vgg_in_mixed_precision_is_not_to_be_compared_with_resnet(resnet: tuple[
 def test_a_model_that_torchvision_does_not_have(tmp_path: Path) -> None:
     with Job(tmp_path) as job:
         job.rank(0, 1, "benchmark.py", "--model", "resnet51")
-        (done,) = job.wait(90)
+        (done,) = job.wait(300)
     assert done.status == 1
     assert done.err.startswith("ERROR: torchvision has no model resnet51: it has ")
     assert " resnet50, " in done.err

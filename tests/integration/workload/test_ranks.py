@@ -17,7 +17,7 @@ pytestmark = pytest.mark.long
 SMALL = ["--use-dummy-data", "64", "--batch-size", "4", "--log-interval", "1", "--learning-rate", "0.01"]
 ENDLESS = [*SMALL, "--epochs", "100000"]
 # A process has to import PyTorch first, on a machine that may be busy.
-IMPORT = 90
+IMPORT = 300
 
 
 def error(done: Done) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.tests.support.torch import Done, Job, command, two
+from ansible_collections.rdmaops.gpu_fabric.tests.support.torch import Done, Job, command, python, script_path, two
 
 pytestmark = pytest.mark.long
 
@@ -140,7 +140,7 @@ def test_a_checkpoint_is_not_overwritten(whole: tuple[Path, list[Done]]) -> None
     before = (directory / "whole.pt").read_bytes()
     with Job(directory) as job:
         job.rank(0, 1, "train.py", *SMALL, "--checkpoint", "whole.pt")
-        said = refusals(job.wait(120))
+        said = refusals(job.wait(300))
     assert said == ["whole.pt exists: go on from it with --resume, or remove it"]
     assert (directory / "whole.pt").read_bytes() == before
 
@@ -153,27 +153,52 @@ def test_a_checkpoint_of_another_run(whole: tuple[Path, list[Done]]) -> None:
     assert [one.startswith(wanted) for one in said] == [True, True], said
 
 
-# what is left of the file, what is said of it
-CUT = [
-    (lambda content: content[: len(content) // 2], "is cut or damaged"),
-    (lambda content: b"", "is cut or damaged (0 bytes)"),
-    (lambda content: content[:5000] + b"\xff" * 64 + content[5064:], "The checkpoint damaged.pt is cut or damaged"),
-]
+# Reads every file that it is given, and prints what the reader says of it.
+READ = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import checkpoint, common
+for path in sys.argv[2:]:
+    try:
+        checkpoint.parse(open(path, "rb").read(), path)
+        print(path, "was read")
+    except common.WorkloadError as exc:
+        print(exc)
+"""
 
 
-@pytest.mark.parametrize(("change", "said"), CUT, ids=["half", "empty", "overwritten"])
-def test_a_damaged_checkpoint(whole: tuple[Path, list[Done]], change: t.Any, said: str) -> None:
-    directory, _done = whole
-    (directory / "damaged.pt").write_bytes(change((directory / "whole.pt").read_bytes()))
-    for one in refusals(train(directory, "--checkpoint", "damaged.pt", "--resume")):
-        assert said in one
-
-
-def test_a_checkpoint_that_would_run_something(tmp_path: Path) -> None:
-    (tmp_path / "hostile.pt").write_bytes(b"\x80\x02cposix\nmkdir\nX\x04\x00\x00\x00madeq\x00\x85R.")
-    for one in refusals(train(tmp_path, "--checkpoint", "hostile.pt", "--resume")):
-        assert "The checkpoint hostile.pt is cut or damaged" in one
+def test_damaged_checkpoints(whole: tuple[Path, list[Done]], tmp_path: Path) -> None:
+    content = (whole[0] / "whole.pt").read_bytes()
+    files = {
+        "whole": content,
+        "half": content[: len(content) // 2],
+        "empty": b"",
+        "overwritten": content[: len(content) // 2] + b"\xff" * 64 + content[len(content) // 2 + 64 :],
+        "hostile": b"\x80\x02cposix\nmkdir\nX\x04\x00\x00\x00madeq\x00\x85R.",
+        "other": b"\x80\x02}.",
+    }
+    for name, what in files.items():
+        (tmp_path / name).write_bytes(what)
+    with Job(tmp_path) as job:
+        job.start(python(tmp_path, "-c", READ, script_path(""), *files))
+        (done,) = job.wait(300)
+    assert (done.status, done.err) == (0, "")
+    said = dict(zip(files, done.out.splitlines(), strict=True))
+    assert said["whole"] == "whole was read"
+    assert said["half"].startswith(f"The checkpoint half is cut or damaged ({len(content) // 2} bytes): ")
+    assert said["empty"].startswith("The checkpoint empty is cut or damaged (0 bytes): ")
+    assert said["overwritten"].startswith("The checkpoint overwritten is cut or damaged (")
+    assert said["hostile"].startswith("The checkpoint hostile is cut or damaged (")
+    assert said["other"].startswith("The checkpoint other is cut or damaged (")
+    assert not any("weights_only" in one for one in said.values())
     assert not (tmp_path / "made").exists()
+
+
+def test_all_ranks_hear_of_a_damaged_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "cut.pt").write_bytes(b"PK")
+    for one in refusals(train(tmp_path, "--checkpoint", "cut.pt", "--resume")):
+        assert one.startswith("The checkpoint cut.pt is cut or damaged (2 bytes): ")
+        assert one.endswith(". Remove it to start anew")
 
 
 # words, what is said
@@ -195,7 +220,7 @@ ALONE = [
 def test_what_one_rank_refuses(tmp_path: Path, words: list[str], said: str) -> None:
     with Job(tmp_path) as job:
         job.rank(0, 1, "train.py", *words)
-        (found,) = refusals(job.wait(120))
+        (found,) = refusals(job.wait(300))
     assert found.startswith(said)
 
 
@@ -203,6 +228,6 @@ def test_without_torchvision(tmp_path: Path) -> None:
     (tmp_path / "torchvision.py").write_text("raise ImportError('not here')\n")
     with Job(tmp_path) as job:
         job.start(command(tmp_path, "train.py", *SMALL), PYTHONPATH=".", WORLD_SIZE="1", RANK="0")
-        (found,) = refusals(job.wait(120))
+        (found,) = refusals(job.wait(300))
     assert found.startswith("torchvision, where the models come from, cannot be used by ")
     assert ": not here. Install the one that goes with this PyTorch" in found

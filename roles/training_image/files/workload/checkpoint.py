@@ -9,13 +9,14 @@ Rank 0 alone needs the file: the others get its bytes from it, so that no shared
 from __future__ import annotations
 
 import io
+import json
 import os
 import typing as t
 
 import torch
 import torch.distributed as dist
 from common import SCHEMA, WorkloadError, write_whole
-from rendezvous import Group, brief, raw_bytes
+from rendezvous import Group, raw_bytes
 
 
 def refuse_existing(path: str | None, resume: bool) -> None:
@@ -25,7 +26,17 @@ def refuse_existing(path: str | None, resume: bool) -> None:
 
 
 def save(path: str, state: dict[str, t.Any]) -> None:
-    write_whole(path, lambda stream: torch.save({"schema": SCHEMA, **state}, stream))
+    """Write a state: tensors as such, all else as JSON, since PyTorch 1.13's safe reader knows no fractions."""
+    optimizer = state["optimizer"]
+    plain = {name: value for name, value in state.items() if name not in ("model", "optimizer")}
+    plain["groups"] = optimizer["param_groups"]
+    content = {
+        "schema": SCHEMA,
+        "model": state["model"],
+        "optimizer": optimizer["state"],
+        "plain": json.dumps(plain, allow_nan=False),
+    }
+    write_whole(path, lambda stream: torch.save(content, stream))
 
 
 def load(path: str, group: Group, settings: dict[str, t.Any]) -> dict[str, t.Any] | None:
@@ -66,14 +77,23 @@ def _everywhere(content: bytes, size: int, group: Group) -> bytes:
 def parse(content: bytes, path: str) -> dict[str, t.Any]:
     """Read a checkpoint: tensors, numbers, texts, lists and dictionaries, no other objects."""
     try:
-        state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        found = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except Exception as exc:  # a damaged archive raises whatever its damage looks like
+        # Before that word stands advice to read the file unsafely.
+        why = str(exc).rpartition("WeightsUnpickler error: ")[2].strip()
         raise WorkloadError(
             "The checkpoint %s is cut or damaged (%d bytes): %s. Remove it to start anew"
-            % (path, len(content), brief(exc))
+            % (path, len(content), why.splitlines()[0] if why else type(exc).__name__)
         ) from exc
-    if not isinstance(state, dict) or state.get("schema") != SCHEMA or "settings" not in state:
-        raise WorkloadError("%s is no checkpoint of this trainer: remove it, or name another with --checkpoint" % path)
+    try:
+        if found["schema"] != SCHEMA:
+            raise ValueError
+        state = {**json.loads(found["plain"]), "model": found["model"]}
+        state["optimizer"] = {"state": found["optimizer"], "param_groups": state.pop("groups")}
+    except (KeyError, TypeError, ValueError) as exc:
+        raise WorkloadError(
+            "%s is no checkpoint of this trainer: remove it, or name another with --checkpoint" % path
+        ) from exc
     return state
 
 

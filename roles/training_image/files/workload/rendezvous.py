@@ -127,7 +127,8 @@ class Meeting:
                 try:
                     self.store.wait([key], datetime.timedelta(seconds=left))
                 except RuntimeError as exc:
-                    if time.monotonic() < ends:
+                    # The store counts in milliseconds, from a moment later.
+                    if time.monotonic() < ends - 1:
                         raise WorkloadError(
                             "Rank %d lost the store of rank 0: %s" % (self._ranks.rank, brief(exc))
                         ) from exc
