@@ -7,14 +7,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import pathlib
 import shlex
 import signal
 import subprocess
 import sys
 import typing as t
 
-from . import config, image, kubelet, mirror, tools
-from .nodes import Lab
+from . import config, containers, image, kubelet, mirror, tools
+from .nodes import USUAL, Lab, Pods
 from .progress import LabError, say
 
 if t.TYPE_CHECKING:
@@ -52,6 +53,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("node")
     made = add("fresh", "new disks for all nodes, or those named, and a boot")
     made.add_argument("--pods", action="store_true", help="with the memory that a kubelet and pods need")
+    made.add_argument(
+        "--images", nargs="+", metavar="ARCHIVE", type=pathlib.Path, help="and with these images in containerd"
+    )
     made.add_argument("names", nargs="*", metavar="NODE")
     made = add("cluster", "a Kubernetes control plane on this machine")
     actions = made.add_subparsers(dest="action", required=True, metavar="ACTION")
@@ -154,8 +158,9 @@ def run(arguments: argparse.Namespace) -> int:
     elif command == "console":
         sys.stdout.write(lab.node(arguments.node).console.read_text(errors="replace").replace("\r", ""))
     elif command == "fresh":
-        memory = lab.settings["cluster"]["node_memory_mib"] if arguments.pods else 0
-        lab.fresh(arguments.names or lab.names() or ["gpu-1", "gpu-2"], memory)
+        disk = containers.disk(lab.places, arguments.images) if arguments.images else None
+        pods = Pods(lab.settings["cluster"]["node_memory_mib"], disk) if arguments.pods or disk else USUAL
+        lab.fresh(arguments.names or lab.names() or ["gpu-1", "gpu-2"], pods)
     elif command == "cluster":
         if arguments.action == "join":
             kubelet.join(lab, cluster_of(lab), arguments.names or lab.names())

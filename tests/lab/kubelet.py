@@ -86,6 +86,7 @@ class Join:
         self.lab, self.plane, self.name = lab, plane, name
         self.settings = lab.settings["cluster"]
         self.address = f"{self.settings['node_prefix']}.{config.node_index(name)}"
+        self.disk = lab.node(name).containers
         self.phases: list[tuple[str, float]] = []
 
     @contextlib.contextmanager
@@ -141,9 +142,12 @@ class Join:
             pair = kubeconfig.certificate_user(*authority.client(user, ["system:nodes"]))
             content = kubeconfig.render(self.plane.server_for_nodes, authority.file.read_bytes(), user, pair)
             self.send("/etc/kubernetes/kubelet.kubeconfig", content, 0o600)
+        # Its files are there on every node; on one without that disk nothing asks for it.
+        mount = "var-lib-containerd.mount"
+        images = f"systemctl stop containerd; systemctl enable --quiet --now {mount}; " if self.disk else ""
         with self.phase("containerd started, image of the sandbox imported"):
             self.run(
-                "systemctl daemon-reload; systemctl restart systemd-modules-load systemd-sysctl containerd; "
+                f"systemctl daemon-reload; {images}systemctl restart systemd-modules-load systemd-sysctl containerd; "
                 f"{self.fetch(f'{served_at}/pause.tar', '/run/pause.tar')}; "
                 "ctr --namespace k8s.io images import /run/pause.tar >/dev/null; rm /run/pause.tar"
             )

@@ -18,6 +18,18 @@ import typing as t
 from . import config, image, inventory, qemu
 from .progress import LabError, say, step, tail
 
+CONTAINERS = "containers.qcow2"
+
+
+class Pods(t.NamedTuple):
+    """What a node needs beyond the usual to run pods: memory, and a disk with images."""
+
+    memory_mib: int = 0
+    images: pathlib.Path | None = None
+
+
+USUAL = Pods()
+
 
 class Lab:
     """All that a checkout's lab is: places, settings, remembered nodes."""
@@ -65,6 +77,7 @@ class Lab:
             pidfile=place / "pid",
             monitor=self.places.sockets / f"{name}.qmp",
             memory_mib=state["nodes"][name].get("memory_mib", 0),
+            containers=place / CONTAINERS if (place / CONTAINERS).exists() else None,
         )
 
     def image_of(self, name: str) -> image.Image:
@@ -76,23 +89,21 @@ class Lab:
 
     # Making machines
 
-    def define(self, name: str, base: image.Image, memory_mib: int = 0) -> None:
-        """Remember a node and give it a disk, unless it has both; without a memory it keeps what it had."""
+    def define(self, name: str, base: image.Image, pods: Pods = USUAL) -> None:
+        """Remember a node and give it its disks, unless it has them; what is not said stays as it was."""
         state = self.read()
         if not state["rail_ports"]:
             state["rail_ports"] = [free_port(socket.SOCK_DGRAM) for _ in range(self.settings["network"]["rails"])]
         entry = state["nodes"].setdefault(name, {"ssh_port": free_port(socket.SOCK_STREAM), "image": base.key})
-        if memory_mib:
-            entry["memory_mib"] = memory_mib
-        overlay = self.places.node(name) / "disk.qcow2"
-        if not overlay.exists():
+        if pods.memory_mib:
+            entry["memory_mib"] = pods.memory_mib
+        disk = self.places.node(name) / "disk.qcow2"
+        if not disk.exists():
             entry["image"] = base.key
             entry["virgin"] = True
-            overlay.parent.mkdir(parents=True, exist_ok=True)
-            temporary = overlay.with_suffix(".new")
-            argv = ["qemu-img", "create", "-q", "-f", "qcow2", "-b", str(base.disk), "-F", "raw", str(temporary)]
-            call(argv, "making the disk of " + name)
-            temporary.replace(overlay)
+            make_overlay(disk, base.disk)
+            if pods.images:
+                make_overlay(disk.with_name(CONTAINERS), pods.images)
         self.write(state)
 
     def pid(self, name: str) -> int | None:
@@ -198,7 +209,7 @@ class Lab:
 
     # Commands
 
-    def up(self, names: t.Sequence[str], memory_mib: int = 0) -> None:
+    def up(self, names: t.Sequence[str], pods: Pods = USUAL) -> None:
         """Run these nodes: made if there are none, started if they are off, left alone if they run."""
         for name in names:
             config.node_index(name)
@@ -209,7 +220,7 @@ class Lab:
             boots = {}
             for name in names:
                 if base:
-                    self.define(name, base, memory_mib)
+                    self.define(name, base, pods)
                 if base is None or self.read()["nodes"][name]["image"] != base.key:
                     say(f"{name} has a disk made from an older image: 'lab.py fresh {name}' makes it anew")
             self.write_inventory()
@@ -258,7 +269,7 @@ class Lab:
         except LabError:
             return []
 
-    def fresh(self, names: t.Sequence[str], memory_mib: int = 0) -> None:
+    def fresh(self, names: t.Sequence[str], pods: Pods = USUAL) -> None:
         """New disks: nodes that nobody has touched, of the newest image."""
         image.build(self.places, self.settings)
         with self.lock():
@@ -266,7 +277,7 @@ class Lab:
                 if name in self.read()["nodes"]:
                     self.kill(name)
                     shutil.rmtree(self.places.node(name), ignore_errors=True)
-        self.up(names, memory_mib)
+        self.up(names, pods)
 
     def power(self, name: str, action: str) -> None:
         with self.lock():
@@ -340,6 +351,15 @@ class Lab:
             lines.append(f"[127.0.0.1]:{entry['ssh_port']} {self.image_of(name).host_key}\n")
         (self.places.state / "known_hosts").write_text("".join(lines))
         inventory.write(self)
+
+
+def make_overlay(path: pathlib.Path, base: pathlib.Path) -> None:
+    """A disk that keeps what differs from another one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".new")
+    argv = ["qemu-img", "create", "-q", "-f", "qcow2", "-b", str(base), "-F", "raw", str(temporary)]
+    call(argv, f"making the disk {path}")
+    temporary.replace(path)
 
 
 def call(argv: t.Sequence[str], what: str, limit: float = 60) -> None:

@@ -14,7 +14,7 @@ from . import config
 from .progress import LabError
 
 # Fixed slots on the PCI bus give the cards the same predictable names in every guest.
-DISK_SLOT, OUTSIDE_SLOT, FIRST_RAIL_SLOT = 2, 3, 4
+DISK_SLOT, OUTSIDE_SLOT, FIRST_RAIL_SLOT, CONTAINERS_SLOT = 2, 3, 4, 16
 PANIC = re.compile(r"Kernel panic - not syncing")
 STUCK = re.compile(r"^(grub rescue>|grub>|\(initramfs\)|BusyBox v)|Give root password for maintenance", re.MULTILINE)
 
@@ -31,6 +31,8 @@ class Node(t.NamedTuple):
     pidfile: pathlib.Path
     monitor: pathlib.Path
     memory_mib: int = 0
+    # A second disk, with containerd's directory.
+    containers: pathlib.Path | None = None
 
 
 def panicked(console: str) -> bool:
@@ -92,6 +94,9 @@ def machine(settings: t.Mapping[str, t.Any], node: Node, kvm: bool) -> list[str]
         *("-netdev", f"user,id=outside,hostfwd=tcp:127.0.0.1:{node.ssh_port}-:22"),
         *("-device", card("outside", config.mac(prefix, config.OUTSIDE_RAIL, node.number), OUTSIDE_SLOT)),
     ]
+    if node.containers:
+        argv += ["-drive", f"if=none,id=containers,file={node.containers},format=qcow2,cache=unsafe,discard=unmap"]
+        argv += ["-device", f"virtio-blk-pci,drive=containers,addr={CONTAINERS_SLOT}"]
     for rail, port in enumerate(node.rail_ports):
         # Multicast on the loopback: no node is the listener that the others would lose.
         argv += ["-netdev", f"socket,id=rail{rail},mcast=230.0.0.1:{port},localaddr=127.0.0.1"]

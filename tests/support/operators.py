@@ -19,12 +19,12 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 
 
 def names() -> list[str]:
-    return list(config.versions()["operators"])
+    return list(config.versions()["cluster"]["operators"])
 
 
 def fetch(name: str) -> list[Path]:
     """Return the files with an operator's definitions; skip where its module is not to be had."""
-    about: dict[str, t.Any] = config.versions()["operators"][name]
+    about: dict[str, t.Any] = config.versions()["cluster"]["operators"][name]
     go = gobuild.toolchain()
     if go is None:
         skip_or_fail(
