@@ -29,13 +29,9 @@ HAS_BOTH = "import importlib.util as u, sys; sys.exit(not (u.find_spec('torch') 
 debian_root.PACKAGES["torch"] = ("python3-torch", "python3-torchvision")
 debian_root.FILES["torch"] = {}
 
-# The workload and a test's directory are seen under /run, in a mount namespace that goes with the command.
+# The workload and a test's directory are seen under /run, which is the command's own.
 ENTER = """
 set -e
-mount -t proc proc "$1/proc"
-mount --rbind /dev "$1/dev"
-mount -t sysfs -o ro sysfs "$1/sys"
-mount -t tmpfs tmpfs "$1/run"
 mkdir "$1/run/workload" "$1/run/test"
 mount --bind "$2" "$1/run/workload"
 mount --bind "$3" "$1/run/test"
@@ -94,8 +90,8 @@ def python(directory: Path, *arguments: str) -> list[str]:
         return ["env", "-C", str(directory), found, *arguments]
     need_root()
     root = debian_root.debian_root("torch")
-    enter = ["unshare", "--mount", "--propagation", "private", "sh", "-c", ENTER, "sh"]
-    return [*enter, str(root), str(WORKLOAD), str(directory), "python3", *arguments]
+    enter = ["sh", "-c", ENTER, "sh", str(root), str(WORKLOAD), str(directory), "python3", *arguments]
+    return debian_root.mounted(root, enter)
 
 
 def environment(**variables: str) -> dict[str, str]:

@@ -147,7 +147,7 @@ def parse_pickle(content: bytes, path: str) -> Images:
         raise WorkloadError("%s is no file of CIFAR-10: no dictionary" % path)
     named = {key.decode("latin1") if isinstance(key, bytes) else key: value for key, value in batch.items()}
     labels, array = named.get("labels"), named.get("data")
-    if not isinstance(labels, list) or not all(type(one) is int and 0 <= one < 256 for one in labels):
+    if not isinstance(labels, list) or not all(_is_byte(one) for one in labels):
         raise WorkloadError("%s is no file of CIFAR-10: no list of labels" % path)
     pixels = _pixels(array)
     if pixels is None or not labels or len(pixels) != len(labels) * IMAGE_BYTES:
@@ -155,6 +155,10 @@ def parse_pickle(content: bytes, path: str) -> Images:
             "%s is cut or no file of CIFAR-10: no array of %d rows of %d bytes" % (path, len(labels), IMAGE_BYTES)
         )
     return Images(bytes(labels), pixels)
+
+
+def _is_byte(value: t.Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 256
 
 
 def _pixels(array: t.Any) -> bytearray | None:

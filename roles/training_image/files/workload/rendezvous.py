@@ -281,7 +281,8 @@ def join(
         refuse_shared_gpu([(hello["host"], hello["device"]) for hello in hellos])
     if backend == "gloo" and "GLOO_SOCKET_IFNAME" not in os.environ:
         interface = interface_towards(ranks.master_addr)
-        if interface:
+        # Some operators tell rank 0 that the master is localhost: no other host reaches it there.
+        if interface and (interface != "lo" or len({hello["host"] for hello in hellos}) == 1):
             os.environ["GLOO_SOCKET_IFNAME"] = interface
     if backend == "nccl" and tuple(map(int, re.findall(r"\d+", torch.__version__)[:2])) < (2, 2):
         # From 2.2 on it is the default: NCCL's own news of a lost rank ends the process.

@@ -154,15 +154,14 @@ class Trainer:
         if found is not None:
             self.rates.append(found)
         if self.ranks.rank == 0:
-            total = self.rates[-1] * self.ranks.world_size if self.rates else None
-            left = (self.last_step - self.step) * self.arguments.batch_size / self.rates[-1] if self.rates else None
-            say(
-                "epoch %d/%d  step %d/%d  loss %.4f  %s images/s  ETA %s"
-                % (
-                    epoch + 1, self.arguments.epochs, self.step, self.last_step, mean,
-                    "?" if total is None else "%.1f" % total, "?" if left is None else clock_text(left),
-                )
-            )  # fmt: skip
+            speed, left = "?", "?"
+            if self.rates:
+                speed = "%.1f" % (self.rates[-1] * self.ranks.world_size)
+                left = clock_text((self.last_step - self.step) * self.arguments.batch_size / self.rates[-1])
+            self._say(epoch, "loss %.4f  %s images/s  ETA %s" % (mean, speed, left))
+
+    def _say(self, epoch: int, text: str) -> None:
+        say("epoch %d/%d  step %d/%d  %s" % (epoch + 1, self.arguments.epochs, self.step, self.last_step, text))
 
     def _remember(self, epoch: int, mean: float) -> None:
         self.history.append({"epoch": epoch + 1, "step": self.step, "loss": finite(mean)})
@@ -189,9 +188,7 @@ class Trainer:
         accuracy = int(right.item()) / len(test.labels)
         self.accuracy.append({"epoch": epoch + 1, "step": self.step, "accuracy": accuracy})
         if self.ranks.rank == 0:
-            say("epoch %d/%d  step %d/%d  accuracy %.4f" % (
-                epoch + 1, self.arguments.epochs, self.step, self.last_step, accuracy
-            ))  # fmt: skip
+            self._say(epoch, "accuracy %.4f" % accuracy)
 
     def _save(self, epoch_ends: bool) -> None:
         interval = self.arguments.checkpoint_interval
