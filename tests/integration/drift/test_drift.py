@@ -644,7 +644,7 @@ def test_a_check_job_of_ansible_runner_gives_the_same_report(
 ) -> None:
     (one.path / "a").write_text("x\n")
     tasks = [copy("a"), copy("b"), run_it("true")]
-    one.write(one.play(*tasks), verdict(drift_fail=fails))
+    one.write(one.play(*tasks), verdict(drift_fail=fails, artifact=True))
     played = one.run(str(one.path / "play.yml"), "--check", "--diff")
     assert played.rc == (2 if fails else 0)
 
@@ -676,4 +676,9 @@ def test_a_check_job_of_ansible_runner_gives_the_same_report(
     assert artifacts[-1]["drift_verdict"] == "drift"
     assert artifacts[-1]["drift_counts"] == {"in_sync": 1, "unknown": 1, "drift": 1}
     assert artifacts[-1]["drift_hosts"] == {"drift": ["gpu-1"], "unknown": []}
-    assert "Drift: DRIFT" in job.stdout.read()
+    kept = validated(artifacts[-1]["drift_report"], "the artifact")
+    assert (kept["verdict"], kept["hosts"]) == ("drift", report["hosts"])
+    # What a failed task returns is printed: not the report, for which the table stands.
+    output = job.stdout.read()
+    assert "Drift: DRIFT" in output
+    assert '"objects"' not in output

@@ -150,6 +150,25 @@ def test_a_part_by_its_tag(place: Place) -> None:
     assert ran.report["complete"] is True
 
 
+def test_without_the_callback_it_refuses_before_anything_is_looked_at(place: Place) -> None:
+    inventory(place, gpu_nodes={"gpu-1": nowhere()})
+    (place.path / "ansible.cfg").write_text("[defaults]\n")
+    ran = place.run(DRIFT, "--check")
+    assert ran.rc == 2
+    assert "ANSIBLE_CALLBACKS_ENABLED=rdmaops.gpu_fabric.drift" in ran.output
+    assert "Reach the host" not in ran.output
+
+
+@pytest.mark.long
+def test_a_report_that_the_callback_cannot_write_keeps_no_verdict_back(place: Place, tmp_path: Path) -> None:
+    inventory(place, gpu_nodes={"gpu-1": nowhere()})
+    (tmp_path / "file").touch()
+    ran = place.run(DRIFT, "--check", *variables(fail=False), RDMAOPS_DRIFT_REPORT=f"{tmp_path}/file/x.json")
+    assert ran.rc == 2
+    assert f"Writing {tmp_path}/file/x.json: " in ran.output
+    assert "The verdict is unknown: 0 drift, 1 unknown, 0 in sync, on 1 hosts; gpu-1: " in ran.output
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
