@@ -21,6 +21,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._container_imag
     DIGEST,
     ImageError,
     Json,
+    configuration,
     descriptors,
     document,
     required,
@@ -176,16 +177,12 @@ class Archive:
 
     def label(self, digest: str, machine: str, name: str) -> str | None:
         """Return a label of an image's configuration."""
-        blobs = list(required(digest, None, self.read, machine))
         try:
-            found = [document(self.read(one), "blob %s" % one) for one in blobs[1:3]]
-        except KeyError:
-            return None
-        for one in found:
-            labels = (one.get("config") or {}).get("Labels") if isinstance(one.get("config"), dict) else None
-            if labels and name in labels:
-                return str(labels[name])
-        return None
+            found = configuration(digest, self.read, machine).get("config")
+        except KeyError as exc:
+            raise ImageError("Reading %s: blob %s is not in it" % (self.path, exc)) from exc
+        labels = found.get("Labels") if isinstance(found, dict) else None
+        return str(labels[name]) if labels and name in labels else None
 
     def write(self, digest: str, blobs: t.Iterable[str], name: str, sink: t.BinaryIO) -> None:
         """Write an OCI archive with these blobs, in which the image has this name and no other."""

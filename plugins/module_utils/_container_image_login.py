@@ -49,7 +49,7 @@ def from_file(path: str, name: Name) -> Login:
     entry = entries[max(places, key=len)]
     try:
         if entry.get("auth"):
-            username, _colon, password = base64.b64decode(entry["auth"]).decode("utf-8").partition(":")
+            username, _colon, password = base64.b64decode(entry["auth"], validate=True).decode("utf-8").partition(":")
         else:
             username, password = entry.get("username") or "", entry.get("password") or ""
     except (ValueError, AttributeError):

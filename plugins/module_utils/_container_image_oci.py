@@ -111,7 +111,8 @@ def required(digest: str, size: int | None, read: Read, machine: str) -> dict[st
 def _of_platform(listed: t.Sequence[Json], read: Read, machine: str, what: str) -> Json:
     seen = []
     for one in listed:
-        platform = one.get("platform") or _platform_of(one, read)
+        # An entry without a platform has that of its configuration.
+        platform = one.get("platform") or configuration(one["digest"], read, machine)
         name = "%s/%s" % (platform.get("os"), platform.get("architecture"))
         if name == "linux/%s" % machine:
             return one
@@ -122,11 +123,14 @@ def _of_platform(listed: t.Sequence[Json], read: Read, machine: str, what: str) 
     )
 
 
-def _platform_of(one: Json, read: Read) -> Json:
-    """An entry without a platform has that of its configuration."""
-    what = "blob %s" % one["digest"]
-    manifest = document(read(one["digest"]), what)
-    (config,) = descriptors(manifest, "config", what)[:1] or [{"digest": ""}]
+def configuration(digest: str, read: Read, machine: str) -> Json:
+    """Return the configuration of an image; KeyError where something on the way to it is not there."""
+    what = "blob %s" % digest
+    found = document(read(digest), what)
+    if "manifests" in found:
+        listed = descriptors(found, "manifests", what)
+        return configuration(_of_platform(listed, read, machine, what)["digest"], read, machine)
+    (config,) = descriptors(found, "config", what)
     return document(read(config["digest"]), "blob %s" % config["digest"])
 
 
@@ -135,6 +139,7 @@ __all__ = (
     "ImageError",
     "Name",
     "architecture",
+    "configuration",
     "descriptors",
     "document",
     "parse_name",

@@ -1,0 +1,290 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""An image that buildah builds from a Containerfile, and builds again only where what it is made of changed."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import typing as t
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_install import digest
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._container_image_archive import opened
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._container_image_oci import (
+    ImageError,
+    architecture,
+    document,
+    parse_name,
+)
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._containerd import advice, last_lines
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision import DRIFT, IN_SYNC, Decision, resource
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import FileError, because, read_text
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files_write import atomic_write
+
+# The label that says of what an image was made.
+LABEL = "rdmaops.gpu-fabric.inputs"
+DIRECTORY = "/var/lib/rdmaops/images"
+_QUICK = 120
+_SHA256 = re.compile(r"sha256:[0-9a-f]{64}\Z")
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
+
+Params = t.Mapping[str, t.Any]
+
+
+class BuildError(ImageError):
+    """An image could not be built, written or pushed."""
+
+
+def find(binary: str | None) -> str:
+    found = shutil.which(binary or "buildah", path=os.environ.get("PATH", os.defpath) + ":/usr/local/bin:/usr/bin")
+    if found is None:
+        raise BuildError(
+            "Looking for buildah: there is no %s. Install the package buildah on the host that builds"
+            % (binary or "it")
+        )
+    return found
+
+
+def check(params: Params) -> None:
+    """Refuse bad options before anything is looked at."""
+    name = parse_name(params["name"])
+    if name.digest or not name.tag:
+        raise BuildError("Building %s: give a tag; the digest is known when it is built" % params["name"])
+    if not re.search(r"(?mi)^\s*FROM\s", params["containerfile"]):
+        raise BuildError("Building %s: the containerfile has no FROM" % params["name"])
+    for one in params["files"]:
+        if not _PLAIN.match(one["name"]) or one["name"] == "Containerfile":
+            raise BuildError("Building %s: %r is no name for a file of the context" % (params["name"], one["name"]))
+        if one["checksum"] and not _SHA256.match(one["checksum"]):
+            raise BuildError(
+                "Building %s: the checksum of %s is %r; give sha256: and 64 hexadecimal digits in lower case"
+                % (params["name"], one["name"], one["checksum"])
+            )
+
+
+def sum_of(path: str) -> str:
+    found = digest(path)
+    if found is None:
+        raise BuildError("Reading %s for the context: there is no such file on the host that builds" % path)
+    return "sha256:" + found
+
+
+def inputs(params: Params) -> str:
+    """Return one hash over all that the image is made of. What a tag of a registry means is not part of it."""
+    made = hashlib.sha256(params["containerfile"].encode("utf-8"))
+    for one in sorted(params["files"], key=lambda one: str(one["name"])):
+        if one["content"] is not None:
+            found = "sha256:" + hashlib.sha256(one["content"].encode("utf-8")).hexdigest()
+        else:
+            found = one["checksum"] or sum_of(one["src"])
+        made.update(("\n%s %s %s" % (one["name"], one["mode"], found)).encode("utf-8"))
+    return made.hexdigest()
+
+
+def label_of(text: str) -> str | None:
+    """Read `buildah inspect --type image`: what the image says it was made of."""
+    found = document(text.encode("utf-8"), "what buildah says of the image")
+    labels = ((found.get("OCIv1") or {}).get("config") or {}).get("Labels") or {}
+    return labels.get(LABEL)
+
+
+class Build:
+    """One image, what is there of it, and what follows."""
+
+    def __init__(self, params: Params) -> None:
+        self.params = params
+        self.name: str = params["name"]
+        self.host = parse_name(self.name).host
+        self.buildah = find(params["buildah_binary"])
+        self.registry = params["output"] == "registry"
+        base = os.path.join(params["directory"], re.sub(r"[^A-Za-z0-9._-]", "_", self.name))
+        self.archive = base + ".tar"
+        self.record = base + ".json"
+        self.inputs = inputs(params)
+        self.digest: str | None = None
+        self.live = "absent"
+
+    def run(self, arguments: t.Sequence[str], doing: str, limit: int, hint: t.Callable[[str], str]) -> str:
+        """Run buildah and return its standard output."""
+        try:
+            done = subprocess.run(
+                [self.buildah, *arguments],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=limit,
+                check=False,
+                env={**os.environ, "LC_ALL": "C"},
+            )
+        except subprocess.TimeoutExpired as exc:
+            said = last_lines((exc.stderr or b"").decode("utf-8", "replace"))
+            raise BuildError(
+                "%s: buildah was not done after %d s and was ended. It said: %s. Raise timeout" % (doing, limit, said)
+            ) from exc
+        except OSError as exc:
+            raise BuildError("%s: %s cannot be run: %s" % (doing, self.buildah, because(exc))) from exc
+        if done.returncode != 0:
+            text = done.stderr.decode("utf-8", "replace")
+            raise BuildError(
+                "%s: buildah ended with %d and said: %s. %s" % (doing, done.returncode, last_lines(text), hint(text))
+            )
+        return done.stdout.decode("utf-8", "replace")
+
+    def _kept(self) -> str | None:
+        """Return what the image in buildah's own storage was made of."""
+        listed = self.run(["images", "--json"], "Listing buildah's images", _QUICK, lambda _text: "Run as root")
+        try:
+            names = [name for one in json.loads(listed or "[]") or [] for name in one.get("names") or []]
+        except ValueError as exc:
+            raise BuildError("Listing buildah's images: what it printed is no JSON: %s" % exc) from exc
+        if self.name not in names:
+            return None
+        doing = "Looking at the image %s of buildah" % self.name
+        return label_of(self.run(["inspect", "--type", "image", self.name], doing, _QUICK, lambda _text: ""))
+
+    def _delivered(self) -> tuple[str, str] | None:
+        """Return digest and inputs of what was written or pushed before."""
+        if self.registry:
+            try:
+                found = json.loads(read_text(self.record) or "{}")
+                return str(found["digest"]), str(found["inputs"])
+            except (ValueError, KeyError, TypeError):
+                return None
+        if not os.path.exists(self.archive):
+            return None
+        try:
+            with opened(self.archive) as archive:
+                there = archive.choose(None, self.name)
+                return there, str(archive.label(there, architecture(), LABEL))
+        except ImageError:
+            # Cut short, or somebody else's: it is written again.
+            return None
+
+    def plan(self, decision: Decision) -> None:
+        delivered = self._delivered()
+        if delivered:
+            self.live = delivered[1]
+        if delivered and delivered[1] == self.inputs and not self.params["rebuild"]:
+            self.digest = delivered[0]
+            return
+        if self.params["rebuild"] or self._kept() != self.inputs:
+            decision.add("Build %s" % self.name, self._build)
+        if self.registry:
+            decision.add("Push %s" % self.name, self._push)
+        else:
+            decision.add("Write %s to %s" % (self.name, self.archive), self._write)
+        decision.show(self.name, "inputs: %s\n" % self.live, "inputs: %s\n" % self.inputs)
+
+    def _directory(self) -> str:
+        try:
+            os.makedirs(self.params["directory"], mode=0o755, exist_ok=True)
+        except OSError as exc:
+            raise FileError("Making %s: %s" % (self.params["directory"], because(exc))) from exc
+        return str(self.params["directory"])
+
+    def _build(self) -> None:
+        doing = "Building %s" % self.name
+        with tempfile.TemporaryDirectory(prefix=".build-", dir=self._directory()) as work:
+            context = os.path.join(work, "context")
+            os.mkdir(context)
+            for one in self.params["files"]:
+                self._place(one, os.path.join(context, one["name"]))
+            path = os.path.join(work, "Containerfile")
+            atomic_write(path, self.params["containerfile"])
+            arguments = ["bud", "--isolation", self.params["isolation"], "--layers=false", "--format", "oci"]
+            arguments += ["--label", "%s=%s" % (LABEL, self.inputs), "--file", path, "--tag", self.name]
+            with _login(self.params, self.host) as login:
+                self.run([*arguments, *login, context], doing, self.params["timeout"], self._advice)
+
+    @staticmethod
+    def _advice(text: str) -> str:
+        if "no such host" in text or "unauthorized" in text or "connection refused" in text:
+            return advice(text)
+        return "Correct the step that failed; the image that was there is still there"
+
+    @staticmethod
+    def _place(one: Params, target: str) -> None:
+        if one["content"] is not None:
+            atomic_write(target, one["content"], int(one["mode"], 8))
+            return
+        try:
+            try:
+                os.link(one["src"], target)
+            except OSError:
+                # Another file system, or one without links.
+                shutil.copyfile(one["src"], target)
+        except OSError as exc:
+            raise FileError("Reading %s: %s" % (one["src"], because(exc))) from exc
+
+    def _write(self) -> None:
+        doing = "Writing %s to %s" % (self.name, self.archive)
+        with tempfile.TemporaryDirectory(prefix=".write-", dir=self._directory()) as work:
+            path = os.path.join(work, "image.tar")
+            target = "oci-archive:%s:%s" % (path, self.name)
+            self.run(["push", self.name, target], doing, self.params["timeout"], lambda _text: "Is there space left?")
+            with opened(path) as archive:
+                self.digest = archive.choose(None, self.name)
+            try:
+                # No secret is in it, and the connection's user has to be able to fetch it.
+                os.chmod(path, 0o644)
+                os.rename(path, self.archive)
+            except OSError as exc:
+                raise FileError("%s: %s" % (doing, because(exc))) from exc
+
+    def _push(self) -> None:
+        doing = "Pushing %s" % self.name
+        with tempfile.TemporaryDirectory(prefix=".push-", dir=self._directory()) as work:
+            told = os.path.join(work, "digest")
+            with _login(self.params, self.host) as login:
+                arguments = ["push", *login, "--digestfile", told, self.name, "docker://" + self.name]
+                self.run(arguments, doing, self.params["timeout"], advice)
+            self.digest = (read_text(told) or "").strip()
+        if not _SHA256.match(self.digest):
+            raise BuildError("%s: buildah reports success and no digest" % doing)
+        known = {"name": self.name, "digest": self.digest, "inputs": self.inputs}
+        atomic_write(self.record, json.dumps(known, indent=2) + "\n")
+
+
+@contextlib.contextmanager
+def _login(params: Params, host: str) -> t.Iterator[list[str]]:
+    """Arguments of buildah with a file that only this user may read; a password among them everybody could read."""
+    if not params["username"]:
+        yield ["--authfile", params["auth_file"]] if params["auth_file"] else []
+        return
+    pair = "%s:%s" % (params["username"], params["password"])
+    auth = base64.b64encode(pair.encode("utf-8")).decode("ascii")
+    with tempfile.NamedTemporaryFile("w", prefix="rdmaops-auth-") as sink:
+        sink.write(json.dumps({"auths": {host: {"auth": auth}}}))
+        sink.flush()
+        yield ["--authfile", sink.name]
+
+
+def manage(params: Params, check_mode: bool) -> dict[str, t.Any]:
+    """Return what the module image_build returns."""
+    check(params)
+    decision = Decision()
+    build = Build(params)
+    build.plan(decision)
+    status = DRIFT if decision.changed else IN_SYNC
+    if not check_mode:
+        decision.carry_out()
+    return {
+        **decision.result(),
+        "digest": build.digest,
+        "archive": None if build.registry else build.archive,
+        "inputs": build.inputs,
+        "resources": [resource("image_build", build.name, desired=build.inputs, live=build.live, status=status)],
+    }
+
+
+__all__ = ("DIRECTORY", "LABEL", "BuildError", "check", "inputs", "label_of", "manage")

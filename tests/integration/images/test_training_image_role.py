@@ -1,0 +1,248 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Role training_image through ansible-playbook: real buildah, a builder and a node with a containerd each."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.tests.support import images, need_root, need_tool
+from ansible_collections.rdmaops.gpu_fabric.tests.support.images import Containerd
+
+NAME = "registry.example.com/ml/training:1"
+
+
+def busybox_root(path: Path) -> Path:
+    """Write a root file system in which a shell runs."""
+    busybox = need_tool("busybox")
+    with tarfile.open(path, "w") as tar:
+        tar.add(busybox, "bin/busybox")
+        applets = subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True, timeout=60)
+        for applet in applets.stdout.split():
+            link = tarfile.TarInfo(f"bin/{applet}")
+            link.type, link.linkname = tarfile.SYMTYPE, "busybox"
+            if applet != "busybox":
+                tar.addfile(link)
+        for directory in ("etc", "proc", "root", "run", "tmp", "usr/local"):
+            entry = tarfile.TarInfo(directory)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+            tar.addfile(entry)
+    return path
+
+
+class Site:
+    """Two hosts on this machine: they differ in their directories and their containerd."""
+
+    def __init__(self, directory: Path, builder: Containerd, node: Containerd, **options: t.Any) -> None:
+        self.directory = directory
+        hosts = {
+            "builder": {
+                "training_image_directory": str(directory / "builder"),
+                "training_image_containerd_address": str(builder.address),
+            },
+            "node": {
+                "training_image_directory": str(directory / "node"),
+                "training_image_containerd_address": str(node.address),
+            },
+        }
+        common = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, **options}
+        self.inventory = directory / "inventory.json"
+        self.inventory.write_text(json.dumps({"all": {"hosts": hosts, "vars": common}}))
+        report = {
+            "name": "Report",
+            "ansible.builtin.debug": {"msg": "reference={{ training_image_reference }}="},
+        }
+        play = {"hosts": "all", "gather_facts": False, "roles": ["rdmaops.gpu_fabric.training_image"]}
+        self.playbook = directory / "play.yml"
+        self.playbook.write_text(json.dumps([{**play, "post_tasks": [report]}]))
+        storage = directory / "storage"
+        (directory / "storage.conf").write_text(
+            f'[storage]\ndriver = "vfs"\ngraphroot = "{storage}/graph"\nrunroot = "{storage}/run"\n'
+        )
+        self.environment = {
+            **os.environ,
+            "ANSIBLE_NOCOLOR": "1",
+            # buildah's own storage of this machine is not touched.
+            "CONTAINERS_STORAGE_CONF": str(directory / "storage.conf"),
+        }
+
+    def run(self, *argv: str, rc: int = 0, **options: t.Any) -> tuple[int, str]:
+        """Run the role and return how many tasks changed something, and what was printed."""
+        command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(self.inventory)]
+        command += ["-e", json.dumps(options), *argv, str(self.playbook)]
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=1200)
+        out = done.stdout + done.stderr
+        assert done.returncode == rc, out
+        return sum(int(one) for one in re.findall(r"changed=(\d+)", out)), out
+
+    def reference(self, out: str) -> str:
+        (found,) = set(re.findall(r"reference=(.*?)=\"", out))
+        return str(found)
+
+    @property
+    def archive(self) -> Path:
+        return self.directory / "builder" / "registry.example.com_ml_training_1.tar"
+
+
+@pytest.fixture
+def node() -> t.Iterator[Containerd]:
+    with tempfile.TemporaryDirectory(prefix="rdmaops-") as place, images.containerd(Path(place)) as made:
+        yield made
+
+
+@pytest.fixture
+def site(containerd: Containerd, node: Containerd, tmp_path: Path) -> Site:
+    need_root()
+    need_tool("buildah")
+    base = busybox_root(tmp_path / "base.tar")
+    return Site(
+        tmp_path,
+        containerd,
+        node,
+        training_image_name=NAME,
+        training_image_base_archive=str(base),
+        training_image_packages=[],
+        training_image_build_become=False,
+        ansible_become=False,
+    )
+
+
+def files_of(archive: Path) -> dict[str, bytes]:
+    """Return every regular file of every layer of an image archive."""
+    found = {}
+    with tarfile.open(archive) as whole:
+        for member in whole:
+            if not member.isreg() or "blobs" not in member.name:
+                continue
+            data = whole.extractfile(member)
+            assert data
+            try:
+                with tarfile.open(fileobj=io.BytesIO(data.read())) as layer:
+                    for one in layer:
+                        stream = layer.extractfile(one) if one.isreg() else None
+                        found[one.name] = stream.read() if stream else b""
+            except tarfile.ReadError:
+                continue
+    return found
+
+
+def test_the_drill(site: Site, containerd: Containerd, node: Containerd) -> None:
+    changed, out = site.run("--check", "--diff")
+    # The directory, and the image on the builder; what it will be is not known.
+    assert changed == 2, out
+    assert "is known when it is built" in out
+    assert containerd.images() == node.images() == {}
+    assert not site.archive.exists()
+
+    changed, out = site.run()
+    assert changed > 2
+    reference = site.reference(out)
+    digest = reference.split("@")[1]
+    for one in (containerd, node):
+        assert one.images() == {NAME: digest, f"registry.example.com/ml/training@{digest}": digest}
+        assert one.checked(NAME) == "complete"
+    assert not list((site.directory / "node").iterdir())
+    stamp = site.archive.stat().st_mtime_ns
+
+    for argv in ([], ["--check"]):
+        changed, out = site.run(*argv)
+        assert (changed, site.reference(out)) == (0, reference), out
+    assert site.archive.stat().st_mtime_ns == stamp
+
+    # A node that lost a layer gets it back; the image is not built again.
+    node.ctr("content", "rm", *[line for line in node.ctr("content", "ls", "-q").split() if line != digest])
+    changed, out = site.run("--check")
+    assert changed == 1, out
+    site.run()
+    assert node.checked(NAME) == "complete"
+    assert site.archive.stat().st_mtime_ns == stamp
+    # An archive that is gone is written from what buildah has.
+    site.archive.unlink()
+    _changed, out = site.run("--check", "-v")
+    assert f"Write {NAME} to {site.archive}" in out
+    assert f"Build {NAME}" not in out
+    # Anything that it is made of makes another image.
+    _changed, out = site.run(training_image_steps=["RUN echo more >/etc/more"])
+    assert site.reference(out) != reference
+    assert node.images()[NAME] == site.reference(out).split("@")[1]
+
+
+def test_no_key_is_in_the_image(site: Site) -> None:
+    site.run("--limit", "builder")
+    found = files_of(site.archive)
+    assert "usr/local/sbin/training-entrypoint" in found
+    assert not [name for name in found if re.search(r"ssh_host_|/id_|authorized_keys", name)]
+    assert not [name for name, data in found.items() if b"PRIVATE KEY" in data and "busybox" not in name]
+    # One that a step bakes in stops the build, and what is there stays.
+    kept = site.archive.read_bytes()
+    bake = ["RUN mkdir -p /etc/ssh && echo secret >/etc/ssh/ssh_host_rsa_key"]
+    _changed, out = site.run("--limit", "builder", rc=2, training_image_steps=bake)
+    assert "a key that everybody with the image would have: /etc/ssh/ssh_host_rsa_key" in out
+    assert site.archive.read_bytes() == kept
+
+
+def test_what_the_image_lacks_is_listed(site: Site) -> None:
+    """The base has the package manager's name and nothing behind it, so that the check alone has to find it out."""
+    steps = {"training_image_distribution": "redhat", "training_image_packages": ["perftest", "rdma-core"]}
+    root = site.directory / "base.tar"
+    with tarfile.open(root, "a") as tar:
+        script = b"#!/bin/sh\nexit 0\n"
+        header = tarfile.TarInfo("bin/dnf")
+        header.size, header.mode = len(script), 0o755
+        tar.addfile(header, io.BytesIO(script))
+    _changed, out = site.run("--limit", "builder", rc=2, **steps)
+    assert "training-image-check: missing packages: perftest rdma-core" in out
+    assert not site.archive.exists()
+
+
+def test_nccl_tests(site: Site, tmp_path: Path) -> None:
+    _changed, out = site.run("--check", rc=2, training_image_nccl_tests=True)
+    assert "Set training_image_nccl_tests_checksum to sha256:<digest>" in " ".join(out.split())
+    source = tmp_path / "nccl-tests.tar.gz"
+    source.write_bytes(images.tar_of({"nccl-tests-2/Makefile": b"all:\n"}))
+    options = {
+        "training_image_nccl_tests": True,
+        "training_image_nccl_tests_url": f"file://{source}",
+        "training_image_nccl_tests_checksum": images.digest_of(source.read_bytes()),
+    }
+    # In check mode, nothing is fetched.
+    assert "Build " + NAME in site.run("--check", "-v", "--limit", "builder", **options)[1]
+    _changed, out = site.run("--limit", "builder", rc=2, **options)
+    assert "there is no /usr/local/cuda/bin/nvcc in the base image: set training_image_nccl_tests to false" in out
+
+
+def test_by_way_of_a_registry(site: Site, registry: images.Registry, node: Containerd) -> None:
+    name = f"{registry.host}/ml/training:1"
+    conf = site.directory / "registries.conf"
+    conf.write_text(f'[[registry]]\nlocation = "{registry.host}"\ninsecure = true\n')
+    site.environment["CONTAINERS_REGISTRIES_CONF"] = str(conf)
+    options = {
+        "training_image_name": name,
+        "training_image_delivery": "registry",
+        "training_image_push_username": images.USER,
+        "training_image_push_password": images.PASSWORD,
+    }
+    wrong = {**options, "training_image_push_password": "wr0ng-secret"}
+    _changed, out = site.run("-vvvv", rc=2, **wrong)
+    assert f"Pushing {name}: buildah ended with " in out
+    assert "Give username and password, or auth_file" in out
+    assert "wr0ng-secret" not in out
+    _changed, out = site.run(**options)
+    reference = site.reference(out)
+    assert node.images() == {name: reference.split("@")[1], reference: reference.split("@")[1]}
+    assert node.checked(name) == "complete"
+    for argv in ([], ["--check"]):
+        changed, out = site.run(*argv, **options)
+        assert (changed, site.reference(out)) == (0, reference), out
+    assert not site.archive.exists()
