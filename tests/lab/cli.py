@@ -54,7 +54,11 @@ def parser() -> argparse.ArgumentParser:
     made = add("fresh", "new disks for all nodes, or those named, and a boot")
     made.add_argument("--pods", action="store_true", help="with the memory that a kubelet and pods need")
     made.add_argument(
-        "--images", nargs="+", metavar="ARCHIVE", type=pathlib.Path, help="and with these images in containerd"
+        "--image",
+        action="append",
+        metavar="ARCHIVE",
+        type=pathlib.Path,
+        help="and with this image in containerd; any number",
     )
     made.add_argument("names", nargs="*", metavar="NODE")
     made = add("cluster", "a Kubernetes control plane on this machine")
@@ -158,7 +162,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif command == "console":
         sys.stdout.write(lab.node(arguments.node).console.read_text(errors="replace").replace("\r", ""))
     elif command == "fresh":
-        disk = containers.disk(lab.places, arguments.images) if arguments.images else None
+        disk = containers.disk(lab.places, arguments.image) if arguments.image else None
         pods = Pods(lab.settings["cluster"]["node_memory_mib"], disk) if arguments.pods or disk else USUAL
         lab.fresh(arguments.names or lab.names() or ["gpu-1", "gpu-2"], pods)
     elif command == "cluster":
