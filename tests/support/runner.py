@@ -41,7 +41,6 @@ class Job(t.NamedTuple):
     """How a job ended: what AWX has of it afterwards."""
 
     status: str
-    rc: int
     events: list[Json]
     # What set_stats has given, which AWX keeps as the job's artifacts.
     artifacts: Json
@@ -132,14 +131,14 @@ def job_environment(project: Path, container: Path) -> dict[str, str]:
     return environment
 
 
-def arguments(extra_vars: Path, *, check: bool, diff: bool, limit: str, forks: int) -> str:
-    """Return the command line that RunJob.build_args makes."""
+def arguments(*, check: bool, diff: bool, limit: str, forks: int) -> str:
+    """Return the command line that RunJob.build_args makes; ansible-runner adds the extra variables."""
     words = ["--check"] if check else []
     words += ["-u", "root"]
     words += ["--diff"] if diff else []
     words += [f"--forks={forks}"] if forks else []
     words += ["-l", limit] if limit else []
-    return " ".join([*words, "-e", f"@{extra_vars}"])
+    return " ".join(words)
 
 
 def as_awx(
@@ -174,9 +173,7 @@ def as_awx(
     script.chmod(0o700)
     known = {"awx_job_id": JOB, "awx_job_launch_type": "manual", "awx_inventory_name": "site", **(extra_vars or {})}
     (data / "env" / "extravars").write_text(json.dumps(known))
-    (data / "env" / "cmdline").write_text(
-        arguments(container / "env" / "extravars", check=check, diff=diff, limit=limit, forks=forks)
-    )
+    (data / "env" / "cmdline").write_text(arguments(check=check, diff=diff, limit=limit, forks=forks))
     (data / "env" / "settings").write_text(json.dumps({"job_timeout": timeout, "suppress_ansible_output": True}))
     sent, answered = place / "sent", place / "answered"
     with sent.open("wb") as sink:
@@ -186,14 +183,16 @@ def as_awx(
             private_data_dir=str(data),
             ident=JOB,
             playbook=playbook,
-            inventory=str(container / "inventory" / "hosts"),
+            # It is sent as inventory/hosts.
+            inventory=str(script),
             envvars={**job_environment(project, container), **(environment or {})},
             suppress_env_files=True,
             fact_cache_type="",
         )
     with sent.open("rb") as source, answered.open("wb") as sink:
         worker = [str(BIN / "ansible-runner"), "worker", f"--private-data-dir={container}"]
-        subprocess.run(worker, stdin=source, stdout=sink, env=clean(home), cwd=place, timeout=timeout + 60, check=True)
+        # Its exit status is that of the job, which the third step tells too.
+        subprocess.run(worker, stdin=source, stdout=sink, env=clean(home), cwd=place, timeout=timeout + 60, check=False)
     events: list[Json] = []
     with answered.open("rb") as source:
         ended = ansible_runner.run(
@@ -207,7 +206,7 @@ def as_awx(
     artifacts: Json = {}
     for event in events:
         artifacts.update(event["event_data"].get("artifact_data") or {})
-    return Job(ended.status, ended.rc, events, artifacts, container)
+    return Job(ended.status, events, artifacts, container)
 
 
 __all__ = ["JOB", "REQUIREMENTS", "Job", "as_awx", "clean", "fetched"]
