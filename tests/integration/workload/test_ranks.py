@@ -174,13 +174,31 @@ def test_ranks_from_mpirun(tmp_path: Path) -> None:
     assert done[0].result["world_size"] == 2
 
 
+# torchrun keeps a store for its workers, all attempts of them. Debian's own does not run: it asks for libuv, which
+# Debian's PyTorch is built without.
+AGENT = """
+import sys, time
+from torch.distributed import TCPStore
+store = TCPStore("127.0.0.1", int(sys.argv[1]), None, True, wait_for_workers=False, use_libuv=False)
+print("listening", flush=True)
+time.sleep(3600)
+"""
+
+
 def test_ranks_from_torchrun(tmp_path: Path) -> None:
     words = [*SMALL, "--epochs", "1", "--max-steps", "1"]
-    with Job(tmp_path) as job:
-        launch = ["-m", "torch.distributed.run", "--nproc-per-node=2", "--nnodes=1", "--master-addr=127.0.0.1"]
-        argv = python(tmp_path, *launch, f"--master-port={job.port}", script_path("train.py"), *words)
-        # Debian's PyTorch has no libuv, which torchrun asks for unless it is told not to.
-        job.start(argv, USE_LIBUV="0")
-        (done,) = job.wait(IMPORT * 3)
-    assert done.status == 0, done
-    assert done.result["world_size"] == 2
+    with Job(tmp_path) as agent:
+        agent.start(python(tmp_path, "-c", AGENT, str(agent.port)))
+        agent.wait_for("listening", IMPORT)
+        for attempt in ("0", "1"):
+            with Job(tmp_path) as job:
+                for rank in ("0", "1"):
+                    job.start(
+                        command(tmp_path, "train.py", *words),
+                        RANK=rank, LOCAL_RANK=rank, WORLD_SIZE="2", LOCAL_WORLD_SIZE="2", MASTER_ADDR="127.0.0.1",
+                        MASTER_PORT=str(agent.port), TORCHELASTIC_USE_AGENT_STORE="True",
+                        TORCHELASTIC_RESTART_COUNT=attempt,
+                    )  # fmt: skip
+                done = job.wait(IMPORT * 2)
+            assert [one.status for one in done] == [0, 0], done
+            assert done[0].result["world_size"] == 2

@@ -188,7 +188,10 @@ def test_damaged_checkpoints(whole: tuple[Path, list[Done]], tmp_path: Path) -> 
     assert said["half"].startswith(f"The checkpoint half is cut or damaged ({len(content) // 2} bytes): ")
     assert said["empty"].startswith("The checkpoint empty is cut or damaged (0 bytes): ")
     assert said["overwritten"].startswith("The checkpoint overwritten is cut or damaged (")
-    assert said["hostile"].startswith("The checkpoint hostile is cut or damaged (")
+    assert "its SHA-256 is not the one that was written" in said["overwritten"]
+    assert said["hostile"].startswith(
+        "The checkpoint hostile is cut or damaged (29 bytes): it holds what no checkpoint has"
+    )
     assert said["other"].startswith("The checkpoint other is cut or damaged (")
     assert not any("weights_only" in one for one in said.values())
     assert not (tmp_path / "made").exists()

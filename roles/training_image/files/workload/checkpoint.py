@@ -8,6 +8,7 @@ Rank 0 alone needs the file: the others get its bytes from it, so that no shared
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -36,7 +37,20 @@ def save(path: str, state: dict[str, t.Any]) -> None:
         "optimizer": optimizer["state"],
         "plain": json.dumps(plain, allow_nan=False),
     }
+    content["digest"] = digest(content)
     write_whole(path, lambda stream: torch.save(content, stream))
+
+
+def digest(content: dict[str, t.Any]) -> str:
+    """Return the SHA-256 of what a checkpoint holds: PyTorch does not check the sums in its archives."""
+    found = hashlib.sha256(content["plain"].encode())
+    tensors = list(content["model"].items())
+    for number, values in content["optimizer"].items():
+        tensors += [("%d %s" % (number, name), value) for name, value in values.items()]
+    for name, value in tensors:
+        found.update(("\0%s\0" % name).encode())
+        found.update(raw_bytes(value) if isinstance(value, torch.Tensor) else repr(value).encode())
+    return found.hexdigest()
 
 
 def load(path: str, group: Group, settings: dict[str, t.Any]) -> dict[str, t.Any] | None:
@@ -79,22 +93,32 @@ def parse(content: bytes, path: str) -> dict[str, t.Any]:
     try:
         found = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except Exception as exc:  # a damaged archive raises whatever its damage looks like
-        # Before that word stands advice to read the file unsafely.
-        why = str(exc).rpartition("WeightsUnpickler error: ")[2].strip()
-        raise WorkloadError(
-            "The checkpoint %s is cut or damaged (%d bytes): %s. Remove it to start anew"
-            % (path, len(content), why.splitlines()[0] if why else type(exc).__name__)
-        ) from exc
+        raise WorkloadError(_damaged(path, content, _reason(exc))) from exc
     try:
         if found["schema"] != SCHEMA:
             raise ValueError
+        right = digest(found) == found["digest"]
         state = {**json.loads(found["plain"]), "model": found["model"]}
         state["optimizer"] = {"state": found["optimizer"], "param_groups": state.pop("groups")}
-    except (KeyError, TypeError, ValueError) as exc:
+    except (AttributeError, KeyError, TypeError, ValueError) as exc:
         raise WorkloadError(
             "%s is no checkpoint of this trainer: remove it, or name another with --checkpoint" % path
         ) from exc
+    if not right:
+        raise WorkloadError(_damaged(path, content, "its SHA-256 is not the one that was written"))
     return state
+
+
+def _damaged(path: str, content: bytes, why: str) -> str:
+    return "The checkpoint %s is cut or damaged (%d bytes): %s. Remove it to start anew" % (path, len(content), why)
+
+
+def _reason(error: Exception) -> str:
+    """Return why PyTorch does not read it, without its advice to read it unsafely."""
+    lines = str(error).strip().splitlines()
+    if not lines:
+        return type(error).__name__
+    return "it holds what no checkpoint has" if "weights_only" in str(error) else lines[0].strip().rstrip(".")
 
 
 def refuse_other_run(state: dict[str, t.Any], settings: dict[str, t.Any], path: str) -> None:

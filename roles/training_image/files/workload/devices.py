@@ -43,13 +43,13 @@ def choose_backend(asked: str | None, device: torch.device) -> str:
         name for name, there in (("nccl", dist.is_nccl_available()), ("gloo", dist.is_gloo_available())) if there
     ]
     backend = asked or ("nccl" if device.type == "cuda" else "gloo")
+    if backend == "nccl" and device.type != "cuda":
+        raise WorkloadError("The backend nccl needs GPUs, and this rank is on a CPU: --backend gloo works there")
     if backend not in available:
         raise WorkloadError(
             "PyTorch %s is built without the backend %s; it has %s (--backend)"
             % (torch.__version__, backend, ", ".join(available) or "none")
         )
-    if backend == "nccl" and device.type != "cuda":
-        raise WorkloadError("The backend nccl needs GPUs, and this rank is on a CPU: --backend gloo works there")
     return backend
 
 
