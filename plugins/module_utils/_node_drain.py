@@ -157,13 +157,13 @@ class Maintenance:
         if bars:
             raise DrainError("%s: meanwhile there came %s" % (doing, "; ".join(bars)))
 
-    def _note(self, node: Object, doing: str, change: t.Mapping[str, t.Any]) -> None:
-        """Change what our annotation remembers, if it still is this run's."""
+    def _note(self, node: Object, doing: str, change: t.Mapping[str, t.Any], whose: str = "") -> None:
+        """Change what our annotation remembers, if it still is that run's, by default this one's."""
 
         def make(current: Object) -> Object:
             note = memory.note_of(current)
-            if note is None or note.get("run") != self.run or not memory.is_cordoned(current):
-                raise DrainError("%s: it is not cordoned by this run any more" % doing)
+            if note is None or note.get("run") != (whose or self.run) or not memory.is_cordoned(current):
+                raise DrainError("%s: run %s does not keep it cordoned any more" % (doing, whose or self.run))
             return memory.annotated({**note, **change})
 
         memory.write(self.client, node, doing, make)
@@ -249,7 +249,8 @@ class Maintenance:
         if node is None:
             return
         note, text = self.result["maintenance"], self.params["failure"][: memory.MOST_TEXT]
-        ours = note is not None and note.get("run") == self.run and memory.is_cordoned(node)
+        self.lease.read()
+        ours = note is not None and memory.is_cordoned(node) and not self.lease.of_others
         known = ours and (note.get("failed") or {}).get("message") == text
         if ours:
             self.resources.append(
@@ -258,9 +259,9 @@ class Maintenance:
         if ours and not known:
             failed = {"time": memory.now_text(time.time()), "message": text}
             doing = "Note on node %s what failed" % self.name
-            self.decision.add(doing, functools.partial(self._note, node, doing, {"failed": failed}))
+            whose = note["run"]
+            self.decision.add(doing, functools.partial(self._note, node, doing, {"failed": failed}, whose))
             self._show(node, {**note, "failed": failed}, True)
-        self.lease.read()
         if self.lease.ours:
             self._give_back_the_lease()
 

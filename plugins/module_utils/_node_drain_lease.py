@@ -53,8 +53,8 @@ class Lease:
         self._raw = self.client.get(self.where, "Reading the Lease %s/%s" % (NAMESPACE, NAME))
 
     def refuse_others(self) -> None:
-        spec = self._spec
-        if self._ends > time.time() and spec["holderIdentity"] != self.run:
+        if self.of_others:
+            spec = self._spec
             raise DrainError(
                 "Taking the Lease %s/%s: the run %s holds it since %s, and until %s unless it renews it. Wait for its "
                 "end. If it was killed and you know that, kubectl delete lease -n %s %s"
@@ -79,6 +79,10 @@ class Lease:
         if not spec.get("holderIdentity"):
             return 0.0
         return _time(spec.get("renewTime")) + float(spec.get("leaseDurationSeconds") or 0)
+
+    @property
+    def of_others(self) -> bool:
+        return self._ends > time.time() and not self.ours
 
     @property
     def ours(self) -> bool:

@@ -78,8 +78,8 @@ def find(nodes: t.Sequence[Object], params: t.Mapping[str, t.Any], doing: str) -
     node = next((one for one in nodes if name_of(one) == name), None)
     described = bool(machine_id or addresses)
     who = owners(nodes, machine_id, addresses) if described else []
-    others = [one for one in who if one != name]
-    use = "; the host is Node %s, give that name (gpu_node_name)" % others[0] if len(others) == 1 else ""
+    other = who[0] if len(who) == 1 and who != [name] else ""
+    use = "; the host is Node %s, give that name (gpu_node_name)" % other if other else ""
     if node is None:
         if params["on_absent"] == "ignore" and not who:
             return None

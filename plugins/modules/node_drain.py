@@ -54,8 +54,8 @@ options:
     description:
       - V(drained) cordons the node and evicts its pods.
       - V(uncordoned) takes the cordon back that was made with V(drained), by whichever run.
-      - V(failed) writes O(failure) into the annotation of a node that O(run) has cordoned, and gives the Lease back. The node stays cordoned. Without such a
-        cordon nothing is done.
+      - V(failed) writes O(failure) into the annotation of a node that was cordoned here, and gives the Lease back. The node stays cordoned. Nothing is done
+        to a node without the annotation, or while another run has the Lease.
     type: str
     choices: [drained, uncordoned, failed]
     default: drained

@@ -67,7 +67,7 @@ def test_two_nodes_that_may_be_the_host_are_named() -> None:
     params = {"name": "c", "machine_id": None, "addresses": ["10.0.2.15"], "on_absent": "fail"}
     with pytest.raises(DrainError, match=r"not proven to be the host.*both may be those of c, d"):
         memory.find([A, B, C, D], {**params, "name": "a"}, "Draining node a")
-    with pytest.raises(DrainError, match="both may be those of c, d|give that name"):
+    with pytest.raises(DrainError, match="both may be those of c, d"):
         memory.find([A, B, C, D], params, "Draining node c")
 
 

@@ -1,0 +1,543 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Draining a node and giving it back, on a real API server with real budgets. What a kubelet would do, the test does."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+import typing as t
+from collections.abc import Iterator
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _node_drain_lease
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import ApiError, Client, path
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain import manage
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain_node import NOTE, DrainError
+from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
+from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
+from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import ADDRESS, BOOT_ID, MACHINE_ID, Lab, client
+
+Json = t.Any
+LEASE = path("coordination.k8s.io/v1", "leases", "kube-system", _node_drain_lease.NAME)
+NEW_BOOT = "5c0bd1e4-9a4c-4b4e-8f3e-7f2f3a1f0c11"
+# As the module's documentation has them.
+RIGHTS = [
+    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "get", "patch"]},
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
+    {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
+    {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": ["list"]},
+]
+LEASE_RIGHTS = [{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]}]
+
+
+@pytest.fixture
+def lab(own_cluster: Cluster) -> Iterator[Lab]:
+    with own_cluster.namespace() as namespace, Lab(own_cluster, namespace) as lab:
+        yield lab
+        own_cluster.kubectl("delete", "lease", "-n", "kube-system", _node_drain_lease.NAME, "--ignore-not-found")
+
+
+def options(node: str, state: str = "drained", **more: Json) -> Json:
+    values = {
+        "name": node,
+        "state": state,
+        "run": "one",
+        "reason": "a test",
+        "failure": None,
+        "machine_id": MACHINE_ID,
+        "addresses": [],
+        "on_absent": "fail",
+        "control_plane_ok": False,
+        "evict_gpu_pods": False,
+        "force": False,
+        "delete_emptydir_data": False,
+        "device_resources": ["nvidia.com/*", "*gpu*", "*rdma*"],
+        "drain_timeout": 60,
+        "wait_ready": True,
+        "boot_id": None,
+        "ready_timeout": 60,
+        "missing_ok": False,
+        "lease_duration": 600,
+    }
+    return {**values, **more}
+
+
+def call(lab: Lab, node: str, state: str = "drained", check: bool = False, **more: Json) -> Json:
+    return manage(options(node, state, **more), check, lab.api)
+
+
+def refused(lab: Lab, node: str, state: str = "drained", check: bool = False, **more: Json) -> str:
+    """Return with which words the module refuses."""
+    api = more.pop("api", lab.api)
+    with pytest.raises(FabricError) as caught:
+        manage(options(node, state, **more), check, api)
+    return str(caught.value)
+
+
+def note(lab: Lab, node: str) -> Json:
+    text = lab.read(node)["metadata"].get("annotations", {}).get(NOTE)
+    return json.loads(text) if text else None
+
+
+def cordoned(lab: Lab, node: str) -> bool:
+    return bool(lab.read(node)["spec"].get("unschedulable"))
+
+
+def holder(lab: Lab) -> str:
+    found = lab.api.get(LEASE, "Reading the Lease")
+    return str(found["spec"].get("holderIdentity") or "") if found else ""
+
+
+def untouched(lab: Lab, node: str) -> bool:
+    return not cordoned(lab, node) and note(lab, node) is None and holder(lab) == ""
+
+
+def later(seconds: float, what: t.Callable[[], object]) -> threading.Timer:
+    timer = threading.Timer(seconds, what)
+    timer.start()
+    return timer
+
+
+def finalizers(lab: Lab, name: str, names: list[str] | None) -> None:
+    lab.api.merge(path("v1", "pods", lab.namespace, name), {"metadata": {"finalizers": names}}, "Finalizers")
+
+
+# A client counts its time by a signal: one process for each that works at the same time.
+APART = """
+import json, sys
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain import manage
+from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import client
+try:
+    manage(json.loads(sys.argv[1]), False, client(sys.argv[2], timeout=5))
+except FabricError as exc:
+    sys.exit(str(exc))
+"""
+
+
+def apart(lab: Lab, node: str, **more: Json) -> subprocess.Popen[str]:
+    """Drain a node in a process of its own, which says on stderr why it failed."""
+    argv = [sys.executable, "-c", APART, json.dumps(options(node, **more)), str(lab.plane.kubeconfig)]
+    return subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
+
+
+def test_the_drill(lab: Lab) -> None:
+    node = lab.node()
+    lab.pod(node, "web")
+    checked = call(lab, node, check=True)
+    assert untouched(lab, node)
+    assert lab.pods(node) == ["web"]
+    done = call(lab, node)
+    assert checked["changed"] is done["changed"] is True
+    assert checked["actions"] == done["actions"]
+    assert [text.split(" ")[0] for text in done["actions"]] == ["Take", "Cordon", "Evict", "Wait", "Note"]
+    assert [(row["kind"], row["status"]) for row in done["resources"]] == [("node", "drift"), ("pod", "drift")]
+    assert (lab.pods(node), cordoned(lab, node), holder(lab)) == ([], True, "one")
+    kept = note(lab, node)
+    assert (kept["reason"], kept["run"], kept["step"], kept["failed"]) == ("a test", "one", "drained", None)
+    assert kept["before"] == {
+        "allocatable": {"nvidia.com/gpu": "8", "rdma/hca": "1k"},
+        "boot_id": BOOT_ID,
+        "unschedulable": False,
+    }
+    for check in (False, True):
+        again = call(lab, node, check=check)
+        assert (again["changed"], again["resources"][0]["status"]) == (False, "in_sync")
+    assert note(lab, node) == kept
+
+    back = call(lab, node, "uncordoned", check=True)
+    assert cordoned(lab, node)
+    done = call(lab, node, "uncordoned")
+    assert back["actions"] == done["actions"]
+    assert [text.split(" ")[0] for text in done["actions"]] == ["Uncordon", "Release"]
+    assert done["maintenance"] == kept
+    assert untouched(lab, node)
+    for check in (False, True):
+        again = call(lab, node, "uncordoned", check=check)
+        assert (again["changed"], again["resources"][0]["status"]) == (False, "in_sync")
+
+
+def test_what_has_no_consent_is_named_before_anything_is_changed(lab: Lab) -> None:
+    lab.plane.kubectl(
+        "apply",
+        "--server-side",
+        "-f",
+        str(COLLECTION / "roles/secondary_network/files/multus-definitions.yml"),
+    )
+    lab.plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    kind = "NetworkAttachmentDefinition"
+    for name, plugin in {"rail0": "host-device", "side": "macvlan"}.items():
+        config = json.dumps({"cniVersion": "1.0.0", "type": plugin, "device": "ens192", "master": "ens3"})
+        lab.until(
+            lambda name=name, config=config: (  # type: ignore[misc]
+                not _fails(lambda: lab.apply("k8s.cni.cncf.io/v1", kind, name, {"config": config}))
+            )
+        )
+    node = lab.node()
+    networks = "k8s.v1.cni.cncf.io/networks"
+    lab.pod(node, "free")
+    lab.pod(node, "gpu", limits={"nvidia.com/gpu": "8"})
+    lab.pod(node, "mig", limits={"nvidia.com/mig-1g.10gb": "1"})
+    lab.pod(node, "rdma", limits={"rdma/hca": "1"})
+    lab.pod(node, "erdma", limits={"aliyun/erdma": "1"})
+    lab.pod(node, "rail", annotations={networks: "rail0"})
+    lab.pod(node, "lost", annotations={networks: "no-such"})
+    lab.pod(node, "side", annotations={networks: "side"})
+    lab.pod(node, "files", volumes=[{"name": "d", "hostPath": {"path": "/dev/infiniband"}}])
+    lab.pod(node, "alone", managed=False)
+    lab.pod(node, "cache", volumes=[{"name": "scratch", "emptyDir": {}}])
+    for check in (True, False):
+        told = refused(lab, node, check=check)
+        for words in (
+            "9 of its pods stand in the way, and nothing was changed: ",
+            "/gpu: holds nvidia.com/gpu: 8 (evict_gpu_pods)",
+            "/mig: holds nvidia.com/mig-1g.10gb: 1 (evict_gpu_pods)",
+            "/rdma: holds rdma/hca: 1 (evict_gpu_pods)",
+            "/erdma: holds aliyun/erdma: 1 (evict_gpu_pods)",
+            f"/rail: has a device of the host by the attachment {lab.namespace}/rail0 (evict_gpu_pods)",
+            f"/lost: has a device of the host by the attachment {lab.namespace}/no-such (evict_gpu_pods)",
+            "/files: has the host's /dev/infiniband (evict_gpu_pods)",
+            "/alone: has no controller that would make it anew (force)",
+            "/cache: has data in the emptyDir scratch (delete_emptydir_data)",
+        ):
+            assert words in told
+        assert "/free" not in told
+        assert "/side" not in told
+    assert untouched(lab, node)
+    told = refused(lab, node, evict_gpu_pods=True)
+    assert "2 of its pods" in told
+    assert lab.pods(node) == sorted(
+        ["free", "gpu", "mig", "rdma", "erdma", "rail", "lost", "side", "files", "alone", "cache"]
+    )
+    done = call(lab, node, evict_gpu_pods=True, force=True, delete_emptydir_data=True)
+    assert len([text for text in done["actions"] if text.startswith("Evict ")]) == 11
+    assert lab.pods(node) == []
+
+
+def _fails(what: t.Callable[[], object]) -> bool:
+    try:
+        what()
+    except AssertionError:
+        return True
+    return False
+
+
+def test_mirror_and_daemonset_pods_and_those_that_have_ended_are_left(lab: Lab) -> None:
+    node = lab.node(labels={"with": "daemon"})
+    container = {"name": "c", "image": "none", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    labels = {"app": "daemon"}
+    spec = {"containers": [container], "nodeSelector": {"with": "daemon"}, "tolerations": [{"operator": "Exists"}]}
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    lab.apply("apps/v1", "DaemonSet", "daemon", {"selector": {"matchLabels": labels}, "template": template})
+    lab.until(lambda: len(lab.pods(node)) == 1)
+    lab.pod(node, "static", managed=False, annotations={"kubernetes.io/config.mirror": "x"})
+    lab.pod(node, "done", managed=False)
+    lab.api.merge(path("v1", "pods", lab.namespace, "done", "status"), {"status": {"phase": "Succeeded"}}, "Ending")
+    lab.pod(node, "web")
+    done = call(lab, node)
+    assert {row["name"].partition("-")[0]: (row["action"], row["why"]) for row in done["pods"]} == {
+        "daemon": ("leave", "of the DaemonSet daemon, which would make it anew"),
+        "static": ("leave", "a mirror of a static pod"),
+        "done": ("leave", "has ended"),
+        "web": ("evict", "ReplicaSet web"),
+    }
+    assert [name.partition("-")[0] for name in lab.pods(node)] == ["daemon", "done", "static"]
+
+
+def test_a_node_that_is_not_the_host(lab: Lab) -> None:
+    node = lab.node()
+    other = lab.node(status={"nodeInfo": {"machineID": "f" * 32}, "addresses": []})
+    for check in (True, False):
+        told = refused(lab, node, check=check, machine_id="f" * 32)
+        assert f"Draining node {node}: this Node is not proven to be the host. Its machineID is {MACHINE_ID}" in told
+        assert f"the host is Node {other}, give that name (gpu_node_name)" in told
+        told = refused(lab, "no-such-node", check=check, on_absent="ignore")
+        assert f"the cluster has no node of this name; the host is Node {node}" in told
+    assert "give machine_id or addresses of the host" in refused(lab, node, machine_id=None)
+    assert "the host has 192.0.2.99" in refused(lab, node, machine_id=None, addresses=["192.0.2.99"])
+    assert call(lab, "no-such", machine_id="0" * 32, on_absent="ignore")["in_cluster"] is False
+    assert "nor the host. Its nodes are: " in refused(lab, "no-such", machine_id="0" * 32)
+    # A copy of the machine has the same machine ID: then the address decides, and without one nothing does.
+    lab.node(status={"addresses": [{"type": "InternalIP", "address": "192.0.2.12"}]})
+    assert "is not proven to be the host" in refused(lab, node)
+    assert "is not proven to be the host" in refused(lab, node, addresses=["192.0.2.12"])
+    assert untouched(lab, node)
+    assert call(lab, node, addresses=[ADDRESS])["changed"] is True
+    assert "is not proven to be the host" in refused(lab, node, "uncordoned", addresses=["192.0.2.12"])
+    assert cordoned(lab, node)
+
+
+def test_whose_node_it_is(lab: Lab) -> None:
+    node = lab.node()
+    lab.plane.kubectl("cordon", node)
+    for check in (True, False):
+        told = refused(lab, node, check=check)
+        assert f"Draining node {node}: somebody else has cordoned it, so it is left alone" in told
+        assert call(lab, node, "uncordoned", check=check)["changed"] is False
+        assert call(lab, node, "failed", check=check, failure="x")["changed"] is False
+    assert cordoned(lab, node)
+    assert note(lab, node) is None
+    lab.plane.kubectl("uncordon", node)
+    lab.plane.kubectl("label", "node", node, "node-role.kubernetes.io/control-plane=")
+    assert "it is a node of the control plane. Set control_plane_ok to true" in refused(lab, node)
+    assert untouched(lab, node)
+    lab.plane.kubectl("annotate", "node", node, f"{NOTE}=?")
+    assert f"kubectl annotate node {node} {NOTE}-" in refused(lab, node, control_plane_ok=True)
+    lab.plane.kubectl("annotate", "node", node, f"{NOTE}-")
+    assert call(lab, node, control_plane_ok=True)["changed"] is True
+
+
+def test_a_budget_that_allows_it_late(lab: Lab) -> None:
+    node = lab.node()
+    lab.pod(node, "web")
+    lab.pod(node, "free")
+    lab.budget("web", 1)
+    assert call(lab, node, check=True)["waiting_for"] == [f"{lab.namespace}/web"]
+    timer = later(2, lambda: lab.budget_only("web", 0))
+    before = time.monotonic()
+    assert call(lab, node)["changed"] is True
+    timer.join()
+    assert time.monotonic() - before > 2
+    assert lab.pods(node) == []
+
+
+def test_a_budget_that_never_allows_it(lab: Lab) -> None:
+    node = lab.node()
+    lab.pod(node, "web")
+    lab.pod(node, "free")
+    lab.pod(node, "stuck")
+    finalizers(lab, "stuck", ["example.com/slow"])
+    lab.budget("web", 1)
+    told = refused(lab, node, drain_timeout=2)
+    assert f"Draining node {node}: not done after drain_timeout (2 s). Still there: " in told
+    assert f"{lab.namespace}/stuck is being deleted, due 20" in told
+    assert "Z, held by example.com/slow; " in told
+    assert (
+        f"{lab.namespace}/web under web (minAvailable 1, 1 of 1 pods healthy, 0 disruptions allowed): "
+        f"Evicting the pod {lab.namespace}/web: " in told
+    )
+    assert "answered 429 (TooManyRequests): Cannot evict pod as it would violate the pod's disruption budget" in told
+    assert f"The node stays cordoned, with this in its annotation {NOTE}, and the next run goes on from there" in told
+    # The pod without a budget has gone, and another run may begin.
+    assert lab.pods(node) == ["stuck", "web"]
+    assert (cordoned(lab, node), holder(lab)) == (True, "")
+    kept = note(lab, node)
+    assert kept["step"] == "cordoned"
+    assert kept["failed"]["message"].startswith(f"Draining node {node}: not done after drain_timeout (2 s)")
+    assert abs(time.time() - time.mktime(time.strptime(kept["failed"]["time"], "%Y-%m-%dT%H:%M:%SZ"))) < 24 * 3600
+
+    # What the Node offers meanwhile is not what it offered before.
+    lab.status(node, allocatable={"nvidia.com/gpu": "0"})
+    finalizers(lab, "stuck", None)
+    lab.budget("web", 0)
+    done = call(lab, node, run="two")
+    assert f"Go on with node {node}, which run one has cordoned" in done["actions"]
+    after = note(lab, node)
+    assert (after["run"], after["step"], after["failed"]) == ("two", "drained", None)
+    assert (after["since"], after["before"]) == (kept["since"], kept["before"])
+    assert (lab.pods(node), holder(lab)) == ([], "two")
+
+
+def test_two_budgets_are_found_before_the_cordon(lab: Lab) -> None:
+    node = lab.node()
+    lab.pod(node, "web")
+    lab.budget("web", 0)
+    lab.apply("policy/v1", "PodDisruptionBudget", "all", {"minAvailable": 0, "selector": {}})
+    assert "This pod has more than one PodDisruptionBudget" in refused(lab, node, check=True)
+    assert untouched(lab, node)
+
+
+def test_a_node_comes_back_with_all_it_had(lab: Lab) -> None:
+    node = lab.node()
+    call(lab, node)
+    lab.status(node, allocatable={"nvidia.com/gpu": "6", "rdma/hca": "0"})
+    looked = call(lab, node, "uncordoned", check=True, boot_id=NEW_BOOT)
+    assert looked["waiting_for"] == [
+        f"its kubelet has not reported since the boot (boot id {NEW_BOOT})",
+        "nvidia.com/gpu: 6 of 8",
+        "rdma/hca: 0 of 1k",
+    ]
+    assert {row["name"].partition(" ")[2]: row["status"] for row in looked["resources"]} == {
+        "": "drift",
+        "nvidia.com/gpu": "drift",
+        "rdma/hca": "drift",
+    }
+    # Ready, as it was before the reboot, is no proof.
+    lab.status(node, allocatable={"nvidia.com/gpu": "8", "rdma/hca": "1000"})
+    told = refused(lab, node, "uncordoned", boot_id=NEW_BOOT, ready_timeout=1)
+    assert f"Uncordoning node {node}: not back after ready_timeout (1 s): its kubelet has not reported" in told
+    assert (cordoned(lab, node), holder(lab)) == (True, "")
+    failed = note(lab, node)
+    assert failed["failed"]["message"].startswith(f"Uncordoning node {node}: not back after ready_timeout")
+
+    info = lab.read(node)["status"]["nodeInfo"]
+    lab.status(node, nodeInfo={**info, "bootID": NEW_BOOT}, conditions=[{"type": "Ready", "status": "False"}])
+    assert "Ready is False" in refused(lab, node, "uncordoned", boot_id=NEW_BOOT, ready_timeout=1)
+    lab.status(node, conditions=[{"type": "Ready", "status": "True"}], allocatable={"nvidia.com/gpu": "6"})
+    told = refused(lab, node, "uncordoned", boot_id=NEW_BOOT, ready_timeout=1)
+    assert "(1 s): nvidia.com/gpu: 6 of 8. Mend the node and run again" in told
+    assert cordoned(lab, node)
+    timer = later(2, lambda: lab.status(node, allocatable={"nvidia.com/gpu": "8"}))
+    done = call(lab, node, "uncordoned", run="two", boot_id=NEW_BOOT)
+    timer.join()
+    assert [text.split(" ")[0] for text in done["actions"]] == ["Take", "Go", "Wait", "Uncordon", "Release"]
+    assert untouched(lab, node)
+
+
+def test_missing_resources_and_readiness_by_consent(lab: Lab) -> None:
+    node = lab.node()
+    call(lab, node)
+    lab.status(node, allocatable={"nvidia.com/gpu": "7"}, conditions=[{"type": "Ready", "status": "Unknown"}])
+    assert "nvidia.com/gpu: 7 of 8" in refused(lab, node, "uncordoned", wait_ready=False, ready_timeout=1)
+    assert "Ready is Unknown" in refused(lab, node, "uncordoned", missing_ok=True, ready_timeout=1)
+    assert call(lab, node, "uncordoned", wait_ready=False, missing_ok=True)["changed"] is True
+    assert untouched(lab, node)
+
+
+def test_what_failed_is_noted(lab: Lab) -> None:
+    node, second = lab.node(), lab.node(status={"nodeInfo": {"machineID": "f" * 32}})
+    call(lab, node)
+    call(lab, second, machine_id="f" * 32)
+    text = "the host did not come back"
+    checked = call(lab, node, "failed", check=True, failure=text)
+    assert note(lab, node)["failed"] is None
+    done = call(lab, node, "failed", failure=text)
+    assert (checked["changed"], checked["actions"]) == (True, done["actions"])
+    assert note(lab, node)["failed"]["message"] == text
+    assert cordoned(lab, node)
+    # The second node is still under way in the same run, and what another run has is not touched.
+    assert holder(lab) == "one"
+    assert call(lab, second, "failed", run="two", failure=text, machine_id=None)["changed"] is False
+    assert note(lab, second)["failed"] is None
+    call(lab, second, "uncordoned", machine_id="f" * 32)
+    assert holder(lab) == ""
+    for check in (True, False):
+        assert call(lab, node, "failed", check=check, failure=text)["changed"] is False
+
+
+def test_two_runs(lab: Lab) -> None:
+    node, second = lab.node(), lab.node(status={"nodeInfo": {"machineID": "f" * 32}})
+    call(lab, node)
+    for check in (True, False):
+        told = refused(lab, second, check=check, run="two", machine_id="f" * 32)
+        assert f"Taking the Lease kube-system/{_node_drain_lease.NAME}: the run one holds it since 20" in told
+        assert f"kubectl delete lease -n kube-system {_node_drain_lease.NAME}" in told
+        assert "the run one holds it" in refused(lab, node, "uncordoned", check=check, run="two")
+    # A node that is in nobody's maintenance can be looked at all the same.
+    assert call(lab, second, "uncordoned", run="two", machine_id="f" * 32)["changed"] is False
+    assert not cordoned(lab, second)
+    # A Lease that has run out can be taken.
+    found = lab.api.get(LEASE, "Reading")
+    found["spec"]["renewTime"] = "2026-01-01T00:00:00.000000Z"
+    lab.api.replace(LEASE, found, "Letting it end")
+    assert call(lab, second, run="two", machine_id="f" * 32)["changed"] is True
+    assert holder(lab) == "two"
+    assert "the run two holds it" in refused(lab, node)
+
+
+def test_killed_in_the_middle(lab: Lab) -> None:
+    node = lab.node()
+    lab.pod(node, "web")
+    lab.budget("web", 1)
+    process = apart(lab, node, lease_duration=8)
+    try:
+        lab.until(lambda: cordoned(lab, node))
+    finally:
+        process.kill()
+        process.communicate()
+    assert (note(lab, node)["run"], note(lab, node)["failed"], holder(lab)) == ("one", None, "one")
+    lab.budget("web", 0)
+    assert "the run one holds it" in refused(lab, node, run="two")
+    lab.until(lambda: not _refuses(lambda: call(lab, node, run="two", check=True)))
+    done = call(lab, node, run="two")
+    assert f"Go on with node {node}, which run one has cordoned" in done["actions"]
+    assert (lab.pods(node), note(lab, node)["step"]) == ([], "drained")
+    assert call(lab, node, "uncordoned", run="two")["changed"] is True
+    assert untouched(lab, node)
+
+
+def _refuses(what: t.Callable[[], object]) -> bool:
+    try:
+        what()
+    except DrainError:
+        return True
+    return False
+
+
+def test_the_api_server_stops_in_the_middle(lab: Lab) -> None:
+    node = lab.node()
+    lab.pod(node, "web")
+    lab.budget("web", 1)
+    process = apart(lab, node, drain_timeout=3)
+    lab.until(lambda: cordoned(lab, node))
+    lab.plane.stop()
+    try:
+        _out, told = process.communicate(timeout=120)
+    finally:
+        lab.plane.start()
+    assert "could not be reached" in told
+    assert "What is cordoned stays so; the failure could not be noted on the node" in told
+    assert (cordoned(lab, node), note(lab, node)["failed"]) == (True, None)
+
+    # The same run goes on, through a restart of the API server.
+    process = apart(lab, node, drain_timeout=120)
+    time.sleep(4)
+    lab.plane.stop()
+    lab.plane.start()
+    lab.budget("web", 0)
+    assert process.communicate(timeout=150)[1] == ""
+    assert (lab.pods(node), note(lab, node)["step"]) == ([], "drained")
+
+
+def user(lab: Lab, name: str, rights: Json) -> Client:
+    """Return a client of a user with these rights, and those on the Lease."""
+    for kind, rules, more in (("ClusterRole", rights, {}), ("Role", LEASE_RIGHTS, {"namespace": "kube-system"})):
+        api = "rbac.authorization.k8s.io"
+        subject = {"kind": "User", "name": name, "apiGroup": api}
+        role = {"apiVersion": f"{api}/v1", "kind": kind, "metadata": {"name": name, **more}, "rules": rules}
+        bind = {
+            "apiVersion": f"{api}/v1",
+            "kind": f"{kind}Binding",
+            "metadata": {"name": name, **more},
+            "subjects": [subject],
+            "roleRef": {"kind": kind, "name": name, "apiGroup": api},
+        }
+        for one in (role, bind):
+            lab.plane.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(one))
+    api_of_user = client(lab.plane.user(name))
+
+    def may() -> bool:
+        try:
+            api_of_user.items(path("v1", "nodes"), "Listing")
+        except ApiError:
+            return False
+        return True
+
+    lab.until(may)
+    return api_of_user
+
+
+def test_the_rights_it_needs(lab: Lab) -> None:
+    node = lab.node()
+    lab.pod(node, "web")
+    nobody = client(lab.plane.user("nobody"))
+    assert 'User "nobody" cannot list resource "nodes"' in refused(lab, node, api=nobody)
+    fewer = [one for one in RIGHTS if one["resources"] != ["pods/eviction"]]
+    for check in (True, False):
+        told = refused(lab, node, check=check, api=user(lab, "watcher", fewer))
+        assert f"Evicting the pod {lab.namespace}/web: " in told
+        assert 'User "watcher" cannot create resource "pods/eviction" in API group ""' in told
+    assert untouched(lab, node)
+    lab.budget("web", 1)
+    ops = user(lab, "ops", RIGHTS)
+    assert "/web under web (minAvailable 1" in refused(lab, node, api=ops, drain_timeout=1)
+    lab.budget("web", 0)
+    for state in ("drained", "uncordoned"):
+        assert manage(options(node, state, run="two"), False, ops)["changed"] is True
+    assert untouched(lab, node)

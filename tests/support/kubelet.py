@@ -1,0 +1,186 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Nodes without machines on a real API server, and who plays their kubelet: it ends pods that are being deleted, and gives
+signs of life.
+
+Controllers, scheduler and budgets are real. A pod is bound by its nodeName, and a ReplicaSet of its labels adopts it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import time
+import typing as t
+import uuid
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import ApiError, Client, path
+from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
+
+Json = t.Any
+MACHINE_ID = "0ab34fb1c9d84c2f8a4e0a6c1d2b7e55"
+# As the kubelet does (nodeLeaseDurationSeconds / 4).
+RENEW_S = 10.0
+BOOT_ID = "0d8d4c1b-5f06-4c8e-9f54-4a53b1a7a6d2"
+ADDRESS = "192.0.2.11"
+# Which test a Node belongs to.
+LABEL = "test-namespace"
+
+
+def client(kubeconfig: t.Any, timeout: int = 30) -> Client:
+    values = {**dict.fromkeys(_kubernetes.CONNECTION), "kubeconfig": str(kubeconfig), "timeout": timeout}
+    return Client(values)
+
+
+class Lab:
+    """One namespace, the nodes of a test, and their kubelet."""
+
+    def __init__(self, plane: Cluster, namespace: str) -> None:
+        self.plane, self.namespace = plane, namespace
+        self.api = client(plane.kubeconfig)
+        self.nodes: list[str] = []
+        self._kubelet: subprocess.Popen[bytes] | None = None
+
+    # What there is
+
+    def node(self, name: str = "", **more: Json) -> str:
+        """Make a Node as its kubelet would have registered it; `status` and `labels` may be given."""
+        name = name or f"gpu-{uuid.uuid4().hex[:8]}"
+        meta = {"name": name, "labels": {LABEL: self.namespace, **more.get("labels", {})}}
+        # The scheduler would put here what waits elsewhere; a pod that names its node does not ask it.
+        spec = {"taints": [{"key": LABEL, "effect": "NoSchedule"}]}
+        body = {"apiVersion": "v1", "kind": "Node", "metadata": meta, "spec": spec}
+        self.api.create(path("v1", "nodes"), body, f"Making {name}")
+        self.nodes.append(name)
+        status = {
+            "nodeInfo": {**self._info(), "machineID": MACHINE_ID, "bootID": BOOT_ID},
+            "addresses": [{"type": "InternalIP", "address": ADDRESS}],
+            "conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": _now()}],
+            "allocatable": {"cpu": "8", "memory": "8Gi", "pods": "110", "nvidia.com/gpu": "8", "rdma/hca": "1k"},
+        }
+        status["capacity"] = status["allocatable"]
+        self.status(name, **{**status, **more.get("status", {})})
+        return name
+
+    def _info(self) -> dict[str, str]:
+        # Strings that a Node's status has to have (NodeSystemInfo).
+        keys = ("architecture", "containerRuntimeVersion", "kernelVersion", "kubeProxyVersion", "kubeletVersion")
+        return dict.fromkeys((*keys, "operatingSystem", "osImage", "systemUUID"), "")
+
+    def status(self, name: str, **status: Json) -> None:
+        patch = json.dumps({"status": status})
+        self.plane.kubectl("patch", "node", name, "--subresource=status", "--type=merge", "-p", patch)
+
+    def read(self, name: str) -> Json:
+        return self.api.get(path("v1", "nodes", None, name), f"Reading {name}")
+
+    def pods(self, node: str) -> list[str]:
+        rows = self.api.items(path("v1", "pods"), "Listing", {"fieldSelector": f"spec.nodeName={node}"}) or []
+        return sorted(str(row["metadata"]["name"]) for row in rows)
+
+    def pod(self, node: str, name: str, *, managed: bool = True, annotations: Json = None, **spec: Json) -> Json:
+        """Make a pod that runs on a node and is ready, by default one of a ReplicaSet."""
+        container = {"name": "c", "image": "none", "resources": {"limits": spec.pop("limits", {})}}
+        labels = {"app": name}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": self.namespace, "labels": labels, "annotations": annotations or {}},
+            "spec": {"nodeName": node, "containers": [container], **spec},
+        }
+        at = path("v1", "pods", self.namespace)
+        self.api.create(at, body, f"Making {name}")
+        conditions = [{"type": "Ready", "status": "True"}]
+        self.api.merge(f"{at}/{name}/status", {"status": {"phase": "Running", "conditions": conditions}}, "Running")
+        if managed:
+            template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+            self.apply(
+                "apps/v1",
+                "ReplicaSet",
+                name,
+                {"replicas": 1, "selector": {"matchLabels": labels}, "template": template},
+            )
+            self.until(lambda: bool(self.one(name)["metadata"].get("ownerReferences")))
+        return self.one(name)
+
+    def one(self, name: str) -> Json:
+        return self.api.get(path("v1", "pods", self.namespace, name), f"Reading {name}")
+
+    def apply(self, api_version: str, kind: str, name: str, spec: Json) -> None:
+        meta = {"name": name, "namespace": self.namespace}
+        body = {"apiVersion": api_version, "kind": kind, "metadata": meta, "spec": spec}
+        self.plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(body))
+
+    def budget_only(self, name: str, least: int) -> None:
+        selector = {"matchLabels": {"app": name}}
+        self.apply("policy/v1", "PodDisruptionBudget", name, {"minAvailable": least, "selector": selector})
+
+    def budget(self, name: str, least: int) -> None:
+        """Make a budget for the pod of that name, and wait until its controller has seen it."""
+        self.budget_only(name, least)
+        at = path("policy/v1", "poddisruptionbudgets", self.namespace, name)
+
+        def seen() -> bool:
+            found = self.api.get(at, "Reading") or {}
+            return bool(found["metadata"]["generation"] == found.get("status", {}).get("observedGeneration"))
+
+        self.until(seen)
+
+    def until(self, what: t.Callable[[], bool], limit: float = 60) -> None:
+        deadline = time.monotonic() + limit
+        while not what():
+            assert time.monotonic() < deadline, "did not come about"
+            time.sleep(0.1)
+
+    def __enter__(self) -> Lab:
+        # A client counts its time by a signal, so that it works in the first thread of a process only.
+        self._kubelet = subprocess.Popen(
+            [sys.executable, "-m", __spec__.name, str(self.plane.kubeconfig), self.namespace]
+        )
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        if self._kubelet:
+            self._kubelet.kill()
+            self._kubelet.wait()
+        for name in self.nodes:
+            self.plane.kubectl("delete", "node", name, "--ignore-not-found")
+
+
+def serve(api: Client, namespace: str) -> t.NoReturn:
+    """End what is being deleted, as a kubelet does that has stopped the containers, and renew the Leases of the nodes."""
+    renewed = 0.0
+    while True:
+        time.sleep(0.2)
+        # A kubelet goes on when the API server is away.
+        with contextlib.suppress(ApiError):
+            if time.monotonic() - renewed > RENEW_S:
+                for node in api.items(path("v1", "nodes"), "Listing", {"labelSelector": f"{LABEL}={namespace}"}) or []:
+                    renew(api, str(node["metadata"]["name"]))
+                renewed = time.monotonic()
+            for raw in api.items(path("v1", "pods", namespace), "Listing") or []:
+                meta = raw["metadata"]
+                if meta.get("deletionTimestamp") and raw["spec"].get("nodeName"):
+                    body = {"gracePeriodSeconds": 0, "preconditions": {"uid": meta["uid"]}}
+                    api.request("DELETE", path("v1", "pods", namespace, meta["name"]), "Ending", body=body)
+
+
+def renew(api: Client, name: str) -> None:
+    """Renew a node's Lease: 40 seconds after the last renewal its Ready becomes Unknown (node lifecycle controller)."""
+    api_version, space = "coordination.k8s.io/v1", "kube-node-lease"
+    spec = {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": f"{_now()[:-1]}.000000Z"}
+    body = {"apiVersion": api_version, "kind": "Lease", "metadata": {"name": name, "namespace": space}, "spec": spec}
+    api.apply(path(api_version, "leases", space, name), body, "Renewing", manager="kubelet", force=True)
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+__all__ = ["ADDRESS", "BOOT_ID", "MACHINE_ID", "Lab", "client", "serve"]
+
+if __name__ == "__main__":
+    serve(client(sys.argv[1]), sys.argv[2])
