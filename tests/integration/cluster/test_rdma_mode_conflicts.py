@@ -417,6 +417,27 @@ def test_sriov_network_operator_as_the_master_of_the_mode(ready: Cluster, namesp
     assert status(ask(ready, nodes=["gpu-2"])) == {"gpu-2": "drift"}
 
 
+def ansible(root: Path, tasks: list[Json], hosts: Json, *arguments: str, **variables: Json) -> site.Run:
+    """Run tasks on hosts that are all this machine, by ansible-playbook, as a user does."""
+    (root / "book.yml").write_text(
+        json.dumps([{"name": "Mode", "hosts": "all:!api", "gather_facts": False, "tasks": tasks}])
+    )
+    everywhere = {"ansible_python_interpreter": sys.executable, "ansible_connection": "local"}
+    (root / "hosts.yml").write_text(json.dumps({"all": {"hosts": {"api": {}, **hosts}, "vars": everywhere}}))
+    program = str(Path(sys.executable).parent / "ansible-playbook")
+    done = subprocess.run(
+        [program, "-i", "hosts.yml", "-e", json.dumps(variables), "book.yml", *arguments],
+        env=site.environment(),
+        cwd=root,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    return site.understood(done.returncode, done.stdout)._replace(output=done.stdout + done.stderr)
+
+
 def test_as_ansible_runs_it(ready: Cluster, namespace: str, tmp_path: Path) -> None:
     """A failure has its message and what was found; a warning is one; check mode does the same."""
     make(ready, pod(namespace, "share", resources=[SHARE]))
@@ -430,21 +451,8 @@ def test_as_ansible_runs_it(ready: Cluster, namespace: str, tmp_path: Path) -> N
         given = {"kubeconfig": str(ready.kubeconfig), "nodes": NODES, "netns_mode": "exclusive", **options}
         one = {"name": name, "rdmaops.gpu_fabric.rdma_mode_conflicts": given, "check_mode": check}
         tasks.append({**one, **({"ignore_errors": True} if name.startswith("fail") else {})})
-    book = tmp_path / "book.yml"
-    book.write_text(json.dumps([{"name": "Mode", "hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
-    program = str(Path(sys.executable).parent / "ansible-playbook")
-    variables = json.dumps({"ansible_python_interpreter": sys.executable, "ansible_connection": "local"})
-    done = subprocess.run(
-        [program, "-i", "localhost,", "-e", variables, str(book)],
-        env=site.environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    run = site.understood(done.returncode, done.stdout)
-    assert done.returncode == 0, done.stdout + done.stderr
+    run = ansible(tmp_path, tasks, {"node": {}})
+    assert run.rc == 0, run.output
     for name in ("fail", "fail in check mode"):
         result = run.result(name)
         assert result["failed"]
@@ -454,3 +462,58 @@ def test_as_ansible_runs_it(ready: Cluster, namespace: str, tmp_path: Path) -> N
         assert status(result) == {"gpu-1": "drift", "gpu-2": "in_sync"}
     assert [text for text in run.result("warn")["warnings"] if f"Pod {namespace}/share holds" in text]
     assert run.result("free")["conflicts"] == []
+
+
+QUESTION = "Ask the cluster what stands against the mode"
+
+
+def node(name: str, root: Path, *, due: bool = True, kubelet: bool = True, **variables: Json) -> Json:
+    """Return a host as it is when its mode was compared."""
+    directory = root / name
+    if kubelet:
+        directory.mkdir(exist_ok=True)
+    compared = {"actions": ["Write a file"] if due else [], "reboot_required": False}
+    return {
+        "gpu_node_name": name,
+        "gpu_node_api_host": "api",
+        "__gpu_node_compared": compared,
+        "directory": str(directory),
+        **variables,
+    }
+
+
+def asked(run: site.Run) -> list[tuple[str, list[str]]]:
+    """Return mode and nodes of each question to the cluster."""
+    for name, _host, result in run.tasks:
+        if name.endswith(QUESTION) and "results" in result:
+            given = [one["invocation"]["module_args"] for one in result["results"] if "invocation" in one]
+            return [(one["netns_mode"], sorted(one["nodes"])) for one in given]
+    return []
+
+
+def test_the_role_asks_before_the_mode_is_set(ready: Cluster, namespace: str, tmp_path: Path) -> None:
+    make(ready, pod(namespace, "share", resources=[SHARE]))
+    role = {"name": "rdmaops.gpu_fabric.gpu_node", "tasks_from": "conflicts"}
+    tasks = [{"name": "Role", "ansible.builtin.include_role": role}]
+    given = {"gpu_node_kubeconfig": str(ready.kubeconfig), "__gpu_node_device_plugins": "{{ directory }}"}
+    hosts = {
+        "first": node("gpu-1", tmp_path, gpu_node_on_conflict="warn"),
+        # The name in the inventory is another one than the cluster's.
+        "second": node("gpu-2", tmp_path, gpu_node_netns_mode="shared"),
+        "no-node-yet": node("gpu-3", tmp_path, kubelet=False),
+        "stays": node("gpu-4", tmp_path, due=False),
+    }
+    run = ansible(tmp_path, tasks, hosts, **given)
+    assert (run.rc, asked(run)) == (0, [("exclusive", ["gpu-1"]), ("shared", ["gpu-2"])]), run.output
+    warned = f"RDMA mode exclusive: Pod {namespace}/share holds {SHARE}"
+    assert [text for text in run.result(QUESTION)["warnings"] if text.startswith(warned)]
+    # What stands against it on one node stops all of them, in check mode too. Nothing in a cluster is taken over.
+    hosts["first"]["gpu_node_on_conflict"] = "take_over"
+    run = ansible(tmp_path, tasks, {name: hosts[name] for name in ("first", "stays")}, "--check", **given)
+    assert run.rc != 0
+    found = [one["msg"] for one in run.result(QUESTION)["results"] if one.get("failed")]
+    assert [f"Pod {namespace}/share holds {SHARE}" in one for one in found] == [True]
+    assert {host for host, counted in run.stats.items() if counted["changed"]} == set()
+    # Nobody is asked where nothing is due: the kubeconfig is not even read.
+    run = ansible(tmp_path, tasks, {"stays": hosts["stays"]}, **{**given, "gpu_node_kubeconfig": "/nonexistent"})
+    assert (run.rc, asked(run)) == (0, []), run.output
