@@ -88,7 +88,15 @@ def templates(manifests: t.Sequence[Object]) -> list[tuple[int, Object]]:
 
 
 def _made_of(job: Job) -> t.Any:
-    return {name: value for name, value in job._asdict().items() if value != Job._field_defaults.get(name)}
+    """Return the options that show in the objects: an option added by a later release is its default in older jobs."""
+    unseen = {"require_digest"} | (
+        set() if job.nccl_env == "pod" else {"nccl_env_options", "rdma_required", "rdma_wait"}
+    )
+    return {
+        name: value
+        for name, value in job._asdict().items()
+        if name not in unseen and value != Job._field_defaults.get(name)
+    }
 
 
 def _object(job: Job, version: str, kind: str, content: Object, name: str = "") -> Object:

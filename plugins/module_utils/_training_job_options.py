@@ -12,10 +12,21 @@ import re
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._nccl_env import DEBUG, GID_INDEX
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rails import FAMILIES
 
 KINDS = ("pods", "mpijob", "pytorchjob", "vcjob")
 GANGS = ("none", "volcano", "scheduler-plugins", "ack")
 NCCL = ("none", "pod")
+# Of the filter nccl_env, and the choices of those that have some.
+NCCL_OPTIONS: dict[str, tuple[str, ...]] = {
+    "include": (),
+    "exclude": (),
+    "socket_ifname": (),
+    "family": FAMILIES,
+    "gid_index": GID_INDEX,
+    "debug": DEBUG,
+}
 VOLUMES = ("claim", "host_path", "config_map", "secret", "nfs", "empty_dir")
 
 # Pods are NAME-INDEX (of Volcano NAME-TASK-INDEX), and that is their host name: 63 characters (RFC 1123). What is left
@@ -270,6 +281,12 @@ def _check_combinations(job: Job) -> None:
             "is pod, and mpirun is false: the environment is made where the ranks run, so the role has to write "
             "mpirun's command. Set mpirun to true and command to the program of a rank, or nccl_env to none",
         )
+    for name, value in job.nccl_env_options.items():
+        if name not in NCCL_OPTIONS:
+            _refuse("nccl_env_options", "has %s; there are: %s" % (name, ", ".join(NCCL_OPTIONS)))
+        choices = NCCL_OPTIONS[name]
+        if choices and value not in choices:
+            _refuse("nccl_env_options", "has %s: %r; there are: %s" % (name, value, ", ".join(choices)))
     if job.kind == "pytorchjob" and job.workers < 2:
         _refuse("workers", "is 1; a PyTorchJob has a master and at least one further worker. Take the kind pods")
     if job.kind in ("mpijob", "pytorchjob") and job.gang == "ack":
@@ -280,4 +297,4 @@ def _check_combinations(job: Job) -> None:
         _refuse("scheduler_name", "is %r; a vcjob is scheduled by volcano" % job.scheduler_name)
 
 
-__all__ = ("GANGS", "KINDS", "NAME_MAX", "NCCL", "VOLUMES", "Job", "JobError", "read")
+__all__ = ("GANGS", "KINDS", "NAME_MAX", "NCCL", "NCCL_OPTIONS", "VOLUMES", "Job", "JobError", "read")

@@ -236,10 +236,14 @@ def test_strings_of_templates_mean_what_they_say() -> None:
 
 def test_what_a_job_is_made_of_is_written_on_it() -> None:
     def digests(**more: Json) -> set[str]:
-        return {one["metadata"]["annotations"][SPEC] for one in objects(options(**more))}
+        found = [one for one in objects(options(**more)) if one["kind"] != "ConfigMap"]
+        return {one["metadata"]["annotations"][SPEC] for one in found}
 
     assert len(digests()) == 1
     assert digests() == digests(workers=2) != digests(workers=3)
+    # What is only asked of the log does not make another job; what a pod begins with does.
+    assert digests() == digests(rdma_required=True, require_digest=False)
+    assert digests(nccl_env="pod") != digests(nccl_env="pod", rdma_required=True)
 
 
 def test_a_job_is_named_for_its_removal() -> None:
@@ -291,6 +295,8 @@ BAD = [
     ({"gpu": 8}, "gpu is no option of a job; there are: kind, name, image"),
     ({"workers": [2]}, "workers is [2]; it has to be a whole number"),
     ({"host_network": "perhaps"}, "host_network is 'perhaps'; it has to be true or false"),
+    ({"nccl_env_options": {"hca": "mlx5"}}, "nccl_env_options has hca; there are: include, exclude, socket_ifname"),
+    ({"nccl_env_options": {"gid_index": 3}}, "nccl_env_options has gid_index: 3; there are: pin, auto"),
     ({"master_port": 70000}, "master_port is 70000; a port is 1 to 65535"),
 ]
 

@@ -1,0 +1,410 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Training jobs on a real API server, with the operators' own definitions. The test plays the kubelets of two nodes:
+the real scheduler puts pods on them, and nothing runs there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import os
+import subprocess
+import sys
+import threading
+import typing as t
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import kubernetes
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _cluster_objects, _kubernetes
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job import JOB, objects
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job_check import manage as check_job
+from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, operators, site
+from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
+
+Json = t.Any
+IMAGE = "registry.example/train@sha256:" + "0" * 64
+NODES = ("gpu-1", "gpu-2")
+GPUS = 8
+APPLY = "Apply the job"
+MULTUS = COLLECTION / "roles/secondary_network/files/multus-definitions.yml"
+
+
+def client(plane: Cluster) -> _kubernetes.Client:
+    values = dict.fromkeys(_kubernetes.CONNECTION)
+    return _kubernetes.Client({**values, "kubeconfig": str(plane.kubeconfig), "timeout": 30})
+
+
+def make(plane: Cluster, plural: str, body: Json) -> None:
+    meta = body["metadata"]
+    where = _kubernetes.path(body["apiVersion"], plural, meta.get("namespace"), meta["name"])
+    client(plane).apply(where, body, "Making what the test needs", force=True)
+
+
+class Kubelets(threading.Thread):
+    """Keeps two nodes ready and lets their pods come to an end; `fate` says what becomes of a pod that runs."""
+
+    def __init__(self, plane: Cluster) -> None:
+        super().__init__(daemon=True)
+        # Not by the collection's client, whose time limits are signals, which a thread does not get.
+        self.api = kubernetes.client.CoreV1Api(kubernetes.config.new_client_from_config(str(plane.kubeconfig)))
+        self.over = threading.Event()
+        self.beaten = threading.Event()
+        self.fate: Callable[[Json], Json | None] = succeeded
+
+    def run(self) -> None:
+        while not self.over.is_set():
+            # A pod may be gone before it is written to.
+            with contextlib.suppress(kubernetes.client.ApiException):
+                for node in NODES:
+                    self.beat(node)
+                self.beaten.set()
+                for pod in self.api.list_pod_for_all_namespaces().items:
+                    self.advance(self.api.api_client.sanitize_for_serialization(pod))
+            self.over.wait(0.5)
+
+    def beat(self, node: str) -> None:
+        now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": now}
+        there = {"nvidia.com/gpu": str(GPUS), "rdma/rdma": "1", "cpu": "64", "memory": "512Gi", "pods": "110"}
+        self.api.patch_node_status(node, {"status": {"conditions": [ready], "capacity": there, "allocatable": there}})
+
+    def advance(self, pod: Json) -> None:
+        name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
+        phase = pod["status"].get("phase")
+        if not pod["spec"].get("nodeName"):
+            return
+        if pod["metadata"].get("deletionTimestamp"):
+            self.api.delete_namespaced_pod(name, namespace, grace_period_seconds=0)
+            return
+        status = {"phase": "Running"} if phase == "Pending" else self.fate(pod) if phase == "Running" else None
+        if status:
+            self.api.patch_namespaced_pod_status(name, namespace, {"status": status})
+
+
+def succeeded(_pod: Json) -> Json:
+    return {"phase": "Succeeded"}
+
+
+def never(_pod: Json) -> None:
+    return None
+
+
+def out_of_memory(pod: Json) -> Json | None:
+    """The second rank is killed."""
+    if not pod["metadata"]["name"].endswith("-1"):
+        return None
+    ended = {"terminated": {"reason": "OOMKilled", "exitCode": 137}}
+    container = {"name": "pytorch", "image": IMAGE, "imageID": "", "ready": False, "restartCount": 0, "state": ended}
+    return {"phase": "Failed", "containerStatuses": [container]}
+
+
+@pytest.fixture(scope="module")
+def kubelets(own_cluster: Cluster) -> Iterator[Kubelets]:
+    for name in NODES:
+        make(own_cluster, "nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+    made = Kubelets(own_cluster)
+    made.start()
+    assert made.beaten.wait(60)
+    for name in NODES:
+        own_cluster.kubectl("wait", "--for=condition=Ready", f"node/{name}", "--timeout=60s")
+    try:
+        yield made
+    finally:
+        made.over.set()
+        made.join(30)
+
+
+@pytest.fixture
+def namespace(own_cluster: Cluster, kubelets: Kubelets) -> Iterator[str]:
+    kubelets.fate = succeeded
+    with own_cluster.namespace() as name:
+        yield name
+        own_cluster.kubectl("delete", "pods", "--all", "-n", name, "--force", "--grace-period=0", check=False)
+
+
+def options(namespace: str, **more: Json) -> Json:
+    given = {"kind": "pods", "name": "train", "namespace": namespace, "image": IMAGE, "command": ["train"]}
+    return {**given, "workers": 2, "gpus": GPUS, **more}
+
+
+def apply(plane: Cluster, manifests: Json, check: bool = False, **more: Json) -> Json:
+    params = {
+        "owner": "training-job-train",
+        "state": "present",
+        "objects": manifests,
+        "files": [],
+        "namespace": "default",
+    }
+    policy = {"prune": False, "prune_kinds": [], "remove_definitions": False, "adopt": False, "force_conflicts": False}
+    return _cluster_objects.manage({**params, **policy, "wait_timeout": 60, **more}, check, client(plane))
+
+
+# --- what the API server makes of the objects -----------------------------------------------------------------------
+
+EVERYTHING: Json = {
+    "resources": {"rdma/rdma": 1, "cpu": 4, "memory": "16Gi"},
+    "networks": ["kube-system/roce"],
+    "shm_size": "16Gi",
+    "pull_secrets": ["regcred"],
+    "tolerations": [{"operator": "Exists"}],
+    "node_selector": {"kubernetes.io/os": "linux"},
+    "gpu_topology": True,
+    "ompi": {"pml": "ob1", "btl": "^openib", "btl_tcp_if_include": "net1"},
+    "env": {"NCCL_SOCKET_NTHREADS": "4"},
+    "nccl_env": "pod",
+    "volumes": [
+        {"name": "code", "mount_path": "/mydir", "host_path": "/root/script"},
+        {"name": "data", "mount_path": "/data", "nfs": {"server": "192.0.2.1", "path": "/data"}, "read_only": True},
+        {"name": "scratch", "mount_path": "/scratch", "empty_dir": {"sizeLimit": "1Gi"}},
+    ],
+}
+
+# operator, what kind of job
+KINDS = [
+    ("mpi-operator", {"kind": "mpijob"}),
+    ("mpi-operator", {"kind": "mpijob", "gang": "volcano", "queue": "research"}),
+    ("training-operator", {"kind": "pytorchjob", "gang": "scheduler-plugins"}),
+    (
+        "volcano",
+        {"kind": "vcjob", "queue": "research", "task_name": "task1", "master_hosts_variable": "VC_TASK1_HOSTS"},
+    ),
+    ("volcano", {"kind": "pods", "gang": "volcano"}),
+    ("scheduler-plugins", {"kind": "pods", "gang": "scheduler-plugins"}),
+    (None, {"kind": "pods", "host_network": True, "networks": [], "privileged": True, "gang": "ack"}),
+]
+
+
+@pytest.mark.parametrize(("operator", "kind"), KINDS)
+def test_operators_definitions_take_every_option(
+    own_cluster: Cluster, namespace: str, operator: str | None, kind: Json
+) -> None:
+    """The API server knows every field, by the operator's own definition, and a second look sees no change."""
+    if operator:
+        operators.install(own_cluster, operator)
+    manifests = objects(options(namespace, **{**EVERYTHING, **kind}))
+    checked = apply(own_cluster, manifests, check=True)
+    assert len(checked["actions"]) == len(manifests)
+    done = apply(own_cluster, manifests)
+    assert done["actions"] == checked["actions"]
+    for check in (False, True):
+        assert apply(own_cluster, manifests, check=check)["actions"] == []
+    # The definitions have not let everything through.
+    spoilt = json.loads(json.dumps(manifests))
+    spoilt[-1]["spec"]["workrs"] = 3
+    with pytest.raises(FabricError, match="workrs"):
+        apply(own_cluster, spoilt, check=True)
+
+
+# --- before it starts -----------------------------------------------------------------------------------------------
+
+
+def check(plane: Cluster, manifests: Json, check_mode: bool = False, **more: Json) -> Json:
+    return check_job({"objects": manifests, "capacity": True, **more}, check_mode, client(plane))
+
+
+def test_room_for_all_is_found_by_check_and_by_the_scheduler(own_cluster: Cluster, namespace: str) -> None:
+    manifests = objects(options(namespace))
+    assert check(own_cluster, manifests)["placed"] == dict.fromkeys(NODES, 1)
+    apply(own_cluster, manifests)
+    for name in ("train-0", "train-1"):
+        own_cluster.kubectl("wait", "--for=condition=PodScheduled", f"pod/{name}", "-n", namespace, "--timeout=60s")
+    # The job that is there takes its own room, and is not refused for it.
+    found = check(own_cluster, manifests)
+    assert (found["exists"], found["placed"]) == (True, None)
+
+
+def test_what_is_short_is_named_and_the_scheduler_agrees(
+    own_cluster: Cluster, namespace: str, kubelets: Kubelets
+) -> None:
+    kubelets.fate = never
+    apply(own_cluster, objects(options(namespace, name="other", workers=1, gpus=1)), owner="other")
+    own_cluster.kubectl("wait", "--for=condition=PodScheduled", "pod/other-0", "-n", namespace, "--timeout=60s")
+    where = own_cluster.json("get", "pod", "other-0", "-n", namespace)["spec"]["nodeName"]
+    manifests = objects(options(namespace))
+    with pytest.raises(FabricError) as caught:
+        check(own_cluster, manifests)
+    assert f"Checking the job {namespace}/train: not all pods can run at once" in str(caught.value)
+    assert "wanted are pods: 2 with nvidia.com/gpu=8, and for 1 of them there is no room" in str(caught.value)
+    assert f"{where}: nvidia.com/gpu: 8 wanted, 7 free of 8, used by {namespace}/other-0" in str(caught.value)
+    assert own_cluster.kubectl("get", "pods", "-n", namespace, "-l", f"{JOB}=train", "-o", "name") == ""
+    # The scheduler has no other opinion.
+    apply(own_cluster, manifests)
+    reason = "jsonpath={.status.conditions[?(@.type=='PodScheduled')].reason}=Unschedulable"
+    pods = own_cluster.json("get", "pods", "-n", namespace, "-l", f"{JOB}=train")["items"]
+    assert len(pods) == 2
+    waiting = [
+        pod["metadata"]["name"]
+        for pod in pods
+        if not own_cluster.kubectl(
+            "wait", f"--for={reason}", f"pod/{pod['metadata']['name']}", "-n", namespace, "--timeout=10s", check=False
+        )
+    ]
+    assert len(waiting) == 1
+
+
+def test_attachments_have_to_be_there(own_cluster: Cluster, namespace: str) -> None:
+    apply(own_cluster, [], files=[str(MULTUS)], owner="multus")
+    manifests = objects(options(namespace, networks=["nic0", "kube-system/roce"]))
+    attachment = {
+        "apiVersion": "k8s.cni.cncf.io/v1",
+        "kind": "NetworkAttachmentDefinition",
+        "metadata": {"name": "nic0", "namespace": namespace},
+    }
+    make(own_cluster, "network-attachment-definitions", attachment)
+    with pytest.raises(FabricError, match="these attachments are not there: kube-system/roce. Make them first"):
+        check(own_cluster, manifests)
+    attachment["metadata"] = {"name": "roce", "namespace": "kube-system"}
+    make(own_cluster, "network-attachment-definitions", attachment)
+    assert check(own_cluster, manifests)["placed"] == dict.fromkeys(NODES, 1)
+
+
+def test_a_job_of_other_options_is_not_changed(own_cluster: Cluster, namespace: str) -> None:
+    apply(own_cluster, objects(options(namespace)))
+    for check_mode in (True, False):
+        with pytest.raises(
+            FabricError, match="was made with other options, and a job that has started cannot be changed"
+        ):
+            check(own_cluster, objects(options(namespace, command=["other"])), check_mode)
+    own_cluster.kubectl("annotate", "service", "train", "-n", namespace, "rdmaops.gpu-fabric/job-spec-")
+    with pytest.raises(FabricError, match=f"Service {namespace}/train is there already and is no part of a job"):
+        check(own_cluster, objects(options(namespace)))
+
+
+def test_drift_is_told_and_put_back_with_consent(own_cluster: Cluster, namespace: str) -> None:
+    manifests = objects(options(namespace, labels={"team": "ml"}))
+    apply(own_cluster, manifests)
+    own_cluster.kubectl("label", "pod", "train-0", "-n", namespace, "team=other", "--overwrite")
+    # What it was made of is what it is made of; what it has become is another matter.
+    assert check(own_cluster, manifests)["exists"]
+    with pytest.raises(FabricError, match="Somebody else has set these fields"):
+        apply(own_cluster, manifests, check=True)
+    for check_mode in (True, False):
+        back = apply(own_cluster, manifests, check=check_mode, force_conflicts=True)
+        assert back["actions"] == [f"Change Pod {namespace}/train-0"]
+    assert own_cluster.json("get", "pod", "train-0", "-n", namespace)["metadata"]["labels"]["team"] == "ml"
+    assert apply(own_cluster, manifests)["actions"] == []
+
+
+def test_who_may_not_look_is_told_how_to_go_on(own_cluster: Cluster, namespace: str) -> None:
+    own_cluster.kubectl("create", "rolebinding", "joe", "--clusterrole=admin", "--user=joe", "-n", namespace)
+    values = dict.fromkeys(_kubernetes.CONNECTION)
+    joe = _kubernetes.Client({**values, "kubeconfig": str(own_cluster.user("joe")), "timeout": 30})
+    manifests = objects(options(namespace))
+    with pytest.raises(FabricError, match="right to list nodes and pods, or leave the check out"):
+        check_job({"objects": manifests, "capacity": True}, False, joe)
+    assert check_job({"objects": manifests, "capacity": False}, False, joe)["placed"] is None
+
+
+# --- the role -------------------------------------------------------------------------------------------------------
+
+
+class Role:
+    def __init__(self, plane: Cluster, namespace: str, directory: Path) -> None:
+        self.variables = {
+            "training_job_kubeconfig": str(plane.kubeconfig),
+            "training_job_namespace": namespace,
+            "training_job_name": "train",
+            "training_job_image": IMAGE,
+            "training_job_command": ["train"],
+            "training_job_gpus": GPUS,
+            "training_job_progress_interval": 2,
+            "training_job_wait_timeout": 60,
+        }
+        self.inventory = directory / "hosts.yml"
+        host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+        self.inventory.write_text(json.dumps({"kubernetes_api": {"hosts": {"here": host}}}))
+
+    def run(self, *arguments: str, **variables: Json) -> site.Run:
+        program = str(Path(sys.executable).parent / "ansible-playbook")
+        given = {f"training_job_{name}": value for name, value in variables.items()}
+        argv = [program, "-i", str(self.inventory), str(COLLECTION / "playbooks/train.yml"), *arguments]
+        argv += ["-e", json.dumps({**self.variables, **given})]
+        known = (
+            {"ANSIBLE_COLLECTIONS_PATH": os.environ["ANSIBLE_COLLECTIONS_PATH"]}
+            if ("ANSIBLE_COLLECTIONS_PATH" in os.environ)
+            else {}
+        )
+        done = subprocess.run(
+            argv, capture_output=True, text=True, timeout=300, env=site.environment(**known), check=False
+        )
+        return site.understood(done.returncode, done.stdout)._replace(output=done.stdout + done.stderr)
+
+
+@pytest.fixture
+def role(own_cluster: Cluster, namespace: str, tmp_path: Path) -> Role:
+    return Role(own_cluster, namespace, tmp_path)
+
+
+def test_the_drill(own_cluster: Cluster, namespace: str, role: Role) -> None:
+    virgin = role.run("--check", "--diff")
+    assert (virgin.rc, virgin.changed()) == (0, 1), virgin.output
+    wanted = [f"Make Service {namespace}/train", f"Make Pod {namespace}/train-0", f"Make Pod {namespace}/train-1"]
+    assert virgin.result(APPLY)["actions"] == wanted
+    assert own_cluster.kubectl("get", "pods,services", "-n", namespace, "-o", "name") == ""
+    done = role.run()
+    assert (done.rc, done.changed()) == (0, 1), done.output
+    assert done.result(APPLY)["actions"] == wanted
+    seen = done.result("Wait for the job")
+    assert (seen["state"], seen["reached"]) == ("succeeded", True)
+    assert sorted(pod["node"] for pod in seen["pods"]) == list(NODES)
+    # A user sees how it goes, beside what programs read.
+    assert f"{namespace}/train: pending" in done.output or f"{namespace}/train: running" in done.output
+    for arguments in ([], ["--check"]):
+        again = role.run(*arguments)
+        assert (again.rc, again.changed()) == (0, 0), again.output
+    # No kubelet has kept a log, so nothing is known of the transport, and nothing is taken for granted.
+    assert seen["transport"]["transport"] == "unknown"
+    judged = role.run(transport_required="rdma")
+    assert judged.rc != 0
+    assert "was made with other options" not in judged.messages()
+    assert "its logs do not tell which transport NCCL used" in judged.messages()
+    # Without consent, as the job has ended; and again.
+    gone = role.run(state="absent")
+    assert (gone.rc, gone.changed()) == (0, 1), gone.output
+    assert own_cluster.kubectl("get", "pods,services", "-n", namespace, "-o", "name") == ""
+    assert role.run(state="absent").changed() == 0
+
+
+def test_a_job_that_fails_says_why_and_one_that_runs_is_kept(
+    own_cluster: Cluster, namespace: str, role: Role, kubelets: Kubelets
+) -> None:
+    kubelets.fate = never
+    late = role.run(wait_timeout=8)
+    assert late.rc != 0
+    assert "it has not ended after" in late.messages()
+    assert "It is left as it is: run again to go on waiting" in late.messages()
+    kept = role.run(state="absent")
+    assert kept.rc != 0
+    assert f"Removing the job {namespace}/train: it has not ended (running, pods: 2 Running)" in kept.messages()
+    assert "or set training_job_remove_ok to true" in kept.messages()
+    kubelets.fate = out_of_memory
+    failed = role.run()
+    assert failed.rc != 0
+    assert "failed, pods: 1 Failed, 1 Running; train-1: OOMKilled (exit code 137)" in failed.messages()
+    kubelets.fate = never
+    gone = role.run(state="absent", remove_ok=True)
+    assert gone.rc == 0, gone.output
+    assert own_cluster.kubectl("get", "pods", "-n", namespace, "-o", "name") == ""
+
+
+def test_an_operator_that_is_not_there(own_cluster: Cluster, namespace: str, role: Role) -> None:
+    """Check mode comes before the operator; a real run does not."""
+    own_cluster.kubectl("delete", "crd", "pytorchjobs.kubeflow.org", "--ignore-not-found")
+    checked = role.run("--check", kind="pytorchjob")
+    assert (checked.rc, checked.changed()) == (0, 1), checked.output
+    found = checked.result("Find out whether all pods can run at once")
+    assert found["unserved"] == ["PyTorchJob of kubeflow.org/v1"]
+    assert [row["status"] for row in found["resources"]] == ["unknown"]
+    with pytest.raises(FabricError, match="does not know PyTorchJob of kubeflow.org/v1. Install its operator first"):
+        check(own_cluster, objects(options(namespace, kind="pytorchjob")))
+    # Refused before anything was asked of the API server.
+    bad = role.run(workers=0)
+    assert bad.rc != 0
+    assert "workers is 0; a job has at least one pod that trains" in bad.output
+    assert own_cluster.kubectl("get", "pods,services", "-n", namespace, "-o", "name") == ""
