@@ -1,0 +1,47 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What faults.yml did is what the report tells, no more and no less, whoever starts the run."""
+
+from __future__ import annotations
+
+import nightly
+import pytest
+
+FAULTS = [
+    ("control-plane", "helm_release", "gpu-operator/gpu-operator"),
+    ("gpu-1", "network_attachment", "default/rail1"),
+    ("gpu-1", "node_label", "gpu-1 ack.node.gpu.schedule"),
+    ("gpu-1", "rdma_device", "rxe1"),
+    ("gpu-1", "rdma_system", "netns_mode"),
+    ("gpu-2", "ansible.builtin.package", "perftest"),
+    ("gpu-2", "modprobe_option", "ib_ipoib.send_queue_size"),
+    ("gpu-2", "rdma_system", "netns_mode"),
+]
+
+
+@pytest.fixture(scope="module")
+def night() -> nightly.Night:
+    return nightly.by_hand()
+
+
+def test_exactly_these(night: nightly.Night) -> None:
+    assert night.objects("drift") == FAULTS, night.output
+    assert night.objects("unknown") == [], night.output
+
+
+def test_the_run_fails(night: nightly.Night) -> None:
+    assert night.rc == 2, night.output
+    assert night.report["verdict"] == "drift"
+
+
+def test_each_is_told_with_what_is_wrong(night: nightly.Night) -> None:
+    stale = night.one("gpu-1", "rdma_system")
+    assert (stale["desired"], stale["live"], stale["next_boot"]) == ("exclusive", "exclusive", "shared")
+    switched = night.one("gpu-2", "rdma_system")
+    assert (switched["desired"], switched["live"], switched["next_boot"]) == ("exclusive", "shared", "exclusive")
+    assert "lost" in str(night.one("gpu-1", "rdma_device")["live"])
+
+
+def test_nothing_was_repaired(night: nightly.Night) -> None:
+    """A run in check mode that tells of drift tells of it again."""
+    assert nightly.by_hand().objects("drift") == night.objects("drift")

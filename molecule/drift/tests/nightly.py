@@ -1,0 +1,67 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The run of every night: playbook `drift` in check mode, as an engineer and as AWX start it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
+
+EPHEMERAL = Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"])
+INVENTORY = EPHEMERAL / "inventory"
+LIMIT_S = 1200
+
+Json = dict[str, t.Any]
+
+
+class Night(t.NamedTuple):
+    rc: int
+    output: str
+    report: Json
+
+    def objects(self, *statuses: str) -> list[tuple[str, str, str]]:
+        """Return (host, kind, name) of what has one of these statuses, once for all tasks that looked at it."""
+        found = {
+            (host, one["kind"], one["name"])
+            for host, entry in self.report["hosts"].items()
+            for one in entry["objects"]
+            if one["status"] in statuses
+        }
+        return sorted(found)
+
+    def one(self, host: str, kind: str) -> Json:
+        """Return the first object of a kind that is not in sync."""
+        objects: list[Json] = self.report["hosts"][host]["objects"]
+        return next(one for one in objects if one["kind"] == kind and one["status"] != "in_sync")
+
+
+def by_hand() -> Night:
+    """Run it from the checkout, whose ansible.cfg enables the callback."""
+    report = EPHEMERAL / "drift.json"
+    report.unlink(missing_ok=True)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
+    environment |= {"RDMAOPS_DRIFT_REPORT": str(report), "ANSIBLE_FORCE_COLOR": "0", "COLUMNS": "150"}
+    argv = [
+        str(Path(sys.executable).parent / "ansible-playbook"),
+        *("-i", str(INVENTORY), "rdmaops.gpu_fabric.drift", "--check", "--diff"),
+    ]
+    done = subprocess.run(
+        argv,
+        cwd=COLLECTION,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    return Night(done.returncode, done.stdout + done.stderr, json.loads(report.read_text()))
+
+
+__all__ = ["INVENTORY", "Json", "LIMIT_S", "Night", "by_hand"]
