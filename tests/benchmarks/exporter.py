@@ -1,0 +1,88 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a scrape of the exporter costs, against node_exporter's infiniband collector on the same made-up sysfs."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import shutil
+import tempfile
+import typing as t
+from pathlib import Path
+
+from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.library import BenchmarkError, Case, Sample, interleave
+from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.nodes import CPU, Place
+from ansible_collections.rdmaops.gpu_fabric.tests.integration.exporter.running import (
+    Running,
+    free_port,
+    install,
+    running,
+)
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.exporter.tree import node
+
+PORTS = 16
+COUNTERS = 64
+# Processor time comes in ticks of 10 ms, about what a scrape takes: so many are measured at a time.
+SCRAPES = 50
+BATCHES = 10
+GOAL = 1.0
+GOAL_MIB = 40.0
+MIB = 1024 * 1024
+
+
+def scrape(one: Running) -> bytes:
+    """Ask as Prometheus does: compressed, on a connection that stays."""
+    connection = http.client.HTTPConnection("127.0.0.1", one.port, timeout=60)
+    try:
+        for _turn in range(SCRAPES):
+            connection.request("GET", "/metrics", headers={"Accept-Encoding": "gzip"})
+            answer = connection.getresponse().read()
+    finally:
+        connection.close()
+    return answer
+
+
+def cost(one: Running) -> float:
+    """Return milliseconds of the processor for a scrape."""
+    before = one.cpu()
+    scrape(one)
+    return (one.cpu() - before) * 1000 / SCRAPES
+
+
+def series(one: Running) -> int:
+    """Return how many samples are about a port."""
+    return sum(line[:1] != b"#" and b'port="' in line for line in one.get().splitlines())
+
+
+def cpu_and_memory(place: Place) -> list[Case]:
+    peer = shutil.which("prometheus-node-exporter")
+    if peer is None:
+        raise BenchmarkError("there is no prometheus-node-exporter (package prometheus-node-exporter)")
+    with tempfile.TemporaryDirectory(prefix="rdmaops-bench-") as base, contextlib.ExitStack() as stack:
+        workplace = Path(base)
+        tree = node(workplace / "sys", PORTS, COUNTERS)
+        ours, theirs = free_port(), free_port()
+        _directory, command = install(workplace, rdma_exporter_listen_address=f"127.0.0.1:{ours}")
+        one = stack.enter_context(running([*command, "--path.sysfs", str(tree.root)], ours))
+        argv = [peer, "--collector.disable-defaults", "--collector.infiniband", f"--path.sysfs={tree.root}"]
+        other = stack.enter_context(running([*argv, f"--web.listen-address=127.0.0.1:{theirs}"], theirs))
+        found = interleave({"ours": lambda: cost(one), "theirs": lambda: cost(other)}, runs=min(BATCHES, place.runs))
+        counted = {"ours": series(one), "theirs": series(other)}
+        if counted["ours"] < PORTS * COUNTERS:
+            raise BenchmarkError(f"the exporter has {counted['ours']} series of {PORTS * COUNTERS} counters")
+        memory = [Sample([running.resident() / MIB]) for running in (one, other)]
+    title = f"rdma_exporter, scrape of {PORTS} ports x {COUNTERS}"
+    note = f"{counted['ours']} series, node_exporter {counted['theirs']}"
+    limit = Sample([GOAL_MIB])
+    return [
+        Case(title + CPU, "ms", found["ours"], "node_exporter", found["theirs"], GOAL, note),
+        Case(
+            "rdma_exporter, resident", "MiB", memory[0], "at most", limit, 1.0, f"node_exporter {memory[1].median:.1f}"
+        ),
+    ]
+
+
+CASES: dict[str, t.Callable[[Place], list[Case]]] = {"exporter": cpu_and_memory}
+
+__all__ = ["CASES"]

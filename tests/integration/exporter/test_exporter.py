@@ -1,0 +1,287 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The exporter as it is installed: what promtool says, who gets in, what it leaves behind, and the role that asks for it."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import os
+import signal
+import ssl
+import subprocess
+import time
+import typing as t
+import urllib.error
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.tests.integration.exporter.running import (
+    PYTHON,
+    Running,
+    free_port,
+    install,
+    libraries,
+    play,
+    role,
+    running,
+)
+from ansible_collections.rdmaops.gpu_fabric.tests.support import need_tool
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.exporter.series import Series
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.exporter.tree import node
+
+
+class Installed(t.NamedTuple):
+    """What the role has written, for a port, and a node to be looked at."""
+
+    command: list[str]
+    port: int
+    workplace: Path
+    variables: dict[str, t.Any]
+
+    def argv(self, *further: str) -> list[str]:
+        return [*self.command, "--path.sysfs", str(self.workplace / "sys"), *further]
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    workplace = tmp_path_factory.mktemp("exporter")
+    port = free_port()
+    variables = {
+        "rdma_exporter_listen_address": f"127.0.0.1:{port}",
+        "rdma_exporter_expected_devices": ["mlx5_0", "mlx5_9"],
+    }
+    _directory, command = install(workplace, **variables)
+    node(workplace / "sys", 2, 64)
+    return Installed(command, port, workplace, variables)
+
+
+@pytest.fixture
+def exporter(installed: Installed) -> t.Iterator[Running]:
+    with running(installed.argv(), installed.port) as one:
+        yield one
+
+
+def test_promtool_finds_nothing_wrong(exporter: Running) -> None:
+    tool = need_tool("promtool")
+    body = exporter.get()
+    done = subprocess.run([tool, "check", "metrics"], input=body, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    # It does find what is wrong.
+    wrong = body + b'# TYPE rdma_x counter\nrdma_x{device="a"} 1\n'
+    assert subprocess.run([tool, "check", "metrics"], input=wrong, capture_output=True, timeout=60).returncode != 0
+
+
+def test_what_is_expected_is_missed(exporter: Running) -> None:
+    found = Series(exporter.get())
+    assert found.of("rdma_device_present") == {"mlx5_0": 1, "mlx5_1": 1, "mlx5_9": 0}
+    assert found.of("rdma_device_expected") == {"mlx5_0": 1, "mlx5_9": 1}
+    assert found.value("rdma_exporter_scrape_complete") == 1
+
+
+def test_the_port_is_taken(installed: Installed, exporter: Running) -> None:
+    done = subprocess.run(installed.argv(), capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"Listening on 127.0.0.1:{installed.port}: Address already in use. "
+        "Another address is given by --web.listen-address\n"
+    )
+
+
+def test_the_role_tells_its_own_exporter_from_another(installed: Installed, exporter: Running, tmp_path: Path) -> None:
+    places = {
+        "rdma_exporter_directory": str(installed.workplace / "lib"),
+        "__rdma_exporter_unit_directory": str(installed.workplace),
+        "rdma_exporter_wait": 2,
+    }
+    same = {**places, **installed.variables}
+    other = {**same, "rdma_exporter_expected_devices": []}
+    nobody = {**same, "rdma_exporter_listen_address": f"127.0.0.1:{free_port()}"}
+    done = play(tmp_path, role("code.yml", **same), role("verify.yml", **same), *refused([other, nobody], "verify.yml"))
+    assert "changed=0 " in done.stdout, done.stdout
+    assert "rescued=2 " in done.stdout, done.stdout
+    assert "is healthy" in done.stdout
+    assert "Connection refused" in done.stdout
+
+
+def refused(all_variables: t.Sequence[dict[str, t.Any]], tasks_from: str = "main.yml") -> list[t.Any]:
+    """Return tasks after whose failure the play goes on: their messages stand in the output."""
+    noop = {"ansible.builtin.meta": "noop"}
+    return [{"block": [role(tasks_from, **variables)], "rescue": [noop]} for variables in all_variables]
+
+
+def test_check_mode_on_a_virgin_host(tmp_path: Path) -> None:
+    """Nothing is there: no directory, no unit, no service."""
+    places = {
+        "rdma_exporter_directory": str(tmp_path / "lib"),
+        "__rdma_exporter_unit_directory": str(tmp_path / "units"),
+        "rdma_exporter_listen_address": f"127.0.0.1:{free_port()}",
+    }
+    done = play(tmp_path / "work", role(**places), check=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "CapabilityBoundingSet=CAP_SYS_ADMIN CAP_SYS_PTRACE" in done.stdout
+    assert not (tmp_path / "lib").exists()
+    assert not (tmp_path / "units").exists()
+
+
+# variables, what is said
+REFUSED = [
+    ({"rdma_exporter_listen_address": "::1:9879"}, "it is ::1:9879"),
+    (
+        {"rdma_exporter_netns_timeout": 9.0},
+        "rdma_exporter_netns_timeout (9.0 s) less than rdma_exporter_scrape_timeout (8 s)",
+    ),
+    ({"rdma_exporter_method": "daemonset"}, "daemonset needs rdma_exporter_image"),
+    ({"rdma_exporter_method": "pod"}, "value of rdma_exporter_method must be one of"),
+]
+
+
+def test_what_cannot_work_is_refused(tmp_path: Path) -> None:
+    done = play(tmp_path, *refused([variables for variables, _said in REFUSED]))
+    words = " ".join(done.stdout.split())
+    assert "changed=0 " in words
+    for _variables, said in REFUSED:
+        assert said in words
+
+
+def test_systemd_understands_the_unit(installed: Installed) -> None:
+    tool = need_tool("systemd-analyze")
+    unit = installed.workplace / "rdma_exporter.service"
+    done = subprocess.run([tool, "verify", str(unit)], capture_output=True, text=True, timeout=120, check=False)
+    ours = [line for line in done.stderr.splitlines() if "rdma_exporter" in line]
+    assert ours == []
+
+
+# --- who gets in ---------------------------------------------------------------------------------------
+
+
+def openssl(directory: Path, *names: str) -> None:
+    """Make a certificate for each name, signed by itself."""
+    tool = need_tool("openssl")
+    for name in names:
+        argv = [tool, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}"]
+        argv += ["-keyout", f"{name}.key", "-out", f"{name}.crt", "-addext", "subjectAltName=IP:127.0.0.1"]
+        subprocess.run(argv, cwd=directory, check=True, capture_output=True, timeout=120)
+
+
+def bcrypt(password: str) -> str:
+    code = "import bcrypt, sys; print(bcrypt.hashpw(sys.argv[1].encode(), bcrypt.gensalt(4)).decode())"
+    done = subprocess.run([PYTHON, "-I", "-c", code, password], capture_output=True, text=True, check=True, timeout=60)
+    # What htpasswd writes.
+    return done.stdout.strip().replace("$2b$", "$2y$")
+
+
+def basic(name: str, password: str) -> dict[str, str]:
+    return {"Authorization": "Basic " + base64.b64encode(f"{name}:{password}".encode()).decode()}
+
+
+def test_users_and_certificates(installed: Installed, tmp_path: Path) -> None:
+    libraries()
+    openssl(tmp_path, "server", "client")
+    config = tmp_path / "web.yml"
+    config.write_text(
+        "tls_server_config: {cert_file: server.crt, key_file: server.key}\n"
+        f"basic_auth_users: {{ann: {bcrypt('right')}}}\n"
+    )
+    trust = ssl.create_default_context(cafile=tmp_path / "server.crt")
+    argv = installed.argv("--web.config.file", str(config))
+    with running(argv, installed.port, "https") as one:
+        assert b"rdma_device_info" in one.get(headers=basic("ann", "right"), context=trust)
+        assert b"is healthy" in one.get("/-/healthy", context=trust)
+        for headers in (
+            {},
+            basic("ann", "wrong"),
+            basic("bob", "right"),
+            basic("ann", ""),
+            {"Authorization": "Basic ?"},
+        ):
+            with pytest.raises(urllib.error.HTTPError) as caught:
+                one.get(headers=headers, context=trust)
+            assert (caught.value.code, caught.value.headers["WWW-Authenticate"]) == (401, 'Basic realm="rdma_exporter"')
+        with pytest.raises((http.client.RemoteDisconnected, ConnectionResetError, urllib.error.URLError)):
+            Running(one.process, one.port).get()
+        # A new password holds without a new start, and the old one does no more.
+        config.write_text(config.read_text().replace("ann: ", "eve: "))
+        assert one.get(headers=basic("eve", "right"), context=trust)
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            one.get(headers=basic("ann", "right"), context=trust)
+        # A client certificate, from now on.
+        config.write_text(
+            "tls_server_config: {cert_file: server.crt, key_file: server.key, client_ca_file: client.crt,"
+            " client_auth_type: RequireAndVerifyClientCert}\n"
+        )
+        with pytest.raises((OSError, http.client.HTTPException)):
+            one.get(context=trust)
+        trust.load_cert_chain(tmp_path / "client.crt", tmp_path / "client.key")
+        assert b"rdma_device_info" in one.get(context=trust)
+
+
+def test_a_wrong_web_configuration_stops_it(installed: Installed, tmp_path: Path) -> None:
+    libraries()
+    config = tmp_path / "web.yml"
+    config.write_text("basic_auth_users: {ann: plain}\n")
+    argv = installed.argv("--web.config.file", str(config))
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    said = "basic_auth_users.ann: it is no bcrypt hash (htpasswd -nB ann)"
+    assert done.stderr == f"Reading {config}: {said}\n"
+
+
+# --- what it leaves behind -----------------------------------------------------------------------------
+
+
+def test_it_goes_when_it_is_told(installed: Installed) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with running(installed.argv(), installed.port) as one:
+            one.get()
+            one.process.send_signal(number)
+            assert one.process.wait(30) == 0
+
+
+def scrapes(one: Running, number: int) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", one.port, timeout=60)
+    for turn in range(number):
+        if turn % 10 == 0:  # some clients keep their connection, some do not
+            connection.close()
+        connection.request("GET", "/metrics", headers={"Accept-Encoding": "gzip"})
+        assert connection.getresponse().read()
+    connection.close()
+
+
+def leaks_nothing(one: Running, number: int) -> None:
+    scrapes(one, 100)
+    memory, descriptors = one.resident(), one.descriptors()
+    scrapes(one, number)
+    time.sleep(0.5)
+    assert one.descriptors() <= descriptors
+    # Arenas of the allocator come and go; a leak of a sample a scrape would be as much.
+    assert one.resident() - memory < 2 * 1024 * 1024
+    assert one.resident() < 40 * 1024 * 1024
+
+
+def test_scrapes_leave_nothing_behind(exporter: Running) -> None:
+    leaks_nothing(exporter, 300)
+
+
+@pytest.mark.long
+def test_ten_thousand_scrapes_leave_nothing_behind(exporter: Running) -> None:
+    leaks_nothing(exporter, 10_000)
+
+
+def test_devices_that_come_and_go_leave_no_open_files(installed: Installed, tmp_path: Path) -> None:
+    tree = node(tmp_path / "sys", 1, 64)
+    argv = [*installed.command, "--path.sysfs", str(tree.root)]
+    with running(argv, installed.port) as one:
+        scrapes(one, 3)
+        descriptors = one.descriptors()
+        aside = tmp_path / "aside"
+        for _turn in range(5):
+            place = tree.root / "class/infiniband/mlx5_0"
+            place.rename(aside)
+            scrapes(one, 3)
+            assert one.descriptors() < descriptors - 60
+            aside.rename(place)
+            scrapes(one, 3)
+            assert one.descriptors() == descriptors
+        assert os.path.isdir(tree.root)
