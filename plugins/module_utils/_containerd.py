@@ -124,8 +124,8 @@ def last_lines(text: str, secret: str = "") -> str:
 
 def advice(text: str) -> str:
     """Return what unblocks some of a registry's answers."""
-    if re.search(r"\b40[13]\b|authorization failed|insufficient_scope|access denied", text):
-        return "Give username and password, or auth_file, of a user who may pull it"
+    if re.search(r"\b40[13]\b|authorization failed|insufficient_scope|access denied|unauthorized", text):
+        return "Give username and password, or auth_file, of a user who may do this"
     if re.search(r": not found|manifest unknown", text):
         return "The registry has no such image: look at name and digest, and push it first"
     if "x509" in text or "HTTP response to HTTPS" in text:

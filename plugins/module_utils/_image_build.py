@@ -19,6 +19,7 @@ import subprocess
 import tempfile
 import typing as t
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_fetch import fetch
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_install import digest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._container_image_archive import opened
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._container_image_oci import (
@@ -46,14 +47,15 @@ class BuildError(ImageError):
     """An image could not be built, written or pushed."""
 
 
-def find(binary: str | None) -> str:
+def find(binary: str | None, *, needed: bool) -> str:
+    """Return the path of buildah, nothing where there is none and none is needed."""
     found = shutil.which(binary or "buildah", path=os.environ.get("PATH", os.defpath) + ":/usr/local/bin:/usr/bin")
-    if found is None:
+    if found is None and needed:
         raise BuildError(
-            "Looking for buildah: there is no %s. Install the package buildah on the host that builds"
-            % (binary or "it")
+            "Looking for %s: it is not there. Install the package buildah on the host that builds"
+            % (binary or "buildah")
         )
-    return found
+    return found or ""
 
 
 def check(params: Params) -> None:
@@ -70,6 +72,11 @@ def check(params: Params) -> None:
             raise BuildError(
                 "Building %s: the checksum of %s is %r; give sha256: and 64 hexadecimal digits in lower case"
                 % (params["name"], one["name"], one["checksum"])
+            )
+        if one["content"] is None and not one["src"].startswith("/") and not one["checksum"]:
+            raise BuildError(
+                "Building %s: nothing would verify %s. Give its checksum, or an absolute path"
+                % (params["name"], one["src"])
             )
 
 
@@ -102,11 +109,12 @@ def label_of(text: str) -> str | None:
 class Build:
     """One image, what is there of it, and what follows."""
 
-    def __init__(self, params: Params) -> None:
+    def __init__(self, params: Params, check_mode: bool) -> None:
         self.params = params
         self.name: str = params["name"]
         self.host = parse_name(self.name).host
-        self.buildah = find(params["buildah_binary"])
+        # In check mode, a task before this one may be what would install it.
+        self.buildah = find(params["buildah_binary"], needed=not check_mode)
         self.registry = params["output"] == "registry"
         base = os.path.join(params["directory"], re.sub(r"[^A-Za-z0-9._-]", "_", self.name))
         self.archive = base + ".tar"
@@ -142,6 +150,8 @@ class Build:
 
     def _kept(self) -> str | None:
         """Return what the image in buildah's own storage was made of."""
+        if not self.buildah:
+            return None
         listed = self.run(["images", "--json"], "Listing buildah's images", _QUICK, lambda _text: "Run as root")
         try:
             names = [name for one in json.loads(listed or "[]") or [] for name in one.get("names") or []]
@@ -212,19 +222,21 @@ class Build:
             return advice(text)
         return "Correct the step that failed; the image that was there is still there"
 
-    @staticmethod
-    def _place(one: Params, target: str) -> None:
+    def _place(self, one: Params, target: str) -> None:
         if one["content"] is not None:
             atomic_write(target, one["content"], int(one["mode"], 8))
             return
         try:
-            try:
-                os.link(one["src"], target)
-            except OSError:
-                # Another file system, or one without links.
-                shutil.copyfile(one["src"], target)
+            with contextlib.closing(fetch(one["src"], _QUICK)) as stream, open(target, "wb") as sink:
+                shutil.copyfileobj(stream, sink, 1 << 20)
         except OSError as exc:
-            raise FileError("Reading %s: %s" % (one["src"], because(exc))) from exc
+            raise FileError("Copying %s to %s: %s" % (one["src"], target, because(exc))) from exc
+        found = sum_of(target)
+        if one["checksum"] and found != one["checksum"]:
+            raise BuildError(
+                "Verifying %s: its checksum is %s, and should be %s. Nothing was built: the file is broken or not the "
+                "one that was meant" % (one["src"], found, one["checksum"])
+            )
 
     def _write(self) -> None:
         doing = "Writing %s to %s" % (self.name, self.archive)
@@ -273,7 +285,7 @@ def manage(params: Params, check_mode: bool) -> dict[str, t.Any]:
     """Return what the module image_build returns."""
     check(params)
     decision = Decision()
-    build = Build(params)
+    build = Build(params, check_mode)
     build.plan(decision)
     status = DRIFT if decision.changed else IN_SYNC
     if not check_mode:

@@ -24,7 +24,8 @@ attributes:
   check_mode:
     support: full
     details:
-      - Nothing is built, and the digest of what would be built is not known.
+      - Nothing is fetched or built, and the digest of what would be built is not known. buildah may be missing then, since an earlier task may be what
+        installs it.
   diff_mode:
     support: full
     details:
@@ -56,11 +57,11 @@ options:
         description: The text.
         type: str
       src:
-        description: Absolute path of the file on the host, in place of O(files[].content).
-        type: path
+        description: URL, or absolute path on the host, in place of O(files[].content).
+        type: str
       checksum:
         description:
-          - V(sha256:) and the digest of O(files[].src), where it has been verified already. The file then need not be there in check mode.
+          - V(sha256:) and the digest of O(files[].src). Required for a URL. With it, the file is read where something is built and not before.
         type: str
       mode:
         description: Mode of a file with O(files[].content), octal.
@@ -155,7 +156,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._image_build im
 FILE = {
     "name": {"type": "str", "required": True},
     "content": {"type": "str"},
-    "src": {"type": "path"},
+    "src": {"type": "str"},
     "checksum": {"type": "str"},
     "mode": {"type": "str", "default": "0644"},
 }

@@ -219,16 +219,6 @@ class Containerd:
             self.ctr("images", "rm", "--sync", *names)
 
 
-@contextlib.contextmanager
-def containerd(directory: Path) -> t.Iterator[Containerd]:
-    made = Containerd(directory)
-    made.daemon.start()
-    try:
-        yield made
-    finally:
-        made.daemon.stop()
-
-
 class Registry:
     """A registry on this machine without TLS, that asks for a login."""
 
@@ -270,14 +260,17 @@ class Registry:
                     self.request("PUT", f"{base}/manifests/{name}", data, kind)
 
 
+Program = t.TypeVar("Program", Containerd, Registry)
+
+
 @contextlib.contextmanager
-def registry(directory: Path) -> t.Iterator[Registry]:
-    made = Registry(directory)
-    made.daemon.start()
+def running(program: Program) -> t.Iterator[Program]:
+    """Start a containerd or a registry, and end it."""
+    program.daemon.start()
     try:
-        yield made
+        yield program
     finally:
-        made.daemon.stop()
+        program.daemon.stop()
 
 
 __all__ = [
@@ -288,11 +281,11 @@ __all__ = [
     "Image",
     "Index",
     "Registry",
-    "containerd",
     "digest_of",
     "docker_archive",
+    "free_port",
     "machine",
     "oci_archive",
-    "registry",
+    "running",
     "tar_of",
 ]

@@ -16,7 +16,10 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support import images
 @pytest.fixture(scope="session")
 def common_containerd() -> t.Iterator[images.Containerd]:
     # A socket's path has to be short.
-    with tempfile.TemporaryDirectory(prefix="rdmaops-") as place, images.containerd(Path(place)) as made:
+    with (
+        tempfile.TemporaryDirectory(prefix="rdmaops-") as place,
+        images.running(images.Containerd(Path(place))) as made,
+    ):
         yield made
 
 
@@ -28,5 +31,5 @@ def containerd(common_containerd: images.Containerd) -> images.Containerd:
 
 @pytest.fixture(scope="session")
 def registry(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[images.Registry]:
-    with images.registry(tmp_path_factory.mktemp("registry")) as made:
+    with images.running(images.Registry(tmp_path_factory.mktemp("registry"))) as made:
         yield made

@@ -237,7 +237,7 @@ def test_what_a_registry_refuses(containerd: Containerd, registry: Registry, tmp
     registry.push("team/tiny", IMAGE)
     name = f"{registry.host}/team/tiny:1"
     wanted = options(containerd, name=name, digest=IMAGE.digest)
-    advice = "Give username and password, or auth_file, of a user who may pull it"
+    advice = "Give username and password, or auth_file, of a user who may do this"
     begin = f"Pull {registry.host}/team/tiny@{IMAGE.digest}: ctr ended with 1 and said: "
     said = refused(wanted)
     assert said.startswith(begin)

@@ -30,6 +30,7 @@ REFUSED = [
     ({"containerfile": "RUN true\n"}, "the containerfile has no FROM"),
     ({"files": [file("a/b", content="")]}, "'a/b' is no name for a file of the context"),
     ({"files": [file("Containerfile", content="")]}, "'Containerfile' is no name for a file of the context"),
+    ({"files": [file("a", src="https://h.example.com/a")]}, "nothing would verify https://h.example.com/a"),
     ({"files": [file("a", src="/a", checksum="md5:1")]}, "the checksum of a is 'md5:1'; give sha256:"),
 ]
 
@@ -63,6 +64,17 @@ def test_inputs(tmp_path: Path) -> None:
         _image_build.inputs(params(one, two))
     # What has been verified need not be there.
     assert _image_build.inputs(params(file("two", src=str(source), checksum="sha256:" + "0" * 64)))
+
+
+def test_no_buildah(tmp_path: Path) -> None:
+    """It is needed to build, and not to say what would be built."""
+    more = {"output": "archive", "directory": str(tmp_path), "rebuild": False, "buildah_binary": str(tmp_path / "none")}
+    with pytest.raises(ImageError, match=r"it is not there\. Install the package buildah"):
+        _image_build.manage(params(**more), False)
+    checked = _image_build.manage(params(**more), True)
+    assert checked["actions"] == ["Build h.example.com/x:1", f"Write h.example.com/x:1 to {checked['archive']}"]
+    assert (checked["digest"], checked["resources"][0]["status"]) == (None, "drift")
+    assert not list(tmp_path.iterdir())
 
 
 def test_label() -> None:
