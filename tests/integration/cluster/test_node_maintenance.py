@@ -1,0 +1,293 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Role node_maintenance and the playbook reboot, with a real API server.
+
+The hosts are this machine, which is not rebooted: in a copy of the collection the reboot, the look at the mode and the look
+at the devices are stand-ins that read and write what a machine of the test is like. Everything else is the collection's own.
+What really happens to a machine is tested on the lab's.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import typing as t
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _node_drain_lease
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import path
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain_node import NOTE
+from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, skip_or_fail
+from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
+from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import Lab
+from ansible_collections.rdmaops.gpu_fabric.tests.support.site import Run, environment, understood
+
+Json = t.Any
+BEFORE, AFTER = "0d8d4c1b-5f06-4c8e-9f54-4a53b1a7a6d2", "5c0bd1e4-9a4c-4b4e-8f3e-7f2f3a1f0c11"
+RAILS = [{"name": f"mlx5_{n}", "pci_address": f"0000:{n:02x}:00.0", "node_guid": f"::{n}"} for n in (1, 2)]
+SOFT = {"name": "rxe0", "pci_address": None, "node_guid": "5054:00ff:fe12:3456"}
+# As kernel names become names by PCI address.
+RENAMED = [{**rail, "name": f"rocep{n}s0"} for n, rail in enumerate(RAILS, 1)]
+
+HEAD = """#!/usr/bin/python
+import json, os, subprocess
+from ansible.module_utils.basic import AnsibleModule
+
+OPTIONS = ("netns_mode", "persistent", "runtime", "on_absent", "all_netns", "gather", "reboot_timeout", "msg")
+module = AnsibleModule(argument_spec={name: {"type": "raw"} for name in OPTIONS}, supports_check_mode=True)
+with open(os.environ["TEST_MACHINE"]) as stream:
+    machine = json.load(stream)
+"""
+MODULES = {
+    "rdma_system": HEAD
+    + """
+wrong = machine["mode"] != module.params["netns_mode"]
+module.exit_json(
+    changed=False,
+    boot_id=machine["boot_id"],
+    mode={"live": machine["mode"]},
+    reboot_required=wrong,
+    reboot_would_help=True,
+    reboot_reason="The running mode is %s and %s is configured." % (machine["mode"], module.params["netns_mode"]),
+    reboot_cause="cause-" + module.params["netns_mode"],
+)
+""",
+    "rdma_info": HEAD
+    + """
+module.exit_json(changed=False, devices=machine["devices"], unreadable=[])
+""",
+    "reboot": HEAD
+    + """
+if not module.check_mode:
+    if "broken" in machine:
+        module.fail_json(msg=machine["broken"])
+    with open(os.environ["TEST_MACHINE"], "w") as stream:
+        json.dump({**machine, **machine["next"]}, stream)
+    for argv in machine["then"]:
+        subprocess.run(argv, check=True)
+module.exit_json(changed=True, rebooted=not module.check_mode)
+""",
+}
+
+
+def copied(place: Path) -> Path:
+    """Make a copy of the collection with the stand-ins, and return what Ansible calls the path of collections."""
+    target = place / "ansible_collections/rdmaops/gpu_fabric"
+    role = target / "roles/node_maintenance"
+    for folder in (target / "plugins/modules", target / "roles"):
+        folder.mkdir(parents=True)
+    for source, kept in ((COLLECTION, ("plugins", "roles")), (COLLECTION / "plugins", ("modules",))):
+        for entry in source.iterdir():
+            if entry.name not in kept and not entry.name.startswith((".", "__")):
+                (target / entry.relative_to(COLLECTION)).symlink_to(entry)
+    for entry in (COLLECTION / "plugins/modules").glob("*.py"):
+        if entry.stem not in MODULES:
+            (target / "plugins/modules" / entry.name).symlink_to(entry)
+    for name, text in MODULES.items():
+        (target / "plugins/modules" / f"{name}.py").write_text(text)
+    (role / "tasks").mkdir(parents=True)
+    for name in ("defaults", "meta", "vars"):
+        (role / name).symlink_to(COLLECTION / "roles/node_maintenance" / name)
+    reboots = 0
+    for entry in (COLLECTION / "roles/node_maintenance/tasks").iterdir():
+        text = entry.read_text()
+        reboots += text.count("ansible.builtin.reboot:")
+        text = text.replace("ansible.builtin.reboot:", "rdmaops.gpu_fabric.reboot:")
+        text = text.replace("/var/lib/rdmaops/reboot.yml", '"{{ test_memory }}/reboot.yml"')
+        (role / "tasks" / entry.name).write_text(text)
+    assert reboots == 1
+    return place
+
+
+class Site:
+    """Hosts of an inventory, each a machine of the test and a Node of the cluster."""
+
+    def __init__(self, lab: Lab, place: Path) -> None:
+        self.lab, self.place = lab, place
+        machine_id = Path("/etc/machine-id")
+        self.machine_id = machine_id.read_text().strip() if machine_id.exists() else ""
+        if not self.machine_id:
+            skip_or_fail("this machine has no /etc/machine-id")
+        self.collections = copied(place / "collections")
+        self.hosts: dict[str, Json] = {}
+
+    def host(self, **machine: Json) -> str:
+        """Make a machine that has to be rebooted into exclusive mode, and its Node.
+
+        All machines are this one, and the machine ID of a kubelet has to tell them apart: one host at a time has it.
+        """
+        name = self.lab.node()
+        folder = self.place / name
+        folder.mkdir()
+        argv = [str(self.lab.plane.tool("kubectl")), f"--kubeconfig={self.lab.plane.kubeconfig}", "patch", "node"]
+        argv += [name, "--subresource=status", "-p", json.dumps({"status": {"nodeInfo": {"bootID": AFTER}}})]
+        new = {"boot_id": AFTER, "mode": "exclusive", "devices": [*RENAMED, SOFT]}
+        before = {"boot_id": BEFORE, "mode": "shared", "devices": [*RAILS, SOFT], "next": new, "then": [argv]}
+        (folder / "machine.json").write_text(json.dumps({**before, **machine}))
+        # What a task has in its environment is the play's to say; an interpreter can be the host's.
+        (folder / "python").write_text(f'#!/bin/sh\nTEST_MACHINE={folder}/machine.json exec {sys.executable} "$@"\n')
+        (folder / "python").chmod(0o755)
+        self.hosts[name] = {
+            "ansible_connection": "local",
+            "ansible_python_interpreter": str(folder / "python"),
+            "test_memory": str(folder),
+        }
+        self.is_the_host(name)
+        return name
+
+    def is_the_host(self, name: str) -> None:
+        for one in self.hosts:
+            info = self.lab.read(one)["status"]["nodeInfo"]
+            self.lab.status(one, nodeInfo={**info, "machineID": self.machine_id if one == name else "0" * 32})
+
+    def machine(self, name: str) -> Json:
+        return json.loads((self.place / name / "machine.json").read_text())
+
+    def change(self, name: str, **machine: Json) -> None:
+        (self.place / name / "machine.json").write_text(json.dumps({**self.machine(name), **machine}))
+
+    def note(self, name: str) -> Json:
+        text = self.lab.read(name)["metadata"].get("annotations", {}).get(NOTE)
+        return json.loads(text) if text else None
+
+    def cordoned(self, name: str) -> bool:
+        return bool(self.lab.read(name)["spec"].get("unschedulable"))
+
+    def holder(self) -> str:
+        at = path("coordination.k8s.io/v1", "leases", "kube-system", _node_drain_lease.NAME)
+        found = self.lab.api.get(at, "Reading the Lease")
+        return str(found["spec"].get("holderIdentity") or "") if found else ""
+
+    def run(self, *arguments: str, cluster: bool = True, **variables: Json) -> Run:
+        """Run the playbook reboot, with consent, on all hosts."""
+        api = {"localhost": {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}}
+        groups: Json = {"gpu_nodes": {"hosts": self.hosts}}
+        if cluster:
+            groups["kubernetes_api"] = {"hosts": api}
+        (self.place / "hosts.yml").write_text(json.dumps({"all": {"children": groups}}))
+        given = {
+            "ansible_become": False,
+            "node_maintenance_reboot_ok": True,
+            "node_maintenance_kubeconfig": str(self.lab.plane.kubeconfig),
+            "node_maintenance_ready_timeout": 5,
+            **variables,
+        }
+        argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(self.place / "hosts.yml")]
+        argv += ["rdmaops.gpu_fabric.reboot", "-e", json.dumps(given), *arguments]
+        done = subprocess.run(
+            argv,
+            env=environment(ANSIBLE_COLLECTIONS_PATH=str(self.collections)),
+            capture_output=True,
+            text=True,
+            timeout=400,
+        )
+        return understood(done.returncode, done.stdout)._replace(output=done.stdout + done.stderr)
+
+
+@pytest.fixture
+def site(own_cluster: Cluster, tmp_path: Path) -> Iterator[Site]:
+    with own_cluster.namespace() as namespace, Lab(own_cluster, namespace) as lab:
+        yield Site(lab, tmp_path)
+        own_cluster.kubectl("delete", "lease", "-n", "kube-system", _node_drain_lease.NAME, "--ignore-not-found")
+
+
+def test_the_drill(site: Site) -> None:
+    host = site.host()
+    site.lab.pod(host, "train", limits={"nvidia.com/gpu": "8"})
+    before = site.machine(host)
+    refused = site.run()
+    assert refused.rc == 2, refused.output
+    assert f"{site.lab.namespace}/train: holds nvidia.com/gpu: 8 (evict_gpu_pods)" in refused.messages()
+    assert (site.machine(host), site.cordoned(host), site.note(host), site.holder()) == (before, False, None, "")
+
+    consent = {"node_maintenance_evict_gpu_pods": True}
+    checked = site.run("--check", "--diff", **consent)
+    assert checked.rc == 0, checked.output
+    cordon = checked.result("to state drained")["actions"][1]
+    assert cordon.startswith(f"Cordon node {host}: The running mode is shared")
+    assert (site.machine(host), site.cordoned(host), site.lab.pods(host)) == (before, False, ["train"])
+    assert sorted(entry.name for entry in (site.place / host).iterdir()) == ["machine.json", "python"]
+
+    done = site.run(**consent)
+    assert done.rc == 0, done.output
+    assert (site.machine(host)["mode"], site.lab.pods(host)) == ("exclusive", [])
+    assert (site.cordoned(host), site.note(host), site.holder()) == (False, None, "")
+    kept = done.result("to state uncordoned")["maintenance"]
+    assert (kept["step"], kept["before"]["boot_id"]) == ("drained", BEFORE)
+    assert not (site.place / host / "reboot.yml").exists()
+    for arguments in ([], ["--check"]):
+        again = site.run(*arguments)
+        assert (again.rc, again.changed()) == (0, 0), again.output
+
+
+def test_a_failure_keeps_the_node_out_and_the_others_untouched(site: Site) -> None:
+    host, second = site.host(next={"boot_id": AFTER, "mode": "shared"}), site.host()
+    site.is_the_host(host)
+    other = site.machine(second)
+    done = site.run()
+    assert done.rc == 2, done.output
+    assert f"{host} came back in mode shared instead of exclusive" in done.messages()
+    assert f"Node {host} stays cordoned, with this in its annotation {NOTE}" in done.messages()
+    assert (site.cordoned(host), site.holder()) == (True, "")
+    note = site.note(host)
+    assert note["failed"]["message"].startswith(f"Prove the reboot and the mode: {host} came back in mode shared")
+    assert (site.machine(second), site.cordoned(second)) == (other, False)
+
+    # Not rebooted again for the same cause, and still out.
+    again = site.run("--limit", f"{host},localhost")
+    assert again.rc == 2, again.output
+    assert "was rebooted for this cause already" in again.messages()
+    assert site.note(host) == note
+
+    # Mended: without a reboot it is verified and given back, a device that is missing not.
+    site.change(host, mode="exclusive", devices=[RENAMED[0], SOFT])
+    missing = f"{host} came back without the RDMA devices mlx5_2 (0000:02:00.0) after 5 s."
+    done = site.run("--limit", f"{host},localhost")
+    assert missing in done.messages()
+    assert site.cordoned(host)
+    assert site.note(host)["failed"]["message"].startswith(f"Name what is missing: {missing}")
+    site.change(host, devices=[*RENAMED, SOFT])
+    done = site.run("--limit", f"{host},localhost")
+    assert done.rc == 0, done.output
+    assert (site.cordoned(host), site.note(host), site.holder()) == (False, None, "")
+
+
+def test_a_host_that_does_not_come_back(site: Site) -> None:
+    host = site.host(broken="Timed out waiting for last boot time check")
+    done = site.run()
+    assert done.rc == 2, done.output
+    assert site.note(host)["failed"]["message"] == "Reboot the node: Timed out waiting for last boot time check"
+    assert (site.cordoned(host), site.holder()) == (True, "")
+    # It came late, and its kubelet later still.
+    site.change(host, **site.machine(host)["next"])
+    done = site.run()
+    assert "its kubelet has not reported since the boot" in done.messages()
+    assert (site.cordoned(host), site.holder()) == (True, "")
+    done = site.run(node_maintenance_wait_ready=False)
+    assert done.rc == 0, done.output
+    assert (site.cordoned(host), site.note(host)) == (False, None)
+
+
+def test_without_a_cluster_and_without_a_node(site: Site) -> None:
+    host = site.host()
+    site.lab.pod(host, "web")
+    done = site.run(cluster=False)
+    assert done.rc == 0, done.output
+    assert (site.machine(host)["mode"], site.lab.pods(host), site.cordoned(host)) == ("exclusive", ["web"], False)
+    assert not [name for name, _host, _result in done.tasks if "Kubernetes" in name]
+
+    # The inventory's name is not the cluster's: that is found before a reboot of a node that is at work.
+    site.change(host, mode="shared", boot_id=BEFORE)
+    done = site.run(gpu_node_name="other")
+    assert f"the cluster has no node of this name; the host is Node {host}, give that name" in done.messages()
+    assert site.machine(host)["mode"] == "shared"
+    # A host that has not joined yet is rebooted as it is.
+    site.is_the_host("")
+    done = site.run(gpu_node_name="other")
+    assert done.rc == 0, done.output
+    assert done.result("to state drained")["in_cluster"] is False
+    assert site.machine(host)["mode"] == "exclusive"
