@@ -342,8 +342,8 @@ def lint(runner: Runner) -> None:
     runner.command("ruff format", [str(scripts / "ruff"), "format", "--check", "."], limit=60)
     runner.command("yamllint", [str(scripts / "yamllint"), "--strict", "."], limit=60)
     mypy(runner)
-    vermin = [str(scripts / "vermin"), "--target=3.8-", "--violations", "--no-tips", "plugins"]
-    runner.command("vermin: plugins/ on Python 3.8", vermin, limit=60)
+    vermin = [str(scripts / "vermin"), "--target=3.8-", "--violations", "--no-tips", "plugins", *files("roles/*/files/*.py")]
+    runner.command("vermin: what nodes run, on Python 3.8", vermin, limit=60)
     compile_with_old_pythons(runner)
     for name in files("*.sh", ".ci/run", "tests/lab/demo"):
         if (ROOT / name).read_bytes().startswith(b"#!/usr/bin/env bash"):
@@ -400,11 +400,11 @@ def mypy(runner: Runner) -> None:
 
 def compile_with_old_pythons(runner: Runner) -> None:
     """Let every Python of this machine read what managed nodes run."""
-    sources = files("plugins/*.py")
+    sources = files("plugins/*.py", "roles/*/files/*.py")
     code = "import sys\nfor path in sys.argv[1:]:\n    compile(open(path, 'rb').read(), path, 'exec')\n"
     found = interpreters()
     for version, path in found.items():
-        runner.command(f"compile: plugins/ by Python {version}", [path, "-c", code, *sources], limit=60)
+        runner.command(f"compile: what nodes run, by Python {version}", [path, "-c", code, *sources], limit=60)
     if "3.8" not in found:
         runner.say("  note    no Python 3.8 on this machine: vermin alone has judged what it can read")
 

@@ -26,8 +26,6 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, deb
 WORKLOAD = COLLECTION / "roles" / "training_image" / "files" / "workload"
 HAS_BOTH = "import importlib.util as u, sys; sys.exit(not (u.find_spec('torch') and u.find_spec('torchvision')))"
 
-debian_root.PACKAGES["torch"] = ("python3-torch", "python3-torchvision")
-debian_root.FILES["torch"] = {}
 
 # The workload and a test's directory are seen under /run, which is the command's own.
 ENTER = """

@@ -70,7 +70,7 @@ def _bars(found: Comparison) -> str:
     """Return a bar for each mean, with all measurements on it."""
     most = max(one.max for one in found.per_device)
     lines = ['<svg viewBox="0 0 %d %d" role="img" aria-label="%s">' % (_WIDTH, 4 * _BAR, escape(found.sentence))]
-    for number, (name, one, result) in enumerate(zip(found.names, found.per_device, found.results)):  # noqa: B905 - 3.8
+    for number, (name, one, result) in enumerate(zip(found.names, found.per_device, found.results)):
         top = number * 2 * _BAR
         lines.append('<text x="0" y="%d">%s: %.1f</text>' % (top + _BAR // 2, escape(name), one.mean))
         lines.append(
