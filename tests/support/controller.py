@@ -250,7 +250,12 @@ class Controller:
             extra["status"] = self.update_ends if looks >= self.update_looks else "pending"
         if kind == "workflow_job_template_nodes":
             extra |= {edge: list(self.lists.get((number, edge), [])) for edge in EDGES}
-        return {"id": number, "type": kind.rstrip("s"), "url": url, "summary_fields": summary, **one, **extra}
+        related = {"survey_spec": f"{url}survey_spec/"} if kind in ("job_templates", "workflow_job_templates") else {}
+        for other in RELATED["unified_job_template"]:
+            if one.get("unified_job_template") in self.objects[other]:
+                related["unified_job_template"] = f"/api/v2/{other}/{one['unified_job_template']}/"
+        common = {"id": number, "type": kind.rstrip("s"), "url": url, "related": related, "summary_fields": summary}
+        return {**common, **one, **extra}
 
     def answer(self, method: str, path: str, query: dict[str, str], body: t.Any) -> tuple[int, t.Any]:
         words = [word for word in path.removeprefix("/api/v2/").split("/") if word]
@@ -259,6 +264,12 @@ class Controller:
         if words == ["ping"]:
             return 200, {"version": VERSION}
         kind = words[0]
+        if words == ["unified_job_templates"] and method == "GET":
+            every = [self.shown(one, number) for one in UNIFIED for number in self.objects[one]]
+            wanted = {key: value for key, value in query.items() if key in ("name", "organization", "type")}
+            return 200, self._page(
+                path, query, [one for one in every if all(str(one.get(key)) == value for key, value in wanted.items())]
+            )
         if kind not in FIELDS:
             raise not_found()
         if len(words) == 1:
