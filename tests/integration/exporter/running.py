@@ -40,7 +40,7 @@ def play(workplace: Path, *tasks: t.Any, check: bool = False, **variables: t.Any
     )
 
 
-def role(tasks_from: str = "main.yml", **variables: t.Any) -> t.Any:
+def role(tasks_from: str = "main", **variables: t.Any) -> t.Any:
     arguments = {"name": ROLE, "tasks_from": tasks_from}
     return {"name": "Role", "ansible.builtin.include_role": arguments, "vars": variables}
 

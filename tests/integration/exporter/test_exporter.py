@@ -105,7 +105,7 @@ def test_the_role_tells_its_own_exporter_from_another(installed: Installed, expo
     assert "Connection refused" in done.stdout
 
 
-def refused(all_variables: t.Sequence[dict[str, t.Any]], tasks_from: str = "main.yml") -> list[t.Any]:
+def refused(all_variables: t.Sequence[dict[str, t.Any]], tasks_from: str = "main") -> list[t.Any]:
     """Return tasks after whose failure the play goes on: their messages stand in the output."""
     noop = {"ansible.builtin.meta": "noop"}
     return [{"block": [role(tasks_from, **variables)], "rescue": [noop]} for variables in all_variables]
@@ -133,7 +133,7 @@ REFUSED = [
         "rdma_exporter_netns_timeout (9.0 s) less than rdma_exporter_scrape_timeout (8 s)",
     ),
     ({"rdma_exporter_method": "daemonset"}, "daemonset needs rdma_exporter_image"),
-    ({"rdma_exporter_method": "pod"}, "value of rdma_exporter_method must be one of"),
+    ({"rdma_exporter_method": "pod"}, "value of rdma_exporter_method must be one of: systemd, daemonset, got: pod"),
 ]
 
 

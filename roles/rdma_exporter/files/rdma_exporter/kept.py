@@ -14,8 +14,8 @@ import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.sysfs import SysfsError
 
-# A value is a page at most (Documentation/filesystems/sysfs.rst).
-_PAGE = 4096
+# A value is a page at most (Documentation/filesystems/sysfs.rst), and nearly always a number.
+_PAGE, _NUMBER = 4096, 64
 
 Signature = tuple[int, int, int]
 
@@ -72,8 +72,16 @@ class KeptFiles:
         directory = self._directory(path)
         if directory.names is None:
             directory.names = sorted(os.listdir(path))
+        handles, pread = directory.handles, os.pread
         found: list[tuple[str, str | OSError]] = []
         for name in directory.names:
+            try:
+                data = pread(handles[name], _NUMBER, 0) if name in handles else None
+                if data is not None and len(data) < _NUMBER:
+                    found.append((name, data.decode("utf-8", "surrogateescape")))
+                    continue
+            except OSError:
+                pass  # it may be an open file that has outlived its device
             try:
                 found.append((name, self._text(directory, path, name)))
             except FileNotFoundError:

@@ -1,0 +1,101 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Finding network namespaces in a /proc that is given by the test. Real ones: tests/integration/exporter."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import spaces as module
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Holder, Unreadable
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.spaces import spaces
+
+UID = "11111111-2222-3333-4444-555555555555"
+POD = f"0::/kubepods.slice/kubepods-pod{UID.replace('-', '_')}.slice/cri-containerd-1.scope\n"
+
+
+class Proc:
+    """A /proc whose namespaces are files, linked to by their inodes as the kernel spells them."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root / "proc"
+        self.files = root / "namespaces"
+        self.names = self.root / "1/root/run/netns"
+        for place in (self.files, self.names):
+            place.mkdir(parents=True)
+
+    def namespace(self, name: str) -> int:
+        file = self.files / name
+        file.touch()
+        return file.stat().st_ino
+
+    def process(self, pid: str, name: str, cgroup: str = "0::/init.scope\n") -> None:
+        inode = self.namespace(name)
+        place = self.root / pid / "ns"
+        place.mkdir(parents=True, exist_ok=True)
+        os.link(self.files / name, place / f"net:[{inode}]")
+        (place / "net").symlink_to(f"net:[{inode}]")
+        (self.root / pid / "cgroup").write_text(cgroup)
+
+    def named(self, title: str, name: str) -> None:
+        self.namespace(name)
+        os.link(self.files / name, self.names / title)
+
+
+@pytest.fixture
+def proc(tmp_path: Path) -> Proc:
+    made = Proc(tmp_path)
+    for pid in ("self", "1", "2"):
+        made.process(pid, "host")
+    return made
+
+
+def test_by_processes_and_names(proc: Proc) -> None:
+    proc.process("30", "pod", POD)
+    proc.process("31", "pod", POD)
+    proc.named("cni-1", "pod")
+    proc.named("lab", "lab")
+    (proc.root / "40").mkdir()  # a process that is ending
+    found = spaces(str(proc.root))
+    assert found.initial == found.own == proc.namespace("host")
+    assert found.unreadable == []
+    pod, lab = (next(one for one in found.others if one.inode == proc.namespace(name)) for name in ("pod", "lab"))
+    assert len(found.others) == 2
+    assert (pod.name, pod.holders_total) == ("cni-1", 3)
+    assert [(holder.kind, holder.pid, holder.pod) for holder in pod.holders] == [
+        ("process", 30, {"uid": UID}),
+        ("process", 31, {"uid": UID}),
+        ("mount", 1, None),
+    ]
+    assert lab.holders == [Holder("mount", "/run/netns/lab", 1, "", None, None)]
+
+
+def test_the_hosts_is_another_than_the_own(proc: Proc) -> None:
+    shutil.rmtree(proc.root / "self")
+    proc.process("self", "container")
+    found = spaces(str(proc.root))
+    assert (found.initial, found.own) == (proc.namespace("host"), proc.namespace("container"))
+    assert [one.inode for one in found.others] == [found.initial]
+
+
+def test_what_may_not_be_read_is_said(proc: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
+    proc.process("30", "pod", POD)
+    real = os.readlink
+
+    def readlink(path: str) -> str:
+        if "/30/" in path:
+            raise PermissionError(13, "Permission denied")
+        return real(path)
+
+    monkeypatch.setattr(module.os, "readlink", readlink)
+    found = spaces(str(proc.root))
+    assert (found.others, found.unreadable) == ([], [Unreadable(f"{proc.root}/30/ns/net", "EACCES")])
+
+
+def test_no_proc(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        spaces(str(tmp_path))
