@@ -28,13 +28,14 @@ TOP = {
     "LICENSE",
     "MANIFEST.json",
     "README.md",
+    "bindep.txt",
     "changelogs",
     "docs",
     "inventories",
     "meta",
     "playbooks",
     "plugins",
-    "requirements.yml",
+    "requirements.txt",
     "roles",
 }
 

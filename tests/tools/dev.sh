@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Makes .venv in the checkout from requirements/*.lock, with this collection and those of
-# requirements.yml in it. Does nothing when .venv is as it should be.
+# requirements/collections.yml in it. Does nothing when .venv is as it should be.
 #
 #   PYTHON=python3.12 tests/tools/dev.sh     another interpreter (3.11, 3.12 or 3.13)
 set -euo pipefail

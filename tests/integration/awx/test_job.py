@@ -157,7 +157,6 @@ def test_the_drift_callback_reports(job: Job, place: Path) -> None:
     assert any(one["status"] == "unknown" for one in report["hosts"]["gpu-2"]["objects"])
 
 
-@pytest.mark.xfail(strict=True, reason="requirements.yml in the project's root: AWX would ask a Galaxy for it")
 def test_awx_installs_nothing_else(job: Job, place: Path) -> None:
     assert [name for name in runner.REQUIREMENTS if (place / "awx/project" / name).exists()] == [
         "collections/requirements.yml"

@@ -9,12 +9,11 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
-import os
 import subprocess
 import sys
 import threading
 import typing as t
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import kubernetes
@@ -47,7 +46,7 @@ def make(plane: Cluster, plural: str, body: Json) -> None:
 
 
 class Kubelets(threading.Thread):
-    """Keeps two nodes ready and lets their pods come to an end; `fate` says what becomes of a pod that runs."""
+    """Keeps two nodes ready and lets their pods come to an end."""
 
     def __init__(self, plane: Cluster) -> None:
         super().__init__(daemon=True)
@@ -55,7 +54,6 @@ class Kubelets(threading.Thread):
         self.api = kubernetes.client.CoreV1Api(kubernetes.config.new_client_from_config(str(plane.kubeconfig)))
         self.over = threading.Event()
         self.beaten = threading.Event()
-        self.fate: Callable[[Json], Json | None] = succeeded
 
     def run(self) -> None:
         while not self.over.is_set():
@@ -82,26 +80,26 @@ class Kubelets(threading.Thread):
         if pod["metadata"].get("deletionTimestamp"):
             self.api.delete_namespaced_pod(name, namespace, grace_period_seconds=0)
             return
-        status = {"phase": "Running"} if phase == "Pending" else self.fate(pod) if phase == "Running" else None
+        status = {"phase": "Running"} if phase == "Pending" else fate(pod) if phase == "Running" else None
         if status:
             self.api.patch_namespaced_pod_status(name, namespace, {"status": status})
 
 
-def succeeded(_pod: Json) -> Json:
-    return {"phase": "Succeeded"}
-
-
-def never(_pod: Json) -> None:
-    return None
-
-
-def out_of_memory(pod: Json) -> Json | None:
-    """The second rank is killed."""
-    if not pod["metadata"]["name"].endswith("-1"):
-        return None
-    ended = {"terminated": {"reason": "OOMKilled", "exitCode": 137}}
-    container = {"name": "pytorch", "image": IMAGE, "imageID": "", "ready": False, "restartCount": 0, "state": ended}
-    return {"phase": "Failed", "containerStatuses": [container]}
+def fate(pod: Json) -> Json | None:
+    """What becomes of a pod that runs, by its name: `long` does not end, the second rank of `oom` is killed."""
+    job, _dash, rank = pod["metadata"]["name"].rpartition("-")
+    if job == "oom" and rank == "1":
+        ended = {"terminated": {"reason": "OOMKilled", "exitCode": 137}}
+        container = {
+            "name": "pytorch",
+            "image": IMAGE,
+            "imageID": "",
+            "ready": False,
+            "restartCount": 0,
+            "state": ended,
+        }
+        return {"phase": "Failed", "containerStatuses": [container]}
+    return None if job in ("long", "oom") else {"phase": "Succeeded"}
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +120,6 @@ def kubelets(own_cluster: Cluster) -> Iterator[Kubelets]:
 
 @pytest.fixture
 def namespace(own_cluster: Cluster, kubelets: Kubelets) -> Iterator[str]:
-    kubelets.fate = succeeded
     with own_cluster.namespace() as name:
         yield name
         own_cluster.kubectl("delete", "pods", "--all", "-n", name, "--force", "--grace-period=0", check=False)
@@ -219,19 +216,16 @@ def test_room_for_all_is_found_by_check_and_by_the_scheduler(own_cluster: Cluste
     assert (found["exists"], found["placed"]) == (True, None)
 
 
-def test_what_is_short_is_named_and_the_scheduler_agrees(
-    own_cluster: Cluster, namespace: str, kubelets: Kubelets
-) -> None:
-    kubelets.fate = never
-    apply(own_cluster, objects(options(namespace, name="other", workers=1, gpus=1)), owner="other")
-    own_cluster.kubectl("wait", "--for=condition=PodScheduled", "pod/other-0", "-n", namespace, "--timeout=60s")
-    where = own_cluster.json("get", "pod", "other-0", "-n", namespace)["spec"]["nodeName"]
+def test_what_is_short_is_named_and_the_scheduler_agrees(own_cluster: Cluster, namespace: str) -> None:
+    apply(own_cluster, objects(options(namespace, name="long", workers=1, gpus=1)), owner="other")
+    own_cluster.kubectl("wait", "--for=condition=PodScheduled", "pod/long-0", "-n", namespace, "--timeout=60s")
+    where = own_cluster.json("get", "pod", "long-0", "-n", namespace)["spec"]["nodeName"]
     manifests = objects(options(namespace))
     with pytest.raises(FabricError) as caught:
         check(own_cluster, manifests)
     assert f"Checking the job {namespace}/train: not all pods can run at once" in str(caught.value)
     assert "wanted are pods: 2 with nvidia.com/gpu=8, and for 1 of them there is no room" in str(caught.value)
-    assert f"{where}: nvidia.com/gpu: 8 wanted, 7 free of 8, used by {namespace}/other-0" in str(caught.value)
+    assert f"{where}: nvidia.com/gpu: 8 wanted, 7 free of 8, used by {namespace}/long-0" in str(caught.value)
     assert own_cluster.kubectl("get", "pods", "-n", namespace, "-l", f"{JOB}=train", "-o", "name") == ""
     # The scheduler has no other opinion.
     apply(own_cluster, manifests)
@@ -304,107 +298,127 @@ def test_who_may_not_look_is_told_how_to_go_on(own_cluster: Cluster, namespace: 
 # --- the role -------------------------------------------------------------------------------------------------------
 
 
-class Role:
+def include(*, refused: bool = False, check_mode: bool = False, name: str = "train", **variables: Json) -> Json:
+    """Return a task that has the role do something, and goes on where it refuses."""
+    given = {f"training_job_{key}": value for key, value in {"name": name, **variables}.items()}
+    role: Json = {"name": "rdmaops.gpu_fabric.training_job"}
+    if check_mode:
+        role["apply"] = {"check_mode": True}
+    task = {"name": "Role", "ansible.builtin.include_role": role, "vars": given}
+    return {"name": "Refused", "block": [task], "rescue": [{"ansible.builtin.meta": "noop"}]} if refused else task
+
+
+class Play:
+    """One run of ansible-playbook; a Python process for each step would cost most of the time."""
+
     def __init__(self, plane: Cluster, namespace: str, directory: Path) -> None:
+        self.directory = directory
         self.variables = {
             "training_job_kubeconfig": str(plane.kubeconfig),
             "training_job_namespace": namespace,
-            "training_job_name": "train",
             "training_job_image": IMAGE,
             "training_job_command": ["train"],
             "training_job_gpus": GPUS,
             "training_job_progress_interval": 2,
-            "training_job_wait_timeout": 60,
         }
-        self.inventory = directory / "hosts.yml"
-        host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-        self.inventory.write_text(json.dumps({"kubernetes_api": {"hosts": {"here": host}}}))
 
-    def run(self, *arguments: str, **variables: Json) -> site.Run:
+    def run(self, *tasks: Json) -> site.Run:
+        book = self.directory / "play.yml"
+        book.write_text(
+            json.dumps([{"name": "Jobs", "hosts": "kubernetes_api", "gather_facts": False, "tasks": tasks}])
+        )
+        return self.playbook(str(book))
+
+    def playbook(self, book: str, *arguments: str, **variables: Json) -> site.Run:
+        inventory = self.directory / "hosts.yml"
+        host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+        inventory.write_text(json.dumps({"kubernetes_api": {"hosts": {"here": host}}}))
         program = str(Path(sys.executable).parent / "ansible-playbook")
-        given = {f"training_job_{name}": value for name, value in variables.items()}
-        argv = [program, "-i", str(self.inventory), str(COLLECTION / "playbooks/train.yml"), *arguments]
-        argv += ["-e", json.dumps({**self.variables, **given})]
-        known = (
-            {"ANSIBLE_COLLECTIONS_PATH": os.environ["ANSIBLE_COLLECTIONS_PATH"]}
-            if ("ANSIBLE_COLLECTIONS_PATH" in os.environ)
-            else {}
-        )
-        done = subprocess.run(
-            argv, capture_output=True, text=True, timeout=300, env=site.environment(**known), check=False
-        )
+        given = json.dumps({**self.variables, **variables})
+        argv = [program, "-i", str(inventory), book, "-e", given, *arguments]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=1200, env=site.environment(), check=False)
         return site.understood(done.returncode, done.stdout)._replace(output=done.stdout + done.stderr)
 
 
+def results(run: site.Run, task: str) -> list[Json]:
+    return [result for name, _host, result in run.tasks if name.endswith(task)]
+
+
 @pytest.fixture
-def role(own_cluster: Cluster, namespace: str, tmp_path: Path) -> Role:
-    return Role(own_cluster, namespace, tmp_path)
+def play(own_cluster: Cluster, namespace: str, tmp_path: Path) -> Play:
+    return Play(own_cluster, namespace, tmp_path)
 
 
-def test_the_drill(own_cluster: Cluster, namespace: str, role: Role) -> None:
-    virgin = role.run("--check", "--diff")
-    assert (virgin.rc, virgin.changed()) == (0, 1), virgin.output
+def test_the_drill(own_cluster: Cluster, namespace: str, play: Play) -> None:
+    run = play.run(
+        include(check_mode=True),
+        include(),
+        include(),
+        include(check_mode=True),
+        include(refused=True, transport_required="rdma"),
+        include(state="absent", check_mode=True),
+        include(state="absent"),
+        include(state="absent"),
+    )
+    assert run.rc == 0, run.output
     wanted = [f"Make Service {namespace}/train", f"Make Pod {namespace}/train-0", f"Make Pod {namespace}/train-1"]
-    assert virgin.result(APPLY)["actions"] == wanted
-    assert own_cluster.kubectl("get", "pods,services", "-n", namespace, "-o", "name") == ""
-    done = role.run()
-    assert (done.rc, done.changed()) == (0, 1), done.output
-    assert done.result(APPLY)["actions"] == wanted
-    seen = done.result("Wait for the job")
-    assert (seen["state"], seen["reached"]) == ("succeeded", True)
-    assert sorted(pod["node"] for pod in seen["pods"]) == list(NODES)
+    assert [one["actions"] for one in results(run, APPLY)] == [wanted, wanted, [], [], []]
+    assert run.changed() == 4
+    looks = results(run, "Wait for the job")
+    assert [one["state"] for one in looks] == ["absent", *["succeeded"] * 4]
+    assert sorted(pod["node"] for pod in looks[1]["pods"]) == list(NODES)
     # A user sees how it goes, beside what programs read.
-    assert f"{namespace}/train: pending" in done.output or f"{namespace}/train: running" in done.output
-    for arguments in ([], ["--check"]):
-        again = role.run(*arguments)
-        assert (again.rc, again.changed()) == (0, 0), again.output
+    assert f"0:00:00 {namespace}/train: " in run.output
     # No kubelet has kept a log, so nothing is known of the transport, and nothing is taken for granted.
-    assert seen["transport"]["transport"] == "unknown"
-    judged = role.run(transport_required="rdma")
-    assert judged.rc != 0
-    assert "was made with other options" not in judged.messages()
-    assert "its logs do not tell which transport NCCL used" in judged.messages()
-    # Without consent, as the job has ended; and again.
-    gone = role.run(state="absent")
-    assert (gone.rc, gone.changed()) == (0, 1), gone.output
+    assert looks[1]["transport"]["transport"] == "unknown"
+    assert len(looks[1]["transport"]["unread"]) == 2
+    assert "its logs do not tell which transport NCCL used" in run.messages()
+    assert "was made with other options" not in run.messages()
+    # It has ended, so that nothing is lost with it.
+    removals = [one["actions"] for one in results(run, "Remove the job")]
+    assert [len(actions) for actions in removals] == [3, 3, 0]
     assert own_cluster.kubectl("get", "pods,services", "-n", namespace, "-o", "name") == ""
-    assert role.run(state="absent").changed() == 0
 
 
-def test_a_job_that_fails_says_why_and_one_that_runs_is_kept(
-    own_cluster: Cluster, namespace: str, role: Role, kubelets: Kubelets
-) -> None:
-    kubelets.fate = never
-    late = role.run(wait_timeout=8)
-    assert late.rc != 0
-    assert "it has not ended after" in late.messages()
-    assert "It is left as it is: run again to go on waiting" in late.messages()
-    kept = role.run(state="absent")
-    assert kept.rc != 0
-    assert f"Removing the job {namespace}/train: it has not ended (running, pods: 2 Running)" in kept.messages()
-    assert "or set training_job_remove_ok to true" in kept.messages()
-    kubelets.fate = out_of_memory
-    failed = role.run()
-    assert failed.rc != 0
-    assert "failed, pods: 1 Failed, 1 Running; train-1: OOMKilled (exit code 137)" in failed.messages()
-    kubelets.fate = never
-    gone = role.run(state="absent", remove_ok=True)
-    assert gone.rc == 0, gone.output
+def test_a_job_that_fails_says_why_and_one_that_runs_is_kept(own_cluster: Cluster, namespace: str, play: Play) -> None:
+    run = play.run(
+        include(name="long", wait_timeout=10, refused=True),
+        include(name="long", state="absent", refused=True),
+        include(name="long", state="absent", remove_ok=True),
+        include(name="oom", refused=True),
+        include(name="oom", state="absent"),
+    )
+    assert run.rc == 0, run.output
+    said = run.messages()
+    assert f"Waiting for the job {namespace}/long: it has not ended after 1" in said
+    assert "It is left as it is: run again to go on waiting, or raise training_job_wait_timeout" in said
+    assert f"Removing the job {namespace}/long: it has not ended (running, pods: 2 Running)" in said
+    assert "Nothing was done. Let it end, or set training_job_remove_ok to true" in said
+    assert (
+        f"Running the job {namespace}/oom: failed, pods: 1 Failed, 1 Running; oom-1: OOMKilled (exit code 137)" in said
+    )
     assert own_cluster.kubectl("get", "pods", "-n", namespace, "-o", "name") == ""
 
 
-def test_an_operator_that_is_not_there(own_cluster: Cluster, namespace: str, role: Role) -> None:
+def test_an_operator_that_is_not_there(own_cluster: Cluster, namespace: str, play: Play) -> None:
     """Check mode comes before the operator; a real run does not."""
     own_cluster.kubectl("delete", "crd", "pytorchjobs.kubeflow.org", "--ignore-not-found")
-    checked = role.run("--check", kind="pytorchjob")
+    with pytest.raises(FabricError, match="does not know PyTorchJob of kubeflow.org/v1. Install its operator first"):
+        check(own_cluster, objects(options(namespace, kind="pytorchjob")))
+    book = str(COLLECTION / "playbooks/train.yml")
+    checked = play.playbook(book, "--check", training_job_kind="pytorchjob", training_job_name="train")
     assert (checked.rc, checked.changed()) == (0, 1), checked.output
     found = checked.result("Find out whether all pods can run at once")
     assert found["unserved"] == ["PyTorchJob of kubeflow.org/v1"]
     assert [row["status"] for row in found["resources"]] == ["unknown"]
-    with pytest.raises(FabricError, match="does not know PyTorchJob of kubeflow.org/v1. Install its operator first"):
-        check(own_cluster, objects(options(namespace, kind="pytorchjob")))
-    # Refused before anything was asked of the API server.
-    bad = role.run(workers=0)
-    assert bad.rc != 0
-    assert "workers is 0; a job has at least one pod that trains" in bad.output
+
+
+def test_bad_input_reaches_nobody(own_cluster: Cluster, namespace: str, play: Play) -> None:
+    run = play.run(
+        include(workers=0, refused=True),
+        include(resources={"rdma/rdma": 0}, refused=True),
+    )
+    assert "workers is 0; a job has at least one pod that trains" in run.output
+    assert "resources has rdma/rdma: 0; a resource of zero is none" in run.output
+    assert results(run, APPLY) == []
     assert own_cluster.kubectl("get", "pods,services", "-n", namespace, "-o", "name") == ""
