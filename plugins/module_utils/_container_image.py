@@ -121,7 +121,9 @@ class Image:
             return
         source = self.whole
         if self.content.complete:
-            source = next(name for name, digest in self.images.items() if digest == self.digest)
+            # kubelet's side of containerd names every image by the digest of its configuration, too.
+            names = [name for name, digest in self.images.items() if digest == self.digest]
+            source = min(names, key=lambda name: (name.startswith("sha256:"), name != self.name, name))
         else:
             self._fetch(decision)
         if source != self.name:

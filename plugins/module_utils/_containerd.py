@@ -229,8 +229,8 @@ class Containerd:
             said = err.read().decode("utf-8", "replace")
             if expired.is_set():
                 raise ContainerdError(
-                    "%s: ctr was not done after %d s and was ended. It said: %s. Raise timeout, or look at "
-                    "containerd's log" % (doing, limit, last_lines(said, secret))
+                    "%s: ctr was not done after %d s and was ended. It said: %s. %sook at containerd's log"
+                    % (doing, limit, last_lines(said, secret), "Raise timeout, or l" if limit == self.timeout else "L")
                 )
             if process.returncode != 0:
                 raise ContainerdError(

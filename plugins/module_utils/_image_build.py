@@ -213,8 +213,11 @@ class Build:
             atomic_write(path, self.params["containerfile"])
             arguments = ["bud", "--isolation", self.params["isolation"], "--layers=false", "--format", "oci"]
             arguments += ["--label", "%s=%s" % (LABEL, self.inputs), "--file", path, "--tag", self.name]
+            # Without --authfile, a base image of another registry is pulled with what `buildah login` has left.
+            ours = self.params["auth_file"] or self.host + "/" in self.params["containerfile"]
             with _login(self.params, self.host) as login:
-                self.run([*arguments, *login, context], doing, self.params["timeout"], self._advice)
+                arguments += login if ours else []
+                self.run([*arguments, context], doing, self.params["timeout"], self._advice)
 
     @staticmethod
     def _advice(text: str) -> str:

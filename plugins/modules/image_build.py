@@ -86,7 +86,7 @@ options:
     type: bool
     default: false
   username:
-    description: User of the registry to which the image is pushed, and from which the base image comes.
+    description: User of the registry of O(name), to push the image, and to pull a base image that is in it, too.
     type: str
   password:
     description: Password or token of that user.

@@ -59,7 +59,7 @@ class Site:
         }
         common = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, **options}
         self.inventory = directory / "inventory.json"
-        self.inventory.write_text(json.dumps({"all": {"hosts": hosts, "vars": common}}))
+        self.inventory.write_text(json.dumps({"gpu_nodes": {"hosts": hosts, "vars": common}}))
         report = {
             "name": "Report",
             "ansible.builtin.debug": {"msg": "reference={{ training_image_reference }}="},
@@ -69,7 +69,7 @@ class Site:
         self.playbook.write_text(json.dumps([{**play, "post_tasks": [report]}]))
         storage = directory / "storage"
         (directory / "storage.conf").write_text(
-            f'[storage]\ndriver = "vfs"\ngraphroot = "{storage}/graph"\nrunroot = "{storage}/run"\n'
+            f'[storage]\ndriver = "overlay"\ngraphroot = "{storage}/graph"\nrunroot = "{storage}/run"\n'
         )
         self.environment = {
             **os.environ,
@@ -273,7 +273,7 @@ def test_the_packages_and_sshd_of_a_real_debian(site: Site, tmp_path: Path) -> N
     """The libraries have other names since Debian 13, and are found by what they provide."""
     base = debian(tmp_path / "debian.tar")
     inventory = json.loads(site.inventory.read_text())
-    del inventory["all"]["vars"]["training_image_packages"]
+    del inventory["gpu_nodes"]["vars"]["training_image_packages"]
     site.inventory.write_text(json.dumps(inventory))
     port = images.free_port()
     options = {"training_image_base_archive": str(base), "training_image_sshd_port": port}
