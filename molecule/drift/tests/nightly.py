@@ -12,6 +12,7 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
+from ansible_collections.rdmaops.gpu_fabric.tests.support.runner import as_awx
 
 EPHEMERAL = Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"])
 INVENTORY = EPHEMERAL / "inventory"
@@ -64,4 +65,19 @@ def by_hand() -> Night:
     return Night(done.returncode, done.stdout + done.stderr, json.loads(report.read_text()))
 
 
-__all__ = ["INVENTORY", "Json", "LIMIT_S", "Night", "by_hand"]
+def by_awx(place: Path) -> Night:
+    """Run what is committed as a job of AWX does, in an empty directory."""
+    report = place / "drift.json"
+    (place / "awx").mkdir()
+    job = as_awx(
+        "playbooks/drift.yml",
+        INVENTORY,
+        place=place / "awx",
+        environment={"RDMAOPS_DRIFT_REPORT": str(report)},
+        timeout=LIMIT_S,
+    )
+    rc = {"successful": 0, "failed": 2}.get(job.status, 1)
+    return Night(rc, job.stdout(), json.loads(report.read_text()))
+
+
+__all__ = ["INVENTORY", "Json", "LIMIT_S", "Night", "by_awx", "by_hand"]

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import nightly
 import pytest
 
@@ -42,6 +44,8 @@ def test_each_is_told_with_what_is_wrong(night: nightly.Night) -> None:
     assert "lost" in str(night.one("gpu-1", "rdma_device")["live"])
 
 
-def test_nothing_was_repaired(night: nightly.Night) -> None:
-    """A run in check mode that tells of drift tells of it again."""
-    assert nightly.by_hand().objects("drift") == night.objects("drift")
+def test_awx_gets_the_same_report(night: nightly.Night, tmp_path: Path) -> None:
+    """And nothing was repaired meanwhile: a run in check mode that tells of drift tells of it again."""
+    job = nightly.by_awx(tmp_path)
+    assert job.objects("drift", "unknown") == night.objects("drift", "unknown"), job.output
+    assert (job.rc, job.report["verdict"]) == (night.rc, night.report["verdict"])
