@@ -50,7 +50,8 @@ class ActionModule(ActionBase):
             seen, known = time.monotonic(), look["progress"]
             look["waited_s"] = int(waited)
             look["gave_up"] = None
-            if look["reached"] or self._task.check_mode or not arguments["wait_timeout"]:
+            look["looked_once"] = bool(self._task.check_mode or not arguments["wait_timeout"])
+            if look["reached"] or look["looked_once"]:
                 break
             look["gave_up"] = given_up(look, arguments, waited)
             if look["gave_up"]:

@@ -116,6 +116,10 @@ reached:
   description: Whether what was waited for has come about.
   returned: success
   type: bool
+looked_once:
+  description: Whether it only looked, in check mode or without O(wait_timeout).
+  returned: success
+  type: bool
 gave_up:
   description: Which limit ended the waiting, V(start_timeout) or V(wait_timeout). Null where none did.
   returned: success
