@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks import cluster, drift, nodes
+from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks import cluster, drift, exporter, nodes
 from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.library import BenchmarkError, Case, document, table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,7 +21,7 @@ LAB = ROOT / "tests" / "lab" / "lab.py"
 INVENTORY = Path(os.environ.get("LAB_INVENTORY") or ROOT / "inventories" / "lab") / "hosts.yml"
 
 # Those of nodes.py need a host of the lab.
-CASES = {**nodes.CASES, **cluster.CASES, **drift.CASES}
+CASES = {**nodes.CASES, **cluster.CASES, **drift.CASES, **exporter.CASES}
 
 
 def qemu_of(host: str) -> int | None:

@@ -2,8 +2,9 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# Installs what the lab and the tests use of this machine (Debian, Ubuntu). Does nothing when all
-# of it is there. Without root it asks sudo; without apt it names what is missing.
+# Installs what the lab uses of this machine (Debian, Ubuntu), and with the word `tests` what the tests
+# use too. Does nothing when all of it is there. Without root it asks sudo; without apt it names what is
+# missing. Where systemd runs, Debian starts some of the tests' packages as services.
 set -euo pipefail
 
 packages=(
@@ -17,6 +18,13 @@ packages=(
   # the control plane
   etcd-server
 )
+tests=(
+  # container images
+  buildah busybox-static containerd docker-registry runc
+  # the exporter, what judges its answers, and its peer
+  openssl prometheus prometheus-node-exporter python3-bcrypt python3-yaml systemd
+)
+[[ ${1:-} != tests ]] || packages+=("${tests[@]}")
 
 missing() {
   local package
