@@ -108,11 +108,15 @@ class Entry:
         """Return its number, which it has once it is made."""
         return int(self.live["id"]) if self.live else None
 
+    @property
+    def there(self) -> dict[str, t.Any]:
+        """Return what the controller has of it; asked of what is made only."""
+        return t.cast("dict[str, t.Any]", self.live)
+
     def name_of(self, field: str) -> t.Any:
         """Return the name of what a field refers to now."""
-        assert self.live is not None
-        told = (self.live.get("summary_fields") or {}).get(field) or {}
-        return told.get("name", self.live.get(field))
+        told = (self.there.get("summary_fields") or {}).get(field) or {}
+        return told.get("name", self.there.get(field))
 
 
 def given(field: str, value: t.Any) -> t.Any:

@@ -245,15 +245,14 @@ class Plan:
         self._taken(entry, body, self.client.call("POST", entry.kind + "/", doing, body), doing)
 
     def _change(self, entry: Entry, fields: list[str], doing: str) -> None:
-        assert entry.live is not None
         body = self._body(entry, fields)
         if "notification_configuration" in body:
             # AWX replaces it as a whole, and takes its own placeholder for "as it was".
             body["notification_configuration"] = {
-                **entry.live["notification_configuration"],
+                **entry.there["notification_configuration"],
                 **body["notification_configuration"],
             }
-        self._taken(entry, body, self.client.call("PATCH", entry.live["url"], doing, body), doing)
+        self._taken(entry, body, self.client.call("PATCH", entry.there["url"], doing, body), doing)
 
     def _taken(self, entry: Entry, body: Object, answer: Object, doing: str) -> None:
         """Prove that the controller has taken over what it was given: it does not refuse what it does not know."""
@@ -272,7 +271,7 @@ class Plan:
         wanted = entry.lists[field]
         live: list[Object] = []
         if entry.live is not None:
-            live = self.client.every(entry.live["url"] + field + "/", "Reading %s of the %s" % (field, entry))
+            live = self.client.every(entry.there["url"] + field + "/", "Reading %s of the %s" % (field, entry))
         have = [one["id"] for one in live]
         want = [one.id for one in wanted]
         if have == want or (field not in ORDERED and set(have) == set(want)):
@@ -290,26 +289,23 @@ class Plan:
         return [one["name"] for one in live]
 
     def _associate(self, entry: Entry, field: str, doing: str, other: Entry | int, remove: bool) -> None:
-        assert entry.live is not None
         body: Object = {"id": other.id if isinstance(other, Entry) else other}
         if remove:
             body["disassociate"] = True
-        self.client.call("POST", entry.live["url"] + field + "/", doing, body)
+        self.client.call("POST", entry.there["url"] + field + "/", doing, body)
 
     def _decide_survey(self, entry: Entry, decision: Decision) -> t.Any:
-        assert entry.survey is not None
         live = None
         if entry.live is not None:
             live = self.client.get(entry.live["url"] + "survey_spec/", "Reading the survey of the %s" % entry)
-            if same_survey(live, entry.survey):
+            if same_survey(live, entry.survey or {}):
                 return entry.survey
         doing = "Write the survey of the %s" % entry
         decision.add(doing, functools.partial(self._write_survey, entry, doing))
         return live
 
     def _write_survey(self, entry: Entry, doing: str) -> None:
-        assert entry.live is not None
-        self.client.call("POST", entry.live["url"] + "survey_spec/", doing, entry.survey)
+        self.client.call("POST", entry.there["url"] + "survey_spec/", doing, entry.survey)
 
 
 def manage(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:

@@ -140,8 +140,7 @@ class Nodes:
         return {**base, "unified_job_template": template.id} if template else base
 
     def _create(self, client: Client, identifier: str, base: Object, doing: str) -> None:
-        assert self.workflow.live is not None
-        path = self.workflow.live["url"] + "workflow_nodes/"
+        path = self.workflow.there["url"] + "workflow_nodes/"
         self.ids[identifier] = client.call("POST", path, doing, self._body(identifier, base))["id"]
 
     def _change(self, client: Client, identifier: str, base: Object, doing: str) -> None:

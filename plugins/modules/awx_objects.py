@@ -88,8 +88,8 @@ options:
         elements: dict
   notification_secrets:
     description:
-      - By the name of a notification template, keys and values of its C(notification_configuration) that nobody may see, such as C(token), C(password) or a C(url)
-        with a secret in it.
+      - By the name of a notification template, keys and values of its C(notification_configuration) that nobody may see, such as C(token), C(password) or a
+        C(url) with a secret in it.
       - They are shown neither in the diff nor in the result.
     type: dict
     default: {}

@@ -145,7 +145,13 @@ resources:
   type: list
   elements: dict
   sample:
-    - {"kind": "image_build", "name": "registry.example.com/ml/training:1", "status": "drift", "desired": "2c26b46b68ff", "configured": null, "live": "absent", "next_boot": null}
+    - kind: image_build
+      name: registry.example.com/ml/training:1
+      status: drift
+      desired: 2c26b46b68ff
+      configured: null
+      live: absent
+      next_boot: null
 """
 
 from ansible.module_utils.basic import AnsibleModule

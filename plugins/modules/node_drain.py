@@ -215,7 +215,8 @@ actions:
   elements: str
   sample: ["Take the Lease kube-system/rdmaops-gpu-fabric-maintenance", "Cordon node gpu-01: New firmware of the NICs"]
 resources:
-  description: State of the node, of the pods that have to go, and of the resources that have to be back, before anything was done, as the drift report reads it.
+  description:
+    - State of the node, of the pods that have to go, and of the resources that have to be back, before anything was done, as the drift report reads it.
   returned: success
   type: list
   elements: dict

@@ -12,16 +12,16 @@ version_added: 0.1.0
 description:
   - Finds what on some nodes of a cluster depends on the other network namespace mode of the RDMA subsystem, or manages the mode too, with what to do about it.
     Asked before the mode is set (M(rdmaops.gpu_fabric.rdma_system)), it says beforehand what would otherwise fail afterwards.
-  - Against V(exclusive) stand the shared RDMA device plugin (its DaemonSet, a NicClusterPolicy or NicNodePolicy of NVIDIA's network operator that asks for
-    it, and shares of devices that a node offers); pods that hold such shares; pods with an RDMA resource and a C(macvlan) or C(ipvlan) attachment; pods on the
-    host's network with an RDMA resource; and pods that mount V(/dev/infiniband) of the host.
+  - Against V(exclusive) stand the shared RDMA device plugin (its DaemonSet, a NicClusterPolicy or NicNodePolicy of NVIDIA's network operator that asks
+    for it, and shares of devices that a node offers); pods that hold such shares; pods with an RDMA resource and a C(macvlan) or C(ipvlan) attachment;
+    pods on the host's network with an RDMA resource; and pods that mount V(/dev/infiniband) of the host.
   - Against V(shared) stand pods whose attachment moves the RDMA device (the plugin C(rdma), or C(ib-sriov) with C(rdmaIsolation)).
   - Against both stands a SriovNetworkPoolConfig with C(rdmaMode), by which the SR-IOV network operator manages the mode. A node has one master of its mode.
   - Nothing is changed.
 notes:
-  - The user needs the rights to list nodes, pods, DaemonSets, NetworkAttachmentDefinitions, SriovNetworkPoolConfigs, NicClusterPolicies and NicNodePolicies, and to
-    get the ConfigMaps of the device plugins. A kind that the cluster does not know has no objects. What the user may not read is in RV(unknown), and is never
-    taken for the absence of conflicts.
+  - The user needs the rights to list nodes, pods, DaemonSets, NetworkAttachmentDefinitions, SriovNetworkPoolConfigs, NicClusterPolicies and
+    NicNodePolicies, and to get the ConfigMaps of the device plugins. A kind that the cluster does not know has no objects. What the user may not read
+    is in RV(unknown), and is never taken for the absence of conflicts.
   - Pods that are over hold nothing. Of a workload that has no pod on the nodes now, nothing is said.
 author:
   - rdmaops contributors (@rdmaops)
