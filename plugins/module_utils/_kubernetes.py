@@ -79,7 +79,7 @@ class Client:
     def _headers(self) -> t.Any:
         import urllib3
 
-        headers = urllib3.HTTPHeaderDict({"Accept": _JSON, "User-Agent": MANAGER})
+        headers = urllib3.HTTPHeaderDict({"User-Agent": MANAGER})
         if self._basic:
             headers.extend(urllib3.util.make_headers(basic_auth=self._basic))
         # Asked for at every request: a token of a pod or of a credential plugin is renewed meanwhile.
@@ -104,6 +104,27 @@ class Client:
         content_type: str = _JSON,
     ) -> Object:
         """Send one request and return the object that came back."""
+        data = self._send(method, path, doing, query, body, content_type)
+        try:
+            value = json.loads(data) if data else {}
+        except ValueError:
+            raise ApiError("%s: %s answered with something that is not JSON" % (doing, self.host)) from None
+        return t.cast(Object, value)
+
+    def raw(self, path: str, doing: str, query: t.Mapping[str, t.Any] | None = None) -> bytes:
+        """Return an answer that is no JSON, such as a pod's log."""
+        return self._send("GET", path, doing, query, accept="*/*")
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        doing: str,
+        query: t.Mapping[str, t.Any] | None,
+        body: t.Any = None,
+        content_type: str = _JSON,
+        accept: str = _JSON,
+    ) -> bytes:
         from urllib.parse import urlencode
 
         import urllib3
@@ -112,6 +133,7 @@ class Client:
         try:
             with Limit(self.timeout, doing):
                 headers = self._headers()
+            headers["Accept"] = accept
             if body is not None:
                 headers["Content-Type"] = content_type
             answer = self._pool.request(
@@ -124,14 +146,9 @@ class Client:
             )
         except (urllib3.exceptions.HTTPError, OSError) as exc:
             raise self._unreachable(exc, doing) from None
-        data = answer.data
         if not 200 <= answer.status <= 299:
-            raise self._refused(answer.status, answer.reason, data, doing)
-        try:
-            value = json.loads(data) if data else {}
-        except ValueError:
-            raise ApiError("%s: %s answered with something that is not JSON" % (doing, self.host)) from None
-        return t.cast(Object, value)
+            raise self._refused(answer.status, answer.reason, answer.data, doing)
+        return t.cast(bytes, answer.data)
 
     def _refused(self, code: int, phrase: str | None, data: bytes, doing: str) -> ApiError:
         body = data.decode("utf-8", "replace")

@@ -32,11 +32,11 @@ def read(client: Client, namespace: str, pod: str, head: int, tail: int) -> Log:
     doing = "Reading the log of %s/%s" % (namespace, pod)
     where = path("v1", "pods", namespace, pod, "log")
     try:
-        first = _get(client, where, {"limitBytes": head}, doing)
+        first = client.raw(where, doing, {"limitBytes": head})
         if len(first) < head:
             return Log(_plain(first), _plain(first[-tail:]), len(first) > tail, None)
         # The API counts lines from the end and bytes from the first of them: a line has 100 bytes or so.
-        last = _get(client, where, {"tailLines": max(1, tail // 100), "limitBytes": 4 * tail}, doing)
+        last = client.raw(where, doing, {"tailLines": max(1, tail // 100), "limitBytes": 4 * tail})
     except ApiError as exc:
         return Log("", "", False, str(exc))
     return Log(_plain(first), _plain(last[-tail:]), True, None)
@@ -46,34 +46,11 @@ def last_line(client: Client, namespace: str, pod: str) -> str | None:
     """Return the last line of a log, or None where there is none to be had."""
     where = path("v1", "pods", namespace, pod, "log")
     try:
-        text = _plain(_get(client, where, {"tailLines": 1, "limitBytes": 4000}, "Reading the log of %s" % pod))
+        text = _plain(client.raw(where, "Reading the log of %s" % pod, {"tailLines": 1, "limitBytes": 4000}))
     except ApiError:
         return None
     lines = [line.strip() for line in re.split(r"[\r\n]+", text) if line.strip()]
     return lines[-1][:200] if lines else None
-
-
-def _get(client: Client, where: str, query: t.Mapping[str, t.Any], doing: str) -> bytes:
-    """Send a request whose answer is no JSON; the client's own way to do so asks for JSON and reads it."""
-    from urllib.parse import urlencode
-
-    import urllib3
-
-    headers = client._headers()
-    headers["Accept"] = "*/*"
-    try:
-        answer = client._pool.request(
-            "GET",
-            "%s%s?%s" % (client.host, where, urlencode(query)),
-            headers=headers,
-            timeout=urllib3.Timeout(connect=min(10, client.timeout), read=client.timeout),
-            redirect=False,
-        )
-    except (urllib3.exceptions.HTTPError, OSError) as exc:
-        raise client._unreachable(exc, doing) from None
-    if answer.status != 200:
-        raise client._refused(answer.status, answer.reason, answer.data, doing)
-    return t.cast(bytes, answer.data)
 
 
 def _plain(data: bytes) -> str:
