@@ -289,6 +289,8 @@ def _add(
     if not new:
         action += " (%s)" % ", ".join(plan.what)
     at = path(API, PLURAL, one.namespace, one.name)
+    ours = now is not None and now.owner == params["owner"]
+    force = params["force"] or (params["force_conflicts"] and ours)
     extra = False
     unborn = unborn or (
         check_mode and any(row.code == "namespace_missing" for row in report.findings if row.attachment == one.key)
@@ -296,8 +298,8 @@ def _add(
     if not unborn:
         doing = "Asking whether the attachment %s can be applied" % one.key
         try:
-            answer = _apply(cluster.client, at, plan.body, doing, params["force"], dry_run=True)
-            extra = _stays(plan, answer, params["force"])
+            answer = _apply(cluster.client, at, plan.body, doing, force, dry_run=True)
+            extra = _stays(plan, answer, force)
         except ApiError as exc:
             # A drift run may read and no more; it still says what differs.
             if not (check_mode and exc.status == 403):
@@ -305,7 +307,7 @@ def _add(
             report.skip("apply", str(exc), attachment=one.key)
 
     def step() -> None:
-        _apply(cluster.client, at, plan.body, "Applying the attachment %s" % one.key, params["force"])
+        _apply(cluster.client, at, plan.body, "Applying the attachment %s" % one.key, force)
         if extra:
             gone = {"metadata": {"annotations": {RESOURCE: None}}}
             cluster.client.merge(at, gone, "Removing the resource name of the attachment %s" % one.key)
@@ -322,7 +324,9 @@ def _apply(client: Client, at: str, body: Object, doing: str, force: bool, *, dr
     except ApiError as exc:
         if exc.status == 409:
             raise ApiError(
-                "%s. Set force to true to take these fields over from their manager" % exc, exc.status, exc.reason
+                "%s. Set force_conflicts to true to take these fields over from their manager" % exc,
+                exc.status,
+                exc.reason,
             ) from None
         raise
 
@@ -345,8 +349,8 @@ def _stays(plan: Plan, answer: Object, force: bool) -> bool:
         - {MANAGER}
     )
     raise AttachmentError(
-        "Changing the attachment %s: the annotation %s belongs to %s and cannot be removed. Set force to true to "
-        "remove it all the same, or give the same resource_name"
+        "Changing the attachment %s: the annotation %s belongs to %s and cannot be removed. Set force_conflicts to "
+        "true to remove it all the same, or give the same resource_name"
         % (plan.attachment.key, RESOURCE, ", ".join(managers) or "another manager")
     )
 

@@ -313,9 +313,14 @@ options:
     type: list
     elements: str
     default: []
+  force_conflicts:
+    description:
+      - Whether fields of an attachment of this O(owner) are taken back from another manager that has changed them (C(kubectl), C(helm), an operator).
+    type: bool
+    default: false
   force:
     description:
-      - Whether fields that another manager owns (C(kubectl), C(helm), an operator) are taken over, and attachments of another O(owner).
+      - Whether fields that another manager owns are taken over from whomever, and attachments of another O(owner) as well.
     type: bool
     default: false
 notes:
@@ -583,6 +588,7 @@ def main() -> None:
             "prune_all": {"type": "bool", "default": False},
             "ignore_lint": {"type": "list", "elements": "str", "default": []},
             "force": {"type": "bool", "default": False},
+            "force_conflicts": {"type": "bool", "default": False},
         },
         mutually_exclusive=[("target_nodes", "node_selector")],
         supports_check_mode=True,

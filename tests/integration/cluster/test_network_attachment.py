@@ -107,7 +107,7 @@ def params(*attachments: Json, **given: Json) -> Json:
         full.append({**dict.fromkeys(network_attachment.ATTACHMENT), **one, "ipam": ipam})
     made = {"owner": "training", "namespace": "default", "cni_version": "0.3.1", "attachments": full, "node_info": {}}
     made.update(expected_pods=None, target_nodes=[], node_selector=None, prune=False, prune_in_use=False)
-    made.update(prune_all=False, ignore_lint=[], force=False)
+    made.update(prune_all=False, ignore_lint=[], force=False, force_conflicts=False)
     return {**made, **given}
 
 
@@ -193,9 +193,13 @@ def test_what_kubectl_made_is_adopted_and_its_conflict_named(ready: Cluster, nam
     for check in (True, False):
         with pytest.raises(ApiError) as caught:
             run(ready, other, check=check)
-        for words in ('conflict with "somebody"', ".spec.config", "Set force to true to take these fields over"):
+        for words in (
+            'conflict with "somebody"',
+            ".spec.config",
+            "Set force_conflicts to true to take these fields over",
+        ):
             assert words in str(caught.value)
-    assert run(ready, other, force=True)["actions"] == [f"Change the attachment {namespace}/nic0 (config)"]
+    assert run(ready, other, force_conflicts=True)["actions"] == [f"Change the attachment {namespace}/nic0 (config)"]
     assert configs(ready, namespace)["nic0"]["device"] == "ens224"
     assert not run(ready, other)["changed"]
 

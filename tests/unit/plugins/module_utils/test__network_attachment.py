@@ -107,6 +107,7 @@ def run(client: FakeClient, *attachments: dict[str, t.Any], check: bool = False,
         "prune_all": False,
         "ignore_lint": [],
         "force": False,
+        "force_conflicts": False,
         **given,
     }
     return manage(params, check, t.cast("t.Any", lambda: client))
@@ -238,7 +239,7 @@ def test_a_conflict_names_the_way_out() -> None:
         with pytest.raises(ApiError) as caught:
             run(client, attachment(), check=check)
         assert str(caught.value).endswith(
-            'conflict with "kubectl" using v1: .spec.config. Set force to true to take these fields over from their manager'
+            'conflict with "kubectl" using v1: .spec.config. Set force_conflicts to true to take these fields over from their manager'
         )
 
 
@@ -265,7 +266,9 @@ def test_a_resource_name_of_another_manager() -> None:
             return {**answer, "metadata": {**answer["metadata"], "annotations": note}}
 
     client = Sticky(body)
-    with pytest.raises(AttachmentError, match=r"resourceName belongs to helm and cannot be removed. Set force to true"):
+    with pytest.raises(
+        AttachmentError, match=r"resourceName belongs to helm and cannot be removed. Set force_conflicts to true"
+    ):
         run(client, attachment())
     result = run(client, attachment(), force=True)
     assert result["actions"] == ["Change the attachment default/nic0 (resource name)"]
