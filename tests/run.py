@@ -491,7 +491,7 @@ def unit(runner: Runner) -> None:
 def integration(runner: Runner) -> None:
     """Run the tests against real tools and this machine's kernel."""
     apart = [f"--ignore={place}" for place in CLUSTER]
-    runner.pytest("integration", *apart, "tests/integration", limit=3600)
+    runner.pytest("integration", "-n", "2", "--dist", "loadfile", *apart, "tests/integration", limit=3600)
 
 
 def cluster(runner: Runner) -> None:
