@@ -140,6 +140,7 @@ def test_rights(plane: Cluster) -> None:
             maps(plane.kubeconfig, "nowhere", "4711").publish(report("gpu-1"), "", False)
 
 
+@pytest.mark.long
 def test_the_role_publishes_and_merges(plane: Cluster, tmp_path: Path) -> None:
     """In check mode, by ansible-playbook, with the kubeconfig as a path and as a dictionary."""
     import yaml

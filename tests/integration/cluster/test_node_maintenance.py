@@ -224,6 +224,7 @@ def test_the_drill(site: Site) -> None:
         assert (again.rc, again.changed()) == (0, 0), again.output
 
 
+@pytest.mark.long
 def test_a_failure_keeps_the_node_out_and_the_others_untouched(site: Site) -> None:
     host, second = site.host(next={"boot_id": AFTER, "mode": "shared"}), site.host()
     site.is_the_host(host)
@@ -256,6 +257,7 @@ def test_a_failure_keeps_the_node_out_and_the_others_untouched(site: Site) -> No
     assert (site.cordoned(host), site.note(host), site.holder()) == (False, None, "")
 
 
+@pytest.mark.long
 def test_a_host_that_does_not_come_back(site: Site) -> None:
     host = site.host(broken="Timed out waiting for last boot time check")
     done = site.run()
@@ -272,6 +274,7 @@ def test_a_host_that_does_not_come_back(site: Site) -> None:
     assert (site.cordoned(host), site.note(host)) == (False, None)
 
 
+@pytest.mark.long
 def test_without_a_cluster_and_without_a_node(site: Site) -> None:
     host = site.host()
     site.lab.pod(host, "web")

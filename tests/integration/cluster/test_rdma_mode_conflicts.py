@@ -491,6 +491,7 @@ def asked(run: site.Run) -> list[tuple[str, list[str]]]:
     return []
 
 
+@pytest.mark.long
 def test_the_role_asks_before_the_mode_is_set(ready: Cluster, namespace: str, tmp_path: Path) -> None:
     make(ready, pod(namespace, "share", resources=[SHARE]))
     role = {"name": "rdmaops.gpu_fabric.gpu_node", "tasks_from": "conflicts"}

@@ -379,6 +379,7 @@ def test_the_drill(own_cluster: Cluster, namespace: str, play: Play) -> None:
     assert own_cluster.kubectl("get", "pods,services", "-n", namespace, "-o", "name") == ""
 
 
+@pytest.mark.long
 def test_a_job_that_fails_says_why_and_one_that_runs_is_kept(own_cluster: Cluster, namespace: str, play: Play) -> None:
     run = play.run(
         include(name="long", wait_timeout=10, refused=True),
@@ -401,6 +402,7 @@ def test_a_job_that_fails_says_why_and_one_that_runs_is_kept(own_cluster: Cluste
     assert own_cluster.kubectl("get", "pods", "-n", namespace, "-o", "name") == ""
 
 
+@pytest.mark.long
 def test_an_operator_that_is_not_there(own_cluster: Cluster, namespace: str, play: Play) -> None:
     """Check mode comes before the operator; a real run does not."""
     own_cluster.kubectl("delete", "crd", "pytorchjobs.kubeflow.org", "--ignore-not-found")
@@ -414,6 +416,7 @@ def test_an_operator_that_is_not_there(own_cluster: Cluster, namespace: str, pla
     assert [row["status"] for row in found["resources"]] == ["unknown"]
 
 
+@pytest.mark.long
 def test_bad_input_reaches_nobody(own_cluster: Cluster, namespace: str, play: Play) -> None:
     run = play.run(
         include(workers=0, refused=True),
