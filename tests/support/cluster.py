@@ -17,6 +17,7 @@ import fcntl
 import json
 import os
 import subprocess
+import time
 import typing as t
 import uuid
 from pathlib import Path
@@ -68,6 +69,22 @@ class Cluster:
     def json(self, *argv: str, **keywords: t.Any) -> t.Any:
         """Run kubectl with `-o json` and return the value."""
         return json.loads(self.kubectl(*argv, "-o", "json", **keywords))
+
+    def established(self, *names: str) -> None:
+        """Wait until the API server serves what resource definitions define; without names, all of them.
+
+        `kubectl wait` fails where the definition has no conditions yet, as right after it was made.
+        """
+        end = time.monotonic() + 60
+        while True:
+            try:
+                self.kubectl("wait", "--for=condition=Established", "--timeout=30s", *(names or ("crd", "--all")))
+            except AssertionError as exc:
+                if "accessor error" not in str(exc) or time.monotonic() > end:
+                    raise
+                time.sleep(0.2)
+            else:
+                return
 
     @contextlib.contextmanager
     def namespace(self) -> t.Iterator[str]:

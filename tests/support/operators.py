@@ -50,7 +50,7 @@ def install(plane: Cluster, *wanted: str) -> None:
     for name in wanted:
         files = [argument for file in fetch(name) for argument in ("-f", str(file))]
         made = plane.kubectl("apply", "--server-side", *files, "-o", "name").split()
-        plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", *made)
+        plane.established(*made)
 
 
 __all__ = ["fetch", "install", "names"]

@@ -51,7 +51,7 @@ def plane(own_cluster: Cluster) -> Cluster:
 def ready(plane: Cluster) -> Cluster:
     for name in ("multus-definitions.yml", "whereabouts-definitions.yml"):
         plane.kubectl("apply", "--server-side", "-f", str(FILES / name))
-    plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    plane.established()
     # An API server answers 404 for a moment after that.
     deadline = time.monotonic() + 30
     while "items" not in plane.kubectl("get", NADS, "-A", "-o", "json", check=False):

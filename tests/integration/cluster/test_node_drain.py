@@ -170,7 +170,7 @@ def test_what_has_no_consent_is_named_before_anything_is_changed(lab: Lab) -> No
         "-f",
         str(COLLECTION / "roles/secondary_network/files/multus-definitions.yml"),
     )
-    lab.plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    lab.plane.established()
     kind = "NetworkAttachmentDefinition"
     for name, plugin in {"rail0": "host-device", "side": "macvlan"}.items():
         config = json.dumps({"cniVersion": "1.0.0", "type": plugin, "device": "ens192", "master": "ens3"})

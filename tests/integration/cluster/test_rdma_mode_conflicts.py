@@ -120,7 +120,7 @@ def ready(plane: Cluster) -> Cluster:
     file = COLLECTION / "roles/secondary_network/files/multus-definitions.yml"
     plane.kubectl("apply", "--server-side", "-f", str(file))
     make(plane, *(definition(*one) for one in DEFINITIONS))
-    plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    plane.established()
     kinds = ["network-attachment-definitions.k8s.cni.cncf.io", *(f"{one[2]}.{one[0]}" for one in DEFINITIONS)]
     # An API server answers 404 for a moment after that.
     deadline = time.monotonic() + 30

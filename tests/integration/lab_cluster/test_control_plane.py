@@ -131,7 +131,7 @@ def test_what_is_half_dead_is_started_anew(plane: Cluster) -> None:
 
 def test_data_outlives_everything_and_nothing_else_is_left(plane: Cluster, tmp_path: Path) -> None:
     apply(plane, DEFINITION)
-    plane.kubectl("wait", "--for=condition=Established", f"crd/rails.{GROUP}", "--timeout=30s")
+    plane.established(f"crd/rails.{GROUP}")
     with plane.namespace() as namespace:
         rail = {"apiVersion": f"{GROUP}/v1", "kind": "Rail", "metadata": {"name": "rail0"}, "spec": {"mtu": 4200}}
         apply(plane, rail, "-n", namespace)
