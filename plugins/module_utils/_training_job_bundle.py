@@ -19,9 +19,11 @@ PACKAGE = "ansible_collections/rdmaops/gpu_fabric/plugins/module_utils"
 # What _training_job_start imports, and what that imports.
 PARTS = ("_errors.py", "_nccl_env.py", "_rails.py", "_training_job_start.py", "_rdma")
 _MAIN = """\
+import sys
+
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job_start import main
 
-main()
+sys.exit(main())
 """
 
 

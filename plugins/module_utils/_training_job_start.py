@@ -90,18 +90,19 @@ def prepare(config: t.Mapping[str, t.Any], environ: t.Mapping[str, str]) -> dict
     return {**environ, **made, **kept}
 
 
-def main() -> t.NoReturn:
+def main() -> int:
+    """Become the program, or return the exit status that says why not (as a shell's, sh(1))."""
     config, argv = json.loads(sys.argv[1]), sys.argv[2:]
     try:
         environment = prepare(config, os.environ)
     except FabricError as exc:
         say(str(exc))
-        sys.exit(EXIT)
+        return EXIT
     try:
         os.execvpe(argv[0], argv, environment)
     except OSError as exc:
         say("Starting %s: %s" % (argv[0], exc.strerror))
-        sys.exit(127 if isinstance(exc, FileNotFoundError) else 126)
+        return 127 if isinstance(exc, FileNotFoundError) else 126
 
 
 __all__ = ("EXIT", "main", "master_variables", "nccl_variables", "prepare")
