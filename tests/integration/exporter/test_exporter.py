@@ -283,5 +283,6 @@ def test_devices_that_come_and_go_leave_no_open_files(installed: Installed, tmp_
             assert one.descriptors() < descriptors - 60
             aside.rename(place)
             scrapes(one, 3)
-            assert one.descriptors() == descriptors
+            # A connection may be closed a moment later; a file of the device that stayed open would come five times.
+            assert abs(one.descriptors() - descriptors) < 5
         assert os.path.isdir(tree.root)
