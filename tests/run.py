@@ -553,10 +553,10 @@ def faults(runner: Runner) -> None:
 
 
 PARTS = (
-    Part("lint", "ruff, yamllint, mypy, vermin, old Pythons, docs, ansible-lint", 150, 180, lint),
+    Part("lint", "ruff, yamllint, mypy, vermin, old Pythons, docs, ansible-lint", 180, 200, lint),
     Part("sanity", "ansible-test sanity on an exported copy", 250, 300, sanity),
     Part("unit", "pytest without root, tools or machines", 120, 1200, unit),
-    Part("integration", "pytest with real tools and this kernel", 390, 2400, integration),
+    Part("integration", "pytest with real tools and this kernel", 360, 2400, integration),
     Part("cluster", "modules and roles on a real Kubernetes API server", 530, 3600, cluster),
     Part("artifact", "the built collection in an empty environment", 60, 120, artifact),
     Part("molecule", "scenarios on virtual machines", 900, 10800, molecule),
