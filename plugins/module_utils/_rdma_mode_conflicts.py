@@ -264,14 +264,17 @@ def conflicts(view: View, mode: str) -> tuple[list[dict[str, t.Any]], list[Gap]]
     """Return what stands against a mode, by node and kind, and what cannot be told."""
     unknown = list(view.unknown)
     found: list[dict[str, t.Any]] = []
+    pods: dict[str | None, list[Object]] = {}
+    for pod in view.pods:
+        if not is_over(pod):
+            pods.setdefault(pod["spec"].get("nodeName"), []).append(pod)
     for node in view.nodes:
         found += _managers(view, node, mode)
         if mode == EXCLUSIVE:
             found += _sharers(view, node)
         judge = _pod_for_exclusive if mode == EXCLUSIVE else _pod_for_shared
-        for pod in view.pods:
-            if pod["spec"].get("nodeName") == node and not is_over(pod):
-                found += judge(view, pod, node, unknown)
+        for pod in pods.get(node, []):
+            found += judge(view, pod, node, unknown)
     return found, unknown
 
 
