@@ -14,7 +14,7 @@ import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision import DRIFT, IN_SYNC, Decision, resource
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import drivers, enter, netns, nldev, target
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import drivers, enter, netns, nldev, pods, target
 
 if t.TYPE_CHECKING:  # pragma: no cover
     from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.target import Target
@@ -46,7 +46,7 @@ class GoneError(DeviceError):
 
 
 class Found(t.NamedTuple):
-    """Where a device is. ``handle`` is open on that namespace; who gets it closes it."""
+    """Where a device is. ``handle`` is open on that namespace; who gets it closes it. ``pod`` is whose that is."""
 
     index: int  # type: ignore[assignment]  # hides tuple.index()
     handle: int
@@ -55,6 +55,7 @@ class Found(t.NamedTuple):
     initial: bool
     driver: str | None
     netdevs: list[str]
+    pod: str | None = None
 
 
 class Use(t.NamedTuple):
@@ -83,6 +84,14 @@ class Host:
     def others(self) -> tuple[list[netns.Namespace], str | None]:
         found = netns.survey()
         return found.namespaces, found.problem
+
+    def pod(self, space: netns.Namespace) -> str | None:
+        """``namespace/name`` of the pod that has a process in a namespace, or its UID where the kubelet is unknown."""
+        for holder in space.holders:
+            if holder.kind == "process" and holder.pod:
+                known = pods.names().get(holder.pod["uid"])
+                return "%s/%s" % known if known else "with the UID %s" % holder.pod["uid"]
+        return None
 
     def open(self, space: netns.Namespace) -> int:
         return enter.open_namespace(space)
@@ -164,7 +173,9 @@ def locate(name: str, mode: str | None, host: Host) -> Found:
             for device in inside:
                 known.append(device["name"])
                 if device["name"] == name:
-                    return _found(device, handle, space.inode, _told(space), initial=False)
+                    pod = host.pod(space)
+                    text = "pod %s" % pod if pod else _told(space)
+                    return _found(device, handle, space.inode, text, initial=False)._replace(pod=pod)
             host.close(handle)
     raise GoneError(
         "There is no RDMA device named %s on this host. There are: %s%s"
@@ -215,6 +226,15 @@ def _refuse(name: str, found: Found, goal: str, mode: str | None, host: Host) ->
         )
 
 
+def _refuse_pods(name: str, found: Found, goal: Target, disrupt: bool) -> None:
+    """A pod that runs keeps what it was given, whether or not it uses it just now."""
+    if found.pod and not disrupt:
+        raise DeviceError(
+            "Moving the RDMA device %s from %s to %s: the pod runs and holds it. End it, choose a device that is free, "
+            "or set disrupt to true" % (name, found.text, goal.text)
+        )
+
+
 def _refuse_users(name: str, found: Found, goal: str, disrupt: bool, who: Use) -> None:
     doing = "Moving the RDMA device %s from %s to %s" % (name, found.text, goal)
     firm = [module for module in who.kernel if module not in INTERRUPTED]
@@ -260,6 +280,8 @@ def _decide(
     differs = found.inode != goal.inode
     if differs:
         _refuse(name, found, goal.text, mode, host)
+        if params["state"] == "attached":
+            _refuse_pods(name, found, goal, params["disrupt"])
         who = use(found, host)
         _refuse_users(name, found, goal.text, params["disrupt"], who)
         decision.add(

@@ -44,6 +44,7 @@ options:
   disrupt:
     description:
       - Whether to move a device that processes use. They are cut off.
+      - With O(state=attached), whether to take it from another pod that runs, too.
       - A device that the kernel itself uses (NFS, NVMe over Fabrics, Lustre) is not moved, whatever this says.
     type: bool
     default: false

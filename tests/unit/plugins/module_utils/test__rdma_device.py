@@ -222,6 +222,25 @@ def test_disrupt_moves_a_device_in_use() -> None:
     assert result["kernel_users"] == ["ib_ipoib"]
 
 
+def test_a_running_pod_keeps_its_device() -> None:
+    host = FakeHost({POD: [device("mlx5_0")]})
+    with pytest.raises(DeviceError) as refused:
+        manage(params(netns="blue"), False, host)
+    assert str(refused.value) == (
+        "Moving the RDMA device mlx5_0 from pod with the UID u to netns blue: the pod runs and holds it. End it, choose a "
+        "device that is free, or set disrupt to true"
+    )
+    assert not host.moves
+    assert not host.open_now
+    assert manage(params(netns="blue", disrupt=True), False, host)["changed"]
+
+
+def test_a_pods_device_can_be_taken_back_to_the_host() -> None:
+    host = FakeHost({POD: [device("mlx5_0")]})
+    assert manage(params(state="detached"), False, host)["changed"]
+    assert host.moves == [(POD, 0, HOST)]
+
+
 def test_a_driver_of_which_nothing_is_known_is_tried() -> None:
     host = FakeHost({HOST: [device("mlx5_0", driver=None)]})
     host.move_error = enter.EnterError("Could not move it: EOPNOTSUPP", errno.EOPNOTSUPP)
@@ -231,13 +250,11 @@ def test_a_driver_of_which_nothing_is_known_is_tried() -> None:
 
 
 def test_from_one_namespace_to_another() -> None:
-    host = FakeHost({POD: [device("mlx5_0", 2)]})
+    host = FakeHost({BLUE: [device("mlx5_0", 2)]})
     host.able = set()
-    result = manage(params(netns="blue"), False, host)
-    assert host.moves == [(POD, 2, BLUE)]
-    assert result["actions"] == [
-        "Move the RDMA device mlx5_0 from net:[4026532271] of process 340 (pause) to netns blue"
-    ]
+    result = manage(params(pod="ml/train"), False, host)
+    assert host.moves == [(BLUE, 2, POD)]
+    assert result["actions"] == ["Move the RDMA device mlx5_0 from netns blue to pod ml/train"]
 
 
 @pytest.mark.parametrize(

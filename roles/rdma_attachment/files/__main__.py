@@ -1,0 +1,116 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Keep every RDMA device in the network namespace of its network device (`python3 DIRECTORY`).
+
+The kernel tells everybody in the host's namespace when a network device leaves or comes (RTNLGRP_LINK, rtnetlink(7)),
+so nothing is asked while nothing happens.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import select
+import signal
+import socket
+import sys
+import time
+import typing as t
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.drivers import pci_address
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_attachment import Follower, Host, Link
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_link import DRIVERS
+
+RTMGRP_LINK = 1
+# A network plugin takes milliseconds between the two halves of a move, an emulated machine seconds.
+FIRST_RETRY_S, LAST_RETRY_S = 0.2, 30.0
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def link(text: str) -> Link:
+    name, _equals, rest = text.partition("=")
+    kind, _comma, address = rest.partition(",")
+    if not name or kind not in DRIVERS or pci_address(address) != address:
+        raise argparse.ArgumentTypeError(
+            "'%s' is not NAME=TYPE,PCI_ADDRESS with a TYPE of %s" % (text, ", ".join(DRIVERS))
+        )
+    return Link(name, kind, address)
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="rdma_attachment", description="Keeps RDMA devices with their network devices.")
+    made.add_argument("--include", action="append", default=[], metavar="DEVICE", help="these alone; default: all")
+    made.add_argument("--exclude", action="append", default=[], metavar="DEVICE", help="never these")
+    made.add_argument(
+        "--link", action="append", default=[], type=link, metavar="NAME=TYPE,PCI_ADDRESS", help="a software link"
+    )
+    made.add_argument(
+        "--once", action="store_true", help="do what is to be done now, and end; 1: not all could be done"
+    )
+    made.add_argument("--revision", default="unknown", help="what this program says that it is")
+    return made
+
+
+class Events:
+    """Wakes where a network device of the host's namespace has come, gone or changed."""
+
+    def __init__(self) -> None:
+        self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
+        self.socket.bind((0, RTMGRP_LINK))
+
+    def wait(self, seconds: float) -> bool:
+        """Whether there was one within that time."""
+        ready, _writable, _exceptional = select.select([self.socket], [], [], seconds)
+        if not ready:
+            return False
+        try:
+            while True:
+                self.socket.recv(1 << 16, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            pass
+        except OSError:
+            pass  # ENOBUFS: there were more than the buffer holds (netlink(7))
+        return True
+
+
+@dataclasses.dataclass
+class Pace:
+    """How long to wait for the next look: little after an event, more and more while something stays undone."""
+
+    wait: float = FIRST_RETRY_S
+
+    def after(self, event: bool, done: bool) -> float:
+        self.wait = LAST_RETRY_S if done else FIRST_RETRY_S if event else min(self.wait * 2, LAST_RETRY_S)
+        return self.wait
+
+
+def main(argv: t.Sequence[str] | None = None) -> int:
+    options = parser().parse_args(argv)
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
+    events = Events()
+    follower = Follower(options.link, options.include, options.exclude, Host(), say)
+    say("revision %s" % options.revision)
+    pace, event, said = Pace(), True, ""
+    while True:
+        began = time.monotonic()
+        try:
+            done, problem = follower.once(), ""
+        except (FabricError, OSError) as exc:
+            done, problem = False, str(exc)
+        if problem and problem != said:
+            say(problem)
+        said = problem
+        if options.once:
+            return 0 if done else 1
+        # What it did itself is among the events, so that it looks once more.
+        event = events.wait(pace.after(event, done))
+        if event and time.monotonic() - began < FIRST_RETRY_S:
+            time.sleep(FIRST_RETRY_S / 4)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The service's command line and its waiting."""
+
+from __future__ import annotations
+
+import importlib.util
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.tests.integration.exporter.running import PYTHON, play
+from ansible_collections.rdmaops.gpu_fabric.tests.support import skip_or_fail
+
+FILE = pathlib.Path(__file__).parents[3] / "roles/rdma_attachment/files/__main__.py"
+_spec = importlib.util.spec_from_file_location("rdma_attachment_service", FILE)
+assert _spec
+assert _spec.loader
+service = importlib.util.module_from_spec(_spec)
+sys.modules[_spec.name] = service
+_spec.loader.exec_module(service)
+
+
+def test_links_are_read() -> None:
+    options = service.parser().parse_args(["--link", "rxe0=rxe,0000:00:05.0", "--exclude", "mlx5_9", "--once"])
+    assert options.link == [("rxe0", "rxe", "0000:00:05.0")]
+    assert (options.exclude, options.include, options.once) == (["mlx5_9"], [], True)
+
+
+@pytest.mark.parametrize("text", ["rxe0", "rxe0=rxe", "=rxe,0000:00:05.0", "rxe0=tun,0000:00:05.0", "rxe0=rxe,00:05.0"])
+def test_a_link_that_is_none_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        service.parser().parse_args(["--link", text])
+    assert ended.value.code == 2
+    assert f"'{text}' is not NAME=TYPE,PCI_ADDRESS with a TYPE of rxe, siw" in capsys.readouterr().err
+
+
+def test_it_looks_often_after_an_event_and_seldom_when_nothing_comes_of_it() -> None:
+    pace = service.Pace()
+    assert pace.after(event=True, done=False) == service.FIRST_RETRY_S
+    waits = [pace.after(event=False, done=False) for _ in range(12)]
+    assert waits[:3] == [0.4, 0.8, 1.6]
+    assert waits[-1] == service.LAST_RETRY_S
+    assert pace.after(event=True, done=False) == service.FIRST_RETRY_S
+    assert pace.after(event=True, done=True) == service.LAST_RETRY_S
+
+
+def test_an_event_wakes_it() -> None:
+    """A real one: a network device that comes and goes."""
+    events = service.Events()
+    assert not events.wait(0.0)
+    made = subprocess.run(
+        ["ip", "link", "add", "rdmaops-test", "type", "veth", "peer", "name", "rdmaops-peer"],
+        capture_output=True, text=True, timeout=20, check=False,
+    )  # fmt: skip
+    if made.returncode:
+        skip_or_fail(f"making a network device: {made.stderr.strip()}")
+    try:
+        assert events.wait(10)
+    finally:
+        subprocess.run(["ip", "link", "del", "rdmaops-test"], capture_output=True, timeout=20, check=True)
+    assert events.wait(10)
+
+
+def test_what_the_role_brings_runs_by_itself(tmp_path: pathlib.Path) -> None:
+    """All that it imports is there, and the distribution's Python is enough."""
+    places = {"rdma_attachment_directory": str(tmp_path / "lib"), "__rdma_attachment_unit_directory": str(tmp_path)}
+    links = [{"name": "rxe0", "type": "rxe", "pci_address": "0000:00:05.0"}]
+    arguments = {"name": "rdmaops.gpu_fabric.rdma_attachment", "tasks_from": "code.yml"}
+    given = {**places, "rdma_attachment_links": links, "rdma_attachment_exclude": ["mlx5_9"]}
+    role = {"name": "Role", "ansible.builtin.include_role": arguments, "vars": given}
+    for changed in (1, 0):
+        done = play(tmp_path, role)
+        assert done.returncode == 0, done.stdout
+        assert f"changed={changed}" in done.stdout
+    unit = (tmp_path / "rdma_attachment.service").read_text()
+    (command,) = [line.partition("=")[2].split() for line in unit.splitlines() if line.startswith("ExecStart=")]
+    assert command[-4:] == ["--exclude", "mlx5_9", "--link", "rxe0=rxe,0000:00:05.0"]
+    assert command[:3] == [PYTHON, "-I", "-B"]
+    ran = subprocess.run([*command, "--once"], capture_output=True, text=True, timeout=60, check=False)
+    assert ran.stderr == ""
+    assert ran.stdout.startswith("revision ")
+    if not pathlib.Path("/sys/class/infiniband").exists():
+        assert ran.returncode == 1
+        assert "ib_core" in ran.stdout
