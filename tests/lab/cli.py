@@ -14,7 +14,7 @@ import subprocess
 import sys
 import typing as t
 
-from . import config, containers, image, kubelet, mirror, tools
+from . import config, containers, image, kubelet, mirror, tools, training_image
 from .nodes import USUAL, Lab, Pods
 from .progress import LabError, say
 
@@ -75,6 +75,7 @@ def parser() -> argparse.ArgumentParser:
     made = add("tool", "the paths of programs of the cluster; fetched or built when they are not here")
     made.add_argument("programs", nargs="*", metavar="PROGRAM", help="default: what the tests of the cluster side need")
     add("mirror", "the path of a directory with what nodes download, made of the lab's own programs")
+    add("training-image", "the archive of the image that pods train with, and the image by its digest")
     add("host-packages", "the Debian packages this machine needs")
     add("doctor", "what this machine lacks")
     return top
@@ -175,6 +176,9 @@ def run(arguments: argparse.Namespace) -> int:
             print(tools.get(program, lab.places, lab.settings))
     elif command == "mirror":
         print(mirror.make(lab.places, lab.settings))
+    elif command == "training-image":
+        found = training_image.image(lab.places, lab.settings)
+        print(f"{found.archive}\n{found.reference}")
     elif command == "host-packages":
         print("\n".join(config.host_packages(lab.settings)))
     elif command == "doctor":

@@ -23,7 +23,7 @@ import subprocess
 import time
 import typing as t
 
-from . import certificates, config, kubeconfig, processes, tools
+from . import certificates, config, dns, kubeconfig, processes, tools
 from .nodes import free_port, port_is_free
 from .progress import LabError, say, step, tail
 
@@ -380,7 +380,7 @@ class ControlPlane:
         if not self.place.exists() and not any(self.running(program) for program in PROGRAMS):
             return
         with self.lock():
-            stopped = [program for program in reversed(PROGRAMS) if self.stop(program)]
+            stopped = [program for program in (dns.PROGRAM, *reversed(PROGRAMS)) if self.stop(program)]
             if stopped:
                 say(f"the control plane is off ({', '.join(stopped)})")
             if wipe:

@@ -21,7 +21,7 @@ import threading
 import time
 import typing as t
 
-from . import config, kubeconfig, oci, qemu, tools
+from . import config, dns, kubeconfig, oci, qemu, tools
 from .nodes import Lab
 from .progress import LabError, say
 
@@ -82,8 +82,8 @@ def as_root(argv: t.Sequence[str], what: str) -> None:
 class Join:
     """One node on its way into the cluster, with what each phase took."""
 
-    def __init__(self, lab: Lab, plane: ControlPlane, name: str) -> None:
-        self.lab, self.plane, self.name = lab, plane, name
+    def __init__(self, lab: Lab, plane: ControlPlane, name: str, dns_port: int) -> None:
+        self.lab, self.plane, self.name, self.dns_port = lab, plane, name, dns_port
         self.settings = lab.settings["cluster"]
         self.address = f"{self.settings['node_prefix']}.{config.node_index(name)}"
         self.disk = lab.node(name).containers
@@ -95,6 +95,16 @@ class Join:
         yield
         self.phases.append((text, time.monotonic() - begun))
         say(f"{self.name}: {text} in {self.phases[-1][1]:.0f} s")
+
+    def about(self, peers: t.Sequence[tuple[str, str]]) -> bytes:
+        """What units of the node read: its own address, and the ways to other nodes' pods and to the DNS."""
+        lines = {
+            "NODE_ADDRESS": self.address,
+            "PEERS": " ".join(f"{given},{via}" for given, via in peers),
+            "DNS_SERVICE": dns.address(self.settings["service_range"]),
+            "DNS_SERVER": f"{self.settings['seen_from_guest']}:{self.dns_port}",
+        }
+        return "".join(f'{name}="{value}"\n' for name, value in lines.items()).encode()
 
     def run(self, script: str) -> str:
         return self.lab.ssh(self.name, f"set -eu; {script}", self.settings["limits"]["join"]).stdout
@@ -137,7 +147,7 @@ class Join:
                 self.send(f"/{path.relative_to(FILES)}", path.read_bytes())
             authority = self.plane.authority
             self.send("/etc/kubernetes/ca.crt", authority.file.read_bytes())
-            self.send("/etc/kubernetes/node", f"NODE_ADDRESS={self.address}\n".encode())
+            self.send("/etc/kubernetes/node", self.about([]))
             user = f"system:node:{self.name}"
             pair = kubeconfig.certificate_user(*authority.client(user, ["system:nodes"]))
             content = kubeconfig.render(self.plane.server_for_nodes, authority.file.read_bytes(), user, pair)
@@ -171,6 +181,20 @@ class Join:
         status, body = self.plane.answer("kube-apiserver", f"/api/v1/nodes/{self.name}", 20)
         return json.loads(body) if status == 200 else {}
 
+    def meet(self, others: t.Sequence[Join]) -> None:
+        """Let its pods reach those of the other nodes, by the last rail."""
+        network = self.lab.settings["network"]
+        rail = network["rails"] - 1
+        peers = []
+        for other in others:
+            given = other.node().get("spec", {}).get("podCIDR")
+            if other.name != self.name and given:
+                number = config.node_index(other.name)
+                peers.append((given, config.rail_address(network["rail_prefix"], rail, number)))
+        self.send("/etc/kubernetes/node", self.about(peers))
+        with self.phase("its pods' ways to others laid"):
+            self.run("systemctl enable --quiet lab-pods; systemctl restart lab-pods")
+
     def ready(self) -> None:
         with self.phase("ready"):
             limit = time.monotonic() + self.settings["limits"]["join"]
@@ -194,7 +218,8 @@ def serve(lab: Lab, directory: pathlib.Path) -> pathlib.Path:
     """Put what guests fetch into a directory."""
     directory.mkdir(parents=True, exist_ok=True)
     program = tools.get("pause", lab.places, lab.settings).read_bytes()
-    oci.write(directory / "pause.tar", PAUSE, {"pause": program}, ["/pause"], tools.architecture())
+    image = oci.Image({"pause": program}, entrypoint=["/pause"], mode=0o755)
+    oci.oci_archive(directory / "pause.tar", image, names=[PAUSE])
     link = directory / "kubelet"
     link.unlink(missing_ok=True)
     link.symlink_to(tools.get("kubelet", lab.places, lab.settings))
@@ -208,12 +233,16 @@ def join(lab: Lab, plane: ControlPlane, names: t.Sequence[str]) -> None:
     if off:
         raise LabError(f"joining {', '.join(off)}: not running; 'lab.py up' starts them")
     directory = serve(lab, plane.place / "served")
-    joins = [Join(lab, plane, name) for name in names]
+    port = dns.up(plane)
+    joins = [Join(lab, plane, name, port) for name in names]
+    all_nodes = [Join(lab, plane, name, port) for name in lab.names() if lab.pid(name)]
     with (
         served(directory, lab.settings["cluster"]["seen_from_guest"]) as address,
         concurrent.futures.ThreadPoolExecutor(max(1, len(joins))) as pool,
     ):
         for done in [pool.submit(one.whole, address) for one in joins]:
+            done.result()
+        for done in [pool.submit(one.meet, all_nodes) for one in all_nodes if one.node()]:
             done.result()
 
 

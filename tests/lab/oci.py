@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An image of one layer as an archive that `ctr images import` takes (OCI image layout 1.0)."""
+"""Images made by hand, in archives that `ctr images import` takes (OCI image layout 1.0)."""
 
 from __future__ import annotations
 
@@ -11,56 +11,103 @@ import pathlib
 import tarfile
 import typing as t
 
-LAYER = "application/vnd.oci.image.layer.v1.tar"
-CONFIG = "application/vnd.oci.image.config.v1+json"
-MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+from .tools import architecture as architecture_here
+
+OCI = "application/vnd.oci.image."
 
 
-def packed(files: t.Mapping[str, bytes], mode: int = 0o755) -> bytes:
+def digest_of(data: bytes) -> str:
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def tar_of(files: t.Mapping[str, bytes], mode: int = 0o644) -> bytes:
     """A tar archive, the same bytes for the same files."""
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for name, content in sorted(files.items()):
+        for name, content in files.items():
             member = tarfile.TarInfo(name)
             member.size, member.mode = len(content), mode
             archive.addfile(member, io.BytesIO(content))
     return made.getvalue()
 
 
-def write(
-    target: pathlib.Path, name: str, files: t.Mapping[str, bytes], entrypoint: t.Sequence[str], architecture: str
-) -> str:
-    """Write the archive of an image called `name`, and return the image's digest."""
-    blobs: dict[str, bytes] = {}
-
-    def blob(media_type: str, content: bytes) -> dict[str, t.Any]:
-        digest = hashlib.sha256(content).hexdigest()
-        blobs[f"blobs/sha256/{digest}"] = content
-        return {"mediaType": media_type, "digest": f"sha256:{digest}", "size": len(content)}
-
-    def as_json(value: t.Any) -> bytes:
-        return json.dumps(value, sort_keys=True).encode()
-
-    layer = packed(files)
-    config = {
-        "architecture": architecture,
-        "os": "linux",
-        "config": {"Entrypoint": list(entrypoint)},
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
-    }
-    manifest = {
-        "schemaVersion": 2,
-        "mediaType": MANIFEST,
-        "config": blob(CONFIG, as_json(config)),
-        "layers": [blob(LAYER, layer)],
-    }
-    described = blob(MANIFEST, as_json(manifest))
-    described["annotations"] = {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name}
-    index = {"schemaVersion": 2, "manifests": [described]}
-    target.parent.mkdir(parents=True, exist_ok=True)
-    laid_out = {"oci-layout": as_json({"imageLayoutVersion": "1.0.0"}), "index.json": as_json(index), **blobs}
-    target.write_bytes(packed(laid_out, 0o644))
-    return str(described["digest"])
+def as_json(value: t.Any) -> bytes:
+    return json.dumps(value, sort_keys=True).encode()
 
 
-__all__ = ["write"]
+class Image:
+    """An image of one layer for each dictionary of files."""
+
+    def __init__(
+        self,
+        *layers: t.Mapping[str, bytes],
+        architecture: str = "",
+        labels: t.Mapping[str, str] | None = None,
+        entrypoint: t.Sequence[str] = (),
+        mode: int = 0o644,
+    ) -> None:
+        self.layers = [tar_of(files, mode) for files in layers]
+        self.architecture = architecture or architecture_here()
+        config = {
+            "architecture": self.architecture,
+            "os": "linux",
+            "config": {"Labels": dict(labels or {}), "Entrypoint": list(entrypoint)},
+            "rootfs": {"type": "layers", "diff_ids": [digest_of(layer) for layer in self.layers]},
+        }
+        self.config = as_json(config)
+        manifest = {
+            "schemaVersion": 2,
+            "mediaType": OCI + "manifest.v1+json",
+            "config": self.described(self.config, OCI + "config.v1+json"),
+            "layers": [self.described(layer, OCI + "layer.v1.tar") for layer in self.layers],
+        }
+        self.manifest = as_json(manifest)
+
+    @staticmethod
+    def described(data: bytes, kind: str) -> dict[str, t.Any]:
+        return {"mediaType": kind, "digest": digest_of(data), "size": len(data)}
+
+    @property
+    def digest(self) -> str:
+        return digest_of(self.manifest)
+
+    @property
+    def entry(self) -> dict[str, t.Any]:
+        return self.described(self.manifest, OCI + "manifest.v1+json")
+
+    @property
+    def blobs(self) -> dict[str, bytes]:
+        return {digest_of(data): data for data in (self.manifest, self.config, *self.layers)}
+
+
+class Index:
+    """Images for several machines under one digest."""
+
+    def __init__(self, *images: Image) -> None:
+        entries = [{**one.entry, "platform": {"os": "linux", "architecture": one.architecture}} for one in images]
+        kind = OCI + "index.v1+json"
+        self.manifest = as_json({"schemaVersion": 2, "mediaType": kind, "manifests": entries})
+        self.entry = Image.described(self.manifest, kind)
+        self.digest = digest_of(self.manifest)
+        self.blobs = {self.digest: self.manifest}
+        for one in images:
+            self.blobs.update(one.blobs)
+
+
+def oci_archive(
+    path: pathlib.Path, *images: Image | Index, names: t.Sequence[str] = (), without: t.Container[str] = ()
+) -> pathlib.Path:
+    """Write an archive of images; ``names`` are annotated where containerd looks for them, blobs ``without`` left out."""
+    entries = [dict(one.entry) for one in images]
+    for entry, name in zip(entries, names, strict=False):
+        entry["annotations"] = {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name}
+    files = {"oci-layout": as_json({"imageLayoutVersion": "1.0.0"})}
+    files["index.json"] = as_json({"schemaVersion": 2, "manifests": entries})
+    for one in images:
+        files.update({"blobs/sha256/" + key[7:]: data for key, data in one.blobs.items() if key not in without})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(tar_of(files))
+    return path
+
+
+__all__ = ["Image", "Index", "digest_of", "oci_archive", "tar_of"]

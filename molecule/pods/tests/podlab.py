@@ -1,0 +1,127 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the scenario's tests ask of pods and of the nodes under them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+import typing as t
+from pathlib import Path
+
+import yaml
+
+from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
+from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import cluster
+from ansible_collections.rdmaops.gpu_fabric.tests.support.lab_ssh import Guest, guest
+
+EPHEMERAL = Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"])
+NAMESPACE = "ml"
+NODES = ("gpu-1", "gpu-2")
+# The card of rail0, and how long an emulated node may take for a pod.
+CARD = "0000:00:04.0"
+POD_S = 300
+
+Json = dict[str, t.Any]
+
+
+class PodLab:
+    def __init__(self) -> None:
+        self.cluster = cluster()
+        self.nodes: dict[str, Guest] = {name: guest(name) for name in NODES}
+        self.image: str = yaml.safe_load((EPHEMERAL / "inventory/image.yml").read_text())["all"]["vars"][
+            "training_job_image"
+        ]
+
+    def pods(self) -> list[Json]:
+        return t.cast("list[Json]", self.cluster.json("get", "pods", "-n", NAMESPACE)["items"])
+
+    def pod(self, name: str) -> Json:
+        return t.cast(Json, self.cluster.json("get", "pod", name, "-n", NAMESPACE))
+
+    def inside(self, pod: str, *argv: str, check: bool = True, limit: float = 180) -> str:
+        """Run a program in a pod as a user would."""
+        return self.cluster.kubectl("exec", "-n", NAMESPACE, pod, "--", *argv, check=check, limit=limit)
+
+    def ready(self, *names: str) -> None:
+        wanted = [f"pod/{name}" for name in names]
+        self.cluster.kubectl(
+            "wait", "-n", NAMESPACE, "--for=condition=Ready", f"--timeout={POD_S}s", *wanted, limit=POD_S + 30
+        )
+
+    def devices(self, pod: str) -> list[Json]:
+        """RDMA links as the pod sees them."""
+        return t.cast("list[Json]", json.loads(self.inside(pod, "rdma", "-j", "link")))
+
+    def devices_of_host(self, node: str) -> list[Json]:
+        return t.cast("list[Json]", json.loads(self.nodes[node].shell("rdma -j link")))
+
+    def names_on_host(self, node: str) -> list[str]:
+        return sorted(one["ifname"] for one in self.devices_of_host(node))
+
+    @contextlib.contextmanager
+    def run_pod(self, name: str, node: str, *, rail: bool, **spec: t.Any) -> t.Iterator[None]:
+        """A pod that sleeps; it is gone at the end."""
+        container = {
+            "name": "main",
+            "image": self.image,
+            "imagePullPolicy": "Never",
+            "command": ["sleep", "infinity"],
+            "securityContext": {"privileged": True},
+            **spec.pop("container", {}),
+        }
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": name,
+                "annotations": {"k8s.v1.cni.cncf.io/networks": "default/rail0"} if rail else {},
+            },
+            "spec": {
+                "nodeName": node,
+                "terminationGracePeriodSeconds": 0,
+                "containers": [container],
+                **spec,
+            },
+        }
+        self.cluster.kubectl("apply", "-n", NAMESPACE, "-f", "-", stdin=json.dumps(body))
+        try:
+            yield
+        finally:
+            self.cluster.kubectl(
+                *("delete", "pod", name, "-n", NAMESPACE, "--ignore-not-found", f"--timeout={POD_S}s"), limit=POD_S + 30
+            )
+
+    def wait(self, text: str, so: t.Callable[[], bool], limit: float = 90) -> float:
+        """Wait until something is so, and return the seconds that it took."""
+        begun = time.monotonic()
+        while not so():
+            if time.monotonic() - begun > limit:
+                raise AssertionError(f"not within {limit:.0f} s: {text}")
+            time.sleep(1)
+        return time.monotonic() - begun
+
+    def module(self, node: str, name: str, *, check: bool = False, **arguments: t.Any) -> Json:
+        """Run a module of the collection on a node."""
+        argv = [str(Path(sys.executable).parent / "ansible"), "-i", str(EPHEMERAL / "inventory"), node]
+        argv += ["-m", f"rdmaops.gpu_fabric.{name}", "-a", json.dumps(arguments), *(["--check"] if check else [])]
+        known = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
+        known |= {"ANSIBLE_LOAD_CALLBACK_PLUGINS": "1", "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json"}
+        done = subprocess.run(
+            argv, cwd=COLLECTION, env=known, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False
+        )  # fmt: skip
+        document = json.loads(done.stdout[done.stdout.index("{\n") :])
+        return t.cast(Json, document["plays"][0]["tasks"][0]["hosts"][node])
+
+    def playbook(self, book: str, *arguments: str, **variables: t.Any) -> subprocess.CompletedProcess[str]:
+        argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(EPHEMERAL / "inventory"), book]
+        known = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
+        return subprocess.run(
+            [*argv, *arguments, "-e", json.dumps(variables)],
+            cwd=COLLECTION, env={**known, "ANSIBLE_FORCE_COLOR": "0"}, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=1200, check=False,
+        )  # fmt: skip

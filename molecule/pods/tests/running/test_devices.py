@@ -1,0 +1,98 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Two pods on two nodes, each with an RDMA device of its own."""
+
+from __future__ import annotations
+
+import podlab
+import pytest
+
+PODS = {"hold-0": "gpu-1", "hold-1": "gpu-2"}
+
+
+def node_of(lab: podlab.PodLab, pod: str) -> str:
+    return str(lab.pod(pod)["spec"]["nodeName"])
+
+
+def test_both_are_ready_on_a_node_each(lab: podlab.PodLab) -> None:
+    lab.ready(*PODS)
+    assert sorted(node_of(lab, pod) for pod in PODS) == ["gpu-1", "gpu-2"]
+
+
+@pytest.mark.parametrize("pod", PODS)
+def test_its_device_is_its_own(lab: podlab.PodLab, pod: str) -> None:
+    (inside,) = lab.devices(pod)
+    assert (inside["ifname"], inside["netdev"], inside["state"]) == ("rxe0", "net1", "ACTIVE")
+    assert lab.names_on_host(node_of(lab, pod)) == ["rxe1"]
+    assert "rail0" not in lab.nodes[node_of(lab, pod)].shell("ls /sys/class/net")
+
+
+@pytest.mark.parametrize("pod", PODS)
+def test_programs_of_the_pod_can_open_it(lab: podlab.PodLab, pod: str) -> None:
+    said = lab.inside(pod, "ibv_devinfo", "-d", "rxe0")
+    assert "PORT_ACTIVE" in said
+    assert "Ethernet" in said
+
+
+@pytest.mark.parametrize("pod", PODS)
+def test_it_is_told_whose_device_it_is(lab: podlab.PodLab, pod: str) -> None:
+    found = lab.module(node_of(lab, pod), "rdma_info", gather=[], all_netns=True)
+    owners = {one["name"]: one["pod"] for one in found["devices"]}
+    assert owners["rxe1"] is None
+    assert (owners["rxe0"]["namespace"], owners["rxe0"]["name"]) == ("ml", pod)
+
+
+def test_a_second_pod_that_wants_it_is_refused_with_the_holders_name(lab: podlab.PodLab) -> None:
+    node = node_of(lab, "hold-0")
+    with lab.run_pod("other", node, rail=False):
+        lab.ready("other")
+        refused = lab.module(node, "rdma_device", name="rxe0", pod="ml/other")
+        assert refused["failed"]
+        assert refused["msg"] == (
+            "Moving the RDMA device rxe0 from pod ml/hold-0 to pod ml/other: the pod runs and holds it. End it, choose a "
+            "device that is free, or set disrupt to true"
+        )
+        linked = lab.module(node, "rdma_link", name="rxe0", type="rxe", netdev="eth0", pod="ml/other")
+        assert "a device of that name is there already (rdma_rxe on net1 in pod ml/hold-0)" in linked["msg"]
+    assert [one["ifname"] for one in lab.devices("hold-0")] == ["rxe0"]
+
+
+def test_a_second_pod_that_wants_its_card_does_not_start(lab: podlab.PodLab) -> None:
+    node = node_of(lab, "hold-0")
+    with lab.run_pod("greedy", node, rail=True):
+
+        def told() -> bool:
+            events = lab.cluster.json("get", "events", "-n", "ml", "--field-selector", "involvedObject.name=greedy")[
+                "items"
+            ]
+            return any(one["reason"] == "FailedCreatePodSandBox" and "rail0" in one["message"] for one in events)
+
+        lab.wait("an event says that the card is not there", told)
+        assert lab.pod("greedy")["status"]["phase"] == "Pending"
+    assert [one["ifname"] for one in lab.devices("hold-0")] == ["rxe0"]
+
+
+@pytest.mark.parametrize(
+    ("pod", "text"),
+    [
+        ("ml/nobody", "The kubelet of this host knows no pod ml/nobody"),
+        ("ml", "'ml' is no pod: it has to be NAMESPACE/NAME"),
+    ],
+)
+def test_a_pod_that_is_not_there(lab: podlab.PodLab, pod: str, text: str) -> None:
+    refused = lab.module(node_of(lab, "hold-0"), "rdma_device", name="rxe1", pod=pod)
+    assert refused["failed"]
+    assert text in refused["msg"]
+
+
+def test_nothing_is_stranded(lab: podlab.PodLab) -> None:
+    for node in podlab.NODES:
+        audit = lab.module(node, "rdma_audit", expected=["rxe0", "rxe1"], settle=5)
+        assert {one["name"]: one["status"] for one in audit["resources"]} == {"rxe0": "in_sync", "rxe1": "in_sync"}
+
+
+def test_the_service_says_what_it_did(lab: podlab.PodLab) -> None:
+    for node in podlab.NODES:
+        said = lab.nodes[node].shell("journalctl --unit rdma_attachment --output cat --no-pager")
+        assert "rxe0 is with net1 in /run/netns/cni-" in said or "rxe0 is with " in said
+        assert "Traceback" not in said
