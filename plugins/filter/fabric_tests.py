@@ -39,7 +39,7 @@ options:
     description: The tests.
     type: list
     elements: str
-    choices: [rping, ib_write_bw]
+    choices: [rping, ib_write_bw, ib_write_bw_cm]
     required: true
   pings:
     description: Number of pings.

@@ -68,6 +68,23 @@ class Host:
         finally:
             os.close(handle)
 
+    def look_in_pod(self, pod: str, gather: t.Collection[str]) -> dict[str, t.Any]:
+        """What is in the namespace of a pod: its ``inode``, the pod's ``uid``, and what devices.look() tells."""
+        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_container import find
+        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import enter, target
+
+        container = find(pod)
+        found = target.resolve("netns", "/proc/%d/ns/net" % container.pid)
+
+        def everything() -> dict[str, t.Any]:
+            return {**devices.look(gather), "netdevs": os.listdir("/sys/class/net")}
+
+        try:
+            seen = enter.inside(found.handle, everything, sysfs=True, timeout=60.0)
+        finally:
+            os.close(found.handle)
+        return {**seen, "inode": found.inode, "uid": container.uid}
+
     def pods(self) -> dict[str, tuple[str, str]]:
         from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import pods
 
@@ -84,14 +101,41 @@ def pod_of(space: Namespace, names: t.Mapping[str, tuple[str, str]]) -> dict[str
     return None
 
 
-def gather_info(subsets: t.Sequence[str], all_netns: bool, host: Host) -> dict[str, t.Any]:
+def of_pod(devices: t.Sequence[dict[str, t.Any]], netdevs: t.Collection[str]) -> list[dict[str, t.Any]]:
+    """What of the devices that every namespace shows, in shared mode, is the pod's.
+
+    The GIDs of its own network devices are, and ports that have one; InfiniBand has no network device.
+    """
+    found = []
+    for device in devices:
+        ports = []
+        for port in device["ports"]:
+            gids = port["gids"]
+            if port["link_layer"] != "InfiniBand" and gids is not None:
+                gids = [gid for gid in gids if gid["netdev"] in netdevs]
+                if not gids and port["netdev"] not in netdevs:
+                    continue
+            ports.append({**port, "gids": gids})
+        if ports or not device["ports"]:
+            found.append({**device, "ports": ports})
+    return found
+
+
+def gather_info(subsets: t.Sequence[str], all_netns: bool, host: Host, pod: str | None = None) -> dict[str, t.Any]:
     """Return what the module rdma_info returns."""
     loaded, mode = host.system()
     if not loaded:
         return {"netns_mode": None, "devices": [], "unreadable": []}
-    own = host.own()
-    seen = host.look(subsets)
-    found = [_placed(device, own, None, own == host.initial(), None) for device in seen["devices"]]
+    if pod:
+        seen = host.look_in_pod(pod, subsets)
+        own = seen["inode"]
+        namespace, _slash, name = pod.partition("/")
+        place: dict[str, str | None] | None = {"namespace": namespace, "name": name, "uid": seen["uid"]}
+        rows = seen["devices"] if mode == "exclusive" else of_pod(seen["devices"], seen["netdevs"])
+    else:
+        own, place, seen = host.own(), None, host.look(subsets)
+        rows = seen["devices"]
+    found = [_placed(device, own, None, own == host.initial(), place) for device in rows]
     unreadable = [{**line, "netns": {"inode": own, "name": None}} for line in seen["unreadable"]]
     # In shared mode every namespace shows every device, and all of them are the initial one's.
     if all_netns and mode == "exclusive":
@@ -119,9 +163,13 @@ def gather_info(subsets: t.Sequence[str], all_netns: bool, host: Host) -> dict[s
 
 
 def _placed(
-    device: dict[str, t.Any], inode: int, name: str | None, initial: bool, pod: dict[str, str | None] | None
+    device: dict[str, t.Any],
+    inode: int,
+    name: str | None,
+    initial: bool,
+    pod: t.Mapping[str, str | None] | None,
 ) -> dict[str, t.Any]:
     return {**device, "netns": {"inode": inode, "name": name, "initial": initial}, "pod": pod}
 
 
-__all__ = ("DEFAULT_SUBSETS", "SUBSETS", "Host", "gather_info", "pod_of")
+__all__ = ("DEFAULT_SUBSETS", "SUBSETS", "Host", "gather_info", "of_pod", "pod_of")

@@ -10,7 +10,7 @@ module: fabric_probe
 short_description: Do one host's part in measuring an RDMA fabric
 version_added: 0.1.0
 description:
-  - Runs C(rping) and C(ib_write_bw) between hosts, for role P(rdmaops.gpu_fabric.fabric_check#role), which decides who measures with whom.
+  - Runs C(rping) and C(ib_write_bw) between hosts or pods, for role P(rdmaops.gpu_fabric.fabric_check#role), which decides who measures with whom.
   - Every program gets a time limit, the servers too, which go on after the task.
   - The traffic takes all that the link gives. Devices that are in use are told by O(state=ready); whether to go on is the caller's decision.
 author:
@@ -34,6 +34,19 @@ attributes:
     support: full
     platforms: linux
 options:
+  pod:
+    description:
+      - Pod of this host, as V(NAMESPACE/NAME), in whose container everything is done that is otherwise done on the host.
+      - Programs are the container's own. They get what its first process has - namespaces, root directory, control groups, and so the devices that
+        it may open, resource limits, user, groups, capabilities and environment - but no seccomp filter and no label of a security module.
+        That is the kernel's work alone, so it is the same with containerd, CRI-O and Docker.
+      - A program ends at its time limit with all that came of it, and with the container. Nothing is written into the container.
+      - A pod that has no running container, and two pods of this name, of which one is ending, are errors. So is a pod with a user namespace of
+        its own (C(hostUsers) is false).
+    type: str
+  container:
+    description: Container of O(pod). By default the one that has run longest, and is not the sandbox.
+    type: str
   state:
     description:
       - V(ready) says what is missing and what is in use.
@@ -46,7 +59,7 @@ options:
     description: Tests that are going to be run, for O(state=ready).
     type: list
     elements: str
-    choices: [rping, ib_write_bw]
+    choices: [rping, ib_write_bw, ib_write_bw_cm]
     default: []
   devices:
     description: RDMA devices that are going to be used, for O(state=ready).
@@ -76,9 +89,9 @@ options:
         type: int
         required: true
       test:
-        description: The program.
+        description: The test. V(ib_write_bw_cm) is C(ib_write_bw -R), whose two ends find each other by the RDMA connection manager.
         type: str
-        choices: [rping, ib_write_bw]
+        choices: [rping, ib_write_bw, ib_write_bw_cm]
         required: true
       address:
         description: Address of the server.
@@ -136,6 +149,13 @@ EXAMPLES = r"""
     tools: [rping, ib_write_bw]
     devices: [mlx5_0]
 
+- name: Look whether a pod of this host can be measured
+  rdmaops.gpu_fabric.fabric_probe:
+    state: ready
+    pod: ml/train-0
+    tools: [rping, ib_write_bw]
+    devices: [mlx5_0]
+
 - name: Measure with a host that listens
   rdmaops.gpu_fabric.fabric_probe:
     state: measured
@@ -164,6 +184,16 @@ busy:
   type: list
   elements: str
   sample: ["mlx5_0 is in use by python3 (PID 4242)"]
+interface:
+  description: Network device of the IPv4 default route of the host or pod. Null where there is none.
+  returned: O(state=ready)
+  type: str
+  sample: eth0
+address:
+  description: IPv4 address of RV(interface), at which others reach the host or pod.
+  returned: O(state=ready)
+  type: str
+  sample: 10.244.1.7
 failed_tests:
   description: Tests whose server did not come up, as RV(results).
   returned: O(state=listening)
@@ -195,12 +225,13 @@ import re
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_host import ContainerError, Host, Pod
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_probe import (
     TOOLS,
-    Host,
     listen,
     measure,
     ready,
+    refused,
 )
 
 
@@ -223,6 +254,8 @@ def main() -> None:
     }
     module = AnsibleModule(
         argument_spec={
+            "pod": {"type": "str"},
+            "container": {"type": "str"},
             "state": {"type": "str", "choices": ["ready", "listening", "measured"], "required": True},
             "tools": {"type": "list", "elements": "str", "choices": list(TOOLS), "default": []},
             "devices": {"type": "list", "elements": "str", "default": []},
@@ -231,14 +264,15 @@ def main() -> None:
             "lifetime": {"type": "int", "default": 300},
             "patience": {"type": "int", "default": 20},
         },
+        required_by={"container": "pod"},
         supports_check_mode=True,
     )
     given = module.params
     for one in given["tests"]:
         if not re.fullmatch(r"[\w.-]{1,200}", one["id"], re.ASCII):
             module.fail_json(msg="The test id %r is no file name (letters, digits, '.', '-', '_')" % one["id"])
-    host = Host()
     try:
+        host = Pod(given["pod"], given["container"]) if given["pod"] else Host()
         if given["state"] == "ready":
             module.exit_json(changed=False, **ready(given["tools"], given["devices"], host))
         if module.check_mode:
@@ -248,6 +282,12 @@ def main() -> None:
             module.exit_json(changed=False, failed_tests=failed)
         results = measure(given["tests"], given["timeout"], given["patience"], host)
         module.exit_json(changed=False, results=results)
+    except ContainerError as exc:
+        if given["state"] == "ready":
+            module.fail_json(msg=str(exc))
+        # It was there when it was looked at: what could not be measured since is no failure of this host.
+        unknown = refused(given["tests"], str(exc))
+        module.exit_json(changed=False, failed_tests=unknown, results=unknown)
     except (FabricError, OSError) as exc:
         module.fail_json(msg=str(exc))
 

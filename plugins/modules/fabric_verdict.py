@@ -66,14 +66,14 @@ options:
     elements: int
     required: true
   tests:
-    description: The tests that were to be run, V(rping) and V(ib_write_bw).
+    description: The tests that were to be run.
     type: list
     elements: str
-    choices: [rping, ib_write_bw]
+    choices: [rping, ib_write_bw, ib_write_bw_cm]
     required: true
   min_share:
     description:
-      - The share of the link's rate that V(ib_write_bw) has to reach, above 0 and up to 1. The rate is the lower one of the two ends.
+      - The share of the link's rate that V(ib_write_bw) and V(ib_write_bw_cm) have to reach, above 0 and up to 1. The rate is the lower one of the two ends.
     type: float
     default: 0.8
   started:
@@ -287,7 +287,12 @@ ARGUMENT_SPEC = {
     "results": {"type": "list", "elements": "dict", "required": True},
     "pairs": {"type": "list", "elements": "list", "required": True},
     "rails": {"type": "list", "elements": "int", "required": True},
-    "tests": {"type": "list", "elements": "str", "choices": ["rping", "ib_write_bw"], "required": True},
+    "tests": {
+        "type": "list",
+        "elements": "str",
+        "choices": ["rping", "ib_write_bw", "ib_write_bw_cm"],
+        "required": True,
+    },
     "min_share": {"type": "float", "default": 0.8},
     "started": {"type": "str"},
     "json_path": {"type": "path"},

@@ -42,6 +42,13 @@ options:
       - In mode V(shared) there is nothing to find elsewhere, and it is not looked for.
     type: bool
     default: false
+  pod:
+    description:
+      - Look at the network namespace of this pod of the host instead, as V(NAMESPACE/NAME). It needs root on the host itself.
+      - In mode V(shared), where every namespace shows every device, only the GIDs of the pod's own network devices are told, and of Ethernet ports
+        only those that have one or whose network device is the pod's. That needs V(gids) in O(gather).
+      - A pod that has no running container, and two pods of this name, of which one is ending, are errors.
+    type: str
 seealso:
   - module: rdmaops.gpu_fabric.rdma_device
   - module: rdmaops.gpu_fabric.rdma_system
@@ -243,11 +250,14 @@ def main() -> None:
         argument_spec={
             "gather": {"type": "list", "elements": "str", "choices": list(SUBSETS), "default": list(DEFAULT_SUBSETS)},
             "all_netns": {"type": "bool", "default": False},
+            "pod": {"type": "str"},
         },
         supports_check_mode=True,
     )
+    if module.params["pod"] and module.params["all_netns"]:
+        module.fail_json(msg="pod and all_netns exclude each other: the one is one network namespace, the other is all")
     try:
-        result = gather_info(module.params["gather"], module.params["all_netns"], Host())
+        result = gather_info(module.params["gather"], module.params["all_netns"], Host(), module.params["pod"])
     except (FabricError, OSError) as exc:
         module.fail_json(msg=str(exc))
     module.exit_json(changed=False, **result)

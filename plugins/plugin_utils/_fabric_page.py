@@ -13,7 +13,7 @@ import math
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_verdict import (
-    BANDWIDTH,
+    BANDWIDTHS,
     FAIL,
     PASS,
     TESTS,
@@ -179,7 +179,7 @@ def _maps(report: Json, order: list[str]) -> str:
 def _legend(limit: float, tests: t.Collection[str]) -> str:
     steps = [limit, limit + (1 - limit) / 3, limit + (1 - limit) * 2 / 3]
     items = []
-    if BANDWIDTH in tests:
+    if set(BANDWIDTHS) & set(tests):
         items = [
             ("f2", "!", "below %s" % bound(limit / 2)),
             ("f1", "!", "below the limit, %s" % bound(limit)),

@@ -13,7 +13,9 @@ import typing as t
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 
 SIDES = ("server", "client")
-TESTS = ("rping", "ib_write_bw")
+TESTS = ("rping", "ib_write_bw", "ib_write_bw_cm")
+# These find their way by IP addresses; perftest uses one to agree with the other side only.
+_BY_ADDRESS = ("rping", "ib_write_bw_cm")
 
 # perftest's own default, and as many above it as a pair has tests.
 FIRST_PORT = 18515
@@ -70,9 +72,8 @@ def plan_tests(
             server, client, mine = rails["server"][rail], rails["client"][rail], rails[side][rail]
             for test in wanted:
                 port += 1
-                # rping finds its way by IP addresses; perftest uses one to agree with the other side only.
-                address = server["ipv4"] or (None if test == "rping" else ends["server"].get("address"))
-                if address is None or (test == "rping" and not client["ipv4"]):
+                address = server["ipv4"] or (None if test in _BY_ADDRESS else ends["server"].get("address"))
+                if address is None or (test in _BY_ADDRESS and not client["ipv4"]):
                     continue
                 found.append(
                     {

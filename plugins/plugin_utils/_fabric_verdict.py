@@ -27,8 +27,8 @@ FAIL = "fail"
 VERDICTS = (PASS, UNKNOWN, FAIL)  # the worst last
 
 RPING = "rping"
-BANDWIDTH = "ib_write_bw"
-TESTS = (RPING, BANDWIDTH)
+BANDWIDTHS = ("ib_write_bw", "ib_write_bw_cm")
+TESTS = (RPING, *BANDWIDTHS)
 
 # What may be to blame, what explains most first.
 KINDS = ("rail", "node", "port", "pair")
@@ -422,7 +422,7 @@ def _measured(
             chosen = {"verdict": UNKNOWN, "gbps": None, "share": None, "pings": None, "skipped": None}
             chosen["error"] = _why_missing(hosts, client, server, rail)
         entry.update(verdict=chosen["verdict"], gbps=chosen["gbps"])
-        entry["expected_gbps"] = expected if test == BANDWIDTH else None
+        entry["expected_gbps"] = expected if test in BANDWIDTHS else None
         entry.update((name, chosen[name]) for name in ("share", "error", "pings", "skipped"))
         entry.update(wanted=key not in extra, results=len(choices))
         made.append(entry)
@@ -436,7 +436,7 @@ def _how_good(one: Json) -> tuple[t.Any, ...]:
 
 
 def _one(result: Json, test: str, expected: float | None, limit: float) -> Json:
-    gbps = result["gbps"] if test == BANDWIDTH else None
+    gbps = result["gbps"] if test in BANDWIDTHS else None
     share = gbps / expected if gbps is not None and expected else None
     verdict, error = UNKNOWN, result["error"]
     if result["ok"] is False:
@@ -447,7 +447,7 @@ def _one(result: Json, test: str, expected: float | None, limit: float) -> Json:
         error = error or "the result could not be read"
     elif error:
         pass  # it says that it went well, and that it did not
-    elif test == BANDWIDTH:
+    elif test in BANDWIDTHS:
         if gbps is None:
             error = "no bandwidth could be read"
         elif share is None:
@@ -884,7 +884,7 @@ def _span(low: str, high: str) -> str:
 def _matrix(names: list[str], order: list[str], test: str, entries: list[Json]) -> list[str]:
     cells = {(entry["client"], entry["server"]): entry for entry in entries}
     number = {name: place for place, name in enumerate(order)}
-    shares = test == BANDWIDTH and len(names) <= 16
+    shares = test in BANDWIDTHS and len(names) <= 16
     width = 5 if shares else 1 + max(len(str(number[name])) for name in names)
     digits = max(len(str(number[name])) for name in names)
     room = min(max(_columns(printable(name)) for name in names), WIDTH - 6 - digits - width * len(names))
@@ -939,7 +939,7 @@ def _fit(text: str, room: int) -> str:
 
 
 __all__ = (
-    "BANDWIDTH",
+    "BANDWIDTHS",
     "FAIL",
     "PASS",
     "RPING",

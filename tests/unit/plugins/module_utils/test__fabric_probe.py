@@ -9,8 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _fabric_probe
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_probe import Host, listen, measure, ready
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _fabric_host, _fabric_probe
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_host import (
+    ContainerError,
+    Host,
+    ProbeError,
+    Server,
+)
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_probe import listen, measure, ready, refused
 
 PING = "ping data: rdma-ping-%d: %s\n"
 LETTERS = "".join(chr(code) for code in range(65, 123))
@@ -28,17 +34,30 @@ def a_test(kind: str, **more: t.Any) -> dict[str, t.Any]:
     return {**names, **ends, "gid_index": 3, "pings": 3, "seconds": 2, "bytes": 4096, **more}
 
 
+class FakeServer:
+    def __init__(self, ended: t.Any) -> None:
+        self.ended = ended
+
+    def status(self) -> int | None:
+        if isinstance(self.ended, Exception):
+            raise self.ended
+        return t.cast("int | None", self.ended)
+
+    def stop(self) -> None:
+        pass
+
+
 class FakeHost(Host):
     """Each run of a program takes a second and gives the next answer: exit status, output, document."""
 
-    def __init__(self, *answers: tuple[int | None, str] | tuple[int | None, str, str]) -> None:
+    def __init__(self, *answers: t.Any) -> None:
         self.answers = list(answers)
         self.missing: set[str] = set()
         self.clock = 0.0
         self.ran: list[list[str]] = []
         self.files: dict[str, str] = {}
         self.held: dict[str, t.Any] = {}
-        self.ended: dict[str, int] = {}
+        self.ended: dict[str, t.Any] = {}
         self.ports: dict[int, float] = {}
 
     def which(self, tool: str) -> str | None:
@@ -47,7 +66,10 @@ class FakeHost(Host):
     def run(self, argv: t.Sequence[str], limit: float) -> tuple[int | None, str]:
         self.ran.append(list(argv))
         self.clock += 1
-        status, text, *document = self.answers.pop(0)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        status, text, *document = answer
         for one in document:
             (place,) = [word.partition("=")[2] for word in argv if word.startswith("--out_json_file=")]
             self.files[place] = one
@@ -55,9 +77,9 @@ class FakeHost(Host):
             self.clock += limit
         return status, text
 
-    def start(self, argv: t.Sequence[str], limit: float, log: str) -> t.Callable[[], int | None]:
+    def start(self, argv: t.Sequence[str], limit: float, log: str) -> Server:
         self.ran.append([*argv, "for %d s" % limit])
-        return lambda: self.ended.get(argv[0])
+        return FakeServer(self.ended.get(argv[0]))
 
     def read(self, path: str) -> str:
         return self.files.get(path, "")
@@ -83,22 +105,31 @@ class FakeHost(Host):
     def command(self, pid: int) -> str:
         return "python3"
 
+    def way(self) -> tuple[str | None, str | None]:
+        return "eth0", "192.0.2.7"
+
 
 @pytest.fixture(autouse=True)
 def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_fabric_probe, "LOGS", str(tmp_path))
+    for util in (_fabric_host, _fabric_probe):
+        monkeypatch.setattr(util, "LOGS", str(tmp_path))
 
 
 # --- ready
 
 
+WAY = {"interface": "eth0", "address": "192.0.2.7"}
+
+
 def test_ready() -> None:
     host = FakeHost((0, "4242, python3\n"))
-    assert ready(["rping"], ["mlx5_0"], host) == {"problems": [], "busy": ["a GPU is in use by python3 (PID 4242)"]}
+    busy = ["a GPU is in use by python3 (PID 4242)"]
+    assert ready(["rping"], ["mlx5_0"], host) == {"problems": [], "busy": busy, **WAY}
     host = FakeHost()
     host.missing = {"nvidia-smi", "ib_write_bw", "rping", "timeout"}
     host.held = {"mlx5_0": [7, None], "mlx5_1": OSError(1, "not permitted")}
-    assert ready(["rping", "ib_write_bw"], ["mlx5_0", "mlx5_1"], host) == {
+    assert ready(["rping", "ib_write_bw", "ib_write_bw_cm"], ["mlx5_0", "mlx5_1"], host) == {
+        **WAY,
         "problems": [
             "rping is not installed (package rdmacm-utils (RHEL: librdmacm-utils))",
             "ib_write_bw is not installed (package perftest)",
@@ -120,11 +151,11 @@ def test_ready() -> None:
     ],
 )
 def test_gpus_that_cannot_be_asked_are_not_idle(answer: tuple[int | None, str], problem: str) -> None:
-    assert ready([], [], FakeHost(answer)) == {"problems": [problem], "busy": []}
+    assert ready([], [], FakeHost(answer)) == {"problems": [problem], "busy": [], **WAY}
 
 
 def test_idle_gpus() -> None:
-    assert ready([], [], FakeHost((0, "\n"))) == {"problems": [], "busy": []}
+    assert ready([], [], FakeHost((0, "\n"))) == {"problems": [], "busy": [], **WAY}
 
 
 # --- servers
@@ -163,6 +194,20 @@ def test_servers_that_do_not_come_up(tmp_path: Path) -> None:
     }
 
 
+GONE = ContainerError("The container main of the pod ml/train-0 has ended")
+
+
+def test_a_container_that_ends_is_no_failure_of_the_fabric() -> None:
+    host = FakeHost(GONE)
+    host.ended = {"rping": GONE}
+    (failed,) = listen([a_test("rping")], 90, 20, host)
+    (measured,) = measure([a_test("ib_write_bw")], 30, 10, host)
+    (never,) = refused([a_test("rping")], str(GONE))
+    for result in (failed, measured, never):
+        assert (result["ok"], result["error"]) == (None, "The container main of the pod ml/train-0 has ended")
+        assert (result["client"], result["server"], result["rail"]) == ("b", "a", 1)
+
+
 # --- clients
 
 
@@ -183,6 +228,19 @@ def test_bandwidth() -> None:
     assert result == {"ok": True, "gbps": 0.024885, "pings": None, "error": None}
     assert host.ran[0][-4:-2] == ["--report_gbits", "--out_json"]
     assert host.ran[0][-1] == "10.0.0.1"
+
+
+def test_bandwidth_by_the_connection_manager() -> None:
+    """Its server is not seen to listen, and its client tries again."""
+    host = FakeHost()
+    host.ports = {18516: 99.0}
+    assert listen([a_test("ib_write_bw_cm")], 90, 20, host) == []
+    assert host.ran[0][host.ran[0].index("-x") + 2] == "-R"
+    late = (1, "RDMA CM event error:\nEvent: RDMA_CM_EVENT_REJECTED; error: 8.\n")
+    result, host = one("ib_write_bw_cm", late, (1, "Unexpected CM event bl blka 8\n"), (0, "", FIXTURE.read_text()))
+    assert (result["ok"], len(host.ran)) == (True, 3)
+    assert host.ran[0][:3] == ["ib_write_bw", "-d", "mlx5_1"]
+    assert "-R" in host.ran[0]
 
 
 def test_no_gid_index_on_infiniband() -> None:
@@ -237,7 +295,7 @@ def test_a_document_of_before_is_no_result(tmp_path: Path) -> None:
 
 def test_a_program_that_cannot_be_started() -> None:
     host = Host()
-    with pytest.raises(_fabric_probe.ProbeError, match="Running /nowhere/x: No such file or directory"):
+    with pytest.raises(ProbeError, match="Running /nowhere/x: No such file or directory"):
         host.run(["/nowhere/x"], 5)
     assert host.run(["sh", "-c", "echo a; exit 3"], 5) == (3, "a\n")
     assert host.run(["sh", "-c", "echo a; sleep 9"], 0.3) == (None, "a\n")

@@ -56,6 +56,9 @@ class FakeHost(Host):
     def movers(self) -> set[str] | None:
         return {"mlx5_ib"}
 
+    def look_in_pod(self, pod: str, gather: t.Collection[str]) -> dict[str, t.Any]:
+        return {**self.inside[POD], "inode": POD, "uid": UID, "netdevs": ["eth0", "lo", "net1"]}
+
     def others(self) -> tuple[list[Namespace], str | None]:
         return [BLUE_SPACE, POD_SPACE], self.problem
 
@@ -131,3 +134,50 @@ def test_what_nobody_could_look_into_is_told() -> None:
 
 def test_without_ib_core_there_is_nothing() -> None:
     assert gather_info([], True, FakeHost(None, loaded=False)) == {"netns_mode": None, "devices": [], "unreadable": []}
+
+
+# --- in a pod
+
+
+def gid(index: int, netdev: str | None) -> dict[str, t.Any]:
+    return {"index": index, "gid": "::", "type": "RoCE v2", "netdev": netdev, "ipv4": None}
+
+
+def port(number: int, netdev: str | None, gids: t.Any, link_layer: str = "Ethernet") -> dict[str, t.Any]:
+    return {"port": number, "netdev": netdev, "link_layer": link_layer, "gids": gids}
+
+
+def test_a_pod_in_exclusive_mode_has_what_is_in_its_namespace() -> None:
+    found = gather_info([], False, FakeHost(), "ml/train-0")
+    (device,) = found["devices"]
+    assert (device["name"], device["pod"]) == ("mlx5_0", {"namespace": "ml", "name": "train-0", "uid": UID})
+    assert device["netns"] == {"inode": POD, "name": None, "initial": False}
+    assert device["can_change_netns"] is True
+    assert found["unreadable"] == [
+        {"device": "mlx5_0", "what": "x", "error": "EIO", "netns": {"inode": POD, "name": None}}
+    ]
+
+
+def test_a_pod_in_shared_mode_has_the_ports_and_gids_of_its_own_network_devices() -> None:
+    host = FakeHost("shared")
+    ports = [port(1, None, [gid(0, "ens1"), gid(4, "net1")]), port(2, "ens2", [gid(0, "ens2")]), port(3, "net1", [])]
+    infiniband = [port(1, None, [gid(0, None)], "InfiniBand")]
+    host.inside[POD]["devices"] = [
+        {**row("mlx5_0", 0), "ports": ports},
+        {**row("mlx5_1", 1), "ports": [port(1, "ens3", [gid(3, "ens3")])]},
+        {**row("mlx5_2", 2), "ports": infiniband},
+    ]
+    found = gather_info(["gids"], False, host, "ml/train-0")["devices"]
+    assert [(device["name"], [one["port"] for one in device["ports"]]) for device in found] == [
+        ("mlx5_0", [1, 3]),
+        ("mlx5_2", [1]),
+    ]
+    assert [one["index"] for one in found[0]["ports"][0]["gids"]] == [4]
+    assert found[1]["ports"] == infiniband
+
+
+def test_a_pod_with_the_hosts_network() -> None:
+    host = FakeHost()
+    host.look_in_pod = lambda pod, gather: {**host.here, "inode": HOST, "uid": UID, "netdevs": []}  # type: ignore[method-assign]
+    (device,) = gather_info([], False, host, "ml/train-0")["devices"]
+    assert (device["netns"]["initial"], device["name"]) == (True, "mlx5_2")

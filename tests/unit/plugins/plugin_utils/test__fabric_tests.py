@@ -60,14 +60,14 @@ def test_both_sides_have_the_same_tests_with_their_own_devices() -> None:
     assert [{key: one[key] for key in one if key not in own} for one in server] == [
         {key: one[key] for key in one if key not in own} for one in client
     ]
-    assert [(one["device"], one["port"], one["gid_index"]) for one in server] == [("rocep7s0", 1, 5)] * 2 + [
+    assert [(one["device"], one["port"], one["gid_index"]) for one in server] == [("rocep7s0", 1, 5)] * 3 + [
         ("mlx5_1", 2, 3)
-    ] * 2
-    assert [one["tcp_port"] for one in server] == [18515, 18516, 18517, 18518]
-    assert len({one["id"] for one in server}) == 4
+    ] * 3
+    assert [one["tcp_port"] for one in server] == list(range(18515, 18521))
+    assert len({one["id"] for one in server}) == 6
 
 
-@pytest.mark.parametrize(("host", "side", "number"), [("a", "client", 0), ("b", "server", 0), ("d", "server", 4)])
+@pytest.mark.parametrize(("host", "side", "number"), [("a", "client", 0), ("b", "server", 0), ("d", "server", 6)])
 def test_each_node_has_its_side_only(host: str, side: str, number: int) -> None:
     assert len(plan_tests(nodes(), PAIRS, host, side, TESTS)) == number
 
@@ -81,7 +81,7 @@ def test_nodes_that_cannot_take_part_have_none(who: str, fields: dict[str, t.Any
     given = nodes(**{who: fields})
     assert plan_tests(given, PAIRS, "a", "server", TESTS) == []
     assert plan_tests(given, PAIRS, "b", "client", TESTS) == []
-    assert len(plan_tests(given, PAIRS, "c", "client", TESTS)) == 4
+    assert len(plan_tests(given, PAIRS, "c", "client", TESTS)) == 6
 
 
 def test_rails_that_are_not_active_at_both_ends_have_none() -> None:
@@ -89,7 +89,7 @@ def test_rails_that_are_not_active_at_both_ends_have_none() -> None:
     assert plan_tests(given, PAIRS, "a", "server", TESTS) == []
 
 
-def test_infiniband_without_addresses_has_no_rping() -> None:
+def test_infiniband_without_addresses_has_nothing_that_needs_them() -> None:
     bare = {"ipv4": None, "gid_index": None}
     given = nodes(a={"rails": [rail(0, "a", **bare)]}, b={"rails": [rail(0, "b", **bare)]})
     (only,) = plan_tests(given, PAIRS, "b", "client", TESTS)
@@ -102,7 +102,9 @@ def test_what_is_wrong_is_said() -> None:
     assert str(caught.value) == "Making the tests of a: side is 'left', and has to be one of server, client"
     with pytest.raises(AnsibleFilterError) as refused:
         fabric_tests(nodes(), PAIRS, "a", "server", ["nccl"])
-    assert "Making the tests of a: there is no test 'nccl'. There are: rping, ib_write_bw" in str(refused.value)
+    assert "Making the tests of a: there is no test 'nccl'. There are: rping, ib_write_bw, ib_write_bw_cm" in str(
+        refused.value
+    )
     for given, pairs in (({}, PAIRS), (nodes(), [{}]), (nodes(), ["a"])):
         with pytest.raises(AnsibleFilterError, match="is not of the shape"):
             fabric_tests(given, pairs, "a", "server", ["rping"])  # type: ignore[arg-type]
