@@ -24,7 +24,11 @@ SPEC = "rdmaops.gpu-fabric/job-spec"
 # On pods of kind pods: how many there are.
 SIZE = "rdmaops.gpu-fabric/job-size"
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
-BUNDLE = "/opt/rdmaops"
+# Beside the programs that the role training_image puts into an image.
+BUNDLE = "/opt/rdmaops/job"
+# What an image of the role training_image starts sshd with, and where it looks for keys.
+ENTRYPOINT = "/usr/local/sbin/training-entrypoint"
+KEYS = "/etc/training-ssh"
 
 # Where the objects of a kind are, and where pods are in them: {kind: (apiVersion, kind, plural)}.
 CUSTOM = {
@@ -57,6 +61,9 @@ def objects(options: t.Any) -> list[Object]:
 def references(kind: str, name: str, namespace: str, gang: str, pods: t.Sequence[str]) -> list[Object]:
     """Return what there may be of a job, for its removal: kinds and names."""
     found = [("v1", "ConfigMap", name)]
+    # The operator of an MPIJob has a Secret of that name for itself.
+    if kind != "mpijob":
+        found.append(("v1", "Secret", name + "-ssh"))
     if kind == "pods":
         found += [("v1", "Pod", pod) for pod in pods] + [("v1", "Service", name)]
         if gang in GROUPS:
@@ -178,6 +185,10 @@ def _volumes(job: Job) -> tuple[list[Object], list[Object]]:
     if _begins(job):
         volumes.append({"name": "rdmaops", "configMap": {"name": job.name}})
         mounts.append({"name": "rdmaops", "mountPath": BUNDLE, "readOnly": True})
+    if job.ssh:
+        secret = {"secretName": job.name + "-ssh", "defaultMode": 0o400}
+        volumes.append({"name": "training-ssh", "secret": secret})
+        mounts.append({"name": "training-ssh", "mountPath": KEYS, "readOnly": True})
     return volumes, mounts
 
 
@@ -208,7 +219,8 @@ def _pod(job: Job, argv: list[str], own: t.Mapping[str, t.Any], *, trains: bool 
     # PyTorchJob wants a container of this name (PyTorchJobDefaultContainerName).
     container: Object = {"name": "pytorch", "image": job.image, "imagePullPolicy": "IfNotPresent"}
     if argv:
-        container["command"] = argv
+        # A command replaces the image's entry point.
+        container["command"] = [ENTRYPOINT, *argv] if job.ssh else argv
     if job.working_dir:
         container["workingDir"] = job.working_dir
     environment = _environment(job, own)

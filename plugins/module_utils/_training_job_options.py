@@ -27,6 +27,8 @@ NCCL_OPTIONS: dict[str, tuple[str, ...]] = {
     "gid_index": GID_INDEX,
     "debug": DEBUG,
 }
+# Names of what the role itself mounts.
+OWN_VOLUMES = ("dshm", "rdmaops", "training-ssh")
 VOLUMES = ("claim", "host_path", "config_map", "secret", "nfs", "empty_dir")
 
 # Pods are NAME-INDEX (of Volcano NAME-TASK-INDEX), and that is their host name: 63 characters (RFC 1123). What is left
@@ -92,6 +94,7 @@ class Job(t.NamedTuple):
     nccl_env_options: dict[str, t.Any] = {}
     rdma_required: bool = False
     rdma_wait: int = 120
+    ssh: bool = False
 
     @property
     def pod_resources(self) -> dict[str, str]:
@@ -260,8 +263,11 @@ def _check_volume(option: str, volume: t.Mapping[str, t.Any]) -> None:
     sources = [name for name in VOLUMES if volume.get(name) is not None]
     if len(sources) != 1:
         _refuse(option, "has to have one of %s, and has %s" % (", ".join(VOLUMES), ", ".join(sources) or "none"))
-    if not _LABEL.match(str(volume.get("name", ""))) or str(volume["name"]) in ("dshm", "rdmaops"):
-        _refuse(option, "has the name %r; it has to be a DNS label, and not dshm or rdmaops" % volume.get("name"))
+    if not _LABEL.match(str(volume.get("name", ""))) or str(volume["name"]) in OWN_VOLUMES:
+        _refuse(
+            option,
+            "has the name %r; it has to be a DNS label, and not %s" % (volume.get("name"), " or ".join(OWN_VOLUMES)),
+        )
     nfs = volume.get("nfs")
     if nfs is not None and (not isinstance(nfs, t.Mapping) or set(nfs) != {"server", "path"}):
         _refuse(option, "has nfs %r; it has a server and a path" % (nfs,))
@@ -281,6 +287,8 @@ def _check_combinations(job: Job) -> None:
             "is pod, and mpirun is false: the environment is made where the ranks run, so the role has to write "
             "mpirun's command. Set mpirun to true and command to the program of a rank, or nccl_env to none",
         )
+    if job.kind == "mpijob" and job.ssh:
+        _refuse("ssh", "is true; the operator of an MPIJob makes keys of its own, in the Secret %s-ssh" % job.name)
     for name, value in job.nccl_env_options.items():
         if name not in NCCL_OPTIONS:
             _refuse("nccl_env_options", "has %s; there are: %s" % (name, ", ".join(NCCL_OPTIONS)))

@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Container images made by hand, a containerd and a registry of the test's own.
+"""A containerd and a registry of the test's own, for container images made by hand (tests/lab/oci.py).
 
 A containerd has its configuration, directories and socket below one directory, and nothing to do with the machine's.
 """
@@ -9,117 +9,22 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import hashlib
-import io
 import json
-import os
 import socket
 import subprocess
-import tarfile
 import time
 import typing as t
 import urllib.error
 import urllib.request
 from pathlib import Path
 
+from ansible_collections.rdmaops.gpu_fabric.tests.lab.oci import Image, Index, digest_of, oci_archive, tar_of
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need_tool
 
-OCI = "application/vnd.oci.image."
 USER = "puller"
 # Of docker-registry's htpasswd file, which takes bcrypt only: the hash of this password, with four rounds.
 PASSWORD = "s3cret-Pa:ss w"
 HTPASSWD = USER + ":$2b$04$m5vA45yKrK4tZKaoIaNDqe3WX/xUx7hS27g8.IOayHM2WzuDc50l2\n"
-
-
-def digest_of(data: bytes) -> str:
-    return "sha256:" + hashlib.sha256(data).hexdigest()
-
-
-def machine() -> str:
-    return {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine]
-
-
-def tar_of(files: t.Mapping[str, bytes]) -> bytes:
-    """Return a tar archive of these files, the same each time."""
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode="w") as tar:
-        for name, data in files.items():
-            header = tarfile.TarInfo(name)
-            header.size = len(data)
-            tar.addfile(header, io.BytesIO(data))
-    return made.getvalue()
-
-
-class Image:
-    """An image of one layer for each dictionary of files."""
-
-    def __init__(
-        self,
-        *layers: t.Mapping[str, bytes],
-        architecture: str = "",
-        labels: t.Mapping[str, str] | None = None,
-    ) -> None:
-        self.layers = [tar_of(files) for files in layers]
-        self.architecture = architecture or machine()
-        config = {
-            "architecture": self.architecture,
-            "os": "linux",
-            "config": {"Labels": dict(labels or {})},
-            "rootfs": {"type": "layers", "diff_ids": [digest_of(layer) for layer in self.layers]},
-        }
-        self.config = json.dumps(config).encode()
-        manifest = {
-            "schemaVersion": 2,
-            "mediaType": OCI + "manifest.v1+json",
-            "config": self.described(self.config, OCI + "config.v1+json"),
-            "layers": [self.described(layer, OCI + "layer.v1.tar") for layer in self.layers],
-        }
-        self.manifest = json.dumps(manifest).encode()
-
-    @staticmethod
-    def described(data: bytes, kind: str) -> dict[str, t.Any]:
-        return {"mediaType": kind, "digest": digest_of(data), "size": len(data)}
-
-    @property
-    def digest(self) -> str:
-        return digest_of(self.manifest)
-
-    @property
-    def entry(self) -> dict[str, t.Any]:
-        return self.described(self.manifest, OCI + "manifest.v1+json")
-
-    @property
-    def blobs(self) -> dict[str, bytes]:
-        return {digest_of(data): data for data in (self.manifest, self.config, *self.layers)}
-
-
-class Index:
-    """Images for several machines under one digest."""
-
-    def __init__(self, *images: Image) -> None:
-        entries = [{**one.entry, "platform": {"os": "linux", "architecture": one.architecture}} for one in images]
-        kind = OCI + "index.v1+json"
-        self.manifest = json.dumps({"schemaVersion": 2, "mediaType": kind, "manifests": entries}).encode()
-        self.entry = Image.described(self.manifest, kind)
-        self.digest = digest_of(self.manifest)
-        self.blobs = {self.digest: self.manifest}
-        for one in images:
-            self.blobs.update(one.blobs)
-
-
-def oci_archive(
-    path: Path, *images: Image | Index, names: t.Sequence[str] = (), without: t.Container[str] = ()
-) -> Path:
-    """Write an OCI archive; ``names`` are annotated, blobs ``without`` are left out."""
-    entries = [dict(one.entry) for one in images]
-    for entry, name in zip(entries, names, strict=False):
-        entry["annotations"] = {"org.opencontainers.image.ref.name": name}
-    files = {"oci-layout": b'{"imageLayoutVersion":"1.0.0"}'}
-    files["index.json"] = json.dumps({"schemaVersion": 2, "manifests": entries}).encode()
-    for one in images:
-        files.update({"blobs/sha256/" + key[7:]: data for key, data in one.blobs.items() if key not in without})
-    path.write_bytes(tar_of(files))
-    return path
 
 
 def docker_archive(path: Path, image: Image, name: str) -> Path:
@@ -284,7 +189,6 @@ __all__ = [
     "digest_of",
     "docker_archive",
     "free_port",
-    "machine",
     "oci_archive",
     "running",
     "tar_of",

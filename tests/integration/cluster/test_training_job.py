@@ -6,6 +6,7 @@ the real scheduler puts pods on them, and nothing runs there.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import datetime
 import json
@@ -329,12 +330,12 @@ class Play:
             "training_job_progress_interval": 2,
         }
 
-    def run(self, *tasks: Json) -> site.Run:
+    def run(self, *tasks: Json, arguments: t.Sequence[str] = ()) -> site.Run:
         book = self.directory / "play.yml"
         book.write_text(
             json.dumps([{"name": "Jobs", "hosts": "kubernetes_api", "gather_facts": False, "tasks": tasks}])
         )
-        return self.playbook(str(book))
+        return self.playbook(str(book), *arguments)
 
     def playbook(self, book: str, *arguments: str, **variables: Json) -> site.Run:
         inventory = self.directory / "hosts.yml"
@@ -383,6 +384,43 @@ def test_the_drill(own_cluster: Cluster, namespace: str, play: Play) -> None:
     removals = [one["actions"] for one in results(run, "Remove the job")]
     assert [len(actions) for actions in removals] == [3, 3, 0]
     assert own_cluster.kubectl("get", "pods,services", "-n", namespace, "-o", "name") == ""
+
+
+def test_keys_for_ssh_go_with_the_job_and_show_nowhere(own_cluster: Cluster, namespace: str, play: Play) -> None:
+    def run(*tasks: Json) -> str:
+        done = play.run(*tasks, arguments=("-vvvvv", "--diff"))
+        assert done.rc == 0, done.output
+        return done.output
+
+    def keys() -> dict[str, dict[str, str]]:
+        found = own_cluster.json("get", "secrets", "-n", namespace)["items"]
+        return {one["metadata"]["name"]: one["data"] for one in found}
+
+    said = run(include(name="one", ssh=True, check_mode=True))
+    assert f"Make Secret {namespace}/one-ssh" in said
+    assert keys() == {}
+    said = run(include(name="one", ssh=True))
+    (first,) = keys().values()
+    # By its command, the second job wants ssh as well.
+    said += run(include(name="one", ssh=True), include(name="two", command=["sh", "-c", "mpirun train"]))
+    both = keys()
+    assert sorted(both) == ["one-ssh", "two-ssh"]
+    assert both["one-ssh"] == first
+    assert not set(first.values()) & set(both["two-ssh"].values())
+    (volume,) = [
+        one["secret"]
+        for one in own_cluster.json("get", "pod", "two-1", "-n", namespace)["spec"]["volumes"]
+        if "secret" in one
+    ]
+    assert volume == {"secretName": "two-ssh", "defaultMode": 0o400}
+    said += run(include(name="one", state="absent"), include(name="two", state="absent"))
+    assert f"Remove Secret {namespace}/two-ssh" in said
+    assert keys() == {}
+    texts = [text for data in both.values() for text in data.values()]
+    lines = [line for text in texts for line in base64.b64decode(text).decode().splitlines() if len(line) > 30]
+    assert len(lines) > 2 * len(texts)
+    # Headers alone show nothing, and are in the collection's code.
+    assert not [one for one in (*texts, *lines) if "-----" not in one and one in said]
 
 
 @pytest.mark.long

@@ -17,6 +17,7 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._container_image import manage
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.tests.lab.tools import architecture
 from ansible_collections.rdmaops.gpu_fabric.tests.support import images
 from ansible_collections.rdmaops.gpu_fabric.tests.support.images import Containerd, Image, Index, Registry
 
@@ -176,7 +177,7 @@ def test_an_index_and_a_foreign_image(containerd: Containerd, tmp_path: Path) ->
     drill(containerd, options(containerd, source="archive", archive=str(part), digest=index.digest), index)
     alone = images.oci_archive(tmp_path / "foreign.tar", Index(FOREIGN))
     said = refused(options(containerd, source="archive", archive=str(alone), name="h.example.com/foreign:1"))
-    assert f"it has no manifest for linux/{images.machine()}, only for linux/s390x" in said
+    assert f"it has no manifest for linux/{architecture()}, only for linux/s390x" in said
 
 
 @pytest.mark.parametrize("compressed", [False, True], ids=["plain", "compressed"])

@@ -17,9 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.tests.lab import aptsource, config
+from ansible_collections.rdmaops.gpu_fabric.tests.lab import config, training_image
 from ansible_collections.rdmaops.gpu_fabric.tests.support import images, need_root, need_tool, skip_or_fail
 from ansible_collections.rdmaops.gpu_fabric.tests.support.images import Containerd
+from ansible_collections.rdmaops.gpu_fabric.tests.support.torch import WORKLOAD
 
 NAME = "registry.example.com/ml/training:1"
 
@@ -120,10 +121,20 @@ def site(containerd: Containerd, node: Containerd, tmp_path: Path) -> Site:
         training_image_name=NAME,
         training_image_base_archive=str(base),
         training_image_packages=[],
+        training_image_workload=False,
         training_image_build_become=False,
         training_image_build_packages=[],
         ansible_become=False,
     )
+
+
+def add_program(root: Path, name: str) -> None:
+    """Add a program that does nothing and succeeds."""
+    with tarfile.open(root, "a") as tar:
+        script = b"#!/bin/sh\nexit 0\n"
+        header = tarfile.TarInfo(name)
+        header.size, header.mode = len(script), 0o755
+        tar.addfile(header, io.BytesIO(script))
 
 
 def files_of(archive: Path) -> dict[str, bytes]:
@@ -210,15 +221,23 @@ def test_no_key_is_in_the_image(site: Site) -> None:
 def test_what_the_image_lacks_is_listed(site: Site) -> None:
     """The base has the package manager's name and nothing behind it, so that the check alone has to find it out."""
     steps = {"training_image_distribution": "redhat", "training_image_packages": ["perftest", "rdma-core"]}
-    root = site.directory / "base.tar"
-    with tarfile.open(root, "a") as tar:
-        script = b"#!/bin/sh\nexit 0\n"
-        header = tarfile.TarInfo("bin/dnf")
-        header.size, header.mode = len(script), 0o755
-        tar.addfile(header, io.BytesIO(script))
+    add_program(site.directory / "base.tar", "bin/dnf")
     _changed, out = site.run("--limit", "builder", rc=2, **steps)
     assert "training-image-check: missing packages: perftest rdma-core" in out
     assert not site.archive.exists()
+
+
+def test_the_workload_is_in_the_image(site: Site) -> None:
+    """Whether a real Python runs it is the matter of the image that the lab makes."""
+    _changed, out = site.run("--limit", "builder", rc=2, training_image_workload=True)
+    assert "/opt/rdmaops/workload needs a python3 with torch and torchvision" in out
+    assert "set training_image_workload to false" in out
+    add_program(site.directory / "base.tar", "bin/python3")
+    site.run("--limit", "builder", training_image_workload=True)
+    place = "opt/rdmaops/workload/"
+    found = {name.removeprefix(place): data for name, data in files_of(site.archive).items() if name.startswith(place)}
+    assert found == {path.name: path.read_bytes() for path in WORKLOAD.glob("*.py")}
+    assert "train.py" in found
 
 
 @pytest.mark.long
@@ -241,21 +260,15 @@ def test_nccl_tests(site: Site, tmp_path: Path) -> None:
     assert "there is no /usr/local/cuda/bin/nvcc in the base image: set training_image_nccl_tests to false" in out
 
 
-def debian(path: Path) -> Path:
+def debian(directory: Path) -> Path:
     """Write the root file system of a Debian with apt, as a site without a registry has it."""
-    tool = need_tool("mmdebstrap")
-    settings = config.versions()
-    settings["kernel"]["suite"] = settings["debian"]["suite"]
-    sources = aptsource.of_this_machine(settings)
-    argv = [tool, "--mode=root", "--variant=apt", "--aptopt=APT::Install-Recommends false"]
-    argv += [f'--aptopt={key} "{value}"' for key, value in sources.options.items()]
-    argv += [settings["debian"]["suite"], str(path), "-"]
-    done = subprocess.run(
-        argv, input=aptsource.one_line(settings, sources), capture_output=True, text=True, timeout=900
-    )
+    need_tool("mmdebstrap")
+    made = directory / "debian.tar"
+    argv = training_image.root_archive(directory, config.versions(), made)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=900)
     if done.returncode != 0:
-        skip_or_fail(f"mmdebstrap cannot make a root file system from {sources.archive}: {done.stderr[-400:]}")
-    return path
+        skip_or_fail(f"mmdebstrap cannot make a root file system: {done.stderr[-400:]}")
+    return made
 
 
 # Makes the keys of a deployment, starts sshd by the entry point and logs in to itself. sshd is ended by its PID file.
@@ -271,7 +284,7 @@ exec /usr/local/sbin/training-entrypoint sh -c '
 @pytest.mark.long
 def test_the_packages_and_sshd_of_a_real_debian(site: Site, tmp_path: Path) -> None:
     """The libraries have other names since Debian 13, and are found by what they provide."""
-    base = debian(tmp_path / "debian.tar")
+    base = debian(tmp_path)
     inventory = json.loads(site.inventory.read_text())
     del inventory["gpu_nodes"]["vars"]["training_image_packages"]
     site.inventory.write_text(json.dumps(inventory))

@@ -71,6 +71,9 @@ def test_both_ranks_end_with_the_same_model(whole: tuple[Path, list[Done]]) -> N
     assert result["images_per_second"]["mean"] > 0
     assert len(result["samples"]) == 15
     assert "RESULT" not in done[1].out
+    # Each rank's own log says the same of it.
+    told = [json.loads(line[5:]) for rank in done for line in rank.out.splitlines() if line.startswith("RANK ")]
+    assert told == result["ranks"]
 
 
 def test_lines_for_people(whole: tuple[Path, list[Done]]) -> None:

@@ -16,6 +16,8 @@ import typing as t
 SCHEMA = 1
 # Before the result's JSON on a line of its own in the log: a pod that has ended still has its log, but no files.
 MARK = "RESULT "
+# Before what one rank ended with, in the log of each.
+RANK_MARK = "RANK "
 # The synthetic benchmark that people know tells 1.96 standard deviations behind "+-": where 95 % of the iterations are.
 SPREAD = 1.96
 
@@ -155,6 +157,6 @@ def end(code: int) -> t.NoReturn:
 
 
 __all__ = (
-    "MARK", "SCHEMA", "SPREAD", "Meter", "Summary", "WorkloadError", "clock_text", "emit", "end", "finite",
+    "MARK", "RANK_MARK", "SCHEMA", "SPREAD", "Meter", "Summary", "WorkloadError", "clock_text", "emit", "end", "finite",
     "now", "say", "spread", "summarize", "write_whole",
 )  # fmt: skip

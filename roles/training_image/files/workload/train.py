@@ -10,6 +10,7 @@ end, the result as JSON behind the word RESULT.
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
 import statistics
@@ -24,7 +25,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F  # noqa: N812
 from cifar import CLASSES
-from common import Meter, WorkloadError, clock_text, emit, finite, now, say, spread
+from common import RANK_MARK, Meter, WorkloadError, clock_text, emit, finite, now, say, spread
 from devices import choose_backend, choose_device
 from options import train_parser
 from precision import Precision
@@ -284,6 +285,7 @@ def main() -> None:
             trainer.resume()
         trainer.run(guard)
         result = trainer.result(started, time.monotonic() - began)
+        say(RANK_MARK + json.dumps(result["ranks"][me.rank], sort_keys=True))
         if me.rank == 0:
             emit(result, arguments.result)
         group.leave()

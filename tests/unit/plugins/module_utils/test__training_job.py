@@ -222,6 +222,19 @@ def test_a_launcher_in_a_gang_is_made_with_its_workers() -> None:
     assert "launcherCreationPolicy" not in job["spec"]
 
 
+@pytest.mark.parametrize("kind", ["pods", "pytorchjob", "vcjob"])
+def test_pods_begin_with_sshd_where_they_are_to_have_it(kind: str) -> None:
+    for pod in training(objects(options(kind=kind, ssh=True))):
+        assert container(pod)["command"] == ["/usr/local/sbin/training-entrypoint", "train"]
+        (volume,) = [one for one in pod["spec"]["volumes"] if "secret" in one]
+        # In octal, 0400.
+        assert volume["secret"] == {"secretName": "train-ssh", "defaultMode": 256}
+        (mount,) = [one for one in container(pod)["volumeMounts"] if one["name"] == volume["name"]]
+        assert (mount["mountPath"], mount["readOnly"]) == ("/etc/training-ssh", True)
+    # A job of before that is the same job as one without.
+    assert objects(options(kind=kind)) == objects(options(kind=kind, ssh=False))
+
+
 def test_host_network_keeps_the_clusters_names() -> None:
     for pod in training(objects(options(host_network=True, workers=1))):
         assert (pod["spec"]["hostNetwork"], pod["spec"]["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
@@ -249,10 +262,14 @@ def test_what_a_job_is_made_of_is_written_on_it() -> None:
 def test_a_job_is_named_for_its_removal() -> None:
     found = made(gang="volcano", nccl_env="pod")
     named = references("pods", "train", "lab", "volcano", ["train-0", "train-1"])
-    assert {f"{one['kind']} {one['metadata']['name']}" for one in named} == set(found)
+    # Keys are no manifest of the filter: a module makes them.
+    keys = ("v1 Secret", "Secret train-ssh")
+    assert {f"{one['kind']} {one['metadata']['name']}" for one in named} == {*found, keys[1]}
     assert {one["apiVersion"] for one in named} == {one["apiVersion"] for one in found.values()}
     for kind in KINDS[1:]:
         wanted = {f"{one['apiVersion']} {one['kind']}" for one in objects(options(kind=kind, nccl_env="pod"))}
+        # The Secret of that name is the operator's own there.
+        wanted |= set() if kind == "mpijob" else {keys[0]}
         assert {f"{one['apiVersion']} {one['kind']}" for one in references(kind, "train", "lab", "none", [])} == wanted
 
 
@@ -286,6 +303,11 @@ BAD = [
     ({"volumes": [{"name": "d", "mount_path": "d", "claim": "c"}]}, "volumes[0] has the mount_path 'd'"),
     ({"volumes": [{"name": "dshm", "mount_path": "/d", "claim": "c"}]}, "volumes[0] has the name 'dshm'"),
     ({"volumes": [{"name": "d", "mount_path": "/d", "nfs": {"server": "s"}}]}, "volumes[0] has nfs {'server': 's'}"),
+    ({"volumes": [{"name": "training-ssh", "mount_path": "/d", "claim": "c"}]}, "not dshm or rdmaops or training-ssh"),
+    (
+        {"kind": "mpijob", "ssh": True},
+        "ssh is true; the operator of an MPIJob makes keys of its own, in the Secret train-",
+    ),
     ({"gang": "kueue"}, "gang is 'kueue'; there are: none, volcano, scheduler-plugins, ack"),
     ({"kind": "pytorchjob", "workers": 1}, "a PyTorchJob has a master and at least one further worker"),
     ({"kind": "mpijob", "master_addr": "10.0.0.1"}, "are not for a mpijob: its operator names the master"),
@@ -380,10 +402,10 @@ def test_every_rank_begins_with_it(kind: str) -> None:
     )
     assert manifests[0]["kind"] == "ConfigMap"
     commands = [container(pod).get("command", []) for _count, pod in templates(manifests)]
-    ranks = [argv for argv in commands if "/opt/rdmaops/start.pyz" in argv]
+    ranks = [argv for argv in commands if "/opt/rdmaops/job/start.pyz" in argv]
     assert ranks
     for argv in ranks:
-        config = json.loads(argv[argv.index("/opt/rdmaops/start.pyz") + 1])
+        config = json.loads(argv[argv.index("/opt/rdmaops/job/start.pyz") + 1])
         assert config == {"nccl": {"exclude": ["mlx5_4"]}, "required": True, "wait": 60}
         assert argv[-1] == "train"
     for pod in training(manifests):
