@@ -17,7 +17,8 @@ import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _rdma_device, _rdma_link
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import drivers, enter, nldev, spaces
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import cards, drivers, enter, nldev, spaces
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.cards import Netdev
 
 if t.TYPE_CHECKING:  # pragma: no cover
     from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Namespace
@@ -28,11 +29,6 @@ class Link(t.NamedTuple):
 
     name: str
     type: str
-    pci_address: str
-
-
-class Netdev(t.NamedTuple):
-    name: str
     pci_address: str
 
 
@@ -69,7 +65,7 @@ class Plan(t.NamedTuple):
     wrong: dict[str, str]
 
 
-def cards(
+def members(
     devices: t.Sequence[Device], links: t.Sequence[Link], include: t.Sequence[str], exclude: t.Sequence[str]
 ) -> dict[str, str]:
     """PCI address by name of every device that is to go with its network device."""
@@ -130,7 +126,7 @@ class Host:
         return found
 
     def netdevs(self) -> list[Netdev]:
-        return _netdevs()
+        return cards.netdevs()
 
     def places(self, addresses: t.Collection[str]) -> dict[str, list[Place]]:
         """Look into the other namespaces until all were found."""
@@ -169,17 +165,8 @@ def _params(name: str, state: str, **others: t.Any) -> dict[str, t.Any]:
     return {**nothing, "name": name, "state": state, "disrupt": False, **others}
 
 
-def _netdevs() -> list[Netdev]:
-    found = []
-    for name in sorted(os.listdir("/sys/class/net")):
-        address = drivers.pci_address(os.path.realpath("/sys/class/net/%s/device" % name))
-        if address:
-            found.append(Netdev(name, address))
-    return found
-
-
 def _inside() -> tuple[list[Netdev], list[str]]:
-    return _netdevs(), [row.name for row in nldev.devices()]
+    return cards.netdevs(), [row.name for row in nldev.devices()]
 
 
 def _path(space: Namespace) -> str:
@@ -207,7 +194,7 @@ class Follower:
 
     def plan(self) -> Plan:
         devices, here = self.host.devices(), self.host.netdevs()
-        wanted = cards(devices, self.links, self.include, self.exclude)
+        wanted = members(devices, self.links, self.include, self.exclude)
         missing = elsewhere(wanted, here)
         return plan(wanted, devices, here, self.host.places(missing) if missing else {}, self.links)
 
@@ -230,4 +217,4 @@ class Follower:
         return not problems
 
 
-__all__ = ("Device", "Follower", "Host", "Link", "Netdev", "Place", "Plan", "Step", "cards", "elsewhere", "plan")
+__all__ = ("Device", "Follower", "Host", "Link", "Netdev", "Place", "Plan", "Step", "elsewhere", "members", "plan")

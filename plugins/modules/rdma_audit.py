@@ -7,13 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rdma_audit
-short_description: Find RDMA devices that neither the host nor a pod has
+short_description: Find RDMA and network devices that neither the host nor a pod has
 version_added: 0.1.0
 description:
   - Looks for every RDMA device of the host in all network namespaces, and holds each against where it belongs, which is the host's own namespace or that
     of a pod with a process. A device anywhere else is stranded, such as one in a namespace that a pod has left behind, and no pod will get it.
-  - In mode V(shared) a device is everybody's, and cannot be stranded.
-  - It only looks. M(rdmaops.gpu_fabric.rdma_device) takes a device back to the host.
+  - The network devices of PCI cards are looked for as well, and told by the card's address, because their names change with the namespace.
+  - In mode V(shared) a device is everybody's, and cannot be stranded; other namespaces are not looked into.
+  - It only looks. M(rdmaops.gpu_fabric.rdma_device) and M(rdmaops.gpu_fabric.network_device) take devices back to the host.
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
@@ -26,7 +27,10 @@ attributes:
     platforms: linux
 options:
   expected:
-    description: Names of RDMA devices that the host has. One that is in no network namespace has drifted.
+    description:
+      - RDMA devices and cards that the host has, each by its name, its node GUID or its PCI address, whatever namespace it is in. One that is in none has
+        drifted.
+      - A device that a pod gives back may have another name than before; GUID and address stay.
     type: list
     elements: str
     default: []
@@ -41,13 +45,14 @@ options:
 seealso:
   - module: rdmaops.gpu_fabric.rdma_info
   - module: rdmaops.gpu_fabric.rdma_device
+  - module: rdmaops.gpu_fabric.network_device
 """
 
 EXAMPLES = r"""
 ---
 - name: Find stranded devices
   rdmaops.gpu_fabric.rdma_audit:
-    expected: [mlx5_0, mlx5_1]
+    expected: [mlx5_0, "b8ce:f603:00aa:0001", "0000:07:00.0"]
   become: true
   register: audit
 
@@ -55,7 +60,7 @@ EXAMPLES = r"""
   rdmaops.gpu_fabric.rdma_device:
     name: "{{ item.name }}"
     state: detached
-  loop: "{{ audit.resources | selectattr('status', 'eq', 'drift') }}"
+  loop: "{{ audit.resources | selectattr('status', 'eq', 'drift') | selectattr('kind', 'eq', 'rdma_device') }}"
   become: true
 """
 
@@ -67,7 +72,8 @@ netns_mode:
   sample: exclusive
 resources:
   description:
-    - Each device, as the drift report reads it, and what is expected and is in no namespace.
+    - Each RDMA device (kind C(rdma_device)) and each card's network device (kind C(network_device), named by the PCI address), as the drift report reads
+      it, and what is expected and is in no namespace.
     - A network namespace that could not be looked into is V(unknown), and so is an expected device then that was not found elsewhere.
   returned: success
   type: list

@@ -9,12 +9,12 @@ import typing as t
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _rdma_attachment
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.cards import Netdev
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_attachment import (
     Device,
     Follower,
     Host,
     Link,
-    Netdev,
     Place,
     Step,
 )

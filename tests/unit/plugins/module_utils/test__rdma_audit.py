@@ -10,7 +10,7 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.enter import EnterError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Holder, Namespace
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_audit import AuditHost, audit
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_audit import AuditHost, Card, audit
 
 HOST, BLUE, POD = 4026531833, 4026532270, 4026532271
 UID = "0b5e3a4e-8f0c-4b0e-9a34-4f6f2f4a1c11"
@@ -38,6 +38,7 @@ class FakeHost(AuditHost):
         self.mode = mode
         self.problem: str | None = None
         self.waited: list[int] = []
+        self.netdevs: list[Card] = []
 
     def system(self) -> tuple[bool, str | None]:
         return True, self.mode
@@ -49,6 +50,7 @@ class FakeHost(AuditHost):
         return HOST
 
     def look(self, gather: t.Collection[str]) -> dict[str, t.Any]:
+        self.cards = list(self.netdevs)
         return rows("mlx5_9")
 
     def movers(self) -> set[str] | None:
@@ -74,7 +76,8 @@ class FakeHost(AuditHost):
 
 def judged(host: FakeHost, *expected: str) -> list[tuple[t.Any, ...]]:
     found = audit(expected, 30, host)["resources"]
-    assert all((one["kind"], one["desired"]) == ("rdma_device", "the host, or a running pod") for one in found)
+    assert {one["desired"] for one in found} == {"the host, or a running pod"}
+    assert {one["kind"] for one in found if one["name"].startswith("mlx5")} == {"rdma_device"}
     return [(one["name"], one["status"], one["live"], one["why"]) for one in found]
 
 
@@ -117,6 +120,32 @@ def test_a_device_that_moves_meanwhile_is_unknown() -> None:
     assert judged(host)[0] == (
         "mlx5_0", "unknown", "netns red, held by /run/netns/blue", "it is on its way between network namespaces",
     )  # fmt: skip
+
+
+def test_network_devices_of_cards_are_found_by_their_address() -> None:
+    pod = Namespace(POD, "cni-1", [PAUSE], 1)
+    host = FakeHost([(pod, rows()), (blue(MOUNT), rows())])
+    host.netdevs = [
+        Card("eth0", "0000:01:00.0", HOST),
+        Card("net1", "0000:02:00.0", POD),
+        Card("net1", "0000:03:00.0", BLUE),
+    ]
+    assert judged(host, "0000:03:00.0", "0000:04:00.0") == [
+        AT_HOME,
+        ("0000:01:00.0", "in_sync", "eth0 on the host", None),
+        ("0000:02:00.0", "in_sync", "net1 in pod ml/train-0", None),
+        ("0000:03:00.0", "drift", "net1 in netns blue, held by /run/netns/blue", None),
+        ("0000:04:00.0", "drift", "nowhere", None),
+    ]
+    assert host.waited == [30]
+
+
+def test_a_device_is_expected_by_its_guid_or_address_too() -> None:
+    host = FakeHost()
+    own = rows("mlx5_9")
+    own["devices"][0].update(node_guid="b8ce:f603:00aa:0001", pci_address="0000:07:00.0")
+    host.look = lambda gather: own  # type: ignore[method-assign]
+    assert judged(host, "b8ce:f603:00aa:0001", "0000:07:00.0") == [AT_HOME]
 
 
 def test_what_is_expected_and_nowhere() -> None:

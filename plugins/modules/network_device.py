@@ -1,0 +1,127 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: network_device
+short_description: Take the network device of a card back from a network namespace
+version_added: 0.1.0
+description:
+  - Finds the network device of a PCI card in all network namespaces, and gives it to the host's, where M(rdmaops.gpu_fabric.rdma_device) does the same for
+    the card's RDMA device.
+  - A namespace that a pod has left behind, because something still holds it, keeps the card, and no other pod can get it.
+  - The card is told by its PCI address, because a network plugin gives it another name in the pod.
+author:
+  - rdmaops contributors (@rdmaops)
+extends_documentation_fragment:
+  - rdmaops.gpu_fabric._attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+  platform:
+    support: full
+    platforms: linux
+options:
+  pci_address:
+    description: PCI address of the card, with its domain, such as V(0000:07:00.0).
+    type: str
+    required: true
+  name:
+    description:
+      - Name that the network device gets on the host, when it comes back. Left out, it keeps the name that it has in the namespace.
+      - A network device that is with the host already keeps its name.
+    type: str
+  disrupt:
+    description: Whether to take it from a pod that runs, which is cut off.
+    type: bool
+    default: false
+seealso:
+  - module: rdmaops.gpu_fabric.rdma_audit
+  - module: rdmaops.gpu_fabric.rdma_device
+notes:
+  - Needs root on the host, and C(ip) of iproute2.
+  - It comes back without addresses, and down. Whatever configures the host's network brings it up.
+"""
+
+EXAMPLES = r"""
+---
+- name: Take the card of the first rail back
+  rdmaops.gpu_fabric.network_device:
+    pci_address: "0000:07:00.0"
+    name: rail0
+  become: true
+"""
+
+RETURN = r"""
+pci_address:
+  description: The card.
+  returned: success
+  type: str
+  sample: "0000:07:00.0"
+name:
+  description: Name of the network device where it was found.
+  returned: success
+  type: str
+  sample: net1
+netns:
+  description: Where it was found.
+  returned: success
+  type: str
+  sample: netns cni-8c1d
+after:
+  description: Name and network namespace now, or as they would be in check mode.
+  returned: success
+  type: dict
+  sample: {"name": "rail0", "netns": "the host"}
+actions:
+  description: What was done, or would be done in check mode.
+  returned: success
+  type: list
+  elements: str
+  sample: ["Take the network device net1 (0000:07:00.0) from netns cni-8c1d to the host as rail0"]
+resources:
+  description: State of the network device before anything was done, as the drift report reads it.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - {"kind": "network_device", "name": "0000:07:00.0", "status": "drift", "desired": "the host", "configured": null, "live": "netns cni-8c1d", "next_boot": null}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._network_device import Host, manage
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.drivers import pci_address
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "pci_address": {"type": "str", "required": True},
+            "name": {"type": "str"},
+            "disrupt": {"type": "bool", "default": False},
+        },
+        supports_check_mode=True,
+    )
+    address = module.params["pci_address"]
+    if pci_address(address) != address:
+        module.fail_json(
+            msg="'%s' is no PCI address: it has to be DOMAIN:BUS:DEVICE.FUNCTION, such as 0000:07:00.0" % address
+        )
+    try:
+        result = manage(module.params, module.check_mode, Host())
+    except (FabricError, OSError) as exc:
+        module.fail_json(msg=str(exc))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()
