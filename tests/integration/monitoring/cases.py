@@ -1,0 +1,164 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""When each alert fires and when it does not, as promtool's tests of rules take it: a sample a minute, from minute 0 on.
+
+"1x90" is the value and how often it is repeated, "_" no sample: https://prometheus.io/docs/prometheus/latest/configuration/unit_testing_rules/
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+NODE = 'node="gpu-1"'
+DEVICE = f'{NODE}, device="mlx5_0"'
+PORT = f'{DEVICE}, port="1"'
+RDMA = f'job="rdma_exporter", instance="192.0.2.11:9879", {NODE}'
+UP = f"up{{{RDMA}}}"
+GPU = f'up{{job="dcgm_exporter", instance="192.0.2.11:9400", {NODE}}}'
+WHOLE = f"rdma_exporter_scrape_complete{{{RDMA}}}"
+EXCLUSIVE = f'rdma_netns_mode{{{RDMA}, mode="exclusive"}}'
+STATE = f'rdma_port_state_id{{{PORT}, netdev="rail0", link_layer="Ethernet", netns="host"}}'
+INFINIBAND = f'rdma_port_state_id{{{PORT}, link_layer="InfiniBand", netns="host"}}'
+IN_POD = f'rdma_port_state_id{{{PORT}, link_layer="Ethernet", netns="pod", pod_namespace="ml", pod_name="train-0"}}'
+RATE = f"rdma_port_rate_bytes_per_second{{{PORT}}}"
+
+AT = {"node": "gpu-1", "device": "mlx5_0"}
+AT_PORT = {**AT, "port": "1"}
+HOST = {**AT_PORT, "netns": "host"}
+POD = {**AT_PORT, "netns": "pod", "pod_namespace": "ml", "pod_name": "train-0"}
+TARGET = {"job": "rdma_exporter", "instance": "192.0.2.11:9879", "node": "gpu-1"}
+GPU_TARGET = {"job": "dcgm_exporter", "instance": "192.0.2.11:9400", "node": "gpu-1"}
+
+
+class Case(t.NamedTuple):
+    """What was measured, the minute that is looked at, and the alert's labels then; None: it does not fire."""
+
+    alert: str
+    name: str
+    series: dict[str, str]
+    minute: int
+    labels: dict[str, str] | None
+    # Texts with more than labels in them.
+    texts: dict[str, str] = {}
+
+
+def info(device: str, guid: str) -> str:
+    return f'rdma_device_info{{{RDMA}, device="{device}", node_guid="{guid}"}}'
+
+
+def down(state: int, pod: str = "") -> dict[str, str]:
+    text = f"Its state is {state} (1: DOWN, 2: INIT, 3: ARMED, 4: ACTIVE)"
+    return {"description": f"{text}, and pod {pod} has the device." if pod else f"{text}."}
+
+
+def many(number: str, pod: str = "") -> dict[str, str]:
+    place = f", in pod {pod}" if pod else ""
+    text = f"{number} retransmissions, and timeouts before them, in a second{place}."
+    return {"description": f"{text} The path of this device loses packets, or its peers do not keep up."}
+
+
+CASES = [
+    # --- RdmaDeviceMissing
+    Case(
+        "RdmaDeviceMissing", "the exporter misses it",
+        {f"rdma_device_present{{{RDMA}, device=\"mlx5_0\"}}": "1x10 0x20", WHOLE: "1x40"}, 20, AT,
+    ),
+    Case(
+        "RdmaDeviceMissing", "it is gone for a moment",
+        {f"rdma_device_present{{{RDMA}, device=\"mlx5_0\"}}": "1x10 0x3 1x20", WHOLE: "1x40"}, 14, None,
+    ),
+    Case(
+        "RdmaDeviceMissing", "the exporter was started again and does not know of it",
+        {info("mlx5_0", "a"): "1x100 _x60", info("mlx5_1", "b"): "1x200", WHOLE: "1x200"}, 120, AT,
+    ),
+    Case(
+        "RdmaDeviceMissing", "it has another name now",
+        {info("mlx5_0", "a"): "1x100 _x60", info("rocep1s0", "a"): "_x100 1x60", WHOLE: "1x200"}, 120, None,
+    ),
+    Case(
+        "RdmaDeviceMissing", "two devices without a GUID are not one",
+        {info("mlx5_0", ""): "1x100 _x60", info("mlx5_1", ""): "1x200", WHOLE: "1x200"}, 120, AT,
+    ),
+    Case(
+        "RdmaDeviceMissing", "it may be where the exporter cannot look",
+        {info("mlx5_0", "a"): "1x100 _x60", WHOLE: "1x100 0x60"}, 120, None,
+    ),
+    Case(
+        "RdmaDeviceMissing", "nothing is known of the node",
+        {info("mlx5_0", "a"): "1x100 _x60", WHOLE: "1x100 _x60", UP: "1x100 0x60"}, 120, None,
+    ),
+    # --- RdmaPortNotActive
+    Case("RdmaPortNotActive", "it went down", {STATE: "4x90 1x30", EXCLUSIVE: "0x130"}, 110, HOST, down(1)),
+    Case("RdmaPortNotActive", "it flaps", {STATE: "4x90 1x3 4x30", EXCLUSIVE: "0x130"}, 94, None),
+    Case("RdmaPortNotActive", "it never was ACTIVE", {STATE: "1x120", EXCLUSIVE: "0x130"}, 110, None),
+    Case(
+        "RdmaPortNotActive", "it never was ACTIVE and is expected",
+        {STATE: "2x120", f'rdma_device_expected{{{RDMA}, device="mlx5_0"}}': "1x130"}, 110, HOST, down(2),
+    ),
+    Case("RdmaPortNotActive", "it waits for the next pod", {STATE: "4x90 1x30", EXCLUSIVE: "1x130"}, 110, None),
+    Case("RdmaPortNotActive", "InfiniBand waits ACTIVE", {INFINIBAND: "4x90 1x30", EXCLUSIVE: "1x130"}, 110, HOST, down(1)),
+    Case("RdmaPortNotActive", "in a pod", {IN_POD: "4x90 1x30", EXCLUSIVE: "1x130"}, 110, POD, down(1, "ml/train-0")),
+    Case(
+        "RdmaPortNotActive", "it went into a pod and did not come up there",
+        {STATE: "4x90 _x60", IN_POD: "_x90 1x60", EXCLUSIVE: "1x150"}, 110, POD, down(1, "ml/train-0"),
+    ),
+    # --- RdmaPortDowntrained
+    Case(
+        "RdmaPortDowntrained", "half of what it was", {RATE: "50000000000x90 25000000000x30", STATE: "4x130"}, 110, AT_PORT,
+        {"description": "The link runs at 200Gbit/s, which is less than its best within the last 14d."},
+    ),
+    Case("RdmaPortDowntrained", "as before", {RATE: "50000000000x120", STATE: "4x130"}, 110, None),
+    Case("RdmaPortDowntrained", "faster", {RATE: "25000000000x90 50000000000x30", STATE: "4x130"}, 110, None),
+    Case("RdmaPortDowntrained", "a port that is down has no rate", {RATE: "50000000000x90 312500000x30", STATE: "4x90 1x30"}, 110, None),
+    # --- RdmaRetransmissions
+    Case(
+        "RdmaRetransmissions", "20 in a second, of one counter",
+        {f'rdma_hw_packet_seq_err_total{{{PORT}, netns="host"}}': "0+1200x40"}, 30, HOST, many("20"),
+    ),
+    Case(
+        "RdmaRetransmissions", "6 and 6 of two counters, in a pod",
+        {f'rdma_hw_{one}_total{{{PORT}, netns="pod", pod_namespace="ml", pod_name="train-0"}}': "0+360x40" for one in ("packet_seq_err", "local_ack_timeout_err")},
+        30, POD, many("12", "ml/train-0"),
+    ),
+    Case(
+        "RdmaRetransmissions", "irdma's name",
+        {f'rdma_hw_tcpretranssegs_total{{{PORT}, netns="host"}}': "0+1200x40"}, 30, HOST, many("20"),
+    ),
+    Case("RdmaRetransmissions", "5 in a second", {f'rdma_hw_packet_seq_err_total{{{PORT}, netns="host"}}': "0+300x40"}, 30, None),
+    Case("RdmaRetransmissions", "a large count that stands still", {f'rdma_hw_packet_seq_err_total{{{PORT}, netns="host"}}': "9000000x40"}, 30, None),
+    Case("RdmaRetransmissions", "a burst", {f'rdma_hw_packet_seq_err_total{{{PORT}, netns="host"}}': "0x10 9000x40"}, 15, None),
+    # --- RdmaNetnsModeWrong
+    Case(
+        "RdmaNetnsModeWrong", "shared", {EXCLUSIVE: "1x5 0x20"}, 20, {**TARGET, "mode": "exclusive"},
+        {"description": "It is in mode shared: every pod sees every device, and devices cannot be given to pods."},
+    ),
+    Case("RdmaNetnsModeWrong", "exclusive", {EXCLUSIVE: "1x30", f'rdma_netns_mode{{{RDMA}, mode="shared"}}': "0x30"}, 20, None),
+    Case("RdmaNetnsModeWrong", "a kernel without modes", {WHOLE: "1x30"}, 20, None),
+    # --- RdmaUnreadable
+    Case(
+        "RdmaUnreadable", "a counter of a device", {f'rdma_unreadable{{{PORT}, what="counters/symbol_error", error="EIO", netns="host"}}': "1x40"}, 30,
+        {**AT_PORT, "what": "counters/symbol_error", "error": "EIO"},
+        {"summary": "counters/symbol_error of node gpu-1, device mlx5_0, cannot be read"},
+    ),
+    Case(
+        "RdmaUnreadable", "what is no device's", {f'rdma_unreadable{{{NODE}, what="network_namespaces", error="EACCES", netns="host"}}': "1x40"}, 30,
+        {"node": "gpu-1", "what": "network_namespaces", "error": "EACCES"},
+        {"summary": "network_namespaces of node gpu-1 cannot be read"},
+    ),
+    Case("RdmaUnreadable", "for a moment", {f'rdma_unreadable{{{PORT}, what="counters/symbol_error", error="EIO"}}': "_x5 1x8 _x30"}, 12, None),
+    Case("RdmaUnreadable", "all is read", {WHOLE: "1x40"}, 30, None),
+    # --- RdmaScrapeIncomplete
+    Case("RdmaScrapeIncomplete", "not all namespaces", {WHOLE: "1x5 0x40"}, 30, TARGET),
+    Case("RdmaScrapeIncomplete", "all of them", {WHOLE: "1x40"}, 30, None),
+    # --- exporters
+    Case("RdmaExporterDown", "no answer", {UP: "1x5 0x30"}, 20, TARGET),
+    Case("RdmaExporterDown", "one scrape failed", {UP: "1x5 0 1x30"}, 20, None),
+    Case("RdmaExporterAbsent", "no target", {GPU: "1x30"}, 20, {"job": "rdma_exporter"}),
+    Case("RdmaExporterAbsent", "a target that does not answer", {UP: "0x30"}, 20, None),
+    Case("DcgmExporterDown", "no answer", {GPU: "1x5 0x30"}, 20, GPU_TARGET),
+    Case("DcgmExporterDown", "it answers", {GPU: "1x30", UP: "0x30"}, 20, None),
+    Case("DcgmExporterAbsent", "no target", {UP: "1x30"}, 20, {"job": "dcgm_exporter"}),
+    Case("DcgmExporterAbsent", "a target that does not answer", {GPU: "0x30"}, 20, None),
+]  # fmt: skip
+
+__all__ = ["CASES", "Case"]

@@ -1,0 +1,225 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A made-up site that is really monitored: nodes with exporters, what the role writes, and a Prometheus that reads it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import http.server
+import json
+import subprocess
+import sys
+import threading
+import time
+import typing as t
+from pathlib import Path
+
+from ansible_collections.rdmaops.gpu_fabric.tests.integration.exporter import running as exporters
+from ansible_collections.rdmaops.gpu_fabric.tests.support import prometheus
+from ansible_collections.rdmaops.gpu_fabric.tests.support.site import Run, environment, understood
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.monitoring.made_up import DCGM, EXPECTED, MadeUp, pod_node
+
+ROLE = "rdmaops.gpu_fabric.monitoring"
+# All of 127.0.0.0/8 is this machine: the same port for all nodes, as on a real site.
+NODES = {"gpu-1": "127.0.0.1", "gpu-2": "127.0.0.2"}
+
+
+class Place:
+    """A host's directories, in a test's own directory, and the nodes that are its targets."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        root.mkdir(parents=True, exist_ok=True)
+        self.rules = root / "rules/rdmaops-gpu_fabric.yml"
+        self.scrape = root / "scrape/rdmaops-gpu_fabric.yml"
+        self.config = root / "prometheus.yml"
+        self.dashboards = root / "dashboards"
+        self.provider = root / "provisioning/dashboards/rdmaops-gpu_fabric.yml"
+
+    def variables(self, **more: t.Any) -> dict[str, t.Any]:
+        return {
+            "monitoring_prometheus_config": str(self.config),
+            "monitoring_scrape_configs_directory": str(self.root / "scrape"),
+            "monitoring_rules_directory": str(self.root / "rules"),
+            "monitoring_targets_directory": str(self.root / "targets"),
+            "monitoring_grafana_provisioning_directory": str(self.root / "provisioning"),
+            "monitoring_grafana_dashboards_directory": str(self.dashboards),
+            **more,
+        }
+
+    def configured(self) -> None:
+        """Write the site's prometheus.yml. Before 2.43, which reads no files of jobs, it has the jobs itself."""
+        found: dict[str, t.Any] = {"global": {"scrape_interval": "1s", "evaluation_interval": "1s"}}
+        found["rule_files"] = [str(self.rules.parent / "*.yml")]
+        if prometheus.version() >= (2, 43):
+            found["scrape_config_files"] = [str(self.scrape.parent / "*.yml")]
+        else:
+            found["scrape_configs"] = [
+                {"job_name": job, "file_sd_configs": [{"files": [str(self.root / "targets" / f"{job}.yml")]}]}
+                for job in ("rdma_exporter", "dcgm_exporter")
+            ]
+        self.config.write_text(json.dumps(found))
+
+    def play(self, *runs: t.Mapping[str, t.Any], check: bool = False, modes: t.Mapping[str, str] | None = None) -> Run:
+        """Have the role run on this machine, once for each set of variables; `modes` of nodes are the inventory's."""
+        hosts = {node: {"ansible_host": address} for node, address in NODES.items()}
+        for node, mode in (modes or {}).items():
+            hosts[node]["gpu_node_netns_mode"] = mode
+        local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+        groups = {"monitoring": {"hosts": {"here": local}}, "gpu_nodes": {"hosts": hosts}}
+        inventory, book = self.root / "hosts.json", self.root / "playbook.yml"
+        inventory.write_text(json.dumps({"all": {"children": groups}}))
+        tasks = [
+            {"name": "Role", "ansible.builtin.include_role": {"name": ROLE}, "vars": dict(variables)}
+            for variables in runs
+        ]
+        head = {"name": "Monitoring", "hosts": "monitoring", "gather_facts": False}
+        book.write_text(json.dumps([{**head, "tasks": tasks}]))
+        argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(inventory), str(book), "--diff"]
+        argv += ["--check"] if check else []
+        done = subprocess.run(
+            argv, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False
+        )
+        return understood(done.returncode, done.stdout)._replace(output=done.stdout + done.stderr)
+
+
+class Served(http.server.BaseHTTPRequestHandler):
+    """Answers with what the server's function returns."""
+
+    def do_GET(self) -> None:
+        body = self.server.body()  # type: ignore[attr-defined]
+        self.send_response(200)
+        self.send_header("Content-Type", "text/plain; version=0.0.4")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments: t.Any) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def serving(address: str, port: int, body: t.Callable[[], bytes]) -> t.Iterator[None]:
+    """Serve text."""
+    with http.server.ThreadingHTTPServer((address, port), Served) as server:
+        server.body = body  # type: ignore[attr-defined]
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+class Traffic:
+    """Has counters rise in a thread, as much as ``load`` says of the time that has passed; 1 is a busy fabric."""
+
+    def __init__(self, made: MadeUp, load: t.Callable[[float], float]) -> None:
+        self.made, self.load = made, load
+        self.value = 1000
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._began = self._last = time.monotonic()
+
+    def now(self) -> float:
+        return self.load(time.monotonic() - self._began)
+
+    def _run(self) -> None:
+        while not self._ended.wait(0.2):
+            at = time.monotonic()
+            seconds, self._last = at - self._last, at
+            load = self.now()
+            self.made.rise(functools.partial(_risen, load * seconds))
+            self.value += int(5e9 * load * seconds)
+
+    def __enter__(self) -> Traffic:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._ended.set()
+        self._thread.join()
+        self.made.close()
+
+
+def _risen(share: float, device: str, counter: str) -> int:
+    return int(_per_second(device, counter) * share) + 1
+
+
+def _per_second(device: str, counter: str) -> float:
+    """How fast a counter rises under full load. Ports count data in units of four octets."""
+    lower = counter.lower()
+    if lower in ("port_rcv_data", "port_xmit_data"):
+        return 4e9 if device.endswith("0") else 3e9
+    if "bytes" in lower or "octets" in lower:
+        return 2e9
+    if "packets" in lower or "pkts" in lower:
+        return 4e6
+    if lower in ("packet_seq_err", "tcpretranssegs", "completer_retry_err"):
+        return 60.0
+    return 5.0
+
+
+def gpus(node: str, busy: float) -> bytes:
+    """The DCGM exporter's text for a node, its first GPU as busy as is said (0 to 1)."""
+    lines = []
+    for line in DCGM.read_text().splitlines():
+        line = line.replace('Hostname="gpu-1"', f'Hostname="{node}"')
+        if line.startswith("DCGM_FI_DEV_GPU_UTIL{") and 'gpu="0"' in line:
+            line = f"{line.rpartition(' ')[0]} {round(97 * busy)}"
+        elif line.startswith("DCGM_FI_DEV_POWER_USAGE{") and 'gpu="0"' in line:
+            line = f"{line.rpartition(' ')[0]} {90 + 550 * busy:.6f}"
+        lines.append(line)
+    return ("\n".join(lines) + "\n").encode()
+
+
+class Site(t.NamedTuple):
+    """All of it, as it runs."""
+
+    place: Place
+    server: prometheus.Prometheus
+    made: MadeUp
+    exporter: exporters.Running
+    # What the role did when it set this up.
+    run: Run
+
+
+@contextlib.contextmanager
+def site(
+    workplace: Path, load: t.Callable[[float], float] = lambda seconds: 1.0, **variables: t.Any
+) -> t.Iterator[Site]:
+    """Start two nodes' exporters and a Prometheus, and have the role set up the monitoring."""
+    port, dcgm_port = prometheus.free_port(), prometheus.free_port()
+    _directory, command = exporters.install(
+        workplace / "exporter",
+        rdma_exporter_listen_address=f"127.0.0.1:{port}",
+        rdma_exporter_expected_devices=list(EXPECTED),
+    )
+    made = MadeUp(workplace / "sys")
+    # The kernel's netlink and the namespaces of this machine are not the made-up node's.
+    argv = [*command, "--path.sysfs", str(workplace / "sys"), "--no-collector.netlink", "--no-collector.netns"]
+    with contextlib.ExitStack() as stack:
+        traffic = stack.enter_context(Traffic(made, load))
+        exporter = stack.enter_context(exporters.running(argv, port))
+        stack.enter_context(serving(NODES["gpu-2"], port, lambda: pod_node(traffic.value)))
+        stack.enter_context(serving(NODES["gpu-1"], dcgm_port, lambda: gpus("gpu-1", traffic.now())))
+        stack.enter_context(serving(NODES["gpu-2"], dcgm_port, lambda: gpus("gpu-2", 0.9 * traffic.now())))
+        place = Place(workplace / "host")
+        place.configured()
+        server = stack.enter_context(prometheus.running(place.root, place.config))
+        given = place.variables(
+            monitoring_rdma_exporter_port=port,
+            monitoring_dcgm_port=dcgm_port,
+            monitoring_scrape_interval="1s",
+            monitoring_reload="http",
+            monitoring_prometheus_url=server.url,
+            **variables,
+        )
+        run = place.play(given)
+        assert run.rc == 0, run.output
+        yield Site(place, server, made, exporter, run)
+
+
+__all__ = ["NODES", "Place", "Site", "gpus", "serving", "site"]

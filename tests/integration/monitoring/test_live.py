@@ -1,0 +1,129 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A Prometheus that really scrapes the exporter and what DCGM's exporter prints, and every query of every dashboard."""
+
+from __future__ import annotations
+
+import shutil
+import typing as t
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.tests.integration.monitoring.running import Site, site
+from ansible_collections.rdmaops.gpu_fabric.tests.support import need_tool, prometheus
+
+ALL = prometheus.dashboards()
+# Scraped each second; Grafana takes four intervals at least.
+GRAFANA = {"__rate_interval": "10s", "__interval": "1s", "__range": "1h"}
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Site]:
+    """Traffic runs, a device is taken out while it is looked at, and a file of another cannot be read."""
+    need_tool("prometheus")
+    need_tool("promtool")
+    quick: dict[str, t.Any] = {"monitoring_for": "1s", "monitoring_unreadable_for": "1s"}
+    with site(tmp_path_factory.mktemp("site"), **quick) as one:
+        one.server.until('rdma_device_present{device="mlx5_1"} == 1')
+        shutil.rmtree(one.made.tree.root / "class/infiniband/mlx5_1")
+        card = one.made.tree.device("mlx5_5", 50, netdev="rail50")
+        card.breaks("ports/1/counters/symbol_error")
+        # An InfiniBand port: those of Ethernet may be down while they wait for a pod.
+        card.write("ports/1/link_layer", "InfiniBand")
+        one.server.until('rate(rdma_port_rcv_data_bytes_total{device="mlx5_0", node="gpu-2"}[10s]) > 0')
+        yield one
+
+
+def asked(live: Site, dashboard: t.Mapping[str, t.Any]) -> dict[str, str]:
+    """Give each variable the values that Grafana would offer, all of them chosen."""
+    values = dict(GRAFANA)
+    for variable in dashboard["templating"]["list"][1:]:
+        found = live.server.label_values(prometheus.substituted(variable["definition"], values))
+        assert found, variable["name"]
+        values[variable["name"]] = f"({'|'.join(found)})"
+    return values
+
+
+def test_the_role_has_asked_the_prometheus_that_it_set_up(live: Site) -> None:
+    assert live.server.reloads() == 1
+    assert "See that Prometheus has them" in live.run.output
+    targets = live.server.get("/api/v1/targets", state="active")["activeTargets"]
+    assert {(one["labels"]["job"], one["labels"]["node"], one["health"]) for one in targets} == {
+        (job, node, "up") for job in ("rdma_exporter", "dcgm_exporter") for node in ("gpu-1", "gpu-2")
+    }
+
+
+def test_a_device_that_was_taken_out_is_missing(live: Site) -> None:
+    live.server.until('rdma_device_present{node="gpu-1", device="mlx5_1"} == 0')
+    found = live.server.query("rdma_device_present == 0")
+    # mlx5_9 is expected and was never there.
+    assert {(one["metric"]["node"], one["metric"]["device"]) for one in found} == {
+        ("gpu-1", "mlx5_1"),
+        ("gpu-1", "mlx5_9"),
+    }
+    assert not live.server.query('rdma_port_state_id{device="mlx5_1"}')
+    live.server.until('ALERTS{alertname="RdmaDeviceMissing", device="mlx5_1", alertstate="firing"}')
+
+
+def test_what_cannot_be_read_is_an_error_and_no_number(live: Site) -> None:
+    (found,) = live.server.until('rdma_unreadable{device="mlx5_5"}')
+    assert (found["metric"]["what"], found["metric"]["error"]) == ("counters/symbol_error", "EISDIR")
+    assert not live.server.query('rdma_port_symbol_error_total{device="mlx5_5"}')
+    live.server.until('ALERTS{alertname="RdmaUnreadable", device="mlx5_5", alertstate="firing"}')
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_query_of_a_dashboard_has_an_answer(live: Site, name: str) -> None:
+    live.server.until('rdma_device_present{node="gpu-1", device="mlx5_1"} == 0')
+    live.server.until('rdma_unreadable{device="mlx5_5"}')
+    live.server.until('ALERTS{alertname="RdmaDeviceMissing"}')
+    values = asked(live, ALL[name])
+    empty, number = [], 0
+    for panel in prometheus.panels(ALL[name]):
+        for target in panel["targets"]:
+            expression = prometheus.substituted(target["expr"], values)
+            number += 1
+            if not live.server.query(expression):
+                empty.append((panel["title"], expression))
+    assert not empty
+    assert number >= len(ALL[name]["panels"])
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("rdmaops-throughput.json", "Received by device"),
+        ("rdmaops-throughput.json", "Sent by pod"),
+        ("rdmaops-throughput.json", "Sent, of the link's rate"),
+        ("rdmaops-throughput.json", "Packets sent"),
+        ("rdmaops-errors.json", "Retransmissions and timeouts, at the sender"),
+        ("rdmaops-gpu.json", "GPU use"),
+    ],
+)
+def test_what_is_busy_shows(live: Site, name: str, title: str) -> None:
+    (panel,) = [one for one in prometheus.panels(ALL[name]) if one["title"] == title]
+    values = asked(live, ALL[name])
+    for target in panel["targets"]:
+        expression = prometheus.substituted(target["expr"], values)
+        assert live.server.until(f"({expression}) > 0")
+
+
+def test_a_share_of_the_links_rate_is_no_more_than_all_of_it(live: Site) -> None:
+    (panel,) = [
+        one
+        for one in prometheus.panels(ALL["rdmaops-throughput.json"])
+        if one["title"] == "Received, of the link's rate"
+    ]
+    expression = prometheus.substituted(panel["targets"][0]["expr"], asked(live, ALL["rdmaops-throughput.json"]))
+    found = {one["metric"]["device"]: float(one["value"][1]) for one in live.server.until(expression)}
+    # 16 GB/s of 50 GB/s, on made-up files.
+    assert 0.1 < found["mlx5_0"] < 1
+
+
+def test_alerts_say_it_in_words(live: Site) -> None:
+    """promtool's tests have the texts; here no template has failed on real labels."""
+    live.server.until('ALERTS{alertname="RdmaUnreadable", alertstate="firing"}')
+    found = live.server.get("/api/v1/alerts")["alerts"]
+    texts = [text for one in found for text in one["annotations"].values()]
+    assert texts
+    assert not [text for text in texts if "<error" in text or "<no value>" in text]

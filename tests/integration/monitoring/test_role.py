@@ -1,0 +1,146 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The role on this machine, with files: check, do, do again, check again, and away; and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.rdmaops.gpu_fabric.tests.integration.monitoring.running import NODES, Place
+from ansible_collections.rdmaops.gpu_fabric.tests.support import need_tool, prometheus
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    need_tool("promtool")
+    made = Place(tmp_path)
+    made.configured()
+    return made
+
+
+def left(place: Place) -> set[str]:
+    own = {"hosts.json", "playbook.yml", "prometheus.yml", "prometheus.log"}
+    found = {str(path.relative_to(place.root)) for path in place.root.rglob("*") if path.is_file()}
+    return {name for name in found - own if not name.startswith("data/")}
+
+
+def test_the_drill(place: Place) -> None:
+    with prometheus.running(place.root, place.config) as server:
+        by_signal = {
+            "monitoring_reload": "signal",
+            # No other Prometheus of this machine.
+            "monitoring_prometheus_process": f"^[^ ]*prometheus .*--web.listen-address=127.0.0.1:{server.port} ",
+            "monitoring_prometheus_url": server.url,
+        }
+        given = place.variables(**by_signal)
+        virgin = place.play(given, check=True)
+        assert (virgin.rc, virgin.changed() > 0) == (0, True), virgin.output
+        assert left(place) == set()
+        assert server.reloads() == 0
+
+        done = place.play(given, given)
+        assert done.rc == 0, done.output
+        # Both runs have told what they did; the second has done nothing.
+        assert [result["changed"] for result in results(done, "or remove them")] == [True, False]
+        assert [result["changed"] for result in results(done, "Write the dashboards")] == [True, False]
+        assert server.reloads() == 1
+        assert left(place) == {
+            "rules/rdmaops-gpu_fabric.yml",
+            "scrape/rdmaops-gpu_fabric.yml",
+            "targets/rdma_exporter.yml",
+            "targets/dcgm_exporter.yml",
+            "provisioning/dashboards/rdmaops-gpu_fabric.yml",
+            *(f"dashboards/{name}" for name in prometheus.dashboards()),
+        }
+        targets = yaml.safe_load((place.root / "targets/rdma_exporter.yml").read_text())
+        assert targets == [
+            {"targets": [f"{address}:9879"], "labels": {"node": node}} for node, address in NODES.items()
+        ]
+        (provider,) = yaml.safe_load(place.provider.read_text())["providers"]
+        assert provider["options"]["path"] == str(place.dashboards)
+
+        again = place.play(given, check=True)
+        assert (again.rc, again.changed()) == (0, 0), again.output
+
+        gone = place.variables(monitoring_state="absent", **by_signal)
+        away = place.play(gone, gone)
+        assert away.rc == 0, away.output
+        assert left(place) == set()
+        assert server.reloads() == 2
+
+
+def results(run: object, task: str) -> list[dict[str, object]]:
+    return [result for name, _host, result in run.tasks if name.endswith(task)]  # type: ignore[attr-defined]
+
+
+@pytest.mark.long
+def test_a_run_that_was_stopped_before_the_reload_is_finished_by_the_next(place: Place) -> None:
+    with prometheus.running(place.root, place.config) as server:
+        given = place.variables(
+            monitoring_parts=["prometheus"], monitoring_prometheus_url=server.url, monitoring_reload="none"
+        )
+        assert place.play(given).rc == 0
+        assert server.reloads() == 0
+        run = place.play({**given, "monitoring_reload": "http"}, {**given, "monitoring_reload": "http"})
+        assert run.rc == 0, run.output
+        assert run.changed() == 1
+        assert server.reloads() == 1
+
+
+@pytest.mark.long
+def test_a_prometheus_that_does_not_read_the_files_is_noticed(place: Place) -> None:
+    place.config.write_text(json.dumps({"global": {"scrape_interval": "1s"}}))
+    with prometheus.running(place.root, place.config) as server:
+        run = place.play(
+            place.variables(
+                monitoring_parts=["prometheus"],
+                monitoring_prometheus_url=server.url,
+                monitoring_reload="http",
+                monitoring_wait=2,
+            )
+        )
+    assert run.rc == 2, run.output
+    assert f"Prometheus at {server.url} has not all of the rules of {place.rules} and the jobs" in run.messages()
+    assert f"In {place.config}, rule_files needs {place.rules.parent}/*.yml" in run.messages()
+
+
+def test_what_is_refused_is_refused_before_anything_is_written(place: Place) -> None:
+    run = place.play(place.variables(monitoring_for="5 minutes", monitoring_reload="none"))
+    assert run.rc == 2, run.output
+    assert "Validating the rules for here: promtool says:" in run.messages()
+    assert "not a valid duration string" in run.messages()
+    assert left(place) == set()
+
+
+@pytest.mark.long
+def test_no_prometheus_to_signal(place: Place) -> None:
+    run = place.play(
+        place.variables(
+            monitoring_parts=["prometheus"],
+            monitoring_reload="signal",
+            monitoring_wait=0,
+            monitoring_prometheus_process="^nobody-has-this-name ",
+        )
+    )
+    assert run.rc == 2, run.output
+    assert "no process's command line matches ^nobody-has-this-name" in run.messages()
+
+
+@pytest.mark.long
+def test_nodes_of_two_modes_have_an_alert_each(place: Place) -> None:
+    """The inventory says which mode a node is to be in."""
+    run = place.play(
+        place.variables(monitoring_reload="none", monitoring_parts=["prometheus"]), modes={"gpu-1": "shared"}
+    )
+    assert run.rc == 0, run.output
+    groups = yaml.safe_load(place.rules.read_text())["groups"]
+    (rule,) = [rule for group in groups for rule in group["rules"] if rule["alert"] == "RdmaNetnsModeWrong"]
+    assert rule["expr"].split("\n") == [
+        'rdma_netns_mode{mode="shared", node=~"gpu\\\\-1"} == 0',
+        'or rdma_netns_mode{mode="exclusive", node=~"gpu\\\\-2"} == 0',
+        "",
+    ]

@@ -1,0 +1,175 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A real Prometheus of the test's own, and dashboards' queries put to it as Grafana puts them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import signal
+import socket
+import subprocess
+import time
+import typing as t
+import urllib.parse
+import urllib.request
+from pathlib import Path
+
+from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, need_tool
+
+Json = dict[str, t.Any]
+
+DASHBOARDS = COLLECTION / "roles/monitoring/files/dashboards"
+# What Prometheus itself makes: https://prometheus.io/docs/concepts/jobs_instances/ and .../configuration/alerting_rules/
+OWN_NAMES = frozenset({"up", "ALERTS", "ALERTS_FOR_STATE"})
+# Grafana's: https://grafana.com/docs/grafana/latest/dashboards/variables/add-template-variables/#global-variables
+GRAFANA_NAMES = frozenset({"__rate_interval", "__interval", "__range"})
+
+_KEYWORDS = frozenset(
+    [
+        "and",
+        "or",
+        "unless",
+        "by",
+        "without",
+        "on",
+        "ignoring",
+        "group_left",
+        "group_right",
+        "offset",
+        "bool",
+        "inf",
+        "nan",
+    ]
+)
+_VARIABLE = re.compile(r"\$(?:\{(\w+)(?::\w+)?\}|([A-Za-z_]\w*))")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_NOT_NAMES = re.compile(
+    r"\{[^}]*\}"  # matchers
+    r"|\[[^]]*\]"  # ranges
+    r"|\b(?:by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)"
+)
+
+
+def dashboards() -> dict[str, Json]:
+    """Return the dashboards by the names of their files."""
+    return {path.name: json.loads(path.read_text()) for path in sorted(DASHBOARDS.glob("*.json"))}
+
+
+def panels(dashboard: Json) -> list[Json]:
+    """Return the panels, those of collapsed rows too."""
+    found = []
+    for one in dashboard["panels"]:
+        found += [one, *one.get("panels", [])]
+    return found
+
+
+def names(expression: str) -> set[str]:
+    """Return the names of metrics in an expression."""
+    bare = _NOT_NAMES.sub(" ", _STRING.sub(" ", expression))
+    words = re.findall(r"(?<![\w.])([A-Za-z_:][\w:]*)\b(?!\s*\()", bare)
+    return {word for word in words if word.lower() not in _KEYWORDS}
+
+
+def used_variables(text: str) -> set[str]:
+    return {braced or plain for braced, plain in _VARIABLE.findall(text)}
+
+
+def substituted(text: str, values: t.Mapping[str, str]) -> str:
+    """Put values in the place of variables; one that has none is an error."""
+    return _VARIABLE.sub(lambda match: values[match[1] or match[2]], text)
+
+
+def version() -> tuple[int, ...]:
+    done = subprocess.run([need_tool("prometheus"), "--version"], capture_output=True, text=True, timeout=60)
+    match = re.search(r"version (\d+)\.(\d+)", done.stdout + done.stderr)
+    assert match, done
+    return int(match[1]), int(match[2])
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return t.cast(int, one.getsockname()[1])
+
+
+class Prometheus:
+    """A server that runs."""
+
+    def __init__(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+        self.process, self.port, self.log = process, port, log
+        self.url = f"http://127.0.0.1:{port}"
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+    def get(self, path: str, **parameters: t.Any) -> t.Any:
+        query = f"?{urllib.parse.urlencode(parameters, doseq=True)}" if parameters else ""
+        with self._opener.open(self.url + path + query, timeout=30) as answer:
+            return json.load(answer)["data"] if path.startswith("/api/") else answer.read()
+
+    def query(self, expression: str) -> list[Json]:
+        """Return the samples of an instant query."""
+        return t.cast(list[Json], self.get("/api/v1/query", query=expression)["result"])
+
+    def range(self, expression: str, seconds: float, step: float) -> list[Json]:
+        now = time.time()
+        found = self.get("/api/v1/query_range", query=expression, start=now - seconds, end=now, step=step)
+        return t.cast(list[Json], found["result"])
+
+    def label_values(self, definition: str) -> list[str]:
+        """Return what Grafana offers for a variable of the kind label_values(SELECTOR, LABEL)."""
+        match = re.fullmatch(r"label_values\((.+), (\w+)\)", definition)
+        assert match, definition
+        return t.cast(list[str], self.get(f"/api/v1/label/{match[2]}/values", **{"match[]": match[1]}))
+
+    def until(self, expression: str, limit: float = 60) -> list[Json]:
+        """Wait for an expression to have a result."""
+        end = time.monotonic() + limit
+        while not (found := self.query(expression)):
+            assert time.monotonic() < end, f"nothing for {expression} within {limit} s: {self.log.read_text()[-3000:]}"
+            time.sleep(0.2)
+        return found
+
+    def reloads(self) -> int:
+        """Count how often it has read its configuration again."""
+        return self.log.read_text().count("Completed loading of configuration file") - 1
+
+
+@contextlib.contextmanager
+def running(directory: Path, config: Path, *arguments: str) -> t.Iterator[Prometheus]:
+    """Start a server on a configuration, and wait until it is ready."""
+    port = free_port()
+    log = directory / "prometheus.log"
+    argv = [need_tool("prometheus"), f"--config.file={config}", f"--storage.tsdb.path={directory / 'data'}"]
+    argv += [f"--web.listen-address=127.0.0.1:{port}", "--web.enable-lifecycle", "--log.level=info", *arguments]
+    with log.open("wb") as sink:
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT)
+    try:
+        one = Prometheus(process, port, log)
+        end = time.monotonic() + 60
+        while True:
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < end, log.read_text()
+            with contextlib.suppress(OSError):
+                one.get("/-/ready")
+                break
+            time.sleep(0.1)
+        yield one
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+
+
+__all__ = [
+    "GRAFANA_NAMES",
+    "OWN_NAMES",
+    "Prometheus",
+    "dashboards",
+    "free_port",
+    "names",
+    "panels",
+    "running",
+    "substituted",
+    "used_variables",
+    "version",
+]
