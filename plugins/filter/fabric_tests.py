@@ -36,10 +36,10 @@ options:
     choices: [server, client]
     required: true
   wanted:
-    description: The tests.
+    description: The tests. Those that are not between two ends are left out.
     type: list
     elements: str
-    choices: [rping, ib_write_bw, ib_write_bw_cm]
+    choices: [rping, ib_write_bw, ib_write_bw_cm, ibv_devinfo, memlock]
     required: true
   pings:
     description: Number of pings.

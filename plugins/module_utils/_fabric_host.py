@@ -185,10 +185,10 @@ class Pod(Host):
             output.seek(0)
             return status, output.read(_OUTPUT).decode("utf-8", "replace")
 
-    def start(self, argv: t.Sequence[str], limit: float, log: str) -> Server:
+    def start(self, argv: t.Sequence[str], limit: float, log: str, *, without: int | None = None) -> Server:
         os.makedirs(os.path.dirname(log), mode=0o700, exist_ok=True)
         with open(log, "wb") as sink:
-            order = _fabric_enter.Order(argv, sink.fileno(), limit, lasting=True)
+            order = _fabric_enter.Order(argv, sink.fileno(), limit, without=without, lasting=True)
             return _Entered(_fabric_enter.start(self.held, order))
 
     def place(self, _name: str) -> str:

@@ -11,24 +11,32 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _perftest, _rping
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import (
+    _fabric_memlock,
+    _ibv_devinfo,
+    _perftest,
+    _rping,
+)
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_host import (
     LOGS,
     ContainerError,
     Host,
+    Pod,
     ProbeError,
     Server,
 )
 
 _PERFTEST = ("ib_write_bw", "perftest")
-# The program of each test, and the package that has it.
+# The program of each test, and the package that has it. Memlock takes what there is.
 _PROGRAMS = {
     "rping": ("rping", "rdmacm-utils (RHEL: librdmacm-utils)"),
     "ib_write_bw": _PERFTEST,
     "ib_write_bw_cm": _PERFTEST,
+    "ibv_devinfo": ("ibv_devinfo", "ibverbs-utils (RHEL: libibverbs-utils)"),
 }
-# Tests between two ends, of which one listens and the other measures.
-TOOLS = tuple(_PROGRAMS)
+# Tests between two ends, of which one listens and the other measures; and those of one end.
+TOOLS = ("rping", "ib_write_bw", "ib_write_bw_cm")
+CHECKS = ("ibv_devinfo", "memlock")
 BANDWIDTHS = ("ib_write_bw", "ib_write_bw_cm")
 
 # These listen in the RDMA connection manager, where /proc shows nothing: their clients try again.
@@ -50,7 +58,7 @@ Test = t.Mapping[str, t.Any]
 def ready(tools: t.Sequence[str], devices: t.Sequence[str], host: Host) -> dict[str, t.Any]:
     """What keeps this host from being measured: tools that are missing, and who uses its devices and GPUs."""
     problems, busy = [], []
-    for program, package in dict.fromkeys([*(_PROGRAMS[tool] for tool in tools), *host.needs]):
+    for program, package in dict.fromkeys([*(_PROGRAMS[tool] for tool in tools if tool in _PROGRAMS), *host.needs]):
         if host.which(program) is None:
             problems.append("%s is not installed (package %s)" % (program, package))
     for device in devices:
@@ -83,6 +91,50 @@ def _gpus(host: Host) -> tuple[list[str], list[str]]:
         return ["whether the GPUs are in use is not known: nvidia-smi %s" % ended], []
     found = [line.split(",", 1) for line in text.strip().split("\n") if "," in line]
     return [], ["a GPU is in use by %s (PID %s)" % (name.strip(), pid.strip()) for pid, name in found]
+
+
+# --- what one end can tell -----------------------------------------------------------------------------------------
+
+
+def check(
+    tools: t.Sequence[str], ports: t.Sequence[t.Mapping[str, t.Any]], size: int, tcp_port: int, host: Host
+) -> list[dict[str, t.Any]]:
+    """The tests of CHECKS that are among ``tools``, of each port: ``ok`` true, false, or None with the reason."""
+    found = []
+    for port in (one for one in ports if one.get("device") and one.get("port")):
+        for test in (one for one in CHECKS if one in tools):
+            result = {"rail": port["rail"], "test": test, "device": port["device"], "ok": None, "error": None}
+            if test == "ibv_devinfo":
+                result.update(_devinfo(port, host))
+            elif isinstance(host, Pod):
+                result.update(_fabric_memlock.memlock(port, size, tcp_port, host))
+            else:
+                result["error"] = "memlock is the limit of a container, and is tested in pods only"
+            found.append(result)
+    return found
+
+
+def _devinfo(port: t.Mapping[str, t.Any], host: Host) -> dict[str, t.Any]:
+    device, number = port["device"], port["port"]
+    if host.which("ibv_devinfo") is None:
+        return {"error": "ibv_devinfo is not installed (package %s)" % _PROGRAMS["ibv_devinfo"][1]}
+    status, text = host.run(["ibv_devinfo", "-d", device], 30)
+    if status is None:
+        return {"error": "ibv_devinfo was stopped after 30 s"}
+    ports = [one for seen in _ibv_devinfo.parse(text) if seen["name"] == device for one in seen["ports"]]
+    states = [one["state"] for one in ports if one["port"] == number]
+    if status != 0 or not states:
+        said = " ".join(text.split())[-200:] or "nothing"
+        error = "ibv_devinfo does not see port %d of %s, exited with %d and printed: %s" % (
+            number,
+            device,
+            status,
+            said,
+        )
+        return {"ok": False, "error": error}
+    if states[0] != "PORT_ACTIVE":
+        return {"ok": False, "error": "ibv_devinfo says %s of port %d of %s" % (states[0], number, device)}
+    return {"ok": True, "state": states[0]}
 
 
 # --- the tests -----------------------------------------------------------------------------------------------------
@@ -201,4 +253,4 @@ def _bandwidth_result(_test: Test, status: int, text: str, document: str) -> dic
     return {"ok": True, "gbps": max(row["average_gbps"] for row in found["rows"]), "gid_index": found["gid_index"]}
 
 
-__all__ = ("BANDWIDTHS", "TOOLS", "command", "listen", "measure", "ready", "refused")
+__all__ = ("BANDWIDTHS", "CHECKS", "TOOLS", "check", "command", "listen", "measure", "ready", "refused")

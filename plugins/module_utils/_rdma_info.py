@@ -150,8 +150,8 @@ def gather_info(subsets: t.Sequence[str], all_netns: bool, host: Host, pod: str 
             except (FabricError, OSError) as exc:
                 unreadable.append({"device": None, "what": "network namespace", "error": str(exc), "netns": where})
                 continue
-            pod = pod_of(space, names)
-            found += [_placed(device, space.inode, space.name, False, pod) for device in inside["devices"]]
+            held = pod_of(space, names)
+            found += [_placed(device, space.inode, space.name, False, held) for device in inside["devices"]]
             unreadable += [{**line, "netns": where} for line in inside["unreadable"]]
     able = host.movers() if any(device["netns"]["initial"] and device["driver"] for device in found) else None
     for device in found:

@@ -56,11 +56,31 @@ options:
     choices: [ready, listening, measured]
     required: true
   tools:
-    description: Tests that are going to be run, for O(state=ready).
+    description:
+      - Tests that are going to be run, for O(state=ready). Those of one end are run at once, on O(ports), see RV(checks).
+      - V(ibv_devinfo) asks C(ibv_devinfo) whether the port is there and active.
+      - V(memlock) registers O(memlock_bytes) with the device, as the container's user, within its RLIMIT_MEMLOCK and without CAP_IPC_LOCK, to which
+        the limit would not apply. It takes the image's C(python3) with its libibverbs; where there is none, C(ibv_rc_pingpong) with a message
+        of that size, which does not tell the reason of a failure. In pods only.
     type: list
     elements: str
-    choices: [rping, ib_write_bw, ib_write_bw_cm]
+    choices: [rping, ib_write_bw, ib_write_bw_cm, ibv_devinfo, memlock]
     default: []
+  ports:
+    description:
+      - Ports to look at, for O(state=ready), as filter P(rdmaops.gpu_fabric.rails#filter) gives them. Their C(rail), C(device), C(port) and
+        C(gid_index) are read. An absent one has no device, and is left out.
+    type: list
+    elements: dict
+    default: []
+  memlock_bytes:
+    description: How much memory V(memlock) registers, in bytes.
+    type: int
+    default: 67108864
+  tcp_port:
+    description: TCP port that V(memlock) listens on where it takes C(ibv_rc_pingpong).
+    type: int
+    default: 18515
   devices:
     description: RDMA devices that are going to be used, for O(state=ready).
     type: list
@@ -184,6 +204,24 @@ busy:
   type: list
   elements: str
   sample: ["mlx5_0 is in use by python3 (PID 4242)"]
+checks:
+  description:
+    - The tests of one end, for each of O(ports) - C(rail), C(test), C(device), C(ok) and C(error). C(ok) is null where it is not known.
+    - Those of V(memlock) also have C(limit_bytes), the RLIMIT_MEMLOCK of the container, null where it is C(unlimited); C(wanted_bytes), and what
+      the registration was done C(by).
+  returned: O(state=ready)
+  type: list
+  elements: dict
+  sample:
+    - rail: 0
+      test: memlock
+      device: mlx5_0
+      ok: true
+      error: null
+      wanted_bytes: 67108864
+      limit_bytes: null
+      unlimited: true
+      by: python3
 interface:
   description: Network device of the IPv4 default route of the host or pod. Null where there is none.
   returned: O(state=ready)
@@ -227,7 +265,9 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_host import ContainerError, Host, Pod
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_probe import (
+    CHECKS,
     TOOLS,
+    check,
     listen,
     measure,
     ready,
@@ -257,7 +297,10 @@ def main() -> None:
             "pod": {"type": "str"},
             "container": {"type": "str"},
             "state": {"type": "str", "choices": ["ready", "listening", "measured"], "required": True},
-            "tools": {"type": "list", "elements": "str", "choices": list(TOOLS), "default": []},
+            "tools": {"type": "list", "elements": "str", "choices": [*TOOLS, *CHECKS], "default": []},
+            "ports": {"type": "list", "elements": "dict", "default": []},
+            "memlock_bytes": {"type": "int", "default": 67108864},
+            "tcp_port": {"type": "int", "default": 18515},
             "devices": {"type": "list", "elements": "str", "default": []},
             "tests": {"type": "list", "elements": "dict", "default": [], "options": test},
             "timeout": {"type": "int", "default": 60},
@@ -274,7 +317,9 @@ def main() -> None:
     try:
         host = Pod(given["pod"], given["container"]) if given["pod"] else Host()
         if given["state"] == "ready":
-            module.exit_json(changed=False, **ready(given["tools"], given["devices"], host))
+            seen = ready(given["tools"], given["devices"], host)
+            checks = check(given["tools"], given["ports"], given["memlock_bytes"], given["tcp_port"], host)
+            module.exit_json(changed=False, checks=checks, **seen)
         if module.check_mode:
             module.exit_json(changed=False, failed_tests=[], results=[])
         if given["state"] == "listening":

@@ -44,6 +44,7 @@ options:
       - What was seen on each node, a dictionary by the names of the nodes.
       - C(reachable) tells whether the node was looked at, C(problems) is a list of what could not be looked at there, C(busy) a list of why nothing was
         measured with it. Each of the two makes the verdict V(unknown) at best.
+      - C(pod) is the pod in which it was looked, C(checks) what M(rdmaops.gpu_fabric.fabric_probe) returns under this name. Both may be missing.
       - C(rails) is the list that the filter P(rdmaops.gpu_fabric.rails#filter) gives.
     type: dict
     required: true
@@ -69,7 +70,7 @@ options:
     description: The tests that were to be run.
     type: list
     elements: str
-    choices: [rping, ib_write_bw, ib_write_bw_cm]
+    choices: [rping, ib_write_bw, ib_write_bw_cm, ibv_devinfo, memlock]
     required: true
   min_share:
     description:
@@ -274,6 +275,12 @@ report:
         results:
           description: How many results there were, of which this is the worst.
           type: int
+    checks:
+      description:
+        - The tests of one end, of each node on each rail - C(node), C(rail), C(test), C(device), C(verdict), C(error), and what
+          M(rdmaops.gpu_fabric.fabric_probe) found with them.
+      type: list
+      elements: dict
     skipped:
       description: What was not measured, C(what) and C(why).
       type: list
@@ -281,6 +288,8 @@ report:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+
+WANTED = ("rping", "ib_write_bw", "ib_write_bw_cm", "ibv_devinfo", "memlock")
 
 ARGUMENT_SPEC = {
     "nodes": {"type": "dict", "required": True},

@@ -112,6 +112,7 @@ def page(report: Json) -> str:
         "<style>%s</style></head><body>" % _STYLE,
         _banner(report, order),
         _maps(report, order),
+        _checks(report["checks"]),
         _ports(nodes),
         _skipped(report["skipped"]),
         "<footer>rdmaops.gpu_fabric fabric_check, report schema %s, started %s</footer>"
@@ -273,7 +274,8 @@ def _ports(nodes: t.Sequence[Json]) -> str:
     rows = []
     for node in nodes:
         ports = node["rails"]
-        notes = list(node["problems"]) + ["left alone: " + why for why in node["busy"]]
+        notes = ["pod " + node["pod"]] if node["pod"] else []
+        notes += list(node["problems"]) + ["left alone: " + why for why in node["busy"]]
         if not node["reachable"]:
             notes.insert(0, "not reachable")
         first = '<th scope="rowgroup" rowspan="%d">%s %s%s</th>' % (
@@ -289,6 +291,26 @@ def _ports(nodes: t.Sequence[Json]) -> str:
         return '<h2>Nodes and ports</h2><p class="soft">None.</p>'
     return (
         '<h2>Nodes and ports</h2><div class="wide"><table class="list"><thead><tr>%s</tr></thead>%s</table></div>'
+    ) % (head, "\n".join(rows))
+
+
+def _checks(checks: t.Sequence[Json]) -> str:
+    if not checks:
+        return ""
+    rows = [
+        '<tr><th scope="row">%s</th><td>%s</td><td class="number">%s</td><td>%s</td>'
+        '<td class="why">%s<p>%s</p></td></tr>'
+        % (
+            escape(entry["test"]), isolated(entry["node"]), entry["rail"], isolated(entry["device"] or "–"),
+            _tag(entry["verdict"]), isolated(entry["error"] or ""),
+        )
+        for entry in checks
+    ]  # fmt: skip
+    head = '<th scope="col">Test</th><th scope="col">Node</th><th class="number" scope="col">Rail</th>'
+    head += '<th scope="col">Device</th><th scope="col">Verdict</th>'
+    return (
+        '<h2>Tests of one end</h2><div class="wide"><table class="list"><thead><tr>%s</tr></thead>'
+        "<tbody>%s</tbody></table></div>"
     ) % (head, "\n".join(rows))
 
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_terms import TESTS, WANTED
 
 SIDES = ("server", "client")
-TESTS = ("rping", "ib_write_bw", "ib_write_bw_cm")
 # These find their way by IP addresses; perftest uses one to agree with the other side only.
 _BY_ADDRESS = ("rping", "ib_write_bw_cm")
 
@@ -50,15 +50,17 @@ def plan_tests(
 ) -> list[dict[str, t.Any]]:
     """Return the tests of module fabric_probe for one node and one round.
 
+    Tests of one end are left out: module fabric_probe makes them when it looks whether an end is ready.
     A rail that is not ACTIVE at both ends has none: its state is what the verdict needs to know.
     """
     if side not in SIDES:
         raise PlanError("Making the tests of %s: side is %r, and has to be one of %s" % (host, side, ", ".join(SIDES)))
-    unknown = [test for test in wanted if test not in TESTS]
+    unknown = [test for test in wanted if test not in WANTED]
     if unknown:
         raise PlanError(
-            "Making the tests of %s: there is no test %r. There are: %s" % (host, unknown[0], ", ".join(TESTS))
+            "Making the tests of %s: there is no test %r. There are: %s" % (host, unknown[0], ", ".join(WANTED))
         )
+    wanted = [test for test in wanted if test in TESTS]
     found = []
     for number, pair in enumerate(pairs):
         if pair[side] != host:

@@ -18,17 +18,24 @@ import typing as t
 import unicodedata
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import _fabric_checks
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_terms import (
+    BANDWIDTHS,
+    CHECKS,
+    FAIL,
+    PASS,
+    RPING,
+    TESTS,
+    UNKNOWN,
+    VERDICTS,
+    WANTED,
+    printable,
+    short,
+    some,
+    worst,
+)
 
 SCHEMA = 1
-
-PASS = "pass"
-UNKNOWN = "unknown"
-FAIL = "fail"
-VERDICTS = (PASS, UNKNOWN, FAIL)  # the worst last
-
-RPING = "rping"
-BANDWIDTHS = ("ib_write_bw", "ib_write_bw_cm")
-TESTS = (RPING, *BANDWIDTHS)
 
 # What may be to blame, what explains most first.
 KINDS = ("rail", "node", "port", "pair")
@@ -64,7 +71,8 @@ class VerdictError(FabricError):
 class _Wanted(t.NamedTuple):
     pairs: list[tuple[str, str]]
     rails: list[int]
-    tests: list[str]
+    tests: list[str]  # between two ends
+    checks: list[str]  # of one end
 
 
 class _Finding(t.NamedTuple):
@@ -94,34 +102,36 @@ def judge(nodes: t.Any, results: t.Any, wanted: t.Any, min_share: t.Any, started
     seen = _results(results)
     findings = _look(hosts, plan)
     pairs = _measured(hosts, plan, seen, limit)
+    checks = _fabric_checks.checked(hosts, plan.checks, plan.rails)
     suspects = _eliminate(hosts, plan, pairs, findings, limit)
     gaps = _gaps(hosts, plan)
     notes = _unmeasured(pairs)
-    verdicts = [pair["verdict"] for pair in pairs] + [finding.verdict for finding in findings]
+    verdicts = [entry["verdict"] for entry in pairs + checks] + [finding.verdict for finding in findings]
     verdict = worst(verdicts + ([UNKNOWN] if gaps else []) or [UNKNOWN])
     reasons = [finding.why for finding in findings if finding.verdict == FAIL]
     reasons += _sentences(suspects)
+    reasons += _fabric_checks.reasons(checks, FAIL)
     reasons += gaps
     reasons += [finding.why for finding in findings if finding.verdict == UNKNOWN]
-    reasons += notes + _unwanted(pairs)
+    reasons += notes + _fabric_checks.reasons(checks, UNKNOWN) + _unwanted(pairs)
     return {
         "schema": SCHEMA,
         "started": started,
         "verdict": verdict,
         "min_share": limit,
-        "wanted": {"pairs": [list(pair) for pair in plan.pairs], "rails": plan.rails, "tests": plan.tests},
+        "wanted": {
+            "pairs": [list(pair) for pair in plan.pairs],
+            "rails": plan.rails,
+            "tests": plan.tests + plan.checks,
+        },
         "reasons": list(dict.fromkeys(reasons)),
         "suspects": _with_findings(suspects, findings),
         "coherence": [one.as_json() for one in findings],
-        "nodes": _judged_nodes(hosts, plan, pairs, findings, suspects),
+        "nodes": _judged_nodes(hosts, plan, pairs, checks, findings, suspects),
         "pairs": pairs,
-        "skipped": _skipped(hosts, pairs),
+        "checks": checks,
+        "skipped": _skipped(hosts, pairs) + _fabric_checks.left_out(checks),
     }
-
-
-def worst(verdicts: t.Iterable[str]) -> str:
-    """Return the worst of some verdicts; of none, pass."""
-    return max(verdicts, key=VERDICTS.index, default=PASS)
 
 
 # --- what is given ------------------------------------------------------------------------------------------------
@@ -182,10 +192,27 @@ def _number(value: t.Any, what: str) -> float | None:
     return value if 0 <= value < 1e9 else None
 
 
-def _test(value: t.Any, what: str) -> str:
-    if not isinstance(value, str) or value not in TESTS:
-        raise _bad("%s is %s; the tests are %s" % (what, _brief(value), ", ".join(TESTS)))
+def _test(value: t.Any, what: str, tests: t.Sequence[str] = TESTS) -> str:
+    if not isinstance(value, str) or value not in tests:
+        raise _bad("%s is %s; the tests are %s" % (what, _brief(value), ", ".join(tests)))
     return str(value)
+
+
+def _checks(value: t.Any, where: str) -> list[Json]:
+    found = []
+    for entry in _list([] if value is None else value, where):
+        if not isinstance(entry, t.Mapping):
+            raise _bad("%s has to be a list of dictionaries; it has %s" % (where, _brief(entry)))
+        ok = entry.get("ok")
+        if ok is not None and not isinstance(ok, bool):
+            raise _bad("%s[].ok has to be true, false or null, not %s" % (where, _brief(ok)))
+        known = {
+            "rail": _rail(entry.get("rail"), where + "[].rail"),
+            "test": _test(entry.get("test"), where + "[].test", CHECKS),
+            "error": _text(entry.get("error"), where + "[].error"),
+        }
+        found.append({**{key: entry.get(key) for key in _fabric_checks.DETAILS}, **known, "ok": ok})
+    return found
 
 
 def _nodes(nodes: t.Any) -> dict[str, Json]:
@@ -221,6 +248,8 @@ def _nodes(nodes: t.Any) -> dict[str, Json]:
             "reachable": reachable,
             "problems": _texts(value.get("problems"), where + ".problems"),
             "busy": _texts(value.get("busy"), where + ".busy"),
+            "pod": _text(value.get("pod"), where + ".pod"),
+            "checks": _checks(value.get("checks"), where + ".checks"),
             "rails": rails,
         }
     return found
@@ -244,8 +273,14 @@ def _plan(wanted: t.Any, hosts: t.Mapping[str, Json]) -> _Wanted:
                 raise _bad("wanted.pairs has %r, which is not in nodes" % name)
         pairs.append((client, server))
     rails = [_rail(rail, "an entry of wanted.rails") for rail in _list(wanted.get("rails"), "wanted.rails")]
-    tests = [_test(test, "an entry of wanted.tests") for test in _list(wanted.get("tests"), "wanted.tests")]
-    return _Wanted(list(dict.fromkeys(pairs)), sorted(set(rails)), list(dict.fromkeys(tests)))
+    tests = [_test(test, "an entry of wanted.tests", WANTED) for test in _list(wanted.get("tests"), "wanted.tests")]
+    both = list(dict.fromkeys(tests))
+    return _Wanted(
+        list(dict.fromkeys(pairs)),
+        sorted(set(rails)),
+        [test for test in both if test in TESTS],
+        [test for test in both if test in CHECKS],
+    )
 
 
 def _results(results: t.Any) -> dict[tuple[str, str, int, str], list[Json]]:
@@ -342,7 +377,7 @@ def _differences(hosts: t.Mapping[str, Json], rail: int, key: str, what: str, un
     unread = [node for node, value in values.items() if value is None]
     if groups and unread:
         why = "rail %d: the %s could not be read on %s, the others have %s" % (
-            rail, what, _some([_label(hosts, node, rail) for node in unread]), _some([_show(v, unit) for v in groups]),
+            rail, what, some([_label(hosts, node, rail) for node in unread]), some([_show(v, unit) for v in groups]),
         )  # fmt: skip
         findings.append(_Finding(UNKNOWN, rail, "port", unread, False, key, dict.fromkeys(unread), why))
     if len(groups) < 2:
@@ -361,7 +396,7 @@ def _differences(hosts: t.Mapping[str, Json], rail: int, key: str, what: str, un
                 findings.append(_Finding(FAIL, rail, "port", [node], True, key, {node: value}, why))
         return findings
     parts = [
-        "%s on %s" % (_show(value, unit), _some([_label(hosts, node, rail) for node in group]))
+        "%s on %s" % (_show(value, unit), some([_label(hosts, node, rail) for node in group]))
         for value, group in groups.items()
     ]
     why = "rail %d: the %s differs between nodes: %s" % (rail, what, "; ".join(parts))
@@ -389,7 +424,7 @@ def _down_trained(hosts: t.Mapping[str, Json], plan: _Wanted, findings: list[_Fi
         if len(found) > 1 and len(found) == len(rates[rail]):
             values = {node: rate for one in found for node, rate in one.values.items()}
             why = "rail %d: all %d nodes run at %s here, slower than on their other rails: the rail is down-trained" % (
-                rail, len(found), _some([_show(rate, " Gb/s") for rate in dict.fromkeys(values.values())]),
+                rail, len(found), some([_show(rate, " Gb/s") for rate in dict.fromkeys(values.values())]),
             )  # fmt: skip
             found = [_Finding(FAIL, rail, "rail", list(values), True, "rate_gbps", values, why)]
         slow += found
@@ -650,7 +685,7 @@ def _of_port(
 
 
 def _rails(rails: t.Sequence[int]) -> str:
-    return ("rail " if len(rails) == 1 else "rails ") + _some([str(rail) for rail in rails], 16)
+    return ("rail " if len(rails) == 1 else "rails ") + some([str(rail) for rail in rails], 16)
 
 
 def _worst(failing: list[Json], limit: float) -> str:
@@ -669,7 +704,7 @@ def _worst(failing: list[Json], limit: float) -> str:
                 )
             )  # fmt: skip
         if errors:
-            texts.append("%s: %s" % (test, _some([printable(_short(error)) for error in errors], 2)))
+            texts.append("%s: %s" % (test, some([printable(short(error)) for error in errors], 2)))
     return "; ".join(texts)
 
 
@@ -711,14 +746,15 @@ def _with_findings(suspects: list[Json], findings: list[_Finding]) -> list[Json]
 
 def _gaps(hosts: t.Mapping[str, Json], plan: _Wanted) -> list[str]:
     """Return what nobody looked at, or asked for."""
-    gaps = ["nothing was asked for: wanted has no %s" % what for what in plan._fields if not getattr(plan, what)]
+    asked = {"pairs": plan.pairs, "rails": plan.rails, "tests": plan.tests + plan.checks}
+    gaps = ["nothing was asked for: wanted has no %s" % what for what, given in asked.items() if not given]
     paired = {node for pair in plan.pairs for node in pair}
     for node, host in hosts.items():
         start = "node %s" % printable(node)
         if not host["reachable"]:
             gaps.append(start + " is not reachable: nothing was looked at there")
-        gaps += ["%s: %s" % (start, printable(_short(problem))) for problem in host["problems"]]
-        gaps += ["%s was left alone: %s" % (start, printable(_short(busy))) for busy in host["busy"]]
+        gaps += ["%s: %s" % (start, printable(short(problem))) for problem in host["problems"]]
+        gaps += ["%s was left alone: %s" % (start, printable(short(busy))) for busy in host["busy"]]
         if plan.pairs and node not in paired:
             gaps.append(start + " is in no pair: nothing was measured with it")
     return gaps
@@ -730,7 +766,7 @@ def _unmeasured(pairs: list[Json]) -> list[str]:
         if entry["verdict"] == UNKNOWN:
             groups.setdefault(entry["error"], []).append("%s %s" % (entry["test"], _where(entry)))
     return [
-        "%d of %d measurements unknown, %s: %s" % (len(places), len(pairs), printable(_short(error)), _some(places, 2))
+        "%d of %d measurements unknown, %s: %s" % (len(places), len(pairs), printable(short(error)), some(places, 2))
         for error, places in groups.items()
     ]
 
@@ -741,7 +777,7 @@ def _where(entry: Json) -> str:
 
 def _unwanted(pairs: list[Json]) -> list[str]:
     extra = ["%s %s %s" % (entry["test"], _where(entry), entry["verdict"]) for entry in pairs if not entry["wanted"]]
-    return ["results that nobody asked for: " + _some(extra, 3)] if extra else []
+    return ["results that nobody asked for: " + some(extra, 3)] if extra else []
 
 
 def _skipped(hosts: t.Mapping[str, Json], pairs: list[Json]) -> list[Json]:
@@ -758,7 +794,12 @@ def _skipped(hosts: t.Mapping[str, Json], pairs: list[Json]) -> list[Json]:
 
 
 def _judged_nodes(
-    hosts: t.Mapping[str, Json], plan: _Wanted, pairs: list[Json], findings: list[_Finding], suspects: list[Json]
+    hosts: t.Mapping[str, Json],
+    plan: _Wanted,
+    pairs: list[Json],
+    checks: list[Json],
+    findings: list[_Finding],
+    suspects: list[Json],
 ) -> list[Json]:
     unknown = {node for entry in pairs if entry["verdict"] == UNKNOWN for node in (entry["client"], entry["server"])}
     paired = {node for pair in plan.pairs for node in pair}
@@ -780,32 +821,17 @@ def _judged_nodes(
                 verdict = UNKNOWN
             rails.append({**port, "verdict": verdict, "problems": why})
         verdicts = [one["verdict"] for one in rails if one["verdict"]]
+        verdicts += [entry["verdict"] for entry in checks if entry["node"] == node]
         if any(suspect["node"] == node for suspect in suspects):
             verdicts.append(FAIL)
         if not host["reachable"] or host["problems"] or host["busy"] or node in unknown or node not in paired:
             verdicts.append(UNKNOWN)
-        judged.append({"name": node, **host, "verdict": worst(verdicts), "rails": rails})
+        shown = {key: value for key, value in host.items() if key != "checks"}
+        judged.append({"name": node, **shown, "verdict": worst(verdicts), "rails": rails})
     return judged
 
 
 # --- words and numbers --------------------------------------------------------------------------------------------
-
-
-def printable(text: str) -> str:
-    """Return text on one line: what is not to be seen, or moves the cursor, as an escape."""
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
-
-
-def _short(text: str, limit: int = 200) -> str:
-    return text if len(text) <= limit else text[:limit] + "..."
-
-
-def _some(texts: t.Sequence[str], number: int = 4) -> str:
-    """Return the first of some texts, and how many there are more."""
-    # One more takes no more room than to say that there is one.
-    if len(texts) <= number + 1:
-        return ", ".join(texts)
-    return "%s and %d more" % (", ".join(texts[:number]), len(texts) - number)
 
 
 def percent(share: float, digits: int = 1) -> str:
@@ -833,6 +859,8 @@ def table(report: t.Mapping[str, t.Any]) -> str:
     lines += _wrapped(report["reasons"][:20])
     if len(report["reasons"]) > 20:
         lines.append("  and %d reasons more, in the report" % (len(report["reasons"]) - 20))
+    checks = _fabric_checks.lines(report["checks"])
+    lines += ["", *checks] if checks else []
     groups: dict[tuple[int, str], list[Json]] = {}
     for entry in report["pairs"]:
         groups.setdefault((entry["rail"], entry["test"]), []).append(entry)
@@ -915,7 +943,7 @@ def _listed(entries: list[Json], number: int = 12) -> list[str]:
     for entry in entries[:number]:
         text = "  %s  %s -> %s: %s" % (
             entry["verdict"].ljust(len(UNKNOWN)), printable(entry["client"]), printable(entry["server"]),
-            printable(_short(entry["error"] or "")),
+            printable(short(entry["error"] or "")),
         )  # fmt: skip
         lines += textwrap.wrap(text, WIDTH, subsequent_indent=" " * 11, drop_whitespace=False)
     if len(entries) > number:

@@ -16,7 +16,13 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_host im
     ProbeError,
     Server,
 )
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_probe import listen, measure, ready, refused
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_probe import (
+    check,
+    listen,
+    measure,
+    ready,
+    refused,
+)
 
 PING = "ping data: rdma-ping-%d: %s\n"
 LETTERS = "".join(chr(code) for code in range(65, 123))
@@ -156,6 +162,53 @@ def test_gpus_that_cannot_be_asked_are_not_idle(answer: tuple[int | None, str], 
 
 def test_idle_gpus() -> None:
     assert ready([], [], FakeHost((0, "\n"))) == {"problems": [], "busy": [], **WAY}
+
+
+# --- what one end can tell
+
+DEVINFO = "hca_id:\tmlx5_1\n\ttransport:\t\tInfiniBand (0)\n\t\tport:\t2\n\t\t\tstate:\t\t\tPORT_%s\n"
+PORT = {"rail": 1, "device": "mlx5_1", "port": 2, "gid_index": 3, "netdev": "net1"}
+SEEN: list[tuple[tuple[int | None, str], bool | None, str | None]] = [
+    ((0, DEVINFO % "ACTIVE (4)"), True, None),
+    ((0, DEVINFO % "DOWN (1)"), False, "ibv_devinfo says PORT_DOWN of port 2 of mlx5_1"),
+    (
+        (255, "No IB devices found\n"),
+        False,
+        "ibv_devinfo does not see port 2 of mlx5_1, exited with 255 and printed: No IB devices found",
+    ),
+    (
+        (0, ""),
+        False,
+        "ibv_devinfo does not see port 2 of mlx5_1, exited with 0 and printed: nothing",
+    ),
+    ((None, ""), None, "ibv_devinfo was stopped after 30 s"),
+]
+
+
+@pytest.mark.parametrize(("answer", "ok", "error"), SEEN, ids=range(len(SEEN)))
+def test_devinfo(answer: tuple[int | None, str], ok: bool | None, error: str | None) -> None:
+    host = FakeHost(answer)
+    (result,) = check(["rping", "ibv_devinfo"], [PORT, {"rail": 0, "device": None, "port": None}], 1, 2, host)
+    assert (result["ok"], result["error"]) == (ok, error)
+    assert (result["rail"], result["test"], result["device"]) == (1, "ibv_devinfo", "mlx5_1")
+    assert host.ran == [["ibv_devinfo", "-d", "mlx5_1"]]
+
+
+def test_devinfo_that_is_not_there() -> None:
+    host = FakeHost()
+    host.missing = {"ibv_devinfo", "nvidia-smi"}
+    (result,) = check(["ibv_devinfo"], [PORT], 1, 2, host)
+    assert (result["ok"], "ibverbs-utils" in result["error"]) == (None, True)
+    said = "ibv_devinfo is not installed (package ibverbs-utils (RHEL: libibverbs-utils))"
+    assert ready(["ibv_devinfo", "memlock"], [], host)["problems"] == [said]
+
+
+def test_memlock_is_for_pods() -> None:
+    (result,) = check(["memlock"], [PORT], 1, 2, FakeHost())
+    assert (result["ok"], result["error"]) == (
+        None,
+        "memlock is the limit of a container, and is tested in pods only",
+    )
 
 
 # --- servers

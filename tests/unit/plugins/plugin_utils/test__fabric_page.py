@@ -36,7 +36,8 @@ def report(names: t.Sequence[str], text: str = "x", rails: int = 2, pairs: Json 
         for name in names
     }
     first = nodes[names[0]]
-    first.update(problems=[text], busy=[text])
+    check: Json = {"rail": 0, "test": "memlock", "ok": False, "error": text}
+    first.update(problems=[text], busy=[text], pod=text, checks=[check])
     first["rails"][0].update(device=text, netdev=text, state=text, protocol=text)
     pairs = [list(pair) for pair in itertools.combinations(names, 2)] if pairs is None else pairs
     results: list[Json] = [
@@ -46,7 +47,7 @@ def report(names: t.Sequence[str], text: str = "x", rails: int = 2, pairs: Json 
     if results:
         results[0].update(ok=False, error=text)
         results[-1].update(skipped=text)
-    wanted = {"pairs": pairs, "rails": list(range(rails)), "tests": ["rping", "ib_write_bw"]}
+    wanted = {"pairs": pairs, "rails": list(range(rails)), "tests": ["rping", "ib_write_bw", "memlock"]}
     return {**judge(nodes, results, wanted, 0.8, text), **more}
 
 

@@ -10,7 +10,8 @@ import pytest
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter.fabric_tests import fabric_tests
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_tests import TESTS, PlanError, plan_tests
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_terms import TESTS, WANTED
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_tests import PlanError, plan_tests
 
 PAIRS = [{"client": "b", "server": "a"}, {"client": "c", "server": "d"}]
 
@@ -89,6 +90,11 @@ def test_rails_that_are_not_active_at_both_ends_have_none() -> None:
     assert plan_tests(given, PAIRS, "a", "server", TESTS) == []
 
 
+def test_tests_of_one_end_have_no_other() -> None:
+    both, own = (plan_tests(nodes(), PAIRS, "a", "server", tests) for tests in (("memlock", "rping"), ("rping",)))
+    assert both == own
+
+
 def test_infiniband_without_addresses_has_nothing_that_needs_them() -> None:
     bare = {"ipv4": None, "gid_index": None}
     given = nodes(a={"rails": [rail(0, "a", **bare)]}, b={"rails": [rail(0, "b", **bare)]})
@@ -102,9 +108,7 @@ def test_what_is_wrong_is_said() -> None:
     assert str(caught.value) == "Making the tests of a: side is 'left', and has to be one of server, client"
     with pytest.raises(AnsibleFilterError) as refused:
         fabric_tests(nodes(), PAIRS, "a", "server", ["nccl"])
-    assert "Making the tests of a: there is no test 'nccl'. There are: rping, ib_write_bw, ib_write_bw_cm" in str(
-        refused.value
-    )
+    assert "Making the tests of a: there is no test 'nccl'. There are: " + ", ".join(WANTED) in str(refused.value)
     for given, pairs in (({}, PAIRS), (nodes(), [{}]), (nodes(), ["a"])):
         with pytest.raises(AnsibleFilterError, match="is not of the shape"):
             fabric_tests(given, pairs, "a", "server", ["rping"])  # type: ignore[arg-type]

@@ -566,13 +566,18 @@ REFUSED: list[tuple[str, Json, str]] = [
     ("wanted.pairs", [["a", "z"]], "wanted.pairs has 'z', which is not in nodes"),
     ("wanted.rails", [-1], "an entry of wanted.rails has to be the number of a rail, from 0, not -1"),
     ("wanted.rails", [True], "an entry of wanted.rails has to be the number of a rail, from 0, not True"),
-    ("wanted.tests", ["ping"], "an entry of wanted.tests is 'ping'; the tests are rping, ib_write_bw"),
+    ("wanted.tests", ["ping"], "an entry of wanted.tests is 'ping'; the tests are " + ", ".join(util.WANTED)),
+    ("nodes.a.checks", {}, "nodes['a'].checks has to be a list, not {}"),
+    ("nodes.a.checks", ["x"], "nodes['a'].checks has to be a list of dictionaries; it has 'x'"),
+    ("nodes.a.checks", [{"rail": 0, "test": "rping"}], "nodes['a'].checks[].test is 'rping'; the tests are ibv_devinfo, memlock"),
+    ("nodes.a.checks", [{"rail": 0, "test": "memlock", "ok": 1}], "nodes['a'].checks[].ok has to be true, false or null, not 1"),
+    ("nodes.a.pod", 5, "nodes['a'].pod has to be a text or null, not 5"),
     ("results", {}, "results has to be a list, not {}"),
     ("results.0", "x", "results has to be a list of dictionaries; it has 'x'"),
     ("results.0.client", "", "the client of a result has to be the name of a node, not ''"),
     ("results.0.client", "b", "results has one of 'b' with itself"),
     ("results.0.rail", "0", "the rail of a result of 'a' -> 'b' has to be the number of a rail, from 0, not '0'"),
-    ("results.0.test", "ib_read_bw", "of the result of 'a' -> 'b' on rail 0, test is 'ib_read_bw'; the tests are rping, ib_write_bw"),
+    ("results.0.test", "ib_read_bw", "of the result of 'a' -> 'b' on rail 0, test is 'ib_read_bw'; the tests are " + ", ".join(util.TESTS)),
     ("results.0.ok", "yes", "of the result of 'a' -> 'b' on rail 0, ok has to be true, false or null, not 'yes'"),
     ("results.0.gbps", "x", "of the result of 'a' -> 'b' on rail 0, gbps has to be a number or null, not 'x'"),
     ("results.0.error", ["x" * 99], "of the result of 'a' -> 'b' on rail 0, error has to be a text or null, not ['" + "x" * 78 + "... (list)"),
@@ -671,3 +676,78 @@ def test_a_table_is_not_too_wide(number: int) -> None:
 )
 def test_a_percentage_is_rounded_down(share: float, digits: int, text: str) -> None:
     assert util.percent(share, digits) == text
+
+
+# --- tests of one end
+
+
+def with_checks(*changes: tuple[str, int, Json]) -> Json:
+    """Memlock on every node and rail, good but for the changes: node, rail, what came back."""
+    fabric = Fabric("abc")
+    fabric.wanted["tests"].append("memlock")
+    for node in fabric.nodes.values():
+        good = {"test": "memlock", "ok": True, "by": "python3", "wanted_bytes": 67108864, "unlimited": True}
+        node["checks"] = [{"rail": rail, **good} for rail in (0, 1)]
+    for name, rail, change in changes:
+        kept = [one for one in fabric.nodes[name]["checks"] if one["rail"] != rail]
+        fabric.nodes[name]["checks"] = kept + ([{"rail": rail, "test": "memlock", **change}] if change else [])
+    return fabric.report()
+
+
+def test_checks_that_are_good() -> None:
+    report = with_checks()
+    assert (report["verdict"], report["reasons"]) == ("pass", [])
+    assert [(one["node"], one["rail"]) for one in report["checks"]] == list(itertools.product("abc", (0, 1)))
+    assert report["checks"][0] == {
+        "node": "a",
+        "rail": 0,
+        "test": "memlock",
+        "device": "mlx5_0",
+        "verdict": "pass",
+        "error": None,
+        "state": None,
+        "wanted_bytes": 67108864,
+        "limit_bytes": None,
+        "unlimited": True,
+        "by": "python3",
+    }
+    assert "memlock on every node and rail: 6 pass\n" in table(report)
+    assert report["wanted"]["tests"] == ["rping", "ib_write_bw", "memlock"]
+
+
+def test_a_check_that_fails_fails_the_node_and_all() -> None:
+    report = with_checks(("b", 1, {"ok": False, "error": "the limit is 65536 bytes"}))
+    assert report["verdict"] == "fail"
+    assert report["reasons"] == ["memlock: node b, rail 1: the limit is 65536 bytes"]
+    assert [node["verdict"] for node in report["nodes"]] == ["pass", "fail", "pass"]
+    assert "memlock on every node and rail: 5 pass, 1 fail\n" in table(report)
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"ok": None, "error": "no python3"}, "no python3"),
+        ({"ok": None}, "memlock gave no reason"),
+        ({"ok": True, "error": "and yet"}, "and yet"),
+        (None, "no result came back"),
+    ],
+)
+def test_a_check_that_is_not_known_never_passes(change: Json, error: str) -> None:
+    report = with_checks(("a", 0, change))
+    assert (report["verdict"], report["reasons"]) == ("unknown", ["memlock: node a, rail 0: " + error])
+    assert report["skipped"] == [{"what": "memlock, node a, rail 0", "why": error}]
+    assert report["nodes"][0]["verdict"] == "unknown"
+
+
+def test_checks_alone_are_something_that_was_asked_for() -> None:
+    fabric = Fabric("ab", tests=())
+    fabric.results = []
+    fabric.wanted["tests"] = ["ibv_devinfo"]
+    for node in fabric.nodes.values():
+        node["checks"] = [{"rail": rail, "test": "ibv_devinfo", "ok": True} for rail in (0, 1)]
+    assert (fabric.report()["verdict"], fabric.report()["reasons"]) == ("pass", [])
+    fabric.nodes["a"].update(reachable=False, checks=[])
+    assert (
+        "ibv_devinfo: node a, rail 0, node a, rail 1: no result: the node is not reachable"
+        in fabric.report()["reasons"]
+    )

@@ -1,0 +1,64 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This plugin util is PRIVATE to the collection: it may change in any release.
+
+"""What the parts of a fabric report have in common: verdicts, tests and texts."""
+
+from __future__ import annotations
+
+import typing as t
+
+PASS = "pass"
+UNKNOWN = "unknown"
+FAIL = "fail"
+VERDICTS = (PASS, UNKNOWN, FAIL)  # the worst last
+
+# Between two ends; of these, which measure a bandwidth.
+RPING = "rping"
+BANDWIDTHS = ("ib_write_bw", "ib_write_bw_cm")
+TESTS = (RPING, *BANDWIDTHS)
+# Of one end.
+CHECKS = ("ibv_devinfo", "memlock")
+WANTED = (*TESTS, *CHECKS)
+
+
+def worst(verdicts: t.Iterable[str]) -> str:
+    """Return the worst of some verdicts; of none, pass."""
+    return max(verdicts, key=VERDICTS.index, default=PASS)
+
+
+def printable(text: str) -> str:
+    """Return text on one line: what is not to be seen, or moves the cursor, as an escape."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
+
+
+def short(text: str, limit: int = 200) -> str:
+    """Return the beginning of a long text."""
+    return text if len(text) <= limit else text[:limit] + "..."
+
+
+def some(texts: t.Sequence[str], number: int = 4) -> str:
+    """Return the first of some texts, and how many there are more."""
+    # One more takes no more room than to say that there is one.
+    if len(texts) <= number + 1:
+        return ", ".join(texts)
+    return "%s and %d more" % (", ".join(texts[:number]), len(texts) - number)
+
+
+__all__ = (
+    "BANDWIDTHS",
+    "CHECKS",
+    "FAIL",
+    "PASS",
+    "RPING",
+    "TESTS",
+    "UNKNOWN",
+    "VERDICTS",
+    "WANTED",
+    "printable",
+    "short",
+    "some",
+    "worst",
+)
