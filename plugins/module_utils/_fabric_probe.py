@@ -13,6 +13,7 @@ import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import (
     _fabric_memlock,
+    _fabric_quiet,
     _ibv_devinfo,
     _perftest,
     _rping,
@@ -47,7 +48,7 @@ _UNSEEN = ("rping", "ib_write_bw_cm")
 _NOT_YET = re.compile(r"Couldn't connect to |RDMA_CM_EVENT_REJECTED[,;] error:? 8\b|Unexpected CM event bl blka 8\b")
 RETRY_SECONDS = 0.5
 
-NOTHING = {"ok": None, "gbps": None, "pings": None, "error": None}
+NOTHING = {"ok": None, "gbps": None, "pings": None, "error": None, "traffic": None}
 
 Test = t.Mapping[str, t.Any]
 
@@ -194,9 +195,43 @@ def refused(tests: t.Sequence[Test], error: str) -> list[dict[str, t.Any]]:
     return [{**_named(test), **NOTHING, "error": error} for test in tests]
 
 
-def measure(tests: t.Sequence[Test], limit: float, patience: float, host: Host) -> list[dict[str, t.Any]]:
+class Quiet(t.NamedTuple):
+    """What may go beside the rails' network devices while a bandwidth is measured."""
+
+    rails: t.Collection[str]
+    allowed: int  # bytes a second
+
+
+def measure(
+    tests: t.Sequence[Test], limit: float, patience: float, host: Host, quiet: Quiet | None = None
+) -> list[dict[str, t.Any]]:
     """Run the tests one after the other, each within ``limit`` seconds."""
-    return [{**_named(test), **_measure(test, limit, patience, host)} for test in tests]
+    found = []
+    for test in tests:
+        if quiet and test["test"] in BANDWIDTHS:
+            result = _watched(test, limit, patience, host, quiet)
+        else:
+            result = _measure(test, limit, patience, host)
+        result.pop("sent_bytes", None)
+        found.append({**_named(test), **result})
+    return found
+
+
+def _watched(test: Test, limit: float, patience: float, host: Host, quiet: Quiet) -> dict[str, t.Any]:
+    def look() -> dict[str, t.Any]:
+        return _fabric_quiet.look(test["device"], test["port"])
+
+    began = host.now()
+    try:
+        before = host.network(look)
+        result = _measure(test, limit, patience, host)
+        after = host.network(look)
+    except (OSError, ProbeError) as exc:
+        return {**NOTHING, "error": "the counters of the network cannot be read: %s" % exc, "seconds": 0.0}
+    what = _fabric_quiet.Measured(
+        test["device"], quiet.rails, result.get("sent_bytes"), round(host.now() - began, 1), quiet.allowed
+    )
+    return {**result, "traffic": _fabric_quiet.compare(before, after, what)}
 
 
 def _named(test: Test) -> dict[str, t.Any]:
@@ -250,7 +285,14 @@ def _bandwidth_result(_test: Test, status: int, text: str, document: str) -> dic
         found = _perftest.parse(document, True)
     except _perftest.PerftestError as exc:
         return {"error": str(exc)[:300]}
-    return {"ok": True, "gbps": max(row["average_gbps"] for row in found["rows"]), "gid_index": found["gid_index"]}
+    # With -D perftest counts the middle of the time only: at least this was sent.
+    sent = [row["bytes"] * row["iterations"] for row in found["rows"] if row["bytes"] and row["iterations"]]
+    return {
+        "ok": True,
+        "gbps": max(row["average_gbps"] for row in found["rows"]),
+        "gid_index": found["gid_index"],
+        "sent_bytes": sum(sent) or None,
+    }
 
 
-__all__ = ("BANDWIDTHS", "CHECKS", "TOOLS", "check", "command", "listen", "measure", "ready", "refused")
+__all__ = ("BANDWIDTHS", "CHECKS", "TOOLS", "Quiet", "check", "command", "listen", "measure", "ready", "refused")

@@ -147,6 +147,17 @@ options:
         description: Size of a message of C(ib_write_bw), in bytes.
         type: int
         default: 65536
+  quiet_bytes_per_second:
+    description:
+      - Look at the counters before and after each C(ib_write_bw), for O(state=measured), and tell in RV(results[].traffic) whether it went
+        through the RDMA device. Other network devices of the host or pod than O(rail_netdevs) may carry so many bytes a second meanwhile.
+      - Not looked at unless it is given.
+    type: int
+  rail_netdevs:
+    description: Network devices of the rails, which are not looked at by O(quiet_bytes_per_second).
+    type: list
+    elements: str
+    default: []
   timeout:
     description: Seconds that each test may take on the client.
     type: int
@@ -241,6 +252,9 @@ failed_tests:
 results:
   description:
     - The measurements. C(ok) is null where nothing could be read, C(gbps) is the average in Gb/s, C(seconds) is what the test took.
+    - With O(quiet_bytes_per_second), C(traffic) has C(quiet), which is true where the RDMA device counted at least the bytes that were sent and
+      nothing else carried more than is allowed, null with the reason in C(why) where its counters cannot tell, such as those of soft-RoCE;
+      and the numbers, C(seconds), C(sent_bytes), C(rdma_bytes), C(rdma_packets), C(ethernet_bytes) by network device, and C(allowed_bytes).
   returned: O(state=measured)
   type: list
   elements: dict
@@ -254,6 +268,7 @@ results:
       gbps: 372.1
       pings: null
       error: null
+      traffic: null
       gid_index: 3
       seconds: 4.2
 """
@@ -267,6 +282,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_host im
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_probe import (
     CHECKS,
     TOOLS,
+    Quiet,
     check,
     listen,
     measure,
@@ -303,6 +319,8 @@ def main() -> None:
             "tcp_port": {"type": "int", "default": 18515},
             "devices": {"type": "list", "elements": "str", "default": []},
             "tests": {"type": "list", "elements": "dict", "default": [], "options": test},
+            "quiet_bytes_per_second": {"type": "int"},
+            "rail_netdevs": {"type": "list", "elements": "str", "default": []},
             "timeout": {"type": "int", "default": 60},
             "lifetime": {"type": "int", "default": 300},
             "patience": {"type": "int", "default": 20},
@@ -325,7 +343,9 @@ def main() -> None:
         if given["state"] == "listening":
             failed = listen(given["tests"], given["lifetime"], given["patience"], host)
             module.exit_json(changed=False, failed_tests=failed)
-        results = measure(given["tests"], given["timeout"], given["patience"], host)
+        allowed = given["quiet_bytes_per_second"]
+        quiet = None if allowed is None else Quiet(given["rail_netdevs"], allowed)
+        results = measure(given["tests"], given["timeout"], given["patience"], host, quiet)
         module.exit_json(changed=False, results=results)
     except ContainerError as exc:
         if given["state"] == "ready":

@@ -51,7 +51,7 @@ options:
   results:
     description:
       - The measurements, each a dictionary of C(client), C(server), C(rail) and C(test); of C(ok), which is true, false, or null where the result could not
-        be read; and of C(gbps), C(pings), C(error) and C(skipped), each of which may be null or missing.
+        be read; and of C(gbps), C(pings), C(error), C(skipped) and C(traffic), each of which may be null or missing.
       - Of several for the same pair, rail and test the worst counts. What was not asked for counts too, and is named.
     type: list
     elements: dict
@@ -269,6 +269,14 @@ report:
         skipped:
           description: Why it was skipped.
           type: str
+        quiet:
+          description:
+            - Whether the measurement went through the RDMA device and nothing beside it. False fails the measurement. Null where that was not looked
+              at, and where C(why) of C(traffic) says that the counters cannot tell.
+          type: bool
+        traffic:
+          description: The counters behind it, as C(traffic) of RV(rdmaops.gpu_fabric.fabric_probe#module:results), or null.
+          type: dict
         wanted:
           description: Whether it was asked for.
           type: bool

@@ -253,6 +253,10 @@ def _cell(entry: Json | None, limit: float) -> str:
         title += ", %s Gb/s" % speed(entry["gbps"])
     if share is not None:
         title += ", %s of %g Gb/s" % (percent(share), entry["expected_gbps"])
+    if entry["quiet"]:
+        title += ", quiet beside the rail"
+    elif entry["traffic"] and entry["traffic"]["why"]:
+        title += ", beside the rail: " + entry["traffic"]["why"]
     if entry["error"] and entry["error"] not in title:
         title += ", " + entry["error"]
     name, text = verdict, {PASS: "ok", FAIL: "fail", UNKNOWN: "<b>?</b>"}[verdict]

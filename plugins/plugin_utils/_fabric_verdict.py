@@ -283,6 +283,14 @@ def _plan(wanted: t.Any, hosts: t.Mapping[str, Json]) -> _Wanted:
     )
 
 
+def _traffic(value: t.Any, where: str) -> Json | None:
+    if value is None:
+        return None
+    if not isinstance(value, t.Mapping) or not (value.get("quiet") is None or isinstance(value["quiet"], bool)):
+        raise _bad("%s has to be a dictionary whose quiet is true, false or null, not %s" % (where, _brief(value)))
+    return {**value, "quiet": value.get("quiet"), "why": _text(value.get("why"), where + ".why")}
+
+
 def _results(results: t.Any) -> dict[tuple[str, str, int, str], list[Json]]:
     found: dict[tuple[str, str, int, str], list[Json]] = {}
     for entry in _list(results, "results"):
@@ -304,6 +312,7 @@ def _results(results: t.Any) -> dict[tuple[str, str, int, str], list[Json]]:
                 "pings": _number(entry.get("pings"), where + "pings"),
                 "error": _text(entry.get("error"), where + "error"),
                 "skipped": _text(entry.get("skipped"), where + "skipped"),
+                "traffic": _traffic(entry.get("traffic"), where + "traffic"),
             }
         )
     return found
@@ -455,10 +464,12 @@ def _measured(
             chosen = min(choices, key=_how_good)
         else:
             chosen = {"verdict": UNKNOWN, "gbps": None, "share": None, "pings": None, "skipped": None}
+            chosen["traffic"] = None
             chosen["error"] = _why_missing(hosts, client, server, rail)
         entry.update(verdict=chosen["verdict"], gbps=chosen["gbps"])
         entry["expected_gbps"] = expected if test in BANDWIDTHS else None
         entry.update((name, chosen[name]) for name in ("share", "error", "pings", "skipped"))
+        entry.update(quiet=(chosen["traffic"] or {}).get("quiet"), traffic=chosen["traffic"])
         entry.update(wanted=key not in extra, results=len(choices))
         made.append(entry)
     return made
@@ -498,7 +509,17 @@ def _one(result: Json, test: str, expected: float | None, limit: float) -> Json:
         error = "no ping was seen"
     else:
         verdict = PASS
-    done = {"verdict": verdict, "gbps": gbps, "share": share, "error": error, "skipped": result["skipped"]}
+    traffic = result["traffic"]
+    if verdict == PASS and traffic and traffic["quiet"] is False:
+        verdict, error = FAIL, "it did not go by RDMA alone: %s" % (traffic["why"] or "no reason was given")
+    done = {
+        "verdict": verdict,
+        "traffic": traffic,
+        "gbps": gbps,
+        "share": share,
+        "error": error,
+        "skipped": result["skipped"],
+    }
     done["pings"] = None if result["pings"] is None else int(result["pings"])
     return done
 

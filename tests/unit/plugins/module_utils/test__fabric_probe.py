@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _fabric_host, _fabric_probe
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _fabric_host, _fabric_probe, _fabric_quiet
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_host import (
     ContainerError,
     Host,
@@ -17,6 +17,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_host im
     Server,
 )
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_probe import (
+    Quiet,
     check,
     listen,
     measure,
@@ -294,6 +295,35 @@ def test_bandwidth_by_the_connection_manager() -> None:
     assert (result["ok"], len(host.ran)) == (True, 3)
     assert host.ran[0][:3] == ["ib_write_bw", "-d", "mlx5_1"]
     assert "-R" in host.ran[0]
+
+
+def test_counters_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = [
+        {"netdevs": {"eth0": 10}, "words": 0, "packets": None},
+        {"netdevs": {"eth0": 15}, "words": 9, "packets": 0},
+    ]
+    monkeypatch.setattr(_fabric_quiet, "look", lambda device, port: looks.pop(0))
+    host = FakeHost((0, pings(3)), (0, "", FIXTURE.read_text()))
+    ping, found = measure([a_test("rping"), a_test("ib_write_bw")], 30, 10, host, Quiet(["net1"], 1000))
+    assert ping["traffic"] is None
+    assert found["ok"] is True
+    assert "sent_bytes" not in found
+    traffic = found["traffic"]
+    assert (traffic["quiet"], traffic["rdma_bytes"], traffic["ethernet_bytes"]) == (False, 36, {"eth0": 5})
+    assert traffic["sent_bytes"] > 36
+    assert traffic["why"].startswith("mlx5_1 counted 36 of the ")
+
+
+def test_counters_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def look(device: str, port: int) -> t.Any:
+        raise OSError(1, "not permitted")
+
+    monkeypatch.setattr(_fabric_quiet, "look", look)
+    (found,) = measure([a_test("ib_write_bw")], 30, 10, FakeHost(), Quiet([], 0))
+    assert (found["ok"], found["error"]) == (
+        None,
+        "the counters of the network cannot be read: [Errno 1] not permitted",
+    )
 
 
 def test_no_gid_index_on_infiniband() -> None:

@@ -580,6 +580,7 @@ REFUSED: list[tuple[str, Json, str]] = [
     ("results.0.test", "ib_read_bw", "of the result of 'a' -> 'b' on rail 0, test is 'ib_read_bw'; the tests are " + ", ".join(util.TESTS)),
     ("results.0.ok", "yes", "of the result of 'a' -> 'b' on rail 0, ok has to be true, false or null, not 'yes'"),
     ("results.0.gbps", "x", "of the result of 'a' -> 'b' on rail 0, gbps has to be a number or null, not 'x'"),
+    ("results.0.traffic", {"quiet": 1}, "of the result of 'a' -> 'b' on rail 0, traffic has to be a dictionary whose quiet is true, false or null, not {'quiet': 1}"),
     ("results.0.error", ["x" * 99], "of the result of 'a' -> 'b' on rail 0, error has to be a text or null, not ['" + "x" * 78 + "... (list)"),
 ]  # fmt: skip
 
@@ -751,3 +752,22 @@ def test_checks_alone_are_something_that_was_asked_for() -> None:
         "ibv_devinfo: node a, rail 0, node a, rail 1: no result: the node is not reachable"
         in fabric.report()["reasons"]
     )
+
+
+# --- quiet beside the rails
+
+
+@pytest.mark.parametrize(
+    ("quiet", "why", "verdict"),
+    [(True, None, "pass"), (None, "rxe0 counts no bytes", "pass"), (False, "eth0 carried 9 bytes", "fail")],
+)
+def test_what_did_not_go_by_rdma_fails(quiet: Json, why: Json, verdict: str) -> None:
+    fabric = Fabric("ab", rails=1)
+    fabric.results[1]["traffic"] = {"quiet": quiet, "why": why, "rdma_bytes": 5}
+    report = fabric.report()
+    ping, bandwidth = report["pairs"]
+    assert (ping["quiet"], ping["traffic"]) == (None, None)
+    assert (bandwidth["quiet"], bandwidth["verdict"], report["verdict"]) == (quiet, verdict, verdict)
+    assert bandwidth["traffic"] == {"quiet": quiet, "why": why, "rdma_bytes": 5}
+    if quiet is False:
+        assert bandwidth["error"] == "it did not go by RDMA alone: eth0 carried 9 bytes"

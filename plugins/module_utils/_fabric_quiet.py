@@ -1,0 +1,99 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""Whether a measurement went through the RDMA device, and nothing through the network devices beside it."""
+
+from __future__ import annotations
+
+import typing as t
+
+Counters = t.Mapping[str, t.Any]
+
+# Octets divided by 4 (PortXmitData of the InfiniBand specification); without its 64 bit version it stops at the top.
+_WORD = 4
+_FULL = 0xFFFFFFFF
+
+
+def look(device: str, port: int, sys: str = "/sys", proc: str = "/proc") -> dict[str, t.Any]:
+    """Read the counters of the calling process's network namespace: ``netdevs``, bytes in both directions by name;
+    ``words`` and ``packets`` that the port has sent, each None where the driver does not count them.
+    """
+    place = "%s/class/infiniband/%s/ports/%d" % (sys, device, port)
+    with open(proc + "/self/net/dev", encoding="utf-8", errors="replace") as stream:
+        rows = [line.partition(":") for line in stream.read().split("\n")[2:] if ":" in line]
+    # proc_net_dev: 8 columns received, 8 sent, bytes first.
+    bytes_of = {name.strip(): int(rest.split()[0]) + int(rest.split()[8]) for name, _colon, rest in rows}
+    return {
+        "netdevs": bytes_of,
+        "words": _number(place + "/counters/port_xmit_data"),
+        "packets": _number(place + "/hw_counters/sent_pkts"),  # soft-RoCE
+    }
+
+
+def _number(path: str) -> int | None:
+    try:
+        with open(path, encoding="ascii") as stream:
+            return int(stream.read())
+    except (OSError, ValueError):
+        return None
+
+
+class Measured(t.NamedTuple):
+    """What was measured between two looks."""
+
+    device: str
+    rails: t.Collection[str]  # network devices of the rails
+    sent: int | None  # bytes
+    seconds: float
+    allowed: int  # bytes a second beside the rails
+
+
+def compare(before: Counters, after: Counters, what: Measured) -> dict[str, t.Any]:
+    """Return ``quiet`` (None: the counters cannot tell) with the reason and the numbers."""
+    beside = {
+        name: after["netdevs"][name] - number
+        for name, number in before["netdevs"].items()
+        if name != "lo" and name not in what.rails and name in after["netdevs"]
+    }
+    both = [one["words"] for one in (before, after)]
+    rdma = None if None in both else (both[1] - both[0]) * _WORD
+    packets = [one["packets"] for one in (before, after)]
+    found = {
+        "seconds": what.seconds,
+        "sent_bytes": what.sent,
+        "rdma_bytes": rdma,
+        "rdma_packets": None if None in packets else packets[1] - packets[0],
+        "ethernet_bytes": beside,
+        "allowed_bytes": int(what.allowed * what.seconds),
+    }
+    loud = {name: number for name, number in beside.items() if number > found["allowed_bytes"]}
+    quiet: bool | None = None
+    if loud:
+        quiet = False
+        shown = ", ".join("%s carried %d bytes" % item for item in sorted(loud.items()))
+        why: str | None = "%s in %.1f s, and %d are allowed beside the rails" % (
+            shown,
+            what.seconds,
+            found["allowed_bytes"],
+        )
+    elif any(number < 0 for number in beside.values()) or (rdma is not None and rdma < 0):
+        why = "counters went backwards: somebody has reset them"
+    elif rdma is None:
+        counted = "" if found["rdma_packets"] is None else ", only packets (%d)" % found["rdma_packets"]
+        why = "%s counts no bytes%s" % (what.device, counted)
+    elif both[1] == _FULL:
+        why = "the counter port_xmit_data of %s is full" % what.device
+    elif what.sent is None:
+        why = "how much was sent is not known"
+    elif rdma < what.sent:
+        quiet = False
+        why = "%s counted %d of the %d bytes that were sent: they went another way" % (what.device, rdma, what.sent)
+    else:
+        quiet, why = True, None
+    return {"quiet": quiet, "why": why, **found}
+
+
+__all__ = ("Measured", "compare", "look")
