@@ -80,15 +80,14 @@ def image(places: config.Places, settings: t.Mapping[str, t.Any]) -> Image:
             kept.mkdir(parents=True, exist_ok=True)
             log = kept / "build.log"
             log.unlink(missing_ok=True)
+            for stale in kept.glob(".build-*"):
+                shutil.rmtree(stale)
             with tempfile.TemporaryDirectory(prefix=".build-", dir=kept) as work:
                 # Another role makes another image of the same packages.
                 base = kept / f"base-{base_key()}.tar"
                 if not base.exists():
-                    remove(kept.glob("base-*.tar"))
                     install(pathlib.Path(work), settings, log).rename(base)
-                made = build(pathlib.Path(work), settings, base, log)
-                remove(one for one in kept.iterdir() if one.is_dir() and not one.name.startswith("."))
-                made.rename(place)
+                build(pathlib.Path(work), settings, base, log).rename(place)
     (archive,) = place.glob("*.tar")
     return Image(archive, (place / "digest").read_text().strip())
 
@@ -99,14 +98,6 @@ def need_programs() -> None:
     missing = sorted({package for command, package in PROGRAMS.items() if shutil.which(command) is None})
     if missing:
         raise LabError(f"making the training image needs: apt-get install --no-install-recommends {' '.join(missing)}")
-
-
-def remove(paths: t.Iterable[pathlib.Path]) -> None:
-    for path in paths:
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
 
 
 def install(work: pathlib.Path, settings: t.Mapping[str, t.Any], log: pathlib.Path) -> pathlib.Path:
@@ -167,7 +158,9 @@ def play(work: pathlib.Path, base: pathlib.Path, target: pathlib.Path) -> list[s
     program = str(beside) if beside.exists() else shutil.which("ansible-playbook")
     if program is None:
         raise LabError("making the training image needs ansible-playbook: 'make dev' installs it into .venv")
-    return [program, "--connection", "local", "--inventory", "localhost,", str(playbook)]
+    # What buildah mounts, and buildah itself, end with the command, whatever ends that.
+    alone = ["unshare", "--mount", "--pid", "--mount-proc", "--fork", "--kill-child"]
+    return [*alone, program, "--connection", "local", "--inventory", "localhost,", str(playbook)]
 
 
 def environment(work: pathlib.Path) -> dict[str, str]:

@@ -56,10 +56,11 @@ def public(path: Path, private: bytes) -> list[str]:
 
 
 def test_the_drill(plane: Cluster, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The client keeps certificates in files of its own.
+    api = client(plane.kubeconfig)
     room = tmp_path / "room"
     room.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(room))
-    api = client(plane.kubeconfig)
     checked = manage(wanted(namespace), True, api)
     assert (checked["changed"], checked["actions"]) == (True, [f"Make Secret {namespace}/train-ssh"])
     assert plane.kubectl("get", "secrets", "-n", namespace, "-o", "name") == ""
