@@ -40,7 +40,8 @@ class ActionModule(ActionBase):
         wanted = {name: arguments[name] for name in ("pairs", "rails", "tests")}
         started = arguments["started"] or _now()
         try:
-            report = judge(arguments["nodes"], arguments["results"], wanted, arguments["min_share"], started)
+            given = (arguments["nodes"], arguments["results"], wanted, arguments["min_share"], started)
+            report = judge(*given, arguments["nccl"])
         except FabricError as exc:
             raise AnsibleActionFail(str(exc)) from exc
         if not self._task.no_log:

@@ -39,7 +39,7 @@ options:
     description: The tests. Those that are not between two ends are left out.
     type: list
     elements: str
-    choices: [rping, ib_write_bw, ib_write_bw_cm, ibv_devinfo, memlock]
+    choices: [rping, ib_write_bw, ib_write_bw_cm, ib_write_bw_cuda, ibv_devinfo, memlock, nccl_tests]
     required: true
   pings:
     description: Number of pings.
@@ -83,6 +83,7 @@ _value:
       device: mlx5_0
       port: 1
       gid_index: 3
+      gpu: 0
       pings: 5
       seconds: 3
       bytes: 65536

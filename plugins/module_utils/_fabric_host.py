@@ -49,6 +49,8 @@ class Host:
 
     # Programs that are needed whatever the test, with their packages.
     needs: tuple[tuple[str, str], ...] = (("timeout", "coreutils"),)
+    # Whether nvidia-smi names the processes that use a GPU.
+    sees_processes = True
 
     def which(self, tool: str) -> str | None:
         return shutil.which(tool, path=os.environ.get("PATH", "") + _PATH)
@@ -121,6 +123,10 @@ class Host:
         interface, address = self.network(_way)
         return interface, address
 
+    def variables(self) -> t.Collection[str]:
+        """Names of the environment that programs get."""
+        return os.environ.keys()
+
     def command(self, pid: int) -> str:
         return Host.read(self, "/proc/%d/comm" % pid).strip()
 
@@ -151,6 +157,7 @@ class Pod(Host):
     """The container of a pod of this host: programs are its own, and run with its user, rights and limits."""
 
     needs = ()
+    sees_processes = False
 
     def __init__(self, pod: str, container: str | None) -> None:
         self.container = find(pod, container)
@@ -200,6 +207,9 @@ class Pod(Host):
 
     def remove(self, _path: str) -> None:
         self._document = ""
+
+    def variables(self) -> t.Collection[str]:
+        return self.held.environment.keys()
 
     def network(self, function: t.Callable[[], t.Any]) -> t.Any:
         return enter.inside(self.held.namespaces["net"], function, sysfs=True)

@@ -33,12 +33,14 @@ _PROGRAMS = {
     "rping": ("rping", "rdmacm-utils (RHEL: librdmacm-utils)"),
     "ib_write_bw": _PERFTEST,
     "ib_write_bw_cm": _PERFTEST,
+    "ib_write_bw_cuda": _PERFTEST,
+    "nccl_tests": ("mpirun", "openmpi-bin (RHEL: openmpi)"),
     "ibv_devinfo": ("ibv_devinfo", "ibverbs-utils (RHEL: libibverbs-utils)"),
 }
 # Tests between two ends, of which one listens and the other measures; and those of one end.
-TOOLS = ("rping", "ib_write_bw", "ib_write_bw_cm")
+TOOLS = ("rping", "ib_write_bw", "ib_write_bw_cm", "ib_write_bw_cuda")
 CHECKS = ("ibv_devinfo", "memlock")
-BANDWIDTHS = ("ib_write_bw", "ib_write_bw_cm")
+BANDWIDTHS = TOOLS[1:]
 
 # These listen in the RDMA connection manager, where /proc shows nothing: their clients try again.
 _UNSEEN = ("rping", "ib_write_bw_cm")
@@ -71,27 +73,44 @@ def ready(tools: t.Sequence[str], devices: t.Sequence[str], host: Host) -> dict[
         for pid in users:
             name = "a process that cannot be seen" if pid is None else "%s (PID %d)" % (host.command(pid), pid)
             busy.append("%s is in use by %s" % (device, name))
-    problems_of_gpus, users_of_gpus = _gpus(host)
+    problems_of_gpus, users_of_gpus, gpus = _gpus(host)
     interface, address = host.way()
     return {
         "problems": problems + problems_of_gpus,
         "busy": busy + users_of_gpus,
+        "gpus": gpus,
         "interface": interface,
         "address": address,
     }
 
 
-def _gpus(host: Host) -> tuple[list[str], list[str]]:
+# nvidia-smi in a container names no processes, as their PIDs are not the container's.
+_PROCESSES = ("--query-compute-apps=pid,process_name", "--format=csv,noheader")
+_LOADS = ("--query-gpu=index,utilization.gpu", "--format=csv,noheader,nounits")
+
+
+def _gpus(host: Host) -> tuple[list[str], list[str], int | None]:
+    """Problems, users, and how many there are, None where that is not known."""
     if host.which("nvidia-smi") is None:
-        return [], []
-    argv = ["nvidia-smi", "--query-compute-apps=pid,process_name", "--format=csv,noheader"]
-    status, text = host.run(argv, 30)
+        return [], [], 0
+    status, text = host.run(["nvidia-smi", *(_PROCESSES if host.sees_processes else _LOADS)], 30)
     if status != 0:
-        said = text.strip().split("\n")[-1][:200]
-        ended = "was stopped after 30 s" if status is None else "exited with %d: %s" % (status, said)
-        return ["whether the GPUs are in use is not known: nvidia-smi %s" % ended], []
-    found = [line.split(",", 1) for line in text.strip().split("\n") if "," in line]
-    return [], ["a GPU is in use by %s (PID %s)" % (name.strip(), pid.strip()) for pid, name in found]
+        return ["whether the GPUs are in use is not known: nvidia-smi %s" % _ended(status, text)], [], None
+    found = [[one.strip() for one in line.split(",", 1)] for line in text.strip().split("\n") if "," in line]
+    if host.sees_processes:
+        busy = ["a GPU is in use by %s (PID %s)" % (name, pid) for pid, name in found]
+    else:
+        busy = ["GPU %s is in use (%s%% of the time)" % (gpu, load) for gpu, load in found if load != "0"]
+    status, text = host.run(["nvidia-smi", "-L"], 30)
+    if status != 0:
+        return ["how many GPUs there are is not known: nvidia-smi %s" % _ended(status, text)], busy, None
+    return [], busy, sum(line.startswith("GPU ") for line in text.split("\n"))
+
+
+def _ended(status: int | None, text: str) -> str:
+    if status is None:
+        return "was stopped after 30 s"
+    return "exited with %d: %s" % (status, text.strip().split("\n")[-1][:200])
 
 
 # --- what one end can tell -----------------------------------------------------------------------------------------
@@ -154,6 +173,8 @@ def command(test: Test, *, server: bool, output: str = "") -> list[str]:
         argv += ["-x", str(test["gid_index"])]
     if test["test"] == "ib_write_bw_cm":
         argv.append("-R")
+    if test["test"] == "ib_write_bw_cuda":
+        argv.append("--use_cuda=%d" % test["gpu"])
     argv += ["-D", str(test["seconds"]), "-s", str(test["bytes"]), "-F", "--report_gbits"]
     return argv if server else [*argv, "--out_json", "--out_json_file=%s" % output, test["address"]]
 

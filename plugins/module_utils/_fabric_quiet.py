@@ -61,7 +61,7 @@ def compare(before: Counters, after: Counters, what: Measured) -> dict[str, t.An
     both = [one["words"] for one in (before, after)]
     rdma = None if None in both else (both[1] - both[0]) * _WORD
     packets = [one["packets"] for one in (before, after)]
-    found = {
+    found: dict[str, t.Any] = {
         "seconds": what.seconds,
         "sent_bytes": what.sent,
         "rdma_bytes": rdma,

@@ -52,8 +52,9 @@ options:
       - V(ready) says what is missing and what is in use.
       - V(listening) starts the servers of O(tests).
       - V(measured) runs the clients of O(tests), one after the other.
+      - V(together) runs C(all_reduce_perf) of nccl-tests over all O(members), by C(mpirun) and the members' sshd.
     type: str
-    choices: [ready, listening, measured]
+    choices: [ready, listening, measured, together]
     required: true
   tools:
     description:
@@ -64,7 +65,7 @@ options:
         of that size, which does not tell the reason of a failure. In pods only.
     type: list
     elements: str
-    choices: [rping, ib_write_bw, ib_write_bw_cm, ibv_devinfo, memlock]
+    choices: [rping, ib_write_bw, ib_write_bw_cm, ib_write_bw_cuda, ibv_devinfo, memlock, nccl_tests]
     default: []
   ports:
     description:
@@ -109,9 +110,10 @@ options:
         type: int
         required: true
       test:
-        description: The test. V(ib_write_bw_cm) is C(ib_write_bw -R), whose two ends find each other by the RDMA connection manager.
+        description: The test. V(ib_write_bw_cm) is C(ib_write_bw -R), whose two ends find each other by the RDMA connection manager,
+          V(ib_write_bw_cuda) is C(ib_write_bw --use_cuda), from the memory of a GPU into that of another, by a perftest that was built with CUDA.
         type: str
-        choices: [rping, ib_write_bw, ib_write_bw_cm]
+        choices: [rping, ib_write_bw, ib_write_bw_cm, ib_write_bw_cuda]
         required: true
       address:
         description: Address of the server.
@@ -135,6 +137,10 @@ options:
       gid_index:
         description: GID index on this side. Left out on InfiniBand.
         type: int
+      gpu:
+        description: Number of the GPU on this side, for V(ib_write_bw_cuda).
+        type: int
+        default: 0
       pings:
         description: Number of pings.
         type: int
@@ -158,6 +164,26 @@ options:
     type: list
     elements: str
     default: []
+  members:
+    description: Who takes part, for O(state=together), each a dictionary of C(address) and of C(gpus), the number of its ranks. The first is this one.
+    type: list
+    elements: dict
+    default: []
+  interface:
+    description: Network device by which MPI's processes reach each other, for O(state=together).
+    type: str
+  ssh_port:
+    description: Port of the members' sshd, for O(state=together).
+    type: int
+    default: 2222
+  environment:
+    description: Environment of the ranks, for O(state=together). Filter P(rdmaops.gpu_fabric.nccl_env#filter) makes it.
+    type: dict
+    default: {}
+  biggest:
+    description: Largest message, for O(state=together), in bytes.
+    type: int
+    default: 134217728
   timeout:
     description: Seconds that each test may take on the client.
     type: int
@@ -215,6 +241,11 @@ busy:
   type: list
   elements: str
   sample: ["mlx5_0 is in use by python3 (PID 4242)"]
+gpus:
+  description: Number of GPUs that C(nvidia-smi) lists, 0 where there is no C(nvidia-smi), null where that is not known.
+  returned: O(state=ready)
+  type: int
+  sample: 8
 checks:
   description:
     - The tests of one end, for each of O(ports) - C(rail), C(test), C(device), C(ok) and C(error). C(ok) is null where it is not known.
@@ -249,6 +280,13 @@ failed_tests:
   type: list
   elements: dict
   sample: []
+nccl:
+  description:
+    - What nccl-tests and NCCL's log say - C(ok), which is null where nothing could be read, C(error), C(avg_busbw) and C(max_busbw) in GB/s,
+      C(out_of_bounds), C(transport), C(evidence), C(network), C(gpudirect), C(version), C(ranks) and C(seconds).
+      See P(rdmaops.gpu_fabric.nccl_tests#filter) and P(rdmaops.gpu_fabric.nccl_log#filter).
+  returned: O(state=together), but in check mode
+  type: dict
 results:
   description:
     - The measurements. C(ok) is null where nothing could be read, C(gbps) is the average in Gb/s, C(seconds) is what the test took.
@@ -277,6 +315,7 @@ import re
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _fabric_nccl
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_host import ContainerError, Host, Pod
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_probe import (
@@ -304,6 +343,7 @@ def main() -> None:
         "device": {"type": "str", "required": True},
         "port": {"type": "int", "default": 1},
         "gid_index": {"type": "int"},
+        "gpu": {"type": "int", "default": 0},
         "pings": {"type": "int", "default": 5},
         "seconds": {"type": "int", "default": 3},
         "bytes": {"type": "int", "default": 65536},
@@ -312,8 +352,8 @@ def main() -> None:
         argument_spec={
             "pod": {"type": "str"},
             "container": {"type": "str"},
-            "state": {"type": "str", "choices": ["ready", "listening", "measured"], "required": True},
-            "tools": {"type": "list", "elements": "str", "choices": [*TOOLS, *CHECKS], "default": []},
+            "state": {"type": "str", "choices": ["ready", "listening", "measured", "together"], "required": True},
+            "tools": {"type": "list", "elements": "str", "choices": [*TOOLS, *CHECKS, "nccl_tests"], "default": []},
             "ports": {"type": "list", "elements": "dict", "default": []},
             "memlock_bytes": {"type": "int", "default": 67108864},
             "tcp_port": {"type": "int", "default": 18515},
@@ -321,10 +361,16 @@ def main() -> None:
             "tests": {"type": "list", "elements": "dict", "default": [], "options": test},
             "quiet_bytes_per_second": {"type": "int"},
             "rail_netdevs": {"type": "list", "elements": "str", "default": []},
+            "members": {"type": "list", "elements": "dict", "default": []},
+            "interface": {"type": "str"},
+            "ssh_port": {"type": "int", "default": 2222},
+            "environment": {"type": "dict", "default": {}},
+            "biggest": {"type": "int", "default": 134217728},
             "timeout": {"type": "int", "default": 60},
             "lifetime": {"type": "int", "default": 300},
             "patience": {"type": "int", "default": 20},
         },
+        required_if=[("state", "together", ("members", "interface"))],
         required_by={"container": "pod"},
         supports_check_mode=True,
     )
@@ -340,6 +386,10 @@ def main() -> None:
             module.exit_json(changed=False, checks=checks, **seen)
         if module.check_mode:
             module.exit_json(changed=False, failed_tests=[], results=[])
+        if given["state"] == "together":
+            keys = ("members", "interface", "ssh_port", "environment", "biggest")
+            order = _fabric_nccl.Order(*(given[key] for key in keys))
+            module.exit_json(changed=False, nccl=_fabric_nccl.run(order, host.variables(), given["timeout"], host))
         if given["state"] == "listening":
             failed = listen(given["tests"], given["lifetime"], given["patience"], host)
             module.exit_json(changed=False, failed_tests=failed)
@@ -350,6 +400,8 @@ def main() -> None:
     except ContainerError as exc:
         if given["state"] == "ready":
             module.fail_json(msg=str(exc))
+        if given["state"] == "together":
+            module.exit_json(changed=False, nccl={"ok": None, "error": str(exc)})
         # It was there when it was looked at: what could not be measured since is no failure of this host.
         unknown = refused(given["tests"], str(exc))
         module.exit_json(changed=False, failed_tests=unknown, results=unknown)

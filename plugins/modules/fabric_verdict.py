@@ -44,6 +44,7 @@ options:
       - What was seen on each node, a dictionary by the names of the nodes.
       - C(reachable) tells whether the node was looked at, C(problems) is a list of what could not be looked at there, C(busy) a list of why nothing was
         measured with it. Each of the two makes the verdict V(unknown) at best.
+      - C(gpus) is the number of its GPUs, null or missing where that is not known.
       - C(pod) is the pod in which it was looked, C(checks) what M(rdmaops.gpu_fabric.fabric_probe) returns under this name. Both may be missing.
       - C(rails) is the list that the filter P(rdmaops.gpu_fabric.rails#filter) gives.
     type: dict
@@ -70,11 +71,14 @@ options:
     description: The tests that were to be run.
     type: list
     elements: str
-    choices: [rping, ib_write_bw, ib_write_bw_cm, ibv_devinfo, memlock]
+    choices: [rping, ib_write_bw, ib_write_bw_cm, ib_write_bw_cuda, ibv_devinfo, memlock, nccl_tests]
     required: true
+  nccl:
+    description: What M(rdmaops.gpu_fabric.fabric_probe) returns as C(nccl). Nothing where it was not run.
+    type: dict
   min_share:
     description:
-      - The share of the link's rate that V(ib_write_bw) and V(ib_write_bw_cm) have to reach, above 0 and up to 1. The rate is the lower one of the two ends.
+      - The share of the link's rate that V(ib_write_bw), V(ib_write_bw_cm) and V(ib_write_bw_cuda) have to reach, above 0 and up to 1. The rate is the lower one of the two ends.
     type: float
     default: 0.8
   started:
@@ -289,6 +293,17 @@ report:
           M(rdmaops.gpu_fabric.fabric_probe) found with them.
       type: list
       elements: dict
+    nccl:
+      description:
+        - nccl-tests over all GPUs - C(verdict), C(error), C(transport), C(gpudirect), C(avg_busbw) in GB/s, C(out_of_bounds), C(ranks). Null where it
+          was not asked for. Wrong values and a transport by TCP fail.
+      type: dict
+    gpudirect:
+      description:
+        - Whether GPUDirect RDMA is C(proven), C(by) which measurements, or C(why) it is not. It is proven where V(ib_write_bw_cuda)
+          passed, and where NCCL's log says GDRDMA. It has no part in the verdict.
+      type: dict
+      sample: {"proven": false, "by": [], "why": "there are no GPUs (no nvidia-smi) on gpu-01, gpu-02"}
     skipped:
       description: What was not measured, C(what) and C(why).
       type: list
@@ -297,19 +312,23 @@ report:
 
 from ansible.module_utils.basic import AnsibleModule
 
-WANTED = ("rping", "ib_write_bw", "ib_write_bw_cm", "ibv_devinfo", "memlock")
+WANTED = (
+    "rping",
+    "ib_write_bw",
+    "ib_write_bw_cm",
+    "ib_write_bw_cuda",
+    "ibv_devinfo",
+    "memlock",
+    "nccl_tests",
+)
 
 ARGUMENT_SPEC = {
     "nodes": {"type": "dict", "required": True},
     "results": {"type": "list", "elements": "dict", "required": True},
     "pairs": {"type": "list", "elements": "list", "required": True},
     "rails": {"type": "list", "elements": "int", "required": True},
-    "tests": {
-        "type": "list",
-        "elements": "str",
-        "choices": ["rping", "ib_write_bw", "ib_write_bw_cm"],
-        "required": True,
-    },
+    "tests": {"type": "list", "elements": "str", "choices": list(WANTED), "required": True},
+    "nccl": {"type": "dict"},
     "min_share": {"type": "float", "default": 0.8},
     "started": {"type": "str"},
     "json_path": {"type": "path"},

@@ -12,6 +12,7 @@ import collections
 import math
 import typing as t
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import _fabric_gpus
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_verdict import (
     BANDWIDTHS,
     FAIL,
@@ -113,6 +114,7 @@ def page(report: Json) -> str:
         _banner(report, order),
         _maps(report, order),
         _checks(report["checks"]),
+        _gpus(report),
         _ports(nodes),
         _skipped(report["skipped"]),
         "<footer>rdmaops.gpu_fabric fabric_check, report schema %s, started %s</footer>"
@@ -296,6 +298,13 @@ def _ports(nodes: t.Sequence[Json]) -> str:
     return (
         '<h2>Nodes and ports</h2><div class="wide"><table class="list"><thead><tr>%s</tr></thead>%s</table></div>'
     ) % (head, "\n".join(rows))
+
+
+def _gpus(report: Json) -> str:
+    entry = report["nccl"]
+    items = "".join("<p>%s</p>" % isolated(line) for line in _fabric_gpus.lines(report))
+    why = "<p>%s</p>" % isolated(entry["error"]) if entry and entry["error"] else ""
+    return "<h2>GPUs</h2>%s%s" % (items, why)
 
 
 def _checks(checks: t.Sequence[Json]) -> str:

@@ -17,11 +17,14 @@ VERDICTS = (PASS, UNKNOWN, FAIL)  # the worst last
 
 # Between two ends; of these, which measure a bandwidth.
 RPING = "rping"
-BANDWIDTHS = ("ib_write_bw", "ib_write_bw_cm")
+CUDA = "ib_write_bw_cuda"
+BANDWIDTHS = ("ib_write_bw", "ib_write_bw_cm", CUDA)
 TESTS = (RPING, *BANDWIDTHS)
 # Of one end.
 CHECKS = ("ibv_devinfo", "memlock")
-WANTED = (*TESTS, *CHECKS)
+# Of all together.
+NCCL = "nccl_tests"
+WANTED = (*TESTS, *CHECKS, NCCL)
 
 
 def worst(verdicts: t.Iterable[str]) -> str:
@@ -50,7 +53,9 @@ def some(texts: t.Sequence[str], number: int = 4) -> str:
 __all__ = (
     "BANDWIDTHS",
     "CHECKS",
+    "CUDA",
     "FAIL",
+    "NCCL",
     "PASS",
     "RPING",
     "TESTS",

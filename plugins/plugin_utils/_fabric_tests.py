@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_terms import TESTS, WANTED
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_terms import CUDA, TESTS, WANTED
 
 SIDES = ("server", "client")
 # These find their way by IP addresses; perftest uses one to agree with the other side only.
@@ -77,6 +77,8 @@ def plan_tests(
                 address = server["ipv4"] or (None if test in _BY_ADDRESS else ends["server"].get("address"))
                 if address is None or (test in _BY_ADDRESS and not client["ipv4"]):
                     continue
+                if test == CUDA and not all(node.get("gpus") for node in ends.values()):
+                    continue
                 found.append(
                     {
                         "id": "%d-%d-%s" % (number, rail, test),
@@ -90,6 +92,7 @@ def plan_tests(
                         "device": mine["device"],
                         "port": mine["port"] or 1,
                         "gid_index": mine["gid_index"],
+                        "gpu": rail % (ends[side].get("gpus") or 1),
                         "pings": pings,
                         "seconds": seconds,
                         "bytes": size,

@@ -18,11 +18,13 @@ import typing as t
 import unicodedata
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import _fabric_checks
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import _fabric_checks, _fabric_gpus
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_terms import (
     BANDWIDTHS,
     CHECKS,
+    CUDA,
     FAIL,
+    NCCL,
     PASS,
     RPING,
     TESTS,
@@ -73,6 +75,7 @@ class _Wanted(t.NamedTuple):
     rails: list[int]
     tests: list[str]  # between two ends
     checks: list[str]  # of one end
+    nccl: bool
 
 
 class _Finding(t.NamedTuple):
@@ -92,7 +95,7 @@ class _Finding(t.NamedTuple):
         return {key: getattr(self, key) for key in ("verdict", "rail", "what", "nodes", "values", "why")}
 
 
-def judge(nodes: t.Any, results: t.Any, wanted: t.Any, min_share: t.Any, started: t.Any) -> Json:
+def judge(nodes: t.Any, results: t.Any, wanted: t.Any, min_share: t.Any, started: t.Any, nccl: t.Any = None) -> Json:
     """Return the report on what was measured between the nodes."""
     limit = _limit(min_share)
     if not isinstance(started, str):
@@ -103,17 +106,22 @@ def judge(nodes: t.Any, results: t.Any, wanted: t.Any, min_share: t.Any, started
     findings = _look(hosts, plan)
     pairs = _measured(hosts, plan, seen, limit)
     checks = _fabric_checks.checked(hosts, plan.checks, plan.rails)
+    if nccl is not None and not isinstance(nccl, t.Mapping):
+        raise _bad("nccl has to be a dictionary, not %s" % _brief(nccl))
+    together = _fabric_gpus.nccl(nccl, hosts, plan.nccl)
     suspects = _eliminate(hosts, plan, pairs, findings, limit)
     gaps = _gaps(hosts, plan)
     notes = _unmeasured(pairs)
     verdicts = [entry["verdict"] for entry in pairs + checks] + [finding.verdict for finding in findings]
+    verdicts += [together["verdict"]] if together else []
     verdict = worst(verdicts + ([UNKNOWN] if gaps else []) or [UNKNOWN])
     reasons = [finding.why for finding in findings if finding.verdict == FAIL]
     reasons += _sentences(suspects)
-    reasons += _fabric_checks.reasons(checks, FAIL)
+    reasons += _fabric_checks.reasons(checks, FAIL) + _fabric_gpus.sentence(together, FAIL)
     reasons += gaps
     reasons += [finding.why for finding in findings if finding.verdict == UNKNOWN]
-    reasons += notes + _fabric_checks.reasons(checks, UNKNOWN) + _unwanted(pairs)
+    reasons += notes + _fabric_checks.reasons(checks, UNKNOWN) + _fabric_gpus.sentence(together, UNKNOWN)
+    reasons += _unwanted(pairs)
     return {
         "schema": SCHEMA,
         "started": started,
@@ -122,7 +130,7 @@ def judge(nodes: t.Any, results: t.Any, wanted: t.Any, min_share: t.Any, started
         "wanted": {
             "pairs": [list(pair) for pair in plan.pairs],
             "rails": plan.rails,
-            "tests": plan.tests + plan.checks,
+            "tests": _asked(plan),
         },
         "reasons": list(dict.fromkeys(reasons)),
         "suspects": _with_findings(suspects, findings),
@@ -130,8 +138,14 @@ def judge(nodes: t.Any, results: t.Any, wanted: t.Any, min_share: t.Any, started
         "nodes": _judged_nodes(hosts, plan, pairs, checks, findings, suspects),
         "pairs": pairs,
         "checks": checks,
-        "skipped": _skipped(hosts, pairs) + _fabric_checks.left_out(checks),
+        "nccl": together,
+        "gpudirect": _fabric_gpus.gpudirect(pairs, together, hosts),
+        "skipped": _skipped(hosts, pairs, together) + _fabric_checks.left_out(checks),
     }
+
+
+def _asked(plan: _Wanted) -> list[str]:
+    return plan.tests + plan.checks + ([NCCL] if plan.nccl else [])
 
 
 # --- what is given ------------------------------------------------------------------------------------------------
@@ -198,6 +212,11 @@ def _test(value: t.Any, what: str, tests: t.Sequence[str] = TESTS) -> str:
     return str(value)
 
 
+def _count(value: t.Any, what: str) -> int | None:
+    number = _number(value, what)
+    return None if number is None else int(number)
+
+
 def _checks(value: t.Any, where: str) -> list[Json]:
     found = []
     for entry in _list([] if value is None else value, where):
@@ -249,6 +268,7 @@ def _nodes(nodes: t.Any) -> dict[str, Json]:
             "problems": _texts(value.get("problems"), where + ".problems"),
             "busy": _texts(value.get("busy"), where + ".busy"),
             "pod": _text(value.get("pod"), where + ".pod"),
+            "gpus": _count(value.get("gpus"), where + ".gpus"),
             "checks": _checks(value.get("checks"), where + ".checks"),
             "rails": rails,
         }
@@ -280,6 +300,7 @@ def _plan(wanted: t.Any, hosts: t.Mapping[str, Json]) -> _Wanted:
         sorted(set(rails)),
         [test for test in both if test in TESTS],
         [test for test in both if test in CHECKS],
+        NCCL in both,
     )
 
 
@@ -465,7 +486,7 @@ def _measured(
         else:
             chosen = {"verdict": UNKNOWN, "gbps": None, "share": None, "pings": None, "skipped": None}
             chosen["traffic"] = None
-            chosen["error"] = _why_missing(hosts, client, server, rail)
+            chosen["error"] = _why_missing(hosts, client, server, rail, test)
         entry.update(verdict=chosen["verdict"], gbps=chosen["gbps"])
         entry["expected_gbps"] = expected if test in BANDWIDTHS else None
         entry.update((name, chosen[name]) for name in ("share", "error", "pings", "skipped"))
@@ -524,7 +545,7 @@ def _one(result: Json, test: str, expected: float | None, limit: float) -> Json:
     return done
 
 
-def _why_missing(hosts: t.Mapping[str, Json], client: str, server: str, rail: int) -> str:
+def _why_missing(hosts: t.Mapping[str, Json], client: str, server: str, rail: int, test: str) -> str:
     reasons = []
     for node in (client, server):
         host = hosts.get(node)
@@ -537,6 +558,10 @@ def _why_missing(hosts: t.Mapping[str, Json], client: str, server: str, rail: in
             reasons += ["node %s: %s" % (node, text) for text in host["problems"] + host["busy"]]
         elif port is None or port["state"] not in (ACTIVE, None):
             reasons.append("on node %s the port is %s" % (node, port["state"] if port else ABSENT))
+    if test == CUDA and not reasons:
+        reasons = [
+            text for text in [_fabric_gpus.without({n: hosts[n] for n in (client, server) if n in hosts})] if text
+        ]
     return "no result: " + "; ".join(reasons) if reasons else "no result came back"
 
 
@@ -767,7 +792,7 @@ def _with_findings(suspects: list[Json], findings: list[_Finding]) -> list[Json]
 
 def _gaps(hosts: t.Mapping[str, Json], plan: _Wanted) -> list[str]:
     """Return what nobody looked at, or asked for."""
-    asked = {"pairs": plan.pairs, "rails": plan.rails, "tests": plan.tests + plan.checks}
+    asked = {"pairs": plan.pairs, "rails": plan.rails, "tests": _asked(plan)}
     gaps = ["nothing was asked for: wanted has no %s" % what for what, given in asked.items() if not given]
     paired = {node for pair in plan.pairs for node in pair}
     for node, host in hosts.items():
@@ -801,7 +826,7 @@ def _unwanted(pairs: list[Json]) -> list[str]:
     return ["results that nobody asked for: " + some(extra, 3)] if extra else []
 
 
-def _skipped(hosts: t.Mapping[str, Json], pairs: list[Json]) -> list[Json]:
+def _skipped(hosts: t.Mapping[str, Json], pairs: list[Json], together: Json | None) -> list[Json]:
     skipped = []
     for node, host in hosts.items():
         if not host["reachable"]:
@@ -811,6 +836,8 @@ def _skipped(hosts: t.Mapping[str, Json], pairs: list[Json]) -> list[Json]:
         if entry["verdict"] == UNKNOWN:
             what = "%s, %s -> %s, rail %d" % (entry["test"], entry["client"], entry["server"], entry["rail"])
             skipped.append({"what": what, "why": entry["skipped"] or entry["error"]})
+    if together and together["verdict"] == UNKNOWN:
+        skipped.append({"what": NCCL, "why": together["error"]})
     return skipped
 
 
@@ -881,7 +908,7 @@ def table(report: t.Mapping[str, t.Any]) -> str:
     if len(report["reasons"]) > 20:
         lines.append("  and %d reasons more, in the report" % (len(report["reasons"]) - 20))
     checks = _fabric_checks.lines(report["checks"])
-    lines += ["", *checks] if checks else []
+    lines += ["", *checks, *_fabric_gpus.lines(report)]
     groups: dict[tuple[int, str], list[Json]] = {}
     for entry in report["pairs"]:
         groups.setdefault((entry["rail"], entry["test"]), []).append(entry)

@@ -129,14 +129,15 @@ WAY = {"interface": "eth0", "address": "192.0.2.7"}
 
 
 def test_ready() -> None:
-    host = FakeHost((0, "4242, python3\n"))
+    host = FakeHost((0, "4242, python3\n"), (0, "GPU 0: NVIDIA H200 (UUID: GPU-1)\nGPU 1: NVIDIA H200 (UUID: GPU-2)\n"))
     busy = ["a GPU is in use by python3 (PID 4242)"]
-    assert ready(["rping"], ["mlx5_0"], host) == {"problems": [], "busy": busy, **WAY}
+    assert ready(["rping"], ["mlx5_0"], host) == {"problems": [], "busy": busy, "gpus": 2, **WAY}
     host = FakeHost()
     host.missing = {"nvidia-smi", "ib_write_bw", "rping", "timeout"}
     host.held = {"mlx5_0": [7, None], "mlx5_1": OSError(1, "not permitted")}
     assert ready(["rping", "ib_write_bw", "ib_write_bw_cm"], ["mlx5_0", "mlx5_1"], host) == {
         **WAY,
+        "gpus": 0,
         "problems": [
             "rping is not installed (package rdmacm-utils (RHEL: librdmacm-utils))",
             "ib_write_bw is not installed (package perftest)",
@@ -158,11 +159,25 @@ def test_ready() -> None:
     ],
 )
 def test_gpus_that_cannot_be_asked_are_not_idle(answer: tuple[int | None, str], problem: str) -> None:
-    assert ready([], [], FakeHost(answer)) == {"problems": [problem], "busy": [], **WAY}
+    assert ready([], [], FakeHost(answer)) == {"problems": [problem], "busy": [], "gpus": None, **WAY}
 
 
 def test_idle_gpus() -> None:
-    assert ready([], [], FakeHost((0, "\n"))) == {"problems": [], "busy": [], **WAY}
+    host = FakeHost((0, "\n"), (0, "GPU 0: NVIDIA H200 (UUID: GPU-1)\n"))
+    assert ready([], [], host) == {"problems": [], "busy": [], "gpus": 1, **WAY}
+
+
+def test_gpus_that_cannot_be_counted() -> None:
+    found = ready([], [], FakeHost((0, "\n"), (9, "Driver mismatch\n")))
+    problem = "how many GPUs there are is not known: nvidia-smi exited with 9: Driver mismatch"
+    assert (found["problems"], found["gpus"]) == ([problem], None)
+
+
+def test_gpus_in_a_container_are_asked_for_their_load() -> None:
+    host = FakeHost((0, "0, 0\n1, 87\n"), (0, "GPU 0: a\nGPU 1: b\n"))
+    host.sees_processes = False
+    assert ready([], [], host)["busy"] == ["GPU 1 is in use (87% of the time)"]
+    assert host.ran[0][1] == "--query-gpu=index,utilization.gpu"
 
 
 # --- what one end can tell
@@ -324,6 +339,12 @@ def test_counters_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
         None,
         "the counters of the network cannot be read: [Errno 1] not permitted",
     )
+
+
+def test_from_gpu_to_gpu() -> None:
+    result, host = one("ib_write_bw_cuda", (0, "", FIXTURE.read_text()), gpu=3)
+    assert result["ok"] is True
+    assert "--use_cuda=3" in host.ran[0]
 
 
 def test_no_gid_index_on_infiniband() -> None:

@@ -10,9 +10,11 @@ import pytest
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter.fabric_tests import fabric_tests
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_terms import TESTS, WANTED
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_terms import CUDA, TESTS, WANTED
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_tests import PlanError, plan_tests
 
+BOTH = [test for test in TESTS if test != CUDA]
+SIDES = (("a", "server"), ("b", "client"))
 PAIRS = [{"client": "b", "server": "a"}, {"client": "c", "server": "d"}]
 
 
@@ -40,7 +42,7 @@ def nodes(**more: t.Any) -> dict[str, t.Any]:
 
 def test_both_sides_have_the_same_tests_with_their_own_devices() -> None:
     given = nodes(a={"rails": [rail(0, "a", gid_index=5, device="rocep7s0"), rail(1, "a", port=2)]})
-    server, client = (plan_tests(given, PAIRS, host, side, TESTS) for host, side in (("a", "server"), ("b", "client")))
+    server, client = (plan_tests(given, PAIRS, host, side, BOTH) for host, side in SIDES)
     assert client[0] == {
         "id": "0-0-rping",
         "client": "b",
@@ -53,11 +55,12 @@ def test_both_sides_have_the_same_tests_with_their_own_devices() -> None:
         "device": "mlx5_0",
         "port": 1,
         "gid_index": 3,
+        "gpu": 0,
         "pings": 5,
         "seconds": 3,
         "bytes": 65536,
     }
-    own = {"device", "port", "gid_index"}
+    own = {"device", "port", "gid_index", "gpu"}
     assert [{key: one[key] for key in one if key not in own} for one in server] == [
         {key: one[key] for key in one if key not in own} for one in client
     ]
@@ -70,7 +73,7 @@ def test_both_sides_have_the_same_tests_with_their_own_devices() -> None:
 
 @pytest.mark.parametrize(("host", "side", "number"), [("a", "client", 0), ("b", "server", 0), ("d", "server", 6)])
 def test_each_node_has_its_side_only(host: str, side: str, number: int) -> None:
-    assert len(plan_tests(nodes(), PAIRS, host, side, TESTS)) == number
+    assert len(plan_tests(nodes(), PAIRS, host, side, BOTH)) == number
 
 
 @pytest.mark.parametrize(
@@ -80,14 +83,23 @@ def test_each_node_has_its_side_only(host: str, side: str, number: int) -> None:
 @pytest.mark.parametrize("who", ["a", "b"])
 def test_nodes_that_cannot_take_part_have_none(who: str, fields: dict[str, t.Any]) -> None:
     given = nodes(**{who: fields})
-    assert plan_tests(given, PAIRS, "a", "server", TESTS) == []
-    assert plan_tests(given, PAIRS, "b", "client", TESTS) == []
-    assert len(plan_tests(given, PAIRS, "c", "client", TESTS)) == 6
+    assert plan_tests(given, PAIRS, "a", "server", BOTH) == []
+    assert plan_tests(given, PAIRS, "b", "client", BOTH) == []
+    assert len(plan_tests(given, PAIRS, "c", "client", BOTH)) == 6
 
 
 def test_rails_that_are_not_active_at_both_ends_have_none() -> None:
     given = nodes(a={"rails": [rail(0, "a", state="DOWN"), rail(1, "a")]}, b={"rails": [rail(0, "b")]})
-    assert plan_tests(given, PAIRS, "a", "server", TESTS) == []
+    assert plan_tests(given, PAIRS, "a", "server", BOTH) == []
+
+
+def test_memory_of_gpus_needs_gpus_at_both_ends() -> None:
+    given = nodes(a={"gpus": 8}, b={"gpus": 1})
+    server, client = (plan_tests(given, PAIRS, host, side, ["ib_write_bw_cuda"]) for host, side in SIDES)
+    assert [(one["rail"], one["gpu"]) for one in server] == [(0, 0), (1, 1)]
+    assert [(one["rail"], one["gpu"]) for one in client] == [(0, 0), (1, 0)]
+    for gpus in (0, None):
+        assert plan_tests(nodes(a={"gpus": 8}, b={"gpus": gpus}), PAIRS, "a", "server", ["ib_write_bw_cuda"]) == []
 
 
 def test_tests_of_one_end_have_no_other() -> None:
@@ -98,7 +110,7 @@ def test_tests_of_one_end_have_no_other() -> None:
 def test_infiniband_without_addresses_has_nothing_that_needs_them() -> None:
     bare = {"ipv4": None, "gid_index": None}
     given = nodes(a={"rails": [rail(0, "a", **bare)]}, b={"rails": [rail(0, "b", **bare)]})
-    (only,) = plan_tests(given, PAIRS, "b", "client", TESTS)
+    (only,) = plan_tests(given, PAIRS, "b", "client", BOTH)
     assert (only["test"], only["address"], only["gid_index"]) == ("ib_write_bw", "a.example", None)
 
 

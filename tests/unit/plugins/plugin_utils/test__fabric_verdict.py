@@ -113,6 +113,7 @@ def test_all_is_well() -> None:
     assert entry(report, "a", "b", 0, "ib_write_bw") == {
         "client": "a", "server": "b", "rail": 0, "test": "ib_write_bw", "verdict": "pass", "gbps": 388.0,
         "expected_gbps": 400.0, "share": 0.97, "error": None, "pings": None, "skipped": None, "wanted": True, "results": 1,
+        "quiet": None, "traffic": None,
     }  # fmt: skip
     assert {node["verdict"] for node in report["nodes"]} == {"pass"}
     assert {rail["verdict"] for node in report["nodes"] for rail in node["rails"]} == {"pass"}
@@ -606,6 +607,8 @@ Fabric check: FAIL
     (ib_write_bw 12.1 of 400 Gb/s, 3.0%, limit 80%)
   * 2 of 20 measurements unknown, no result came back: rping d -> e on rail 0, ib_write_bw d -> e on rail 0
 
+GPUDirect RDMA: not proven: whether there are GPUs is not known of a, b, c, d, e
+
 Rail 0, rping: 9 pass, 1 unknown
        0 1 2 3 4
   0  a - + + + +
@@ -637,7 +640,8 @@ def test_a_table() -> None:
 
 def test_a_rail_on_which_all_is_well_is_one_line() -> None:
     assert table(Fabric("abcde", 1, ("ib_write_bw",)).report()) == (
-        "Fabric check: PASS\n\nRail 0, ib_write_bw: 10 pass, 388.0 Gb/s, 97.0% of the link's rate\n"
+        "Fabric check: PASS\n\n"
+        "GPUDirect RDMA: not proven: whether there are GPUs is not known of a, b, c, d, e\n\nRail 0, ib_write_bw: 10 pass, 388.0 Gb/s, 97.0% of the link's rate\n"
     )
 
 
@@ -752,6 +756,92 @@ def test_checks_alone_are_something_that_was_asked_for() -> None:
         "ibv_devinfo: node a, rail 0, node a, rail 1: no result: the node is not reachable"
         in fabric.report()["reasons"]
     )
+
+
+# --- GPUs
+
+
+def test_gpudirect_is_never_assumed() -> None:
+    fabric = Fabric("ab", rails=1)
+    report = fabric.report()
+    why = "whether there are GPUs is not known of a, b"
+    assert report["gpudirect"] == {"proven": False, "by": [], "why": why}
+    assert report["nccl"] is None
+    for node in fabric.nodes.values():
+        node["gpus"] = 8
+    why = "neither ib_write_bw_cuda nor nccl_tests was asked for"
+    assert fabric.report()["gpudirect"]["why"] == why
+    assert "GPUDirect RDMA: not proven: " + why in table(fabric.report())
+    fabric.wanted["tests"].append("ib_write_bw_cuda")
+    fabric.results.append(good("a", "b", 0, "ib_write_bw_cuda", ok=False, error="unrecognized option"))
+    assert fabric.report()["gpudirect"]["why"] == "what was asked for did not run well"
+    fabric.results[-1].update(ok=True, error=None)
+    report = fabric.report()
+    by = ["ib_write_bw --use_cuda a -> b on rail 0"]
+    assert (report["verdict"], report["gpudirect"]) == ("pass", {"proven": True, "by": by, "why": None})
+    assert "GPUDirect RDMA: proven by ib_write_bw --use_cuda a -> b on rail 0" in table(report)
+
+
+def test_memory_of_gpus_that_there_are_not_is_unknown() -> None:
+    fabric = Fabric("ab", rails=1)
+    fabric.wanted["tests"].append("ib_write_bw_cuda")
+    for node in fabric.nodes.values():
+        node["gpus"] = 0
+    report = fabric.report()
+    assert (report["verdict"], report["pairs"][2]["error"]) == (
+        "unknown",
+        "no result: there are no GPUs (no nvidia-smi) on a, b",
+    )
+    assert report["gpudirect"]["why"] == "there are no GPUs (no nvidia-smi) on a, b"
+
+
+TOGETHER: list[tuple[Json, str, str | None]] = [
+    # what is different from a good run, verdict, error
+    ({}, "pass", None),
+    ({"out_of_bounds": 3}, "fail", "3 values were wrong (out of bounds)"),
+    ({"transport": "socket"}, "fail", "NCCL sent all of it by TCP (transport socket), not by RDMA"),
+    ({"transport": "mixed"}, "fail", "NCCL sent some of it by TCP (transport mixed), not by RDMA"),
+    ({"transport": "unknown"}, "unknown", "NCCL's log does not tell which way it took"),
+    ({"avg_busbw": None}, "unknown", "no bandwidth, or no check of the values, could be read"),
+    ({"out_of_bounds": None}, "unknown", "no bandwidth, or no check of the values, could be read"),
+    ({"ok": False, "error": "mpirun exited with 1"}, "fail", "mpirun exited with 1"),
+    ({"ok": None, "error": "two tables"}, "unknown", "two tables"),
+]
+
+
+@pytest.mark.parametrize(("change", "verdict", "error"), TOGETHER, ids=range(len(TOGETHER)))
+def test_nccl_tests(change: Json, verdict: str, error: str | None) -> None:
+    fabric = Fabric("ab", rails=1)
+    fabric.wanted["tests"].append("nccl_tests")
+    run = {"ok": True, "transport": "rdma", "gpudirect": True, "avg_busbw": 180.5, "out_of_bounds": 0, "ranks": 16}
+    given = (fabric.nodes, fabric.results, fabric.wanted, 0.8, STARTED)
+    report = judge(*given, {**run, **change})
+    assert (report["verdict"], report["nccl"]["verdict"], report["nccl"]["error"]) == (verdict, verdict, error)
+    assert report["reasons"] == ([f"nccl_tests: {error}"] if error else [])
+    assert report["gpudirect"]["by"] == ["GDRDMA in NCCL's log"]
+    assert "nccl_tests: " + verdict in table(report)
+    assert report["wanted"]["tests"] == ["rping", "ib_write_bw", "nccl_tests"]
+
+
+def test_nccl_tests_that_were_not_run_are_unknown() -> None:
+    fabric = Fabric("ab", rails=1)
+    fabric.wanted["tests"].append("nccl_tests")
+    for gpus, pod, why in (
+        (0, "ml/x", "there are no GPUs (no nvidia-smi) on a, b"),
+        (8, None, "it is run in pods only, and not on the hosts a, b"),
+        (8, "ml/x", "no result came back"),
+    ):
+        for node in fabric.nodes.values():
+            node.update(gpus=gpus, pod=pod)
+        report = fabric.report()
+        assert (report["verdict"], report["nccl"]["error"]) == ("unknown", why)
+        assert report["skipped"] == [{"what": "nccl_tests", "why": why}]
+
+
+def test_nccl_has_to_be_a_dictionary() -> None:
+    fabric = Fabric("ab")
+    with pytest.raises(VerdictError, match="nccl has to be a dictionary, not 5"):
+        judge(fabric.nodes, fabric.results, fabric.wanted, 0.8, STARTED, 5)
 
 
 # --- quiet beside the rails
