@@ -908,7 +908,11 @@ def table(report: t.Mapping[str, t.Any]) -> str:
     if len(report["reasons"]) > 20:
         lines.append("  and %d reasons more, in the report" % (len(report["reasons"]) - 20))
     checks = _fabric_checks.lines(report["checks"])
-    lines += ["", *checks, *_fabric_gpus.lines(report)]
+    lines += [""] + [
+        part
+        for text in checks + _fabric_gpus.lines(report)
+        for part in textwrap.wrap(text, WIDTH, subsequent_indent="  ")
+    ]
     groups: dict[tuple[int, str], list[Json]] = {}
     for entry in report["pairs"]:
         groups.setdefault((entry["rail"], entry["test"]), []).append(entry)
