@@ -19,6 +19,7 @@ import typing as t
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _fabric_enter
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_container import ContainerError, find
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_place import Place
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import enter, nldev
 
 # Outputs of servers, gone with the next boot.
@@ -161,7 +162,7 @@ class Pod(Host):
 
     def __init__(self, pod: str, container: str | None) -> None:
         self.container = find(pod, container)
-        self.held = _fabric_enter.Place(self.container)
+        self.held = Place(self.container)
         self._document = ""
 
     def _ended(self, order: _fabric_enter.Order) -> int | None:

@@ -23,6 +23,7 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _fabric_enter, _fabric_host
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_container import ContainerError, find
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_place import Place
 from ansible_collections.rdmaops.gpu_fabric.tests.lab import containers
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need_tool
 
@@ -281,7 +282,7 @@ def test_a_container_that_ends_meanwhile(kubernetes: Kubernetes, pod: _fabric_ho
         pod.run(["sleep", "1"], 20)
     wait_for(lambda: not Path(f"/proc/{pod.container.pid}").exists())
     with pytest.raises(ContainerError, match=gone):
-        _fabric_enter.Place(pod.container)
+        Place(pod.container)
     with pytest.raises(ContainerError, match="has no process on this host"):
         _fabric_host.Pod("ml/train-0", None)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import resource
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_enter import group_files, identity, limits
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_place import group_files, identity, limits
 
 STATUS = """\
 Name:	python3
