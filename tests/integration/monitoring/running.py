@@ -118,10 +118,14 @@ class Traffic:
 
     def __init__(self, made: MadeUp, load: t.Callable[[float], float]) -> None:
         self.made, self.load = made, load
-        self.value = 1000
+        # Seconds of full load so far.
+        self.done = 0.0
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._began = self._last = time.monotonic()
+
+    def of_a_pod(self, counter: str) -> int:
+        return 1000 + _risen(self.done, "mlx5_0", counter)
 
     def now(self) -> float:
         return self.load(time.monotonic() - self._began)
@@ -132,7 +136,7 @@ class Traffic:
             seconds, self._last = at - self._last, at
             load = self.now()
             self.made.rise(functools.partial(_risen, load * seconds))
-            self.value += int(5e9 * load * seconds)
+            self.done += load * seconds
 
     def __enter__(self) -> Traffic:
         self._thread.start()
@@ -153,13 +157,15 @@ def _per_second(device: str, counter: str) -> float:
     lower = counter.lower()
     if lower in ("port_rcv_data", "port_xmit_data"):
         return 4e9 if device.endswith("0") else 3e9
+    if lower in ("packet_seq_err", "tcpretranssegs", "completer_retry_err", "retrans_pkts"):
+        return 60.0
     if "bytes" in lower or "octets" in lower:
         return 2e9
-    if "packets" in lower or "pkts" in lower:
+    if lower.endswith(("packets", "pkts")) and "ecn" not in lower:
         return 4e6
-    if lower in ("packet_seq_err", "tcpretranssegs", "completer_retry_err"):
-        return 60.0
-    return 5.0
+    if "cnp" in lower or "ecn" in lower:
+        return 900.0
+    return 0.2 if "link" in lower else 5.0
 
 
 def gpus(node: str, busy: float) -> bytes:
@@ -203,7 +209,7 @@ def site(
     with contextlib.ExitStack() as stack:
         traffic = stack.enter_context(Traffic(made, load))
         exporter = stack.enter_context(exporters.running(argv, port))
-        stack.enter_context(serving(NODES["gpu-2"], port, lambda: pod_node(traffic.value)))
+        stack.enter_context(serving(NODES["gpu-2"], port, lambda: pod_node(traffic.of_a_pod)))
         stack.enter_context(serving(NODES["gpu-1"], dcgm_port, lambda: gpus("gpu-1", traffic.now())))
         stack.enter_context(serving(NODES["gpu-2"], dcgm_port, lambda: gpus("gpu-2", 0.9 * traffic.now())))
         place = Place(workplace / "host")

@@ -123,7 +123,7 @@ def exporter(root: Path) -> Exporter:
     return Exporter(Settings(sysfs=str(root), netlink=False, netns=False, expected=EXPECTED, total=60.0), "test")
 
 
-def pod_node(value: int, pod: str = "train-0") -> bytes:
+def pod_node(values: t.Callable[[str], int], pod: str = "train-0") -> bytes:
     """What the exporter serves of a node whose device is in a pod, which takes a kernel with RDMA to do for real."""
     port = {
         "port": 1,
@@ -133,7 +133,7 @@ def pod_node(value: int, pod: str = "train-0") -> bytes:
         "rate_gbps": 400.0,
         "netdev": "net1",
         "netdev_mtu": 4200,
-        "counters": dict.fromkeys(PORT, value),
+        "counters": {name: values(name) for name in PORT},
         "hw_counters": {},
     }
     about: dict[str, t.Any] = dict.fromkeys(("driver", "protocol", "node_type", "firmware", "board_id", "pci_address"))
