@@ -176,6 +176,9 @@ def test_a_program_is_as_if_the_container_ran_it(
             assert "/200" not in pod.run(["sh", "-c", "echo /proc/self/fd/*"], 20)[1]
         finally:
             os.close(200)
+        # A file that only root of the host has made, and every user of the container can write.
+        assert pod.run(["sh", "-c", f"echo written > {_fabric_enter.DOCUMENT}"], 20) == (0, "")
+        assert pod.read(_fabric_enter.DOCUMENT) == "written\n"
         assert pod.which("sleep") == "/bin/sleep"
         assert pod.which("containerd") is None
     finally:
@@ -298,5 +301,6 @@ def test_own_limits_are_untouched(pod: _fabric_host.Pod) -> None:
     before = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     spaces = [os.readlink(f"/proc/self/ns/{kind}") for kind in ("net", "mnt", "pid", "ipc")]
     assert pod.run(["sh", "-c", "ulimit -l"], 20) == (0, "64\n")
+    assert pod.held.limits[resource.RLIMIT_MEMLOCK] == (MEMLOCK, MEMLOCK)
     assert resource.getrlimit(resource.RLIMIT_MEMLOCK) == before
     assert [os.readlink(f"/proc/self/ns/{kind}") for kind in ("net", "mnt", "pid", "ipc")] == spaces
