@@ -40,7 +40,7 @@ EXCLUDED = (
     *(f"/usr/share/{name}/*" for name in ("doc", "info", "locale", "man")),
     *(f"{LIBRARIES}/{name}.so*" for name in ("libLLVM-*", "libamd_comgr", "libamdhip64")),
     f"{LIBRARIES}/ucx/*_rocm.so*",
-    "/usr/lib/python3/dist-packages/torch/bin/*",
+    "/usr/lib/python3/dist-packages/torch/bin/test_*",
 )
 PROGRAMS = {"mmdebstrap": "mmdebstrap", "buildah": "buildah", "unshare": "util-linux"}
 

@@ -396,13 +396,16 @@ def test_keys_for_ssh_go_with_the_job_and_show_nowhere(own_cluster: Cluster, nam
         found = own_cluster.json("get", "secrets", "-n", namespace)["items"]
         return {one["metadata"]["name"]: one["data"] for one in found}
 
-    said = run(include(name="one", ssh=True, check_mode=True))
+    # Whatever is given on the command line beats what a task says.
+    del play.variables["training_job_command"]
+    plain = {"name": "one", "command": ["train"], "ssh": True}
+    said = run(include(**plain, check_mode=True))
     assert f"Make Secret {namespace}/one-ssh" in said
     assert keys() == {}
-    said = run(include(name="one", ssh=True))
+    said = run(include(**plain))
     (first,) = keys().values()
     # By its command, the second job wants ssh as well.
-    said += run(include(name="one", ssh=True), include(name="two", command=["sh", "-c", "mpirun train"]))
+    said += run(include(**plain), include(name="two", command=["sh", "-c", "mpirun train"]))
     both = keys()
     assert sorted(both) == ["one-ssh", "two-ssh"]
     assert both["one-ssh"] == first

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import tarfile
 from pathlib import Path
@@ -16,15 +17,16 @@ NAME = "lab.invalid/thing:1"
 
 def test_an_archive(tmp_path: Path) -> None:
     target = tmp_path / "place" / "thing.tar"
-    digest = oci.write(target, NAME, {"bin/thing": b"program"}, ["/bin/thing"], "amd64")
+    image = oci.Image({"bin/thing": b"program"}, entrypoint=["/bin/thing"], mode=0o755)
+    oci.oci_archive(target, image, names=[NAME])
     with tarfile.open(target) as archive:
         files = {one.name: (archive.extractfile(one) or target.open("rb")).read() for one in archive}
     blobs = {name.rpartition("/")[2]: data for name, data in files.items() if name.startswith("blobs/sha256/")}
     assert all(hashlib.sha256(data).hexdigest() == name for name, data in blobs.items())
     (described,) = json.loads(files["index.json"])["manifests"]
-    assert described["digest"] == digest
+    assert described["digest"] == image.digest
     assert described["annotations"]["io.containerd.image.name"] == NAME
-    manifest = json.loads(blobs[digest.partition(":")[2]])
+    manifest = json.loads(blobs[image.digest.partition(":")[2]])
     for one in [manifest["config"], *manifest["layers"]]:
         assert len(blobs[one["digest"].partition(":")[2]]) == one["size"]
     config = json.loads(blobs[manifest["config"]["digest"].partition(":")[2]])
@@ -33,9 +35,15 @@ def test_an_archive(tmp_path: Path) -> None:
 
 
 def test_the_same_files_are_the_same_image(tmp_path: Path) -> None:
-    made = [
-        oci.write(tmp_path / f"{number}.tar", NAME, files, ["/a"], "amd64")
-        for number, files in enumerate([{"a": b"1", "b": b"2"}, {"b": b"2", "a": b"1"}, {"a": b"1"}])
-    ]
-    assert made[0] == made[1] != made[2]
+    images = [oci.Image(files) for files in ({"a": b"1"}, {"a": b"1"}, {"a": b"2"})]
+    for number, image in enumerate(images):
+        oci.oci_archive(tmp_path / f"{number}.tar", image, names=[NAME])
+    assert images[0].digest == images[1].digest != images[2].digest
     assert (tmp_path / "0.tar").read_bytes() == (tmp_path / "1.tar").read_bytes()
+
+
+def test_programs_can_be_run(tmp_path: Path) -> None:
+    """A layer's files have the mode that was asked for."""
+    for mode in (0o644, 0o755):
+        with tarfile.open(fileobj=io.BytesIO(oci.Image({"a": b"1"}, mode=mode).layers[0])) as layer:
+            assert [one.mode for one in layer] == [mode]
