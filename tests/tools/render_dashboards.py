@@ -164,7 +164,7 @@ def draw(dashboard: t.Mapping[str, t.Any], one: Site, seconds: float, file: Path
     figure.savefig(file)
     plt.close(figure)
     with Image.open(file) as drawn:
-        few = drawn.convert("RGB").quantize(96)
+        few = drawn.convert("RGB").quantize(128, Image.Quantize.MAXCOVERAGE)
     few.save(file, optimize=True)
 
 

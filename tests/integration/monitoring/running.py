@@ -16,7 +16,7 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.exporter import running as exporters
-from ansible_collections.rdmaops.gpu_fabric.tests.support import prometheus
+from ansible_collections.rdmaops.gpu_fabric.tests.support import need_tool, prometheus
 from ansible_collections.rdmaops.gpu_fabric.tests.support.site import Run, environment, understood
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.monitoring.made_up import DCGM, EXPECTED, MadeUp, pod_node
 
@@ -39,6 +39,8 @@ class Place:
 
     def variables(self, **more: t.Any) -> dict[str, t.Any]:
         return {
+            # That of the Prometheus of the tests, wherever PATH has it.
+            "monitoring_promtool": need_tool("promtool"),
             "monitoring_prometheus_config": str(self.config),
             "monitoring_scrape_configs_directory": str(self.root / "scrape"),
             "monitoring_rules_directory": str(self.root / "rules"),
