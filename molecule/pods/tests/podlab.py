@@ -26,6 +26,9 @@ NODES = ("gpu-1", "gpu-2")
 CARD = "0000:00:04.0"
 POD_S = 300
 
+# With privileges and not as root: nothing but the limit says how much memory it may lock.
+AS_USER = {"privileged": True, "runAsUser": 1000}
+
 Json = dict[str, t.Any]
 
 
@@ -125,3 +128,23 @@ class PodLab:
             cwd=COLLECTION, env={**known, "ANSIBLE_FORCE_COLOR": "0"}, stdin=subprocess.DEVNULL,
             capture_output=True, text=True, timeout=1200, check=False,
         )  # fmt: skip
+
+    def memlock(self, node: str, pod: str, device: str = "rxe0") -> Json:
+        """Have a program of a pod register memory with a device."""
+        ports = [{"rail": 0, "device": device, "port": 1, "gid_index": 1}]
+        found = self.module(node, "fabric_probe", state="ready", pod=pod, tools=["memlock"], ports=ports)
+        (check,) = found["checks"]
+        return t.cast(Json, check)
+
+    def verify(
+        self, first: str, second: str, *, tests: t.Sequence[str], report: Path, page: Path
+    ) -> subprocess.CompletedProcess[str]:
+        """Measure between two pods, wherever they are."""
+        places = {self.pod(name)["spec"]["nodeName"]: f"{NAMESPACE}/{name}" for name in (first, second)}
+        return self.playbook(
+            "rdmaops.gpu_fabric.verify",
+            fabric_check_pod=f"{{{{ {places!r}[inventory_hostname] }}}}",
+            fabric_check_tests=list(tests),
+            fabric_check_report_json=str(report),
+            fabric_check_report_html=str(page),
+        )

@@ -35,6 +35,16 @@ def test_programs_of_the_pod_can_open_it(lab: podlab.PodLab, pod: str) -> None:
 
 
 @pytest.mark.parametrize("pod", PODS)
+def test_a_user_may_lock_as_much_memory_as_rdma_needs(lab: podlab.PodLab) -> None:
+    """The same pod as before the runtime was given its drop-in, on the rail that is the host's."""
+    node = node_of(lab, "hold-0")
+    with lab.run_pod("high", node, rail=False, hostNetwork=True, container={"securityContext": podlab.AS_USER}):
+        lab.ready("high")
+        assert "unlimited" in lab.inside("high", "grep", "Max locked memory", "/proc/1/limits")
+        check = lab.memlock(node, "ml/high", device="rxe1")
+        assert (check["ok"], check["unlimited"]) == (True, True), check
+
+
 def test_it_is_told_whose_device_it_is(lab: podlab.PodLab, pod: str) -> None:
     found = lab.module(node_of(lab, pod), "rdma_info", gather=[], all_netns=True)
     owners = {one["name"]: one["pod"] for one in found["devices"]}
