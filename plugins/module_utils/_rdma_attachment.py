@@ -115,6 +115,17 @@ def plan(
     return made
 
 
+class LinkHost(_rdma_link.Host):
+    """Looks for a link of that name where processes are, which needs fewer rights than to look everywhere.
+
+    One in a namespace that only an open file keeps is found by the kernel: names are unique on a host.
+    """
+
+    def others(self) -> tuple[list[Namespace], str | None]:
+        found = spaces.spaces()
+        return found.others, "; ".join("%s: %s" % one for one in found.unreadable) or None
+
+
 class Host:
     """The edges."""
 
@@ -154,7 +165,7 @@ class Host:
             _rdma_link.manage(
                 _params(step.device, "present", type=step.link.type, netdev=step.netdev, **where),
                 False,
-                _rdma_link.Host(),
+                LinkHost(),
             )
         else:
             _rdma_device.manage(_params(step.device, "attached", **where), False, _rdma_device.Host())
@@ -217,4 +228,6 @@ class Follower:
         return not problems
 
 
-__all__ = ("Device", "Follower", "Host", "Link", "Netdev", "Place", "Plan", "Step", "elsewhere", "members", "plan")
+__all__ = (
+    "Device", "Follower", "Host", "Link", "LinkHost", "Netdev", "Place", "Plan", "Step", "elsewhere", "members", "plan",
+)  # fmt: skip
