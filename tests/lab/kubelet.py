@@ -3,7 +3,7 @@
 """Nodes of the lab as nodes of its cluster: containerd from Debian and the lab's kubelet, joined to the control plane.
 
 Every guest has the same address in its own user network, and the API server has to find its kubelet. So each has one
-more, on its loopback device and on this machine's, and QEMU forwards the kubelet's port from the one to the other.
+more on its loopback device, which is local to this machine as well, and QEMU forwards the kubelet's port to the guest.
 """
 
 from __future__ import annotations
@@ -123,8 +123,10 @@ class Join:
 
     def forward(self) -> None:
         """Let the API server reach the kubelet; a machine that was started anew has forgotten it."""
+        # A route and no address: who comes from the node's own address, is nobody for the node. QEMU makes its own of
+        # 127.0.0.1 (tcp_connect() in libslirp's src/tcp_subr.c).
         as_root(
-            ["ip", "address", "replace", f"{self.address}/32", "dev", "lo"],
+            ["ip", "route", "replace", "local", f"{self.address}/32", "dev", "lo", "src", "127.0.0.1"],
             f"giving this machine the address by which the API server finds the kubelet of {self.name}",
         )
         node = self.lab.node(self.name)
@@ -251,14 +253,17 @@ def leave(settings: t.Mapping[str, t.Any], names: t.Iterable[str]) -> None:
     for name in names:
         address = f"{settings['cluster']['node_prefix']}.{config.node_index(name)}/32"
         shown = subprocess.run(
-            ["ip", "-o", "address", "show", "dev", "lo", "to", address],
+            ["ip", "route", "show", "table", "local", "exact", address],
             capture_output=True,
             text=True,
             timeout=20,
             check=False,
         )
         if shown.stdout.strip():
-            as_root(["ip", "address", "del", address, "dev", "lo"], f"taking the address of {name} from this machine")
+            as_root(
+                ["ip", "route", "del", "local", address, "dev", "lo"],
+                f"taking the address of {name} from this machine",
+            )
 
 
 __all__ = ["PAUSE", "join", "leave"]

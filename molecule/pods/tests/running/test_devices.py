@@ -34,7 +34,6 @@ def test_programs_of_the_pod_can_open_it(lab: podlab.PodLab, pod: str) -> None:
     assert "Ethernet" in said
 
 
-@pytest.mark.parametrize("pod", PODS)
 def test_a_user_may_lock_as_much_memory_as_rdma_needs(lab: podlab.PodLab) -> None:
     """The same pod as before the runtime was given its drop-in, on the rail that is the host's."""
     node = node_of(lab, "hold-0")
@@ -45,6 +44,7 @@ def test_a_user_may_lock_as_much_memory_as_rdma_needs(lab: podlab.PodLab) -> Non
         assert (check["ok"], check["unlimited"]) == (True, True), check
 
 
+@pytest.mark.parametrize("pod", PODS)
 def test_it_is_told_whose_device_it_is(lab: podlab.PodLab, pod: str) -> None:
     found = lab.module(node_of(lab, pod), "rdma_info", gather=[], all_netns=True)
     owners = {one["name"]: one["pod"] for one in found["devices"]}
