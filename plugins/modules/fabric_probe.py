@@ -155,7 +155,7 @@ options:
         default: 65536
   quiet_bytes_per_second:
     description:
-      - Look at the counters before and after each C(ib_write_bw), for O(state=measured), and tell in RV(results[].traffic) whether it went
+      - Look at the counters before and after each C(ib_write_bw), for O(state=measured), and tell in C(traffic) of RV(results) whether it went
         through the RDMA device. Other network devices of the host or pod than O(rail_netdevs) may carry so many bytes a second meanwhile.
       - Not looked at unless it is given.
     type: int

@@ -74,7 +74,7 @@ actions:
 resources:
   description:
     - The Secret before anything was done, as the drift report reads it.
-    - RV(resources[].live) is V(keys), V(absent), or what is wrong with the keys.
+    - C(live) is V(keys), V(absent), or what is wrong with the keys.
   returned: success
   type: list
   elements: dict

@@ -108,10 +108,10 @@ class PodLab:
             time.sleep(1)
         return time.monotonic() - begun
 
-    def module(self, node: str, name: str, *, check: bool = False, **arguments: t.Any) -> Json:
+    def module(self, node: str, module: str, /, *, check: bool = False, **arguments: t.Any) -> Json:
         """Run a module of the collection on a node."""
         argv = [str(Path(sys.executable).parent / "ansible"), "-i", str(EPHEMERAL / "inventory"), node]
-        argv += ["-m", f"rdmaops.gpu_fabric.{name}", "-a", json.dumps(arguments), *(["--check"] if check else [])]
+        argv += ["-m", f"rdmaops.gpu_fabric.{module}", "-a", json.dumps(arguments), *(["--check"] if check else [])]
         known = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
         known |= {"ANSIBLE_LOAD_CALLBACK_PLUGINS": "1", "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json"}
         done = subprocess.run(

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # This module util is PRIVATE to the collection: it may change in any release.
-"""Network devices of PCI cards: the address stays, whatever namespace they are in and whatever they are called there."""
+"""Network devices of PCI cards, whose address stays whatever namespace they are in and are called there."""
 
 from __future__ import annotations
 

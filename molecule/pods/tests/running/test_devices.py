@@ -98,7 +98,11 @@ def test_a_pod_that_is_not_there(lab: podlab.PodLab, pod: str, text: str) -> Non
 def test_nothing_is_stranded(lab: podlab.PodLab) -> None:
     for node in podlab.NODES:
         audit = lab.module(node, "rdma_audit", expected=["rxe0", "rxe1"], settle=5)
-        assert {one["name"]: one["status"] for one in audit["resources"]} == {"rxe0": "in_sync", "rxe1": "in_sync"}
+        assert {one["status"] for one in audit["resources"]} == {"in_sync"}
+        places = {one["name"]: one["live"] for one in audit["resources"]}
+        assert places["rxe0"].startswith("pod ml/hold-")
+        assert places[podlab.CARD].startswith("net1 in pod ml/hold-")
+        assert (places["rxe1"], places["0000:00:05.0"]) == ("the host", "rail1 on the host")
 
 
 def test_the_service_says_what_it_did(lab: podlab.PodLab) -> None:
