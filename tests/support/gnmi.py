@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import functools
 import json
 import os
 import re
@@ -17,32 +16,18 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from ansible.parsing.dataloader import DataLoader
-from ansible.plugins.loader import init_plugin_loader
-from ansible.template import Templar
-
 from ansible_collections.rdmaops.gpu_fabric.tests.lab import tools
 from ansible_collections.rdmaops.gpu_fabric.tests.lab.certificates import Authority
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, skip_or_fail
+from ansible_collections.rdmaops.gpu_fabric.tests.support.role_values import values
 
 Json = t.Any
 ROLE = COLLECTION / "roles/switch_telemetry"
 
 
-@functools.cache
-def variables() -> dict[str, Json]:
-    """Return the role's variables as they are written."""
-    init_plugin_loader()
-    loader = DataLoader()
-    known: dict[str, Json] = {"inventory_hostname": "here", "role_path": str(ROLE), "ansible_search_path": [str(ROLE)]}
-    for part in ("defaults", "vars"):
-        known.update(loader.load_from_file(str(ROLE / part / "main.yml"), trusted_as_template=True))
-    return known
-
-
 def value(name: str, **given: Json) -> Json:
     """Return one of the role's variables for what a site has given."""
-    return Templar(DataLoader(), variables={**variables(), **given}).template(variables()[name])
+    return values(ROLE).value(name, **given)
 
 
 def program(name: str) -> Path:
@@ -159,4 +144,4 @@ def collecting(unit: Path, port: int, log: Path) -> t.Iterator[Collector]:
             process.wait(30)
 
 
-__all__ = ["ROLE", "Collector", "Switches", "collecting", "elements", "notification", "program", "value", "variables"]
+__all__ = ["ROLE", "Collector", "Switches", "collecting", "elements", "notification", "program", "value"]

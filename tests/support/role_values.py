@@ -1,0 +1,72 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A role's variables as Ansible would give them to a task, for what a site has set.
+
+Ansible's loader of plugins takes over how collections are imported, so templates are done in a process of their own.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+LIMIT_S = 60
+
+
+class Values:
+    """A child that answers one line for each line: `[NAME, VARIABLES]`, and `[VALUE, ERROR]`."""
+
+    def __init__(self, role: Path) -> None:
+        self.child = subprocess.Popen(
+            [sys.executable, str(Path(__file__).resolve()), str(role)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def value(self, name: str, **given: t.Any) -> t.Any:
+        if self.child.stdin is None or self.child.stdout is None:
+            raise AssertionError("a child without pipes")
+        self.child.stdin.write(json.dumps([name, given]) + "\n")
+        self.child.stdin.flush()
+        found, error = json.loads(self.child.stdout.readline())
+        if error:
+            raise AssertionError(error)
+        return found
+
+
+@functools.cache
+def values(role: Path) -> Values:
+    """Return the child of a role; it ends with this process, when nobody asks it any more."""
+    return Values(role)
+
+
+def main(role: Path) -> None:
+    from ansible.parsing.dataloader import DataLoader
+    from ansible.plugins.loader import init_plugin_loader
+    from ansible.template import Templar
+
+    init_plugin_loader()
+    loader = DataLoader()
+    known: dict[str, t.Any] = {
+        "inventory_hostname": "here",
+        "role_path": str(role),
+        "ansible_search_path": [str(role)],
+    }
+    for part in ("defaults", "vars"):
+        known.update(loader.load_from_file(str(role / part / "main.yml"), trusted_as_template=True))
+    for line in sys.stdin:
+        name, given = json.loads(line)
+        try:
+            answer = [Templar(loader, variables={**known, **given}).template(known[name]), None]
+        except Exception as exc:
+            answer = [None, f"{type(exc).__name__}: {exc}"]
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
