@@ -123,7 +123,7 @@ def test_the_revision_knows_what_takes_a_new_start() -> None:
     assert same == revision()
     others: list[dict[str, Json]] = [
         {"switch_telemetry_sample_interval": 20},
-        {"switch_telemetry_version": "0.45.0"},
+        {"switch_telemetry_version": "0.44.1"},
         {"switch_telemetry_program": "/usr/bin/gnmic"},
         {"switch_telemetry_supplementary_groups": ["ssl-cert"]},
     ]

@@ -1,0 +1,167 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the role writes and takes away, and what gNMIc makes of a configuration before it is put in place.
+
+The service itself needs systemd: the files are what is looked at here, and what its command does is in test_collecting.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tarfile
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.tests.integration.exporter.running import play
+from ansible_collections.rdmaops.gpu_fabric.tests.integration.switch_telemetry.written import places, role
+from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need_tool
+from ansible_collections.rdmaops.gpu_fabric.tests.support.gnmi import program
+
+LEAF: dict[str, t.Any] = {"name": "leaf-1", "address": "192.0.2.1", "ports": ["Ethernet1/1"], "credentials": "fabric"}
+PASSWORD = "correct-horse"
+GIVEN: dict[str, t.Any] = {
+    "switch_telemetry_credentials": {"fabric": {"username": "reader", "password": PASSWORD}},
+    "switch_telemetry_targets": [LEAF],
+}
+
+
+@pytest.fixture(autouse=True)
+def usable() -> None:
+    need_root()
+    need_tool("unshare")
+
+
+def changed(output: str) -> int:
+    found = re.search(r"changed=(\d+)", output)
+    assert found, output
+    return int(found[1])
+
+
+def files(directory: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in sorted(directory.iterdir()) if path.is_file()}
+
+
+def test_four_steps_and_back(tmp_path: Path) -> None:
+    here, work = tmp_path / "here", tmp_path / "work"
+    given = {**GIVEN, **places(here)}
+
+    virgin = play(work, role(**given), check=True)
+    assert virgin.returncode == 0, virgin.stdout + virgin.stderr
+    # Directory, credentials, and configuration with unit.
+    assert changed(virgin.stdout) == 3
+    assert "+ExecStart=" in virgin.stdout
+    assert not here.exists()
+
+    # The second time changes nothing.
+    done = play(work, role("config.yml", **given), role("config.yml", **given))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert changed(done.stdout) == 3
+    before = files(here)
+    assert sorted(before) == ["credentials.env", "gnmic.yaml", "switch_telemetry.service"]
+    for one in (virgin, done):
+        assert PASSWORD not in one.stdout + one.stderr
+        assert "reader" not in one.stdout + one.stderr
+
+    again = play(work, role(**given), check=True)
+    assert changed(again.stdout) == 0, again.stdout
+    gone = role(**{**given, "switch_telemetry_state": "absent"})
+    # Unit and directory are one task. What is new is a difference, and in check mode only that.
+    would = play(work, gone, role(**{**given, "switch_telemetry_sample_interval": 30}), check=True)
+    assert changed(would.stdout) == 2, would.stdout
+    assert "+    sample-interval: 30s" in would.stdout
+    assert files(here) == before
+    removed = play(work, gone, gone)
+    assert changed(removed.stdout) == 1, removed.stdout
+    assert not here.exists()
+
+
+@pytest.mark.long
+def test_from_an_archive_and_back(tmp_path: Path) -> None:
+    archive = tmp_path / "gnmic_0.45.0_Linux_x86_64.tar.gz"
+    with tarfile.open(archive, "w:gz", compresslevel=1) as packed:
+        packed.add(program("gnmic"), "gnmic")
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+    (tmp_path / "checksums.txt").write_text(f"{digest}  {archive.name}\n")
+    here, work = tmp_path / "here", tmp_path / "work"
+    given = {
+        **GIVEN,
+        **places(here),
+        "switch_telemetry_program": "",
+        "switch_telemetry_url": str(archive),
+        "switch_telemetry_checksum": f"sha256:{tmp_path / 'checksums.txt'}",
+    }
+    # Without a program nobody judges, and nothing else stops a check.
+    virgin = play(work, role(**given), check=True)
+    assert virgin.returncode == 0, virgin.stdout + virgin.stderr
+    assert changed(virgin.stdout) == 4
+    assert not (tmp_path / "lib").exists()
+    steps = [role("program.yml", **given), role("config.yml", **given)]
+    done = play(work, *steps, *steps)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert changed(done.stdout) == 4
+    assert (tmp_path / "lib" / "gnmic").stat().st_mode & 0o111 == 0o111
+    gone = role(**{**given, "switch_telemetry_state": "absent"})
+    removed = play(work, gone, gone)
+    assert changed(removed.stdout) == 2, removed.stdout
+    assert not (tmp_path / "lib" / "gnmic").exists()
+
+
+# What differs in the target, the site's own vendor, and gNMIc's own words
+REFUSED: list[tuple[dict[str, t.Any], dict[str, t.Any], str]] = [
+    ({"ca_file": "/nowhere/ca.pem"}, {}, "stat /nowhere/ca.pem: no such file or directory"),
+    (
+        {"vendor": "mine"},
+        {"paths": [{"path": "/interfaces/interface[name=PORT/state", "source": "mine"}]},
+        "invalid value: malformed xpath",
+    ),
+    (
+        {"vendor": "mine"},
+        {"paths": [{"path": "/interfaces/PORT", "source": "mine"}], "encoding": "xml"},
+        "option Encoding: invalid value: xml",
+    ),
+    (
+        {"cert_file": "/etc/hostname", "key_file": "/etc/hostname"},
+        {},
+        'failed to initialize target "leaf-1": tls: failed to find any PEM data in certificate input',
+    ),
+]
+
+
+def test_what_gnmic_refuses_replaces_nothing(tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    common = {**GIVEN, **places(here)}
+    tried = [
+        role(
+            "config.yml",
+            **{
+                **common,
+                "switch_telemetry_targets": [{**LEAF, **target}],
+                "switch_telemetry_vendors": {"mine": mine} if mine else {},
+            },
+        )
+        for target, mine, _said in REFUSED
+    ]
+    blocks = [{"block": [one], "rescue": [{"ansible.builtin.meta": "noop"}]} for one in tried]
+    done = play(tmp_path / "work", *blocks)
+    assert f"rescued={len(REFUSED)} " in done.stdout, done.stdout
+    for _target, _mine, said in REFUSED:
+        assert f"does not take the new configuration: {said}" in unquoted(done.stdout)
+    assert f"{here}/gnmic.yaml is as it was." in done.stdout
+    # In check mode as well.
+    assert "rescued=1 " in play(tmp_path / "work", blocks[0], check=True).stdout
+    assert files(here) == {}
+
+
+def unquoted(text: str) -> str:
+    return text.replace('\\"', '"').replace("Error: ", "").replace("[gnmic] ", "")
+
+
+def test_a_program_that_is_not_there(tmp_path: Path) -> None:
+    given = {**GIVEN, **places(tmp_path), "switch_telemetry_program": "/nowhere/gnmic"}
+    done = play(tmp_path / "work", role("config.yml", **given), check=True)
+    assert done.returncode == 2
+    assert "there is no /nowhere/gnmic. Install it, or leave switch_telemetry_program empty" in done.stdout
