@@ -44,6 +44,7 @@ def files(directory: Path) -> dict[str, str]:
     return {path.name: path.read_text() for path in sorted(directory.iterdir()) if path.is_file()}
 
 
+@pytest.mark.long
 def test_four_steps_and_back(tmp_path: Path) -> None:
     here, work = tmp_path / "here", tmp_path / "work"
     given = {**GIVEN, **places(here)}
@@ -130,6 +131,7 @@ REFUSED: list[tuple[dict[str, t.Any], dict[str, t.Any], str]] = [
 ]
 
 
+@pytest.mark.long
 def test_what_gnmic_refuses_replaces_nothing(tmp_path: Path) -> None:
     here = tmp_path / "here"
     here.mkdir()
@@ -151,8 +153,6 @@ def test_what_gnmic_refuses_replaces_nothing(tmp_path: Path) -> None:
     for _target, _mine, said in REFUSED:
         assert f"does not take the new configuration: {said}" in unquoted(done.stdout)
     assert f"{here}/gnmic.yaml is as it was." in done.stdout
-    # In check mode as well.
-    assert "rescued=1 " in play(tmp_path / "work", blocks[0], check=True).stdout
     assert files(here) == {}
 
 
@@ -160,8 +160,17 @@ def unquoted(text: str) -> str:
     return text.replace('\\"', '"').replace("Error: ", "").replace("[gnmic] ", "")
 
 
-def test_a_program_that_is_not_there(tmp_path: Path) -> None:
-    given = {**GIVEN, **places(tmp_path), "switch_telemetry_program": "/nowhere/gnmic"}
-    done = play(tmp_path / "work", role("config.yml", **given), check=True)
-    assert done.returncode == 2
+def test_what_cannot_run_is_refused_in_check_mode_as_well(tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    given = {**GIVEN, **places(here)}
+    tried = [
+        role("config.yml", **{**given, "switch_telemetry_program": "/nowhere/gnmic"}),
+        role("config.yml", **{**given, "switch_telemetry_targets": [{**LEAF, "ca_file": "/nowhere/ca.pem"}]}),
+    ]
+    blocks = [{"block": [one], "rescue": [{"ansible.builtin.meta": "noop"}]} for one in tried]
+    done = play(tmp_path / "work", *blocks, check=True)
+    assert "rescued=2 " in done.stdout, done.stdout
     assert "there is no /nowhere/gnmic. Install it, or leave switch_telemetry_program empty" in done.stdout
+    assert "stat /nowhere/ca.pem: no such file or directory. " in done.stdout
+    assert files(here) == {}
