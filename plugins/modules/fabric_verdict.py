@@ -78,7 +78,8 @@ options:
     type: dict
   min_share:
     description:
-      - The share of the link's rate that V(ib_write_bw), V(ib_write_bw_cm) and V(ib_write_bw_cuda) have to reach, above 0 and up to 1. The rate is the lower one of the two ends.
+      - The share of the link's rate that V(ib_write_bw), V(ib_write_bw_cm) and V(ib_write_bw_cuda) have to reach, above 0 and up to 1.
+        The rate is the lower one of the two ends.
     type: float
     default: 0.8
   started:

@@ -92,7 +92,13 @@ resources:
   type: list
   elements: dict
   sample:
-    - {"kind": "network_device", "name": "0000:07:00.0", "status": "drift", "desired": "the host", "configured": null, "live": "netns cni-8c1d", "next_boot": null}
+    - kind: network_device
+      name: "0000:07:00.0"
+      status: drift
+      desired: the host
+      configured: null
+      live: netns cni-8c1d
+      next_boot: null
 """
 
 from ansible.module_utils.basic import AnsibleModule
