@@ -491,6 +491,9 @@ def unit(runner: Runner) -> None:
 def integration(runner: Runner) -> None:
     """Run the tests against real tools and this machine's kernel."""
     apart = [f"--ignore={place}" for place in CLUSTER]
+    if runner.everything:
+        get = [sys.executable, str(ROOT / "tests" / "lab" / "lab.py"), "tool", "gnmic", "gnmi_target"]
+        runner.execute("gNMIc and what it asks", get, limit=3000, live=True)
     runner.pytest("integration", "-n", "2", "--dist", "loadfile", *apart, "tests/integration", limit=3600)
 
 

@@ -14,6 +14,9 @@ from ansible_collections.rdmaops.gpu_fabric.tests.integration.switch_telemetry.w
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need_tool
 from ansible_collections.rdmaops.gpu_fabric.tests.support.gnmi import Collector, Switches, collecting
 
+# gNMIc takes long to build, where its release cannot be had.
+pytestmark = pytest.mark.long
+
 Labels = dict[str, str]
 # Nothing that a shell, systemd or gNMIc itself might take for something else.
 PASSWORD = "$HOME pa\"ss\\w`rd'${X}"

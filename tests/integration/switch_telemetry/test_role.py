@@ -22,6 +22,9 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support.gnmi import program
 
 LEAF: dict[str, t.Any] = {"name": "leaf-1", "address": "192.0.2.1", "ports": ["Ethernet1/1"], "credentials": "fabric"}
 PASSWORD = "correct-horse"
+# gNMIc takes long to build, where its release cannot be had.
+pytestmark = pytest.mark.long
+
 GIVEN: dict[str, t.Any] = {
     "switch_telemetry_credentials": {"fabric": {"username": "reader", "password": PASSWORD}},
     "switch_telemetry_targets": [LEAF],
@@ -44,7 +47,6 @@ def files(directory: Path) -> dict[str, str]:
     return {path.name: path.read_text() for path in sorted(directory.iterdir()) if path.is_file()}
 
 
-@pytest.mark.long
 def test_four_steps_and_back(tmp_path: Path) -> None:
     here, work = tmp_path / "here", tmp_path / "work"
     given = {**GIVEN, **places(here)}
@@ -79,7 +81,6 @@ def test_four_steps_and_back(tmp_path: Path) -> None:
     assert not here.exists()
 
 
-@pytest.mark.long
 def test_from_an_archive_and_back(tmp_path: Path) -> None:
     archive = tmp_path / "gnmic_0.45.0_Linux_x86_64.tar.gz"
     with tarfile.open(archive, "w:gz", compresslevel=1) as packed:
@@ -131,7 +132,6 @@ REFUSED: list[tuple[dict[str, t.Any], dict[str, t.Any], str]] = [
 ]
 
 
-@pytest.mark.long
 def test_what_gnmic_refuses_replaces_nothing(tmp_path: Path) -> None:
     here = tmp_path / "here"
     here.mkdir()
