@@ -11,7 +11,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_audit import AuditHost, judge, stranded
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_audit import AuditHost, Look, judge, stranded
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need_tool
 
 Json = dict[str, t.Any]
@@ -34,7 +34,8 @@ def place(name: str | None, inode: int) -> str:
     where = {"inode": inode, "name": name, "initial": False}
     devices = [{"name": "mlx5_0", "netns": where, "pod": None}]
     info = {"netns_mode": "exclusive", "devices": devices, "unreadable": []}
-    (found,) = judge(info, stranded(info), host.spaces, [])
+    seen = Look(info, stranded(info), {})
+    (found,) = judge(seen, seen, host, [])
     assert found["status"] == "drift"
     return str(found["live"])
 

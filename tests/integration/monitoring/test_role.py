@@ -28,6 +28,7 @@ def left(place: Place) -> set[str]:
     return {name for name in found - own if not name.startswith("data/")}
 
 
+@pytest.mark.long
 def test_the_drill(place: Place) -> None:
     with prometheus.running(place.root, place.config) as server:
         by_signal = {
