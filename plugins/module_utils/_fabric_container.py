@@ -113,7 +113,8 @@ def find(
             "There are %d pods %s on this host (UIDs %s): one of them is ending. Wait until it is gone"
             % (len(alive), pod, ", ".join(sorted(alive)))
         )
-    ((uid, containers),) = alive.items()
+    uid = min(alive)
+    containers = alive[uid]
     known = _names(links, namespace, name)
     running = []
     for ident, processes in containers.items():

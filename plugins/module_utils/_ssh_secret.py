@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import base64
+import binascii
 import functools
 import os
 import shutil
@@ -79,10 +80,10 @@ def wrong(data: t.Mapping[str, t.Any]) -> str | None:
             texts[name] = base64.b64decode(data[name], validate=True).decode("ascii")
             if name != AUTHORIZED:
                 public[name] = public_part(texts[name])
+        except (binascii.Error, UnicodeError):
+            return "%s: it is not readable" % name
         except ValueError as exc:
-            # Its subclasses, of Base64 and of texts, say what they could not decode.
-            told = exc if type(exc) is ValueError else "it is not readable"
-            return "%s: %s" % (name, told)
+            return "%s: %s" % (name, exc)
     words = texts[AUTHORIZED].split()
     if len(words) < 2 or words[1] != base64.b64encode(public[LOGIN_KEY]).decode():
         return "%s does not let %s in" % (AUTHORIZED, LOGIN_KEY)

@@ -50,8 +50,6 @@ options:
     type: dict
     default: {}
 seealso:
-  - plugin: rdmaops.gpu_fabric.training_job
-    plugin_type: role
   - module: rdmaops.gpu_fabric.cluster_objects
 """
 
