@@ -8,14 +8,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision import DRIFT, IN_SYNC, Decision, resource
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import cards, enter, netns
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_info import pod_of
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_info import pod_of, pod_text
 
 if t.TYPE_CHECKING:  # pragma: no cover
     from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Namespace
@@ -45,11 +44,7 @@ class Host:
         return found.namespaces, found.problem
 
     def inside(self, space: Namespace) -> list[cards.Netdev]:
-        handle = enter.open_namespace(space)
-        try:
-            return [cards.Netdev(*one) for one in enter.inside(handle, cards.netdevs, sysfs=True)]
-        finally:
-            os.close(handle)
+        return [cards.Netdev(*one) for one in enter.within(space, cards.netdevs, sysfs=True)]
 
     def pods(self) -> dict[str, tuple[str, str]]:
         from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import pods
@@ -59,11 +54,7 @@ class Host:
     def take(self, space: Namespace, netdev: str, name: str) -> None:
         """Give a network device to the namespace of process 1, under a name that may be a new one."""
         argv = ["ip", "link", "set", "dev", netdev, "netns", "1", "name", name]
-        handle = enter.open_namespace(space)
-        try:
-            said = enter.inside(handle, lambda: _run(argv), timeout=LIMIT_S + 10)
-        finally:
-            os.close(handle)
+        said = enter.within(space, lambda: _run(argv), timeout=LIMIT_S + 10)
         if said:
             raise DeviceError(
                 "Taking the network device %s back to the host as %s: '%s' answered: %s"
@@ -117,9 +108,7 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[
         pod = pod_of(space, host.pods())
         live = "netns %s" % space.name if space.name else "net:[%d]" % space.inode
         if pod:
-            live = (
-                "pod %s/%s" % (pod["namespace"], pod["name"]) if pod["name"] else "the pod with the UID %s" % pod["uid"]
-            )
+            live = pod_text(pod)
         if pod and not params["disrupt"]:
             raise DeviceError(
                 "Taking the network device %s (%s) back to the host: %s runs and has it. End that pod, or set disrupt "

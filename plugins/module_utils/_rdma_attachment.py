@@ -140,18 +140,12 @@ class Host:
         return cards.netdevs()
 
     def places(self, addresses: t.Collection[str]) -> dict[str, list[Place]]:
-        """Look into the other namespaces until all were found."""
+        """Look into all other namespaces: a card with two network devices may have them in two."""
         found: dict[str, list[Place]] = {}
         for space in spaces.spaces().others:
-            if set(found) == set(addresses):
-                break
             path = _path(space)
             try:
-                handle = enter.open_namespace(space)
-                try:
-                    netdevs, devices = enter.inside(handle, _inside, sysfs=True)
-                finally:
-                    os.close(handle)
+                netdevs, devices = enter.within(space, _inside, sysfs=True)
             except OSError:
                 continue  # it ended while we looked
             for name, address in netdevs:

@@ -8,13 +8,12 @@
 
 from __future__ import annotations
 
-import os
 import time
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision import DRIFT, IN_SYNC, UNKNOWN, resource
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import cards, devices, enter
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_info import Host, gather_info, pod_of
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_info import Host, gather_info, pod_of, pod_text
 
 if t.TYPE_CHECKING:  # pragma: no cover
     from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Namespace
@@ -49,13 +48,7 @@ class AuditHost(Host):
         return super().look(gather)
 
     def look_inside(self, space: Namespace, gather: t.Collection[str]) -> dict[str, t.Any]:
-        handle = enter.open_namespace(space)
-        try:
-            seen, inside = enter.inside(
-                handle, lambda: (devices.look(gather), cards.netdevs()), sysfs=True, timeout=60.0
-            )
-        finally:
-            os.close(handle)
+        seen, inside = enter.within(space, lambda: (devices.look(gather), cards.netdevs()), sysfs=True)
         self.cards += [Card(name, address, space.inode) for name, address in inside]
         return t.cast("dict[str, t.Any]", seen)
 
@@ -89,7 +82,7 @@ def _holders(space: Namespace | None) -> str:
 def _place(device: t.Mapping[str, t.Any], spaces: t.Mapping[int, Namespace]) -> str:
     where, pod = device["netns"], device["pod"]
     if pod is not None:
-        return "pod %s/%s" % (pod["namespace"], pod["name"]) if pod["name"] else "the pod with the UID %s" % pod["uid"]
+        return pod_text(pod)
     name = "netns %s" % where["name"] if where["name"] else "net:[%d]" % where["inode"]
     return name + _holders(spaces.get(where["inode"]))
 

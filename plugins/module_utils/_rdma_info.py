@@ -60,13 +60,7 @@ class Host:
     def look_inside(self, space: Namespace, gather: t.Collection[str]) -> dict[str, t.Any]:
         from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import enter
 
-        handle = enter.open_namespace(space)
-        try:
-            return t.cast(
-                "dict[str, t.Any]", enter.inside(handle, lambda: devices.look(gather), sysfs=True, timeout=60.0)
-            )
-        finally:
-            os.close(handle)
+        return t.cast("dict[str, t.Any]", enter.within(space, lambda: devices.look(gather), sysfs=True))
 
     def look_in_pod(self, pod: str, gather: t.Collection[str]) -> dict[str, t.Any]:
         """What is in the namespace of a pod: its ``inode``, the pod's ``uid``, and what devices.look() tells."""
@@ -99,6 +93,11 @@ def pod_of(space: Namespace, names: t.Mapping[str, tuple[str, str]]) -> dict[str
             namespace, name = names.get(uid, (None, None))
             return {"namespace": namespace, "name": name, "uid": uid}
     return None
+
+
+def pod_text(pod: t.Mapping[str, t.Any]) -> str:
+    """What people call a pod that pod_of() has told."""
+    return "pod %s/%s" % (pod["namespace"], pod["name"]) if pod["name"] else "the pod with the UID %s" % pod["uid"]
 
 
 def of_pod(devices: t.Sequence[dict[str, t.Any]], netdevs: t.Collection[str]) -> list[dict[str, t.Any]]:
@@ -172,4 +171,4 @@ def _placed(
     return {**device, "netns": {"inode": inode, "name": name, "initial": initial}, "pod": pod}
 
 
-__all__ = ("DEFAULT_SUBSETS", "SUBSETS", "Host", "gather_info", "of_pod", "pod_of")
+__all__ = ("DEFAULT_SUBSETS", "SUBSETS", "Host", "gather_info", "of_pod", "pod_of", "pod_text")

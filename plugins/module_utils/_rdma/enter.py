@@ -20,7 +20,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import 
 if t.TYPE_CHECKING:  # pragma: no cover
     from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Namespace
 
-__all__ = ("EnterError", "enter", "inside", "is_net_namespace", "open_namespace")
+__all__ = ("EnterError", "enter", "inside", "is_net_namespace", "open_namespace", "within")
 
 _CLONE_NEWNS, _CLONE_NEWNET = 0x00020000, 0x40000000
 _MS_REC, _MS_PRIVATE = 0x4000, 0x40000
@@ -156,6 +156,15 @@ def inside(handle: int, function: t.Callable[[], t.Any], *, sysfs: bool = False,
     if "value" in answer:
         return answer["value"]
     raise EnterError(answer["error"], answer["errno"])
+
+
+def within(space: Namespace, function: t.Callable[[], t.Any], *, sysfs: bool = False, timeout: float = 60.0) -> t.Any:
+    """As inside(), for a namespace that was found by netns.survey() or spaces.spaces()."""
+    handle = open_namespace(space)
+    try:
+        return inside(handle, function, sysfs=sysfs, timeout=timeout)
+    finally:
+        os.close(handle)
 
 
 def _answer(reader: int, deadline: float) -> dict[str, t.Any]:
