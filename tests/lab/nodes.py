@@ -376,7 +376,7 @@ def wait_for(condition: t.Callable[[], bool], limit: float, what: str) -> None:
         time.sleep(0.1)
 
 
-def free_port(kind: socket.SocketKind) -> int:
+def free_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
     with socket.socket(socket.AF_INET, kind) as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

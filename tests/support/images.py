@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-import socket
 import subprocess
 import time
 import typing as t
@@ -18,6 +17,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from ansible_collections.rdmaops.gpu_fabric.tests.lab.nodes import free_port
 from ansible_collections.rdmaops.gpu_fabric.tests.lab.oci import Image, Index, digest_of, oci_archive, tar_of
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need_tool
 
@@ -33,12 +33,6 @@ def docker_archive(path: Path, image: Image, name: str) -> Path:
     entry = {"Config": "config.json", "RepoTags": [name], "Layers": list(layers)}
     path.write_bytes(tar_of({"config.json": image.config, **layers, "manifest.json": json.dumps([entry]).encode()}))
     return path
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Daemon:

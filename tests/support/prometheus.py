@@ -8,7 +8,6 @@ import contextlib
 import json
 import re
 import signal
-import socket
 import subprocess
 import time
 import typing as t
@@ -16,6 +15,7 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
+from ansible_collections.rdmaops.gpu_fabric.tests.lab.nodes import free_port
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, need_tool
 
 Json = dict[str, t.Any]
@@ -86,12 +86,6 @@ def version() -> tuple[int, ...]:
     match = re.search(r"version (\d+)\.(\d+)", done.stdout + done.stderr)
     assert match, done
     return int(match[1]), int(match[2])
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return t.cast(int, one.getsockname()[1])
 
 
 class Prometheus:
@@ -165,7 +159,6 @@ __all__ = [
     "OWN_NAMES",
     "Prometheus",
     "dashboards",
-    "free_port",
     "names",
     "panels",
     "running",

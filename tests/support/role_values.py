@@ -67,7 +67,7 @@ def main(role: Path) -> None:
         name, given = json.loads(line)
         try:
             answer = [Templar(loader, variables={**known, **given}).template(known[name]), None]
-        except Exception as exc:
+        except Exception as exc:  # who has asked raises it
             answer = [None, f"{type(exc).__name__}: {exc}"]
         print(json.dumps(answer), flush=True)
 

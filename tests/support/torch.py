@@ -21,6 +21,7 @@ import time
 import typing as t
 from pathlib import Path
 
+from ansible_collections.rdmaops.gpu_fabric.tests.lab.nodes import free_port
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, debian_root, need_root, skip_or_fail
 
 WORKLOAD = COLLECTION / "roles" / "training_image" / "files" / "workload"
@@ -179,13 +180,6 @@ class Job:
             assert process.poll() is None, (process.returncode, out.read_text(), err.read_text())
             assert time.monotonic() < ends, out.read_text()
             time.sleep(0.1)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def two(directory: Path, script: str, *words: str, limit: float = 600) -> list[Done]:

@@ -18,6 +18,7 @@ import yaml
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import cluster
 from ansible_collections.rdmaops.gpu_fabric.tests.support.lab_ssh import Guest, guest
+from ansible_collections.rdmaops.gpu_fabric.tests.support.site import environment
 
 EPHEMERAL = Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"])
 NAMESPACE = "ml"
@@ -112,20 +113,17 @@ class PodLab:
         """Run a module of the collection on a node."""
         argv = [str(Path(sys.executable).parent / "ansible"), "-i", str(EPHEMERAL / "inventory"), node]
         argv += ["-m", f"rdmaops.gpu_fabric.{module}", "-a", json.dumps(arguments), *(["--check"] if check else [])]
-        known = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
-        known |= {"ANSIBLE_LOAD_CALLBACK_PLUGINS": "1", "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json"}
         done = subprocess.run(
-            argv, cwd=COLLECTION, env=known, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False
+            argv, cwd=COLLECTION, env=environment(ANSIBLE_LOAD_CALLBACK_PLUGINS="1"), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False
         )  # fmt: skip
         document = json.loads(done.stdout[done.stdout.index("{\n") :])
         return t.cast(Json, document["plays"][0]["tasks"][0]["hosts"][node])
 
     def playbook(self, book: str, *arguments: str, **variables: t.Any) -> subprocess.CompletedProcess[str]:
         argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(EPHEMERAL / "inventory"), book]
-        known = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
         return subprocess.run(
             [*argv, *arguments, "-e", json.dumps(variables)],
-            cwd=COLLECTION, env={**known, "ANSIBLE_FORCE_COLOR": "0"}, stdin=subprocess.DEVNULL,
+            cwd=COLLECTION, env=environment(ANSIBLE_STDOUT_CALLBACK="ansible.builtin.default"), stdin=subprocess.DEVNULL,
             capture_output=True, text=True, timeout=1200, check=False,
         )  # fmt: skip
 

@@ -16,6 +16,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from ansible_collections.rdmaops.gpu_fabric.tests.lab.nodes import free_port
 from ansible_collections.rdmaops.gpu_fabric.tests.support import skip_or_fail
 from ansible_collections.rdmaops.gpu_fabric.tests.support.site import environment
 
@@ -61,12 +62,6 @@ def libraries() -> None:
     asked = subprocess.run([PYTHON, "-I", "-c", "import bcrypt, yaml"], capture_output=True, timeout=60, check=False)
     if asked.returncode != 0:
         skip_or_fail("needs the packages python3-bcrypt and python3-yaml")
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return t.cast(int, one.getsockname()[1])
 
 
 class Running:

@@ -16,6 +16,7 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.exporter import running as exporters
+from ansible_collections.rdmaops.gpu_fabric.tests.lab.nodes import free_port
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_tool, prometheus
 from ansible_collections.rdmaops.gpu_fabric.tests.support.site import Run, environment, understood
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.monitoring.made_up import DCGM, EXPECTED, MadeUp, pod_node
@@ -199,7 +200,7 @@ def site(
     workplace: Path, load: t.Callable[[float], float] = lambda seconds: 1.0, **variables: t.Any
 ) -> t.Iterator[Site]:
     """Start two nodes' exporters and a Prometheus, and have the role set up the monitoring."""
-    port, dcgm_port = prometheus.free_port(), prometheus.free_port()
+    port, dcgm_port = free_port(), free_port()
     _directory, command = exporters.install(
         workplace / "exporter",
         rdma_exporter_listen_address=f"127.0.0.1:{port}",
