@@ -61,6 +61,15 @@ def _interfaces(name: str, node: t.Mapping[str, t.Any]) -> dict[str, t.Mapping[s
     return {one["name"]: one for one in found}
 
 
+def _is_home(port: _rails.Port) -> bool:
+    return bool((port.device.get("netns") or {}).get("initial", True))
+
+
+def _names(port: _rails.Port) -> set[str]:
+    """Return what the port is called on the host. In a pod its network device has the pod's name for it."""
+    return _rails.names(port if _is_home(port) else port._replace(netdev=None))
+
+
 def _look(name: str, node: t.Any, selection: _rails.Selection) -> Node:
     if not isinstance(node, t.Mapping):
         raise _rails.RailsTypeError(
@@ -70,13 +79,19 @@ def _look(name: str, node: t.Any, selection: _rails.Selection) -> Node:
     interfaces = _interfaces(name, node)
     slots, away = [], 0
     left_out: dict[str, str] = {}
-    for port in _rails.ports(node, "%s of %s" % (DOING, name)):
-        key = port.netdev or port.name
-        why = selection.left_out(_rails.names(port))
+    ports = _rails.ports(node, "%s of %s" % (DOING, name))
+    # What include calls by a name that nothing here has: network devices that are in pods, under the pods' names.
+    unmet = selection.unmet(_names(port) for port in ports)
+    for port in ports:
+        home = _is_home(port)
+        key = port.netdev if home and port.netdev else port.name
+        why = selection.left_out(_names(port))
+        if why is not None and not home and unmet and not selection.excluded(_names(port)):
+            unmet, why = unmet - 1, None
         if why is not None:
             left_out[key] = why
             continue
-        if not (port.device.get("netns") or {}).get("initial", True):
+        if not home:
             away += 1
             continue
         interface = interfaces.get(port.netdev or "") or {}

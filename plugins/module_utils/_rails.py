@@ -93,14 +93,23 @@ class Selection:
             )
         return list(value)
 
+    def excluded(self, names: t.Collection[str]) -> str | None:
+        """Return why a port of these names is excluded, None where it is not."""
+        return next(("it is excluded by %r" % text for text in self.exclude if _key(text) in names), None)
+
     def left_out(self, names: t.Collection[str]) -> str | None:
         """Return why a port of these names is not meant, None where it is."""
-        for text in self.exclude:
-            if _key(text) in names:
-                return "it is excluded by %r" % text
+        why = self.excluded(names)
+        if why is not None:
+            return why
         if self.include and not any(_key(text) in names for text in self.include):
             return "include does not name it"
         return None
+
+    def unmet(self, named: t.Iterable[t.Collection[str]]) -> int:
+        """Count what include has and nothing of these names is."""
+        every = {name for names in named for name in names}
+        return sum(_key(text) not in every for text in self.include)
 
     def check(self, named: t.Iterable[t.Collection[str]], known: t.Iterable[str]) -> None:
         """Refuse an include that names nothing. An exclude may: storage adapters differ from host to host."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import decimal
 import typing as t
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision import UNKNOWN, resource
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision import DRIFT, UNKNOWN, resource
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import ApiError, Client, Object, path
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._network_attachment_cluster import API, PLURAL
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job import JOB, NETWORKS, SPEC, templates
@@ -284,7 +284,7 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, client: Client) -> d
         )
     there = one.exists()
     missing = one.missing_attachments()
-    if missing:
+    if missing and not check_mode:
         raise JobError(
             "%s: these attachments are not there: %s. Make them first (role secondary_network, module "
             "network_attachment), or correct networks. Nothing was applied" % (one.doing, ", ".join(missing))
@@ -299,7 +299,18 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, client: Client) -> d
         for item in one.manifests
         if one.plurals[item["apiVersion"], item["kind"]] is None
     ]
-    return {"changed": bool(rows), "exists": there, "placed": placed, "unserved": unserved, "resources": rows}
+    return {
+        "changed": bool(rows),
+        "exists": there,
+        "placed": placed,
+        "unserved": unserved,
+        "missing_attachments": missing,
+        "resources": rows
+        + [
+            resource("NetworkAttachmentDefinition", name, desired="present", live="absent", status=DRIFT)
+            for name in missing
+        ],
+    }
 
 
 __all__ = ("Check", "Node", "attachments", "manage", "obstacles", "place", "requests", "survey", "tolerated")

@@ -26,6 +26,8 @@ attributes:
     details:
       - Kinds that the API server does not know are no error then, but returned as RV(unserved), and the result is changed, as the job would be made.
         An operator may be installed before the real run.
+      - Attachments that are not there are no error either, but returned as RV(missing_attachments). The run that makes them may be the one that
+        is checked.
   diff_mode:
     support: N/A
     details:
@@ -74,8 +76,14 @@ unserved:
   type: list
   elements: str
   sample: ["MPIJob of kubeflow.org/v2beta1"]
+missing_attachments:
+  description: Network attachments that are not there, in check mode.
+  returned: success
+  type: list
+  elements: str
+  sample: ["default/rail0"]
 resources:
-  description: Objects of such kinds, as the drift report reads them.
+  description: Objects of such kinds and such attachments, as the drift report reads them.
   returned: success
   type: list
   elements: dict

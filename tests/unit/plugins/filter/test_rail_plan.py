@@ -254,6 +254,25 @@ def test_a_rail_may_be_in_pods_on_every_node() -> None:
     ]
 
 
+@pytest.mark.parametrize("everywhere", [True, False])
+def test_a_network_device_that_is_included_may_be_in_a_pod_under_another_name(everywhere: bool) -> None:
+    """host-device renames it to net1; which of those in pods it is cannot be told, how many are missing can."""
+    options = {"include": ["ens0", "ens1"]}
+    before = rail_plan(cluster(2, 3), NETWORK, **options)
+    busy = node(device(0, "net1", away=True), device(1), device(2))
+    info = {"gpu-1": busy, "gpu-2": busy if everywhere else node(device(0), device(1), device(2))}
+    after = rail_plan(info, NETWORK, existing=[nad(rail) for rail in before["rails"]], **options)
+    assert sorted(ranges(after)) == sorted(ranges(before))
+    assert {one["device"]: one["why"] for one in after["excluded"]} == {"ens2": "include does not name it"}
+    # What is in a pod and cannot be meant is not counted.
+    other = node(device(0), device(1), device(2, "net1", away=True))
+    same = rail_plan(
+        {"gpu-1": other, "gpu-2": other}, NETWORK, existing=[nad(rail) for rail in before["rails"]], **options
+    )
+    assert ranges(same) == ranges(before)
+    assert {one["device"]: one["why"] for one in same["excluded"]} == {"mlx5_2": "include does not name it"}
+
+
 def test_networks_of_the_nodes_are_avoided() -> None:
     interfaces = [interface("ens0"), interface("eth0", addresses=["10.100.0.5/24", "fe80::1/64", "10.100.9.1/32"])]
     plan = rail_plan({"a": node(device(0), interfaces=interfaces)}, NETWORK, avoid=["10.100.1.0/24"])
