@@ -30,7 +30,9 @@ if t.TYPE_CHECKING:
 
 FILES = config.HERE / "kubernetes_node"
 # KubeletPort in kubernetes' pkg/cluster/ports/ports.go
-PORT = 10250
+KUBELET_PORT = 10250
+# Of rdma_exporter_listen_address in the role's defaults.
+EXPORTER_PORT = 9879
 PAUSE = "lab.invalid/pause:1"
 PACKAGES = ("containerd", "runc", "iptables")
 # The pod network of a laboratory: pods of one node see each other, and the rails are what joins nodes.
@@ -122,7 +124,7 @@ class Join:
         return shlex.join(["python3", "-c", FETCH, url, path])
 
     def forward(self) -> None:
-        """Let the API server reach the kubelet; a machine that was started anew has forgotten it."""
+        """Let this machine reach what listens on the node; a machine that was started anew has forgotten it."""
         # A route and no address: who comes from the node's own address, is nobody for the node. QEMU makes its own of
         # 127.0.0.1 (tcp_connect() in libslirp's src/tcp_subr.c).
         as_root(
@@ -130,11 +132,12 @@ class Join:
             f"giving this machine the address by which the API server finds the kubelet of {self.name}",
         )
         node = self.lab.node(self.name)
-        command = f"hostfwd_add outside tcp:{self.address}:{PORT}-:{PORT}"
         with qemu.Monitor(node.monitor) as monitor:
-            # HMP has no errors, only words. One that says it is there already cannot be told from a port that
-            # somebody else has: the node's address is nobody else's.
-            monitor.execute("human-monitor-command", **{"command-line": command})
+            for port in (KUBELET_PORT, EXPORTER_PORT):
+                command = f"hostfwd_add outside tcp:{self.address}:{port}-:{port}"
+                # HMP has no errors, only words. One that says it is there already cannot be told from a port that
+                # somebody else has: the node's address is nobody else's.
+                monitor.execute("human-monitor-command", **{"command-line": command})
 
     def install(self, served_at: str) -> None:
         script = f"export DEBIAN_FRONTEND=noninteractive; command -v containerd >/dev/null || {{ apt-get -qq update; apt-get -qq -y --no-install-recommends install {' '.join(PACKAGES)}; }} >/dev/null"

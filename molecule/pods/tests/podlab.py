@@ -27,6 +27,10 @@ NODES = ("gpu-1", "gpu-2")
 CARD = "0000:00:04.0"
 POD_S = 300
 
+# How long it may take that Prometheus knows: emulated nodes answer a scrape within seconds.
+SCRAPE_S = 120.0
+PROMETHEUS = EPHEMERAL / "prometheus"
+
 # With privileges and not as root: nothing but the limit says how much memory it may lock.
 AS_USER = {"privileged": True, "runAsUser": 1000}
 
@@ -134,15 +138,25 @@ class PodLab:
         (check,) = found["checks"]
         return t.cast(Json, check)
 
-    def verify(
-        self, first: str, second: str, *, tests: t.Sequence[str], report: Path, page: Path
-    ) -> subprocess.CompletedProcess[str]:
+    def verify(self, first: str, second: str, *, tests: t.Sequence[str]) -> Json:
         """Measure between two pods, wherever they are."""
         places = {self.pod(name)["spec"]["nodeName"]: f"{NAMESPACE}/{name}" for name in (first, second)}
-        return self.playbook(
+        return self._measured("pods", fabric_check_pod=f"{{{{ {places!r}[inventory_hostname] }}}}", tests=tests)
+
+    def verify_hosts(self, device: str, *, tests: t.Sequence[str]) -> Json:
+        """Measure between the hosts, by a device that no pod has."""
+        rails = f"{{{{ rails | selectattr('rdma', 'eq', '{device}') }}}}"
+        return self._measured("hosts", fabric_check_rails=rails, tests=tests)
+
+    def _measured(self, what: str, tests: t.Sequence[str], **variables: t.Any) -> Json:
+        report = EPHEMERAL / f"fabric-{what}.json"
+        report.unlink(missing_ok=True)
+        done = self.playbook(
             "rdmaops.gpu_fabric.verify",
-            fabric_check_pod=f"{{{{ {places!r}[inventory_hostname] }}}}",
             fabric_check_tests=list(tests),
             fabric_check_report_json=str(report),
-            fabric_check_report_html=str(page),
+            fabric_check_report_html=str(report.with_suffix(".html")),
+            **variables,
         )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return t.cast(Json, json.loads(report.read_text()))

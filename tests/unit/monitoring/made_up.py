@@ -41,6 +41,9 @@ RXE = [
     "link_downed",
     "rdma_sends",
     "rdma_recvs",
+    # Linux 7.2 has these too.
+    "sent_bytes",
+    "rcvd_bytes",
 ]
 IRDMA = [
     "ip4InOctets",

@@ -4,8 +4,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+import time
+import typing as t
+import urllib.request
+
 import podlab
 import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.tests.support.prometheus import Prometheus
 
 
 @pytest.mark.parametrize("node", podlab.NODES)
@@ -20,9 +28,52 @@ def test_the_card_and_the_device_are_back(lab: podlab.PodLab, node: str) -> None
     assert (places["rxe0"], places[podlab.CARD]) == ("the host", "rail0 on the host")
 
 
+@pytest.mark.parametrize("node", podlab.NODES)
+def test_prometheus_sees_it_on_the_host_again(metrics: Prometheus, node: str) -> None:
+    place = f'rdma_device_info{{node="{node}",device="rxe0",netns="host"}}'
+    metrics.until(place, podlab.SCRAPE_S)
+    (counted,) = metrics.query(f'rdma_hw_sent_pkts_total{{node="{node}",device="rxe0"}}')
+    assert counted["metric"].get("pod_name", "") == ""
+
+
 def test_no_address_is_left(lab: podlab.PodLab) -> None:
     pools = lab.cluster.json("get", "ippools.whereabouts.cni.cncf.io", "-n", "kube-system")["items"]
     assert [one for pool in pools for one in (pool["spec"].get("allocations") or {}).values()] == []
+
+
+@contextlib.contextmanager
+def scraping(address: str) -> t.Iterator[t.Callable[[], int]]:
+    """Scrape a node without a pause, and yield how often it has answered."""
+    ended = threading.Event()
+    answers: list[int] = []
+
+    def go_on() -> None:
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        while not ended.is_set():
+            with opener.open(f"http://{address}:9879/metrics", timeout=60) as answer:
+                answers.append(len(answer.read()))
+
+    thread = threading.Thread(target=go_on, daemon=True)
+    thread.start()
+    try:
+        yield lambda: len(answers)
+    finally:
+        ended.set()
+        thread.join(60)
+
+
+def test_scrapes_do_not_keep_the_device_of_a_pod_that_is_deleted(lab: podlab.PodLab) -> None:
+    with lab.run_pod("watched", "gpu-2", rail=True):
+        lab.ready("watched")
+        lab.wait("the device is in the pod", lambda: lab.names_on_host("gpu-2") == ["rxe1"])
+        with scraping("10.91.0.2") as answered:
+            before = answered()
+            lab.cluster.kubectl("delete", "pod", "watched", "-n", podlab.NAMESPACE, "--timeout=120s", limit=150)
+            deleted = time.monotonic()
+            lab.wait("the device is back", lambda: lab.names_on_host("gpu-2") == ["rxe0", "rxe1"])
+            took = time.monotonic() - deleted
+            assert answered() > before
+    assert took < 5, f"the device was back {took:.1f} s after the pod had gone"
 
 
 def test_a_pod_whose_sandbox_is_killed_gets_its_device_again(lab: podlab.PodLab) -> None:

@@ -4,7 +4,12 @@
 
 from __future__ import annotations
 
+import json
+
 import podlab
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.tests.lab import tools
 
 
 def test_nodes_are_ready(lab: podlab.PodLab) -> None:
@@ -31,3 +36,34 @@ def test_with_the_limit_of_the_distribution_registering_fails(lab: podlab.PodLab
             "registering 67108864 bytes with rxe0 failed with ENOMEM, RLIMIT_MEMLOCK of the container is 8388608 bytes"
         ), check
         assert "gpu_node_runtime_restart_ok" in check["error"]
+
+
+@pytest.mark.parametrize(
+    ("device", "answer"),
+    [
+        (podlab.CARD, f"failed to get RDMA device for device ID {podlab.CARD}: no RDMA devices found"),
+        ("", '"DeviceID" network configuration attribute is required for rdma CNI'),
+    ],
+)
+def test_rdma_cni_finds_no_device_that_has_no_pci_address(lab: podlab.PodLab, device: str, answer: str) -> None:
+    """So that soft-RoCE takes secondary_network_rdma_attachment move: rxe0 is on this very card."""
+    node = lab.nodes["gpu-1"]
+    node.run("sh", "-c", "cat >/run/rdma-cni && chmod 755 /run/rdma-cni", stdin=tools.get("rdma").read_bytes())
+    interfaces = [{"name": "rail0", "mac": "02:00:00:00:00:01"}, {"name": "net1", "sandbox": "/run/netns/probe"}]
+    config = {
+        "cniVersion": "1.0.0",
+        "name": "rail0",
+        "type": "rdma",
+        "prevResult": {"cniVersion": "1.0.0", "interfaces": interfaces, "ips": [], "dns": {}},
+        **({"deviceID": device} if device else {}),
+    }
+    node.shell("ip netns add probe")
+    try:
+        words = ["CNI_COMMAND=ADD", "CNI_CONTAINERID=probe", "CNI_NETNS=/run/netns/probe", "CNI_IFNAME=net1"]
+        said = node.run(
+            "env", *words, "CNI_PATH=/opt/cni/bin", "/run/rdma-cni", stdin=json.dumps(config).encode(), check=False
+        )
+    finally:
+        node.shell("ip netns delete probe; rm -f /run/rdma-cni")
+    assert json.loads(said[said.index("{\n") :])["msg"] == answer
+    assert lab.names_on_host("gpu-1") == ["rxe0", "rxe1"]

@@ -77,7 +77,7 @@ def test_a_second_pod_that_wants_its_card_does_not_start(lab: podlab.PodLab) -> 
             ]
             return any(one["reason"] == "FailedCreatePodSandBox" and "rail0" in one["message"] for one in events)
 
-        lab.wait("an event says that the card is not there", told)
+        lab.wait("an event says that the card is not there", told, podlab.POD_S)
         assert lab.pod("greedy")["status"]["phase"] == "Pending"
     assert [one["ifname"] for one in lab.devices("hold-0")] == ["rxe0"]
 
@@ -110,3 +110,13 @@ def test_the_service_says_what_it_did(lab: podlab.PodLab) -> None:
         said = lab.nodes[node].shell("journalctl --unit rdma_attachment --output cat --no-pager")
         assert "rxe0 is with net1 in /run/netns/cni-" in said or "rxe0 is with " in said
         assert "Traceback" not in said
+
+
+def test_check_mode_finds_nothing_to_do(lab: podlab.PodLab) -> None:
+    command = ["sleep", "infinity"]
+    done = lab.playbook(
+        *("rdmaops.gpu_fabric.train", "--check"),
+        training_job_name="hold", training_job_command=command, training_job_wait=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert " changed=0 " in done.stdout, done.stdout

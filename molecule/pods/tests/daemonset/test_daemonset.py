@@ -1,0 +1,41 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The exporter as pods of least rights: they see what the service saw, devices in other pods too."""
+
+from __future__ import annotations
+
+import json
+
+import podlab
+
+from ansible_collections.rdmaops.gpu_fabric.tests.support.prometheus import Prometheus
+
+
+def test_a_pod_on_each_node_and_no_service(lab: podlab.PodLab) -> None:
+    found = lab.cluster.json("get", "pods", "-n", "kube-system", "-l", "app.kubernetes.io/name=rdma-exporter")["items"]
+    assert sorted(one["spec"]["nodeName"] for one in found) == list(podlab.NODES)
+    for node in podlab.NODES:
+        assert lab.nodes[node].shell("systemctl is-active rdma_exporter || true").strip() == "inactive"
+
+
+def test_it_sees_devices_of_hosts_and_of_pods(lab: podlab.PodLab, metrics: Prometheus) -> None:
+    metrics.until("count(rdma_device_info) == 4", podlab.SCRAPE_S)
+    found = {
+        (one["metric"]["node"], one["metric"]["device"]): one["metric"].get("pod_name", "")
+        for one in metrics.query("rdma_device_info")
+    }
+    pods = {str(one["spec"]["nodeName"]): str(one["metadata"]["name"]) for one in lab.pods()}
+    assert found == {
+        (node, device): name for node in podlab.NODES for device, name in (("rxe0", pods[node]), ("rxe1", ""))
+    }
+    assert metrics.query("rdma_unreadable") == []
+    assert metrics.query("rdma_hw_sent_pkts_total{netns='pod'}")
+
+
+def test_it_has_the_rights_that_it_needs_and_no_more(lab: podlab.PodLab) -> None:
+    argv = ["exec", "-n", "kube-system", "daemonset/rdma-exporter", "--", "python3", "-c"]
+    code = "import json; print(json.dumps(dict(l.split(':', 1) for l in open('/proc/self/status') if ':' in l)))"
+    status = {name: text.strip() for name, text in json.loads(lab.cluster.kubectl(*argv, code, limit=180)).items()}
+    # CAP_SYS_PTRACE is 19, CAP_SYS_ADMIN 21 (include/uapi/linux/capability.h).
+    rights = f"{1 << 19 | 1 << 21:016x}"
+    assert (status["CapEff"], status["CapBnd"], status["NoNewPrivs"], status["Seccomp"]) == (rights, rights, "1", "2")

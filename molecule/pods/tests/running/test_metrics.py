@@ -1,0 +1,115 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What Prometheus sees of devices on hosts and in pods, while they are used and when something happens to them."""
+
+from __future__ import annotations
+
+import podlab
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.tests.support.prometheus import Prometheus
+
+PODS = {"hold-0": "gpu-1", "hold-1": "gpu-2"}
+# Fast enough to be nothing but a measurement, on emulated processors too.
+BUSY = 100_000.0
+
+
+@pytest.fixture(scope="module")
+def hosts_report(lab: podlab.PodLab, metrics: Prometheus) -> podlab.Json:
+    """What playbook verify says of the rail that hosts have kept."""
+    assert metrics.query("rdma_subsystem_loaded")
+    return lab.verify_hosts("rxe1", tests=["ib_write_bw"])
+
+
+def fastest(metrics: Prometheus, direction: str) -> dict[tuple[str, str, str], float]:
+    """Return bytes per second by node, device and pod, at the best time of the last hour."""
+    rate = f"sum by (node, device, pod_name) (rate(rdma_hw_{direction}_bytes_total[1m]))"
+    return {
+        (one["metric"]["node"], one["metric"]["device"], one["metric"].get("pod_name", "")): float(one["value"][1])
+        for one in metrics.query(f"max_over_time(({rate})[1h:10s])")
+    }
+
+
+def test_prometheus_knows_whose_each_device_is(lab: podlab.PodLab, metrics: Prometheus) -> None:
+    found = {
+        (one["metric"]["node"], one["metric"]["device"]): (
+            one["metric"]["netns"],
+            one["metric"].get("pod_namespace", ""),
+            one["metric"].get("pod_name", ""),
+        )
+        for one in metrics.query("rdma_device_info")
+    }
+    wanted = {(node, "rxe1"): ("host", "", "") for node in podlab.NODES}
+    wanted |= {(str(lab.pod(pod)["spec"]["nodeName"]), "rxe0"): ("pod", podlab.NAMESPACE, pod) for pod in PODS}
+    assert found == wanted
+    assert {one["value"][1] for one in metrics.query("rdma_device_present")} == {"1"}
+    assert {one["value"][1] for one in metrics.query('rdma_netns_mode{mode="exclusive"}')} == {"1"}
+
+
+def test_traffic_of_pods_is_that_of_their_devices(
+    lab: podlab.PodLab, metrics: Prometheus, pods_report: podlab.Json
+) -> None:
+    assert pods_report["verdict"] == "pass"
+    nodes = {pod: str(lab.pod(pod)["spec"]["nodeName"]) for pod in PODS}
+    sent, received = fastest(metrics, "sent"), fastest(metrics, "rcvd")
+    # Either is the client once: ib_write_bw writes in one direction, and every pair is measured once.
+    assert max(sent[node, "rxe0", pod] for pod, node in nodes.items()) > BUSY, sent
+    assert max(received[node, "rxe0", pod] for pod, node in nodes.items()) > BUSY, received
+
+
+def test_traffic_of_hosts_is_that_of_theirs(metrics: Prometheus, hosts_report: podlab.Json) -> None:
+    assert hosts_report["verdict"] == "pass", hosts_report["reasons"]
+    sent = fastest(metrics, "sent")
+    assert max(sent[node, "rxe1", ""] for node in podlab.NODES) > BUSY, sent
+
+
+def test_nothing_is_wrong(metrics: Prometheus) -> None:
+    assert metrics.query("rdma_unreadable") == []
+    assert {one["value"][1] for one in metrics.query("rdma_exporter_scrape_complete")} == {"1"}
+    assert metrics.query('ALERTS{alertstate="firing"}') == []
+
+
+def test_a_device_that_is_removed_takes_its_series_along_and_is_missed(lab: podlab.PodLab, metrics: Prometheus) -> None:
+    node = lab.nodes["gpu-2"]
+    node.shell("rdma link delete rxe1")
+    try:
+        metrics.until('rdma_device_present{node="gpu-2",device="rxe1"} == 0', podlab.SCRAPE_S)
+        assert metrics.query('{__name__=~"rdma_(hw|port)_.+",node="gpu-2",device="rxe1"}') == []
+        metrics.until('ALERTS{alertname="RdmaDeviceMissing",node="gpu-2",device="rxe1"}', podlab.SCRAPE_S)
+    finally:
+        node.shell("rdma link add rxe1 type rxe netdev rail1")
+    metrics.until('rdma_device_present{node="gpu-2",device="rxe1"} == 1', podlab.SCRAPE_S)
+    assert metrics.query('rdma_hw_sent_pkts_total{node="gpu-2",device="rxe1"}')
+
+
+def test_what_cannot_be_read_is_an_error_and_no_zero(lab: podlab.PodLab, metrics: Prometheus) -> None:
+    """The memory of process 1 is a file that nobody reads at its beginning: EIO. The exporter keeps files open."""
+    node = lab.nodes["gpu-2"]
+    rate = "/sys/class/infiniband/rxe1/ports/1/rate"
+
+    def series(what: str) -> list[podlab.Json]:
+        return metrics.query(f'rdma_port_{what}{{node="gpu-2",device="rxe1"}}')
+
+    assert series("rate_bytes_per_second")
+    node.shell(f"mount --bind /proc/1/mem {rate}; systemctl restart rdma_exporter")
+    try:
+        (told,) = metrics.until('rdma_unreadable{node="gpu-2",device="rxe1"}', podlab.SCRAPE_S)
+        assert (told["metric"]["what"], told["metric"]["port"], told["metric"]["error"]) == ("rate", "1", "EIO")
+        assert series("rate_bytes_per_second") == []
+        assert series("state_id")
+        assert metrics.query('rdma_port_rate_bytes_per_second{node="gpu-2",device="rxe0"}')
+    finally:
+        node.shell(f"umount --lazy {rate}; systemctl restart rdma_exporter")
+    metrics.until('rdma_port_rate_bytes_per_second{node="gpu-2",device="rxe1"}', podlab.SCRAPE_S)
+    assert metrics.query("rdma_unreadable") == []
+
+
+def test_the_service_has_the_rights_that_it_needs_and_no_more(lab: podlab.PodLab) -> None:
+    for node in podlab.NODES:
+        pid = lab.nodes[node].shell("systemctl show --property MainPID --value rdma_exporter").strip()
+        status = lab.nodes[node].shell(f"grep -E '^(CapEff|CapBnd|NoNewPrivs|Seccomp):' /proc/{pid}/status").split()
+        # CAP_SYS_PTRACE is 19, CAP_SYS_ADMIN 21 (include/uapi/linux/capability.h).
+        rights = f"{1 << 19 | 1 << 21:016x}"
+        assert dict(zip(status[::2], status[1::2], strict=True)) == {
+            "CapEff:": rights, "CapBnd:": rights, "NoNewPrivs:": "1", "Seccomp:": "2"
+        }  # fmt: skip
