@@ -27,6 +27,9 @@ NODES = ("gpu-1", "gpu-2")
 CARD = "0000:00:04.0"
 POD_S = 300
 
+# In a pod: the RDMA links that its program saw when it began.
+AT_START = "/run/links-at-start.json"
+
 # How long it may take that Prometheus knows: emulated nodes answer a scrape within seconds.
 SCRAPE_S = 120.0
 PROMETHEUS = EPHEMERAL / "prometheus"
@@ -78,7 +81,7 @@ class PodLab:
             "name": "main",
             "image": self.image,
             "imagePullPolicy": "Never",
-            "command": ["sleep", "infinity"],
+            "command": ["sh", "-c", f"rdma -j link >{AT_START}; exec sleep infinity"],
             "securityContext": {"privileged": True},
             **spec.pop("container", {}),
         }
