@@ -100,10 +100,12 @@ def test_a_pod_whose_sandbox_is_killed_gets_its_device_again(lab: podlab.PodLab)
         node.shell("pkill -KILL -f '^sleep infinity'")
         lab.wait("another container runs", lambda: container() != first)
         lab.ready("again")
+        second = container()
         assert space() == first_space
         assert [one["ifname"] for one in lab.devices("again")] == ["rxe0"]
         node.shell("pkill -KILL -x pause")
         lab.wait("the pod has another sandbox", lambda: space() not in ("", first_space), podlab.POD_S)
+        lab.wait("a container runs in it", lambda: container() != second, podlab.POD_S)
         lab.ready("again")
         lab.wait(
             "the device is in the new sandbox", lambda: [one["ifname"] for one in lab.devices("again")] == ["rxe0"]
