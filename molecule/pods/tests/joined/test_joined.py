@@ -47,8 +47,8 @@ def test_with_the_limit_of_the_distribution_registering_fails(lab: podlab.PodLab
 )
 def test_rdma_cni_finds_no_device_that_has_no_pci_address(lab: podlab.PodLab, device: str, answer: str) -> None:
     """So that soft-RoCE takes secondary_network_rdma_attachment move: rxe0 is on this very card."""
-    node = lab.nodes["gpu-1"]
-    node.run("sh", "-c", "cat >/run/rdma-cni && chmod 755 /run/rdma-cni", stdin=tools.get("rdma").read_bytes())
+    node, program = lab.nodes["gpu-1"], "/var/tmp/rdma-cni"
+    node.run("sh", "-euc", f"cat >{program}; chmod 755 {program}", stdin=tools.get("rdma").read_bytes())
     interfaces = [{"name": "rail0", "mac": "02:00:00:00:00:01"}, {"name": "net1", "sandbox": "/run/netns/probe"}]
     config = {
         "cniVersion": "1.0.0",
@@ -57,13 +57,12 @@ def test_rdma_cni_finds_no_device_that_has_no_pci_address(lab: podlab.PodLab, de
         "prevResult": {"cniVersion": "1.0.0", "interfaces": interfaces, "ips": [], "dns": {}},
         **({"deviceID": device} if device else {}),
     }
+    words = "CNI_COMMAND=ADD CNI_CONTAINERID=probe CNI_NETNS=/run/netns/probe CNI_IFNAME=net1 CNI_PATH=/opt/cni/bin"
     node.shell("ip netns add probe")
     try:
-        words = ["CNI_COMMAND=ADD", "CNI_CONTAINERID=probe", "CNI_NETNS=/run/netns/probe", "CNI_IFNAME=net1"]
-        said = node.run(
-            "env", *words, "CNI_PATH=/opt/cni/bin", "/run/rdma-cni", stdin=json.dumps(config).encode(), check=False
-        )
+        # It answers on its standard output, and ends with 1.
+        said = node.run("sh", "-c", f"{words} {program}; test $? = 1", stdin=json.dumps(config).encode())
     finally:
-        node.shell("ip netns delete probe; rm -f /run/rdma-cni")
-    assert json.loads(said[said.index("{\n") :])["msg"] == answer
+        node.shell(f"ip netns delete probe; rm -f {program}")
+    assert json.loads(said)["msg"] == answer
     assert lab.names_on_host("gpu-1") == ["rxe0", "rxe1"]
