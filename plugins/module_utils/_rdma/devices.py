@@ -19,13 +19,13 @@ import typing as t
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import drivers, nldev, sysfs
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.sysfs import SysfsError
 
-__all__ = ("Look", "counter", "gid_ipv4", "look", "rate_gbps")
+__all__ = ("KNOBS", "Look", "counter", "gid_ipv4", "look", "rate_gbps")
 
 _EMPTY_GID = re.compile(r"[0:]+\Z")
 _RATE = re.compile(r"(\d+(?:\.\d+)?) Gb/sec")
 
 # Knobs and settings among the files of hw_counters/: writable, and no counters (lifespan: hw_stats, in ms).
-_KNOBS = ("lifespan",)
+KNOBS = ("lifespan",)
 
 
 def rate_gbps(text: str) -> float | None:
@@ -235,8 +235,15 @@ class Look:
         except OSError as exc:
             self.failed(device, path, exc)
             return found
+        self._counted(device, path, files, found)
+        return found
+
+    def _counted(
+        self, device: str, path: str, files: t.Iterable[tuple[str, str | OSError]], found: dict[str, int]
+    ) -> None:
+        """Add what is a number, and note what is none."""
         for name, text in files:
-            if name in _KNOBS:
+            if name in KNOBS:
                 continue
             value = counter(text) if isinstance(text, str) else None
             if value is not None:
@@ -246,7 +253,6 @@ class Look:
                 self.failed(device, "%s/%s" % (path, name), ValueError("%r is no number" % text.strip()[:40]))
             else:
                 self.failed(device, "%s/%s" % (path, name), text)
-        return found
 
     def _hw_counters(self, row: nldev.Device, port: int, sysfs: bool) -> dict[str, int] | None:
         try:

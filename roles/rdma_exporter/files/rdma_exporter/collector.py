@@ -25,6 +25,8 @@ KINDS = (HOST, POD, OTHER)
 # In a namespace whose sysfs cannot be mounted nothing of another's is to be read.
 _NO_SYSFS = "/nonexistent"
 
+_UNUSED = frozenset({"sys_image_guid", "lid", "sm_lid"})
+
 _ERRNO = re.compile(r"\b(E[A-Z0-9]{2,}) \(")
 
 Device = dict[str, t.Any]
@@ -86,6 +88,21 @@ class DeviceLook(devices.Look):
         found["hw_counters"] = self._counters(row.name, "hw_counters") if sysfs else {}
         return found
 
+    def _counters(self, device: str, path: str) -> dict[str, int]:
+        if not isinstance(self.files, KeptFiles):
+            return super()._counters(device, path)
+        try:
+            found, others = self.files.numbers("%s/class/infiniband/%s/%s" % (self.sys, device, path))
+        except FileNotFoundError:
+            return {}
+        except OSError as exc:
+            self.failed(device, path, exc)
+            return {}
+        for name in devices.KNOBS:
+            found.pop(name, None)
+        self._counted(device, path, others, found)
+        return found
+
     def _origin(self, device: str) -> tuple[str | None, str | None]:
         if not isinstance(self.files, KeptFiles):
             return super()._origin(device)
@@ -98,7 +115,10 @@ class DeviceLook(devices.Look):
 
 
 class SysfsDeviceLook(DeviceLook, sysfs_devices.SysfsLook):
-    """The same by sysfs alone."""
+    """The same by sysfs alone, less what no metric has."""
+
+    def _text(self, device: str, path: str, *, needed: bool = False) -> str | None:
+        return None if path.rpartition("/")[2] in _UNUSED else super()._text(device, path, needed=needed)
 
 
 def look(netlink: bool, path: str, files: t.Any = sysfs) -> dict[str, t.Any]:

@@ -14,6 +14,8 @@ import typing as t
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
+# What stands in a label as it is: nearly all values.
+_PLAIN = re.compile(r"[A-Za-z0-9 _.:/-]*\Z").match
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9_]")
 
 
@@ -27,8 +29,9 @@ def labels(pairs: t.Mapping[str, str]) -> str:
     parts = []
     for name, value in pairs.items():
         if value:
-            value = value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-            value = value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+            if not _PLAIN(value):
+                value = value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+                value = value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
             parts.append('%s="%s"' % (name, value))
     return "{%s}" % ",".join(parts) if parts else ""
 
