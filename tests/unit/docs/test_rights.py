@@ -82,12 +82,8 @@ CHOICES: list[Json] = [
 ]
 
 
-@pytest.mark.parametrize("given", CHOICES, ids=lambda given: "-".join(map(str, given)) or "default")
-def test_the_account_of_the_network_has_what_it_gives_and_may_make_the_objects(given: Json) -> None:
-    held = granted(documents("network.yml"))
-    objects = values(COLLECTION / "roles/secondary_network").value("__secondary_network_objects", **given)
-    for space, group, resource, verb in granted(objects):
-        assert {(space, group, resource, verb), ("", group, resource, verb)} & held, (group, resource, verb)
+def may_make(held: set[tuple[str, str, str, str]], objects: t.Sequence[Json]) -> None:
+    """Module cluster_objects reads, compares by a dry run, applies, and looks for what is to be pruned."""
     for one in objects:
         group, _slash, _version = one["apiVersion"].rpartition("/")
         plural = one["kind"].lower() + "s"
@@ -95,3 +91,22 @@ def test_the_account_of_the_network_has_what_it_gives_and_may_make_the_objects(g
         for verb in ("get", "create", "patch"):
             assert {(space, group, plural, verb), ("", group, plural, verb)} & held, (plural, verb)
         assert ("", group, plural, "list") in held, plural
+
+
+def test_the_account_of_monitoring_may_make_the_objects() -> None:
+    held = granted(documents("monitoring.yml"))
+    objects = values(COLLECTION / "roles/rdma_exporter").value(
+        "__rdma_exporter_objects", rdma_exporter_image="x", rdma_exporter_web_config={"basic_auth_users": {"a": "b"}}
+    )
+    objects += values(COLLECTION / "roles/monitoring").value("__monitoring_objects", groups={})
+    assert {"Secret", "DaemonSet", "ServiceMonitor", "PrometheusRule"} <= {one["kind"] for one in objects}
+    may_make(held, objects)
+
+
+@pytest.mark.parametrize("given", CHOICES, ids=lambda given: "-".join(map(str, given)) or "default")
+def test_the_account_of_the_network_has_what_it_gives_and_may_make_the_objects(given: Json) -> None:
+    held = granted(documents("network.yml"))
+    objects = values(COLLECTION / "roles/secondary_network").value("__secondary_network_objects", **given)
+    for space, group, resource, verb in granted(objects):
+        assert {(space, group, resource, verb), ("", group, resource, verb)} & held, (group, resource, verb)
+    may_make(held, objects)
