@@ -62,7 +62,7 @@ class Links(LinkProvider):
         name: list[str],
         current_plugin: bool,
     ) -> str | None:
-        return None
+        return None if current_plugin else self.plugin_link(plugin)
 
 
 class Markdown(Formatter):
@@ -102,7 +102,8 @@ class Markdown(Formatter):
         return code(part.name)
 
     def format_option_name(self, part: dom.OptionNamePart, url: str | None) -> str:
-        return code(part.name if part.value is None else "%s=%s" % (part.name, part.value))
+        text = code(part.name if part.value is None else "%s=%s" % (part.name, part.value))
+        return "[%s](%s)" % (text, url) if url else text
 
     def format_option_value(self, part: dom.OptionValuePart) -> str:
         return code(part.value)
@@ -111,7 +112,8 @@ class Markdown(Formatter):
         return linked(part.plugin.fqcn, url)
 
     def format_return_value(self, part: dom.ReturnValuePart, url: str | None) -> str:
-        return code(part.name if part.value is None else "%s=%s" % (part.name, part.value))
+        text = code(part.name if part.value is None else "%s=%s" % (part.name, part.value))
+        return "[%s](%s)" % (text, url) if url else text
 
 
 def plain(text: str) -> str:
