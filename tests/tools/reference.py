@@ -145,7 +145,9 @@ class Writer:
 
     def text(self, value: str | t.Sequence[str], separator: str = "\n\n") -> str:
         paragraphs = parse(value, self.context, errors="message")
-        return format_paragraphs(paragraphs, Markdown(), self.links, par_sep=separator)
+        return format_paragraphs(
+            paragraphs, Markdown(), self.links, par_sep=separator, current_plugin=self.context.current_plugin
+        )
 
     def line(self, value: str | t.Sequence[str]) -> str:
         return " ".join(self.text(value, " ").split())

@@ -172,3 +172,26 @@ def test_ansible_lists_the_inventories_that_pages_name() -> None:
     argv: list[t.Any] = [program, "--list", "-i", COLLECTION / "inventories/roce_nvidia"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120)
     assert '"gpu-02"' in done.stdout, done.stderr
+
+
+def test_every_download_is_on_the_page_for_sites_without_internet() -> None:
+    text = (COLLECTION / "docs/offline.md").read_text(encoding="utf-8")
+    found = []
+    for path in COLLECTION.glob("roles/*/defaults/main.yml"):
+        for name, value in yaml.safe_load(path.read_text()).items():
+            if re.search(r"https://|nvcr\.io", str(value)) and not name.endswith("_checksum"):
+                found.append(name)
+    assert len(found) > 5
+    assert [name for name in found if f"`{name}" not in text] == []
+
+
+def test_the_page_on_the_lab_has_every_scenario() -> None:
+    text = (COLLECTION / "docs/lab.md").read_text(encoding="utf-8")
+    scenarios = sorted(path.parent.name for path in COLLECTION.glob("molecule/*/molecule.yml"))
+    assert sorted(re.findall(r"^\| `([a-z]+)` \|", section(text, "Scenarios"), re.M)) == scenarios
+
+
+def test_make_help_and_the_readme_agree() -> None:
+    targets = set(re.findall(r"^([a-z-]+):.*## ", (COLLECTION / "Makefile").read_text(encoding="utf-8"), re.M))
+    readme = section(PAGES[0].read_text(encoding="utf-8"), "Development")
+    assert set(re.findall(r"^    make ([a-z-]+)", readme, re.M)) <= targets
