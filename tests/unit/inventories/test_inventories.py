@@ -17,8 +17,10 @@ import yaml
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter.fabric_tests import FilterModule as FabricTests
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter.nccl_env import nccl_env
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter.rails import rails
+from ansible_collections.rdmaops.gpu_fabric.plugins.filter.training_job import FilterModule as TrainingJob
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_probe import CHECKS
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
+from ansible_collections.rdmaops.gpu_fabric.tests.support.role_values import values
 
 Json = t.Any
 
@@ -182,3 +184,43 @@ def test_nccl_is_told_the_rails_and_nothing_else(name: str) -> None:
     }
     assert found["NCCL_IB_HCA"] == wanted[name]
     assert ("NCCL_IB_ROCE_VERSION_NUM" in found) == name.startswith("roce")
+
+
+@pytest.mark.parametrize("name", ["infiniband", "roce_nvidia", "roce_e810", "erdma"])
+def test_a_job_can_be_made(name: str) -> None:
+    site = COLLECTION / "inventories" / name
+    group = yaml.safe_load((site / "group_vars" / "kubernetes_api.yml").read_text())
+    given = {key: value for key, value in group.items() if key.startswith("training_job_")}
+    given |= {
+        "training_job_name": "first",
+        "training_job_image": "registry.example.org/train@sha256:" + "0" * 64,
+        "training_job_command": ["python", "train.py"],
+    }
+    options = values(COLLECTION / "roles/training_job").value("__training_job_options", **given)
+    objects = TrainingJob().filters()["training_job"](options)
+    kinds = [one["kind"] for one in objects]
+    assert ("MPIJob" in kinds) == (name == "erdma")
+    text = json.dumps(objects)
+    wanted = {"infiniband": "rdma/hca_shared", "erdma": "aliyun/erdma"}
+    assert wanted.get(name, "default/rail0") in text
+
+
+@pytest.mark.parametrize("name", ["infiniband", "roce_nvidia", "roce_e810"])
+def test_the_network_is_one_that_the_role_takes(name: str) -> None:
+    site = COLLECTION / "inventories" / name
+    group = yaml.safe_load((site / "group_vars" / "gpu_nodes.yml").read_text())
+    role = values(COLLECTION / "roles/secondary_network")
+    given = {key: value for key, value in group.items() if key.startswith("secondary_network_")}
+    # What roles/secondary_network/tasks/check.yml refuses.
+    assert role.value("__secondary_network_unverified", **given) == []
+    assert role.value("__secondary_network_loose", **given) == []
+    objects = {(one["kind"], one["metadata"]["name"]) for one in role.value("__secondary_network_objects", **given)}
+    sources = [one["name"] for one in role.value("__secondary_network_sources", **given)]
+    if name == "infiniband":
+        assert objects == {("ConfigMap", "rdma-device-plugin"), ("DaemonSet", "rdma-device-plugin")}
+        assert sources == []
+    else:
+        assert {("ServiceAccount", "multus"), ("ServiceAccount", "whereabouts")} <= objects
+        assert sources == ["cni-plugins", "multus", "whereabouts"]
+    refused = {"secondary_network_device_plugin": "shared", "secondary_network_device_plugin_image": "plugin:latest"}
+    assert role.value("__secondary_network_loose", **refused) != []
