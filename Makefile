@@ -51,6 +51,10 @@ lab-ssh: dev ## log in to one (NODE=gpu-1)
 fix: dev ## let ruff format and repair what it can
 	@.venv/bin/ruff check --fix . ; .venv/bin/ruff format .
 
+.PHONY: docs
+docs: dev ## write docs/reference anew from the code
+	@.venv/bin/python tests/tools/reference.py
+
 .PHONY: lock
 lock: dev ## resolve requirements/*.in anew
 	@tests/tools/lock.sh

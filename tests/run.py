@@ -362,6 +362,8 @@ def lint(runner: Runner) -> None:
     runner.command("antsibull-changelog lint", [str(scripts / "antsibull-changelog"), "lint"], limit=60)
     docs = ["lint-collection-docs", "--plugin-docs", "--validate-collection-refs", "all", "--skip-rstcheck", "."]
     runner.command("antsibull-docs lint", [str(scripts / "antsibull-docs"), *docs], limit=120)
+    reference = [sys.executable, str(ROOT / "tests" / "tools" / "reference.py"), "--check"]
+    runner.command("docs/reference is what the code says", reference, limit=120)
     runner.command("ansible-lint", [str(scripts / "ansible-lint"), "--offline", "--strict", "--nocolor"], limit=240)
 
 

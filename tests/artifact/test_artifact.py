@@ -24,6 +24,7 @@ PLAYBOOKS = sorted(path.stem for path in (COLLECTION / "playbooks").glob("*.yml"
 # What a user gets, and nothing else.
 TOP = {
     "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "FILES.json",
     "LICENSE",
     "MANIFEST.json",

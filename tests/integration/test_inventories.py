@@ -1,0 +1,67 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The inventories of the documentation in check mode: this machine stands in for their nodes, and nothing is changed."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, need_root, need_tool, site
+
+BOOK = """
+- ansible.builtin.import_playbook: rdmaops.gpu_fabric.nodes
+- ansible.builtin.import_playbook: rdmaops.gpu_fabric.verify
+"""
+# This machine is no node: no packages are missing here, and no cluster is asked about its mode.
+HERE = {
+    "ansible_connection": "local",
+    "ansible_become": False,
+    "ansible_python_interpreter": "/usr/bin/python3",
+    "gpu_node_packages": {"debian": []},
+    "gpu_node_on_absent": "ignore",
+    "gpu_node_api_host": "",
+}
+NAMING = "/etc/udev/rules.d/60-rdma-persistent-naming.rules"
+PROTOCOL = "/etc/udev/rules.d/70-rdmaops-e810-protocol.rules"
+MEMLOCK = "/etc/systemd/system/containerd.service.d/50-rdmaops-memlock.conf"
+FILES = {
+    "infiniband": {NAMING, MEMLOCK},
+    "roce_nvidia": {NAMING, MEMLOCK},
+    "roce_e810": {NAMING, PROTOCOL, MEMLOCK},
+    "erdma": {MEMLOCK},
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_nodes_and_verify_in_check_mode(name: str, tmp_path: Path) -> None:
+    need_root()
+    need_tool("dpkg-query")
+    book = tmp_path / "book.yml"
+    book.write_text(BOOK)
+    argv = [
+        str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(COLLECTION / "inventories" / name), str(book),
+        "--check", "--diff", "--limit", "gpu-01", "-e", json.dumps(HERE),
+    ]  # fmt: skip
+    done = subprocess.run(
+        argv, env=site.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600
+    )
+    run = site.understood(done.returncode, done.stdout)
+    assert run.rc == 0, done.stdout + done.stderr
+    written = run.result("Write the files that this role owns")
+    assert {one["after_header"] for one in written["diff"] if one["before"] != one["after"]} == FILES[name]
+    rules = {one["after_header"]: one["after"] for one in written["diff"]}
+    if PROTOCOL in FILES[name]:
+        assert re.findall(r"name (\w+) value (\w+)", rules[PROTOCOL]) == [
+            ("enable_iwarp", "false"), ("enable_roce", "true"),
+        ]  # fmt: skip
+    assert not any(Path(path).exists() for path in FILES[name])
+    verdict = run.result("Give the verdict")
+    # One node that has no rails: nothing can have passed.
+    assert verdict["verdict"] in ("fail", "unknown")
+    assert not verdict.get("failed")

@@ -1,0 +1,226 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The inventories that the documentation shows: every variable is a role's, and has a value that the role takes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.filter.fabric_tests import FilterModule as FabricTests
+from ansible_collections.rdmaops.gpu_fabric.plugins.filter.nccl_env import nccl_env
+from ansible_collections.rdmaops.gpu_fabric.plugins.filter.rails import rails
+from ansible_collections.rdmaops.gpu_fabric.plugins.filter.training_job import FilterModule as TrainingJob
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_probe import CHECKS
+from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
+from ansible_collections.rdmaops.gpu_fabric.tests.support.role_values import values
+
+Json = t.Any
+
+# The lab writes its own.
+SITES = sorted(path.parent for path in COLLECTION.glob("inventories/*/hosts.yml") if path.parent.name != "lab")
+SPECS: dict[str, Json] = {
+    path.parents[1].name: yaml.safe_load(path.read_text())["argument_specs"]
+    for path in sorted(COLLECTION.glob("roles/*/meta/argument_specs.yml"))
+}
+VARIABLES = {name for spec in SPECS.values() for entry in spec.values() for name in entry.get("options") or {}}
+# What a play needs that runs a job; an inventory has no job.
+GIVEN = {"training_job_name": "resnet"}
+
+# In a process of its own: Ansible's loader of plugins takes over how collections are imported.
+VALIDATE = """
+import json, sys
+from pathlib import Path
+import yaml
+from ansible.inventory.manager import InventoryManager
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.parsing.dataloader import DataLoader
+from ansible.plugins.loader import init_plugin_loader
+from ansible.template import Templar
+from ansible.vars.manager import VariableManager
+
+init_plugin_loader()
+specs, given = json.loads(sys.argv[2]), json.loads(sys.argv[3])
+loader = DataLoader()
+inventory = InventoryManager(loader, [sys.argv[1]])
+manager = VariableManager(loader, inventory)
+errors, checked = [], []
+for host in inventory.get_hosts():
+    variables = {**manager.get_vars(host=host), **given}
+    templar = Templar(loader, variables)
+    for role, options in specs.items():
+        names = [name for name in options if name in variables]
+        if any(name not in given for name in names):
+            validator = ArgumentSpecValidator(options)
+            result = validator.validate({name: templar.template(variables[name]) for name in names})
+            errors += ["%s, %s: %s" % (host, role, text) for text in result.error_messages]
+            checked += names
+print(json.dumps([errors, sorted(set(checked))]))
+"""
+
+
+def variables(site: Path) -> dict[str, set[str]]:
+    """The names that an inventory sets, by file."""
+    found: dict[str, set[str]] = {}
+    for path in sorted(site.rglob("*.yml")):
+        document = yaml.safe_load(path.read_text())
+        if path.name == "hosts.yml":
+            groups = document["all"]["children"].values()
+            rows = [host or {} for group in groups for host in group["hosts"].values()]
+            found[path.name] = {name for row in rows for name in row}
+        else:
+            found[path.name] = set(document)
+    return found
+
+
+@pytest.mark.parametrize("site", SITES, ids=lambda path: path.name)
+def test_every_variable_is_one_that_a_role_has(site: Path) -> None:
+    for name, names in variables(site).items():
+        unknown = {one for one in names if not one.startswith("ansible_") and one != "rails"} - VARIABLES
+        assert not unknown, f"{site.name}/{name}"
+
+
+def validated(site: Path) -> tuple[list[str], set[str]]:
+    """What the roles have against the values of a site, and the names of those."""
+    specs = {role: spec["main"].get("options") or {} for role, spec in SPECS.items()}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
+    argv = [sys.executable, "-c", VALIDATE, str(site), json.dumps(specs), json.dumps(GIVEN)]
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    errors, checked = json.loads(done.stdout)
+    return errors, set(checked)
+
+
+@pytest.mark.parametrize("site", SITES, ids=lambda path: path.name)
+def test_roles_take_the_values(site: Path) -> None:
+    errors, checked = validated(site)
+    assert not errors
+    # All of them were looked at.
+    wanted = {one for names in variables(site).values() for one in names}
+    assert checked - set(GIVEN) == {one for one in wanted if not one.startswith("ansible_") and one != "rails"}
+
+
+def test_a_wrong_value_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "hosts.yml").write_text("all: {children: {gpu_nodes: {hosts: {gpu-01: {}}}}}\n")
+    (tmp_path / "group_vars" / "gpu_nodes.yml").write_text("gpu_node_netns_mode: \"{{ 'pri' ~ 'vate' }}\"\n")
+    errors, checked = validated(tmp_path)
+    assert checked == {"gpu_node_netns_mode"}
+    assert errors == ["gpu-01, gpu_node: value of gpu_node_netns_mode must be one of: exclusive, shared, got: private"]
+
+
+# --- what the collection makes of the hardware that an inventory is for ----------------------------------------------
+
+
+def seen(name: str, number: int, host: int) -> Json:
+    """What rdma_info sees of one card of a site."""
+    kinds = {
+        "infiniband": ("mlx5_%d", "ib", "InfiniBand", None),
+        "roce_nvidia": ("mlx5_%d", "roce", "Ethernet", ("ens1f0np0", "ens2f0np0")),
+        "roce_e810": ("irdma%d", "roce", "Ethernet", ("ens1f0", "ens1f1")),
+        "erdma": ("iwp%ds0", "iw", "Ethernet", ("eth1", "eth2")),
+    }
+    pattern, protocol, layer, netdevs = kinds[name]
+    netdev = netdevs[number] if netdevs else None
+    gid = {"index": 0, "gid": "fe80:0000:0000:0000:0ac0:ebff:feda:1cfb", "type": "IB", "netdev": netdev, "ipv4": None}
+    if protocol == "roce":
+        network, last = ("198.51.100.%d", "203.0.113.%d")[number], 11 + host
+        parts = "0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x" % tuple(map(int, (network % last).split(".")))
+        gid = {"index": 3, "gid": parts, "type": "RoCE v2", "netdev": netdev, "ipv4": network % last}
+    port = {"port": 1, "state": "ACTIVE", "link_layer": layer, "netdev": netdev, "rate_gbps": 200.0, "gids": [gid]}
+    return {
+        "name": pattern % number,
+        "pci_address": "0000:0%d:00.0" % (number + 1),
+        "protocol": protocol,
+        "node_guid": "%016x" % (number + 1),
+        "ports": [port],
+    }
+
+
+@pytest.mark.parametrize(("name", "number"), [("infiniband", 3), ("roce_nvidia", 2), ("roce_e810", 2), ("erdma", 1)])
+def test_all_tests_that_are_asked_for_can_be_made(name: str, number: int) -> None:
+    site = COLLECTION / "inventories" / name
+    hosts = yaml.safe_load((site / "hosts.yml").read_text())["all"]["children"]["gpu_nodes"]["hosts"]
+    group = yaml.safe_load((site / "group_vars" / "gpu_nodes.yml").read_text())
+    wanted = group["fabric_check_tests"]
+    infos = {host: {"devices": [seen(name, one, n) for one in range(number)]} for n, host in enumerate(hosts)}
+    nodes = {}
+    for host, given in hosts.items():
+        found = rails(infos[host], plan=given["rails"], exclude=group.get("fabric_check_exclude", []))
+        assert [rail["state"] for rail in found] == ["ACTIVE"] * len(given["rails"])
+        nodes[host] = {
+            "reachable": True, "problems": [], "busy": [], "rails": found, "address": given["ansible_host"],
+        }  # fmt: skip
+    pairs = [{"client": "gpu-01", "server": "gpu-02"}]
+    tests = FabricTests().filters()["fabric_tests"](nodes, pairs, "gpu-01", "client", wanted)
+    made = {(one["rail"], one["test"]) for one in tests}
+    rail_numbers = range(len(hosts["gpu-01"]["rails"]))
+    assert made == {(rail, test) for rail in rail_numbers for test in wanted if test not in CHECKS}
+    # Of these kinds of links the other tests have no address to go by, which is what the inventories say.
+    if name in ("infiniband", "erdma"):
+        more = FabricTests().filters()["fabric_tests"](nodes, pairs, "gpu-01", "client", ["rping", "ib_write_bw_cm"])
+        assert more == []
+
+
+@pytest.mark.parametrize("name", ["infiniband", "roce_nvidia", "roce_e810", "erdma"])
+def test_nccl_is_told_the_rails_and_nothing_else(name: str) -> None:
+    site = COLLECTION / "inventories" / name
+    group = yaml.safe_load((site / "group_vars" / "kubernetes_api.yml").read_text())
+    number = {"infiniband": 3, "erdma": 1}.get(name, 2)
+    info = {"devices": [seen(name, one, 0) for one in range(number)]}
+    found = nccl_env(info, **group["training_job_nccl_env_options"])
+    wanted = {
+        "infiniband": "=mlx5_0:1,mlx5_1:1",
+        "roce_nvidia": "=mlx5_0:1,mlx5_1:1",
+        "roce_e810": "=irdma0:1,irdma1:1",
+        "erdma": "=iwp0s0:1",
+    }
+    assert found["NCCL_IB_HCA"] == wanted[name]
+    assert ("NCCL_IB_ROCE_VERSION_NUM" in found) == name.startswith("roce")
+
+
+@pytest.mark.parametrize("name", ["infiniband", "roce_nvidia", "roce_e810", "erdma"])
+def test_a_job_can_be_made(name: str) -> None:
+    site = COLLECTION / "inventories" / name
+    group = yaml.safe_load((site / "group_vars" / "kubernetes_api.yml").read_text())
+    given = {key: value for key, value in group.items() if key.startswith("training_job_")}
+    given |= {
+        "training_job_name": "first",
+        "training_job_image": "registry.example.org/train@sha256:" + "0" * 64,
+        "training_job_command": ["python", "train.py"],
+    }
+    options = values(COLLECTION / "roles/training_job").value("__training_job_options", **given)
+    objects = TrainingJob().filters()["training_job"](options)
+    kinds = [one["kind"] for one in objects]
+    assert ("MPIJob" in kinds) == (name == "erdma")
+    text = json.dumps(objects)
+    wanted = {"infiniband": "rdma/hca_shared", "erdma": "aliyun/erdma"}
+    assert wanted.get(name, "default/rail0") in text
+
+
+@pytest.mark.parametrize("name", ["infiniband", "roce_nvidia", "roce_e810"])
+def test_the_network_is_one_that_the_role_takes(name: str) -> None:
+    site = COLLECTION / "inventories" / name
+    group = yaml.safe_load((site / "group_vars" / "gpu_nodes.yml").read_text())
+    role = values(COLLECTION / "roles/secondary_network")
+    given = {key: value for key, value in group.items() if key.startswith("secondary_network_")}
+    # What roles/secondary_network/tasks/check.yml refuses.
+    assert role.value("__secondary_network_unverified", **given) == []
+    assert role.value("__secondary_network_loose", **given) == []
+    objects = {(one["kind"], one["metadata"]["name"]) for one in role.value("__secondary_network_objects", **given)}
+    sources = [one["name"] for one in role.value("__secondary_network_sources", **given)]
+    if name == "infiniband":
+        assert objects == {("ConfigMap", "rdma-device-plugin"), ("DaemonSet", "rdma-device-plugin")}
+        assert sources == []
+    else:
+        assert {("ServiceAccount", "multus"), ("ServiceAccount", "whereabouts")} <= objects
+        assert sources == ["cni-plugins", "multus", "whereabouts"]
+    refused = {"secondary_network_device_plugin": "shared", "secondary_network_device_plugin_image": "plugin:latest"}
+    assert role.value("__secondary_network_loose", **refused) != []
