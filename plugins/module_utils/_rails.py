@@ -350,10 +350,20 @@ def _rail(number: int, port: Port | None, entry: dict[str, str] | None, family: 
     rail["gid_index"] = gid_index(port, family) if port else None
     rail["gid"] = chosen.gid if chosen else None
     rail["ipv4"] = chosen.ipv4 if chosen else None
+    if port is not None and port.fabric != ROCE:
+        # IPoIB and iWARP have addresses on their network devices, and none among the GIDs.
+        rail["ipv4"] = _ipv4((entry or {}).get("address"))
     rail["planned"] = entry
     if port is None:
         rail["state"] = ABSENT
     return rail
+
+
+def _ipv4(text: str | None) -> str | None:
+    try:
+        return str(ipaddress.IPv4Address((text or "").split("/", 1)[0]))
+    except ValueError:
+        return None
 
 
 def _plan(plan: t.Any) -> list[dict[str, str]]:
