@@ -104,12 +104,18 @@ def advice(text: str) -> str:
         ("could not find a JWS signature", "The token has expired or was deleted: run again, which makes a new one"),
         (
             "cluster CA found in cluster-info ConfigMap is invalid",
-            "The API server at the control-plane endpoint belongs to another cluster: look at kubernetes_control_plane_endpoint",
+            "The API server at the endpoint belongs to another cluster: look at kubernetes_control_plane_endpoint",
         ),
-        ("a Node with name", "A node of that name is in the cluster: give this one another kubernetes_node_name, or delete the Node"),
+        (
+            "a Node with name",
+            "A node of that name is in the cluster: give this one another kubernetes_node_name, or delete the Node",
+        ),
         ("ImagePull", "Load the images, or set kubernetes_image_repository to a registry that the host reaches"),
         ("connection refused", "Look at the API server of the control-plane endpoint, and at the way to it"),
-        ("i/o timeout", "The control-plane endpoint does not answer this host: look at addresses, routes and firewalls"),
+        (
+            "i/o timeout",
+            "The control-plane endpoint does not answer this host: look at addresses, routes and firewalls",
+        ),
         ("context deadline exceeded", "Look at the kubelet of this host: journalctl -u kubelet"),
         ("not done after", "Raise kubernetes_timeout, or look at the kubelet of this host: journalctl -u kubelet"),
     ]
@@ -277,7 +283,8 @@ class Kubeadm:
         while listens(port) != up:
             if time.monotonic() > end:
                 raise KubeadmError(
-                    "Restarting %s: its port %d is still %s after %d s. Its manifest is in %s or %s; look at journalctl -u kubelet, and run again"
+                    "Restarting %s: its port %d is still %s after %d s. Its manifest is in %s or %s. "
+                    "Look at journalctl -u kubelet, and run again"
                     % (name, port, "closed" if up else "open", limit, MANIFESTS, PARKED)
                 )
             self.sleep(1)
@@ -299,10 +306,12 @@ def _of_kind(documents: t.Sequence[Json], kind: str) -> tuple[list[Json], Json]:
 
 
 def with_secrets(documents: t.Sequence[Json], token: str | None, certificate_key: str | None) -> list[Json]:
-    """Return a JoinConfiguration with the token of this run and, for a control-plane node, the key to its certificates."""
+    """Return a JoinConfiguration with a token and, for a control-plane node, the key to its certificates."""
     copies, join = _of_kind(documents, "JoinConfiguration")
     if not token:
-        raise KubeadmError("Joining the cluster: no token was given. The action token makes one on a control-plane node")
+        raise KubeadmError(
+            "Joining the cluster: no token was given. The action token makes one on a control-plane node"
+        )
     join.setdefault("discovery", {}).setdefault("bootstrapToken", {})["token"] = token
     if certificate_key and "controlPlane" in join:
         join["controlPlane"]["certificateKey"] = certificate_key

@@ -113,7 +113,7 @@ def toml_values(text: str) -> dict[tuple[str, ...], str]:
 
 
 def runtime_in(dump: str) -> Json:
-    """Return what counts for a node of what `containerd config dump` printed, of 1.x (version 2) and 2.x (version 3)."""
+    """Return what counts for a node of what `containerd config dump` printed, of containerd 1.x and 2.x."""
     values = toml_values(dump)
     old, images, runtime = (
         "io.containerd.grpc.v1.cri",

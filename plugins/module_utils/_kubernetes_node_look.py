@@ -131,7 +131,7 @@ class Looker:
         return found
 
     def modules(self, names: t.Sequence[str]) -> dict[str, bool]:
-        """Whether modules of the kernel are there: /sys/module has what is loaded, and what is built in and has parameters."""
+        """Whether modules of the kernel are there. Of those built in, /sys/module has only some with parameters."""
         built_in = self.text("/lib/modules/%s/modules.builtin" % self.release()) or ""
         there = {os.path.basename(line).partition(".")[0].replace("-", "_") for line in built_in.splitlines()}
         return {
@@ -210,7 +210,9 @@ class Looker:
             if self.clock() >= end:
                 return {"reachable": False, "error": answer[2].strip()[-500:]}
             sleep(2)
-        maps = self.asked([*argv, "-n", "kube-system", "configmaps", "kubeadm-config", "kubelet-config", "--ignore-not-found"])
+        maps = self.asked(
+            [*argv, "-n", "kube-system", "configmaps", "kubeadm-config", "kubelet-config", "--ignore-not-found"]
+        )
         configurations = json.loads(maps) if maps.strip() else {}
         if configurations.get("kind") == "ConfigMap":
             configurations = {"items": [configurations]}

@@ -10,7 +10,7 @@ module: kubeadm
 short_description: Have kubeadm make, join, leave or renew a node of a cluster
 version_added: 0.1.0
 description:
-  - Runs one action of kubeadm on a host. Which one is due, the filter P(rdmaops.gpu_fabric.kubernetes_plan#filter) tells of what
+  - Runs one action of kubeadm on a host. Which one is due, M(rdmaops.gpu_fabric.kubernetes_plan) tells of what
     M(rdmaops.gpu_fabric.kubernetes_node_info) saw; this module does it.
   - Configurations are handed over in a file that only root can read and that is gone afterwards. Tokens and keys are neither among the arguments of a program
     nor in what is returned, but for O(action=token), whose result is secret.
@@ -52,7 +52,7 @@ options:
     type: bool
     default: false
   token:
-    description: Bootstrap token for O(action=join).
+    description: Bootstrap token for O(action=join), which needs one but in check mode.
     type: str
   certificate_key:
     description: Key to the certificates in the cluster, for O(action=join) of a control-plane node.
@@ -109,7 +109,7 @@ EXAMPLES = r"""
 - name: Join
   rdmaops.gpu_fabric.kubeadm:
     action: join
-    documents: "{{ settings | rdmaops.gpu_fabric.kubeadm_config('join') }}"
+    documents: "{{ settings | rdmaops.gpu_fabric.kubeadm_config('join', node, pin=authority.pin) }}"
     token: "{{ made.token }}"
 """
 
@@ -165,7 +165,7 @@ def main() -> None:
         },
         required_if=[
             ("action", "init", ["documents"]),
-            ("action", "join", ["documents", "token"]),
+            ("action", "join", ["documents"]),
             ("action", "token_absent", ["token_id"]),
         ],
         supports_check_mode=True,

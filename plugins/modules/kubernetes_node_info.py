@@ -52,8 +52,7 @@ options:
     elements: path
     default: [/usr/local/bin]
 seealso:
-  - plugin: rdmaops.gpu_fabric.kubernetes_plan
-    plugin_type: filter
+  - module: rdmaops.gpu_fabric.kubernetes_plan
   - module: rdmaops.gpu_fabric.kubeadm
 """
 
@@ -166,8 +165,8 @@ cluster:
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes_node_look import Looker
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm import runner
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes_node_look import Looker
 
 
 def main() -> None:
