@@ -37,6 +37,7 @@ class ActionModule(ActionBase):
             on_difference=arguments["on_difference"],
             renew=arguments["certificates_renew"],
             renew_before_days=arguments["certificates_renew_before"],
+            group=arguments["control_plane"],
         )
         try:
             made = plan(arguments["nodes"], arguments["settings"], options)

@@ -46,6 +46,12 @@ options:
     description: The cluster's settings, as the filter P(rdmaops.gpu_fabric.kubeadm_config#filter) takes them.
     type: dict
     required: true
+  control_plane:
+    description:
+      - All control-plane hosts of the inventory. No new cluster is begun as long as one of them could not be looked at, because it may have the cluster.
+    type: list
+    elements: str
+    default: []
   source:
     description: Where programs come from. With V(local) they have to be there.
     type: str
@@ -152,6 +158,7 @@ from ansible.module_utils.basic import AnsibleModule
 ARGUMENT_SPEC = {
     "nodes": {"type": "dict", "required": True},
     "settings": {"type": "dict", "required": True},
+    "control_plane": {"type": "list", "elements": "str", "default": []},
     "source": {"type": "str", "choices": ["packages", "archive", "local"], "default": "packages"},
     "ignore_preflight_errors": {"type": "list", "elements": "str", "default": []},
     "avoid": {"type": "list", "elements": "str", "default": []},

@@ -37,6 +37,8 @@ class Options(t.NamedTuple):
     on_difference: str = "fail"
     renew: str = "never"
     renew_before_days: int = 30
+    # All control-plane hosts of the inventory: one that could not be looked at may have the cluster.
+    group: t.Sequence[str] = ()
 
 
 class Step(t.NamedTuple):
@@ -121,6 +123,13 @@ class Planner:
                     "it is to be the first control-plane node of a new cluster, and %s belong to one already (%s). "
                     "Name a control-plane node of that cluster in the group, or take them out of it"
                     % (", ".join(others), server_of(self.member(others[0]), "?")),
+                )
+            unseen = [name for name in self.options.group if name not in self.hosts]
+            if unseen:
+                return Step(
+                    REFUSE,
+                    "it would be the first node of a new cluster, and %s could not be looked at and may have one. "
+                    "Mend that, or take it out of the group" % ", ".join(unseen),
                 )
             return Step(INIT, "no host is a node yet")
         if member["started"] == INIT:

@@ -71,7 +71,7 @@ def worker_member(name: str, **more: t.Any) -> Json:
     return membership(**{"kubelet": kubelet(name), "authority": pinned, **more})
 
 
-def host(name: str, number: int, *, control_plane: bool = False, **info: t.Any) -> Json:
+def host(name: str, number: int, /, *, control_plane: bool = False, **info: t.Any) -> Json:
     """A host that fits; parts of what was seen are given to make it another."""
     about = {
         "hostname": name,
@@ -99,7 +99,7 @@ def host(name: str, number: int, *, control_plane: bool = False, **info: t.Any) 
     }
 
 
-def node(name: str, number: int, *, ready: bool = True, control_plane: bool = False, **more: t.Any) -> Json:
+def node(name: str, number: int, /, *, ready: bool = True, control_plane: bool = False, **more: t.Any) -> Json:
     """A Node of the cluster."""
     return {
         "name": name,

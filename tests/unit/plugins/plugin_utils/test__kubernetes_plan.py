@@ -97,6 +97,13 @@ def test_the_first_host_of_the_group_may_be_lost_and_made_anew() -> None:
     assert (made["leader"], made["joining_control_plane"]) == ("cp-1", ["cp-0"])
 
 
+def test_no_cluster_is_begun_while_a_control_plane_host_could_not_be_looked_at() -> None:
+    made = decided(virgin(), group=["cp-0", "cp-1"])
+    assert made["hosts"]["cp-1"]["action"] == "refuse"
+    assert "cp-0 could not be looked at and may have one" in made["problems"][0]
+    assert decided(running(), group=["cp-0", "cp-1"])["problems"] == []
+
+
 # --- what was broken off ---
 
 
