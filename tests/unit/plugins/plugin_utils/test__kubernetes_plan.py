@@ -34,11 +34,10 @@ KNOWN = {
 
 def virgin(**more: Json) -> dict[str, Json]:
     """A control-plane host and two others; parts of each are given by its name, with _ for -."""
-    made = {
+    return {
         name: host(name, number, control_plane=name.startswith("cp"), **more.get(name.replace("-", "_"), {}))
         for number, name in enumerate(("cp-1", "gpu-1", "gpu-2"), 10)
     }
-    return made
 
 
 def running(*nodes: Json, **more: Json) -> dict[str, Json]:
