@@ -38,6 +38,7 @@ SETTINGS: dict[str, type | tuple[type, ...]] = {
     "control_plane_taint": bool,
     "kubelet": dict,
     "cluster_configuration": dict,
+    "timeouts": dict,
     "cri_socket": str,
 }
 
@@ -153,6 +154,10 @@ def _registration(settings: t.Mapping[str, t.Any], node: t.Mapping[str, t.Any]) 
     return made
 
 
+def _timeouts(settings: t.Mapping[str, t.Any]) -> Json:
+    return {"timeouts": dict(settings["timeouts"])} if settings["timeouts"] else {}
+
+
 def cluster_configuration(settings: t.Mapping[str, t.Any]) -> Json:
     """Return what kubeadm keeps of a cluster."""
     host, _port = t.cast("tuple[str, int]", endpoint(settings["endpoint"]))
@@ -213,7 +218,7 @@ def documents(settings: t.Mapping[str, t.Any], node: t.Mapping[str, t.Any], kind
             join["controlPlane"] = {
                 "localAPIEndpoint": {"advertiseAddress": node["address"], "bindPort": settings["bind_port"]}
             }
-        return [join]
+        return [{**join, **_timeouts(settings)}]
     init: Json = {
         "apiVersion": API,
         "kind": "InitConfiguration",
@@ -222,6 +227,7 @@ def documents(settings: t.Mapping[str, t.Any], node: t.Mapping[str, t.Any], kind
         "localAPIEndpoint": {"advertiseAddress": node["address"], "bindPort": settings["bind_port"]},
         "nodeRegistration": _registration(settings, node),
     }
+    init.update(_timeouts(settings))
     if settings["skip_phases"]:
         init["skipPhases"] = list(settings["skip_phases"])
     made = [init, cluster_configuration(settings), kubelet_configuration(settings)]

@@ -27,6 +27,7 @@ SETTINGS: Json = {
     "control_plane_taint": True,
     "kubelet": {},
     "cluster_configuration": {},
+    "timeouts": {},
     "cri_socket": "unix:///run/containerd/containerd.sock",
 }
 
