@@ -34,6 +34,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("names", nargs="*", metavar="NODE")
     made = add("down", "end all nodes, or those named; disks stay")
     made.add_argument("--all", action="store_true", help="remove the disks too, and the control plane")
+    made.add_argument("--planes", action="store_true", help="remove the nodes that `fresh --plane` has made, no others")
     made.add_argument("names", nargs="*", metavar="NODE")
     made = add("status", "what runs, and how to reach it")
     made.add_argument("--json", action="store_true")
@@ -149,6 +150,8 @@ def run(arguments: argparse.Namespace) -> int:
     command = arguments.command
     if command == "up":
         lab.up(arguments.names or [config.node_name(n) for n in range(1, arguments.nodes + 1)])
+    elif command == "down" and arguments.planes:
+        lab.forget_planes()
     elif command == "down":
         known = arguments.names or lab.safe_names()
         lab.down(arguments.names or None, wipe=arguments.all)

@@ -272,6 +272,17 @@ class Lab:
                         shutil.rmtree(path)
                     self.file.unlink(missing_ok=True)
 
+    def forget_planes(self) -> None:
+        """End and remove the nodes that were made for a control plane: other scenarios have no use for them."""
+        with self.lock():
+            state = self.read()
+            for name in [name for name, entry in state["nodes"].items() if entry.get("api_port")]:
+                if self.kill(name):
+                    say(f"{name} is off")
+                shutil.rmtree(self.places.node(name), ignore_errors=True)
+                del state["nodes"][name]
+            self.write(state)
+
     def safe_names(self) -> list[str]:
         try:
             return self.names()
