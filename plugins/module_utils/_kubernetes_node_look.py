@@ -110,7 +110,9 @@ class Looker:
                 if port in wanted:
                     inodes["socket:[%s]" % inode] = port
         owners = self._owners(set(inodes)) if inodes else {}
-        rows = {port: {"port": port, "pid": None, "command": None} for port in sorted(set(inodes.values()))}
+        rows: dict[int, Json] = {
+            port: {"port": port, "pid": None, "command": None} for port in sorted(set(inodes.values()))
+        }
         for inode, (pid, command) in owners.items():
             rows[inodes[inode]].update(pid=pid, command=command)
         return list(rows.values())

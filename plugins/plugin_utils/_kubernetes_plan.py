@@ -280,7 +280,7 @@ def _read(text: str | None) -> t.Any:
 
 
 def _dump(value: t.Any) -> str:
-    return t.cast(str, yaml.safe_dump(value, sort_keys=True, default_flow_style=False))
+    return yaml.safe_dump(value, sort_keys=True, default_flow_style=False)
 
 
 def compare(settings: t.Mapping[str, t.Any], cluster: t.Mapping[str, t.Any] | None) -> tuple[list[Json], list[Json]]:

@@ -81,7 +81,7 @@ def test_a_token_that_expires_before_it_is_used(lab: podlab.PodLab) -> None:
     ready(lab)
 
 
-def test_a_node_of_another_cluster(lab: podlab.PodLab) -> None:
+def test_a_node_of_another_cluster() -> None:
     """Its kubelet.conf names another authority and another server."""
     node = nodelab.machine(WORKER)
     other = (

@@ -48,6 +48,7 @@ def test_no_token_is_left(lab: podlab.PodLab) -> None:
 
 def test_services_names_and_the_way_between_nodes(lab: podlab.PodLab) -> None:
     """kube-proxy, CoreDNS and the bridges: a pod of one node finds the API server by name, and a pod of the other."""
+    lab.cluster.kubectl("create", "namespace", podlab.NAMESPACE, check=False)
     with lab.run_pod("one", "gpu-1", rail=False), lab.run_pod("two", "gpu-2", rail=False):
         lab.ready("one", "two")
         code = "import socket; print(socket.gethostbyname('kubernetes.default.svc.cluster.local'))"
