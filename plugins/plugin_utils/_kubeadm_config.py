@@ -46,6 +46,8 @@ _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)\Z")
 _LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
 _NAME = re.compile(r"%s(?:\.%s)*\Z" % (_LABEL, _LABEL))
 _ENDPOINT = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([^\[\]:/\s]+)):([0-9]{1,5})\Z")
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(h|ms|m|s)")
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
 class SettingsError(FabricError):
@@ -247,7 +249,7 @@ class Difference(t.NamedTuple):
 
 def differences(wanted: t.Any, live: t.Any, path: str = "") -> list[Difference]:
     """Return the fields of ``wanted`` that ``live`` has otherwise. What only ``live`` has is kubeadm's defaults."""
-    if isinstance(wanted, dict):
+    if isinstance(wanted, dict) and wanted:
         found = []
         for name in sorted(wanted):
             if path or name not in ("apiVersion", "kind"):
@@ -257,7 +259,24 @@ def differences(wanted: t.Any, live: t.Any, path: str = "") -> list[Difference]:
     if path.endswith("certSANs") and isinstance(live, list):
         missing = [one for one in wanted if one not in live]
         return [Difference(path, wanted, live)] if missing else []
-    return [] if wanted == live else [Difference(path, wanted, live)]
+    return [] if same(wanted, live) else [Difference(path, wanted, live)]
+
+
+def same(wanted: t.Any, live: t.Any) -> bool:
+    """Whether two values mean the same: kubeadm leaves out what is empty, and writes durations as Go does."""
+    if live is None and wanted in ([], {}, ""):
+        return True
+    if isinstance(wanted, str) and isinstance(live, str):
+        return wanted == live or (seconds(wanted) is not None and seconds(wanted) == seconds(live))
+    return bool(wanted == live)
+
+
+def seconds(text: str) -> float | None:
+    """Return the seconds of a duration of Go, such as 10m or 10m0s (time.ParseDuration); None of other text."""
+    parts = _DURATION.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        return None
+    return float(sum(float(number) * _UNITS[unit] for number, unit in parts))
 
 
 def subset(live: t.Any, wanted: t.Any) -> t.Any:

@@ -104,7 +104,7 @@ class Planner:
         whole = [
             name
             for name in self.planes
-            if whole_control_plane(self.member(name)) and self.member(name)["started"] is None
+            if whole_control_plane(self.member(name)) and self.member(name)["started"] != INIT
         ]
         return (whole or self.planes or [""])[0]
 

@@ -71,7 +71,7 @@ def test_a_worker_killed_during_its_join(lab: podlab.PodLab) -> None:
 
 def test_a_token_that_expires_before_it_is_used(lab: podlab.PodLab) -> None:
     taken_out(lab)
-    timeouts = {"discovery": "20s", "tlsBootstrap": "30s", "kubernetesAPICall": "20s"}
+    timeouts = {"discovery": "60s", "tlsBootstrap": "30s", "kubernetesAPICall": "20s"}
     done = nodelab.play(kubernetes_token_ttl=1, kubernetes_timeouts=timeouts)
     assert done.rc != 0, done.output
     assert "run again, which makes a new one" in " ".join(done.output.split()), done.output

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import typing as t
+
 import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
@@ -175,6 +177,30 @@ DIFFER: list[tuple[Json, list[str]]] = [
 def test_differences(more: Json, paths: list[str]) -> None:
     found = config.differences(config.cluster_configuration(settings(**more)), yaml.safe_load(LIVE))
     assert [one.path for one in found] == paths
+
+
+# what is wanted, what kubeadm has kept of it, whether they are the same
+SAME = [
+    ("10m", "10m0s", True),
+    ("1h", "60m0s", True),
+    ("500ms", "0.5s", True),
+    ("10m", "10s", False),
+    ("10", "10s", False),
+    ("v1", "v1", True),
+    ([], None, True),
+    ({}, None, True),
+    ("", None, True),
+    (False, None, False),
+    (0, None, False),
+    (["a"], None, False),
+    (True, "true", False),
+]
+
+
+@pytest.mark.parametrize(("wanted", "live", "same"), SAME)
+def test_what_means_the_same(wanted: t.Any, live: t.Any, same: bool) -> None:
+    assert config.same(wanted, live) is same
+    assert (config.differences({"a": wanted}, {"a": live}) == []) is same
 
 
 def test_nothing_in_the_cluster_differs_in_all() -> None:
