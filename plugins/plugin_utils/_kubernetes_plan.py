@@ -95,6 +95,8 @@ class Planner:
         self.authority: str | None = None
         self.nodes: dict[str, Json] = {}
         self.problems: list[str] = []
+        # What the leader's step is.
+        self.verdict = ""
 
     def member(self, host: str) -> t.Mapping[str, t.Any]:
         return t.cast("t.Mapping[str, t.Any]", self.hosts[host]["info"]["membership"])
@@ -239,6 +241,7 @@ class Planner:
             )
             return {}
         first = self.first()
+        self.verdict = first.action
         made = {self.leader: first}
         if first.action in (NONE, START):
             member, cluster = self.member(self.leader), self.hosts[self.leader]["info"]["cluster"]
@@ -259,7 +262,8 @@ class Planner:
         for host, step in steps.items():
             one = self.hosts[host]
             rows = [step.reason] if step.action == REFUSE else []
-            if step.action in (INIT, JOIN):
+            # Of a host that only waits for another, everything is told as well.
+            if step.action in (INIT, JOIN) or (self.verdict == REFUSE and not leftovers(self.member(host))):
                 rows += preflight.skew(
                     self.settings,
                     one["info"]["programs"] if self.options.source == "local" else {},

@@ -168,7 +168,7 @@ DIFFER: list[tuple[Json, list[str]]] = [
     ({"certificate_names": ["new.example.org"]}, ["apiServer.certSANs"]),
     ({"image_repository": "registry.example.org"}, ["imageRepository"]),
     ({"etcd_image_tag": "3.6.8-0"}, ["etcd.local.imageTag"]),
-    ({"cluster_configuration": {"scheduler": {"extraArgs": []}}}, ["scheduler.extraArgs"]),
+    ({"cluster_configuration": {"scheduler": {"extraArgs": [{"name": "v", "value": "2"}]}}}, ["scheduler.extraArgs"]),
     ({"endpoint": "api.example.org:6443", "dns_domain": "x.local"}, ["controlPlaneEndpoint", "networking.dnsDomain"]),
 ]
 
