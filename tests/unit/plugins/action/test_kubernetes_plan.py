@@ -50,7 +50,7 @@ def test_everything_that_stands_against_it_is_told_at_once() -> None:
     assert done["msg"].startswith("Making a cluster of these hosts: nothing was changed. ")
     for text in ("gpu-1: swap is on (/swap)", "gpu-1: /sys/fs/cgroup is cgroup v1", "cp-0 could not be looked at"):
         assert text in done["msg"]
-    assert done["plan"]["hosts"]["gpu-1"]["action"] == "join"
+    assert {name: one["action"] for name, one in done["plan"]["hosts"].items()} == {"cp-1": "refuse", "gpu-1": "none"}
 
 
 def test_options_reach_the_plan() -> None:
