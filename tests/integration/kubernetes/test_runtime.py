@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import typing as t
 from pathlib import Path
@@ -138,6 +139,52 @@ def test_no_problems() -> None:
     }
     assert value("__kubernetes_problems", **good) == []
     assert value("__kubernetes_problems", kubernetes_pod_network="bridge") == []
+
+
+NODES = [
+    {"name": "here", "pod_cidr": "10.244.1.0/24", "internal_ip": "192.0.2.11"},
+    {"name": "gpu-2", "pod_cidr": "10.244.2.0/24", "internal_ip": "192.0.2.12"},
+    {"name": "cp-1", "pod_cidr": "10.244.0.0/24", "internal_ip": "192.0.2.10"},
+    {"name": "new", "pod_cidr": None, "internal_ip": None},
+]
+THEN: Json = {"__kubernetes_then": {"cluster": {"nodes": NODES}}}
+
+
+def test_the_bridge_of_a_node() -> None:
+    found = json.loads(value("__kubernetes_bridge_text", **THEN))
+    bridge, portmap = found["plugins"]
+    assert bridge["ipam"]["ranges"] == [[{"subnet": "10.244.1.0/24"}]]
+    assert (bridge["type"], portmap["type"]) == ("bridge", "portmap")
+
+
+def test_ways_to_the_pods_of_others() -> None:
+    lines = value("__kubernetes_routes_text", **THEN).splitlines()
+    # In the order of names, so that a second run finds the same.
+    assert [line for line in lines if line.startswith("ExecStart=")] == [
+        "ExecStart=ip route replace 10.244.0.0/24 via 192.0.2.10",
+        "ExecStart=ip route replace 10.244.2.0/24 via 192.0.2.12",
+    ]
+    # A unit without anything to do is none.
+    alone = {"__kubernetes_then": {"cluster": {"nodes": NODES[:1]}}}
+    assert not value("__kubernetes_routes_text", **alone)
+    assert not value("__kubernetes_routes_text", __kubernetes_then={"cluster": None})
+
+
+def test_who_is_not_registered_yet() -> None:
+    known = {name: {"__kubernetes_seen": {"name": name}} for name in ("here", "new", "late")}
+    given = {"ansible_play_hosts": list(known), "hostvars": known, **THEN}
+    assert value("__kubernetes_unregistered", **given) == ["new", "late"]
+    assert value("__kubernetes_unregistered", **{**given, "ansible_play_hosts": ["here"]}) == []
+
+
+def test_nodes_in_the_order_in_which_they_are_made() -> None:
+    known = {name: {"__kubernetes_seen": {"name": name}} for name in ("gpu-1", "cp-2", "cp-1")}
+    given = {
+        "ansible_play_hosts": list(known),
+        "hostvars": known,
+        "groups": {"kubernetes_control_plane": ["cp-1", "cp-2"]},
+    }
+    assert list(value("__kubernetes_nodes", **given)) == ["cp-1", "cp-2", "gpu-1"]
 
 
 LOOK: Json = {"membership": {"kubelet": None, "admin": None, "parked": [], "etcd": False}}
