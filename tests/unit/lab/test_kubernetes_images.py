@@ -109,3 +109,17 @@ def test_a_control_plane_node_has_memory_and_a_way_to_its_api_server(lab: nodes.
     assert list(groups["gpu_nodes"]["hosts"]) == ["gpu-1"]
     assert groups["kubernetes_control_plane"]["hosts"]["gpu-3"]["rails"][-1]["address"] == "10.90.1.3"
     assert groups["all"]["vars"] == {"kubernetes_kubeconfig_server": f"https://127.0.0.1:{plane.api_port}"}
+
+
+def test_it_is_gone_when_the_scenario_is(lab: nodes.Lab, tmp_path: Path) -> None:
+    class Base:
+        key, disk = "0123", tmp_path / "disk"
+
+    for name in ("gpu-1", "gpu-3"):
+        lab.define(name, t.cast("t.Any", Base()), nodes.Pods(1536, None, ("gpu-3",), 2304))
+    lab.forget_planes()
+    assert lab.names() == ["gpu-1"]
+    assert not lab.places.node("gpu-3").exists()
+    assert lab.places.node("gpu-1").exists()
+    lab.forget_planes()
+    assert lab.names() == ["gpu-1"]
