@@ -564,7 +564,7 @@ PARTS = (
     Part("integration", "pytest with real tools and this kernel", 360, 2400, integration),
     Part("cluster", "modules and roles on a real Kubernetes API server", 530, 3600, cluster),
     Part("artifact", "the built collection in an empty environment", 60, 120, artifact),
-    Part("molecule", "scenarios on virtual machines", 900, 10800, molecule),
+    Part("molecule", "scenarios on virtual machines", 900, 14400, molecule),
     # Only in `make test-all`.
     Part("faults", "runs stopped, power cut and sources gone stale on a virtual machine", 0, 7200, faults),
 )

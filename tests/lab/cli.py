@@ -14,7 +14,7 @@ import subprocess
 import sys
 import typing as t
 
-from . import config, containers, image, kubelet, mirror, tools, training_image
+from . import config, containers, image, kubelet, kubernetes_images, mirror, tools, training_image
 from .nodes import USUAL, Lab, Pods
 from .progress import LabError, say
 
@@ -34,6 +34,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("names", nargs="*", metavar="NODE")
     made = add("down", "end all nodes, or those named; disks stay")
     made.add_argument("--all", action="store_true", help="remove the disks too, and the control plane")
+    made.add_argument("--planes", action="store_true", help="remove the nodes that `fresh --plane` has made, no others")
     made.add_argument("names", nargs="*", metavar="NODE")
     made = add("status", "what runs, and how to reach it")
     made.add_argument("--json", action="store_true")
@@ -60,6 +61,13 @@ def parser() -> argparse.ArgumentParser:
         type=pathlib.Path,
         help="and with this image in containerd; any number",
     )
+    made.add_argument(
+        "--plane",
+        action="append",
+        default=[],
+        metavar="NODE",
+        help="with what a control-plane node of kubeadm needs, and a way to its API server; any number",
+    )
     made.add_argument("names", nargs="*", metavar="NODE")
     made = add("cluster", "a Kubernetes control plane on this machine")
     actions = made.add_subparsers(dest="action", required=True, metavar="ACTION")
@@ -74,7 +82,11 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("names", nargs="*", metavar="NODE", help="default: all that the lab has")
     made = add("tool", "the paths of programs of the cluster; fetched or built when they are not here")
     made.add_argument("programs", nargs="*", metavar="PROGRAM", help="default: what the tests of the cluster side need")
-    add("mirror", "the path of a directory with what nodes download, made of the lab's own programs")
+    made = add("mirror", "the path of a directory with what nodes download, made of the lab's own programs")
+    made.add_argument("--kubernetes", action="store_true", help="with kubeadm, kubelet and kubectl")
+    add(
+        "kubernetes-images", "the archive of the images of kubeadm's control plane, and the tags of etcd, DNS and pause"
+    )
     add("training-image", "the archive of the image that pods train with, and the image by its digest")
     add("host-packages", "the Debian packages this machine needs")
     add("doctor", "what this machine lacks")
@@ -138,6 +150,8 @@ def run(arguments: argparse.Namespace) -> int:
     command = arguments.command
     if command == "up":
         lab.up(arguments.names or [config.node_name(n) for n in range(1, arguments.nodes + 1)])
+    elif command == "down" and arguments.planes:
+        lab.forget_planes()
     elif command == "down":
         known = arguments.names or lab.safe_names()
         lab.down(arguments.names or None, wipe=arguments.all)
@@ -164,8 +178,12 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stdout.write(lab.node(arguments.node).console.read_text(errors="replace").replace("\r", ""))
     elif command == "fresh":
         disk = containers.disk(lab.places, arguments.image) if arguments.image else None
-        pods = Pods(lab.settings["cluster"]["node_memory_mib"], disk) if arguments.pods or disk else USUAL
-        lab.fresh(arguments.names or lab.names() or ["gpu-1", "gpu-2"], pods)
+        sizes = lab.settings["cluster"]
+        pods = USUAL
+        if arguments.pods or disk or arguments.plane:
+            pods = Pods(sizes["node_memory_mib"], disk, tuple(arguments.plane), sizes["plane_memory_mib"])
+        names = arguments.names or lab.names() or ["gpu-1", "gpu-2"]
+        lab.fresh([*names, *(name for name in arguments.plane if name not in names)], pods)
     elif command == "cluster":
         if arguments.action == "join":
             kubelet.join(lab, cluster_of(lab), arguments.names or lab.names())
@@ -175,7 +193,11 @@ def run(arguments: argparse.Namespace) -> int:
         for program in arguments.programs or lab.settings["cluster"]["programs"]:
             print(tools.get(program, lab.places, lab.settings))
     elif command == "mirror":
-        print(mirror.make(lab.places, lab.settings))
+        print(mirror.make(lab.places, lab.settings, arguments.kubernetes))
+    elif command == "kubernetes-images":
+        print(kubernetes_images.archive(lab.places, lab.settings))
+        tags = (kubernetes_images.etcd_tag(lab.settings), kubernetes_images.dns_tag(lab.settings))
+        print("\n".join([*tags, kubernetes_images.names(lab.settings)["pause"]]))
     elif command == "training-image":
         found = training_image.image(lab.places, lab.settings)
         print(f"{found.archive}\n{found.reference}")

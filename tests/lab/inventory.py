@@ -20,10 +20,14 @@ DIRECTORY = pathlib.Path(os.environ.get("LAB_INVENTORY") or config.REPOSITORY / 
 
 def hosts(lab: Lab) -> dict[str, t.Any]:
     prefix = lab.settings["network"]["rail_prefix"]
-    found = {}
+    found: dict[str, dict[str, t.Any]] = {}
+    planes: dict[str, dict[str, t.Any]] = {}
+    everywhere: dict[str, t.Any] = {}
     for name in lab.names():
         node = lab.node(name)
-        found[name] = {
+        if node.api_port:
+            everywhere.setdefault("kubernetes_kubeconfig_server", f"https://127.0.0.1:{node.api_port}")
+        (planes if node.api_port else found)[name] = {
             "ansible_host": "127.0.0.1",
             "ansible_port": node.ssh_port,
             "ansible_user": "root",
@@ -46,7 +50,10 @@ def hosts(lab: Lab) -> dict[str, t.Any]:
         }
     # Soft-RoCE says 2.5 Gb/s whatever the machine can do, and an emulated one does a hundredth of it.
     variables = {"fabric_check_min_share": 0.0001, "fabric_check_seconds": 6}
-    return {"gpu_nodes": {"hosts": found, "vars": variables}}
+    groups = {"gpu_nodes": {"hosts": found, "vars": variables}}
+    if planes:
+        groups.update({"kubernetes_control_plane": {"hosts": planes}, "all": {"vars": everywhere}})
+    return groups
 
 
 def write(lab: Lab) -> pathlib.Path:

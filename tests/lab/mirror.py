@@ -35,17 +35,22 @@ def releases(settings: t.Mapping[str, t.Any]) -> list[Release]:
     ]
 
 
-def make(places: config.Places, settings: dict[str, t.Any]) -> pathlib.Path:
+def kubernetes_releases() -> list[Release]:
+    """What a node that kubeadm makes downloads besides."""
+    return [Release(name, (name,), f"{name}.sha256") for name in ("kubeadm", "kubelet", "kubectl")]
+
+
+def make(places: config.Places, settings: dict[str, t.Any], kubernetes: bool = False) -> pathlib.Path:
     """Return the directory of the mirror, made anew where a program is newer than it."""
-    place = places.cache / "mirror"
-    wanted = releases(settings)
+    place = places.cache / ("mirror-kubernetes" if kubernetes else "mirror")
+    wanted = [*releases(settings), *(kubernetes_releases() if kubernetes else [])]
     paths = {name: tools.get(name, places, settings) for one in wanted for name in one.programs}
     mark = place / "made-of"
     made_of = "".join(f"{name} {path}\n" for name, path in sorted(paths.items()))
     with config.lock(places.cache / "mirror.lock", "another command makes the mirror", wait=True):
         if mark.exists() and mark.read_text() == made_of:
             return place
-        new = place.with_name("mirror-new")
+        new = place.with_name(place.name + "-new")
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(parents=True)
         with step("packing what nodes download"):
@@ -73,4 +78,4 @@ def pack(place: pathlib.Path, release: Release, paths: t.Mapping[str, pathlib.Pa
         (place / release.sums).write_text(f"{digest}  {release.file}\n")
 
 
-__all__ = ["PLUGINS", "Release", "make", "releases"]
+__all__ = ["PLUGINS", "Release", "kubernetes_releases", "make", "releases"]

@@ -26,6 +26,9 @@ class Pods(t.NamedTuple):
 
     memory_mib: int = 0
     images: pathlib.Path | None = None
+    # Nodes that are to have the control plane, and their memory.
+    planes: tuple[str, ...] = ()
+    plane_memory_mib: int = 0
 
 
 USUAL = Pods()
@@ -78,6 +81,7 @@ class Lab:
             monitor=self.places.sockets / f"{name}.qmp",
             memory_mib=state["nodes"][name].get("memory_mib", 0),
             containers=place / CONTAINERS if (place / CONTAINERS).exists() else None,
+            api_port=state["nodes"][name].get("api_port", 0),
         )
 
     def image_of(self, name: str) -> image.Image:
@@ -97,6 +101,10 @@ class Lab:
         entry = state["nodes"].setdefault(name, {"ssh_port": free_port(socket.SOCK_STREAM), "image": base.key})
         if pods.memory_mib:
             entry["memory_mib"] = pods.memory_mib
+        if name in pods.planes:
+            entry["memory_mib"] = pods.plane_memory_mib
+            # This machine's way to the API server there.
+            entry.setdefault("api_port", free_port(socket.SOCK_STREAM))
         disk = self.places.node(name) / "disk.qcow2"
         if not disk.exists():
             entry["image"] = base.key
@@ -132,8 +140,9 @@ class Lab:
             raise LabError(f"{name} is running")
         self.image_of(name)
         state = self.read()
-        if not port_is_free(state["nodes"][name]["ssh_port"]):
-            state["nodes"][name]["ssh_port"] = free_port(socket.SOCK_STREAM)
+        entry = state["nodes"][name]
+        for way in [one for one in ("ssh_port", "api_port") if one in entry and not port_is_free(entry[one])]:
+            entry[way] = free_port(socket.SOCK_STREAM)
             self.write(state)
             self.write_inventory()
         node = self.node(name)
@@ -262,6 +271,17 @@ class Lab:
                     for path in self.places.state.glob("gpu-*"):
                         shutil.rmtree(path)
                     self.file.unlink(missing_ok=True)
+
+    def forget_planes(self) -> None:
+        """End and remove the nodes that were made for a control plane: other scenarios have no use for them."""
+        with self.lock():
+            state = self.read()
+            for name in [name for name, entry in state["nodes"].items() if entry.get("api_port")]:
+                if self.kill(name):
+                    say(f"{name} is off")
+                shutil.rmtree(self.places.node(name), ignore_errors=True)
+                del state["nodes"][name]
+            self.write(state)
 
     def safe_names(self) -> list[str]:
         try:

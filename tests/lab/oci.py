@@ -36,17 +36,17 @@ def as_json(value: t.Any) -> bytes:
 
 
 class Image:
-    """An image of one layer for each dictionary of files."""
+    """An image of one layer for each dictionary of files, or tar archive."""
 
     def __init__(
         self,
-        *layers: t.Mapping[str, bytes],
+        *layers: t.Mapping[str, bytes] | bytes,
         architecture: str = "",
         labels: t.Mapping[str, str] | None = None,
         entrypoint: t.Sequence[str] = (),
         mode: int = 0o644,
     ) -> None:
-        self.layers = [tar_of(files, mode) for files in layers]
+        self.layers = [files if isinstance(files, bytes) else tar_of(files, mode) for files in layers]
         self.architecture = architecture or architecture_here()
         config = {
             "architecture": self.architecture,

@@ -33,6 +33,8 @@ class Node(t.NamedTuple):
     memory_mib: int = 0
     # A second disk, with containerd's directory.
     containers: pathlib.Path | None = None
+    # The port here that leads to the node's API server; 0: there is none.
+    api_port: int = 0
 
 
 def panicked(console: str) -> bool:
@@ -86,12 +88,14 @@ def first_boot(
 def machine(settings: t.Mapping[str, t.Any], node: Node, kvm: bool) -> list[str]:
     """The command that starts a node in the background."""
     prefix = settings["network"]["mac_prefix"]
+    ways = [(node.ssh_port, 22), *([(node.api_port, settings["cluster"]["plane_port"])] if node.api_port else [])]
+    forwards = "".join(f",hostfwd=tcp:127.0.0.1:{here}-:{there}" for here, there in ways)
     argv = [
         *common(settings, kvm, node.memory_mib),
         *("-name", f"{node.name},process=lab-{node.name}"),
         *disk(node.overlay, "qcow2"),
         *console(node.console),
-        *("-netdev", f"user,id=outside,hostfwd=tcp:127.0.0.1:{node.ssh_port}-:22"),
+        *("-netdev", f"user,id=outside{forwards}"),
         *("-device", card("outside", config.mac(prefix, config.OUTSIDE_RAIL, node.number), OUTSIDE_SLOT)),
     ]
     if node.containers:

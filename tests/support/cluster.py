@@ -6,6 +6,8 @@
     with plane.namespace() as namespace:
         plane.kubectl("apply", "-n", namespace, "-f", "-", stdin=json.dumps(thing))
 
+With LAB_CLUSTER=kubeadm it is the one that a scenario has had kubeadm make, on a node of the lab.
+
 Tests that stop or freeze the API server take one of their own, by `private(tmp_path)`: the common one has others' tests.
 """
 
@@ -121,6 +123,14 @@ class Cluster:
         self.plane.thaw(API_SERVER)
 
 
+class Foreign(Cluster):
+    """A control plane on a node: its kubeconfig is where the scenario has fetched it to."""
+
+    @property
+    def kubeconfig(self) -> Path:
+        return Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"]) / "kubeconfig"
+
+
 class Users:
     """Who uses a control plane: every process of tests holds a shared lock, so that the last one can end it.
 
@@ -156,6 +166,8 @@ _known: dict[Path, Cluster] = {}
 def cluster() -> Cluster:
     """Return the lab's control plane; start it where it does not run, skip where its programs are not to be had."""
     plane = ControlPlane()
+    if os.environ.get("LAB_CLUSTER") == "kubeadm":
+        return Foreign(plane)
     if plane.place not in _known:
         users = Users(plane)
         try:

@@ -74,10 +74,12 @@ def guest(name: str = "") -> Guest:
 
     if not INVENTORY.exists():
         skip_or_fail("needs a running lab (make lab-up)")
-    hosts = yaml.safe_load(INVENTORY.read_text(encoding="utf-8"))["gpu_nodes"].get("hosts") or {}
-    if not hosts or (name and name not in hosts):
+    groups = yaml.safe_load(INVENTORY.read_text(encoding="utf-8"))
+    workers = groups["gpu_nodes"].get("hosts") or {}
+    hosts = {**workers, **((groups.get("kubernetes_control_plane") or {}).get("hosts") or {})}
+    if not workers or (name and name not in hosts):
         skip_or_fail(f"needs a running node {name} of the lab (make lab-up)")
-    name = name or min(hosts)
+    name = name or min(workers)
     found = Guest(name, hosts[name])
     try:
         found.run("true", limit=60)

@@ -72,11 +72,15 @@ def test_every_role_of_site_is_compared() -> None:
     def plays(name: str) -> list[Json]:
         return t.cast("list[Json]", yaml.safe_load((COLLECTION / f"playbooks/{name}.yml").read_text()))
 
-    roles = [role["role"] for name in ("nodes", "cluster") for play in plays(name) for role in play["roles"]]
+    roles = [
+        role["role"] for name in ("nodes", "kubernetes", "cluster") for play in plays(name) for role in play["roles"]
+    ]
     looked = yaml.safe_load((COLLECTION / "roles/drift/vars/main.yml").read_text())["__drift_roles"]
-    assert [f"rdmaops.gpu_fabric.{one}" for part in ("nodes", "cluster", "operator") for one in looked[part]] == roles
+    assert [
+        f"rdmaops.gpu_fabric.{one}" for part in ("nodes", "kubernetes", "cluster", "operator") for one in looked[part]
+    ] == roles
     imported = [Path(play["ansible.builtin.import_playbook"]).stem for play in plays("site")]
-    assert set(imported) - {"nodes", "cluster"} == {"reboot", "verify"}
+    assert set(imported) - {"nodes", "kubernetes", "cluster"} == {"reboot", "verify"}
 
 
 def test_drift_is_told_published_and_left_alone(place: Place, tmp_path: Path) -> None:

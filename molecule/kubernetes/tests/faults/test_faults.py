@@ -1,0 +1,104 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is broken off converges, and what belongs to somebody else is refused with the remedy."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import nodelab
+import podlab
+import pytest
+
+WORKER = "gpu-2"
+CLUSTER = "10.90.1.3:6443"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def without_pods(lab: podlab.PodLab) -> None:
+    """A worker is to go: its pods first, so that their devices come back."""
+    lab.cluster.kubectl("delete", "pods", "--all", "-n", podlab.NAMESPACE, "--timeout=600s", limit=660)
+
+
+def ready(lab: podlab.PodLab, name: str = WORKER) -> None:
+    lab.cluster.kubectl("wait", f"node/{name}", "--for=condition=Ready", "--timeout=600s", limit=660)
+
+
+def taken_out(lab: podlab.PodLab) -> None:
+    done = nodelab.play("--limit", WORKER, kubernetes_state="reset", kubernetes_reset_consent=CLUSTER)
+    assert done.rc == 0, done.output
+    names = [one["metadata"]["name"] for one in lab.cluster.json("get", "nodes")["items"]]
+    assert WORKER not in names
+
+
+def test_a_control_plane_that_reboots(lab: podlab.PodLab) -> None:
+    nodelab.lab("power", nodelab.PLANE, "reset")
+    done = nodelab.play()
+    assert (done.rc, done.changed) == (0, 0), done.output
+    ready(lab, nodelab.PLANE)
+
+
+@pytest.mark.parametrize("consent", ["", "another", "198.51.100.1:6443"])
+def test_reset_without_the_clusters_name(lab: podlab.PodLab, consent: str) -> None:
+    done = nodelab.play("--limit", WORKER, kubernetes_state="reset", kubernetes_reset_consent=consent)
+    assert done.rc != 0
+    assert f"It is {CLUSTER} or kubernetes" in " ".join(done.output.split())
+    assert done.changed == 0
+    ready(lab)
+
+
+def test_a_worker_killed_during_its_join(lab: podlab.PodLab) -> None:
+    taken_out(lab)
+    running = nodelab.begun()
+    try:
+        node = nodelab.machine(WORKER)
+        mark = "[ -e /etc/kubernetes/bootstrap-kubelet.conf ] || [ -e /etc/kubernetes/kubelet.conf ] && echo yes || :"
+        nodelab.wait("the worker is at its join", lambda: "yes" in node.shell(mark))
+        nodelab.lab("power", WORKER, "cut")
+    finally:
+        os.killpg(running.pid, signal.SIGKILL)
+        running.wait()
+    nodelab.lab("power", WORKER, "on")
+    assert "join" in nodelab.machine(WORKER).shell("cat /var/lib/rdmaops/kubeadm-started.json")
+
+    done = nodelab.play()
+    assert done.rc == 0, done.output
+    ready(lab)
+    again = nodelab.play()
+    assert (again.rc, again.changed) == (0, 0), again.output
+
+
+def test_a_token_that_expires_before_it_is_used(lab: podlab.PodLab) -> None:
+    taken_out(lab)
+    timeouts = {"discovery": "60s", "tlsBootstrap": "30s", "kubernetesAPICall": "20s"}
+    done = nodelab.play(kubernetes_token_ttl=1, kubernetes_timeouts=timeouts)
+    assert done.rc != 0, done.output
+    assert "run again, which makes a new one" in " ".join(done.output.split()), done.output
+
+    done = nodelab.play()
+    assert done.rc == 0, done.output
+    ready(lab)
+
+
+def test_a_node_of_another_cluster() -> None:
+    """Its kubelet.conf names another authority and another server."""
+    node = nodelab.machine(WORKER)
+    other = (
+        "cd /etc/kubernetes; cp -p kubelet.conf /root/kubelet.conf; "
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout /dev/null -subj /CN=kubernetes -out /root/ca.crt 2>/dev/null; "
+        'sed -i -e "s#certificate-authority-data: .*#certificate-authority-data: $(base64 -w0 /root/ca.crt)#" '
+        "-e 's#server: .*#server: https://198.51.100.1:6443#' kubelet.conf"
+    )
+    try:
+        node.shell(other)
+        done = nodelab.play()
+        said = " ".join(done.output.split())
+        assert done.rc != 0
+        assert f"{WORKER}: it is a node of another cluster (198.51.100.1:6443)" in said, done.output
+        assert f"-e kubernetes_state=reset -e kubernetes_reset_consent=198.51.100.1:6443 --limit {WORKER}" in said
+        assert done.changed == 0
+    finally:
+        node.shell("cp -p /root/kubelet.conf /etc/kubernetes/kubelet.conf")
+    done = nodelab.play()
+    assert (done.rc, done.changed) == (0, 0), done.output

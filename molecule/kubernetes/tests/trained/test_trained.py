@@ -1,0 +1,32 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A training job's pods on two nodes of kubeadm's cluster, and the fabric between two that hold their devices."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import podlab
+
+PODS = ("hold-0", "hold-1")
+
+
+def test_the_job_was_on_both_nodes(lab: podlab.PodLab) -> None:
+    found = {name: lab.pod(name) for name in ("train-0", "train-1")}
+    assert sorted(one["spec"]["nodeName"] for one in found.values()) == ["gpu-1", "gpu-2"]
+    assert {one["status"]["phase"] for one in found.values()} == {"Succeeded"}
+
+
+def test_each_pod_has_its_device(lab: podlab.PodLab) -> None:
+    lab.ready(*PODS)
+    for pod in PODS:
+        (device,) = lab.devices(pod)
+        assert (device["ifname"], device["netdev"], device["state"]) == ("rxe0", "net1", "ACTIVE")
+
+
+def test_the_fabric_between_them(lab: podlab.PodLab, tmp_path: Path) -> None:
+    report = tmp_path / "fabric.json"
+    done = lab.verify(*PODS, tests=["rping", "ib_write_bw"], report=report, page=podlab.EPHEMERAL / "fabric.html")
+    assert done.returncode == 0, done.stdout
+    assert json.loads(report.read_text())["verdict"] == "pass"

@@ -1,0 +1,68 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Three machines that have only Debian: what a check says, and what is refused before anything is changed."""
+
+from __future__ import annotations
+
+import typing as t
+
+import nodelab
+import pytest
+
+
+def untouched() -> None:
+    for name in nodelab.NODES:
+        found = nodelab.machine(name).shell(
+            "ls -d /etc/kubernetes /etc/containerd /usr/local/bin/kubeadm 2>/dev/null || :"
+        )
+        assert found == "", f"{name}: {found}"
+
+
+def test_a_check_says_what_would_be_done() -> None:
+    done = nodelab.play("--check", "--diff")
+    assert done.rc == 0, done.output
+    assert done.changed > 0
+    assert "Make the first control-plane node" in done.output
+    untouched()
+
+
+# what a site says, and what is said of it
+REFUSED: list[tuple[dict[str, t.Any], str]] = [
+    ({"kubernetes_pod_range": "10.90.0.0/16"}, "overlaps 10.90.0.0/24 of its device"),
+    (
+        {"kubernetes_service_range": "10.244.0.0/16"},
+        "pod_network 10.244.0.0/16 and service_network 10.244.0.0/16 overlap",
+    ),
+    ({"kubernetes_version": "1.30.1"}, "older than 1.31"),
+    ({"kubernetes_source": "local"}, "kubeadm is not installed, and kubernetes_source is local"),
+    ({"kubernetes_min_memory_mib": 65536}, "and 65536 are needed"),
+    ({"kubernetes_ignore_preflight_errors": []}, "a control-plane node needs 2"),
+    ({"kubernetes_address": "192.0.2.1"}, "kubernetes_address 192.0.2.1 is no address of this host"),
+    ({"kubernetes_node_name": "same"}, "have the node name same in common"),
+]
+
+
+@pytest.mark.parametrize(("given", "text"), REFUSED)
+def test_refused(given: dict[str, t.Any], text: str) -> None:
+    done = nodelab.play(**given)
+    assert done.rc != 0
+    assert text in " ".join(done.output.split()), done.output
+    assert done.changed == 0
+    untouched()
+
+
+def test_swap_and_a_port_in_use_are_found_together() -> None:
+    one, two = nodelab.machine("gpu-1"), nodelab.machine("gpu-2")
+    one.shell("dd if=/dev/zero of=/swap bs=1M count=16 status=none; chmod 600 /swap; mkswap -q /swap; swapon /swap")
+    two.shell("setsid -f python3 -m http.server 10250 >/dev/null 2>&1 </dev/null; sleep 5")
+    try:
+        done = nodelab.play()
+        said = " ".join(done.output.split())
+        assert done.rc != 0
+        assert "gpu-1: swap is on (/swap)" in said
+        assert "gpu-2: port 10250 is in use (python3, pid" in said
+        assert done.changed == 0
+    finally:
+        one.shell("swapoff /swap; rm /swap")
+        two.shell("kill $(ss -Hltnp 'sport = :10250' | sed 's/.*pid=\\([0-9]*\\).*/\\1/')")
+    untouched()

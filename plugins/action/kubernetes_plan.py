@@ -1,0 +1,58 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Action kubernetes_plan: decide on the controller. Its documentation is in the module of this name."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.modules.kubernetes_plan import ARGUMENT_SPEC
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._kubernetes_plan import Options, plan
+
+RETURNED = ("problems", "differences", "certificates", "resources", "diff")
+
+
+class ActionModule(ActionBase):
+    """The action of this file."""
+
+    _requires_connection = False
+    _supports_check_mode = True
+    _supports_async = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        """Decide, and fail with everything that stands against it."""
+        result: dict[str, t.Any] = super().run(tmp, task_vars)
+        _validation, arguments = self.validate_argument_spec(argument_spec=ARGUMENT_SPEC)
+        options = Options(
+            source=arguments["source"],
+            ignore=arguments["ignore_preflight_errors"],
+            avoid=arguments["avoid"],
+            least_mib=arguments["min_memory_mib"],
+            on_difference=arguments["on_difference"],
+            renew=arguments["certificates_renew"],
+            renew_before_days=arguments["certificates_renew_before"],
+            group=arguments["control_plane"],
+        )
+        try:
+            made = plan(arguments["nodes"], arguments["settings"], options)
+        except FabricError as exc:
+            raise AnsibleActionFail(str(exc)) from exc
+        result.update({name: made[name] for name in RETURNED}, changed=False)
+        result["plan"] = {name: value for name, value in made.items() if name not in RETURNED}
+        if made["problems"]:
+            result.update(failed=True, msg=said(made["problems"]))
+        return result
+
+
+def said(problems: t.Sequence[str]) -> str:
+    """Return everything that stands against a plan, as one message."""
+    return "Making a cluster of these hosts: nothing was changed. %s" % "; ".join(one.rstrip(".") for one in problems)
+
+
+__all__ = ("ActionModule", "said")

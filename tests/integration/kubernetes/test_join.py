@@ -1,0 +1,134 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hosts that join: who gets which secret, that nobody sees it, and that the token goes also where a join fails.
+
+kubeadm and kubectl are stand-ins that note what they are given; what kubeadm makes of it is tested in test_kubeadm. All
+hosts are this machine, with directories of the test's own in place of /run and /var/lib.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, need_root, need_tool
+
+TOKEN = "abcdef.0123456789abcdef"
+ROLE = "rdmaops.gpu_fabric.kubernetes"
+# Each call is a file; a configuration that is handed over is kept beside it.
+KUBEADM = """#!/bin/sh
+n=$(mktemp PLACE/calls/XXXXXX)
+echo "kubeadm $*" >$n
+for word in "$@"; do case $word in --config=*) cp "${word#--config=}" $n.config ;; esac; done
+case $1 in
+    token) echo TOKEN ;;
+    join) if grep -q gpu-2 $n.config; then echo "error execution phase: token TOKEN: i/o timeout" >&2; exit 1; fi ;;
+esac
+"""
+KUBECTL = """#!/bin/sh
+echo "kubectl $*" >$(mktemp PLACE/calls/XXXXXX)
+"""
+HOSTS = {"cp-1": "192.0.2.10", "cp-2": "192.0.2.20", "gpu-1": "192.0.2.11", "gpu-2": "192.0.2.12"}
+
+
+def step(action: str) -> dict[str, t.Any]:
+    return {"action": action, "clean": False, "renew": False, "unpark": False}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    need_root()
+    need_tool("unshare")
+    (tmp_path / "calls").mkdir()
+    (tmp_path / "bin").mkdir()
+    for name, text in {"kubeadm": KUBEADM, "kubectl": KUBECTL}.items():
+        path = tmp_path / "bin" / name
+        path.write_text(text.replace("PLACE", str(tmp_path)).replace("TOKEN", TOKEN))
+        path.chmod(0o755)
+    return tmp_path
+
+
+def run(place: Path) -> subprocess.CompletedProcess[str]:
+    hosts = {name: {"kubernetes_address": address} for name, address in HOSTS.items()}
+    inventory = {
+        "all": {
+            "vars": {"ansible_connection": "local", "ansible_python_interpreter": sys.executable},
+            "children": {
+                "kubernetes_control_plane": {"hosts": {name: one for name, one in hosts.items() if name < "g"}},
+                "gpu_nodes": {"hosts": {name: one for name, one in hosts.items() if name > "g"}},
+            },
+        }
+    }
+    plan = {
+        "leader": "cp-1",
+        "joining": ["cp-2", "gpu-1", "gpu-2"],
+        "joining_control_plane": ["cp-2"],
+        "hosts": {"cp-1": step("none"), **{name: step("join") for name in ("cp-2", "gpu-1", "gpu-2")}},
+    }
+    seen = {"name": "{{ inventory_hostname }}", "address": "{{ kubernetes_address }}", "control_plane": True}
+    tasks = [
+        {
+            "name": "Decided",
+            "ansible.builtin.set_fact": {"__kubernetes_seen": seen, "__kubernetes_decided": {"plan": plan}},
+        },
+        {"name": "Join", "ansible.builtin.include_role": {"name": ROLE, "tasks_from": "join"}},
+    ]
+    (place / "hosts.json").write_text(json.dumps(inventory))
+    (place / "play.json").write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
+    argv = [
+        str(Path(sys.executable).parent / "ansible-playbook"),
+        "-i",
+        str(place / "hosts.json"),
+        str(place / "play.json"),
+    ]
+    given = {"kubernetes_directory": str(place / "bin")}
+    own = 'mount -t tmpfs tmpfs /run; mount -t tmpfs tmpfs /var/lib; exec "$@"'
+    known = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
+    return subprocess.run(
+        ["unshare", "--mount", "sh", "-ec", own, "sh", *argv, "-vvvvv", "--diff", "-e", json.dumps(given)],
+        cwd=COLLECTION, env={**known, "ANSIBLE_NOCOLOR": "1"}, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False,
+    )  # fmt: skip
+
+
+def test_join(place: Path) -> None:
+    done = run(place)
+    calls = {path: path.read_text().strip() for path in (place / "calls").iterdir() if not path.suffix}
+    configs = {
+        path: [json.loads(one) for one in path.with_suffix(".config").read_text().split("---\n")]
+        for path, call in calls.items()
+        if "--config=" in call
+    }
+    assert done.returncode == 2, done.stdout
+
+    joins = {
+        one[0]["nodeRegistration"]["name"]: one[0] for one in configs.values() if one[0]["kind"] == "JoinConfiguration"
+    }
+    assert set(joins) == {"cp-2", "gpu-1", "gpu-2"}
+    assert {one["discovery"]["bootstrapToken"]["token"] for one in joins.values()} == {TOKEN}
+    (uploaded,) = [one[0] for one in configs.values() if one[0]["kind"] == "InitConfiguration"]
+    key = uploaded["certificateKey"]
+    # The key to the authorities' keys is for control-plane nodes alone.
+    assert joins["cp-2"]["controlPlane"]["certificateKey"] == key
+    assert not [name for name, one in joins.items() if name != "cp-2" and "controlPlane" in one]
+
+    # One token for all, and it is gone although one of them has failed.
+    assert len([call for call in calls.values() if call.startswith("kubeadm token create")]) == 1
+    (deleted,) = [call for call in calls.values() if call.startswith("kubectl") and " delete " in call]
+    assert deleted.endswith("delete secret --ignore-not-found bootstrap-token-abcdef kubeadm-certs")
+
+    # Neither is said anywhere, nor among the arguments of a program, which every user of a host sees.
+    for text in (done.stdout, *calls.values()):
+        assert TOKEN not in text
+        assert key not in text
+    assert (
+        "Joining the cluster: kubeadm join ended with 1 and said: error execution phase: token (hidden): i/o timeout"
+        in done.stdout
+    )
+    assert "look at addresses, routes and firewalls" in done.stdout

@@ -1,0 +1,203 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""containerd's configuration as the role writes it, read by containerd itself; and what the role finds wrong with others."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import is_ours
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes_node import runtime_in
+from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, need_tool
+from ansible_collections.rdmaops.gpu_fabric.tests.support.role_values import values
+
+Json = dict[str, t.Any]
+ROLE = COLLECTION / "roles/kubernetes"
+MIRROR = {"kubernetes_registry_mirrors": {"registry.k8s.io": ["https://mirror.example.org"]}}
+
+
+def value(name: str, **given: t.Any) -> t.Any:
+    return values(ROLE).value(name, **{"groups": {}, "hostvars": {"here": {}}, **given})
+
+
+def dumped(text: str, place: Path) -> Json:
+    path = place / "config.toml"
+    path.write_text(text)
+    argv = [need_tool("containerd"), f"--config={path}", "config", "dump"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return runtime_in(done.stdout)
+
+
+def wrong(config: Json | None, **given: t.Any) -> list[str]:
+    look = {"runtime": {"config": config, "config_owner": "absent"}}
+    return t.cast("list[str]", value("__kubernetes_runtime_wrong", __kubernetes_look=look, **given))
+
+
+@pytest.mark.parametrize("given", [{}, {"kubernetes_sandbox_image": "registry.example.org/pause:3.10.2", **MIRROR}])
+def test_what_the_role_writes_is_right(given: Json, tmp_path: Path) -> None:
+    text = value("__kubernetes_runtime_text", **given)
+    assert is_ours(text)
+    found = dumped(text, tmp_path)
+    assert found["cri"] is True
+    assert found["systemd_cgroup"] is True
+    assert found["cni_bin_dirs"] == ["/opt/cni/bin"]
+    assert wrong(found, **given) == []
+
+
+def test_what_a_distribution_delivers_is_not(tmp_path: Path) -> None:
+    # /etc/containerd/config.toml of Debian 13
+    debian = 'version = 2\n\n[plugins]\n  [plugins."io.containerd.grpc.v1.cri"]\n    [plugins."io.containerd.grpc.v1.cri".cni]\n      bin_dir = "/usr/lib/cni"\n'
+    found = wrong(dumped(debian, tmp_path), kubernetes_sandbox_image="registry.example.org/pause:3.10.2", **MIRROR)
+    assert len(found) == 4, found
+    assert "SystemdCgroup" in found[0]
+    assert "looked for in /usr/lib/cni" in found[1]
+    docker = wrong(dumped('version = 2\ndisabled_plugins = ["io.containerd.grpc.v1.cri"]\n', tmp_path))
+    assert docker[0] == "the plugin cri is disabled"
+    assert wrong(None) == ["there is no configuration that containerd reads"]
+
+
+def test_what_somebody_has_added_is_left_alone(tmp_path: Path) -> None:
+    """NVIDIA's toolkit puts its runtime into the same file."""
+    more = (
+        '\n[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.nvidia]\n  runtime_type = "io.containerd.runc.v2"\n'
+    )
+    assert wrong(dumped(value("__kubernetes_runtime_text") + more, tmp_path)) == []
+
+
+# --- the role's other values ---
+
+
+def test_settings_keep_their_kinds() -> None:
+    found = value("__kubernetes_settings", kubernetes_bind_port="7443", kubernetes_control_plane_taint="false")
+    assert (found["bind_port"], found["control_plane_taint"]) == (7443, False)
+    assert found["version"] == "1.36.3"
+
+
+@pytest.mark.parametrize(
+    ("given", "endpoint"),
+    [
+        ({"hostvars": {"cp-1": {"ansible_host": "192.0.2.10"}}}, "192.0.2.10:6443"),
+        ({"hostvars": {"cp-1": {"kubernetes_address": "2001:db8::1"}}}, "[2001:db8::1]:6443"),
+        ({"hostvars": {"cp-1": {}}, "kubernetes_control_plane_endpoint": "api.example.org:443"}, "api.example.org:443"),
+    ],
+)
+def test_the_endpoint(given: Json, endpoint: str) -> None:
+    assert value("__kubernetes_endpoint", groups={"kubernetes_control_plane": ["cp-1"]}, **given) == endpoint
+
+
+def test_files_of_a_node() -> None:
+    found = {one["path"]: one["content"] for one in value("__kubernetes_files", kubernetes_source="archive", **MIRROR)}
+    assert found["/etc/modules-load.d/50-rdmaops-kubernetes.conf"].split() == ["overlay", "br_netfilter"]
+    assert (
+        'server = "https://registry.k8s.io"\n\n[host."https://mirror.example.org"]\n'
+        in (found["/etc/containerd/certs.d/registry.k8s.io/hosts.toml"])
+    )
+    assert "ExecStart=/usr/local/bin/kubelet " in found["/etc/systemd/system/kubelet.service.d/10-rdmaops-kubeadm.conf"]
+    # Packages bring the unit themselves.
+    packaged = {one["path"]: one["content"] for one in value("__kubernetes_files")}
+    assert not packaged["/etc/systemd/system/kubelet.service"]
+
+
+def test_programs_and_their_checksums() -> None:
+    given = {"kubernetes_checksums": {"kubelet": "sha256:" + "0" * 64}}
+    found = {one["name"]: one for one in value("__kubernetes_program_sources", **given)}
+    assert found["kubeadm"]["url"] == "https://dl.k8s.io/release/v1.36.3/bin/linux/amd64/kubeadm"
+    assert found["kubeadm"]["checksum"] == "sha256:https://dl.k8s.io/release/v1.36.3/bin/linux/amd64/kubeadm.sha256"
+    assert found["kubelet"]["checksum"] == "sha256:" + "0" * 64
+
+
+# what a site says, and what is said of it
+PROBLEMS: list[tuple[Json, str]] = [
+    ({}, "kubernetes_pod_network_manifest has to name"),
+    (
+        {"kubernetes_pod_network_manifest": "https://example.org/calico.yaml"},
+        "kubernetes_pod_network_checksum has to be",
+    ),
+    (
+        {"kubernetes_pod_network": "bridge", "kubernetes_package_repository": "https://x"},
+        "needs kubernetes_package_key",
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "text"), PROBLEMS)
+def test_problems(given: Json, text: str) -> None:
+    (found,) = value("__kubernetes_problems", **given)
+    assert text in found
+
+
+def test_no_problems() -> None:
+    good = {
+        "kubernetes_pod_network_manifest": "https://example.org/c.yaml",
+        "kubernetes_pod_network_checksum": "sha256:" + "0" * 64,
+    }
+    assert value("__kubernetes_problems", **good) == []
+    assert value("__kubernetes_problems", kubernetes_pod_network="bridge") == []
+
+
+NODES = [
+    {"name": "here", "pod_cidr": "10.244.1.0/24", "internal_ip": "192.0.2.11"},
+    {"name": "gpu-2", "pod_cidr": "10.244.2.0/24", "internal_ip": "192.0.2.12"},
+    {"name": "cp-1", "pod_cidr": "10.244.0.0/24", "internal_ip": "192.0.2.10"},
+    {"name": "new", "pod_cidr": None, "internal_ip": None},
+]
+THEN: Json = {"__kubernetes_then": {"cluster": {"nodes": NODES}}}
+
+
+def test_the_bridge_of_a_node() -> None:
+    found = json.loads(value("__kubernetes_bridge_text", **THEN))
+    bridge, portmap = found["plugins"]
+    assert bridge["ipam"]["ranges"] == [[{"subnet": "10.244.1.0/24"}]]
+    assert (bridge["type"], portmap["type"]) == ("bridge", "portmap")
+
+
+def test_ways_to_the_pods_of_others() -> None:
+    lines = value("__kubernetes_routes_text", **THEN).splitlines()
+    # In the order of names, so that a second run finds the same.
+    assert [line for line in lines if line.startswith("ExecStart=")] == [
+        "ExecStart=ip route replace 10.244.0.0/24 via 192.0.2.10",
+        "ExecStart=ip route replace 10.244.2.0/24 via 192.0.2.12",
+    ]
+    # A unit without anything to do is none.
+    alone = {"__kubernetes_then": {"cluster": {"nodes": NODES[:1]}}}
+    assert not value("__kubernetes_routes_text", **alone)
+    assert not value("__kubernetes_routes_text", __kubernetes_then={"cluster": None})
+
+
+def test_who_is_not_registered_yet() -> None:
+    known = {name: {"__kubernetes_seen": {"name": name}} for name in ("here", "new", "late")}
+    given = {"ansible_play_hosts": list(known), "hostvars": known, **THEN}
+    assert value("__kubernetes_unregistered", **given) == ["new", "late"]
+    assert value("__kubernetes_unregistered", **{**given, "ansible_play_hosts": ["here"]}) == []
+
+
+def test_nodes_in_the_order_in_which_they_are_made() -> None:
+    known = {name: {"__kubernetes_seen": {"name": name}} for name in ("gpu-1", "cp-2", "cp-1")}
+    given = {
+        "ansible_play_hosts": list(known),
+        "hostvars": known,
+        "groups": {"kubernetes_control_plane": ["cp-1", "cp-2"]},
+    }
+    assert list(value("__kubernetes_nodes", **given)) == ["cp-1", "cp-2", "gpu-1"]
+
+
+LOOK: Json = {"membership": {"kubelet": None, "admin": None, "parked": [], "etcd": False}}
+
+
+def member(server: str) -> Json:
+    return {"membership": {**LOOK["membership"], "kubelet": {"server": f"https://{server}"}}}
+
+
+def test_by_which_names_a_cluster_is_left() -> None:
+    given = {"__kubernetes_endpoint": "192.0.2.10:6443", "kubernetes_cluster_name": "fabric"}
+    names = "__kubernetes_reset_names"
+    assert value(names, __kubernetes_look=member("192.0.2.10:6443"), **given) == ["192.0.2.10:6443", "fabric"]
+    # The name of this site's cluster takes no host out of another one.
+    assert value(names, __kubernetes_look=member("198.51.100.1:6443"), **given) == ["198.51.100.1:6443"]
+    assert value(names, __kubernetes_look=LOOK, **given) == ["fabric"]

@@ -1,0 +1,125 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The images of kubeadm's control plane, and the node that gets it."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.rdmaops.gpu_fabric.tests.lab import (
+    config,
+    inventory,
+    kubernetes_images,
+    mirror,
+    nodes,
+    oci,
+    qemu,
+    tools,
+)
+
+SETTINGS = config.versions()
+
+
+def test_names_and_programs_go_together() -> None:
+    names, programs = kubernetes_images.names(SETTINGS), kubernetes_images.programs(SETTINGS)
+    assert set(names) == set(programs)
+    version = SETTINGS["tools"]["kubernetes"]["version"]
+    assert names["kube-apiserver"] == f"lab.invalid/kube-apiserver:{version}"
+    assert names["etcd"].endswith("-0")
+    known = {name for build in tools.builds(SETTINGS).values() for name in build.programs}
+    assert {program for program, _ in programs.values()} <= known
+
+
+def test_the_version_is_the_same_for_all_of_kubernetes() -> None:
+    found = tools.builds(SETTINGS)
+    assert {found[name].version for name in ("kubernetes", "kubelet", "kubeadm", "kube-proxy")} == {
+        SETTINGS["tools"]["kubernetes"]["version"]
+    }
+    # An etcd of the machine may need the machine's libraries.
+    assert found["etcd-static"].on_path == ()
+    assert found["etcd-static"].version == found["etcd"].version
+
+
+def test_an_archive(tmp_path: Path) -> None:
+    paths = {}
+    for name in kubernetes_images.programs(SETTINGS):
+        paths[name] = tmp_path / name
+        paths[name].write_bytes(name.encode())
+    root = oci.tar_of({"usr/sbin/nft": b"nft"}, 0o755)
+    made = kubernetes_images.write(tmp_path / "images.tar", SETTINGS, paths, root)
+    with tarfile.open(made) as archive:
+        files = {one.name: t.cast("t.IO[bytes]", archive.extractfile(one)).read() for one in archive}
+    entries = json.loads(files["index.json"])["manifests"]
+    called = [one["annotations"]["io.containerd.image.name"] for one in entries]
+    assert sorted(called) == sorted(kubernetes_images.names(SETTINGS).values())
+    (entry,) = [one for one in entries if "kube-proxy" in one["annotations"]["io.containerd.image.name"]]
+    manifest = json.loads(files["blobs/sha256/" + entry["digest"][7:]])
+    first, second = [files["blobs/sha256/" + one["digest"][7:]] for one in manifest["layers"]]
+    assert first == root
+    assert b"usr/local/bin/kube-proxy" in second
+    about = json.loads(files["blobs/sha256/" + manifest["config"]["digest"][7:]])
+    assert about["config"]["Entrypoint"] == ["/usr/local/bin/kube-proxy"]
+    assert about["rootfs"]["diff_ids"][0] == oci.digest_of(root)
+
+
+def test_what_a_node_downloads() -> None:
+    found = {one.file: one.sums for one in mirror.kubernetes_releases()}
+    assert found == {name: f"{name}.sha256" for name in ("kubeadm", "kubelet", "kubectl")}
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> nodes.Lab:
+    monkeypatch.setattr(inventory, "DIRECTORY", tmp_path / "inventory")
+    monkeypatch.setattr(
+        nodes, "make_overlay", lambda path, _base: (path.parent.mkdir(parents=True, exist_ok=True), path.touch())
+    )
+    places = config.places({"HOME": str(tmp_path)})
+    base = places.images / "0123"
+    base.mkdir(parents=True)
+    (base / "image.json").write_text("{}")
+    (base / "host_key.pub").write_text("ssh-ed25519 AAAA lab node\n")
+    return nodes.Lab(places)
+
+
+def test_a_control_plane_node_has_memory_and_a_way_to_its_api_server(lab: nodes.Lab, tmp_path: Path) -> None:
+    class Base:
+        key, disk = "0123", tmp_path / "disk"
+
+    pods = nodes.Pods(1536, None, ("gpu-3",), 2304)
+    for name in ("gpu-1", "gpu-3"):
+        lab.define(name, t.cast("t.Any", Base()), pods)
+    first, plane = lab.node("gpu-1"), lab.node("gpu-3")
+    assert (first.memory_mib, first.api_port) == (1536, 0)
+    assert plane.memory_mib == 2304
+    assert plane.api_port > 0
+    argv = qemu.machine(SETTINGS, plane, kvm=False)
+    assert (
+        f"user,id=outside,hostfwd=tcp:127.0.0.1:{plane.ssh_port}-:22,hostfwd=tcp:127.0.0.1:{plane.api_port}-:6443"
+        in argv
+    )
+
+    lab.write_inventory()
+    groups = yaml.safe_load((tmp_path / "inventory/hosts.yml").read_text())
+    assert list(groups["gpu_nodes"]["hosts"]) == ["gpu-1"]
+    assert groups["kubernetes_control_plane"]["hosts"]["gpu-3"]["rails"][-1]["address"] == "10.90.1.3"
+    assert groups["all"]["vars"] == {"kubernetes_kubeconfig_server": f"https://127.0.0.1:{plane.api_port}"}
+
+
+def test_it_is_gone_when_the_scenario_is(lab: nodes.Lab, tmp_path: Path) -> None:
+    class Base:
+        key, disk = "0123", tmp_path / "disk"
+
+    for name in ("gpu-1", "gpu-3"):
+        lab.define(name, t.cast("t.Any", Base()), nodes.Pods(1536, None, ("gpu-3",), 2304))
+    lab.forget_planes()
+    assert lab.names() == ["gpu-1"]
+    assert not lab.places.node("gpu-3").exists()
+    assert lab.places.node("gpu-1").exists()
+    lab.forget_planes()
+    assert lab.names() == ["gpu-1"]

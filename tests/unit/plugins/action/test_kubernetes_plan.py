@@ -1,0 +1,79 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The action kubernetes_plan: what it returns, and that it fails with everything that stands against a plan."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+from ansible.errors import AnsibleError
+from ansible.parsing.dataloader import DataLoader
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.action import kubernetes_plan as plugin
+from ansible_collections.rdmaops.gpu_fabric.plugins.modules import kubernetes_plan as documentation
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils.kubernetes_hosts import host, settings
+
+Json = t.Any
+
+
+def act(**given: Json) -> Json:
+    task = SimpleNamespace(
+        args=given, check_mode=False, no_log=False, async_val=0, action="rdmaops.gpu_fabric.kubernetes_plan",
+        diff=False, environment=None, delegate_to=None, collections=[],
+    )  # fmt: skip
+    connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir=None))
+    return plugin.ActionModule(task, connection, SimpleNamespace(), DataLoader(), None, None).run(task_vars={})
+
+
+def nodes(**worker: Json) -> Json:
+    return {"cp-1": host("cp-1", 10, control_plane=True), "gpu-1": host("gpu-1", 11, **worker)}
+
+
+def test_a_plan() -> None:
+    done = act(nodes=nodes(), settings=settings())
+    assert not done.get("failed")
+    assert done["changed"] is False
+    assert done["plan"]["leader"] == "cp-1"
+    assert {name: one["action"] for name, one in done["plan"]["hosts"].items()} == {"cp-1": "init", "gpu-1": "join"}
+    assert (done["problems"], done["differences"], done["diff"]) == ([], [], [])
+    assert {one["kind"] for one in done["resources"]} == {"kubernetes_node"}
+
+
+def test_everything_that_stands_against_it_is_told_at_once() -> None:
+    unfit = nodes(host={"swap": ["/swap"], "cgroup": "v1"})
+    done = act(nodes=unfit, settings=settings(), control_plane=["cp-0", "cp-1"])
+    assert done["failed"] is True
+    assert done["msg"].startswith("Making a cluster of these hosts: nothing was changed. ")
+    for text in ("gpu-1: swap is on (/swap)", "gpu-1: /sys/fs/cgroup is cgroup v1", "cp-0 could not be looked at"):
+        assert text in done["msg"]
+    assert {name: one["action"] for name, one in done["plan"]["hosts"].items()} == {"cp-1": "refuse", "gpu-1": "none"}
+
+
+def test_options_reach_the_plan() -> None:
+    small = nodes(host={"memory_mib": 900})
+    assert "1000 are needed" in act(nodes=small, settings=settings(), min_memory_mib=1000)["msg"]
+    assert "overlaps 10.244.0.0/14" in act(nodes=small, settings=settings(), avoid=["10.244.0.0/14"])["msg"]
+    assert "kubernetes_source is local" in act(nodes=small, settings=settings(), source="local")["msg"]
+    assert not act(nodes=small, settings=settings()).get("failed")
+
+
+@pytest.mark.parametrize("given", [{}, {"nodes": {}, "settings": "x"}, {"nodes": {}, "settings": {}, "source": "x"}])
+def test_bad_arguments(given: Json) -> None:
+    with pytest.raises(AnsibleError):
+        act(**given)
+
+
+def test_settings_that_are_none() -> None:
+    assert "has to be str" in act(nodes=nodes(), settings={})["msg"]
+
+
+def test_the_documentation_has_the_options_of_the_action() -> None:
+    options = yaml.safe_load(documentation.DOCUMENTATION)["options"]
+    assert set(options) == set(documentation.ARGUMENT_SPEC)
+    for name, spec in documentation.ARGUMENT_SPEC.items():
+        assert options[name].get("default") == spec.get("default"), name
+    assert Path(plugin.__file__).stem == yaml.safe_load(documentation.DOCUMENTATION)["module"]

@@ -1,0 +1,125 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hosts as kubernetes_node_info sees them, for tests of what is decided about them."""
+
+from __future__ import annotations
+
+import typing as t
+
+Json = dict[str, t.Any]
+
+AUTHORITY, OTHER = "aa" * 32, "bb" * 32
+
+SETTINGS: Json = {
+    "version": "1.36.3",
+    "cluster_name": "fabric",
+    "endpoint": "192.0.2.10:6443",
+    "bind_port": 6443,
+    "pod_network": "10.244.0.0/16",
+    "service_network": "10.96.0.0/16",
+    "dns_domain": "cluster.local",
+    "certificate_names": ["api.example.org"],
+    "image_repository": "",
+    "etcd_image_tag": "",
+    "dns_image_tag": "",
+    "proxy_mode": "",
+    "skip_phases": [],
+    "control_plane_taint": True,
+    "kubelet": {},
+    "cluster_configuration": {},
+    "timeouts": {},
+    "cri_socket": "unix:///run/containerd/containerd.sock",
+}
+
+
+def settings(**more: t.Any) -> Json:
+    return {**SETTINGS, **more}
+
+
+def membership(**more: t.Any) -> Json:
+    return {
+        "kubelet": None,
+        "bootstrapping": False,
+        "admin": None,
+        "authority": None,
+        "manifests": [],
+        "parked": [],
+        "etcd": False,
+        "started": None,
+        **more,
+    }
+
+
+def kubelet(name: str, authority: str = AUTHORITY, server: str = "192.0.2.10:6443") -> Json:
+    return {"server": "https://" + server, "authority": authority, "user": "system:node:" + name}
+
+
+def plane_member(name: str, **more: t.Any) -> Json:
+    return membership(
+        **{
+            "kubelet": kubelet(name),
+            "admin": {"server": "https://192.0.2.10:6443", "authority": AUTHORITY, "user": "kubernetes-admin"},
+            "authority": {"fingerprint": AUTHORITY, "pin": "sha256:" + "cc" * 32},
+            "manifests": ["etcd.yaml", "kube-apiserver.yaml", "kube-controller-manager.yaml", "kube-scheduler.yaml"],
+            "etcd": True,
+            **more,
+        }
+    )
+
+
+def worker_member(name: str, **more: t.Any) -> Json:
+    pinned = {"fingerprint": AUTHORITY, "pin": "sha256:" + "cc" * 32}
+    return membership(**{"kubelet": kubelet(name), "authority": pinned, **more})
+
+
+def host(name: str, number: int, /, *, control_plane: bool = False, **info: t.Any) -> Json:
+    """A host that fits; parts of what was seen are given to make it another."""
+    about = {
+        "hostname": name,
+        "machine_id": f"{number:032x}",
+        "memory_mib": 4096,
+        "cpus": 4,
+        "swap": [],
+        "cgroup": "v2",
+        "interfaces": [{"device": "eth0", "address": f"192.0.2.{number}/24"}],
+        **info.pop("host", {}),
+    }
+    return {
+        "name": info.pop("name", name),
+        "address": info.pop("address", f"192.0.2.{number}"),
+        "control_plane": control_plane,
+        "info": {
+            "host": about,
+            "programs": {"kubeadm": None, "kubelet": None, "kubectl": None, "containerd": None},
+            "ports": [],
+            "membership": membership(),
+            "certificates": [],
+            "cluster": None,
+            **info,
+        },
+    }
+
+
+def node(name: str, number: int, /, *, ready: bool = True, control_plane: bool = False, **more: t.Any) -> Json:
+    """A Node of the cluster."""
+    return {
+        "name": name,
+        "version": "1.36.3",
+        "machine_id": f"{number:032x}",
+        "ready": ready,
+        "internal_ip": f"192.0.2.{number}",
+        "pod_cidr": f"10.244.{number}.0/24",
+        "control_plane": control_plane,
+        **more,
+    }
+
+
+def cluster(*nodes: Json, **more: t.Any) -> Json:
+    return {
+        "reachable": True,
+        "error": None,
+        "nodes": list(nodes),
+        "cluster_configuration": None,
+        "kubelet_configuration": None,
+        **more,
+    }
