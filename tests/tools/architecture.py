@@ -21,6 +21,7 @@ LINE = 19
 ON_NODES = (
     "gpu_node",
     "node_maintenance",
+    "kubernetes",
     "fabric_check",
     "secondary_network",
     "rdma_attachment",
@@ -29,7 +30,19 @@ ON_NODES = (
 )
 ON_CLUSTER = ("gpu_operator", "node_labels", "training_job")
 ELSEWHERE = ("drift", "awx", "monitoring", "switch_telemetry")
-PLAYBOOKS = ("site", "nodes", "reboot", "cluster", "verify", "train", "monitoring", "drift", "drift_merge", "awx")
+PLAYBOOKS = (
+    "site",
+    "nodes",
+    "reboot",
+    "kubernetes",
+    "cluster",
+    "verify",
+    "train",
+    "monitoring",
+    "drift",
+    "drift_merge",
+    "awx",
+)
 
 
 class Box(t.NamedTuple):

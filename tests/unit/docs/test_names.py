@@ -35,6 +35,8 @@ FACTS = {
     for path in COLLECTION.glob("roles/*/tasks/*.yml")
     for name in re.findall(r"^ +(?:register: )?([a-z][a-z_]+)(?::|$)", path.read_text(), re.M)
 } | {"node_maintenance_batch"}
+# Groups of an inventory: kubernetes_api is one, and no variable of the role kubernetes.
+GROUPS = set(yaml.safe_load((COLLECTION / "inventories/example/hosts.yml").read_text())["all"]["children"])
 # Statistics of a run, which are artifacts of a job.
 FACTS |= set(re.findall(r'"(drift_[a-z]+)"', (COLLECTION / "plugins/action/drift_verdict.py").read_text()))
 TOP = (
@@ -101,7 +103,7 @@ def test_variables_are_those_of_roles(page: Path) -> None:
     modules = {*PLUGINS["modules"], *PLUGINS["filter"], *ROLES, *PLAYBOOKS}
     for word in words(page, r"(?<![\w./-])([a-z]+(?:_[a-z0-9]+)+)(?![\w./(-])"):
         if word.startswith(prefixes) and word not in modules:
-            assert word in VARIABLES | FACTS, word
+            assert word in VARIABLES | FACTS | GROUPS, word
 
 
 @by_page
