@@ -33,7 +33,9 @@ def test_the_card_and_the_device_are_back(lab: podlab.PodLab, node: str) -> None
 def test_prometheus_sees_it_on_the_host_again(metrics: Prometheus, node: str) -> None:
     place = f'rdma_device_info{{node="{node}",device="rxe0",netns="host"}}'
     metrics.until(place, podlab.SCRAPE_S)
-    (counted,) = metrics.query(f'rdma_hw_sent_pkts_total{{node="{node}",device="rxe0"}}')
+    # What the Prometheus before this one has seen last is shown for five minutes (query.lookback-delta).
+    counter = f'rdma_hw_sent_pkts_total{{node="{node}",device="rxe0"}}'
+    (counted,) = metrics.until(f"{counter} and timestamp({counter}) > time() - 30", podlab.SCRAPE_S)
     assert counted["metric"].get("pod_name", "") == ""
 
 
