@@ -150,7 +150,9 @@ _value:
       type: str
       sample: 0000:0000:0000:0000:0000:ffff:c633:640b
     ipv4:
-      description: The IPv4 address that this GID is made of. GIDs of InfiniBand and iWARP have none; then it is the one of O(plan).
+      description:
+        - The IPv4 address that this GID is made of. GIDs of InfiniBand and iWARP have none; then it is the one of
+          O(plan).
       type: str
       sample: 198.51.100.11
     numa_node:
