@@ -24,7 +24,7 @@ def rows(heading: str) -> list[str]:
 
 
 def documents(name: str) -> list[Json]:
-    return [one for one in yaml.safe_load_all((COLLECTION / "docs/rbac" / name).read_text()) if one]
+    return [one for one in yaml.safe_load((COLLECTION / "docs/rbac" / name).read_text())["items"] if one]
 
 
 def granted(objects: t.Sequence[Json]) -> set[tuple[str, str, str, str]]:
