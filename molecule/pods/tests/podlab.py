@@ -32,6 +32,9 @@ AT_START = "/run/links-at-start.json"
 
 # How long it may take that Prometheus knows: emulated nodes answer a scrape within seconds.
 SCRAPE_S = 120.0
+# While a measurement has a node's one processor, a look into a namespace may end by ETIMEDOUT. One after it does not.
+ALL_DEVICES = "rdma_device_info and on() (count(rdma_device_info) == 4)"
+NOTHING_UNREADABLE = "absent(rdma_unreadable)"
 PROMETHEUS = EPHEMERAL / "prometheus"
 
 # With privileges and not as root: nothing but the limit says how much memory it may lock.

@@ -19,16 +19,15 @@ def test_a_pod_on_each_node_and_no_service(lab: podlab.PodLab) -> None:
 
 
 def test_it_sees_devices_of_hosts_and_of_pods(lab: podlab.PodLab, metrics: Prometheus) -> None:
-    metrics.until("count(rdma_device_info) == 4", podlab.SCRAPE_S)
     found = {
         (one["metric"]["node"], one["metric"]["device"]): one["metric"].get("pod_name", "")
-        for one in metrics.query("rdma_device_info")
+        for one in metrics.until(podlab.ALL_DEVICES, podlab.SCRAPE_S)
     }
     pods = {str(one["spec"]["nodeName"]): str(one["metadata"]["name"]) for one in lab.pods()}
     assert found == {
         (node, device): name for node in podlab.NODES for device, name in (("rxe0", pods[node]), ("rxe1", ""))
     }
-    assert metrics.query("rdma_unreadable") == []
+    metrics.until(podlab.NOTHING_UNREADABLE, podlab.SCRAPE_S)
     assert metrics.query("rdma_hw_sent_pkts_total{netns='pod'}")
 
 

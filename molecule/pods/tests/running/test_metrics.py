@@ -35,7 +35,7 @@ def test_prometheus_knows_whose_each_device_is(lab: podlab.PodLab, metrics: Prom
             one["metric"].get("pod_namespace", ""),
             one["metric"].get("pod_name", ""),
         )
-        for one in metrics.query("rdma_device_info")
+        for one in metrics.until(podlab.ALL_DEVICES, podlab.SCRAPE_S)
     }
     wanted = {(node, "rxe1"): ("host", "", "") for node in podlab.NODES}
     wanted |= {(str(lab.pod(pod)["spec"]["nodeName"]), "rxe0"): ("pod", podlab.NAMESPACE, pod) for pod in PODS}
@@ -61,7 +61,7 @@ def test_traffic_of_hosts_is_that_of_theirs(metrics: Prometheus, hosts_report: p
 
 
 def test_nothing_is_wrong(metrics: Prometheus) -> None:
-    assert metrics.query("rdma_unreadable") == []
+    metrics.until(podlab.NOTHING_UNREADABLE, podlab.SCRAPE_S)
     assert {one["value"][1] for one in metrics.query("rdma_exporter_scrape_complete")} == {"1"}
     assert metrics.query('ALERTS{alertstate="firing"}') == []
 
@@ -98,7 +98,7 @@ def test_what_cannot_be_read_is_an_error_and_no_zero(lab: podlab.PodLab, metrics
     finally:
         node.shell(f"umount --lazy {rate}; systemctl restart rdma_exporter")
     metrics.until('rdma_port_rate_bytes_per_second{node="gpu-2",device="rxe1"}', podlab.SCRAPE_S)
-    assert metrics.query("rdma_unreadable") == []
+    metrics.until(podlab.NOTHING_UNREADABLE, podlab.SCRAPE_S)
 
 
 def test_the_service_has_the_rights_that_it_needs_and_no_more(lab: podlab.PodLab) -> None:
