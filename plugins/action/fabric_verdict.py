@@ -19,7 +19,8 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files_write import atomic_write
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules.fabric_verdict import ARGUMENT_SPEC
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_page import page
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_verdict import judge, table
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_table import table
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_verdict import judge
 
 MAX_REASONS = 10
 

@@ -13,7 +13,7 @@ import math
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import _fabric_gpus
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_verdict import (
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_terms import (
     BANDWIDTHS,
     FAIL,
     PASS,

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import math
 import typing as t
 
 PASS = "pass"
@@ -25,6 +26,11 @@ CHECKS = ("ibv_devinfo", "memlock")
 # Of all together.
 NCCL = "nccl_tests"
 WANTED = (*TESTS, *CHECKS, NCCL)
+
+ACTIVE = "ACTIVE"
+ABSENT = "absent"
+
+Json = t.Dict[str, t.Any]
 
 
 def worst(verdicts: t.Iterable[str]) -> str:
@@ -50,11 +56,34 @@ def some(texts: t.Sequence[str], number: int = 4) -> str:
     return "%s and %d more" % (", ".join(texts[:number]), len(texts) - number)
 
 
+def percent(share: float, digits: int = 1) -> str:
+    """Return a share in percent, rounded down, so that nothing below a limit reads as if it reached it."""
+    factor = 10**digits
+    return "%.*f%%" % (digits, math.floor(share * 100 * factor + 1e-6) / factor)
+
+
+def bound(share: float) -> str:
+    """Return a limit in percent, with the digits it has."""
+    return "%.6g%%" % (share * 100)
+
+
+def speed(gbps: float) -> str:
+    """Return a rate with as many digits as say something."""
+    return "%.1f" % gbps if gbps >= 1 or gbps == 0 else "%.3g" % gbps
+
+
+def show(value: t.Any, unit: str = "") -> str:
+    return (printable(value) if isinstance(value, str) else "%g" % value) + unit
+
+
 __all__ = (
+    "ABSENT",
+    "ACTIVE",
     "BANDWIDTHS",
     "CHECKS",
     "CUDA",
     "FAIL",
+    "Json",
     "NCCL",
     "PASS",
     "RPING",
@@ -62,8 +91,12 @@ __all__ = (
     "UNKNOWN",
     "VERDICTS",
     "WANTED",
+    "bound",
+    "percent",
     "printable",
     "short",
+    "show",
     "some",
+    "speed",
     "worst",
 )

@@ -21,7 +21,9 @@ from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.action import fabric_verdict as plugin
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules import fabric_verdict as documentation
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import _fabric_verdict as util
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_table import table
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_terms import WANTED
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_verdict import judge
 
 Json = t.Any
 
@@ -95,7 +97,7 @@ def test_a_pass(tmp_path: Path, shown: Shown) -> None:
     assert (done["failed"], done["changed"], done["files"], done["verdict"]) == (False, False, [], "pass")
     assert done["msg"] == "The verdict on the fabric is pass"
     assert done["report"]["verdict"] == "pass"
-    assert shown.texts == [util.table(done["report"])]
+    assert shown.texts == [table(done["report"])]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -225,9 +227,9 @@ def test_the_documentation_has_the_arguments() -> None:
     keys = ("type", "elements", "choices", "default", "required")
     described = {name: {key: one[key] for key in keys if key in one} for name, one in options.items()}
     assert described == documentation.ARGUMENT_SPEC
-    assert documentation.ARGUMENT_SPEC["tests"]["choices"] == list(util.WANTED)
+    assert documentation.ARGUMENT_SPEC["tests"]["choices"] == list(WANTED)
     returned = yaml.safe_load(documentation.RETURN)
-    report = util.judge(*(arguments()[key] for key in ("nodes", "results")), {k: arguments()[k] for k in ("pairs", "rails", "tests")}, 0.8, "")  # fmt: skip
+    report = judge(*(arguments()[key] for key in ("nodes", "results")), {k: arguments()[k] for k in ("pairs", "rails", "tests")}, 0.8, "")  # fmt: skip
     assert set(returned["report"]["contains"]) == set(report)
     assert set(returned["report"]["contains"]["pairs"]["contains"]) == set(report["pairs"][0])
 

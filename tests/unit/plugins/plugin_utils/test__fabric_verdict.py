@@ -16,8 +16,11 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import _fabric_verdict as util
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_verdict import VerdictError, judge, table
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import _fabric_table
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import _fabric_terms as terms
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_given import VerdictError
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_table import table
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_verdict import judge
 
 SLOW = hypothesis_settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
@@ -501,7 +504,7 @@ def test_without_any_one_result_it_never_passes(fabric: Fabric, data: st.DataObj
 
 
 @SLOW
-@given(fabrics(), st.integers(0, 4), st.sampled_from(util.TESTS), st.booleans())
+@given(fabrics(), st.integers(0, 4), st.sampled_from(terms.TESTS), st.booleans())
 def test_with_a_failure_it_always_fails(fabric: Fabric, rail: int, test: str, back: bool) -> None:
     pair = ["b", "a"] if back else ["a", "b"]
     fabric.results.append(good(*pair, rail, test, ok=False))
@@ -524,7 +527,7 @@ def test_the_order_of_the_results_is_of_no_account(fabric: Fabric, shuffle: rand
 def test_the_verdict_is_that_of_its_worst_part(fabric: Fabric) -> None:
     report = fabric.report()
     parts = [one["verdict"] for key in ("pairs", "coherence", "nodes") for one in report[key]]
-    assert report["verdict"] == util.worst(parts)
+    assert report["verdict"] == terms.worst(parts)
     failing = [one for one in report["pairs"] if one["verdict"] == "fail"]
     assert not failing or any(one["worst"] for one in report["suspects"])
     assert max(map(len, table(report).splitlines())) <= 120
@@ -567,7 +570,7 @@ REFUSED: list[tuple[str, Json, str]] = [
     ("wanted.pairs", [["a", "z"]], "wanted.pairs has 'z', which is not in nodes"),
     ("wanted.rails", [-1], "an entry of wanted.rails has to be the number of a rail, from 0, not -1"),
     ("wanted.rails", [True], "an entry of wanted.rails has to be the number of a rail, from 0, not True"),
-    ("wanted.tests", ["ping"], "an entry of wanted.tests is 'ping'; the tests are " + ", ".join(util.WANTED)),
+    ("wanted.tests", ["ping"], "an entry of wanted.tests is 'ping'; the tests are " + ", ".join(terms.WANTED)),
     ("nodes.a.checks", {}, "nodes['a'].checks has to be a list, not {}"),
     ("nodes.a.checks", ["x"], "nodes['a'].checks has to be a list of dictionaries; it has 'x'"),
     ("nodes.a.checks", [{"rail": 0, "test": "rping"}], "nodes['a'].checks[].test is 'rping'; the tests are ibv_devinfo, memlock"),
@@ -578,7 +581,7 @@ REFUSED: list[tuple[str, Json, str]] = [
     ("results.0.client", "", "the client of a result has to be the name of a node, not ''"),
     ("results.0.client", "b", "results has one of 'b' with itself"),
     ("results.0.rail", "0", "the rail of a result of 'a' -> 'b' has to be the number of a rail, from 0, not '0'"),
-    ("results.0.test", "ib_read_bw", "of the result of 'a' -> 'b' on rail 0, test is 'ib_read_bw'; the tests are " + ", ".join(util.TESTS)),
+    ("results.0.test", "ib_read_bw", "of the result of 'a' -> 'b' on rail 0, test is 'ib_read_bw'; the tests are " + ", ".join(terms.TESTS)),
     ("results.0.ok", "yes", "of the result of 'a' -> 'b' on rail 0, ok has to be true, false or null, not 'yes'"),
     ("results.0.gbps", "x", "of the result of 'a' -> 'b' on rail 0, gbps has to be a number or null, not 'x'"),
     ("results.0.traffic", {"quiet": 1}, "of the result of 'a' -> 'b' on rail 0, traffic has to be a dictionary whose quiet is true, false or null, not {'quiet': 1}"),
@@ -658,7 +661,7 @@ def test_strange_names_are_made_printable_and_keep_the_table_in_line() -> None:
     assert "b\\u202e\\u200f" in shown
     rows = [line for line in shown.splitlines() if line.startswith(tuple(f"  {place}  " for place in range(5)))]
     assert len(rows) == 5
-    assert len({util._columns(row) for row in rows}) == 1
+    assert len({_fabric_table._columns(row) for row in rows}) == 1
 
 
 @pytest.mark.parametrize("number", [2, 16, 17, 32, 40])
@@ -680,7 +683,7 @@ def test_a_table_is_not_too_wide(number: int) -> None:
     [(0.79999, 1, "79.9%"), (0.8, 1, "80.0%"), (0.8, 0, "80%"), (0.29, 1, "29.0%"), (0, 1, "0.0%")],
 )
 def test_a_percentage_is_rounded_down(share: float, digits: int, text: str) -> None:
-    assert util.percent(share, digits) == text
+    assert terms.percent(share, digits) == text
 
 
 # --- tests of one end
