@@ -104,20 +104,27 @@ def fate(pod: Json) -> Json | None:
     return None if job.startswith("long") or job == "oom" else {"phase": "Succeeded"}
 
 
-@pytest.fixture(scope="module")
-def kubelets(own_cluster: Cluster) -> Iterator[Kubelets]:
+@contextlib.contextmanager
+def two_nodes(plane: Cluster) -> Iterator[Kubelets]:
+    """Two nodes with GPUs, and their kubelets."""
     for name in NODES:
-        make(own_cluster, "nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
-    made = Kubelets(own_cluster)
+        make(plane, "nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+    made = Kubelets(plane)
     made.start()
     assert made.beaten.wait(60)
     for name in NODES:
-        own_cluster.kubectl("wait", "--for=condition=Ready", f"node/{name}", "--timeout=60s")
+        plane.kubectl("wait", "--for=condition=Ready", f"node/{name}", "--timeout=60s")
     try:
         yield made
     finally:
         made.over.set()
         made.join(30)
+
+
+@pytest.fixture(scope="module")
+def kubelets(own_cluster: Cluster) -> Iterator[Kubelets]:
+    with two_nodes(own_cluster) as made:
+        yield made
 
 
 @pytest.fixture

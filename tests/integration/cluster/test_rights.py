@@ -1,0 +1,225 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Accounts with the rights of docs/rbac and no others: the roles run with them, and say what is missing without.
+
+Each account comes into being as docs/rights.md says. The administrator makes what a site has anyway: namespaces, nodes, and
+the definitions of other people's operators.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import typing as t
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import (
+    test_drift_configmap as drift,
+)
+from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import (
+    test_node_maintenance as maintenance,
+)
+from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import (
+    test_secondary_network as network,
+)
+from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import (
+    test_training_job as training,
+)
+from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, need_root, operators, site
+from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
+from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import Lab
+
+Json = t.Any
+HINT = "Give this user that right by a Role or a ClusterRole"
+
+
+class Account(Cluster):
+    """A control plane as one account of docs/rbac sees it."""
+
+    def __init__(self, owner: Cluster, name: str, directory: Path) -> None:
+        super().__init__(owner.plane)
+        self.owner, self.manifest = owner, COLLECTION / f"docs/rbac/{name}.yml"
+        items = yaml.safe_load(self.manifest.read_text())["items"]
+        for space in sorted({one["metadata"].get("namespace", "default") for one in items}):
+            owner.kubectl("create", "namespace", space, check=False)
+        owner.kubectl("apply", "-f", str(self.manifest))
+        (self.account,) = [one["metadata"]["name"] for one in items if one["kind"] == "ServiceAccount"]
+        self.user = f"system:serviceaccount:kube-system:{self.account}"
+        token = owner.kubectl("--namespace", "kube-system", "create", "token", self.account, "--duration", "1h")
+        config = yaml.safe_load(owner.kubeconfig.read_text())
+        config["users"] = [{"name": one["name"], "user": {"token": token.strip()}} for one in config["users"]]
+        self._kubeconfig = directory / f"{name}.kubeconfig"
+        self._kubeconfig.write_text(yaml.safe_dump(config))
+        self._kubeconfig.chmod(0o600)
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self._kubeconfig
+
+    def bare(self) -> None:
+        """Take its rights away."""
+        for kind in ("clusterrolebinding", "rolebinding"):
+            where = ["--all-namespaces"] if kind == "rolebinding" else []
+            for one in self.owner.json("get", kind, *where)["items"]:
+                if one["metadata"]["name"] == self.account:
+                    space = one["metadata"].get("namespace")
+                    self.owner.kubectl("delete", kind, self.account, *(["-n", space] if space else []))
+
+    def said(self, text: str) -> None:
+        """The message names the account, and what to do."""
+        words = " ".join(text.split())
+        assert f'is forbidden: User "{self.user}"' in words.replace('\\"', '"'), text
+        assert HINT in words, text
+
+
+@pytest.fixture
+def account(own_cluster: Cluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Account]:
+    made = Account(own_cluster, request.param, tmp_path)
+    yield made
+    own_cluster.kubectl("delete", "-f", str(made.manifest), "--ignore-not-found")
+
+
+def played(directory: Path, *tasks: Json) -> site.Run:
+    """Run tasks on this machine, which has the kubeconfig."""
+    book, inventory = directory / "book.yml", directory / "hosts.yml"
+    book.write_text(json.dumps([{"name": "Rights", "hosts": "kubernetes_api", "gather_facts": False, "tasks": tasks}]))
+    host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    inventory.write_text(json.dumps({"kubernetes_api": {"hosts": {"here": host}}}))
+    argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(inventory), str(book)]
+    done = subprocess.run(
+        argv, capture_output=True, text=True, timeout=400, env=site.environment(), stdin=subprocess.DEVNULL, check=False
+    )
+    return site.understood(done.returncode, done.stdout)._replace(output=done.stdout + done.stderr)
+
+
+def role(name: str, refused: bool = False, **variables: Json) -> Json:
+    task = network.include(f"rdmaops.gpu_fabric.{name}", **variables)
+    return {"name": "Refused", "block": [task], "rescue": [{"ansible.builtin.meta": "noop"}]} if refused else task
+
+
+@pytest.mark.parametrize("account", ["network"], indirect=True)
+def test_network(account: Account, tmp_path: Path) -> None:
+    need_root()
+    for name in network.RAILS:
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
+        account.owner.kubectl("apply", "-f", "-", stdin=json.dumps(node))
+    place = network.Site(account, tmp_path, "kube-system")
+    rails = {"secondary_network_rails_network": "10.100.0.0/16", "secondary_network_rails_namespace": "default"}
+    label = {"node_labels_labels": {"schedule": "topology"}}
+    plays = [
+        network.play("node", network.include()),
+        network.play("rails", network.include(only="rails", **rails), hosts="gpu-*"),
+        network.play("labels", role("node_labels", **label), hosts="gpu-*"),
+    ]
+    again = [{**one, "name": f"{one['name']} again"} for one in plays]
+    found = place.run(*plays, *again, network.play("away", network.include(secondary_network_state="absent")))
+    assert {name: len(one.changed) for name, one in found.items()} == {
+        "node": 2, "rails": 1, "labels": 1, "node again": 0, "rails again": 0, "labels again": 0, "away": 3
+    }  # fmt: skip
+    # What it could not look at it would have said.
+    assert "forbidden" not in " ".join(one.text for one in found.values())
+    account.bare()
+    refused = place.run(network.play("without", network.refused()))["without"]
+    assert refused.changed == []
+    account.said(refused.text)
+
+
+@pytest.mark.parametrize("account", ["monitoring"], indirect=True)
+def test_monitoring(account: Account, tmp_path: Path) -> None:
+    operators.install(account.owner, "prometheus-operator")
+    exporter = {
+        "rdma_exporter_method": "daemonset",
+        "rdma_exporter_image": "registry.example/exporter@sha256:" + "0" * 64,
+        "rdma_exporter_kubeconfig": str(account.kubeconfig),
+        "rdma_exporter_web_config": {"basic_auth_users": {"prometheus": "$2b$12$" + "a" * 53}},
+        "rdma_exporter_wait": 0,
+    }
+    objects = {
+        "monitoring_method": "operator",
+        "monitoring_api_host": "here",
+        "monitoring_kubeconfig": str(account.kubeconfig),
+        "monitoring_namespace": "monitoring",
+    }
+    present = [role("rdma_exporter", **exporter), role("monitoring", **objects)]
+    absent = [
+        role("rdma_exporter", **exporter, rdma_exporter_state="absent"),
+        role("monitoring", **objects, monitoring_state="absent"),
+    ]
+    run = played(tmp_path, *present, *present, *absent)
+    assert run.rc == 0, run.output
+    changed = [bool(result["changed"]) for name, _host, result in run.tasks if "actions" in result]
+    assert changed == [True] * 3 + [False] * 3 + [True] * 3, run.output
+    account.bare()
+    refused = played(tmp_path, role("rdma_exporter", True, **exporter), role("monitoring", True, **objects))
+    assert refused.changed() == 0
+    messages = refused.messages().split("\n")
+    assert len(messages) == 2
+    for text in messages:
+        account.said(text)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("account", ["training"], indirect=True)
+def test_training(account: Account, tmp_path: Path) -> None:
+    play = training.Play(account, "ml", tmp_path)
+    given = {"name": "longest", "ssh": True, "wait": False}
+    with training.two_nodes(account.owner):
+        run = play.run(
+            training.include(**given),
+            training.include(**given),
+            training.include(**given, state="absent", remove_ok=True),
+        )
+        assert run.rc == 0, run.output
+        assert [len(one["actions"]) for one in training.results(run, training.APPLY)] == [3, 0]
+        account.bare()
+        refused = play.run(training.include(**given, refused=True))
+    assert refused.changed() == 0
+    account.said(refused.messages())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("account", ["maintenance"], indirect=True)
+def test_maintenance(account: Account, tmp_path: Path) -> None:
+    with account.owner.namespace() as namespace, Lab(account.owner, namespace) as lab:
+        place = maintenance.Site(lab, tmp_path / "site")
+        host = place.host()
+        lab.pod(host, "train", limits={"nvidia.com/gpu": "8"})
+        done = place.run(node_maintenance_kubeconfig=str(account.kubeconfig), node_maintenance_evict_gpu_pods=True)
+        assert done.rc == 0, done.output
+        assert (place.machine(host)["mode"], lab.pods(host), place.cordoned(host)) == ("exclusive", [], False)
+        looks = {
+            "kubeconfig": str(account.kubeconfig),
+            "nodes": [host],
+            "netns_mode": "exclusive",
+            "on_conflict": "warn",
+        }
+        look = {"name": "Look", "rdmaops.gpu_fabric.rdma_mode_conflicts": looks}
+        run = played(tmp_path, look)
+        assert run.rc == 0, run.output
+        assert run.result("Look")["unknown"] == []
+        account.bare()
+        place.change(host, mode="shared", boot_id=maintenance.BEFORE)
+        refused = place.run(node_maintenance_kubeconfig=str(account.kubeconfig))
+        assert refused.rc == 2
+        account.said(refused.messages())
+        assert (place.machine(host)["mode"], place.cordoned(host)) == ("shared", False)
+        # Nobody may look, and so nothing is known.
+        account.said(json.dumps(played(tmp_path, look).result("Look")["unknown"]))
+
+
+@pytest.mark.parametrize("account", ["drift_report"], indirect=True)
+def test_drift_report(account: Account) -> None:
+    for run in ("1", "2"):
+        ours = drift.maps(account.kubeconfig, "kube-system", run, keep=1)
+        ours.publish(drift.report("gpu-1"), "all is well", False)
+        assert len(ours.reports()[0]) == 1
+    account.bare()
+    with pytest.raises(FabricError) as caught:
+        drift.maps(account.kubeconfig, "kube-system", "3").publish(drift.report("gpu-1"), "", False)
+    account.said(str(caught.value))
