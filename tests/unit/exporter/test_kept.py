@@ -136,3 +136,44 @@ def test_what_is_found_out_once(place: Path, kept: KeptFiles) -> None:
     place.mkdir()
     (place / "c0").write_text("0\n")
     assert kept.once(str(place), lambda: next(answers)) == "second"
+
+
+def test_what_does_not_change_is_read_once_for_each_directory(place: Path, kept: KeptFiles) -> None:
+    (place / "link_layer").write_text("Ethernet\n")
+    for _turn in range(2):
+        assert kept.read(str(place / "link_layer")) == "Ethernet\n"
+        assert kept.read(str(place / "board_id")) is None
+        kept.sweep()
+        # What a device is, it stays.
+        os.truncate(place / "link_layer", 0)
+    shutil.rmtree(place)
+    place.mkdir()
+    (place / "link_layer").write_text("InfiniBand\n")
+    kept.sweep()
+    assert kept.read(str(place / "link_layer")) == "InfiniBand\n"
+    shutil.rmtree(place)
+    kept.sweep()
+    assert kept.read(str(place / "link_layer")) is None
+
+
+def test_what_does_not_change_and_cannot_be_read_is_tried_again(place: Path, kept: KeptFiles) -> None:
+    (place / "link_layer").mkdir()
+    for _turn in range(2):
+        with pytest.raises(sysfs.SysfsError, match="Is a directory"):
+            kept.read(str(place / "link_layer"))
+
+
+def test_numbers_and_what_is_none(place: Path, kept: KeptFiles) -> None:
+    """As often as they are read, and whatever was read before."""
+    texts = {"c0": "0\n", "c1": "N/A (no PMA)\n", "c2": "18446744073709551615\n", "c3": "1_0\n", "c4": "7"}
+    for turn in range(3):
+        for name, text in texts.items():
+            (place / name).write_text(text)
+        found, others = kept.numbers(str(place))
+        # A file that is not open yet, and one without the kernel's line feed, are read as texts.
+        both = {**dict(others), **{name: f"{number}\n" for name, number in found.items()}}
+        assert both == texts, turn
+        assert set(found) == ({"c0", "c2"} if turn else set())
+        kept.sweep()
+    (place / "c0").write_text("1\n")
+    assert kept.numbers(str(place))[0]["c0"] == 1

@@ -25,7 +25,8 @@ KINDS = (HOST, POD, OTHER)
 # In a namespace whose sysfs cannot be mounted nothing of another's is to be read.
 _NO_SYSFS = "/nonexistent"
 
-_UNUSED = frozenset({"sys_image_guid", "lid", "sm_lid"})
+# What no metric has.
+_UNUSED = frozenset({"lid", "numa_node", "sm_lid", "sys_image_guid"})
 
 _ERRNO = re.compile(r"\b(E[A-Z0-9]{2,}) \(")
 
@@ -114,11 +115,23 @@ class DeviceLook(devices.Look):
         return super()._origin(device)
 
 
-class SysfsDeviceLook(DeviceLook, sysfs_devices.SysfsLook):
-    """The same by sysfs alone, less what no metric has."""
-
     def _text(self, device: str, path: str, *, needed: bool = False) -> str | None:
         return None if path.rpartition("/")[2] in _UNUSED else super()._text(device, path, needed=needed)
+
+
+class SysfsDeviceLook(DeviceLook, sysfs_devices.SysfsLook):
+    """The same by sysfs alone."""
+
+    def _names(self, device: str, path: str) -> list[str]:
+        if not isinstance(self.files, KeptFiles):
+            return super()._names(device, path)
+        try:
+            return self.files.names("%s/class/infiniband/%s/%s" % (self.sys, device, path))
+        except FileNotFoundError:
+            return []
+        except OSError as exc:
+            self.failed(device, path, exc)
+            return []
 
 
 def look(netlink: bool, path: str, files: t.Any = sysfs) -> dict[str, t.Any]:

@@ -17,6 +17,12 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.sysfs imp
 # A value is a page at most (Documentation/filesystems/sysfs.rst), and nearly always a number; none is as long as this.
 _PAGE, _NUMBER = 4096, 64
 
+# What a device and its ports are as long as they are there. To be something else they are taken away and made anew.
+_UNCHANGING = frozenset({"board_id", "link_layer", "node_type"})
+
+# Most counters stand still between two scrapes, many at 0: so many numbers are kept as what they were read as.
+_MOST_NUMBERS = 8192
+
 Signature = tuple[int, int, int]
 
 
@@ -29,6 +35,7 @@ class _Directory:
         # The names, where all of them were asked for.
         self.names: list[str] | None = None
         self.known: t.Any = None
+        self.unchanging: dict[str, str | None] = {}
 
     def close(self) -> None:
         for handle in self.handles.values():
@@ -45,6 +52,7 @@ class KeptFiles:
         self._directories: dict[str, _Directory] = {}
         # Those of this scrape, whose directory was compared.
         self._fresh: dict[str, _Directory] = {}
+        self._numbers: dict[bytes, int] = {}
 
     def sweep(self) -> None:
         for path in list(self._directories):
@@ -61,40 +69,60 @@ class KeptFiles:
         """The text of a file; None where there is none."""
         parent, _slash, name = path.rpartition("/")
         try:
-            return self._text(self._directory(parent), parent, name)
+            directory = self._directory(parent)
+            if name not in _UNCHANGING:
+                return self._text(directory, parent, name)
+            if name not in directory.unchanging:
+                directory.unchanging[name] = self._text_or_none(directory, parent, name)
+            return directory.unchanging[name]
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as exc:
             raise SysfsError("Could not read %s: %s" % (path, exc.strerror)) from exc
 
-    def attributes(self, path: str) -> list[tuple[str, str | OSError]]:
-        """The files of a directory in the order of their names, with the text of each or why there is none."""
+    def _text_or_none(self, directory: _Directory, path: str, name: str) -> str | None:
+        try:
+            return self._text(directory, path, name)
+        except FileNotFoundError:
+            return None
+
+    def names(self, path: str) -> list[str]:
+        """What is in a directory, in the order of the names."""
         directory = self._directory(path)
         if directory.names is None:
             directory.names = sorted(os.listdir(path))
-        return list(self._texts(directory, path, directory.names))
+        return directory.names
+
+    def attributes(self, path: str) -> list[tuple[str, str | OSError]]:
+        """The files of a directory in the order of their names, with the text of each or why there is none."""
+        names = self.names(path)
+        return list(self._texts(self._directory(path), path, names))
 
     def numbers(self, path: str) -> tuple[dict[str, int], list[tuple[str, str | OSError]]]:
         """The files of a directory that have a number and stay open, and the others as attributes() has them.
 
         Nearly all that a scrape reads are counters, so this is its inner loop.
         """
+        names = self.names(path)
         directory = self._directory(path)
-        if directory.names is None:
-            directory.names = sorted(os.listdir(path))
-        handles, pread = directory.handles, os.pread
+        handles, pread, numbers = directory.handles, os.pread, self._numbers
         found: dict[str, int] = {}
         others = []
-        for name in directory.names:
+        for name in names:
             try:
                 data = pread(handles[name], _NUMBER, 0)
             except (KeyError, OSError):  # not open; or an open file that has outlived its device
                 others.append(name)
                 continue
-            if data[:-1].isdigit() and data.endswith(b"\n"):
-                found[name] = int(data)
-            else:
-                others.append(name)
+            value = numbers.get(data)
+            if value is None:
+                if not (data[:-1].isdigit() and data.endswith(b"\n")):
+                    others.append(name)
+                    continue
+                if len(numbers) >= _MOST_NUMBERS:
+                    numbers.clear()
+                value = numbers[data] = int(data)
+            found[name] = value
         return found, list(self._texts(directory, path, others))
 
     def _texts(self, directory: _Directory, path: str, names: t.Iterable[str]) -> t.Iterator[tuple[str, str | OSError]]:
