@@ -114,7 +114,6 @@ class DeviceLook(devices.Look):
     def _ask(self, device: str) -> tuple[str | None, str | None]:
         return super()._origin(device)
 
-
     def _text(self, device: str, path: str, *, needed: bool = False) -> str | None:
         return None if path.rpartition("/")[2] in _UNUSED else super()._text(device, path, needed=needed)
 
