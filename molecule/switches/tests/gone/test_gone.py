@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import typing as t
 
+testinfra_hosts = ["ansible://switch_telemetry"]
+
 
 def test_nothing_is_left(host: t.Any) -> None:
     shown = host.check_output("systemctl show --property LoadState,ActiveState switch_telemetry.service").splitlines()

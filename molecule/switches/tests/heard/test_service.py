@@ -10,6 +10,7 @@ import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.tests.support.switch import LEAVES, NAME, PASSWORD
 
+testinfra_hosts = ["ansible://switch_telemetry"]
 UNIT = "switch_telemetry.service"
 READ = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:9804/metrics', timeout=20).read().decode())"
 OCTETS = "switch_interfaces_interface_state_counters_in_octets"
