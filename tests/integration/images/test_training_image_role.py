@@ -86,7 +86,10 @@ class Site:
         variables = self.directory / "variables.json"
         variables.write_text(json.dumps(options))
         command += ["-e", f"@{variables}", *argv, str(self.playbook)]
-        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=1200)
+        # Not this process's own standard input, which a program that shares it may have made non-blocking.
+        done = subprocess.run(
+            command, env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=1200
+        )
         out = done.stdout + done.stderr
         assert done.returncode == rc, out
         return sum(int(one) for one in re.findall(r"changed=(\d+)", out)), out
@@ -299,7 +302,14 @@ def test_the_packages_and_sshd_of_a_real_debian(site: Site, tmp_path: Path) -> N
     ]
 
     def buildah(*argv: str) -> str:
-        done = subprocess.run(["buildah", *argv], env=site.environment, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(
+            ["buildah", *argv],
+            env=site.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout.strip()
 
