@@ -11,6 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rails import brief
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import _fabric_checks
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_terms import (
     CHECKS,
@@ -42,14 +43,6 @@ class Wanted(t.NamedTuple):
 
 def bad(text: str) -> VerdictError:
     return VerdictError("Could not judge the fabric: " + text)
-
-
-def brief(value: t.Any) -> str:
-    try:
-        text = repr(value)
-    except ValueError:  # an integer of more digits than Python prints
-        return "a value of type %s that is too long to be printed" % type(value).__name__
-    return text if len(text) <= 80 else "%s... (%s)" % (text[:80], type(value).__name__)
 
 
 def limit_of(value: t.Any) -> float:
@@ -233,7 +226,6 @@ __all__ = (
     "VerdictError",
     "Wanted",
     "bad",
-    "brief",
     "limit_of",
     "nodes_of",
     "planned",

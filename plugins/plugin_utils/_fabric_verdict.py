@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rails import brief
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import _fabric_checks, _fabric_gpus
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_blame import (
     eliminate,
@@ -23,7 +24,6 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_given i
     SHOWN,
     Wanted,
     bad,
-    brief,
     limit_of,
     nodes_of,
     planned,

@@ -52,7 +52,7 @@ def counter(text: str) -> int | None:
 class Look:
     """One look at the namespace of the calling process. ``gather`` are the subsets that rdma_info has.
 
-    ``files`` has read() and attributes() as the module sysfs has them.
+    ``files`` has read(), names() and attributes() as the module sysfs has them.
     """
 
     def __init__(self, gather: t.Collection[str], sys: str = "/sys", files: t.Any = sysfs) -> None:
@@ -81,7 +81,8 @@ class Look:
 
     def _names(self, device: str, path: str) -> list[str]:
         try:
-            return os.listdir("%s/class/infiniband/%s/%s" % (self.sys, device, path))
+            found: list[str] = self.files.names("%s/class/infiniband/%s/%s" % (self.sys, device, path))
+            return found
         except FileNotFoundError:
             return []
         except OSError as exc:

@@ -11,7 +11,7 @@ import os
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 
-__all__ = ("SysfsError", "attributes", "devices", "live_mode", "read")
+__all__ = ("SysfsError", "attributes", "devices", "live_mode", "names", "read")
 
 
 class SysfsError(FabricError):
@@ -29,13 +29,18 @@ def read(path: str) -> str | None:
         raise SysfsError("Could not read %s: %s" % (path, exc.strerror)) from exc
 
 
+def names(path: str) -> list[str]:
+    """What is in a directory, in the order of the names. OSError where it cannot be listed."""
+    return sorted(os.listdir(path))
+
+
 def attributes(path: str) -> list[tuple[str, str | OSError]]:
     """The files of a directory in the order of their names, with the text of each or why there is none.
 
     OSError where the directory cannot be listed.
     """
     found: list[tuple[str, str | OSError]] = []
-    for name in sorted(os.listdir(path)):
+    for name in names(path):
         try:
             text = read("%s/%s" % (path, name))
         except SysfsError as exc:

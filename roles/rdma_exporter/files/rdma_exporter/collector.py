@@ -121,17 +121,6 @@ class DeviceLook(devices.Look):
 class SysfsDeviceLook(DeviceLook, sysfs_devices.SysfsLook):
     """The same by sysfs alone."""
 
-    def _names(self, device: str, path: str) -> list[str]:
-        if not isinstance(self.files, KeptFiles):
-            return super()._names(device, path)
-        try:
-            return self.files.names("%s/class/infiniband/%s/%s" % (self.sys, device, path))
-        except FileNotFoundError:
-            return []
-        except OSError as exc:
-            self.failed(device, path, exc)
-            return []
-
 
 def look(netlink: bool, path: str, files: t.Any = sysfs) -> dict[str, t.Any]:
     """The devices of the calling thread's namespace, and what of them could not be read."""

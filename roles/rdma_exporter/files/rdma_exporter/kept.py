@@ -44,7 +44,10 @@ class _Directory:
 
 
 class KeptFiles:
-    """read() and attributes() of the module sysfs. What was not asked for between two calls of sweep() is closed."""
+    """read(), names() and attributes() of the module sysfs.
+
+    What was not asked for between two calls of sweep() is closed.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
