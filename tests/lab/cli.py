@@ -17,6 +17,7 @@ import typing as t
 from . import config, containers, image, kubelet, kubernetes_images, mirror, tools, training_image
 from .nodes import USUAL, Lab, Pods
 from .progress import LabError, say
+from .qemu import Size
 
 if t.TYPE_CHECKING:
     from .control_plane import ControlPlane
@@ -178,10 +179,10 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stdout.write(lab.node(arguments.node).console.read_text(errors="replace").replace("\r", ""))
     elif command == "fresh":
         disk = containers.disk(lab.places, arguments.image) if arguments.image else None
-        sizes = lab.settings["cluster"]
+        sizes = {what: Size(**size) for what, size in lab.settings["cluster"]["size"].items()}
         pods = USUAL
         if arguments.pods or disk or arguments.plane:
-            pods = Pods(sizes["node_memory_mib"], disk, tuple(arguments.plane), sizes["plane_memory_mib"])
+            pods = Pods(sizes["pods"], disk, tuple(arguments.plane), sizes["plane"])
         names = arguments.names or lab.names() or ["gpu-1", "gpu-2"]
         lab.fresh([*names, *(name for name in arguments.plane if name not in names)], pods)
     elif command == "cluster":

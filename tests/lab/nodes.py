@@ -22,13 +22,13 @@ CONTAINERS = "containers.qcow2"
 
 
 class Pods(t.NamedTuple):
-    """What a node needs beyond the usual to run pods: memory, and a disk with images."""
+    """What a node needs beyond the usual to run pods: its size, and a disk with images."""
 
-    memory_mib: int = 0
+    size: qemu.Size = qemu.USUAL
     images: pathlib.Path | None = None
-    # Nodes that are to have the control plane, and their memory.
+    # Nodes that are to have the control plane, and their size.
     planes: tuple[str, ...] = ()
-    plane_memory_mib: int = 0
+    plane_size: qemu.Size = qemu.USUAL
 
 
 USUAL = Pods()
@@ -79,7 +79,7 @@ class Lab:
             console=place / "console.log",
             pidfile=place / "pid",
             monitor=self.places.sockets / f"{name}.qmp",
-            memory_mib=state["nodes"][name].get("memory_mib", 0),
+            size=qemu.Size(*state["nodes"][name].get("size", ())),
             containers=place / CONTAINERS if (place / CONTAINERS).exists() else None,
             api_port=state["nodes"][name].get("api_port", 0),
         )
@@ -99,10 +99,10 @@ class Lab:
         if not state["rail_ports"]:
             state["rail_ports"] = [free_port(socket.SOCK_DGRAM) for _ in range(self.settings["network"]["rails"])]
         entry = state["nodes"].setdefault(name, {"ssh_port": free_port(socket.SOCK_STREAM), "image": base.key})
-        if pods.memory_mib:
-            entry["memory_mib"] = pods.memory_mib
+        if pods.size != qemu.USUAL:
+            entry["size"] = pods.size
         if name in pods.planes:
-            entry["memory_mib"] = pods.plane_memory_mib
+            entry["size"] = pods.plane_size
             # This machine's way to the API server there.
             entry.setdefault("api_port", free_port(socket.SOCK_STREAM))
         disk = self.places.node(name) / "disk.qcow2"

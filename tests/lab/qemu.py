@@ -19,6 +19,18 @@ PANIC = re.compile(r"Kernel panic - not syncing")
 STUCK = re.compile(r"^(grub rescue>|grub>|\(initramfs\)|BusyBox v)|Give root password for maintenance", re.MULTILINE)
 
 
+class Size(t.NamedTuple):
+    """What a machine has; 0: as all do."""
+
+    memory_mib: int = 0
+    cpus: int = 0
+    # Emulation only: the cache of translated code. Where it is full, QEMU throws all of it away and begins anew.
+    tb_size_mib: int = 0
+
+
+USUAL = Size()
+
+
 class Node(t.NamedTuple):
     """What a machine is started from."""
 
@@ -30,7 +42,7 @@ class Node(t.NamedTuple):
     console: pathlib.Path
     pidfile: pathlib.Path
     monitor: pathlib.Path
-    memory_mib: int = 0
+    size: Size = USUAL
     # A second disk, with containerd's directory.
     containers: pathlib.Path | None = None
     # The port here that leads to the node's API server; 0: there is none.
@@ -47,16 +59,16 @@ def stuck(console: str) -> str | None:
     return match[0] if match else None
 
 
-def common(settings: t.Mapping[str, t.Any], kvm: bool, memory_mib: int = 0) -> list[str]:
+def common(settings: t.Mapping[str, t.Any], kvm: bool, size: Size = USUAL) -> list[str]:
     guest = settings["guest"]
-    accelerator = "kvm" if kvm else f"tcg,thread=multi,tb-size={guest['tb_size_mib']}"
+    accelerator = "kvm" if kvm else f"tcg,thread=multi,tb-size={size.tb_size_mib or guest['tb_size_mib']}"
     return [
         *("qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-vga", "none"),
         # What the guest has no driver for costs it no time to probe.
         *("-machine", "q35,sata=off,smbus=off,i8042=off,vmport=off,hpet=off,usb=off,graphics=off"),
         # Emulated page tables of five levels only make every walk longer.
         *("-accel", accelerator, "-cpu", "host" if kvm else "max,la57=off"),
-        *("-smp", str(guest["cpus"]), "-m", str(memory_mib or guest["memory_mib"])),
+        *("-smp", str(size.cpus or guest["cpus"]), "-m", str(size.memory_mib or guest["memory_mib"])),
     ]
 
 
@@ -91,7 +103,7 @@ def machine(settings: t.Mapping[str, t.Any], node: Node, kvm: bool) -> list[str]
     ways = [(node.ssh_port, 22), *([(node.api_port, settings["cluster"]["plane_port"])] if node.api_port else [])]
     forwards = "".join(f",hostfwd=tcp:127.0.0.1:{here}-:{there}" for here, there in ways)
     argv = [
-        *common(settings, kvm, node.memory_mib),
+        *common(settings, kvm, node.size),
         *("-name", f"{node.name},process=lab-{node.name}"),
         *disk(node.overlay, "qcow2"),
         *console(node.console),

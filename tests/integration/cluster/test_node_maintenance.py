@@ -98,6 +98,7 @@ def copied(place: Path) -> Path:
         reboots += text.count("ansible.builtin.reboot:")
         text = text.replace("ansible.builtin.reboot:", "rdmaops.gpu_fabric.reboot:")
         text = text.replace("/var/lib/rdmaops/reboot.yml", '"{{ test_memory }}/reboot.yml"')
+        text = text.replace("/etc/kubernetes/kubelet.conf", '"{{ test_memory }}/kubelet.conf"')
         (role / "tasks" / entry.name).write_text(text)
     assert reboots == 1
     return place
@@ -162,12 +163,14 @@ class Site:
         found = self.lab.api.get(at, "Reading the Lease")
         return str(found["spec"].get("holderIdentity") or "") if found else ""
 
-    def run(self, *arguments: str, cluster: bool = True, **variables: Json) -> Run:
-        """Run the playbook reboot, with consent, on all hosts."""
+    def run(self, *arguments: str, cluster: bool = True, plane: str = "", **variables: Json) -> Run:
+        """Run the playbook reboot, with consent, on all hosts; kubeadm makes them nodes where there is a plane."""
         api = {"localhost": {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}}
         groups: Json = {"gpu_nodes": {"hosts": self.hosts}}
         if cluster:
             groups["kubernetes_api"] = {"hosts": api}
+        if plane:
+            groups["kubernetes_control_plane"] = {"hosts": {plane: {}}}
         (self.place / "hosts.yml").write_text(json.dumps({"all": {"children": groups}}))
         given = {
             "ansible_become": False,
@@ -294,3 +297,24 @@ def test_without_a_cluster_and_without_a_node(site: Site) -> None:
     assert done.rc == 0, done.output
     assert done.result("to state drained")["in_cluster"] is False
     assert site.machine(host)["mode"] == "exclusive"
+
+
+def test_before_kubeadm_has_made_the_cluster(site: Site) -> None:
+    host = site.host()
+    nowhere = site.place / "kubeconfig"
+    # It is a node, whose cluster cannot be asked: its pods would die with it.
+    (site.place / host / "kubelet.conf").touch()
+    done = site.run(plane="plane", node_maintenance_kubeconfig=str(nowhere))
+    assert f"Reading the kubeconfig {nowhere}: there is no such file" in done.messages()
+    assert site.machine(host)["mode"] == "shared"
+    (site.place / host / "kubelet.conf").unlink()
+    # Nor is it enough that a kubelet's file is missing where somebody else makes the cluster.
+    assert site.run(node_maintenance_kubeconfig=str(nowhere)).rc != 0
+    assert site.machine(host)["mode"] == "shared"
+
+    done = site.run(plane="plane", node_maintenance_kubeconfig=str(nowhere))
+    assert done.rc == 0, done.output
+    assert site.machine(host)["mode"] == "exclusive"
+    assert not [name for name, _host, _result in done.tasks if "Kubernetes node" in name]
+    done = site.run(plane="plane", node_maintenance_kubeconfig=str(nowhere))
+    assert (done.rc, done.changed) == (0, 0), done.output

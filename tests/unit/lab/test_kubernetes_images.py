@@ -91,12 +91,12 @@ def test_a_control_plane_node_has_memory_and_a_way_to_its_api_server(lab: nodes.
     class Base:
         key, disk = "0123", tmp_path / "disk"
 
-    pods = nodes.Pods(1536, None, ("gpu-3",), 2304)
+    pods = nodes.Pods(qemu.Size(1536), None, ("gpu-3",), qemu.Size(2304, 2, 1024))
     for name in ("gpu-1", "gpu-3"):
         lab.define(name, t.cast("t.Any", Base()), pods)
     first, plane = lab.node("gpu-1"), lab.node("gpu-3")
-    assert (first.memory_mib, first.api_port) == (1536, 0)
-    assert plane.memory_mib == 2304
+    assert (first.size, first.api_port) == (qemu.Size(1536), 0)
+    assert plane.size == qemu.Size(2304, 2, 1024)
     assert plane.api_port > 0
     argv = qemu.machine(SETTINGS, plane, kvm=False)
     assert (
@@ -116,7 +116,7 @@ def test_it_is_gone_when_the_scenario_is(lab: nodes.Lab, tmp_path: Path) -> None
         key, disk = "0123", tmp_path / "disk"
 
     for name in ("gpu-1", "gpu-3"):
-        lab.define(name, t.cast("t.Any", Base()), nodes.Pods(1536, None, ("gpu-3",), 2304))
+        lab.define(name, t.cast("t.Any", Base()), nodes.Pods(qemu.Size(1536), None, ("gpu-3",), qemu.Size(2304)))
     lab.forget_planes()
     assert lab.names() == ["gpu-1"]
     assert not lab.places.node("gpu-3").exists()
