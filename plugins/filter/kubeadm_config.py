@@ -21,9 +21,9 @@ options:
       - The cluster's settings, all of them - C(version), C(cluster_name), C(endpoint) (V(HOST:PORT)), C(bind_port),
         C(pod_network), C(service_network), C(dns_domain), C(certificate_names), C(image_repository), C(etcd_image_tag),
         C(dns_image_tag), C(proxy_mode), C(skip_phases), C(control_plane_taint), C(cri_socket), C(kubelet) (fields of
-        KubeletConfiguration), C(cluster_configuration) (further fields of ClusterConfiguration) and C(timeouts) (of
-        InitConfiguration and JoinConfiguration).
-      - Images and C(proxy_mode) that are empty are kubeadm's defaults.
+        KubeletConfiguration), C(cluster_configuration) (further fields of ClusterConfiguration), C(timeouts) and
+        C(patches_directory) (both of InitConfiguration and JoinConfiguration).
+      - Images, C(proxy_mode) and C(patches_directory) that are empty are kubeadm's defaults.
     type: dict
     required: true
   kind:

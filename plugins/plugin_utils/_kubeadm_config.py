@@ -39,6 +39,7 @@ SETTINGS: dict[str, type | tuple[type, ...]] = {
     "kubelet": dict,
     "cluster_configuration": dict,
     "timeouts": dict,
+    "patches_directory": str,
     "cri_socket": str,
 }
 
@@ -108,6 +109,8 @@ def problems(settings: t.Mapping[str, t.Any]) -> list[str]:
         for one in settings["certificate_names"]
         if not _alternative(one)
     ]
+    if settings["patches_directory"] and not settings["patches_directory"].startswith("/"):
+        found.append("patches_directory has to be an absolute path, and is %r" % settings["patches_directory"])
     found += _network_problems(settings)
     return found
 
@@ -156,8 +159,14 @@ def _registration(settings: t.Mapping[str, t.Any], node: t.Mapping[str, t.Any]) 
     return made
 
 
-def _timeouts(settings: t.Mapping[str, t.Any]) -> Json:
-    return {"timeouts": dict(settings["timeouts"])} if settings["timeouts"] else {}
+def _of_both_kinds(settings: t.Mapping[str, t.Any]) -> Json:
+    """Return fields that InitConfiguration and JoinConfiguration have in common."""
+    made: Json = {}
+    if settings["timeouts"]:
+        made["timeouts"] = dict(settings["timeouts"])
+    if settings["patches_directory"]:
+        made["patches"] = {"directory": settings["patches_directory"]}
+    return made
 
 
 def cluster_configuration(settings: t.Mapping[str, t.Any]) -> Json:
@@ -220,7 +229,7 @@ def documents(settings: t.Mapping[str, t.Any], node: t.Mapping[str, t.Any], kind
             join["controlPlane"] = {
                 "localAPIEndpoint": {"advertiseAddress": node["address"], "bindPort": settings["bind_port"]}
             }
-        return [{**join, **_timeouts(settings)}]
+        return [{**join, **_of_both_kinds(settings)}]
     init: Json = {
         "apiVersion": API,
         "kind": "InitConfiguration",
@@ -229,7 +238,7 @@ def documents(settings: t.Mapping[str, t.Any], node: t.Mapping[str, t.Any], kind
         "localAPIEndpoint": {"advertiseAddress": node["address"], "bindPort": settings["bind_port"]},
         "nodeRegistration": _registration(settings, node),
     }
-    init.update(_timeouts(settings))
+    init.update(_of_both_kinds(settings))
     if settings["skip_phases"]:
         init["skipPhases"] = list(settings["skip_phases"])
     made = [init, cluster_configuration(settings), kubelet_configuration(settings)]

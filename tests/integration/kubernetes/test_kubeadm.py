@@ -57,6 +57,7 @@ FULL: Json = {
     "skip_phases": ["addon/coredns"],
     "control_plane_taint": False,
     "timeouts": {"controlPlaneComponentHealthCheck": "8m0s"},
+    "patches_directory": "/etc/kubernetes-patches",
     "kubelet": {"failSwapOn": False, "evictionHard": {"memory.available": "20Mi"}},
     "pod_network": "10.244.0.0/16,fd00:10:244::/56",
     "service_network": "10.96.0.0/16,fd00:10:96::/112",

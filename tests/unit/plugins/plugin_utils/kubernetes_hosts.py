@@ -28,6 +28,7 @@ SETTINGS: Json = {
     "kubelet": {},
     "cluster_configuration": {},
     "timeouts": {},
+    "patches_directory": "",
     "cri_socket": "unix:///run/containerd/containerd.sock",
 }
 

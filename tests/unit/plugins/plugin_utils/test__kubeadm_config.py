@@ -104,6 +104,7 @@ BAD: list[tuple[Json, str]] = [
     ({"certificate_names": "api.example.org"}, "has to be list"),
     ({"kubelet": None}, "kubelet has to be dict"),
     ({"endpiont": "x"}, "endpiont is no setting"),
+    ({"patches_directory": "patches"}, "patches_directory has to be an absolute path, and is 'patches'"),
 ]
 
 
@@ -118,6 +119,14 @@ def test_bad_settings(more: Json, text: str) -> None:
 def test_good_settings() -> None:
     assert config.problems(settings()) == []
     assert config.problems(settings(certificate_names=["*.example.org", "2001:db8::1", "10.0.0.1"])) == []
+
+
+def test_timeouts_and_patches_are_of_both_kinds() -> None:
+    given = settings(timeouts={"discovery": "10m0s"}, patches_directory="/etc/patches")
+    for kind, node in (("init", PLANE), ("join", PLANE), ("join", WORKER)):
+        made = config.documents(given, node, kind, PIN)[0]
+        assert (made["timeouts"], made["patches"]) == ({"discovery": "10m0s"}, {"directory": "/etc/patches"})
+        assert not {"timeouts", "patches"} & set(config.documents(settings(), node, kind, PIN)[0])
 
 
 def test_the_filter() -> None:
