@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Write docs/reference from the documentation in modules, filters, the callback, argument specifications and playbooks,
-and the README of each role, which Galaxy takes no role without.
+the README of each role, which Galaxy takes no role without, and the table of docs/support.md.
 
     python tests/tools/reference.py            write it
     python tests/tools/reference.py --check    exit with 1, and name the files, where it is not what the code says
@@ -25,8 +25,12 @@ from antsibull_docs_parser import dom
 from antsibull_docs_parser.format import Formatter, LinkProvider, format_paragraphs
 from antsibull_docs_parser.parser import Context, parse
 
+from ansible_collections.rdmaops.gpu_fabric.tests.support import matrix
+
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "docs" / "reference"
+# A page of which one table is made from what is tested.
+SUPPORT = ROOT / "docs" / "support.md"
 COLLECTION = "rdmaops.gpu_fabric"
 # How a kind of plugin is called, and the directory of its pages.
 KINDS = {"module": "modules", "role": "roles", "filter": "filters", "callback": "callbacks"}
@@ -169,7 +173,6 @@ class Writer:
         return {name.rsplit(".", 1)[-1]: HEADER + self.readme(name) for name in self.names["role"]}
 
     def readme(self, name: str) -> str:
-        own = name.rsplit(".", 1)[-1]
         doc = self.found["role"][name]["entry_points"]["main"]
         self.context = Context(dom.PluginIdentifier(name, "role"), "main")
         about = format_paragraphs(
@@ -336,14 +339,26 @@ def documented() -> Json:
     return found
 
 
+def between(text: str, name: str, table: str) -> str:
+    """Put a table between the two comments of that name."""
+    head, first, rest = text.partition("<!-- %s -->\n" % name)
+    _old, last, tail = rest.partition("<!-- /%s -->\n" % name)
+    if not (first and last):
+        raise SystemExit("reference: %s has no place for the table %s" % (SUPPORT.relative_to(ROOT), name))
+    return "%s%s\n%s\n%s%s" % (head, first, table, last, tail)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing")
     check = parser.parse_args().check
     writer = Writer(documented(), sorted((ROOT / "playbooks").glob("*.yml")))
     pages = {REFERENCE / name: text for name, text in writer.pages().items()}
+    pages[SUPPORT] = between(SUPPORT.read_text("utf-8"), "matrix", matrix.page())
     pages.update({ROOT / "roles" / name / "README.md": text for name, text in writer.readmes().items()})
-    there = {path for path in REFERENCE.rglob("*") if path.is_file()} | set((ROOT / "roles").glob("*/README.md"))
+    there = {SUPPORT, *(path for path in REFERENCE.rglob("*") if path.is_file())} | set(
+        (ROOT / "roles").glob("*/README.md")
+    )
     stale = [path for path, text in pages.items() if path not in there or path.read_text("utf-8") != text]
     gone = sorted(there - set(pages))
     if check:
