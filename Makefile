@@ -52,7 +52,7 @@ fix: dev ## let ruff format and repair what it can
 	@.venv/bin/ruff check --fix . ; .venv/bin/ruff format .
 
 .PHONY: docs
-docs: dev ## write docs/reference anew from the code
+docs: dev ## write docs/reference and the READMEs of roles anew from the code
 	@.venv/bin/python tests/tools/reference.py
 
 .PHONY: lock

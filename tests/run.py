@@ -300,15 +300,24 @@ class Runner:
             self.say(f"  {'ok':8}{passed} test cases")
         return len(cases)
 
-    def pytest(self, name: str, *arguments: str, limit: float, env: t.Mapping[str, str] | None = None) -> None:
+    def pytest(
+        self,
+        name: str,
+        *arguments: str,
+        limit: float,
+        env: t.Mapping[str, str] | None = None,
+        program: t.Sequence[str] = (sys.executable, "-m", "pytest"),
+        long: bool | None = None,
+        prefix: str = "",
+    ) -> None:
         """Run pytest and count its cases."""
-        report = OUTPUT / self.part / f"{name}.xml"
+        report = self.log_of(name).with_suffix(".xml")
         report.unlink(missing_ok=True)
-        argv = [sys.executable, "-m", "pytest", "-q", "--color=no"]
-        argv += [f"--junitxml={report}", "--durations=5", *(["--long"] if self.everything else []), *arguments]
-        status, seconds = self.execute(name, argv, limit=limit, live=True, env=env)
+        long = self.everything if long is None else long
+        argv = [*program, "-q", "--color=no", f"--junitxml={report}", "--durations=5", *(["--long"] if long else [])]
+        status, seconds = self.execute(name, [*argv, *arguments], limit=limit, live=True, env=env)
         failures = sum(check.status == "failed" for check in self.checks)
-        self.junit(report)
+        self.junit(report, prefix=prefix)
         new_failures = sum(check.status == "failed" for check in self.checks) - failures
         if status is None:
             self.add(f"pytest {name}", "failed", seconds, "stopped: out of time")
@@ -363,7 +372,7 @@ def lint(runner: Runner) -> None:
     docs = ["lint-collection-docs", "--plugin-docs", "--validate-collection-refs", "all", "--skip-rstcheck", "."]
     runner.command("antsibull-docs lint", [str(scripts / "antsibull-docs"), *docs], limit=120)
     reference = [sys.executable, str(ROOT / "tests" / "tools" / "reference.py"), "--check"]
-    runner.command("docs/reference is what the code says", reference, limit=120)
+    runner.command("docs/reference and the roles' READMEs are what the code says", reference, limit=120)
     runner.command("ansible-lint", [str(scripts / "ansible-lint"), "--offline", "--strict", "--nocolor"], limit=240)
 
 
@@ -511,6 +520,41 @@ def cluster(runner: Runner) -> None:
 def artifact(runner: Runner) -> None:
     """Build the artifact and use it where nothing else is installed."""
     runner.pytest("artifact", "tests/artifact", limit=1800)
+    if not runner.everything:
+        support(runner, everything=False)
+
+
+def support(runner: Runner, everything: bool = True) -> None:
+    """Run tests with every ansible-core, Python and system that is supported; print a table of what ran with what."""
+    import pytest
+
+    from ansible_collections.rdmaops.gpu_fabric.tests.support import environment, matrix
+
+    lines = []
+    for row in matrix.ROWS:
+        if not (everything or row.core):
+            continue
+        before, began = len(runner.checks), time.monotonic()
+        try:
+            how = matrix.prepare(row)
+        except (OSError, subprocess.SubprocessError, environment.CannotMake) as error:
+            runner.add(row.name, "failed", time.monotonic() - began, f"cannot be prepared: {error}")
+        except (pytest.skip.Exception, pytest.fail.Exception) as error:
+            runner.add(row.name, "skipped", time.monotonic() - began, str(error))
+        else:
+            # Runs of ansible-playbook mount and make namespaces: one after the other.
+            apart = ["-n", "2"] if all(test.startswith("tests/unit") for test in row.tests) else []
+            arguments = ["-p", "no:cacheprovider", *apart, *(["-k", row.only] if row.only else []), *row.tests]
+            runner.pytest(
+                row.name, *arguments, limit=1800, env=how.env, program=how.argv, long=row.long and everything,
+                prefix=f"{row.name}: ",
+            )  # fmt: skip
+        count = counts(runner.checks[before:])
+        numbers = "".join(f"{count[status]:>9}" for status in ("passed", "failed", "skipped"))
+        lines.append(f"  {row.where:52}{row.what:16}{numbers}{clock(time.monotonic() - began):>8}")
+    runner.say(f"\n  {'ran with':52}{'what':16}{'passed':>9}{'failed':>9}{'skipped':>9}{'time':>8}")
+    for line in lines:
+        runner.say(line)
 
 
 def molecule(runner: Runner) -> None:
@@ -563,9 +607,10 @@ PARTS = (
     Part("unit", "pytest without root, tools or machines", 120, 1200, unit),
     Part("integration", "pytest with real tools and this kernel", 360, 2400, integration),
     Part("cluster", "modules and roles on a real Kubernetes API server", 530, 3600, cluster),
-    Part("artifact", "the built collection in an empty environment", 60, 120, artifact),
+    Part("artifact", "the built collection in an empty environment, and what Galaxy says of it", 60, 480, artifact),
     Part("molecule", "scenarios on virtual machines", 900, 14400, molecule),
     # Only in `make test-all`.
+    Part("support", "every ansible-core, Python and system that is supported", 0, 2400, support),
     Part("faults", "runs stopped, power cut and sources gone stale on a virtual machine", 0, 7200, faults),
 )
 

@@ -93,10 +93,9 @@ def find(
     pod: str, container: str | None = None, proc: str = "/proc", logs: str = pods.LOGS, links: str = LINKS
 ) -> Container:
     """The running container of a pod; without a name the one that has run longest and is not the sandbox."""
-    namespace, slash, name = pod.partition("/")
-    if not (namespace and slash and name) or "/" in name:
-        raise ContainerError("'%s' is no pod: it has to be NAMESPACE/NAME" % pod)
-    uids = {uid for uid, known in pods.names(logs).items() if known == (namespace, name)}
+    uids = pods.uids(pod, logs)
+    if uids is None:
+        raise ContainerError(pods.NOT_A_POD % pod)
     if not uids:
         raise ContainerError(
             "The kubelet of this host knows no pod %s (%s has no directory of it). Make it, and see that it runs on "
@@ -109,10 +108,8 @@ def find(
             "Running" % pod
         )
     if len(alive) > 1:
-        raise ContainerError(
-            "There are %d pods %s on this host (UIDs %s): one of them is ending. Wait until it is gone"
-            % (len(alive), pod, ", ".join(sorted(alive)))
-        )
+        raise ContainerError(pods.SEVERAL % (len(alive), pod, ", ".join(sorted(alive))))
+    namespace, _slash, name = pod.partition("/")
     uid = min(alive)
     containers = alive[uid]
     known = _names(links, namespace, name)

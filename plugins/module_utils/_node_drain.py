@@ -22,7 +22,6 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain_evi
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain_lease import NAME, NAMESPACE, Lease
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain_node import DrainError
 
-CORDONED = "cordoned"
 DRAINED = "drained"
 
 

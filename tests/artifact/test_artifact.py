@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
-import subprocess
 import sys
 import tarfile
 import typing as t
@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.rdmaops.gpu_fabric.tests.artifact.conftest import run
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, need_root
+from ansible_collections.rdmaops.gpu_fabric.tests.support.environment import create
 
 NAME = "rdmaops.gpu_fabric"
 MODULES = sorted(path.stem for path in (COLLECTION / "plugins" / "modules").glob("*.py") if path.stem != "__init__")
@@ -41,27 +43,6 @@ TOP = {
 }
 
 
-def run(argv: t.Sequence[str | Path], *, limit: int = 120, **options: t.Any) -> str:
-    """Run a command that must succeed, and return what it printed."""
-    done = subprocess.run(
-        [str(word) for word in argv], capture_output=True, text=True, timeout=limit, stdin=subprocess.DEVNULL, **options
-    )
-    if done.returncode != 0:
-        pytest.fail(
-            f"exit status {done.returncode}: {' '.join(map(str, argv))}\n{done.stdout}{done.stderr}", pytrace=False
-        )
-    return done.stdout
-
-
-@pytest.fixture(scope="session")
-def tarball(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build in the checkout itself, with .venv, caches and the lab's inventory lying around."""
-    target = tmp_path_factory.mktemp("build")
-    run([Path(sys.prefix) / "bin" / "ansible-galaxy", "collection", "build", "--output-path", target], cwd=COLLECTION)
-    (built,) = target.glob("*.tar.gz")
-    return built
-
-
 class Empty(t.NamedTuple):
     """An environment with ansible-core and this collection's artifact."""
 
@@ -79,17 +60,11 @@ def empty(tarball: Path, tmp_path_factory: pytest.TempPathFactory) -> Empty:
     home = base / "home"
     home.mkdir()
     venv = base / "venv"
-    python = venv / "bin" / "python"
-    packages: list[str | Path] = ["ansible-core", "-c", COLLECTION / "requirements" / "dev.lock"]
-    uv = COLLECTION / ".deps" / "uv" / "bin" / "uv"
-    if uv.exists():
-        run([uv, "venv", "--quiet", "--no-config", "--python", sys.executable, venv])
-        # The machine's own certificates: a site's package index may have one of the site's.
-        argv = [uv, "pip", "install", "--quiet", "--no-config", "--system-certs", "--python", python, *packages]
-        run(argv, limit=300)
-    else:
-        run([sys.executable, "-m", "venv", venv])
-        run([python, "-m", "pip", "install", "--quiet", *packages], limit=600)
+    # The ansible-core of this very interpreter, and what it needs, as they are locked.
+    pinned = base / "constraints.txt"
+    there = importlib.metadata.distributions()
+    pinned.write_text("".join(f"{one.name}=={one.version}\n" for one in there))
+    create(venv, sys.executable, ["ansible-core", "-c", pinned])
     env = {"HOME": str(home), "PATH": f"{venv / 'bin'}{os.pathsep}/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
     made = Empty(venv / "bin", env, base)
     made.run("ansible-galaxy", "collection", "install", "--offline", tarball)

@@ -139,9 +139,9 @@ def test_no_root(tmp_path: Path) -> None:
         "import sys\n"
         "sys.path[:0] = %r\n"
         "from ansible.module_utils import basic\n"
-        "from ansible.module_utils.testing import patch_module_args\n"
+        "from ansible_collections.rdmaops.gpu_fabric.tests.support.module import module_arguments\n"
         "from ansible_collections.rdmaops.gpu_fabric.plugins.modules import rdma_system\n"
-        "with patch_module_args(%r):\n"
+        "with module_arguments(%r):\n"
         "    rdma_system.main()\n" % (sys.path[1:], options)
     )
     done = subprocess.run(

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _modprobe
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need_tool
 
-ETC, RUN, LOCAL, USR, LIB = (directory + "/" for directory in _modprobe.DIRECTORIES)
+ETC, RUN, LOCAL, _USR, LIB = (directory + "/" for directory in _modprobe.DIRECTORIES)
 NULL = Path("/dev/null")
 RELEASE = "1.2.3-oracle"
 

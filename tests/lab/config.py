@@ -11,7 +11,6 @@ import hashlib
 import os
 import pathlib
 import shutil
-import tomllib
 import typing as t
 
 from .progress import LabError, say
@@ -25,6 +24,9 @@ LONGEST_SOCKET_NAME = len("/") + 40 + 17
 
 
 def versions() -> dict[str, t.Any]:
+    # Not of the Pythons of old nodes, on which tests of module code run too.
+    import tomllib
+
     with (HERE / "versions.toml").open("rb") as file:
         return tomllib.load(file)
 

@@ -35,7 +35,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support.controller_fields impo
     UNIQUE,
 )
 
-Json = dict[str, t.Any]
+Json = t.Dict[str, t.Any]
 
 VERSION = "24.6.1"
 PAGE_SIZE = 25

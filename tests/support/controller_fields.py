@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
-Json = dict[str, t.Any]
+Json = t.Dict[str, t.Any]
 
 _NAMED: Json = {"name": None, "description": ""}
 _PROMPTS: tuple[str, ...] = (

@@ -23,6 +23,8 @@ PACKAGES = {
     "initramfs-tools": (*COMMON, "initramfs-tools", "grub-emu", "grub2-common", "grub-pc-bin"),
     "dracut": (*COMMON, "dracut", "binutils"),
     "torch": ("python3-torch", "python3-torchvision"),
+    # With what the tests of a controller and its modules call.
+    "python": ("python3", "python3-venv", "git", "iproute2", "kmod", "openssh-client"),
 }
 # The kernel's installation makes an image at once, which takes dracut a minute or more with its own settings.
 DRACUT_SMALL = """early_microcode="no"
@@ -32,7 +34,7 @@ drivers+=" ext4 virtio_blk "
 add_drivers+=" ib_uverbs mlx5_ib "
 filesystems+=" ext4 "
 """
-FILES = {"initramfs-tools": {}, "dracut": {"etc/dracut.conf.d/test.conf": DRACUT_SMALL}, "torch": {}}
+FILES = {"initramfs-tools": {}, "dracut": {"etc/dracut.conf.d/test.conf": DRACUT_SMALL}, "torch": {}, "python": {}}
 LEAVE_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 
 # What the tools look at, in a mount namespace that goes with the command.

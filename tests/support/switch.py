@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 from pathlib import Path
@@ -27,12 +28,13 @@ def archive(place: Path) -> None:
 
 
 def main(directory: Path) -> None:
-    """Be a switch until the process is ended; its port is in DIRECTORY/port as soon as it listens."""
+    """Be a switch until the process is ended; its port is in DIRECTORY/port as soon as it listens, beside login.json."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     (directory / "port").unlink(missing_ok=True)
     archive(directory / "mirror")
     with Switches(directory) as switches:
         port = switches.start(NAME, LEAVES, password=PASSWORD)
+        (directory / "login.json").write_text(json.dumps({"username": USER, "password": PASSWORD}))
         new = directory / "port.new"
         new.write_text(f"{port}\n")
         new.rename(directory / "port")

@@ -1,6 +1,7 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write docs/reference from the documentation in modules, filters, the callback, argument specifications and playbooks.
+"""Write docs/reference from the documentation in modules, filters, the callback, argument specifications and playbooks,
+the README of each role, which Galaxy takes no role without, and the table of docs/support.md.
 
     python tests/tools/reference.py            write it
     python tests/tools/reference.py --check    exit with 1, and name the files, where it is not what the code says
@@ -24,8 +25,12 @@ from antsibull_docs_parser import dom
 from antsibull_docs_parser.format import Formatter, LinkProvider, format_paragraphs
 from antsibull_docs_parser.parser import Context, parse
 
+from ansible_collections.rdmaops.gpu_fabric.tests.support import matrix
+
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "docs" / "reference"
+# A page of which one table is made from what is tested.
+SUPPORT = ROOT / "docs" / "support.md"
 COLLECTION = "rdmaops.gpu_fabric"
 # How a kind of plugin is called, and the directory of its pages.
 KINDS = {"module": "modules", "role": "roles", "filter": "filters", "callback": "callbacks"}
@@ -63,6 +68,10 @@ class Links(LinkProvider):
         current_plugin: bool,
     ) -> str | None:
         return None if current_plugin else self.plugin_link(plugin)
+
+
+class NoLinks(LinkProvider):
+    """For a text that is shown elsewhere, too."""
 
 
 class Markdown(Formatter):
@@ -158,6 +167,21 @@ class Writer:
             for name in names:
                 found[page_of(kind, name)] = self.of_role(name) if kind == "role" else self.of_plugin(kind, name)
         return {name: HEADER + text.rstrip() + "\n" for name, text in found.items()}
+
+    def readmes(self) -> dict[str, str]:
+        """Return what each role's README says, by the role's own name."""
+        return {name.rsplit(".", 1)[-1]: HEADER + self.readme(name) for name in self.names["role"]}
+
+    def readme(self, name: str) -> str:
+        doc = self.found["role"][name]["entry_points"]["main"]
+        self.context = Context(dom.PluginIdentifier(name, "role"), "main")
+        about = format_paragraphs(
+            parse(doc.get("description", []), self.context, errors="message"), Markdown(), NoLinks(), par_sep="\n\n"
+        )
+        reference = "../../docs/reference/%s" % page_of("role", name)
+        lines = ["# Role %s" % code(name), "", self.line(doc["short_description"]) + ".", "", about, ""]
+        lines += ["Its variables are on [its page of the reference](%s), and in" % reference]
+        return "\n".join([*lines, code("ansible-doc -t role %s" % name) + ".", ""])
 
     def short(self, kind: str, name: str) -> str:
         entry = self.found[kind][name]
@@ -315,25 +339,38 @@ def documented() -> Json:
     return found
 
 
+def between(text: str, name: str, table: str) -> str:
+    """Put a table between the two comments of that name."""
+    head, first, rest = text.partition("<!-- %s -->\n" % name)
+    _old, last, tail = rest.partition("<!-- /%s -->\n" % name)
+    if not (first and last):
+        raise SystemExit("reference: %s has no place for the table %s" % (SUPPORT.relative_to(ROOT), name))
+    return "%s%s\n%s\n%s%s" % (head, first, table, last, tail)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing")
     check = parser.parse_args().check
-    pages = Writer(documented(), sorted((ROOT / "playbooks").glob("*.yml"))).pages()
-    there = {str(path.relative_to(REFERENCE)): path for path in REFERENCE.rglob("*") if path.is_file()}
-    stale = [name for name, text in pages.items() if name not in there or there[name].read_text("utf-8") != text]
-    gone = sorted(set(there) - set(pages))
+    writer = Writer(documented(), sorted((ROOT / "playbooks").glob("*.yml")))
+    pages = {REFERENCE / name: text for name, text in writer.pages().items()}
+    pages[SUPPORT] = between(SUPPORT.read_text("utf-8"), "matrix", matrix.page())
+    pages.update({ROOT / "roles" / name / "README.md": text for name, text in writer.readmes().items()})
+    there = {SUPPORT, *(path for path in REFERENCE.rglob("*") if path.is_file())} | set(
+        (ROOT / "roles").glob("*/README.md")
+    )
+    stale = [path for path, text in pages.items() if path not in there or path.read_text("utf-8") != text]
+    gone = sorted(there - set(pages))
     if check:
-        for name in [*stale, *gone]:
-            print("docs/reference/%s is not what the code says: make docs" % name)
+        for path in [*stale, *gone]:
+            print("%s is not what the code says: make docs" % path.relative_to(ROOT))
         return 1 if stale or gone else 0
-    for name in stale:
-        path = REFERENCE / name
+    for path in stale:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(pages[name], encoding="utf-8")
-    for name in gone:
-        there[name].unlink()
-    print("docs/reference: %d pages, %d written, %d removed" % (len(pages), len(stale), len(gone)))
+        path.write_text(pages[path], encoding="utf-8")
+    for path in gone:
+        path.unlink()
+    print("reference: %d pages, %d written, %d removed" % (len(pages), len(stale), len(gone)))
     return 0
 
 

@@ -145,17 +145,21 @@ def _by_container(value: str, proc: str) -> Target:
 
 
 def _by_pod(value: str, proc: str) -> Target:
-    namespace, slash, name = value.partition("/")
-    if not (namespace and slash and name) or "/" in name:
-        raise TargetError("'%s' is no pod: it has to be NAMESPACE/NAME" % value)
-    wanted = {uid for uid, known in pods.names().items() if known == (namespace, name)}
+    wanted = pods.uids(value)
+    if wanted is None:
+        raise TargetError(pods.NOT_A_POD % value)
     if not wanted:
         raise TargetError("The kubelet of this host knows no pod %s (%s has no directory of it)" % (value, pods.LOGS))
+    found: dict[str, int] = {}
     for pid, groups in _groups(proc):
         pod = netns.cgroup_pod(groups)
         if pod and pod["uid"] in wanted:
-            return _of_process(pid, "pod %s" % value, proc)
-    raise TargetError("The pod %s has no process on this host: it has not started yet, or it has ended" % value)
+            found.setdefault(pod["uid"], pid)
+    if not found:
+        raise TargetError("The pod %s has no process on this host: it has not started yet, or it has ended" % value)
+    if len(found) > 1:
+        raise TargetError(pods.SEVERAL % (len(found), value, ", ".join(sorted(found))))
+    return _of_process(min(found.values()), "pod %s" % value, proc)
 
 
 def _of_process(pid: int, text: str, proc: str) -> Target:

@@ -2,9 +2,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Start the exporter from the directory that the role has put together (`python3 DIRECTORY`)."""
 
-from __future__ import annotations
-
 import sys
+
+# What is imported below is no Python at all for the 3.6 that RHEL 8 calls python3.
+if sys.version_info < (3, 8):
+    sys.exit(
+        "rdma_exporter: this is Python %d.%d, and it needs 3.8 or newer. Install one (RHEL 8: python3.11), and set "
+        "rdma_exporter_python to its path" % sys.version_info[:2]
+    )
 
 from rdma_exporter.cli import main
 

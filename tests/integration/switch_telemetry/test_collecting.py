@@ -13,13 +13,12 @@ from ansible_collections.rdmaops.gpu_fabric.tests.integration.exporter.running i
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.switch_telemetry.written import places, role
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need_tool
 from ansible_collections.rdmaops.gpu_fabric.tests.support.gnmi import Collector, Switches, collecting
+from ansible_collections.rdmaops.gpu_fabric.tests.support.switch import PASSWORD
 
 # gNMIc takes long to build, where its release cannot be had.
 pytestmark = pytest.mark.long
 
 Labels = dict[str, str]
-# Nothing that a shell, systemd or gNMIc itself might take for something else.
-PASSWORD = "$HOME pa\"ss\\w`rd'${X}"
 
 INTERFACE = "/interfaces/interface[name=Ethernet1/{}]/"
 QUEUE = "/qos/interfaces/interface[interface-id=Ethernet1/{}]/output/queues/queue[name={}]/state/"

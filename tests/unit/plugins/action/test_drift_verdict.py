@@ -52,7 +52,10 @@ def act(directory: Path, given: Json = None, check_mode: bool = True) -> Json:
         diff=False, environment=None, delegate_to=None, collections=[],
     )  # fmt: skip
     connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir=None))
-    return plugin.ActionModule(task, connection, SimpleNamespace(), loader, None, None).run(task_vars={})
+    action = plugin.ActionModule(task, connection, SimpleNamespace(), loader, None, None)
+    # The loader of plugins says so.
+    action._load_name = "drift_verdict"
+    return action.run(task_vars={})
 
 
 # what was found, the arguments, the verdict, whether the task fails

@@ -24,7 +24,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._awx_kinds impo
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._awx_objects import manage
 from ansible_collections.rdmaops.gpu_fabric.tests.support.controller import Controller
 
-Json = dict[str, t.Any]
+Json = t.Dict[str, t.Any]
 
 # field, live, wanted, same
 SAME: list[tuple[str, t.Any, t.Any, bool]] = [

@@ -15,7 +15,7 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubeadm
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm import Kubeadm, KubeadmError, manage
 
-Json = dict[str, t.Any]
+Json = t.Dict[str, t.Any]
 TOKEN = "abcdef.0123456789abcdef"
 KEY = "0f" * 32
 JOIN = [{"kind": "JoinConfiguration", "discovery": {"bootstrapToken": {"caCertHashes": ["x"]}}}]

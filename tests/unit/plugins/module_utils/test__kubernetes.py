@@ -21,7 +21,7 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes, _kubernetes_login
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import ApiError, Client
 
-Answer = tuple[int, t.Any]
+Answer = t.Tuple[int, t.Any]
 TOKEN = "a-token-nobody-may-see"
 
 

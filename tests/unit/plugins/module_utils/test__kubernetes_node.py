@@ -21,7 +21,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kuberne
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import HEADER
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes_node_look import Looker, NodeError
 
-Json = dict[str, t.Any]
+Json = t.Dict[str, t.Any]
 NOW = datetime.datetime(2026, 11, 22, tzinfo=datetime.UTC).timestamp()
 
 

@@ -20,7 +20,7 @@ SPACES = {
     BLUE: Namespace(BLUE, "blue", [Holder("mount", "/run/netns/blue", 1, "systemd", "init.scope", None)], 1),
     POD: Namespace(POD, None, [Holder("process", "/proc/340/ns/net", 340, "pause", None, {"uid": "u"})], 1),
 }
-Row = dict[str, t.Any]
+Row = t.Dict[str, t.Any]
 
 
 def device(name: str, index: int = 0, driver: str | None = "mlx5_ib", netdevs: t.Sequence[str] = ("eth1",)) -> Row:

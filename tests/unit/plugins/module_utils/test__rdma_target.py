@@ -35,7 +35,7 @@ def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / str(pid) / "cgroup").write_text(text)
     (tmp_path / "self").mkdir()
     os.remove(tmp_path / "60/ns/net")
-    (tmp_path / "60/ns/net").hardlink_to(tmp_path / "1/ns/net")
+    os.link(tmp_path / "1/ns/net", tmp_path / "60/ns/net")
     return tmp_path
 
 
@@ -112,7 +112,7 @@ def test_containers_that_are_none(proc: Path, value: str, text: str) -> None:
 
 def test_pod(proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = {UID: ("ml", "train-0"), "1" * 8 + UID[8:]: ("ml", "ended")}
-    monkeypatch.setattr(pods, "names", lambda: known)
+    monkeypatch.setattr(pods, "names", lambda _logs: known)
     assert found("pod", "ml/train-0", proc) == ("net 40", "pod ml/train-0")
     for value, text in {
         "ml/gone": "The kubelet of this host knows no pod ml/gone (/var/log/pods has no directory of it)",
@@ -124,6 +124,19 @@ def test_pod(proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(TargetError) as caught:
             resolve("pod", value, str(proc))
         assert str(caught.value) == text
+
+
+def test_two_pods_of_one_name(proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A StatefulSet makes the next one while the processes of the last one still end: it is not taken for it."""
+    other = "2" * 8 + UID[8:]
+    monkeypatch.setattr(pods, "names", lambda _logs: {UID: ("ml", "train-0"), other: ("ml", "train-0")})
+    (proc / "41/cgroup").write_text("0::/kubepods/besteffort/pod%s/%s\n" % (other, "d" * 64))
+    with pytest.raises(TargetError) as caught:
+        resolve("pod", "ml/train-0", str(proc))
+    assert str(caught.value) == (
+        "There are 2 pods ml/train-0 on this host (UIDs %s, %s): one of them is ending. Wait until it is gone"
+        % (UID, other)
+    )
 
 
 def test_names_of_pods(tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 from ansible.module_utils import basic
-from ansible.module_utils.testing import patch_module_args
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _files
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import HEADER
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules import modprobe_options
+from ansible_collections.rdmaops.gpu_fabric.tests.support.module import module_arguments
 
 OURS = "/etc/modprobe.d/zz-rdmaops-mlx5_core.conf"
 TEXT = HEADER + '\noptions mlx5_core debug_mask=0\noptions mlx5_core probe_vf="N N"\n'
@@ -37,7 +37,7 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
 
     def call(**arguments: t.Any) -> tuple[int, dict[str, t.Any]]:
         given = {"name": "mlx5-core", "root": str(tmp_path), **arguments}
-        with patch_module_args(given), pytest.raises(SystemExit) as ended:
+        with module_arguments(given), pytest.raises(SystemExit) as ended:
             modprobe_options.main()
         return int(ended.value.code or 0), json.loads(capsys.readouterr().out)
 
