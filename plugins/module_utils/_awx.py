@@ -20,6 +20,7 @@ from ansible.module_utils.urls import ConnectionError as NoConnection
 from ansible.module_utils.urls import Request, SSLValidationError, make_context
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import from_json
 
 Object = t.Dict[str, t.Any]
 
@@ -109,7 +110,7 @@ class Client:
         if not text:
             return None
         try:
-            return json.loads(text)
+            return from_json(text)
         except ValueError as exc:
             raise AwxError(
                 "%s: %s answers, but not as AWX does (no JSON). Is controller_host right?" % (doing, self.host)
@@ -121,7 +122,7 @@ class Client:
         except OSError:
             text = ""
         try:
-            answer = json.loads(text)
+            answer = from_json(text)
             if isinstance(answer, dict) and set(answer) == {"detail"}:
                 answer = answer["detail"]
             told = answer if isinstance(answer, str) else json.dumps(answer, sort_keys=True)

@@ -12,6 +12,7 @@ import json
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import from_json
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes_login import (
     CONNECTION,
     ApiError,
@@ -106,7 +107,7 @@ class Client:
         """Send one request and return the object that came back."""
         data = self._send(method, path, doing, query, body, content_type)
         try:
-            value = json.loads(data) if data else {}
+            value = from_json(data) if data else {}
         except ValueError:
             raise ApiError("%s: %s answered with something that is not JSON" % (doing, self.host)) from None
         return t.cast(Object, value)
@@ -153,7 +154,7 @@ class Client:
     def _refused(self, code: int, phrase: str | None, data: bytes, doing: str) -> ApiError:
         body = data.decode("utf-8", "replace")
         try:
-            status = json.loads(body)
+            status = from_json(body)
         except ValueError:
             status = {}
         status = status if isinstance(status, dict) else {}
