@@ -30,7 +30,8 @@ def from_yaml(text: str | bytes) -> t.Any:
     """Return the value of a YAML document."""
     import yaml
 
-    return _yaml(lambda: yaml.safe_load(text))
+    # Where libyaml is built in: the loader in Python takes minutes for some thousands of brackets.
+    return _yaml(lambda: yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
 
 
 def all_yaml(text: str | bytes, loader: t.Any) -> list[t.Any]:
