@@ -330,16 +330,8 @@ class Set:
         self._row(item, "absent", "present", True)
         doing = "Remove %s" % item.text
         uid = str(live["metadata"].get("uid") or "")
-        self.decision.add(doing, functools.partial(_delete, self.client, item.path, doing, uid))
+        self.decision.add(doing, functools.partial(self.client.delete, item.path, doing, uid=uid))
         self.decision.show(item.text, show(live), "")
-
-
-def _delete(client: Client, path: str, doing: str, uid: str) -> None:
-    try:
-        client.delete(path, doing, uid=uid)
-    except ApiError as exc:
-        if not exc.missing:
-            raise
 
 
 def manage(params: t.Mapping[str, t.Any], check_mode: bool, client: Client) -> dict[str, t.Any]:
