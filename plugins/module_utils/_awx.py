@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import socket
 import time
@@ -47,6 +48,14 @@ CONNECTION: dict[str, dict[str, t.Any]] = {
     "ca_path": {"type": "path"},
     "request_timeout": {"type": "int", "default": 30},
 }
+
+
+def secrets(params: t.Mapping[str, t.Any]) -> set[str]:
+    """Return how a user's password is sent, which Ansible does not know to be a secret."""
+    if not params["controller_password"]:
+        return set()
+    pair = "%s:%s" % (params["controller_username"], params["controller_password"])
+    return {base64.b64encode(pair.encode("utf-8")).decode("ascii")}
 
 
 class Client:
@@ -170,4 +179,4 @@ class Client:
             time.sleep(1)
 
 
-__all__ = ("CONNECTION", "AwxError", "Client", "Object")
+__all__ = ("CONNECTION", "AwxError", "Client", "Object", "secrets")

@@ -76,8 +76,12 @@ class Client:
         )
 
     def secrets(self) -> set[str]:
-        """Return the tokens that come out of files and credential plugins."""
-        values = self._configuration.api_key.values()
+        """Return the tokens that come out of files and credential plugins, and how a password is sent."""
+        values = [*self._configuration.api_key.values()]
+        if self._basic:
+            import urllib3
+
+            values += urllib3.util.make_headers(basic_auth=self._basic).values()
         return {word for value in values for word in str(value or "").split() if len(word) > 8}
 
     def _headers(self) -> t.Any:
