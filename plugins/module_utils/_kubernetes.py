@@ -201,8 +201,6 @@ class Client:
             hint = ". No credentials were sent: look at the user of the kubeconfig's context"
         elif code == 403 and "is forbidden: User" in message:
             hint = ". Give this user that right by a Role or a ClusterRole"
-        elif code >= 500:
-            hint = ". What was done until here stays; run again when the API server is well"
         return ApiError(
             "%s: %s answered %d (%s): %s%s" % (doing, self.host, code, reason, message.rstrip("."), hint),
             code,

@@ -49,7 +49,7 @@ PATIENCE, LITTLE = 60, 2
 SAID = {
     "409": "answered 409 (Conflict): Operation cannot be fulfilled",
     "429": "answered 429 (Too Many Requests): Too many requests",
-    "500": "answered 500 (InternalError): Internal error occurred: etcdserver: leader changed. What was done until here stays",
+    "500": "answered 500 (InternalError): Internal error occurred: etcdserver: leader changed",
     "503": "answered 503 (Service Unavailable): <html><body>no healthy upstream",
     "half a JSON": "answered with something that is not JSON",
     "cut": "could not be reached: ",

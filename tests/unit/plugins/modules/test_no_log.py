@@ -25,7 +25,7 @@ SECRET = re.compile(
 # Whose names look like it, and why they carry no secret.
 NONE = {
     # Names and paths of where a secret is.
-    r".*\bclient_key|.*\bauth_file|.*\bkey_file": "the path of a file",
+    r".*(client_key|auth_file|key_file)": "the path of a file",
     r"kubernetes_kubeconfig(_dest)?": "the path of a file",
     r"cni_install: kubeconfigs": "what is written into them comes in by tokens",
     r"awx_(galaxy_credentials|project_credential|credentials|execution_environment_credential)": "names of credentials",
