@@ -47,7 +47,7 @@ ANSWERS: dict[str, tuple[int, dict[str, str], bytes]] = {
     "503": (503, {}, b"<html><body>no healthy upstream</body></html>"),
     "half a JSON": (200, {}, b'{"kind": "List", "items": [{"metadata": {"name": "x'),
 }
-# "cut": before the request has reached the API server; "lost": it was done, and nobody hears of it.
+# "cut": before the request has reached the API server; "lost": it was done, and nobody hears of it; "slow": too late.
 FAULTS = (*ANSWERS, "cut", "lost", "half an answer", "slow")
 
 
@@ -138,12 +138,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         fault = self.server.fault if self.server.due(f"{self.command} {self.path}") else ""
         if fault in ANSWERS:
             return self._answer(*ANSWERS[fault])
-        if fault == "slow":
-            time.sleep(self.server.patience + LATE)
         if fault == "cut":
             self.close_connection = True
             return None
         code, headers, data = self._pass_on(body)
+        if fault == "slow":
+            time.sleep(self.server.patience + LATE)
         if fault in ("lost", "slow"):
             self.close_connection = True
             return None
