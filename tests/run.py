@@ -39,6 +39,9 @@ CLUSTER = (
     "tests/integration/lab_cluster",
 )
 
+# Where tests write what they have tried and lost (tests/support/faults.py).
+FAULTS = "faults.jsonl"
+
 Status = t.Literal["passed", "failed", "skipped"]
 
 
@@ -156,6 +159,7 @@ class Runner:
             ANSIBLE_COLLECTIONS_PATH=str(site),
             LC_ALL="C.UTF-8",
             PYTHONUNBUFFERED="1",
+            RDMAOPS_FAULTS=str(OUTPUT / FAULTS),
         )
         if self.require_all:
             environment["REQUIRE_ALL"] = "1"
@@ -622,6 +626,29 @@ def counts(checks: t.Iterable[Check]) -> collections.Counter[Status]:
     return collections.Counter(check.status for check in checks)
 
 
+def tried_and_lost(path: Path) -> dict[str, tuple[int, int]]:
+    """Return how often each kind of fault was tried, and how often something was lost."""
+    found: dict[str, tuple[int, int]] = {}
+    with contextlib.suppress(FileNotFoundError):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            one = json.loads(line)
+            tried, lost = found.get(one["kind"], (0, 0))
+            found[one["kind"]] = (tried + one["tried"], lost + one["lost"])
+    return dict(sorted(found.items()))
+
+
+def report_faults(runner: Runner) -> dict[str, tuple[int, int]]:
+    """Print what was tried and lost, by kind, where anything was."""
+    found = tried_and_lost(OUTPUT / FAULTS)
+    if found:
+        width = max(26, *(len(kind) + 2 for kind in found))
+        runner.say(f"\n{'faults and hostile input':{width}}{'tried':>10}{'lost':>8}")
+        total = (sum(tried for tried, _lost in found.values()), sum(lost for _tried, lost in found.values()))
+        for kind, (tried, lost) in {**found, "total": total}.items():
+            runner.say(f"{kind:{width}}{tried:>10}{lost:>8}")
+    return found
+
+
 def handle_termination(_number: int, _frame: object) -> t.NoReturn:
     raise KeyboardInterrupt
 
@@ -657,6 +684,7 @@ def report(runner: Runner, parts: t.Sequence[Part]) -> str:
             runner.say(f"\n{status}:")
         for (name, reason), number in sorted(reasons.items()):
             runner.say(f"  {name}: {f'{number} times: ' if number > 1 else ''}{reason}")
+    faults_found = report_faults(runner)
     logs = OUTPUT.relative_to(ROOT)
     runner.say(f"\nlogs and reports: {logs}/")
     summary = {
@@ -669,6 +697,7 @@ def report(runner: Runner, parts: t.Sequence[Part]) -> str:
             }
             for part in parts
         },
+        "faults": {kind: {"tried": tried, "lost": lost} for kind, (tried, lost) in faults_found.items()},
         "checks": [check._asdict() for check in runner.checks],
     }
     (OUTPUT / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
@@ -699,6 +728,8 @@ def main() -> int:
         everything=everything,
         require_all=os.environ.get("REQUIRE_ALL", "") not in ("", "0", "false", "no"),
     )
+    OUTPUT.mkdir(parents=True, exist_ok=True)
+    (OUTPUT / FAULTS).unlink(missing_ok=True)
     whole = sum(HARD * budget_of(part, arguments.all) for part in parts)
     # Parts that are named may take what they need; `make test` as a whole may not.
     ends = time.monotonic() + (whole if arguments.all or arguments.parts else HARD * TOTAL_LIMIT)

@@ -63,7 +63,9 @@ options:
     type: list
     elements: str
   timeout:
-    description: How long to wait for one answer of the API server, in seconds.
+    description:
+      - How long to wait for one answer of the API server, in seconds.
+      - So long it is also asked again while it answers that it has too much to do (429, or 503 with C(Retry-After)).
     type: int
     default: 30
 requirements:

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import socket
 import time
@@ -20,6 +21,7 @@ from ansible.module_utils.urls import ConnectionError as NoConnection
 from ansible.module_utils.urls import Request, SSLValidationError, make_context
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import from_json
 
 Object = t.Dict[str, t.Any]
 
@@ -46,6 +48,14 @@ CONNECTION: dict[str, dict[str, t.Any]] = {
     "ca_path": {"type": "path"},
     "request_timeout": {"type": "int", "default": 30},
 }
+
+
+def secrets(params: t.Mapping[str, t.Any]) -> set[str]:
+    """Return how a user's password is sent, which Ansible does not know to be a secret."""
+    if not params["controller_password"]:
+        return set()
+    pair = "%s:%s" % (params["controller_username"], params["controller_password"])
+    return {base64.b64encode(pair.encode("utf-8")).decode("ascii")}
 
 
 class Client:
@@ -109,7 +119,7 @@ class Client:
         if not text:
             return None
         try:
-            return json.loads(text)
+            return from_json(text)
         except ValueError as exc:
             raise AwxError(
                 "%s: %s answers, but not as AWX does (no JSON). Is controller_host right?" % (doing, self.host)
@@ -121,7 +131,7 @@ class Client:
         except OSError:
             text = ""
         try:
-            answer = json.loads(text)
+            answer = from_json(text)
             if isinstance(answer, dict) and set(answer) == {"detail"}:
                 answer = answer["detail"]
             told = answer if isinstance(answer, str) else json.dumps(answer, sort_keys=True)
@@ -169,4 +179,4 @@ class Client:
             time.sleep(1)
 
 
-__all__ = ("CONNECTION", "AwxError", "Client", "Object")
+__all__ = ("CONNECTION", "AwxError", "Client", "Object", "secrets")

@@ -11,6 +11,8 @@ from __future__ import annotations
 import json
 import typing as t
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import from_json
+
 # What the API shows instead of a secret (ENCRYPTED_PLACEHOLDER in awx/main/fields.py).
 ENCRYPTED = "$encrypted$"
 HIDDEN = "********"
@@ -195,7 +197,7 @@ def _parsed(content: str) -> t.Any:
     if content.strip() in ("", "---", "{}"):
         return {}
     try:
-        return json.loads(content)
+        return from_json(content)
     except ValueError:
         return content
 

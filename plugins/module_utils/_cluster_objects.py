@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import functools
 import json
@@ -180,6 +181,25 @@ def show(raw: Object | None) -> str:
     return json.dumps(made, indent=2, sort_keys=True) + "\n"
 
 
+def secrets(objects: t.Iterable[t.Any]) -> set[str]:
+    """Return what Secrets keep, as it is written and as it is meant."""
+    found: set[str] = set()
+    for one in objects:
+        if not isinstance(one, dict):
+            continue
+        if one.get("kind") == "List" and isinstance(one.get("items"), list):
+            found |= secrets(one["items"])
+        for key in ("data", "stringData") if one.get("kind") == "Secret" else ():
+            for text in one[key].values() if isinstance(one.get(key), dict) else ():
+                found.add(str(text))
+                try:
+                    found.add(base64.b64decode(str(text), validate=True).decode("utf-8"))
+                except ValueError:
+                    pass  # stringData, or what is no text
+    # Ansible blots these out wherever they stand: what is shorter would be found in many words.
+    return {text for text in found if len(text) > 3}
+
+
 def owner_of(raw: Object) -> str | None:
     return (raw["metadata"].get("labels") or {}).get(OWNER)
 
@@ -330,16 +350,8 @@ class Set:
         self._row(item, "absent", "present", True)
         doing = "Remove %s" % item.text
         uid = str(live["metadata"].get("uid") or "")
-        self.decision.add(doing, functools.partial(_delete, self.client, item.path, doing, uid))
+        self.decision.add(doing, functools.partial(self.client.delete, item.path, doing, uid=uid))
         self.decision.show(item.text, show(live), "")
-
-
-def _delete(client: Client, path: str, doing: str, uid: str) -> None:
-    try:
-        client.delete(path, doing, uid=uid)
-    except ApiError as exc:
-        if not exc.missing:
-            raise
 
 
 def manage(params: t.Mapping[str, t.Any], check_mode: bool, client: Client) -> dict[str, t.Any]:
@@ -367,4 +379,4 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, client: Client) -> d
     return {**one.decision.result(), "kept": one.kept, "resources": one.resources}
 
 
-__all__ = ("DEFINITION", "OWNER", "ObjectsError", "bare", "load", "manage", "show")
+__all__ = ("DEFINITION", "OWNER", "ObjectsError", "bare", "load", "manage", "secrets", "show")

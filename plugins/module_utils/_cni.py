@@ -247,6 +247,9 @@ def parse(text: t.Any) -> Config:
                 "no JSON: %s at line %d, column %d, near '%s'" % (exc.msg, exc.lineno, exc.colno, line[:60]),
                 "invalid_json",
             ) from None
+        except (ValueError, RecursionError) as exc:
+            # A number of thousands of digits, and what nests too deeply.
+            raise ConfigError("no JSON that can be read: %s" % exc, "invalid_json") from None
     if not isinstance(value, dict):
         raise ConfigError("a CNI configuration is a JSON object, and this is %s" % type(value).__name__)
     if "plugins" in value:

@@ -19,6 +19,7 @@ import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision import DRIFT, IN_SYNC, Decision, resource
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import FileError, because, read_text
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import from_json
 
 RECORD = "/var/lib/rdmaops/cni.json"
 CONFIG = "file"
@@ -56,7 +57,7 @@ def executable(path: str) -> bool:
 def read_record(path: str) -> Record:
     text = read_text(path)
     try:
-        found = json.loads(text) if text else {}
+        found = from_json(text) if text else {}
     except ValueError as exc:
         raise InstallError(
             "Reading %s, where it stands which CNI files are this collection's: %s. Remove it; what is installed then "
@@ -101,7 +102,7 @@ def expiry(token: str) -> float | None:
     """Return when a token ends (RFC 7519, 4.1.4), None where it does not say so."""
     parts = token.split(".")
     try:
-        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+        claims = from_json(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
         return float(claims["exp"])
     except (IndexError, ValueError, KeyError, TypeError):
         return None
@@ -118,7 +119,7 @@ def delegating(path: str, text: str, delegate: str) -> str:
     if found is None:
         raise InstallError("%s: there is no such file. Install the pod network first, or name another file" % doing)
     try:
-        whole, inner = json.loads(text), json.loads(found)
+        whole, inner = from_json(text), from_json(found)
         if not isinstance(inner, dict) or not ("type" in inner or inner.get("plugins")):
             raise ValueError("it has neither type nor plugins")
     except ValueError as exc:
@@ -145,7 +146,7 @@ def kubeconfig(one: Params, token: str) -> str:
 
 def token_in(text: str | None) -> str:
     try:
-        return str(json.loads(text or "")["users"][0]["user"]["token"])
+        return str(from_json(text or "")["users"][0]["user"]["token"])
     except (ValueError, KeyError, IndexError, TypeError):
         return ""
 

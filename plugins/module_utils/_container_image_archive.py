@@ -27,6 +27,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._container_imag
     required,
 )
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import because
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import from_json
 
 # The OCI image specification gives 4 MiB as what a registry has to take.
 _MOST_DOCUMENT = 64 << 20
@@ -94,7 +95,7 @@ class Archive:
         """
         text = self._data(self._members["manifest.json"])
         try:
-            found = json.loads(text.decode("utf-8"))
+            found = from_json(text.decode("utf-8"))
             entries = []
             for one in found:
                 config = self._described(one["Config"], "container.image.v1+json")

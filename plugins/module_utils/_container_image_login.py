@@ -9,12 +9,12 @@
 from __future__ import annotations
 
 import base64
-import json
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._container_image_oci import ImageError, Name
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._containerd import Login
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import read_text
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import from_json
 
 # What `docker login` writes for docker.io.
 _HUB = "index.docker.io"
@@ -36,7 +36,7 @@ def from_file(path: str, name: Name) -> Login:
     if text is None:
         raise ImageError("%s: there is no such file. Correct auth_file" % doing)
     try:
-        known = json.loads(text)["auths"]
+        known = from_json(text)["auths"]
         entries = {_place(key): value for key, value in known.items()}
     except (ValueError, KeyError, TypeError, AttributeError):
         # Not what it says: that may be the secret.

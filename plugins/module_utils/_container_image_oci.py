@@ -8,12 +8,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import from_json
 
 Json = t.Dict[str, t.Any]
 Read = t.Callable[[str], bytes]
@@ -66,7 +66,7 @@ def architecture() -> str:
 
 def document(data: bytes, what: str) -> Json:
     try:
-        found = json.loads(data.decode("utf-8"))
+        found = from_json(data.decode("utf-8"))
     except ValueError as exc:
         raise ImageError("Reading %s: it is no JSON: %s" % (what, exc)) from exc
     if not isinstance(found, dict):
@@ -113,6 +113,8 @@ def _of_platform(listed: t.Sequence[Json], read: Read, machine: str, what: str) 
     for one in listed:
         # An entry without a platform has that of its configuration.
         platform = one.get("platform") or configuration(one["digest"], read, machine)
+        if not isinstance(platform, dict):
+            raise ImageError("Reading %s: the platform of %s is no JSON object" % (what, one["digest"]))
         name = "%s/%s" % (platform.get("os"), platform.get("architecture"))
         if name == "linux/%s" % machine:
             return one

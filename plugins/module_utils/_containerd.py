@@ -27,7 +27,7 @@ NAMESPACE = "k8s.io"
 HOSTS_DIR = "/etc/containerd/certs.d"
 # What a service's PATH leaves out, and where archives, k3s and RKE2 put ctr.
 _DIRECTORIES = ("/usr/local/bin", "/usr/bin", "/usr/local/sbin", "/usr/sbin", "/var/lib/rancher/rke2/bin")
-_VERSION = re.compile(r"(?:^|\s|v)(\d+)\.(\d+)\.(\d+)")
+_VERSION = re.compile(r"(?:^|\s|v)(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
 _NOISE = re.compile(r'level=(debug|info|warning)\b|^time="[^"]*" level=(debug|info|warning)\b|^\s*$')
 _LINES = 4

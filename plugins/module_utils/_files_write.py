@@ -50,12 +50,18 @@ def atomic_write(path: str, text: str, mode: int = 0o644) -> None:
             os.fsync(stream.fileno())
         os.rename(temporary, path)
         fsync_directory(directory)
-    except OSError as exc:
+    except (OSError, UnicodeEncodeError) as exc:
         try:
             os.unlink(temporary)
         except OSError:
             pass  # it was never made, or the same fault stops this too; the error that counts is told below
-        raise FileError("Writing %s: %s" % (path, because(exc))) from exc
+        if isinstance(exc, OSError):
+            raise FileError("Writing %s: %s" % (path, because(exc))) from exc
+        # JSON and YAML can name one half of a pair ("\ud800"), which stands for nothing.
+        bad = exc.object[exc.start : exc.start + 1]
+        raise FileError(
+            "Writing %s: it has the character %a, which no file can hold. Take it out" % (path, bad)
+        ) from exc
 
 
 def _copy_attributes(path: str, handle: int, mode: int) -> None:

@@ -12,6 +12,9 @@ import dataclasses
 import re
 import typing as t
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import all_yaml
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm import HelmError
+
 Object = t.Dict[str, t.Any]
 
 HIDDEN = "(hidden)"
@@ -53,17 +56,22 @@ class Change(t.NamedTuple):
 
 def documents(text: str) -> tuple[list[Object], list[Object]]:
     """Return the objects of a manifest and, apart from them, its hooks."""
-    import yaml
-
     from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm_chart import loader
 
+    doing = "Reading the manifest that helm has made of the chart"
+    try:
+        found = [one for one in all_yaml(text, loader()) if isinstance(one, dict) and one.get("kind")]
+    except ValueError as exc:
+        raise HelmError("%s: %s" % (doing, exc)) from exc
     objects: list[Object] = []
     hooks: list[Object] = []
-    for one in yaml.load_all(text, Loader=loader()):
-        if isinstance(one, dict) and one.get("kind"):
-            parts = one.get("items") or [] if one["kind"] == "List" else [one]
-            for part in parts:
-                (hooks if _HOOK in notes(part) else objects).append(part)
+    for one in found:
+        parts = one.get("items") or [] if one["kind"] == "List" else [one]
+        for part in parts if isinstance(parts, list) else [parts]:
+            meta = (part.get("metadata") or {}) if isinstance(part, dict) else None
+            if not isinstance(meta, dict) or not isinstance(meta.get("annotations") or {}, dict):
+                raise HelmError("%s: a %s in it has no metadata that Kubernetes knows" % (doing, one["kind"]))
+            (hooks if _HOOK in notes(part) else objects).append(part)
     return objects, hooks
 
 

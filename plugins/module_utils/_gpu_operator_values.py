@@ -14,6 +14,7 @@ import re
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm_chart import defaults
 
 if t.TYPE_CHECKING:  # pragma: no cover
     from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm_chart import Chart
@@ -113,9 +114,7 @@ class _Known:
     """What a chart knows: its values, the keys in their comments, and what its templates ask for."""
 
     def __init__(self, chart: Chart) -> None:
-        import yaml
-
-        self.tree = yaml.safe_load(chart.values) or {}
+        self.tree = defaults(chart)
         self.paths: set[str] = set()
         self.open: set[str] = set()
         self._walk(self.tree, "")

@@ -19,6 +19,7 @@ import tempfile
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import from_json
 
 if t.TYPE_CHECKING:  # pragma: no cover
     from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import Client
@@ -27,7 +28,7 @@ if t.TYPE_CHECKING:  # pragma: no cover
 OLDEST = (3, 8, 0)
 # What a service's PATH leaves out and administrators install to.
 _DIRECTORIES = ("/usr/local/bin", "/usr/local/sbin", "/opt/bin", "/snap/bin")
-_VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)\S*")
+_VERSION = re.compile(r"v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})\S*")
 # What `helm list` calls a chart: its name and its version, joined by a hyphen that names may contain too.
 _CHART = re.compile(r"^(?P<name>.+?)-(?P<version>v?\d+\.\d+\.\d+(?:[-+].*)?)$")
 # They would override the kubeconfig (HELM_KUBE*), the namespace, or print values and manifests (HELM_DEBUG).
@@ -131,13 +132,25 @@ def parse_version(text: str, binary: str) -> tuple[int, int, int]:
     return version
 
 
+@contextlib.contextmanager
+def _printed(what: str) -> t.Iterator[None]:
+    try:
+        yield
+    except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError) as exc:
+        raise HelmError(
+            "Reading what helm printed of %s: it is not what helm 3 and 4 print (%s: %s). Is helm_binary helm itself?"
+            % (what, type(exc).__name__, str(exc)[:200])
+        ) from exc
+
+
 def parse_list(text: str) -> list[Listed]:
     """Read `helm list -o json`."""
     found = []
-    for one in json.loads(text or "[]") or []:
-        match = _CHART.match(one["chart"])
-        name, version = (match.group("name"), match.group("version")) if match else (one["chart"], "")
-        found.append(Listed(one["name"], one["namespace"], one["status"], name, version))
+    with _printed("its releases"):
+        for one in from_json(text or "[]") or []:
+            match = _CHART.match(one["chart"])
+            name, version = (match.group("name"), match.group("version")) if match else (one["chart"], "")
+            found.append(Listed(one["name"], one["namespace"], one["status"], name, version))
     return found
 
 
@@ -146,25 +159,27 @@ def parse_release(text: str, values: str) -> Release:
     from urllib.parse import unquote_plus
 
     lines = [unquote_plus(line) for line in text.split("\n")] + [""]
-    return Release(
-        name=lines[0],
-        namespace=lines[1],
-        revision=int(lines[2]),
-        status=lines[3],
-        deployed=int(lines[4]),
-        chart=lines[5],
-        version=lines[6],
-        app_version=lines[7],
-        description=lines[8],
-        manifest=lines[9],
-        server_side=lines[10] == "ssa",
-        values=json.loads(values or "null") or {},
-    )
+    with _printed("a release"):
+        return Release(
+            name=lines[0],
+            namespace=lines[1],
+            revision=int(lines[2]),
+            status=lines[3],
+            deployed=int(lines[4]),
+            chart=lines[5],
+            version=lines[6],
+            app_version=lines[7],
+            description=lines[8],
+            manifest=lines[9],
+            server_side=lines[10] == "ssa",
+            values=from_json(values or "null") or {},
+        )
 
 
 def parse_history(text: str) -> list[Revision]:
     """Read `helm history -o json`."""
-    return [Revision(int(one["revision"]), str(one["status"])) for one in json.loads(text or "[]") or []]
+    with _printed("a release's history"):
+        return [Revision(int(one["revision"]), str(one["status"])) for one in from_json(text or "[]") or []]
 
 
 def last_lines(text: str, secrets: t.Iterable[str] = ()) -> str:

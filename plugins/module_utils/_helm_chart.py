@@ -13,6 +13,7 @@ import os
 import tarfile
 import typing as t
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import all_yaml, from_yaml
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm import HelmError
 
 # More than that is no chart: helm itself refuses files over 5 MiB and charts over 100 MiB by default.
@@ -74,21 +75,22 @@ def _archive(path: str, data: bytes | None = None) -> dict[str, bytes]:
 
 
 def _chart(path: str, files: t.Mapping[str, bytes]) -> Chart:
-    import yaml
-
     if "Chart.yaml" not in files:
         raise HelmError("Reading the chart %s: there is no Chart.yaml in it, so it is no chart" % path)
     try:
-        about = yaml.safe_load(files["Chart.yaml"])
-    except yaml.YAMLError as exc:
-        raise HelmError("Reading the chart %s: Chart.yaml: %s" % (path, " ".join(str(exc).split()))) from exc
+        about = from_yaml(files["Chart.yaml"])
+    except ValueError as exc:
+        raise HelmError("Reading the chart %s: Chart.yaml: %s" % (path, exc)) from exc
     if not isinstance(about, dict) or not about.get("name") or not about.get("version"):
         raise HelmError("Reading the chart %s: its Chart.yaml has no name or no version" % path)
     found = _subcharts(path, files)
     subcharts: dict[str, Chart] = {}
     missing: list[str] = []
     conditions: dict[str, str] = {}
-    for dependency in about.get("dependencies") or []:
+    dependencies = about.get("dependencies") or []
+    if not isinstance(dependencies, list) or not all(isinstance(one, dict) for one in dependencies):
+        raise HelmError("Reading the chart %s: Chart.yaml: dependencies have to be a list of maps" % path)
+    for dependency in dependencies:
         name = str(dependency.get("name"))
         key = str(dependency.get("alias") or name)
         if dependency.get("condition"):
@@ -132,16 +134,14 @@ def _subcharts(path: str, files: t.Mapping[str, bytes]) -> dict[str, Chart]:
 
 def definitions(chart: Chart, values: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
     """Return the CustomResourceDefinitions in a chart's crds directory and in those of the subcharts in use."""
-    import yaml
-
     found = []
     for name, text in chart.crds.items():
         if not name.endswith((".yaml", ".yml", ".json")):
             continue
         try:
-            found += [one for one in yaml.load_all(text, Loader=loader()) if _is_definition(one)]
-        except yaml.YAMLError as exc:
-            raise HelmError("Reading %s of the chart %s: %s" % (name, chart.path, " ".join(str(exc).split()))) from exc
+            found += [one for one in all_yaml(text, loader()) if _is_definition(one)]
+        except ValueError as exc:
+            raise HelmError("Reading %s of the chart %s: %s" % (name, chart.path, exc)) from exc
     for key, sub in chart.subcharts.items():
         if _switched_on(chart, key, values):
             found += definitions(sub, values.get(key) or {})
@@ -149,14 +149,24 @@ def definitions(chart: Chart, values: t.Mapping[str, t.Any]) -> list[dict[str, t
 
 
 def _switched_on(chart: Chart, key: str, values: t.Mapping[str, t.Any]) -> bool:
-    import yaml
-
-    for given in (values, yaml.safe_load(chart.values) or {}):
+    given: t.Any
+    for given in (values, defaults(chart)):
         for step in chart.conditions.get(key, "").split("."):
             given = given.get(step) if isinstance(given, dict) else None
         if isinstance(given, bool):
             return given
     return True
+
+
+def defaults(chart: Chart) -> dict[str, t.Any]:
+    """Return a chart's own values."""
+    try:
+        found = from_yaml(chart.values) or {}
+    except ValueError as exc:
+        raise HelmError("Reading values.yaml of the chart %s: %s" % (chart.path, exc)) from exc
+    if not isinstance(found, dict):
+        raise HelmError("Reading values.yaml of the chart %s: it is no map" % chart.path)
+    return found
 
 
 def _is_definition(one: t.Any) -> bool:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 import typing as t
 
-_LINE = re.compile(r"\s*(hca_id|port|state|link_layer|transport|fw_ver|active_mtu):\s+(\S.*?)\s*\Z")
-_NUMBER = re.compile(r"\d{1,6}")
+_LINE = re.compile(r"\s*(hca_id|port|state|link_layer|transport|fw_ver|active_mtu):\s+(\S.*)\Z", re.S)
+_NUMBER = re.compile(r"[0-9]{1,6}(?!\S)")
 
 
 def parse(text: str) -> list[dict[str, t.Any]]:
@@ -25,7 +25,7 @@ def parse(text: str) -> list[dict[str, t.Any]]:
         match = _LINE.match(line)
         if not match:
             continue
-        name, value = match.groups()
+        name, value = match.group(1), match.group(2).rstrip()
         ports = devices[-1]["ports"] if devices else []
         if name == "hca_id":
             devices.append({"name": value, "transport": None, "firmware": None, "ports": []})

@@ -32,6 +32,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._containerd imp
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision import DRIFT, IN_SYNC, Decision, resource
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import FileError, because, read_text
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files_write import atomic_write
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import from_json
 
 # The label that says of what an image was made.
 LABEL = "rdmaops.gpu-fabric.inputs"
@@ -101,9 +102,14 @@ def inputs(params: Params) -> str:
 
 def label_of(text: str) -> str | None:
     """Read `buildah inspect --type image`: what the image says it was made of."""
-    found = document(text.encode("utf-8"), "what buildah says of the image")
-    labels = ((found.get("OCIv1") or {}).get("config") or {}).get("Labels") or {}
-    return labels.get(LABEL)
+    what = "what buildah says of the image"
+    found: t.Any = document(text.encode("utf-8", "surrogatepass"), what)
+    for step in ("OCIv1", "config", "Labels"):
+        found = found.get(step) or {}
+        if not isinstance(found, dict):
+            raise BuildError("Reading %s: %s is no JSON object" % (what, step))
+    label = found.get(LABEL)
+    return label if isinstance(label, str) else None
 
 
 class Build:
@@ -154,7 +160,7 @@ class Build:
             return None
         listed = self.run(["images", "--json"], "Listing buildah's images", _QUICK, lambda _text: "Run as root")
         try:
-            names = [name for one in json.loads(listed or "[]") or [] for name in one.get("names") or []]
+            names = [name for one in from_json(listed or "[]") or [] for name in one.get("names") or []]
         except ValueError as exc:
             raise BuildError("Listing buildah's images: what it printed is no JSON: %s" % exc) from exc
         if self.name not in names:
@@ -166,7 +172,7 @@ class Build:
         """Return digest and inputs of what was written or pushed before."""
         if self.registry:
             try:
-                found = json.loads(read_text(self.record) or "{}")
+                found = from_json(read_text(self.record) or "{}")
                 return str(found["digest"]), str(found["inputs"])
             except (ValueError, KeyError, TypeError):
                 return None

@@ -9,9 +9,11 @@
 from __future__ import annotations
 
 import json
+import time
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import from_json
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes_login import (
     CONNECTION,
     ApiError,
@@ -31,6 +33,8 @@ _JSON = "application/json"
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
 _PAGE = 500
+# So often a connection that broke is made anew.
+_AGAIN = 3
 # As long as a field manager may be (ValidateFieldManager in apimachinery's validation.go).
 MANAGER_MAX = 128
 
@@ -72,8 +76,12 @@ class Client:
         )
 
     def secrets(self) -> set[str]:
-        """Return the tokens that come out of files and credential plugins."""
-        values = self._configuration.api_key.values()
+        """Return the tokens that come out of files and credential plugins, and how a password is sent."""
+        values = [*self._configuration.api_key.values()]
+        if self._basic:
+            import urllib3
+
+            values += urllib3.util.make_headers(basic_auth=self._basic).values()
         return {word for value in values for word in str(value or "").split() if len(word) > 8}
 
     def _headers(self) -> t.Any:
@@ -102,11 +110,15 @@ class Client:
         query: t.Mapping[str, t.Any] | None = None,
         body: t.Any = None,
         content_type: str = _JSON,
+        patient: bool = True,
     ) -> Object:
-        """Send one request and return the object that came back."""
-        data = self._send(method, path, doing, query, body, content_type)
+        """Send one request and return the object that came back.
+
+        ``patient``: an API server that has too much to do is asked again, as long as the timeout is.
+        """
+        data = self._send(method, path, doing, query, body, content_type, patient=patient)
         try:
-            value = json.loads(data) if data else {}
+            value = from_json(data) if data else {}
         except ValueError:
             raise ApiError("%s: %s answered with something that is not JSON" % (doing, self.host)) from None
         return t.cast(Object, value)
@@ -124,6 +136,7 @@ class Client:
         body: t.Any = None,
         content_type: str = _JSON,
         accept: str = _JSON,
+        patient: bool = True,
     ) -> bytes:
         from urllib.parse import urlencode
 
@@ -136,24 +149,43 @@ class Client:
             headers["Accept"] = accept
             if body is not None:
                 headers["Content-Type"] = content_type
-            answer = self._pool.request(
-                method,
-                url,
-                body=None if body is None else json.dumps(body).encode(),
-                headers=headers,
-                timeout=urllib3.Timeout(connect=min(10, self.timeout), read=self.timeout),
-                redirect=False,
-            )
+            data = None if body is None else json.dumps(body).encode()
+            answer = self._answer(method, url, headers, data, patient=patient)
         except (urllib3.exceptions.HTTPError, OSError) as exc:
             raise self._unreachable(exc, doing) from None
         if not 200 <= answer.status <= 299:
             raise self._refused(answer.status, answer.reason, answer.data, doing)
         return t.cast(bytes, answer.data)
 
+    def _answer(self, method: str, url: str, headers: t.Any, body: bytes | None, *, patient: bool) -> t.Any:
+        """Send a request until there is an answer that counts."""
+        import urllib3
+
+        # What may have been done cannot be asked for twice, unless the second time makes no difference.
+        twice = method in ("GET", "PUT", "DELETE") or headers.get("Content-Type") == _APPLY
+        limit = urllib3.Timeout(connect=min(10, self.timeout), read=self.timeout)
+        ends = time.monotonic() + self.timeout
+        broken = 0
+        while True:
+            try:
+                answer = self._pool.request(
+                    method, url, body=body, headers=headers, timeout=limit, redirect=False, retries=False
+                )
+            except (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ProtocolError) as exc:
+                broken += 1
+                never_sent = isinstance(exc, urllib3.exceptions.NewConnectionError)
+                if broken > _AGAIN or not (never_sent or twice) or time.monotonic() > ends:
+                    raise
+                continue
+            pause = _pause(answer.status, answer.headers.get("Retry-After")) if patient else None
+            if pause is None or time.monotonic() + pause > ends:
+                return answer
+            time.sleep(pause)
+
     def _refused(self, code: int, phrase: str | None, data: bytes, doing: str) -> ApiError:
         body = data.decode("utf-8", "replace")
         try:
-            status = json.loads(body)
+            status = from_json(body)
         except ValueError:
             status = {}
         status = status if isinstance(status, dict) else {}
@@ -240,9 +272,9 @@ class Client:
             query["dryRun"] = "All"
         return self.request("PATCH", path, doing, query=query, body=body, content_type=_APPLY)
 
-    def create(self, path: str, body: Object, doing: str, *, dry_run: bool = False) -> Object:
+    def create(self, path: str, body: Object, doing: str, *, dry_run: bool = False, patient: bool = True) -> Object:
         query = {"fieldManager": MANAGER, **({"dryRun": "All"} if dry_run else {})}
-        return self.request("POST", path, doing, query=query, body=body)
+        return self.request("POST", path, doing, query=query, body=body, patient=patient)
 
     def replace(self, path: str, body: Object, doing: str) -> Object:
         """Put an object; with metadata.resourceVersion it fails (409) where somebody else was faster."""
@@ -253,16 +285,28 @@ class Client:
         return self.request("PATCH", path, doing, query={"fieldManager": MANAGER}, body=body, content_type=_MERGE)
 
     def delete(self, path: str, doing: str, *, uid: str = "") -> Object:
-        """Delete an object; with a UID only the one that was looked at."""
+        """Delete an object; with a UID only the one that was looked at. One that is gone already is fine."""
         body: Object = {"apiVersion": "v1", "kind": "DeleteOptions"}
         if uid:
             body["preconditions"] = {"uid": uid}
-        return self.request("DELETE", path, doing, body=body)
+        try:
+            return self.request("DELETE", path, doing, body=body)
+        except ApiError as exc:
+            if exc.missing:
+                return {}
+            raise
 
     def resources(self, api_version: str) -> list[Object] | None:
         """Return what a group and version serves (APIResource); None where the API server does not know it."""
         found = self.get(base(api_version), "Asking what the API server knows of %s" % api_version)
         return None if found is None else found.get("resources") or []
+
+
+def _pause(status: int, after: str | None) -> float | None:
+    """Return the seconds after which the API server wants to be asked again: it has done nothing then (client-go)."""
+    if status not in (429, 503) or not after or not after.isascii() or not after.isdigit():
+        return None
+    return float(after[:9])
 
 
 def base(api_version: str) -> str:

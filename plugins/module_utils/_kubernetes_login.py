@@ -8,12 +8,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import from_json
 
 if t.TYPE_CHECKING:  # pragma: no cover
     from ansible.module_utils.basic import AnsibleModule
@@ -79,7 +79,7 @@ def parameters(module: AnsibleModule) -> dict[str, t.Any]:
         # A dictionary may come as text, from a template.
         if config.lstrip().startswith("{"):
             try:
-                values["kubeconfig"] = config = json.loads(config)
+                values["kubeconfig"] = config = from_json(config)
             except ValueError:
                 raise ApiError(
                     "Reading the option kubeconfig: it looks like a dictionary and is not valid JSON. Give the path of "

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import re
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _x509
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import from_json
 
 Json = t.Dict[str, t.Any]
 
@@ -43,11 +43,11 @@ KUBECONFIGS = ("admin.conf", "super-admin.conf", "controller-manager.conf", "sch
 # `kubeadm certs renew` makes no new authorities.
 AUTHORITIES = ("ca", "front-proxy-ca", "etcd/ca")
 
-_VERSION = re.compile(r"\bv?(\d+\.\d+\.\d+)")
+_VERSION = re.compile(r"\bv?(\d{1,9}\.\d{1,9}\.\d{1,9})")
 _LISTEN = "0A"
-_HEADER = re.compile(r"\[+\s*([^\]]+?)\s*\]+\s*(?:#.*)?$")
+_HEADER = re.compile(r"\[{1,2}([^\[\]]+)\]{1,2}\s*(?:#.*)?$")
 _PART = re.compile(r"\"[^\"]*\"|'[^']*'|[^.\"'\s]+")
-_PAIR = re.compile(r"([A-Za-z0-9_-]+)\s*=\s*(.+?)\s*$")
+_PAIR = re.compile(r"([A-Za-z0-9_-]+)\s*=\s*(.+)$")
 
 
 def version_in(text: str) -> str | None:
@@ -149,7 +149,7 @@ def conffile_in(listed: str, path: str) -> str | None:
 
 def _yaml_value(text: str, key: str) -> str | None:
     # kubeadm writes kubeconfigs in block style, a key to a line, and nodes have no library for YAML.
-    found = re.search(r"(?m)^[\s-]*%s:\s*[\"']?([^\"'\s]+)[\"']?\s*$" % re.escape(key), text)
+    found = re.search(r"(?m)^[ \t-]*%s:[ \t]*[\"']?([^\"'\s]+)[\"']?[ \t]*$" % re.escape(key), text)
     return found.group(1) if found else None
 
 
@@ -243,7 +243,7 @@ def started_in(text: str | None) -> str | None:
     if text is None:
         return None
     try:
-        value = json.loads(text)
+        value = from_json(text)
     except ValueError:
         # Half written: then kubeadm had not been started.
         return None

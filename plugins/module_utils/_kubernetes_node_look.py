@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import time
@@ -18,6 +17,7 @@ import typing as t
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes_node as said
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import is_ours, read_text
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import from_json
 
 Json = t.Dict[str, t.Any]
 # argv -> exit status, standard output, standard error; None where there is no such program
@@ -78,7 +78,7 @@ class Looker:
             "cpus": len(re.findall(r"(?m)^processor\s*:", self.text("/proc/cpuinfo") or "")),
             "swap": said.swaps_in(self.text("/proc/swaps") or ""),
             "cgroup": said.cgroup_in(self.text("/proc/mounts") or ""),
-            "interfaces": said.interfaces_in(json.loads(self.asked(["ip", "-j", "address"]) or "[]")),
+            "interfaces": said.interfaces_in(from_json(self.asked(["ip", "-j", "address"]) or "[]")),
         }
 
     def programs(self) -> dict[str, str | None]:
@@ -215,13 +215,13 @@ class Looker:
         maps = self.asked(
             [*argv, "-n", "kube-system", "configmaps", "kubeadm-config", "kubelet-config", "--ignore-not-found"]
         )
-        configurations = json.loads(maps) if maps.strip() else {}
+        configurations = from_json(maps) if maps.strip() else {}
         if configurations.get("kind") == "ConfigMap":
             configurations = {"items": [configurations]}
         return {
             "reachable": True,
             "error": None,
-            "nodes": said.nodes_in(json.loads(answer[1])),
+            "nodes": said.nodes_in(from_json(answer[1])),
             **said.configurations_in(configurations),
         }
 

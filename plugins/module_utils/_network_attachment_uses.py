@@ -8,8 +8,9 @@
 
 from __future__ import annotations
 
-import json
 import typing as t
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import from_json
 
 # Both of Multus: further networks, and the one in place of the cluster's own.
 ANNOTATIONS = ("k8s.v1.cni.cncf.io/networks", "v1.multus-cni.io/default-network")
@@ -37,7 +38,7 @@ def named(text: str, namespace: str) -> set[str] | None:
     """
     if any(character in text for character in '[{"'):
         try:
-            rows = json.loads(text)
+            rows = from_json(text)
         except ValueError:
             return None
         rows = [rows] if isinstance(rows, (dict, str)) else rows

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import ipaddress
-import json
 import os
 import re
 import socket
@@ -17,6 +16,7 @@ import subprocess
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import from_json
 
 COMMAND_LIMIT_S = 30
 PLUGIN_LIMIT_S = 10
@@ -89,7 +89,7 @@ class Host:
         if done.returncode != 0:
             text = done.stderr.decode("utf-8", "replace").strip()
             raise NetworkError("Running %s: exit status %d: %s" % (" ".join(command), done.returncode, text))
-        return json.loads(done.stdout.decode("utf-8", "replace") or "[]")
+        return from_json(done.stdout.decode("utf-8", "replace") or "[]")
 
     def read(self, path: str) -> str | None:
         try:
@@ -135,7 +135,7 @@ class Host:
                 env={"CNI_COMMAND": "VERSION", "PATH": os.environ.get("PATH", os.defpath)},
                 check=False,
             )
-            found = json.loads(done.stdout.decode("utf-8", "replace"))
+            found = from_json(done.stdout.decode("utf-8", "replace"))
             versions = found.get("supportedVersions") if isinstance(found, dict) else None
         except (OSError, ValueError, subprocess.SubprocessError) as exc:
             return None, " ".join(str(exc).split())[:200]

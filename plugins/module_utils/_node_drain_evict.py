@@ -60,7 +60,8 @@ class Eviction:
         }
         where = path("v1", "pods", pod.namespace, pod.name, "eviction")
         try:
-            self.client.create(where, body, "Evicting the pod %s" % pod.ref, dry_run=dry_run)
+            # A budget that does not allow it is answered by 429 too, and is waited for here, for all pods at a time.
+            self.client.create(where, body, "Evicting the pod %s" % pod.ref, dry_run=dry_run, patient=False)
         except ApiError as exc:
             # 409: another pod has the name now. In a namespace that is being deleted the pods go without us.
             if exc.status in (404, 409) or (exc.status == 403 and "is being terminated" in str(exc)):

@@ -14,6 +14,7 @@ import json
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import from_json
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import ApiError, Client, Object, path
 
 # {reason, run, since, step, failed: null or {time, message}, before: {unschedulable, boot_id, allocatable}}
@@ -119,7 +120,7 @@ def note_of(node: Object) -> dict[str, t.Any] | None:
     if text is None:
         return None
     try:
-        found = json.loads(text)
+        found = from_json(text)
     except ValueError:
         found = None
     if not isinstance(found, dict) or not isinstance(found.get("before"), dict):

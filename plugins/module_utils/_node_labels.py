@@ -15,6 +15,7 @@ import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision import DRIFT, IN_SYNC, Decision, resource
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import from_json
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import Client, Object, path
 
 # {label: {"before": value or null, "set": value}}
@@ -45,7 +46,7 @@ def check(labels: t.Mapping[str, t.Any]) -> None:
 def memory(node: Object) -> dict[str, dict[str, t.Any]]:
     text = (node["metadata"].get("annotations") or {}).get(BEFORE)
     try:
-        found = json.loads(text) if text else {}
+        found = from_json(text) if text else {}
     except ValueError:
         found = {}
     return (

@@ -9,11 +9,11 @@
 from __future__ import annotations
 
 import collections
-import json
 import re
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _rail_ranges, _rails
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import from_json
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rail_ranges import DOING, SHOWN, Network, PlanError
 
 SELECT = ("auto", "name", "pci", "resource")
@@ -58,6 +58,18 @@ def _interfaces(name: str, node: t.Mapping[str, t.Any]) -> dict[str, t.Mapping[s
         return {}
     if not isinstance(found, (list, tuple)):
         raise _rails.RailsTypeError("Could not %s: 'interfaces' of %s has to be a list or null" % (DOING, name))
+    for one in found:
+        if not isinstance(one, t.Mapping) or not isinstance(one.get("name"), str):
+            raise _rails.RailsTypeError(
+                "Could not %s: an interface of %s has to be a dictionary with a 'name', not %s"
+                % (DOING, name, _rails.brief(one))
+            )
+        uses = one.get("uses") or []
+        if not isinstance(uses, (list, tuple)) or not all(isinstance(use, str) for use in uses):
+            raise _rails.RailsTypeError(
+                "Could not %s: 'uses' of interface %s of %s has to be a list of texts, not %s"
+                % (DOING, one["name"], name, _rails.brief(uses))
+            )
     return {one["name"]: one for one in found}
 
 
@@ -243,7 +255,8 @@ def _nothing(nodes: t.Sequence[Node]) -> str:
 def _existing(value: t.Any) -> list[Kept]:
     """Return attachments that are there, from rails of an earlier plan or from the API's objects."""
     found = []
-    for one in value or ():
+    given = value or ()
+    for one in given if isinstance(given, (list, tuple)) else [given]:
         if not isinstance(one, t.Mapping):
             raise _rails.RailsTypeError(
                 "Could not %s: existing has to be a list of rails or of NetworkAttachmentDefinitions, not %s"
@@ -252,20 +265,26 @@ def _existing(value: t.Any) -> list[Kept]:
         if "spec" in one:
             found.append(_from_object(one))
         else:
-            selector = one.get("selector") or {}
-            pair = next(((str(key), str(selector[key])) for key in sorted(selector)), None)
+            selector = _mapping(one.get("selector"))
+            pair = next(((str(key), str(selector[key])) for key in sorted(selector, key=str)), None)
             found.append(Kept(str(one.get("name")), one.get("range"), pair))
     return found
 
 
+def _mapping(value: t.Any) -> t.Mapping[str, t.Any]:
+    return value if isinstance(value, t.Mapping) else {}
+
+
 def _from_object(one: t.Mapping[str, t.Any]) -> Kept:
-    name = str((one.get("metadata") or {}).get("name"))
+    meta = _mapping(one.get("metadata"))
+    name = str(meta.get("name"))
     try:
-        config = json.loads((one.get("spec") or {}).get("config") or "{}")
+        config = from_json(str(_mapping(one.get("spec")).get("config") or "{}"))
     except ValueError:
         return Kept(name, None, None)
-    first = (config.get("plugins") or [config])[0] if isinstance(config, dict) else {}
-    ipam = first.get("ipam") or {}
+    plugins = _mapping(config).get("plugins") or [config]
+    first = _mapping(plugins[0] if isinstance(plugins, list) else None)
+    ipam = _mapping(first.get("ipam"))
     network = ipam.get("range") or ipam.get("subnet")
     if isinstance(network, str) and "-" in network:
         network = network.split("-", 1)[1]  # whereabouts: FIRST-LAST/PREFIX
@@ -273,7 +292,7 @@ def _from_object(one: t.Mapping[str, t.Any]) -> Kept:
     for key, called in (("device", "device"), ("pciBusID", "pciBusID"), ("master", "device")):
         if first.get(key):
             return Kept(name, network, (called, str(first[key])))
-    resource = ((one.get("metadata") or {}).get("annotations") or {}).get("k8s.v1.cni.cncf.io/resourceName")
+    resource = _mapping(meta.get("annotations")).get("k8s.v1.cni.cncf.io/resourceName")
     return Kept(name, network, ("resourceName", str(resource)) if resource else None)
 
 

@@ -211,6 +211,9 @@ def _ports(device: t.Any, doing: str) -> list[Port]:
             % (doing, brief(device))
         )
     where = "Could not %s: of %s, " % (doing, name)
+    _text(device, "pci_address", where)
+    if not isinstance(device.get("netns") or {}, t.Mapping):
+        raise RailsTypeError(where + "'netns' has to be a dictionary or null, not %s" % brief(device["netns"]))
     listed = _dictionaries(device.get("ports"), where + "'ports'") or [{}]
     found = []
     for port in listed:

@@ -8,9 +8,9 @@
 
 from __future__ import annotations
 
-import json
 import typing as t
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import from_json
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import Object
 
 # k8s-rdma-shared-dev-plugin: rdmaHcaResourcePrefix and DefaultConfigFilePath in pkg/resources/resources_manager.go, its
@@ -78,7 +78,7 @@ def prefix_of(spec: Object) -> str:
 
 def _entries(text: t.Any, key: str) -> list[dict[str, t.Any]]:
     try:
-        value = json.loads(str(text))
+        value = from_json(str(text))
     except ValueError:
         return []
     rows = value.get(key) if isinstance(value, dict) else None

@@ -14,8 +14,9 @@ toAllocationMap() in pkg/storage/kubernetes/ipam.go); a reservation is called [N
 from __future__ import annotations
 
 import ipaddress
-import json
 import typing as t
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import from_json
 
 Address = t.Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
 Object = t.Mapping[str, t.Any]
@@ -163,7 +164,7 @@ def _interfaces(annotations: Object) -> list[tuple[str, str, Address]] | None:
     if text is None:
         return None
     try:
-        found = json.loads(text)
+        found = from_json(text)
         return [
             (str(one.get("name") or ""), str(one.get("interface") or ""), ipaddress.ip_address(address))
             for one in found

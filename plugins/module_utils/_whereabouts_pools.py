@@ -23,6 +23,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision impor
     resource,
 )
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import from_json
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import ApiError, Client, Object, path
 
 API = "whereabouts.cni.cncf.io/v1alpha1"
@@ -59,7 +60,7 @@ class Sightings:
         self.now = now
         text = (raw["metadata"].get("annotations") or {}).get(SEEN)
         try:
-            found = json.loads(text) if text else {}
+            found = from_json(text) if text else {}
         except ValueError:
             found = {}
         self.before: dict[str, t.Any] = found if isinstance(found, dict) else {}

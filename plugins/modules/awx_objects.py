@@ -186,7 +186,7 @@ resources:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._awx import CONNECTION
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._awx import CONNECTION, secrets
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._awx_kinds import KINDS
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._awx_objects import manage
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
@@ -208,6 +208,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    module.no_log_values.update(secrets(module.params))
     try:
         result = manage(module.params, module.check_mode)
     except FabricError as exc:

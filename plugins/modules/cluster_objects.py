@@ -131,7 +131,7 @@ resources:
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cluster_objects import manage
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cluster_objects import manage, secrets
 
 
 def main() -> None:
@@ -152,6 +152,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    module.no_log_values.update(secrets(module.params["objects"]))
     _kubernetes.run(module, manage)
 
 

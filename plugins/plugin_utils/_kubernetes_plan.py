@@ -17,6 +17,7 @@ import typing as t
 import yaml
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision import DRIFT, IN_SYNC, UNKNOWN, resource
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import from_yaml
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import _kubeadm_config as config
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import _kubernetes_preflight as preflight
 
@@ -278,8 +279,8 @@ class Planner:
 
 def _read(text: str | None) -> t.Any:
     try:
-        return yaml.safe_load(text or "")
-    except yaml.YAMLError:
+        return from_yaml(text or "")
+    except ValueError:
         return None
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.tests.faults import machine
-from ansible_collections.rdmaops.gpu_fabric.tests.support import site
+from ansible_collections.rdmaops.gpu_fabric.tests.support import faults, site
 
 pytestmark = pytest.mark.long
 
@@ -68,21 +68,22 @@ def test_a_run_stopped_after_any_task_converges(
     assert wanted["half"] == ""
 
     count = 0
-    while True:
-        count += 1
-        assert count < MOST_TASKS
-        node.reset(PACKAGE)
-        done = stopped_after(count, tmp_path / "tasks")
-        if done < count:
-            break
-        name = (tmp_path / "tasks").read_text(encoding="utf-8").splitlines()[-1]
-        half = node.half_written()
-        assert half == [], name
-        again = site.playbook("rdmaops.gpu_fabric.nodes", node.name)
-        assert again.rc == 0, (name, again.messages())
-        assert converged(node) == wanted, name
-        with capsys.disabled():
-            print(f"  stopped after task {count}: {name}: converged", flush=True)
+    with faults.tried("run stopped", "gpu_node") as tally:
+        while True:
+            count += 1
+            assert count < MOST_TASKS
+            node.reset(PACKAGE)
+            done = stopped_after(count, tmp_path / "tasks")
+            if done < count:
+                break
+            name = (tmp_path / "tasks").read_text(encoding="utf-8").splitlines()[-1]
+            with tally.one(f"after task {count}: {name}"):
+                assert node.half_written() == []
+                again = site.playbook("rdmaops.gpu_fabric.nodes", node.name)
+                assert again.rc == 0, again.messages()
+                assert converged(node) == wanted
+                with capsys.disabled():
+                    print(f"  stopped after task {count}: {name}: converged", flush=True)
     third = site.playbook("rdmaops.gpu_fabric.nodes", node.name)
     assert (third.rc, third.changed()) == (0, 0), third.output
     with capsys.disabled():
@@ -101,6 +102,7 @@ def in_background(book: str, node: machine.Machine, **variables: t.Any) -> subpr
     )
 
 
+@pytest.mark.fault("power cut")
 def test_power_cut_during_the_rebuild_of_the_initramfs(node: machine.Machine) -> None:
     node.force_ib_core_into_the_image()
     node.reset()
@@ -120,6 +122,7 @@ def test_power_cut_during_the_rebuild_of_the_initramfs(node: machine.Machine) ->
     assert (again.rc, again.changed()) == (0, 0)
 
 
+@pytest.mark.fault("power cut")
 def test_power_cut_during_the_reboot(node: machine.Machine) -> None:
     node.reset()
     node.shell("ip netns add pod")

@@ -88,6 +88,7 @@ def test_a_boot_entry_that_sets_the_other_mode(node: Machine) -> None:
     assert node.mode() == "exclusive"
 
 
+@pytest.mark.fault("node that does not come back right")
 def test_a_node_that_comes_back_in_the_wrong_mode_is_not_rebooted_again(node: Machine) -> None:
     unit = (
         "[Unit]\\nAfter=lab-node.service\\nBefore=ssh.service\\n[Service]\\nType=oneshot\\n"

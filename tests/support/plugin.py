@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""pytest plugin, loaded for every test (pyproject.toml): the `long` marker and skips that count."""
+"""pytest plugin, loaded for every test (pyproject.toml): the markers `long` and `fault`, and skips that count."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.tests.support import require_all
+from ansible_collections.rdmaops.gpu_fabric.tests.support import faults, require_all
 
 if t.TYPE_CHECKING:
     from collections.abc import Generator
@@ -65,9 +65,13 @@ def fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     fail_if_skipped(report)
+    marker = item.get_closest_marker("fault")
+    # What could not be set up was not tried.
+    if marker and report.when == "call" and not report.skipped:
+        faults.record(marker.args[0], item.name, 1, int(report.failed))
     return report
 
 

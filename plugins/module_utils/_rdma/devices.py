@@ -46,7 +46,8 @@ def gid_ipv4(gid: str) -> str | None:
 def counter(text: str) -> int | None:
     """A counter's value; None for a text that is none."""
     text = text.strip()
-    return int(text) if text.isascii() and text.isdigit() else None
+    # 64 bits have at most 20 digits.
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else None
 
 
 class Look:

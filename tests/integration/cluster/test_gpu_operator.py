@@ -324,6 +324,7 @@ def kill_in_hook(place: Place, *argv: str) -> None:
         process.wait()
 
 
+@pytest.mark.fault("helm killed")
 @pytest.mark.parametrize("first", ["pending-upgrade", "pending-install"])
 def test_a_killed_helm_leaves_a_pending_release(virgin: Place, first: str) -> None:
     if first == "pending-upgrade":
@@ -363,6 +364,7 @@ def test_a_killed_helm_leaves_a_pending_release(virgin: Place, first: str) -> No
     assert not virgin.run()["changed"]
 
 
+@pytest.mark.fault("helm killed")
 def test_a_hook_that_never_ends_fails_and_the_next_run_goes_on(virgin: Place) -> None:
     virgin.run()
     values = {"operator": {"upgradeCRD": True}}

@@ -156,6 +156,7 @@ def test_pages_of_a_real_list(own_cluster: Cluster, monkeypatch: pytest.MonkeyPa
         assert [row["metadata"]["name"] for row in found or []] == [f"c{n}" for n in range(7)]
 
 
+@pytest.mark.fault("API server")
 def test_frozen_and_stopped(own_cluster: Cluster) -> None:
     found = client(kubeconfig=str(own_cluster.kubeconfig), timeout=2)
     assert found.items("/api/v1/nodes", "Listing") == []

@@ -441,6 +441,7 @@ def test_two_runs(lab: Lab) -> None:
     assert "the run two holds it" in refused(lab, node)
 
 
+@pytest.mark.fault("run stopped")
 def test_killed_in_the_middle(lab: Lab) -> None:
     node = lab.node()
     lab.pod(node, "web")
@@ -470,6 +471,7 @@ def _refuses(what: t.Callable[[], object]) -> bool:
     return False
 
 
+@pytest.mark.fault("API server")
 def test_the_api_server_stops_in_the_middle(lab: Lab) -> None:
     node = lab.node()
     lab.pod(node, "web")

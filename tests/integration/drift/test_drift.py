@@ -367,6 +367,7 @@ def test_hosts_that_go_on_after_a_rescue_are_not_stopped(tmp_path: Path) -> None
     assert ran.report["complete"] is True
 
 
+@pytest.mark.fault("run stopped")
 @pytest.mark.parametrize(
     "number",
     [

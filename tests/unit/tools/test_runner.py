@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 import typing as t
@@ -165,3 +166,50 @@ def test_a_part_without_a_budget_is_for_test_all() -> None:
 
 def test_the_budgets_fit_what_the_whole_may_take() -> None:
     assert sum(one.budget for one in run.PARTS) <= run.TOTAL_LIMIT
+
+
+def test_what_was_tried_and_lost_is_summed_by_kind(runner: run.Runner, capsys: pytest.CaptureFixture[str]) -> None:
+    """Written by tests in a process of their own, as they do it: by the marker, and by a block."""
+    tests = (
+        "import pytest\n"
+        "from ansible_collections.rdmaops.gpu_fabric.tests.support import faults\n"
+        "@pytest.mark.fault('disk')\ndef test_good(): pass\n"
+        "@pytest.mark.fault('disk')\ndef test_bad(): assert 0\n"
+        "@pytest.mark.fault('disk')\ndef test_left(): pytest.skip('no disk')\n"
+        "def test_many():\n"
+        "    with faults.tried('parsers', 'p') as tally:\n"
+        "        for n in range(7):\n"
+        "            with tally.one(n):\n"
+        "                assert n != 3, 'the third'\n"
+        "def test_ends():\n"
+        "    with faults.tried('parsers', 'q'):\n"
+        "        raise ValueError\n"
+        "def test_nothing():\n"
+        "    with faults.tried('parsers', 'r'): pass\n"
+    )
+
+    def body(one: run.Runner) -> None:
+        (run.ROOT / "test_some.py").write_text(tests)
+        (run.ROOT / "pytest.ini").write_text("[pytest]\nmarkers =\n  fault: fault\n")
+        plugin = f"{run.COLLECTION}.tests.support.plugin"
+        one.pytest("some", "-p", plugin, "-p", "no:cacheprovider", "test_some.py", limit=60)
+
+    assert play(runner, part("faults", body)) == "1 passed, 4 failed, 1 skipped"
+    printed = capsys.readouterr().out
+    assert "3: AssertionError: the third" in printed
+    assert "p: 1 of 7 lost" in printed
+    assert "r: nothing was tried" in printed
+    table = [line.split() for line in printed[printed.index("faults and hostile input") :].splitlines()[:4]]
+    assert table == [
+        ["faults", "and", "hostile", "input", "tried", "lost"],
+        ["disk", "2", "1"],
+        ["parsers", "9", "2"],
+        ["total", "11", "3"],
+    ]
+    summary = json.loads((run.OUTPUT / "summary.json").read_text())
+    assert summary["faults"] == {"disk": {"tried": 2, "lost": 1}, "parsers": {"tried": 9, "lost": 2}}
+
+
+def test_without_faults_there_is_no_table(runner: run.Runner, capsys: pytest.CaptureFixture[str]) -> None:
+    play(runner, part("empty", lambda _one: None))
+    assert "tried" not in capsys.readouterr().out

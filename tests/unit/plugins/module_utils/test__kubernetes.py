@@ -21,7 +21,8 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes, _kubernetes_login
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import ApiError, Client
 
-Answer = t.Tuple[int, t.Any]
+# Status, body, and headers; a status of 0 cuts the connection instead.
+Answer = t.Union[t.Tuple[int, t.Any], t.Tuple[int, t.Any, t.Dict[str, str]]]
 TOKEN = "a-token-nobody-may-see"
 
 
@@ -58,9 +59,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         server = t.cast("Server", self.server)
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         server.asked.append((self.command, self.path, self.headers.items(), body))
-        code, value = server.answers.pop(0) if len(server.answers) > 1 else server.answers[0]
+        code, value, *more = server.answers.pop(0) if len(server.answers) > 1 else server.answers[0]
+        if not code:
+            self.close_connection = True
+            return
         data = value if isinstance(value, bytes) else json.dumps(value).encode()
         self.send_response(code)
+        for name, one in (more[0] if more else {}).items():
+            self.send_header(name, one)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
@@ -400,6 +406,63 @@ def test_a_server_that_never_answers(scheme: str) -> None:
             client(url, timeout=1).get("/x", "Looking")
     assert time.monotonic() - before < 5
     assert "It did not answer in time (1 s): look at the API server's load, or raise timeout" in str(caught.value)
+
+
+BUSY = "Too many requests, please try again later."
+
+
+@pytest.mark.parametrize("code", [429, 503])
+@pytest.mark.parametrize("method", ["GET", "POST", "PATCH", "PUT", "DELETE"])
+def test_a_server_that_has_too_much_to_do_is_asked_again(
+    code: int, method: str, serve: t.Callable[..., Server]
+) -> None:
+    server = serve(
+        (code, BUSY.encode(), {"Retry-After": "0"}), (code, BUSY.encode(), {"Retry-After": "1"}), (200, {"a": 1})
+    )
+    assert client(server.url).request(method, "/x", "Doing it", body={"b": 2}) == {"a": 1}
+    assert [row[0] for row in server.asked] == [method] * 3
+    assert {row[3] for row in server.asked} == {b'{"b": 2}'}
+
+
+@pytest.mark.parametrize("after", ["3600", "6", "", "soon", "Fri, 31 Dec 2027 23:59:59 GMT"])
+def test_it_is_not_waited_for_longer_than_the_timeout(after: str, serve: t.Callable[..., Server]) -> None:
+    server = serve((429, BUSY.encode(), {"Retry-After": after}))
+    before = time.monotonic()
+    with pytest.raises(ApiError) as caught:
+        client(server.url).items("/x", "Listing")
+    assert time.monotonic() - before < 4
+    assert str(caught.value).startswith(f"Listing: {server.url} answered 429 (Too Many Requests): {BUSY.rstrip('.')}")
+    assert (caught.value.status, len(server.asked)) == (429, 1)
+
+
+def test_a_budget_is_not_waited_for(serve: t.Callable[..., Server]) -> None:
+    server = serve((429, {"message": "Cannot evict pod"}, {"Retry-After": "1"}))
+    with pytest.raises(ApiError, match=r"answered 429 \(Too Many Requests\): Cannot evict pod"):
+        client(server.url).create("/x", {}, "Evicting", patient=False)
+    assert len(server.asked) == 1
+
+
+CUT: Answer = (0, None)
+
+
+@pytest.mark.parametrize(
+    ("method", "kind", "asked"),
+    [("GET", _kubernetes._JSON, 4), ("PUT", _kubernetes._JSON, 4), ("DELETE", _kubernetes._JSON, 4)]
+    + [("PATCH", _kubernetes._APPLY, 4), ("PATCH", _kubernetes._MERGE, 1), ("POST", _kubernetes._JSON, 1)],
+)
+def test_a_cut_connection(method: str, kind: str, asked: int, serve: t.Callable[..., Server]) -> None:
+    server = serve(CUT)
+    with pytest.raises(ApiError, match="could not be reached: .*What was done until here stays; run again"):
+        client(server.url).request(method, "/x", "Doing it", body={}, content_type=kind)
+    assert len(server.asked) == asked
+    if asked > 1:
+        server = serve(CUT, CUT, (200, {"a": 1}))
+        assert client(server.url).request(method, "/x", "Doing it", body={}, content_type=kind) == {"a": 1}
+
+
+def test_what_is_gone_needs_no_deleting(serve: t.Callable[..., Server]) -> None:
+    server = serve(CUT, (404, {"message": "not found"}))
+    assert client(server.url).delete("/x", "Deleting") == {}
 
 
 # path(...), what it is

@@ -1,0 +1,428 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An API server that answers badly, late or not at all, at any request of a module.
+
+The module gets through, or fails with who answered what; without the fault the next run converges, and the one after it
+changes nothing; what others have there is untouched. Between the two is a real API server.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+import datetime
+import json
+import typing as t
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import (
+    _cluster_objects,
+    _network_attachment,
+    _node_drain,
+    _node_labels,
+    _rdma_mode_conflicts_cluster,
+    _ssh_secret,
+    _whereabouts_pools,
+)
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import Client, path
+from ansible_collections.rdmaops.gpu_fabric.plugins.modules import service_account_token
+from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import test_network_attachment as attachments
+from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import test_node_drain as drains
+from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, faults, need_tool
+from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
+from ansible_collections.rdmaops.gpu_fabric.tests.support.fault_proxy import FAULTS, FaultProxy
+from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import Lab, client
+
+Json = t.Any
+KIND = "API server"
+FILES = COLLECTION / "roles/secondary_network/files"
+NAD_API, NADS = "k8s.cni.cncf.io/v1", "network-attachment-definitions"
+# Seconds of patience with an answer; with one that is late on purpose it is little.
+PATIENCE, LITTLE = 60, 2
+
+# What an error has to say of each fault; the first of FAULTS that a module retries is not told at all.
+SAID = {
+    "409": "answered 409 (Conflict): Operation cannot be fulfilled",
+    "429": "answered 429 (Too Many Requests): Too many requests",
+    "500": "answered 500 (InternalError): Internal error occurred: etcdserver: leader changed",
+    "503": "answered 503 (Service Unavailable): <html><body>no healthy upstream",
+    "half a JSON": "answered with something that is not JSON",
+    "cut": "could not be reached: ",
+    "lost": "could not be reached: ",
+    "half an answer": "could not be reached: ",
+    "slow": "It did not answer in time (%d s)" % LITTLE,
+}
+
+
+class Scene:
+    """A module in a namespace of its own: what there is before, what it does, and what there is then."""
+
+    waits = False
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab, self.api, self.namespace = lab, lab.api, lab.namespace
+
+    def prepare(self) -> None:
+        """Make everything as it was."""
+
+    def act(self, api: Client) -> Json:
+        raise NotImplementedError
+
+    def good(self) -> None:
+        """Look whether everything is as it was wanted."""
+
+    # What scenes are made of
+
+    def put(self, api_version: str, plural: str, name: str, **content: Json) -> None:
+        body = {"metadata": {"name": name, "namespace": self.namespace}, **content}
+        self.api.create(path(api_version, plural, self.namespace), body, "Preparing")
+
+    def wipe(self, api_version: str, plural: str, keep: t.Container[str] = ()) -> None:
+        for one in self.names(api_version, plural):
+            if one not in keep:
+                self.api.delete(path(api_version, plural, self.namespace, one), "Preparing")
+
+    def names(self, api_version: str, plural: str) -> list[str]:
+        found = self.api.items(path(api_version, plural, self.namespace), "Looking") or []
+        return sorted(str(one["metadata"]["name"]) for one in found)
+
+    def others(self) -> Json:
+        """Return what is somebody else's, with the version that any write would change."""
+        spaces = [(NAD_API, NADS, "stranger"), ("v1", "configmaps", "stranger")]
+        found = [self.api.get(path(*row[:2], self.namespace, row[2]), "Looking") for row in spaces]
+        return [(one or {}).get("metadata", {}).get("resourceVersion") for one in found]
+
+
+class Attachments(Scene):
+    """network_attachment: one is new, one changes, one goes."""
+
+    def one(self, name: str, device: str) -> Json:
+        ipam = {"type": "whereabouts", "range": f"10.100.{device[-1]}.0/24"}
+        return {**attachments.NIC0, "name": name, "namespace": self.namespace, "device": device, "ipam": ipam}
+
+    def set(self, api: Client, *wanted: Json) -> Json:
+        given = {"owner": f"o-{self.namespace}", "namespace": self.namespace, "prune": True}
+        return _network_attachment.manage(attachments.params(*wanted, **given), False, lambda: api)
+
+    def prepare(self) -> None:
+        self.wipe(NAD_API, NADS, ["stranger"])
+        self.set(self.api, self.one("changes", "ens1"), self.one("goes", "ens2"))
+
+    def act(self, api: Client) -> Json:
+        changed = {**self.one("changes", "ens1"), "device": "ens3"}
+        return self.set(api, changed, self.one("new", "ens4"))
+
+    def good(self) -> None:
+        assert self.names(NAD_API, NADS) == ["changes", "new", "stranger"]
+        found = self.api.get(path(NAD_API, NADS, self.namespace, "changes"), "Looking")
+        assert json.loads((found or {})["spec"]["config"])["device"] == "ens3"
+
+
+class Objects(Scene):
+    """cluster_objects: one is new, one changes, one goes."""
+
+    def set(self, api: Client, **wanted: str) -> Json:
+        meta = {"namespace": self.namespace}
+        objects = [
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**meta, "name": name}, "data": {"x": value}}
+            for name, value in wanted.items()
+        ]
+        params = {"owner": f"o-{self.namespace}", "state": "present", "objects": objects, "files": [], "prune": True}
+        params.update(namespace=self.namespace, prune_kinds=[], remove_definitions=False, adopt=False)
+        return _cluster_objects.manage({**params, "force_conflicts": False, "wait_timeout": 60}, False, api)
+
+    def prepare(self) -> None:
+        self.wipe("v1", "configmaps", ["stranger", "kube-root-ca.crt"])
+        self.set(self.api, changes="1", goes="2")
+
+    def act(self, api: Client) -> Json:
+        return self.set(api, changes="3", new="4")
+
+    def good(self) -> None:
+        found = self.api.items(path("v1", "configmaps", self.namespace), "Looking") or []
+        data = {str(one["metadata"]["name"]): (one.get("data") or {}).get("x") for one in found}
+        data.pop("kube-root-ca.crt", None)
+        assert data == {"changes": "3", "new": "4", "stranger": "0"}
+
+
+class Labels(Scene):
+    """node_labels: of two nodes one has the label with another value."""
+
+    def __init__(self, lab: Lab) -> None:
+        super().__init__(lab)
+        self.nodes = [lab.node(), lab.node(labels={"rail": "theirs"})]
+
+    def prepare(self) -> None:
+        labels = [None, "theirs"]
+        for node, value in zip(self.nodes, labels, strict=True):
+            meta = {"labels": {"rail": value}, "annotations": {_node_labels.BEFORE: None}}
+            self.api.merge(path("v1", "nodes", None, node), {"metadata": meta}, "Preparing")
+
+    def act(self, api: Client) -> Json:
+        params = {"labels": {"rail": "r"}, "state": "present", "nodes": self.nodes}
+        return _node_labels.manage(params, False, api)
+
+    def good(self) -> None:
+        read = [self.lab.read(node)["metadata"] for node in self.nodes]
+        assert [one["labels"]["rail"] for one in read] == ["r", "r"]
+        # What it was before is remembered as it was, also when the answer to the write was lost.
+        before = [json.loads(one["annotations"][_node_labels.BEFORE])["rail"]["before"] for one in read]
+        assert before == [None, "theirs"]
+
+
+class Drain(Scene):
+    """node_drain: a pod goes, and one on another node stays."""
+
+    waits = True
+
+    def __init__(self, lab: Lab) -> None:
+        super().__init__(lab)
+        self.other = lab.node()
+        lab.pod(self.other, "stays", terminationGracePeriodSeconds=0)
+
+    def prepare(self) -> None:
+        self.node = self.lab.node()
+        self.pod = f"goes-{uuid.uuid4().hex[:6]}"
+        self.lab.pod(self.node, self.pod, managed=False, terminationGracePeriodSeconds=0)
+        self.api.delete(drains.LEASE, "Preparing")
+
+    def act(self, api: Client) -> Json:
+        return _node_drain.manage(drains.options(self.node, force=True, lease_duration=20), False, api)
+
+    def good(self) -> None:
+        assert self.lab.read(self.node)["spec"]["unschedulable"] is True
+        assert self.lab.pods(self.node) == []
+        assert self.lab.pods(self.other) == ["stays"]
+
+
+class Pools(Scene):
+    """whereabouts_pools: of two addresses one has lost its pod, which two looks ten minutes apart have seen."""
+
+    POOL = "10.100.0.0-28"
+    began = datetime.datetime(2026, 11, 21, 3, 0, 0)
+
+    def __init__(self, lab: Lab) -> None:
+        super().__init__(lab)
+        self.node = lab.node()
+        status = [{"name": "x/rail0", "interface": "net1", "ips": ["10.100.0.1"]}]
+        lab.pod(self.node, "here", managed=False, annotations={"k8s.v1.cni.cncf.io/network-status": json.dumps(status)})
+
+    def prepare(self) -> None:
+        api = _whereabouts_pools.API
+        for plural in ("ippools", "overlappingrangeipreservations"):
+            self.wipe(api, plural)
+        rows = {
+            str(number): {"id": f"sandbox-{number}", "podref": f"{self.namespace}/{pod}", "ifname": "net1"}
+            for number, pod in ((1, "here"), (2, "gone"))
+        }
+        kind = {"apiVersion": api, "kind": "IPPool"}
+        self.put(api, "ippools", self.POOL, **kind, spec={"range": "10.100.0.0/28", "allocations": rows})
+        for number, row in rows.items():
+            kind = {"apiVersion": api, "kind": "OverlappingRangeIPReservation"}
+            spec = {"podref": row["podref"]}
+            self.put(api, "overlappingrangeipreservations", f"10.100.0.{number}", **kind, spec=spec)
+
+    def _run(self, api: Client, minutes: int) -> Json:
+        params = {"namespace": self.namespace, "reclaim": True, "reclaim_after": 600, "exhausted_share": 0.9}
+        now = self.began + datetime.timedelta(minutes=minutes)
+        nodes = [str(one["metadata"]["name"]) for one in self.api.items(path("v1", "nodes"), "Looking") or []]
+        params["dead_nodes"] = [one for one in nodes if one != self.node]
+        return _whereabouts_pools.manage(params, False, api, now)
+
+    def act(self, api: Client) -> Json:
+        first = self._run(api, 0)
+        second = self._run(api, 11)
+        return {"changed": first["changed"] or second["changed"]}
+
+    def good(self) -> None:
+        found = self.api.get(path(_whereabouts_pools.API, "ippools", self.namespace, self.POOL), "Looking")
+        assert sorted((found or {})["spec"]["allocations"]) == ["1"]
+        assert self.names(_whereabouts_pools.API, "overlappingrangeipreservations") == ["10.100.0.1"]
+
+
+class Keys(Scene):
+    """ssh_secret: the keys of a deployment are made once."""
+
+    def prepare(self) -> None:
+        need_tool("ssh-keygen")
+        self.wipe("v1", "secrets")
+
+    def act(self, api: Client) -> Json:
+        wanted = {"name": "train-ssh", "namespace": self.namespace, "owner": "training-job-train", "labels": {}}
+        return _ssh_secret.manage(wanted, False, api)
+
+    def good(self) -> None:
+        found = self.api.get(path("v1", "secrets", self.namespace, "train-ssh"), "Looking")
+        assert _ssh_secret.wrong((found or {})["data"]) is None
+
+
+class Token(Scene):
+    """service_account_token: nothing is kept of it."""
+
+    def act(self, api: Client) -> Json:
+        wanted = {"name": "default", "namespace": self.namespace, "lifetime": 3600}
+        self.token = service_account_token.ask(wanted, False, api)
+        return self.token
+
+    def good(self) -> None:
+        claims = json.loads(base64.urlsafe_b64decode(self.token["token"].split(".")[1] + "=="))
+        assert claims["sub"] == f"system:serviceaccount:{self.namespace}:default"
+
+
+class Conflicts(Scene):
+    """rdma_mode_conflicts: a pod of a node stands against the mode, whatever could not be read the first time."""
+
+    def __init__(self, lab: Lab) -> None:
+        super().__init__(lab)
+        self.node = lab.node()
+        lab.pod(self.node, "uses", managed=False, annotations={"k8s.v1.cni.cncf.io/networks": "stranger"})
+
+    def act(self, api: Client) -> Json:
+        params = {"nodes": [self.node], "netns_mode": "shared", "on_conflict": "warn"}
+        self.found = _rdma_mode_conflicts_cluster.manage(params, False, api)
+        # A look that could not be taken is no all clear.
+        assert self.found["conflicts"] or self.found["unknown"], self.found
+        return self.found
+
+    def good(self) -> None:
+        (row,) = self.found["conflicts"]
+        assert (row["kind"], row["namespace"], row["name"]) == ("Pod", self.namespace, "uses")
+        assert self.found["unknown"] == []
+
+
+SCENES: dict[str, type[Scene]] = {
+    "network_attachment": Attachments,
+    "cluster_objects": Objects,
+    "node_labels": Labels,
+    "node_drain": Drain,
+    "whereabouts_pools": Pools,
+    "ssh_secret": Keys,
+    "service_account_token": Token,
+    "rdma_mode_conflicts": Conflicts,
+}
+
+
+@pytest.fixture(scope="module")
+def plane(own_cluster: Cluster) -> Cluster:
+    for name in ("multus-definitions.yml", "whereabouts-definitions.yml"):
+        own_cluster.kubectl("apply", "--server-side", "-f", str(FILES / name))
+    own_cluster.established()
+    return own_cluster
+
+
+@pytest.fixture
+def proxy(plane: Cluster, tmp_path: Path) -> Iterator[FaultProxy]:
+    with FaultProxy(plane, tmp_path / "proxy") as made:
+        yield made
+
+
+@pytest.fixture
+def lab(plane: Cluster) -> Iterator[Lab]:
+    with plane.namespace() as namespace, Lab(plane, namespace) as made:
+        at = path("v1", "configmaps", namespace)
+        made.until(lambda: made.api.get(f"{at}/kube-root-ca.crt", "Looking") is not None)
+        made.api.create(at, {"metadata": {"name": "stranger"}, "data": {"x": "0"}}, "Preparing")
+        plugins = [{"type": "host-device", "device": "ens9"}, {"type": "rdma"}]
+        spec = {"config": json.dumps({"cniVersion": "0.3.1", "name": "s", "plugins": plugins})}
+        body = {"apiVersion": NAD_API, "kind": "NetworkAttachmentDefinition", "metadata": {"name": "stranger"}}
+        made.api.create(path(NAD_API, NADS, namespace), {**body, "spec": spec}, "Preparing")
+        yield made
+
+
+def attempt(scene: Scene, proxy: FaultProxy, fault: str, at: int) -> None:
+    """Make one fault, and then none."""
+    scene.prepare()
+    others = copy.deepcopy(scene.others())
+    patience = LITTLE if fault == "slow" else PATIENCE
+    asking = client(proxy.kubeconfig, patience)
+    proxy.arm(fault, at, patience)
+    said = ""
+    try:
+        scene.act(asking)
+    except FabricError as exc:
+        said = str(exc)
+    if said:
+        assert len(said.split(": ")[0]) > 4, said
+        assert proxy.url in said, said
+        assert SAID[fault] in said, said
+    # What waits for something asks as often as it takes.
+    assert proxy.made or scene.waits, f"there was no request {at}: {proxy.asked}"
+    proxy.clear()
+    calm = client(proxy.kubeconfig, PATIENCE)
+    scene.act(calm)
+    scene.good()
+    assert scene.act(calm)["changed"] is False
+    assert scene.others() == others
+
+
+def requests(scene: Scene, proxy: FaultProxy) -> list[str]:
+    """Return what a module asks where there is no fault."""
+    scene.prepare()
+    proxy.clear()
+    calm = client(proxy.kubeconfig, PATIENCE)
+    assert scene.act(calm)["changed"] in (True, False)
+    scene.good()
+    asked = list(proxy.asked)
+    assert scene.act(calm)["changed"] is False
+    return asked
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_one_of_each_fault(lab: Lab, proxy: FaultProxy, name: str) -> None:
+    scene = SCENES[name](lab)
+    asked = requests(scene, proxy)
+    with faults.tried(KIND, name) as tally:
+        # From the last request on, which is the one that writes.
+        for number, fault in enumerate(one for one in FAULTS if one != "slow"):
+            at = len(asked) - 1 - number % len(asked)
+            with tally.one(f"{fault} at {asked[at]} ({at} of {len(asked)})"):
+                attempt(scene, proxy, fault, at)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", SCENES)
+def test_every_fault_at_every_request(lab: Lab, proxy: FaultProxy, name: str) -> None:
+    scene = SCENES[name](lab)
+    asked = requests(scene, proxy)
+    with faults.tried(KIND, name) as tally:
+        for fault in FAULTS:
+            for at, what in enumerate(asked):
+                with tally.one(f"{fault} at {what} ({at} of {len(asked)})"):
+                    attempt(scene, proxy, fault, at)
+
+
+@pytest.mark.parametrize("name", ["network_attachment", pytest.param("cluster_objects", marks=pytest.mark.long)])
+def test_a_server_that_is_killed_and_comes_back(
+    plane: Cluster, lab: Lab, proxy: FaultProxy, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two requests of one call; what is known of others is still there when it runs again."""
+    scene = SCENES[name](lab)
+    asked = requests(scene, proxy)
+    with faults.tried(KIND, f"{name}, killed") as tally, tally.one("killed before its last request"):
+        scene.prepare()
+        others = scene.others()
+        api = client(plane.kubeconfig, PATIENCE)
+        send, sent = api._answer, []
+
+        def answer(*given: t.Any, **more: t.Any) -> t.Any:
+            sent.append(given)
+            if len(sent) == len(asked):
+                plane.stop()
+            return send(*given, **more)
+
+        monkeypatch.setattr(api, "_answer", answer)
+        try:
+            with pytest.raises(FabricError, match="could not be reached: .*What was done until here stays; run again"):
+                scene.act(api)
+        finally:
+            plane.start()
+        calm = client(plane.kubeconfig, PATIENCE)
+        scene.act(calm)
+        scene.good()
+        assert scene.act(calm)["changed"] is False
+        assert scene.others() == others

@@ -1,0 +1,171 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hostile input: mutations of recorded outputs, the same ones for the same name and number.
+
+Pure noise is refused by the first character; what a parser stumbles over looks right almost to the end.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+import signal
+import typing as t
+
+# A whole input is at most so long (bytes or characters).
+LARGEST = 64 * 1024
+# What no parser may take longer for, in CPU seconds of its process.
+PATIENCE = 5.0
+
+# Characters that mean something to shells, templates, YAML, JSON, HTML, terminals, paths, C and Unicode.
+TOKENS = (
+    "", " ", "\n", "\r\n", "\r", "\t", "\0", "\x1b[31m", "\x85", "\u2028", '"', "'", "`", "\\", "\\\n", "$", "${x}",
+    "$(touch /tmp/x)", "`id`", ";", "|", "&", "<", ">", "<!--", "<script>", "&lt;", "]]>", "{{ 7 * 7 }}", "{% raw %}",
+    "{", "}", "[", "]", "(", ")", "[[", ": ", "- ", "#", "%", "%s", "%00", "=", "==", ",", ",,", ".", "..", "../",
+    "/", "//", "-", "--", "-x", "@", "!", "!!python/object/apply:os.system", "&a", "*a", "<<", "?", "~", "null", "true",
+    "NaN", "nan", "inf", "-Infinity", "1e999", "-0", "0x", "0x1g", "08", "9" * 30, "-" + "9" * 20, "9" * 5000, "4294967296",
+    "18446744073709551616", "1.7976931348623157e309", "0.0000000000000000001", "\u0660\u0661", "\u00b2", "\u202e",
+    "e\u0301", "\U0001f9e8", "\ufeff", "\ufffd", "\udc80", "\ud800", "\u00df", "\u0130", "A" * 300, "=" * 300,
+    "-----BEGIN CERTIFICATE-----", "2001-99-99", "1:99:99", "0o9", "0b2", "\x7fELF",
+)  # fmt: skip
+VALUES: tuple[t.Any, ...] = (
+    None, True, False, 0, -1, 1 << 63, 10**30, 1.5, float("nan"), float("inf"), -0.0, "", " ", "0", "x", "a/b/c", "../..",
+    [], {}, [[]], [None], {"": None}, {"name": None}, {"x": {"x": {"x": []}}}, "\udc80", "\0", "9" * 5000, "::", "1.2.3.4/33",
+)  # fmt: skip
+
+
+class Slow(Exception):
+    """A parser took more than it may."""
+
+
+def _alarm(_number: int, _frame: object) -> t.NoReturn:
+    raise Slow(f"more than {PATIENCE:.0f} s of CPU time")
+
+
+class Bounded:
+    """A block that may take PATIENCE seconds of CPU time; a busy machine is no reason to fail."""
+
+    def __enter__(self) -> None:
+        self.former = signal.signal(signal.SIGPROF, _alarm)
+        signal.setitimer(signal.ITIMER_PROF, PATIENCE)
+
+    def __exit__(self, *_exc: object) -> None:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, self.former)
+
+
+def source(name: str, number: int) -> random.Random:
+    """Return what the choices for one input come from."""
+    return random.Random(f"{name}:{number}")
+
+
+def _place(rng: random.Random, length: int) -> tuple[int, int]:
+    start = rng.randint(0, length)
+    return start, min(length, start + rng.choice((0, 1, 1, 2, 4, 8, 40, 200)))
+
+
+def text(rng: random.Random, seeds: t.Sequence[str]) -> str:
+    """Return one of the seeds with a few things done to it."""
+    made = rng.choice(seeds)
+    for _step in range(rng.choice((1, 1, 2, 3, 8))):
+        start, end = _place(rng, len(made))
+        what = rng.randrange(9)
+        if what == 0:
+            made = made[:start] + made[end:]
+        elif what == 1:
+            made = made[:start] + rng.choice(TOKENS) + made[end:]
+        elif what == 2:
+            made = made[:start] + made[start:end] * rng.choice((2, 3, 50)) + made[end:]
+        elif what == 3:
+            made = made[:start]
+        elif what == 4:
+            other = rng.choice(seeds)
+            made = made[:start] + other[rng.randint(0, len(other)) :]
+        elif what == 5:
+            lines = made.split("\n")
+            rng.shuffle(lines)
+            made = "\n".join(lines[: rng.randint(1, len(lines))])
+        elif what == 6:
+            made = made[:start] + chr(rng.choice((rng.randrange(128), rng.randrange(0x3000)))) + made[start + 1 :]
+        elif what == 7:
+            words = made.split(" ")
+            words[rng.randrange(len(words))] = rng.choice(TOKENS)
+            made = " ".join(words)
+        else:
+            token = rng.choice(TOKENS) or "x"
+            times = LARGEST // len(token) if rng.random() < 0.05 else rng.choice((2, 10, 100))
+            made = made[:start] + token * times + made[start:]
+    return made[:LARGEST]
+
+
+def octets(rng: random.Random, seeds: t.Sequence[bytes]) -> bytes:
+    """Return one of the seeds with a few bytes done to it."""
+    made = bytearray(rng.choice(seeds))
+    for _step in range(rng.choice((1, 1, 2, 3, 8))):
+        start, end = _place(rng, len(made))
+        what = rng.randrange(7)
+        if what == 0:
+            del made[start:end]
+        elif what == 1:
+            made[start:end] = rng.randbytes(end - start)
+        elif what == 2:
+            made[start:start] = made[start:end] * rng.choice((1, 2, 50))
+        elif what == 3:
+            del made[start:]
+        elif what == 4 and made:
+            made[start % len(made)] ^= 1 << rng.randrange(8)
+        elif what == 5:
+            made[start:end] = rng.choice(
+                (b"\0" * 4, b"\xff" * 4, b"\x00\x00\x00\x80", b"\xff\xff\xff\x7f", b"\x04\x00")
+            )
+        else:
+            other = rng.choice(seeds)
+            made[start:] = other[rng.randint(0, len(other)) :]
+    return bytes(made[:LARGEST])
+
+
+def value(rng: random.Random, seeds: t.Sequence[t.Any]) -> t.Any:
+    """Return one of the seeds, data such as JSON has, with some of its nodes replaced, gone or doubled."""
+    made = copy.deepcopy(rng.choice(seeds))
+    for _step in range(rng.choice((1, 1, 2, 4))):
+        places: list[tuple[t.Any, t.Any]] = []
+        _collect(made, places)
+        if not places:
+            return rng.choice(VALUES)
+        holder, key = rng.choice(places)
+        what = rng.randrange(5)
+        if what == 0:
+            del holder[key]
+        elif what == 1 and isinstance(holder, list):
+            holder.append(copy.deepcopy(holder[key]))
+        elif what == 2:
+            holder[key] = [holder[key]]
+        elif what == 3 and isinstance(holder[key], str):
+            holder[key] = text(rng, [holder[key]])
+        else:
+            holder[key] = copy.deepcopy(rng.choice(VALUES))
+    return made
+
+
+def _collect(node: t.Any, places: list[tuple[t.Any, t.Any]]) -> None:
+    keys = node.keys() if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ()
+    for key in keys:
+        places.append((node, key))
+        _collect(node[key], places)
+
+
+def document(rng: random.Random, seeds: t.Sequence[str]) -> str:
+    """Return a JSON text: damaged as a text, or whole and with other values in it."""
+    if rng.random() < 0.4:
+        return text(rng, seeds)
+    if rng.random() < 0.02:
+        depth = rng.choice((500, 2000, 30000))
+        return rng.choice(('{"a":', "[")) * depth + rng.choice(("", "1" + "]" * depth))
+    try:
+        return json.dumps(value(rng, [json.loads(rng.choice(seeds))]))
+    except ValueError:  # a seed that is no JSON
+        return text(rng, seeds)
+
+
+__all__ = ["LARGEST", "TOKENS", "VALUES", "Bounded", "Slow", "document", "octets", "source", "text", "value"]

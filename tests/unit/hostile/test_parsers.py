@@ -1,0 +1,597 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every parser against hostile input: it may refuse with its own error, and nothing else may happen.
+
+In the long run each gets 100,000 inputs, otherwise the first hundred of the same ones. An input that is lost is told
+with its number:
+
+    FUZZ_FROM=4711 pytest --long tests/unit/hostile/test_parsers.py -k rping    # begins with that one
+"""
+
+from __future__ import annotations
+
+import atexit
+import base64
+import gzip
+import io
+import json
+import os
+import random
+import re
+import resource
+import tarfile
+import tempfile
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.filter import (
+    fabric_rounds,
+    kubeadm_config,
+    nccl_env,
+    nccl_log,
+    nccl_tests,
+    perftest,
+    rail_plan,
+    rails,
+    rping,
+)
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import (
+    _boot_bls,
+    _boot_efi,
+    _boot_files,
+    _boot_grub,
+    _cni,
+    _cni_install,
+    _cni_ranges,
+    _container_image_oci,
+    _containerd,
+    _fabric_place,
+    _gpu_operator_compare,
+    _gpu_operator_values,
+    _helm,
+    _helm_chart,
+    _ibv_devinfo,
+    _image_build,
+    _kubernetes_node,
+    _modprobe,
+    _modprobe_conflict,
+    _network_attachment_uses,
+    _network_info,
+    _next_boot,
+    _rdma_mode_conflicts_plugins,
+    _ssh_secret,
+    _training_job_log,
+    _whereabouts,
+    _x509,
+)
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs import contents, reader
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import devices, drivers, kernel, nldev
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import (
+    _drift_configmap,
+    _drift_report,
+    _kubernetes_plan,
+)
+from ansible_collections.rdmaops.gpu_fabric.roles.rdma_exporter.files.rdma_exporter import server, web_config
+from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, faults, hostile
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils import (
+    test__initramfs_reader as images,
+)
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils import test__ssh_secret as keys
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils import test__whereabouts as pools
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils import test__x509 as certificates
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils.kubernetes_hosts import settings
+
+UNIT = COLLECTION / "tests/unit"
+FILTERS = UNIT / "plugins/filter/fixtures"
+UTILS = UNIT / "plugins/module_utils/fixtures"
+FEW, MANY = 100, 100_000
+# What all inputs together may leave behind in memory, in KiB (ru_maxrss of getrusage(2)).
+GROWTH = 400 * 1024
+
+Source = t.Callable[[random.Random], t.Any]
+
+
+def escaped(text: str) -> str:
+    """Put question marks in the place of surrogates that stand for no byte."""
+    return re.sub("[\ud800-\udc7f\udd00-\udfff]", "?", text)
+
+
+def texts(*seeds: str | Path) -> Source:
+    read = [one.read_text(errors="surrogateescape") if isinstance(one, Path) else one for one in seeds]
+    assert read
+    return lambda rng: hostile.text(rng, read)
+
+
+def written(*seeds: str | Path) -> Source:
+    """Texts as files and programs give them: a surrogate stands for a byte (errors=surrogateescape)."""
+    made = texts(*seeds)
+    return lambda rng: escaped(made(rng))
+
+
+def octets(*seeds: bytes) -> Source:
+    return lambda rng: hostile.octets(rng, seeds)
+
+
+def documents(*seeds: t.Any) -> Source:
+    """JSON texts, of texts or of values."""
+    read = [one if isinstance(one, str) else json.dumps(one) for one in seeds]
+    return lambda rng: hostile.document(rng, read)
+
+
+def values(*seeds: t.Any) -> Source:
+    return lambda rng: hostile.value(rng, seeds)
+
+
+def outputs(pattern: str) -> list[Path]:
+    found = sorted(path for path in FILTERS.glob(pattern) if path.suffix != ".license")
+    assert found, pattern
+    return found
+
+
+class Parser(t.NamedTuple):
+    """What is fed, with what, and how it may refuse."""
+
+    call: t.Callable[[t.Any], object]
+    source: Source
+    refusals: tuple[type[Exception], ...] = (FabricError,)
+
+
+MODPROBE_D = (
+    "options ib_core netns_mode=0 x=1 # c\n",
+    '# a\noptions ib-core a="x y" \\\n b=2\nalias net-pf-10 off\ninstall ib_core /sbin/modprobe -i ib_core $CMDLINE_OPTS\n',
+    "softdep mlx5_core pre: ib_core\nblacklist foo\noptions a[b-c]d x=1\n\toptions\tmlx5_core  prof_sel=2\n",
+)
+CMDLINES = (
+    'BOOT_IMAGE=/vmlinuz-6.12 root=UUID=1 ro quiet ib_core.netns_mode=0 x="a b" -- init',
+    'ib-core.netns_mode=1 "ib_core.x=y z" rd.driver.pre=ib_core,mlx5_core initcall_debug',
+)
+BLS = (
+    "title Linux\nversion 6.12\nlinux /vmlinuz\ninitrd /initrd.img $tuned_initrd\noptions root=/dev/sda1 $kernelopts\n"
+    "grub_users $grub_users\ngrub_arg --unrestricted\ngrub_class fedora\n",
+)
+NLDEV = [
+    bytes.fromhex(reply)
+    for file in UTILS.glob("nldev_*.json")
+    for exchange in json.loads(file.read_text())["exchanges"]
+    for reply in exchange["replies"]
+]
+PROC = json.loads(next(UTILS.glob("proc_*.json")).read_text())["files"]
+CERTIFICATE = certificates.made()
+DER = CERTIFICATE.public_bytes(certificates.serialization.Encoding.DER)
+PEM = certificates.pem(CERTIFICATE, CERTIFICATE)
+KUBECONFIG = (
+    "apiVersion: v1\nclusters:\n- cluster:\n    certificate-authority-data: %s\n    server: https://192.0.2.1:6443\n"
+    "users:\n- name: a\n  user:\n    client-certificate-data: %s\n"
+) % ((base64.b64encode(PEM.encode()).decode(),) * 2)
+NAD = {
+    "cniVersion": "0.3.1",
+    "name": "rail0",
+    "plugins": [
+        {
+            "type": "host-device",
+            "device": "ens1",
+            "ipam": {
+                "type": "whereabouts",
+                "range": "10.1.0.0/24",
+                "range_start": "10.1.0.5",
+                "exclude": ["10.1.0.9/32"],
+            },
+        },
+        {"type": "tuning", "sysctl": {"net.ipv4.conf.IFNAME.arp_ignore": "1"}, "mtu": 9000},
+    ],
+}
+DIGEST = "sha256:" + "ab" * 32
+MANIFEST = {
+    "schemaVersion": 2,
+    "config": {"digest": DIGEST, "size": 3, "mediaType": "x"},
+    "layers": [{"digest": DIGEST, "size": 4, "urls": []}],
+    "manifests": [{"digest": DIGEST, "size": 5, "platform": {"os": "linux", "architecture": "amd64"}}],
+}
+CONTAINERD = (
+    'disabled_plugins = []\nversion = 2\n[plugins]\n  [plugins."io.containerd.grpc.v1.cri"]\n'
+    '    sandbox_image = "registry.k8s.io/pause:3.10"\n    [plugins."io.containerd.grpc.v1.cri".cni]\n'
+    "      bin_dir = \"/opt/cni/bin\"\n      [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]\n"
+    "        SystemdCgroup = true\n"
+)
+LIMITS = (
+    "Limit                     Soft Limit           Hard Limit           Units     \n"
+    "Max cpu time              unlimited            unlimited            seconds   \n"
+    "Max locked memory         8388608              8388608              bytes     \n"
+)
+MOUNTS = (
+    "srv:/x /mnt/a\\040b nfs4 rw 0 0\n10.0.0.1@o2ib:/l /lustre lustre rw 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n"
+)
+TCP = (
+    "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+    "   0: 0100007F:192B 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4242 1 0 100 0 0 10 0\n"
+)
+NETWORKS = ("rail0, b/rail1@net1", '[{"name": "rail0", "namespace": "x"}, "y/rail1"]', '{"name": "rail0"}')
+SHARED = {"configList": [{"resourceName": "hca", "resourcePrefix": "rdma", "selectors": {"vendors": ["15b3"]}}]}
+WHOLE = {"resourceList": [{"resourceName": "rail0", "selectors": [{"isRdma": True}], "resourcePrefix": "nvidia.com"}]}
+INFO = {
+    "devices": [
+        {
+            "name": "mlx5_0",
+            "protocol": "roce",
+            "pci_address": "0000:07:00.0",
+            "numa_node": 0,
+            "node_guid": "0c42:a103:0065:0001",
+            "netns": {"inode": 4026531840, "name": None, "initial": True},
+            "pod": None,
+            "ports": [
+                {
+                    "port": 1,
+                    "state": "ACTIVE",
+                    "link_layer": "Ethernet",
+                    "netdev": "ens1",
+                    "rate_gbps": 400.0,
+                    "gids": [
+                        {
+                            "index": 3,
+                            "gid": "0000:0000:0000:0000:0000:ffff:0a01:0002",
+                            "type": "RoCE v2",
+                            "ipv4": "10.1.0.2",
+                        }
+                    ],
+                }
+            ],
+        }
+    ],
+    "unreadable": [],
+}
+PLAN_NODE = {
+    **INFO,
+    "interfaces": [{"name": "ens1", "uses": [], "addresses": ["10.1.0.2/24"], "master": None}],
+    "cni": None,
+}
+OBJECT = {
+    "apiVersion": "k8s.cni.cncf.io/v1",
+    "kind": "NetworkAttachmentDefinition",
+    "metadata": {"name": "rail0", "namespace": "default", "labels": {"rdmaops.gpu-fabric/owner": "x"}},
+    "spec": {"config": json.dumps(NAD)},
+}
+HOSTS = [{"name": "gpu-1", "group": "a", "rails": [0, 1]}, {"name": "gpu-2", "group": "b", "rails": [0]}]
+CHART = (
+    "apiVersion: v2\nname: gpu-operator\nversion: v25.3.0\nappVersion: v25.3.0\ndependencies:\n- name: nfd\n"
+    "  version: 0.1\n  alias: x\n  condition: nfd.enabled,a.b\n"
+)
+CHART_VALUES = "nfd:\n  enabled: true\ndriver:\n  rdma: {enabled: false}\n  version: '1'\n  # env: []\ntoolkit: &a\n  x: 1\nb: *a\n"
+MANIFESTS = (
+    "---\n# Source: x\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  annotations: {helm.sh/hook: pre-install}\n"
+    "data: {x: '1'}\n---\nkind: List\nitems:\n- kind: Secret\n  metadata: {name: s}\n"
+)
+REPORT = {
+    "schema": 1,
+    "started": "2026-11-21T03:00:00Z",
+    "check_mode": True,
+    "complete": True,
+    "incomplete": [],
+    "verdict": "drift",
+    "hosts": {
+        "gpu-1": {
+            "status": "drift",
+            "objects": [
+                {
+                    "role": "gpu_node", "task": "x", "kind": "file", "name": "/etc/x", "status": "drift", "desired": "1",
+                    "configured": None, "live": None, "next_boot": None, "diff": "--- a\n+++ b\n",
+                }
+            ],
+        }
+    },
+}  # fmt: skip
+WEB = "tls_server_config:\n  cert_file: a\n  key_file: b\nbasic_auth_users:\n  joe: $2b$10$" + "." * 53 + "\n"
+SETTINGS = settings()
+LOGS = UNIT / "plugins/filter/fixtures"
+
+
+class Scratch:
+    """A file for what is read from one, in memory where there is such a place."""
+
+    def __init__(self) -> None:
+        room = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        self.path = Path(tempfile.mkstemp(prefix="rdmaops-hostile-", dir=room)[1])
+        atexit.register(lambda: self.path.unlink(missing_ok=True))
+
+    def of(self, made: str | bytes) -> str:
+        self.path.write_bytes(made if isinstance(made, bytes) else made.encode("utf-8", "surrogateescape"))
+        return str(self.path)
+
+
+SCRATCH = Scratch()
+
+
+def initramfs(made: bytes) -> object:
+    return reader.read([("/boot/image", SCRATCH.of(made))])
+
+
+def grub(text: str) -> object:
+    try:
+        return _boot_grub.variables(text, "/nonexistent")
+    except _boot_grub._Stop:  # the script boots something, or ends
+        return None
+
+
+def chart(about: str) -> object:
+    files = {"Chart.yaml": about.encode("utf-8", "surrogateescape"), "values.yaml": CHART_VALUES.encode()}
+    return _helm_chart._chart("/x", files)
+
+
+def chart_values(text: str) -> object:
+    files = {"Chart.yaml": CHART.encode(), "values.yaml": text.encode("utf-8", "surrogateescape")}
+    made = _helm_chart._chart("/x", files)
+    return _gpu_operator_values.unknown({"driver": {"rdma": {"enabled": True}, "versoin": 1}, "nfd": {"x": {}}}, made)
+
+
+def archive(made: bytes) -> object:
+    return _helm_chart.read(SCRATCH.of(made))
+
+
+def tarball(**files: str) -> bytes:
+    with io.BytesIO() as sink:
+        with tarfile.open(fileobj=sink, mode="w:gz") as made:
+            for name, text in files.items():
+                member = tarfile.TarInfo("gpu-operator/" + name)
+                member.size = len(text.encode())
+                made.addfile(member, io.BytesIO(text.encode()))
+        return sink.getvalue()
+
+
+def packed(text: str) -> object:
+    data = base64.b64encode(gzip.compress(text.encode("utf-8", "surrogatepass"), 1)).decode()
+    return _drift_configmap.unpacked({"binaryData": {_drift_configmap.REPORT: data}}, "x")
+
+
+def damaged(data: bytes) -> object:
+    return _drift_configmap.unpacked({"binaryData": {_drift_configmap.REPORT: base64.b64encode(data).decode()}}, "x")
+
+
+def delegating(text: str) -> object:
+    return _cni_install.delegating("/x", '{"name": "multus"}', SCRATCH.of(escaped(text)))
+
+
+def pod_interfaces(text: str) -> object:
+    return _whereabouts.read_pod(
+        {"metadata": {"name": "p", "namespace": "n", "annotations": {"k8s.v1.cni.cncf.io/network-status": text}}}
+    )
+
+
+def nldev_answer(data: bytes) -> None:
+    for message in nldev.messages(data):
+        for read in (
+            nldev.device,
+            nldev.port,
+            nldev.system_info,
+            nldev.resource_summary,
+            nldev.counters,
+            nldev._failure,
+        ):
+            try:
+                read(message if read is nldev._failure else message.payload)  # type: ignore[operator]
+            except nldev.NldevError:
+                continue
+
+
+def web(text: str) -> object:
+    try:
+        document = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        document = text
+    return web_config.WebConfig("/x", document)
+
+
+FILTER = (AnsibleFilterError, rails.AnsibleTypeError)
+BOOT = UTILS / "boot"
+
+PARSERS: dict[str, Parser] = {
+    "modprobe.d": Parser(lambda text: _modprobe.parse("/etc/modprobe.d/a.conf", text), written(*MODPROBE_D)),
+    "modprobe.d less options": Parser(
+        lambda text: _modprobe_conflict.without(text, {("ib_core", "netns_mode"), ("mlx5_core", "prof_sel")}),
+        written(*MODPROBE_D),
+    ),
+    "kernel command line": Parser(
+        lambda text: (
+            _modprobe.cmdline_settings(text, "ib_core"),
+            _next_boot.cmdline_value(text, "ib_core", "x", True),
+        ),
+        written(*CMDLINES),
+    ),
+    "dracut's command line": Parser(lambda text: contents.from_cmdline("dracut", text), written(*CMDLINES)),
+    "GRUB configuration": Parser(grub, written(*sorted(BOOT.glob("*.cfg"))), (_boot_files.BootError,)),
+    "GRUB environment": Parser(_boot_grub.read_grubenv, written(BOOT / "grubenv-2.12-saved")),
+    "BLS entry": Parser(
+        lambda text: [_boot_bls.parse_entry("/x/y.conf", text, one) for one in (True, False)], written(*BLS)
+    ),
+    "PE image": Parser(_boot_efi.pe_sections, octets(b"MZ" + bytes(58) + b"\x40\0\0\0PE\0\0" + bytes(400))),
+    "modules.dep": Parser(kernel._find, written(PROC["usr/lib/modules/7.2.12+deb13-amd64/modules.dep"])),
+    "initramfs": Parser(
+        initramfs, octets(images.cpio(*images.DEBIAN), images.MICROCODE + bytes(512) + images.cpio(*images.TREE))
+    ),
+    "compressed initramfs": Parser(
+        initramfs,
+        octets(*(images.COMPRESSORS[one](images.cpio(*images.DEBIAN)) for one in ("gzip", "xz", "lzma", "bzip2"))),
+    ),
+    "nldev": Parser(nldev_answer, octets(*NLDEV)),
+    "module's symbols": Parser(drivers.symbols, octets(b"\x7fELF\x02\x01\x01" + bytes(57) + b"ib_register_device\0")),
+    "sysfs rate": Parser(devices.rate_gbps, written("400 Gb/sec (4X NDR)\n", "2.5 Gb/sec (1X SDR)", "0 Gb/sec")),
+    "sysfs counter": Parser(devices.counter, written("42\n", "18446744073709551615\n", "N/A (no PMA)\n")),
+    "ibv_devinfo": Parser(_ibv_devinfo.parse, written(*sorted((UTILS / "ibv_devinfo").glob("*.txt")))),
+    "perftest": Parser(perftest.perftest, texts(*outputs("perftest_*.txt")), FILTER),
+    "perftest JSON": Parser(
+        perftest.perftest, documents(*(one.read_text() for one in outputs("perftest_*.json"))), FILTER
+    ),
+    "perftest value": Parser(
+        perftest.perftest, values({"test_info": {"test": "x"}, "results": {"MsgSize": 2, "BW_average": 1.5}}), FILTER
+    ),
+    "rping": Parser(rping.rping, texts(*outputs("rping_*.txt")), FILTER),
+    "nccl_log": Parser(nccl_log.nccl_log, texts(*outputs("nccl[-_][!t]*.txt")), FILTER),
+    "nccl_tests": Parser(nccl_tests.nccl_tests, texts(*outputs("nccl-tests*.txt")), FILTER),
+    "training log": Parser(
+        lambda text: _training_job_log.transport({"p": _training_job_log.Log(text, text, True, None)}),
+        written(*outputs("nccl[-_][!t]*.txt")),
+    ),
+    "nccl_env": Parser(nccl_env.nccl_env, values(INFO, {"gpu-1": INFO, "gpu-2": INFO}, [INFO]), FILTER),
+    "rails": Parser(rails.rails, values(INFO), FILTER),
+    "rail_plan": Parser(
+        lambda info: rail_plan.rail_plan(info, "10.100.0.0/16"), values({"a": PLAN_NODE, "b": PLAN_NODE}), FILTER
+    ),
+    "rail_plan existing": Parser(
+        lambda found: rail_plan.rail_plan({"a": PLAN_NODE}, "10.100.0.0/16", existing=found),
+        values([OBJECT, OBJECT]),
+        FILTER,
+    ),
+    "fabric_rounds": Parser(fabric_rounds.fabric_rounds, values(["a", "b", "c"], HOSTS), FILTER),
+    "kubeadm_config": Parser(
+        lambda one: kubeadm_config.kubeadm_config(
+            one, "init", {"name": "cp-1", "address": "192.0.2.1", "control_plane": True}
+        ),
+        values(SETTINGS),
+        FILTER,
+    ),
+    "kubeadm ConfigMap": Parser(
+        lambda text: _kubernetes_plan.compare(
+            SETTINGS, {"reachable": True, "cluster_configuration": text, "kubelet_configuration": text}
+        ),
+        written(
+            "apiVersion: kubeadm.k8s.io/v1beta4\napiServer:\n  certSANs: [a, b]\nclusterName: x\nnetworking: {podSubnet: 1}\n"
+        ),
+    ),
+    "CNI configuration": Parser(_cni.parse, documents(NAD, NAD["plugins"][0])),
+    "CNI ranges": Parser(
+        _cni_ranges.parse_network, texts("10.1.0.0/24", "fd00::/64", "10.1.0.0-10.1.0.9/24"), (ValueError,)
+    ),
+    "networks annotation": Parser(lambda text: _network_attachment_uses.named(text, "default"), documents(*NETWORKS)),
+    "shared plugin": Parser(_rdma_mode_conflicts_plugins.shares_in, documents(SHARED)),
+    "whole plugin": Parser(_rdma_mode_conflicts_plugins.whole_in, documents(WHOLE)),
+    "whereabouts pod": Parser(
+        pod_interfaces, documents([{"name": "x/rail0", "interface": "net1", "ips": ["10.1.0.2"], "default": False}])
+    ),
+    "whereabouts range": Parser(
+        lambda text: _whereabouts.read_pool(pools.pool({"1": {"podref": "a/b", "id": "c"}}, text=text), {"n"}),
+        texts("10.100.0.0/28", "fd00::/120"),
+    ),
+    "whereabouts offset": Parser(
+        lambda text: _whereabouts.read_pool(pools.pool({text: {"podref": text, "id": text}}), {"n"}),
+        texts("1", "13", "a/b"),
+    ),
+    "pod network of Multus": Parser(delegating, documents(NAD, NAD["plugins"][0])),
+    "token": Parser(
+        lambda text: (_cni_install.token_in(text), _cni_install.expiry(text)),
+        documents({"users": [{"user": {"token": "a.eyJleHAiOjF9.b"}}]}, "a.eyJleHAiOjF9.b"),
+    ),
+    "helm list": Parser(
+        _helm.parse_list, documents(*(one.read_text() for one in (UTILS / "helm").glob("*_list*.json")))
+    ),
+    "helm history": Parser(
+        _helm.parse_history, documents(*(one.read_text() for one in (UTILS / "helm").glob("*_history.json")))
+    ),
+    "helm release": Parser(
+        lambda text: _helm.parse_release(text, text),
+        written(*sorted((UTILS / "helm").glob("*_get_all.txt")), '{"a": 1}'),
+    ),
+    "helm version": Parser(lambda text: _helm.parse_version(text, "helm"), written("v3.18.4+gd80839c", "v4.0.0")),
+    "helm's last lines": Parser(_helm.last_lines, written(*sorted((UTILS / "helm").glob("*_hook.txt")))),
+    "chart": Parser(chart, written(CHART)),
+    "chart values": Parser(chart_values, written(CHART_VALUES)),
+    "chart archive": Parser(archive, octets(tarball(**{"Chart.yaml": CHART, "values.yaml": CHART_VALUES}))),
+    "archive of an archive": Parser(
+        lambda made: archive(gzip.compress(made, 1)),
+        octets(gzip.decompress(tarball(**{"Chart.yaml": CHART, "charts/nfd/Chart.yaml": CHART}))),
+    ),
+    "manifest": Parser(_gpu_operator_compare.documents, written(MANIFESTS)),
+    "ctr version": Parser(_containerd.parse_version, written(*sorted((UTILS / "containerd").glob("*_version.txt")))),
+    "ctr images": Parser(_containerd.parse_images, written(*sorted((UTILS / "containerd").glob("*_images*.txt")))),
+    "ctr plugins": Parser(_containerd.parse_store, written(*sorted((UTILS / "containerd").glob("*_content.txt")))),
+    "ctr's last lines": Parser(
+        lambda text: (_containerd.last_lines(text), _containerd.advice(text)),
+        written(*sorted((UTILS / "containerd").glob("*_pull_*.txt"))),
+    ),
+    "image name": Parser(_container_image_oci.parse_name, texts("ghcr.io/a/b:1.2@" + DIGEST, "localhost:5000/x")),
+    "image manifest": Parser(
+        lambda text: _container_image_oci.required(
+            DIGEST, 1, lambda _digest: text.encode("utf-8", "surrogatepass"), "amd64"
+        ),
+        documents({key: MANIFEST[key] for key in ("config", "layers")}),
+    ),
+    "image index": Parser(
+        lambda text: _container_image_oci.configuration(
+            DIGEST, lambda _digest: text.encode("utf-8", "surrogatepass"), "amd64"
+        ),
+        documents(MANIFEST),
+    ),
+    "buildah inspect": Parser(_image_build.label_of, documents({"OCIv1": {"config": {"Labels": {"x": "y"}}}})),
+    "certificate": Parser(_x509.parse, octets(DER)),
+    "PEM": Parser(_x509.in_pem, written(PEM)),
+    "kubeconfig": Parser(_kubernetes_node.kubeconfig_in, written(KUBECONFIG)),
+    "certificate row": Parser(lambda text: _kubernetes_node.certificate_row("x", "/x", text, 0.0), written(PEM)),
+    "containerd's TOML": Parser(_kubernetes_node.runtime_in, written(CONTAINERD)),
+    "begun kubeadm": Parser(_kubernetes_node.started_in, documents({"action": "init"})),
+    "procfs": Parser(
+        lambda text: (
+            _kubernetes_node.swaps_in(text),
+            _kubernetes_node.cgroup_in(text),
+            _kubernetes_node.memory_in(text),
+            _kubernetes_node.listeners_in(text),
+            _network_info.mounts(text),
+            _fabric_place.limits(text),
+            _fabric_place.group_files(text, text),
+            _kubernetes_node.version_in(text),
+            _kubernetes_node.conffile_in(text, "/etc/x"),
+        ),
+        written(
+            MOUNTS,
+            TCP,
+            LIMITS,
+            "MemTotal:       16384 kB\n",
+            "Filename Type\n/dev/sda1 partition 1 0 -2\n",
+            *PROC.values(),
+        ),
+    ),
+    "ssh keys": Parser(
+        lambda text: _ssh_secret.wrong(keys.data(id_ed25519=text.encode("utf-8", "replace").decode())),
+        written(keys.WHOLE["id_ed25519"]),
+    ),
+    "ssh keys in a Secret": Parser(
+        lambda text: _ssh_secret.wrong({**keys.data(), "id_ed25519": text}), written(*keys.data().values())
+    ),
+    "drift report": Parser(lambda found: _drift_report.validated(found, "x"), values(REPORT)),
+    "drift ConfigMap": Parser(packed, documents(REPORT)),
+    "damaged drift ConfigMap": Parser(damaged, octets(gzip.compress(json.dumps(REPORT).encode()))),
+    "web configuration": Parser(web, written(WEB), (web_config.WebConfigError,)),
+    "listen address": Parser(
+        server.parse_address, texts("127.0.0.1:9879", "[::1]:9879", ":9879"), (server.ListenError,)
+    ),
+}
+
+
+def feed(name: str, parser: Parser, count: int) -> None:
+    first = int(os.environ.get("FUZZ_FROM", "0"))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    refused = 0
+    with faults.tried("parsers", name) as tally:
+        for number in range(first, first + count):
+            given = parser.source(hostile.source(name, number))
+            with tally.one(f"input {number}, {str(given)[:300]!r}"), hostile.Bounded():
+                try:
+                    parser.call(given)
+                except parser.refusals:
+                    refused += 1
+            if len(tally.lost) >= faults.TOLD:
+                break
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        assert grown < GROWTH, f"{name} has grown by {grown} KiB"
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_hostile_input(name: str) -> None:
+    feed(name, PARSERS[name], FEW)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", PARSERS)
+def test_very_much_hostile_input(name: str) -> None:
+    feed(name, PARSERS[name], MANY)

@@ -1,0 +1,43 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""JSON and YAML of others: a value or a ValueError, whatever the libraries make of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import all_yaml, from_json, from_yaml
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm_chart import loader
+
+DEEP = 100_000
+
+
+@pytest.mark.parametrize(("text", "value"), [('{"a": [1]}', {"a": [1]}), (b'"x"', "x"), ("null", None)])
+def test_json(text: str | bytes, value: object) -> None:
+    assert from_json(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "{", "[" * DEEP, '{"a":' * DEEP, "9" * 5000, b"\xff"])
+def test_what_is_no_json(text: str | bytes) -> None:
+    with pytest.raises(ValueError, match=r"\w") as caught:
+        from_json(text)
+    assert type(caught.value) is not RecursionError
+
+
+def test_yaml() -> None:
+    assert from_yaml("a: [1]\n") == {"a": [1]}
+    assert all_yaml("a: 1\n---\nb: 2\n", loader()) == [{"a": 1}, {"b": 2}]
+
+
+@pytest.mark.parametrize("text", ["a: b: c", "[" * 1500, "a: 0x_", "? [a]\n: b", "!!python/object:os.x {}", "\x00"])
+def test_what_is_no_yaml(text: str) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        from_yaml(text)
+    with pytest.raises(ValueError, match=r"\w"):
+        all_yaml(text, loader())
+
+
+def test_a_date_that_there_is_not() -> None:
+    with pytest.raises(ValueError, match="month must be in"):
+        from_yaml("2001-99-99")
+    assert all_yaml("2001-99-99", loader()) == ["2001-99-99"]
