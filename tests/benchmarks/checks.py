@@ -80,7 +80,9 @@ def variables(kernel: str) -> dict[str, t.Any]:
 
 def compare(place: Place, where: str) -> list[Case]:
     """Measure both in turn in one ansible-playbook; both look with what they have learnt on the way, and at first."""
-    image = once(place, task("The image", "ansible.builtin.command", {"argv": ["sh", "-c", "ls -t /boot/initrd.img-*"]}))
+    image = once(
+        place, task("The image", "ansible.builtin.command", {"argv": ["sh", "-c", "ls -t /boot/initrd.img-*"]})
+    )
     kernel = image["stdout"].split()[0].partition("-")[2]
     role = a_play("ours", [], roles=[ROLE], vars={"gpu_node_module_options": OPTIONS})
     tasks = [{"name": "Look", "ansible.builtin.import_tasks": str(PEER)}]

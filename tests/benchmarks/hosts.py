@@ -70,7 +70,7 @@ class Hosts(t.NamedTuple):
 def address(number: int) -> str:
     """Return the address of the host of that number, from 1 on; the bridge has that of 0."""
     first, second = divmod(number + 1, 250)
-    return "{0}.{1}.{2}.{3}".format(*NETWORK.split(".")[:2], first, second + 1)
+    return "{}.{}.{}.{}".format(*NETWORK.split(".")[:2], first, second + 1)
 
 
 def key(path: Path) -> str:
@@ -174,7 +174,8 @@ def running(
             pids = outside(hub, json.loads(answer))
             yield Hosts(names, inventory(names, base, variables or {}), hub, pids, base)
         finally:
-            assert process.stdin and process.stdout
+            assert process.stdin
+            assert process.stdout
             process.stdin.close()
             process.stdout.close()
             try:

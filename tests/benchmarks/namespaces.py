@@ -120,7 +120,10 @@ def main() -> int:
     except (OSError, RuntimeError, subprocess.SubprocessError) as error:
         print(f"starting {len(wish['hosts'])} hosts: {error}", flush=True)
         return 1
-    print(json.dumps({host["name"]: process.pid for host, process in zip(wish["hosts"], started, strict=True)}), flush=True)
+    print(
+        json.dumps({host["name"]: process.pid for host, process in zip(wish["hosts"], started, strict=True)}),
+        flush=True,
+    )
     serve()
     return 0
 

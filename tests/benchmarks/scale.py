@@ -111,24 +111,26 @@ def timed(work: t.Callable[[], t.Any]) -> Sample:
     return Sample(values)
 
 
-def scale(_place: Place) -> list[Case]:
+def cases(nodes: int = NODES) -> list[Case]:
     """Measure the functions alone; what they return is looked at first."""
-    info = seen()
+    info = seen(nodes)
     plan = _rail_plan.plan(info, NETWORK)
     wanted = attachments(plan)
     clean = lint(wanted, info)
     if len(wanted) != RAILS or clean.findings or clean.not_checked:
-        raise BenchmarkError(f"the plan of {len(wanted)} rails does not fit: {[str(one) for one in clean.findings][:3]}")
+        raise BenchmarkError(
+            f"the plan of {len(wanted)} rails does not fit: {[str(one) for one in clean.findings][:3]}"
+        )
     # The worst that a lint can be asked: no node has what any of the attachments names.
     bare = {name: {**row, "interfaces": row["interfaces"][:1]} for name, row in info.items()}
     faulty = lint(wanted, bare)
-    if len(faulty.errors) != RAILS * NODES:
-        raise BenchmarkError(f"the lint finds {len(faulty.errors)} of {RAILS * NODES} missing devices")
+    if len(faulty.errors) != RAILS * nodes:
+        raise BenchmarkError(f"the lint finds {len(faulty.errors)} of {RAILS * nodes} missing devices")
     names = list(info)
     pairs = sum(map(len, _fabric_rounds.rounds(names, "all")))
-    if pairs != NODES * (NODES - 1) // 2:
+    if pairs != nodes * (nodes - 1) // 2:
         raise BenchmarkError(f"the schedule has {pairs} pairs")
-    about = f"{NODES} nodes x {RAILS} rails"
+    about = f"{nodes} nodes x {RAILS} rails"
     limit, short = Sample([LIMIT_S]), Sample([SCHEDULE_LIMIT_S])
     planned = timed(lambda: lint(attachments(_rail_plan.plan(info, NETWORK)), info))
     refused = timed(lambda: lint(wanted, bare))
@@ -137,11 +139,15 @@ def scale(_place: Place) -> list[Case]:
     return [
         Case(f"rail plan and lint, {about}", "s", planned, "at most", limit, 1.0),
         Case(f"lint that finds {len(faulty.errors)} faults, {about}", "s", refused, "at most", limit, 1.0),
-        Case(f"schedule of all pairs, {NODES} nodes", "s", every, "at most", short, 1.0, f"{pairs} pairs"),
-        Case(f"schedule of a ring, {NODES} nodes", "s", ring, "at most", short, 1.0),
+        Case(f"schedule of all pairs, {nodes} nodes", "s", every, "at most", short, 1.0, f"{pairs} pairs"),
+        Case(f"schedule of a ring, {nodes} nodes", "s", ring, "at most", short, 1.0),
     ]
+
+
+def scale(_place: Place) -> list[Case]:
+    return cases()
 
 
 CASES: dict[str, t.Callable[[Place], list[Case]]] = {"scale": scale}
 
-__all__ = ["CASES"]
+__all__ = ["CASES", "cases"]

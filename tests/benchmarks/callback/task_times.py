@@ -9,7 +9,8 @@ name: task_times
 type: aggregate
 short_description: Write the duration and the result of each task to a file
 description:
-  - For the benchmarks, which run one host at a time.
+  - For the benchmarks, which run one host at a time, and for the demonstration.
+    Where several hosts do a task, each has an event, with the seconds since the task began for the first.
 options:
   path:
     description: The file to append to.
@@ -65,7 +66,9 @@ class CallbackModule(CallbackBase):
             sink.write(json.dumps(event, default=str) + "\n")
 
     def v2_playbook_on_play_start(self, play: t.Any) -> None:
-        self.write(event="play", name=play.get_name(), at=time.monotonic(), cpu=self.cpu(), controller=self.controller())
+        self.write(
+            event="play", name=play.get_name(), at=time.monotonic(), cpu=self.cpu(), controller=self.controller()
+        )
 
     def v2_playbook_on_task_start(self, task: t.Any, is_conditional: bool) -> None:
         self.began_cpu = self.cpu()
@@ -78,6 +81,7 @@ class CallbackModule(CallbackBase):
             event="task",
             name=result.task.get_name(),
             action=result.task.action,
+            begun=self.began,
             status=status,
             seconds=now - self.began,
             cpu=None if cpu is None or self.began_cpu is None else cpu - self.began_cpu,
