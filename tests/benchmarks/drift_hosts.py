@@ -13,12 +13,13 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks import checks, hosts, processes
-from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.library import BenchmarkError, Case, Sample
+from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.library import BenchmarkError, Case, Sample, environment
 from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.nodes import Place
 
 PLAYBOOK = "rdmaops.gpu_fabric.drift"
-# How many hosts, and how often: a hundred take minutes on two cores.
-SIZES = {1: 3, 10: 3, 50: 1, 100: 1}
+# How many hosts: a hundred take minutes on two cores, so they come once. Ten, which the slope is measured from, come
+# before and after the large runs: a busy minute of the machine is not to be taken for growth.
+ORDER = (1, 10, 50, 10, 100, 10, 1)
 SMALL, LARGE = 10, 100
 # Ansible's own default would be 5; the controller's memory goes by them and not by the hosts.
 FORKS = 10
@@ -50,18 +51,16 @@ def drift_run(up: hosts.Hosts, workplace: Path) -> Run:
     report.unlink(missing_ok=True)
     argv = [*up.enter, str(Path(sys.executable).parent / "ansible-playbook"), "--inventory", str(up.inventory)]
     argv += ["--check", "--diff", "--forks", str(FORKS), PLAYBOOK]
-    environment = {
-        **os.environ,
-        **up.environment,
-        "ANSIBLE_CONFIG": str(settings),
-        "ANSIBLE_FORCE_COLOR": "0",
-        "RDMAOPS_DRIFT_REPORT": str(report),
-    }
+    settled = {"ANSIBLE_CONFIG": str(settings), "ANSIBLE_FORCE_COLOR": "0", "RDMAOPS_DRIFT_REPORT": str(report)}
     before, began = processes.cpu(up.hub), time.monotonic()
     worked = os.times()
     with (workplace / "drift_hosts.log").open("wb") as log:
         process = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=environment({**up.environment, **settled}),
         )
         peak = processes.Peak("ansible-playbook")
         peak.watch(process.pid)
@@ -126,16 +125,15 @@ def cases(runs: t.Mapping[int, list[Run]]) -> list[Case]:
 def drift_hosts(place: Place) -> list[Case]:
     below = checks.layer(place.workplace)
     runs: dict[int, list[Run]] = {}
-    for size, number in SIZES.items():
+    for number, size in enumerate(ORDER, 1):
         with hosts.running(size, below=below, variables=variables()) as up:
-            for turn in range(min(number, place.runs)):
-                one = drift_run(up, place.workplace)
-                runs.setdefault(size, []).append(one)
-                print(
-                    f"  {size} hosts, run {turn + 1} of {min(number, place.runs)}: {one.wall:.1f} s, CPU {one.cpu:.1f} s, "
-                    f"controller {one.peak / MIB:.0f} MiB",
-                    flush=True,
-                )
+            one = drift_run(up, place.workplace)
+        runs.setdefault(size, []).append(one)
+        print(
+            f"  run {number} of {len(ORDER)}, hosts: {size}: {one.wall:.1f} s, CPU {one.cpu:.1f} s, "
+            f"controller {one.peak / MIB:.0f} MiB",
+            flush=True,
+        )
     return cases(runs)
 
 

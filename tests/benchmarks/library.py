@@ -75,6 +75,12 @@ class Case(t.NamedTuple):
         }
 
 
+def environment(more: t.Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment of what is measured: Python keeps what it has compiled, as an installed one has it."""
+    known = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**known, **(more or {})}
+
+
 class Timing(t.NamedTuple):
     """What one command took: wall clock, and processor time of it and its children."""
 
@@ -96,7 +102,7 @@ def time_command(argv: t.Sequence[str], *, limit: float, env: t.Mapping[str, str
             errors="replace",
             timeout=limit,
             check=False,
-            env={**os.environ, **(env or {})},
+            env=environment(env),
         )
     except subprocess.TimeoutExpired as error:
         raise BenchmarkError(f"{' '.join(argv)} was stopped after {limit:.0f} s") from error
@@ -279,6 +285,7 @@ __all__ = [
     "Timing",
     "difference",
     "document",
+    "environment",
     "interleave",
     "play",
     "read_events",
