@@ -8,6 +8,7 @@ import argparse
 import datetime
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -50,6 +51,11 @@ def qemu_of(host: str) -> int | None:
     if asked.returncode != 0:
         return None
     return next((node["pid"] for node in json.loads(asked.stdout) if node["node"] == host), None)
+
+
+def end(number: int, _frame: object) -> None:
+    """Clean up when terminated, too: hosts, control planes and directories are ended on the way out."""
+    sys.exit(128 + number)
 
 
 def main() -> int:
@@ -95,4 +101,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, end)
     sys.exit(main())
