@@ -71,6 +71,7 @@ def variables(kernel: str) -> dict[str, t.Any]:
     known = yaml.safe_load((COLLECTION / "roles/gpu_node/vars/main.yml").read_text())
     files = [{"path": path, "content": ""} for path in RULES]
     return {
+        "peer_query": ["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package}\\n"],
         "peer_packages": known["__gpu_node_packages"]["debian"],
         "peer_image": f"/boot/initrd.img-{kernel}",
         "peer_files": [{"path": MEMLOCK, "content": memlock()}, *files],

@@ -90,7 +90,6 @@ def network_attachment(place: Place) -> list[Case]:
 
 def attachments(place: Place, plane: Cluster, owner: str, namespace: str) -> list[Case]:
     """Measure eight rails in one call against one look, against eight calls, and against one call with a list of eight."""
-
     # A set that a run before this one has left, because it was killed, may have others.
     second = 100 + secrets.randbelow(150)
 
