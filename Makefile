@@ -34,7 +34,7 @@ test-all: dev ## every scenario, and the long fault and fuzz runs
 	@.venv/bin/python tests/run.py --all $(PART)
 
 .PHONY: bench
-bench: dev ## the benchmarks, each against its peer in the same run (the lab must be up)
+bench: dev ## the benchmarks, each against its peer in the same run (BENCH=scale, with the lab up for all)
 	@.venv/bin/python tests/benchmarks/run.py $(BENCH)
 
 .PHONY: lab-up lab-down lab-ssh

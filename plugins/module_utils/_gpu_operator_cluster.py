@@ -41,25 +41,13 @@ class Cluster:
 
     def discover(self) -> None:
         """Learn the version and every kind that is served: what a chart may ask for by .Capabilities."""
-        get = self.client.get
-        about = get("/version", "Asking the API server for its version") or {}
+        about = self.client.get("/version", "Asking the API server for its version") or {}
         self.version = str(about.get("gitVersion") or "")
-        groups = get("/apis", "Asking the API server for its groups") or {}
-        served = ["v1"]
-        for group in groups.get("groups") or []:
-            served += [str(one["groupVersion"]) for one in group.get("versions") or []]
-        for one in served:
-            try:
-                found = get(_kubernetes.base(one), "Asking what the API server knows of %s" % one) or {}
-            except ApiError as exc:
-                if exc.status == 0:
-                    raise
-                continue  # an aggregated API whose own server is down: nothing of it can be used now
-            self.api_versions.append(one)
-            for entry in found.get("resources") or []:
-                if "/" not in entry["name"]:
-                    self.kinds[(one, entry["kind"])] = Resource(str(entry["name"]), bool(entry.get("namespaced")))
-                    self.api_versions.append("%s/%s" % (one, entry["kind"]))
+        for version, kinds in self.client.served().items():
+            self.api_versions.append(version)
+            for one in kinds:
+                self.kinds[(version, one.kind)] = Resource(one.plural, one.namespaced)
+                self.api_versions.append("%s/%s" % (version, one.kind))
 
     def learn(self, definition: Object) -> None:
         """Note the kinds of a CRD that is to be made."""

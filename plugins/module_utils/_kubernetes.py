@@ -30,6 +30,8 @@ MANAGER = "rdmaops.gpu_fabric"
 # The label of an object that belongs to a set.
 OWNER = "rdmaops.gpu-fabric/owner"
 _JSON = "application/json"
+# One answer for all groups: aggregated discovery, in Kubernetes 1.30 and newer; others answer with the plain list.
+_DISCOVERY = _JSON + ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList," + _JSON
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
 _PAGE = 500
@@ -39,6 +41,14 @@ _AGAIN = 3
 MANAGER_MAX = 128
 
 Object = t.Dict[str, t.Any]
+
+
+class Kind(t.NamedTuple):
+    """A kind that an API server serves, by the resource in its paths."""
+
+    kind: str
+    plural: str
+    namespaced: bool
 
 
 class Client:
@@ -110,13 +120,14 @@ class Client:
         query: t.Mapping[str, t.Any] | None = None,
         body: t.Any = None,
         content_type: str = _JSON,
+        accept: str = _JSON,
         patient: bool = True,
     ) -> Object:
         """Send one request and return the object that came back.
 
         ``patient``: an API server that has too much to do is asked again, as long as the timeout is.
         """
-        data = self._send(method, path, doing, query, body, content_type, patient=patient)
+        data = self._send(method, path, doing, query, body, content_type, accept, patient)
         try:
             value = from_json(data) if data else {}
         except ValueError:
@@ -296,6 +307,49 @@ class Client:
                 return {}
             raise
 
+    def served(self) -> dict[str, list[Kind]]:
+        """Return every group and version that is served now, with its kinds.
+
+        An aggregated API whose own server is down is left out: nothing of it can be used now.
+        """
+        found: dict[str, list[Kind]] = {}
+        for where in ("/api", "/apis"):
+            answer = self.request("GET", where, "Asking the API server what it serves", accept=_DISCOVERY)
+            if answer.get("kind") != "APIGroupDiscoveryList":
+                found.update(self._served_one_by_one(answer))
+                continue
+            for group in answer.get("items") or []:
+                name = (group.get("metadata") or {}).get("name")
+                for version in group.get("versions") or []:
+                    if version.get("freshness") != "Stale":
+                        key = "%s/%s" % (name, version["version"]) if name else str(version["version"])
+                        found[key] = [
+                            Kind(str(one["responseKind"]["kind"]), str(one["resource"]), one["scope"] == "Namespaced")
+                            for one in version.get("resources") or []
+                            if one.get("responseKind")  # without: subresources of something that cannot be asked for
+                        ]
+        return found
+
+    def _served_one_by_one(self, answer: Object) -> dict[str, list[Kind]]:
+        """Ask for each version of each group in the plain list."""
+        versions = [str(one) for one in answer.get("versions") or []]
+        for group in answer.get("groups") or []:
+            versions += [str(one["groupVersion"]) for one in group.get("versions") or []]
+        found: dict[str, list[Kind]] = {}
+        for version in versions:
+            try:
+                entries = self.resources(version)
+            except ApiError as exc:
+                if exc.status == 0:
+                    raise
+                continue
+            found[version] = [
+                Kind(str(one["kind"]), str(one["name"]), bool(one.get("namespaced")))
+                for one in entries or []
+                if "/" not in one["name"]
+            ]
+        return found
+
     def resources(self, api_version: str) -> list[Object] | None:
         """Return what a group and version serves (APIResource); None where the API server does not know it."""
         found = self.get(base(api_version), "Asking what the API server knows of %s" % api_version)
@@ -356,6 +410,7 @@ __all__ = (
     "OWNER",
     "ApiError",
     "Client",
+    "Kind",
     "Object",
     "base",
     "connect",

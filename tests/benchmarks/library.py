@@ -75,6 +75,12 @@ class Case(t.NamedTuple):
         }
 
 
+def environment(more: t.Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment of what is measured: Python keeps what it has compiled, as an installed one has it."""
+    known = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**known, **(more or {})}
+
+
 class Timing(t.NamedTuple):
     """What one command took: wall clock, and processor time of it and its children."""
 
@@ -96,7 +102,7 @@ def time_command(argv: t.Sequence[str], *, limit: float, env: t.Mapping[str, str
             errors="replace",
             timeout=limit,
             check=False,
-            env={**os.environ, **(env or {})},
+            env=environment(env),
         )
     except subprocess.TimeoutExpired as error:
         raise BenchmarkError(f"{' '.join(argv)} was stopped after {limit:.0f} s") from error
@@ -133,11 +139,12 @@ class Task(t.NamedTuple):
 
 
 class Play(t.NamedTuple):
-    """A play of a timed playbook: from its start to that of the next."""
+    """A play of a timed playbook: from its start to that of the next. `controller` is what ansible-playbook has worked."""
 
     name: str
     seconds: float
     cpu: float | None
+    controller: float | None = None
 
 
 class Played(t.NamedTuple):
@@ -175,10 +182,14 @@ def read_events(text: str) -> tuple[list[Task], list[Play]]:
             tasks.append(Task(play, event["name"], event["status"], changed, event["seconds"], event["cpu"], result))
             continue
         if started:
-            cpu = None if None in (event["cpu"], started["cpu"]) else event["cpu"] - started["cpu"]
-            plays.append(Play(started["name"], event["at"] - started["at"], cpu))
+            cpu, controller = (difference(event.get(key), started.get(key)) for key in ("cpu", "controller"))
+            plays.append(Play(started["name"], event["at"] - started["at"], cpu, controller))
         started = event
     return tasks, plays
+
+
+def difference(after: float | None, before: float | None) -> float | None:
+    return None if after is None or before is None else after - before
 
 
 def play(
@@ -190,16 +201,18 @@ def play(
     pid: int | None = None,
     check: bool = False,
     limit: float = 1800,
+    enter: t.Sequence[str] = (),
+    env: t.Mapping[str, str] | None = None,
 ) -> Played:
-    """Run plays on one host in one ansible-playbook, each task timed."""
+    """Run plays on one host in one ansible-playbook, each task timed. ``enter`` stands before the command."""
     workplace.mkdir(parents=True, exist_ok=True)
     playbook = workplace / "playbook.yml"
     # JSON is YAML.
     playbook.write_text(json.dumps(list(plays), indent=1))
     events = workplace / "events.jsonl"
     events.unlink(missing_ok=True)
-    argv = [str(Path(sys.executable).parent / "ansible-playbook"), "--inventory", str(inventory), "--limit", host]
-    argv += ["--check"] if check else []
+    argv = [*enter, str(Path(sys.executable).parent / "ansible-playbook")]
+    argv += ["--inventory", str(inventory), "--limit", host, *(["--check"] if check else [])]
     timing = time_command(
         [*argv, str(playbook)],
         limit=limit,
@@ -210,6 +223,7 @@ def play(
             "ANSIBLE_FORCE_COLOR": "0",
             "TASK_TIMES": str(events),
             "TASK_TIMES_PID": str(pid or 0),
+            **(env or {}),
         },
     )
     tasks, wall = read_events(events.read_text())
@@ -269,7 +283,9 @@ __all__ = [
     "Sample",
     "Task",
     "Timing",
+    "difference",
     "document",
+    "environment",
     "interleave",
     "play",
     "read_events",

@@ -38,9 +38,12 @@ class Place(t.NamedTuple):
     inventory: Path
     host: str
     workplace: Path
-    # The process on this machine that is the host, where the host is a virtual machine.
+    # The process on this machine that is the host, where the host is a virtual machine or a namespace.
     pid: int | None = None
     runs: int = RUNS
+    # What stands before a command that is to reach the host, and what is in its environment.
+    enter: tuple[str, ...] = ()
+    env: t.Mapping[str, str] = {}
 
     def play(self, plays: t.Sequence[t.Mapping[str, t.Any]], name: str, *, check: bool = False) -> Played:
         return play(
@@ -50,6 +53,8 @@ class Place(t.NamedTuple):
             workplace=self.workplace / name,
             pid=self.pid,
             check=check,
+            enter=self.enter,
+            env=self.env,
         )
 
 
@@ -160,10 +165,10 @@ def gpu_node_in_check_mode(place: Place) -> list[Case]:
     return cases
 
 
-def describe(played: Played) -> str:
-    """Say what one run of the role consisted of."""
-    runs = sum(one.name == "role" for one in played.plays)
-    done = [one for one in played.tasks if one.play == "role"]
+def describe(played: Played, name: str = "role") -> str:
+    """Say what one run of the role, or of another play, consisted of."""
+    runs = sum(one.name == name for one in played.plays)
+    done = [one for one in played.tasks if one.play == name]
     count = {status: sum(one.status == status for one in done) // runs for status in ("ok", "skipped")}
     changes = sum(one.changed for one in done) // runs
     return f"{count['ok']} tasks done, {count['skipped']} skipped, {changes} would change"

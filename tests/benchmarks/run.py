@@ -8,11 +8,21 @@ import argparse
 import datetime
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
-from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks import cluster, drift, exporter, nodes
+from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks import (
+    checks,
+    cluster,
+    demo,
+    drift,
+    drift_hosts,
+    exporter,
+    nodes,
+    scale,
+)
 from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.library import BenchmarkError, Case, document, table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,8 +30,18 @@ OUTPUT = ROOT / ".cache" / "bench"
 LAB = ROOT / "tests" / "lab" / "lab.py"
 INVENTORY = Path(os.environ.get("LAB_INVENTORY") or ROOT / "inventories" / "lab") / "hosts.yml"
 
-# Those of nodes.py need a host of the lab.
-CASES = {**nodes.CASES, **cluster.CASES, **drift.CASES, **exporter.CASES}
+# These need a host of the lab.
+LAB_CASES = {**nodes.CASES, **checks.LAB}
+CASES = {
+    **LAB_CASES,
+    **checks.CASES,
+    **cluster.CASES,
+    **drift.CASES,
+    **drift_hosts.CASES,
+    **exporter.CASES,
+    **scale.CASES,
+    **demo.CASES,
+}
 
 
 def qemu_of(host: str) -> int | None:
@@ -31,6 +51,11 @@ def qemu_of(host: str) -> int | None:
     if asked.returncode != 0:
         return None
     return next((node["pid"] for node in json.loads(asked.stdout) if node["node"] == host), None)
+
+
+def end(number: int, _frame: object) -> None:
+    """Clean up when terminated, too: hosts, control planes and directories are ended on the way out."""
+    sys.exit(128 + number)
 
 
 def main() -> int:
@@ -45,22 +70,21 @@ def main() -> int:
     if unknown:
         parser.error(f"no such case: {', '.join(unknown)}. The cases are: {', '.join(CASES)}")
     wanted = set(arguments.cases) or set(CASES)
-    if wanted & set(nodes.CASES) and not arguments.inventory.exists():
-        print(
-            f"bench: there is no {os.path.relpath(arguments.inventory)}: start the lab by 'make lab-up'",
-            file=sys.stderr,
-        )
-        return 2
+    lab = arguments.inventory.exists()
+    no_lab = f"there is no {os.path.relpath(arguments.inventory)}: start the lab by 'make lab-up'"
 
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    pid = qemu_of(arguments.host) if arguments.inventory == INVENTORY and wanted & set(nodes.CASES) else None
+    pid = qemu_of(arguments.host) if lab and arguments.inventory == INVENTORY and wanted & set(LAB_CASES) else None
     place = nodes.Place(arguments.inventory.resolve(), arguments.host, OUTPUT, pid, arguments.runs)
     cases: list[Case] = []
     problems: list[str] = []
     for name, measure in CASES.items():
         if name not in wanted:
             continue
-        print(f"measuring {name} on {place.host if name in nodes.CASES else 'this machine'}", flush=True)
+        if name in LAB_CASES and not lab:
+            problems.append(f"{name}: {no_lab}")
+            continue
+        print(f"measuring {name} on {place.host if name in LAB_CASES else 'this machine'}", flush=True)
         try:
             cases += measure(place)
         except BenchmarkError as error:
@@ -77,4 +101,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, end)
     sys.exit(main())

@@ -13,10 +13,15 @@ import time
 import typing as t
 from pathlib import Path
 
+from ansible_collections.rdmaops.gpu_fabric.tests.lab import times
+
 ROOT = Path(__file__).resolve().parents[2]
 LAB = [sys.executable, str(ROOT / "tests/lab/lab.py")]
 PLAYBOOK = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(ROOT / "inventories/lab")]
 REPORT = ROOT / ".cache/demo/report.json"
+# What the lab and Ansible write down of the time that each of their steps takes.
+LAB_TIMES = ROOT / ".cache/demo/lab-times.jsonl"
+TASK_TIMES = ROOT / ".cache/demo/task-times.jsonl"
 FABRIC = {kind: ROOT / ".cache/demo" / ("fabric." + kind) for kind in ("json", "html")}
 NODES = ("gpu-1", "gpu-2")
 
@@ -36,7 +41,15 @@ class Demo:
         """Run one command with its output on the terminal, unless quiet, and return its output."""
         begun = time.monotonic()
         print("\n==> %s" % title, flush=True)
-        environment = dict(os.environ, ANSIBLE_FORCE_COLOR="1" if sys.stdout.isatty() else "0", PYTHONUNBUFFERED="1")
+        environment = dict(
+            os.environ,
+            ANSIBLE_FORCE_COLOR="1" if sys.stdout.isatty() else "0",
+            PYTHONUNBUFFERED="1",
+            LAB_TIMES=str(LAB_TIMES),
+            ANSIBLE_CALLBACK_PLUGINS=str(ROOT / "tests/benchmarks/callback"),
+            ANSIBLE_CALLBACKS_ENABLED="rdmaops.gpu_fabric.drift,task_times",
+            TASK_TIMES=str(TASK_TIMES),
+        )
         try:
             done = subprocess.run(
                 argv,
@@ -73,6 +86,10 @@ class Demo:
 
 
 def run() -> None:
+    REPORT.parent.mkdir(parents=True, exist_ok=True)
+    for path in (LAB_TIMES, TASK_TIMES):
+        path.unlink(missing_ok=True)
+    before_s = float(os.environ.get("DEMO_BEFORE_S") or 0)
     demo = Demo()
     demo.step("Boot two virgin nodes (the first time, their image is built)", [*LAB, "fresh", *NODES], 2400)
     for node in NODES:
@@ -86,15 +103,20 @@ def run() -> None:
     after = demo.modes("After")
     fabric = json.loads(FABRIC["json"].read_text(encoding="utf-8"))
 
+    total = time.monotonic() - demo.started + before_s
+    done = times.tasks(times.read_lines(TASK_TIMES))
+    found = times.parts(total, before_s, times.read_lines(LAB_TIMES), done)
+
     good = set(after.values()) == {"exclusive"} and fabric["verdict"] == "pass"
     report: dict[str, t.Any] = {
         "verdict": "pass" if good else "fail",
         "nodes": {node: {"before": before[node], "after": after[node]} for node in NODES},
         "fabric": {"verdict": fabric["verdict"], "reasons": fabric["reasons"], "page": str(FABRIC["html"])},
-        "seconds": round(time.monotonic() - demo.started, 1),
+        "seconds": round(total, 1),
+        "parts": found,
         "steps": demo.steps,
+        "slowest": [one._asdict() for one in sorted(done, key=lambda one: -one.seconds)[:20]],
     }
-    REPORT.parent.mkdir(parents=True, exist_ok=True)
     REPORT.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
 
     print("\n%-8s %-10s %-10s" % ("node", "before", "after"))
@@ -105,6 +127,7 @@ def run() -> None:
         told = "%.4f Gb/s" % pair["gbps"] if pair["gbps"] is not None else "%s pings" % pair["pings"]
         print("%-8s %-12s %-8s %s" % ("rail%d" % pair["rail"], pair["test"], pair["verdict"], told))
     print("\nThe fabric, as a page: %s" % FABRIC["html"])
+    print("\nWhere the time went: %s" % ", ".join("%s %.0f s" % item for item in found.items()))
     print("\n%s in %.0f s. Report: %s" % (report["verdict"].upper(), report["seconds"], REPORT))
     print("The nodes are up: make lab-ssh NODE=gpu-1. Stop them by: make lab-down")
     if not good:

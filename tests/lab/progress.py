@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -24,11 +26,15 @@ def say(text: str) -> None:
 
 @contextlib.contextmanager
 def step(text: str) -> t.Iterator[None]:
-    """Announce a step, and tell how long it took."""
+    """Announce a step, and tell how long it took; with LAB_TIMES in the environment, that file too, as JSON lines."""
     say(f"{text} ...")
     begun = time.monotonic()
     yield
-    say(f"{text}: done in {time.monotonic() - begun:.1f} s")
+    took = time.monotonic() - begun
+    say(f"{text}: done in {took:.1f} s")
+    if os.environ.get("LAB_TIMES"):
+        with open(os.environ["LAB_TIMES"], "a", encoding="utf-8") as sink:
+            sink.write(json.dumps({"what": text, "seconds": round(took, 3)}) + "\n")
 
 
 def tail(path: pathlib.Path, lines: int = 40, offset: int = 0) -> str:

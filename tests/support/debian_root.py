@@ -22,10 +22,14 @@ COMMON = ("linux-image-amd64", "busybox", "cpio", "kmod", "lz4", "lzop", "system
 PACKAGES = {
     "initramfs-tools": (*COMMON, "initramfs-tools", "grub-emu", "grub2-common", "grub-pc-bin"),
     "dracut": (*COMMON, "dracut", "binutils"),
+    "node": (
+        *COMMON, "initramfs-tools", "grub2-common", "grub-pc-bin", "iproute2", "openssh-server", "python3",
+        "rdma-core", "ibverbs-providers", "ibverbs-utils", "rdmacm-utils", "perftest",
+    ),
     "torch": ("python3-torch", "python3-torchvision"),
     # With what the tests of a controller and its modules call.
     "python": ("python3", "python3-venv", "git", "iproute2", "kmod", "openssh-client"),
-}
+}  # fmt: skip
 # The kernel's installation makes an image at once, which takes dracut a minute or more with its own settings.
 DRACUT_SMALL = """early_microcode="no"
 compress="zstd -1 -T0"
@@ -34,7 +38,13 @@ drivers+=" ext4 virtio_blk "
 add_drivers+=" ib_uverbs mlx5_ib "
 filesystems+=" ext4 "
 """
-FILES = {"initramfs-tools": {}, "dracut": {"etc/dracut.conf.d/test.conf": DRACUT_SMALL}, "torch": {}, "python": {}}
+FILES: dict[str, dict[str, str]] = {
+    "initramfs-tools": {},
+    "dracut": {"etc/dracut.conf.d/test.conf": DRACUT_SMALL},
+    "node": {},
+    "torch": {},
+    "python": {},
+}
 LEAVE_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 
 # What the tools look at, in a mount namespace that goes with the command.

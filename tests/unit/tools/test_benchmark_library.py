@@ -20,9 +20,9 @@ from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.library import (
 )
 
 EVENTS = """\
-{"event": "play", "name": "pings", "at": 10.0, "cpu": 2.0}
+{"event": "play", "name": "pings", "at": 10.0, "cpu": 2.0, "controller": 1.0}
 {"event": "task", "name": "ping", "status": "ok", "seconds": 0.5, "cpu": 0.2, "result": {"ping": "pong"}}
-{"event": "play", "name": "role", "at": 11.0, "cpu": 3.0}
+{"event": "play", "name": "role", "at": 11.0, "cpu": 3.0, "controller": 1.25}
 {"event": "task", "name": "mode", "status": "ok", "seconds": 0.7, "cpu": null, "result": {"changed": true}}
 {"event": "end", "name": "", "at": 13.5, "cpu": 3.5}
 """
@@ -53,7 +53,7 @@ def test_events_become_tasks_and_plays() -> None:
         ("pings", "ping", False, 0.5, 0.2),
         ("role", "mode", True, 0.7, None),
     ]
-    assert plays == [("pings", 1.0, 1.0), ("role", 2.5, 0.5)]
+    assert plays == [("pings", 1.0, 1.0, 0.25), ("role", 2.5, 0.5, None)]
 
 
 def test_interleaved_runs_go_there_and_back_and_forget_the_warm_up() -> None:

@@ -360,3 +360,13 @@ def test_pods_of_a_shared_pool_are_added_up() -> None:
     report = lint(wanted, ["range_overlap"], expected_pods={"default/nic0": 4, "default/nic1": 3})
     assert [found.code for found in report.errors] == ["range_too_small", "range_too_small"]
     assert "7 pods are expected of the attachments default/nic0, default/nic1 that share it" in str(report.errors[0])
+
+
+def test_the_same_is_said_once_and_in_the_order_found() -> None:
+    report = Report()
+    for _turn in range(2):
+        for name in ("b", "a"):
+            report.add("device_missing", name, "it is not there", "another one")
+            report.skip("host_interface", "nothing is known", attachment=name)
+    assert [one.attachment for one in report.findings] == ["b", "a"]
+    assert [one.attachment for one in report.not_checked] == ["b", "a"]

@@ -491,3 +491,44 @@ def test_without_the_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert "Failed to import the required Python library (kubernetes)" in done.stdout, done.stderr
+
+
+def discovered(name: str, freshness: str, *resources: dict[str, t.Any]) -> dict[str, t.Any]:
+    versions = [{"version": "v1", "freshness": freshness, "resources": list(resources)}]
+    return {
+        "kind": "APIGroupDiscoveryList",
+        "items": [{"metadata": {"name": name} if name else {}, "versions": versions}],
+    }
+
+
+def found_at(resource: str, kind: str, scope: str) -> dict[str, t.Any]:
+    return {"resource": resource, "responseKind": {"group": "", "version": "", "kind": kind}, "scope": scope}
+
+
+def test_one_answer_tells_all_that_is_served(serve: t.Callable[..., Server]) -> None:
+    headless = {"resource": "things", "responseKind": None, "scope": "Cluster"}
+    core = discovered("", "Current", found_at("pods", "Pod", "Namespaced"), found_at("nodes", "Node", "Cluster"))
+    groups = discovered("x.y", "Current", headless)
+    groups["items"] += discovered("down.y", "Stale", found_at("ghosts", "Ghost", "Cluster"))["items"]
+    server = serve((200, core), (200, groups))
+    assert client(server.url).served() == {"v1": [("Pod", "pods", True), ("Node", "nodes", False)], "x.y/v1": []}
+    assert [path for _method, path, _headers, _body in server.asked] == ["/api", "/apis"]
+    assert "as=APIGroupDiscoveryList" in dict(server.asked[0][2])["Accept"]
+
+
+def test_an_older_api_server_is_asked_group_by_group(serve: t.Callable[..., Server]) -> None:
+    pods = [
+        {"name": "pods", "kind": "Pod", "namespaced": True},
+        {"name": "pods/log", "kind": "Pod", "namespaced": True},
+    ]
+    groups = [{"versions": [{"groupVersion": "down.y/v1"}]}, {"versions": [{"groupVersion": "x.y/v1"}]}]
+    server = serve(
+        (200, {"kind": "APIVersions", "versions": ["v1"]}),
+        (200, {"kind": "APIResourceList", "resources": pods}),
+        (200, {"kind": "APIGroupList", "groups": groups}),
+        (503, {"message": "the server is currently unable to handle the request"}),
+        (200, {"resources": [{"name": "things", "kind": "Thing", "namespaced": False}]}),
+    )
+    assert client(server.url).served() == {"v1": [("Pod", "pods", True)], "x.y/v1": [("Thing", "things", False)]}
+    asked = [path for _method, path, _headers, _body in server.asked]
+    assert asked == ["/api", "/api/v1", "/apis", "/apis/down.y/v1", "/apis/x.y/v1"]

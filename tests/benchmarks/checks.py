@@ -1,0 +1,170 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The check-mode run of role gpu_node, against the same looks as one task each (peer/gpu_node.yml)."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import typing as t
+import zipfile
+from pathlib import Path
+
+import yaml
+
+from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks import hosts
+from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.library import BenchmarkError, Case, Play, Played, Sample
+from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.nodes import (
+    CPU,
+    ROLE_RUNS,
+    Place,
+    a_play,
+    describe,
+    once,
+    task,
+    there_and_back,
+    tidy,
+)
+from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
+
+GOAL = 0.25
+PEER = Path(__file__).resolve().parent / "peer" / "gpu_node.yml"
+ROLE = "rdmaops.gpu_fabric.gpu_node"
+MEMLOCK = "/etc/systemd/system/containerd.service.d/50-rdmaops-memlock.conf"
+RULES = ("/etc/udev/rules.d/60-rdma-persistent-naming.rules", "/etc/udev/rules.d/70-rdmaops-e810-protocol.rules")
+OPTIONS = {"mlx5_core": {"prof_sel": 2}}
+OPTIONS_MODULE = "rdmaops.gpu_fabric.modprobe_options"
+
+
+def others(workplace: Path) -> Path:
+    """Return a directory with community.general, out of the wheel that `make dev` takes collections from."""
+    target, lock = workplace / "collections", COLLECTION / "requirements/collections.lock"
+    stamp = target / "lock"
+    if stamp.is_file() and stamp.read_text() == lock.read_text():
+        return target
+    shutil.rmtree(target, ignore_errors=True)
+    print("fetching community.general", flush=True)
+    argv = [str(COLLECTION / ".deps/uv/bin/python"), "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+    argv += ["--no-deps", "--only-binary", ":all:", "--require-hashes", "--dest", str(target), "-r", str(lock)]
+    try:
+        subprocess.run(argv, check=True, timeout=900, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise BenchmarkError(f"community.general, which the peer uses, cannot be had: {error}") from error
+    (wheel,) = target.glob("ansible-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        wanted = [name for name in archive.namelist() if name.startswith("ansible_collections/community/general/")]
+        archive.extractall(target, wanted)
+    wheel.unlink()
+    stamp.write_text(lock.read_text())
+    return target
+
+
+def memlock() -> str:
+    """Return the drop-in as the role writes it: the header that is every file's, and the template without comments of Jinja."""
+    text = (COLLECTION / "roles/gpu_node/templates/memlock.conf.j2").read_text()
+    lines = [line for line in text.splitlines() if not line.startswith("{#")]
+    return "# Managed by Ansible (rdmaops.gpu_fabric). Local changes will be overwritten.\n" + "\n".join(lines) + "\n"
+
+
+def variables(kernel: str) -> dict[str, t.Any]:
+    """Return what the peer is told: the same wishes as the role has by its defaults."""
+    known = yaml.safe_load((COLLECTION / "roles/gpu_node/vars/main.yml").read_text())
+    files = [{"path": path, "content": ""} for path in RULES]
+    return {
+        "peer_query": ["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package}\\n"],
+        "peer_packages": known["__gpu_node_packages"]["debian"],
+        "peer_image": f"/boot/initrd.img-{kernel}",
+        "peer_files": [{"path": MEMLOCK, "content": memlock()}, *files],
+        "peer_options": OPTIONS,
+    }
+
+
+def compare(place: Place, where: str) -> list[Case]:
+    """Measure both in turn in one ansible-playbook; both look with what they have learnt on the way, and at first."""
+    image = once(
+        place, task("The image", "ansible.builtin.command", {"argv": ["sh", "-c", "ls -t /boot/initrd.img-*"]})
+    )
+    kernel = image["stdout"].split()[0].partition("-")[2]
+    role = a_play("ours", [], roles=[ROLE], vars={"gpu_node_module_options": OPTIONS})
+    tasks = [{"name": "Look", "ansible.builtin.import_tasks": str(PEER)}]
+    peer = a_play("theirs", tasks, vars=variables(kernel))
+    plays = [{**role, "name": "warm up"}, {**peer, "name": "warm up"}]
+    plays += there_and_back(role, peer, min(ROLE_RUNS, place.runs))
+    measured = place._replace(env={**place.env, "ANSIBLE_COLLECTIONS_PATH": str(others(place.workplace))})
+    played = measured.play(plays, "checks", check=True)
+    changes = sorted({one.name for one in played.tasks if one.changed and one.play == "ours"})
+    told = f"{told_of(played, 'ours')}; {told_of(played, 'theirs')}"
+    if changes:
+        told += f"; would change: {', '.join(changes)}"
+    title = f"gpu_node, check mode, on {where}"
+    wall = {name: Sample([one.seconds for one in named(played, name)]) for name in ("ours", "theirs")}
+    cases = [Case(title, "s", wall["ours"], "tasks", wall["theirs"], GOAL, told)]
+    worked = {name: [total(one) for one in named(played, name)] for name in ("ours", "theirs")}
+    if all(worked.values()) and not any(None in values for values in worked.values()):
+        cpu = {name: Sample([value for value in values if value is not None]) for name, values in worked.items()}
+        cases.append(Case(title + CPU, "s", cpu["ours"], "tasks", cpu["theirs"], GOAL, where_it_goes(played)))
+    return cases
+
+
+def named(played: Played, name: str) -> list[Play]:
+    return [one for one in played.plays if one.name == name]
+
+
+def total(one: Play) -> float | None:
+    """Return the processor seconds of host and controller."""
+    return None if one.cpu is None or one.controller is None else one.cpu + one.controller
+
+
+def told_of(played: Played, name: str) -> str:
+    return f"{name}: {describe(played, name)}"
+
+
+def where_it_goes(played: Played) -> str:
+    """Say what host and controller have worked, by their medians."""
+    parts = []
+    for name in ("ours", "theirs"):
+        host = Sample([one.cpu for one in named(played, name) if one.cpu is not None]).median
+        controller = Sample([one.controller for one in named(played, name) if one.controller is not None]).median
+        parts.append(f"{name}: host {host:.2f} s, controller {controller:.2f} s")
+    return "; ".join(parts)
+
+
+def in_the_lab(place: Place) -> list[Case]:
+    """Measure on a host of the lab, as it is; the option that it has not is there for so long."""
+    name, options = next(iter(OPTIONS.items()))
+    once(place, task("set", OPTIONS_MODULE, {"name": name, "options": options}))
+    try:
+        return compare(place, place.host)
+    finally:
+        tidy(place, task("remove", OPTIONS_MODULE, {"name": name, "state": "absent"}))
+
+
+def layer(workplace: Path) -> Path:
+    """Return a layer of files over Debian's that has hosts in sync with the role: what the role has written itself."""
+    place = workplace / "hosts" / hosts.root().name
+    place.mkdir(parents=True, exist_ok=True)
+    # No systemd runs there: a changed unit could not be reloaded.
+    wish = {"gpu_node_module_options": OPTIONS, "gpu_node_container_runtime": "none"}
+    files = {"files": [{"path": MEMLOCK, "content": memlock().partition("\n")[2]}]}
+    drop_in = task("The limit of locked memory", "rdmaops.gpu_fabric.owned_files", files)
+    with hosts.running(1, layer=place) as up:
+        here(up, workplace).play([a_play("bring in sync", [drop_in], roles=[ROLE], vars=wish)], "layer")
+    return place
+
+
+def here(up: hosts.Hosts, workplace: Path, runs: int = ROLE_RUNS) -> Place:
+    """Return the first of the hosts as a place to measure on."""
+    first = up.names[0]
+    return Place(up.inventory, first, workplace, up.pids[first], runs, tuple(up.enter), up.environment)
+
+
+def in_a_namespace(place: Place) -> list[Case]:
+    below = layer(place.workplace)
+    with hosts.running(1, below=below) as up:
+        return compare(here(up, place.workplace, place.runs), "a namespace")
+
+
+LAB: dict[str, t.Callable[[Place], list[Case]]] = {"checks_lab": in_the_lab}
+CASES: dict[str, t.Callable[[Place], list[Case]]] = {"checks": in_a_namespace}
+
+__all__ = ["CASES", "LAB", "here", "layer"]

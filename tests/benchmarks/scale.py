@@ -1,0 +1,153 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A thousand nodes with eight rails: the plan, the lint and the schedule, as functions, against a limit in seconds."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _cni, _cni_lint, _rail_plan
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_lint import Attachment, Report, Surroundings
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import _fabric_rounds
+from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.library import BenchmarkError, Case, Sample
+from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.nodes import Place
+
+NODES = 1000
+RAILS = 8
+RUNS = 5
+LIMIT_S = 2.0
+SCHEDULE_LIMIT_S = 1.0
+NETWORK = "10.64.0.0/12"
+Json = dict[str, t.Any]
+
+
+def device(rail: int) -> Json:
+    """Return a device as rdma_info does."""
+    return {
+        "name": f"mlx5_{rail}",
+        "protocol": "roce",
+        "pci_address": pci(rail),
+        "numa_node": rail // 4,
+        "node_guid": f"0c42:a103:0065:{rail:04x}",
+        "netns": {"inode": 4026531840, "name": None, "initial": True},
+        "pod": None,
+        "ports": [{"port": 1, "state": "ACTIVE", "link_layer": "Ethernet", "netdev": f"ens{rail}"}],
+    }
+
+
+def pci(rail: int) -> str:
+    return f"0000:{0x10 + rail:02x}:00.0"
+
+
+def interface(name: str, place: str | None, addresses: list[str], uses: list[str]) -> Json:
+    """Return a network device as network_info does."""
+    return {
+        "name": name,
+        "mac": "00:00:00:00:00:01",
+        "mtu": 9000,
+        "pci_address": place,
+        "numa_node": 0,
+        "master": None,
+        "addresses": addresses,
+        "uses": uses,
+    }
+
+
+def seen(nodes: int = NODES) -> dict[str, Json]:
+    """Return what rdma_info and network_info see on so many nodes with eight rails and one card of their own."""
+    plugins = ["host-device", "rdma", "tuning", "sbr", "whereabouts"]
+    info: dict[str, Json] = {}
+    for number in range(nodes):
+        own = interface("eno1", "0000:01:00.0", [f"10.0.{number // 250}.{number % 250 + 1}/16"], ["default_route"])
+        rails = [interface(f"ens{rail}", pci(rail), [], []) for rail in range(RAILS)]
+        info[f"gpu-{number}"] = {
+            "devices": [device(rail) for rail in range(RAILS)],
+            "interfaces": [own, *rails],
+            "cni": {"bin_dir": "/opt/cni/bin", "plugins": plugins},
+        }
+    return info
+
+
+def node(number: int) -> Json:
+    """Return a Node of the API as far as the lint reads it."""
+    address = {"type": "InternalIP", "address": f"10.0.{number // 250}.{number % 250 + 1}"}
+    return {"metadata": {}, "spec": {}, "status": {"addresses": [address], "allocatable": {"cpu": "128"}}}
+
+
+def attachments(plan: Json) -> list[Attachment]:
+    """Return a plan's attachments as the module network_attachment reads them."""
+    found = []
+    for one in plan["attachments"]:
+        options = {key: value for key, value in one.items() if key != "name"}
+        found.append(Attachment("default", one["name"], _cni.build(options, "0.3.1")))
+    return found
+
+
+def lint(wanted: list[Attachment], info: dict[str, Json]) -> Report:
+    """Lint attachments against the nodes that they are for."""
+    around = Surroundings(
+        others=[],
+        nodes={name: node(number) for number, name in enumerate(info)},
+        targets=sorted(info),
+        pod_networks=[f"100.64.{number // 16}.{number % 16 * 16}/28" for number in range(len(info))],
+        service_networks=["172.30.0.0/16"],
+        node_info=info,
+        expected_pods={one.key: len(info) for one in wanted},
+        settled=set(),
+        why={},
+    )
+    report = Report()
+    _cni_lint.check(wanted, around, report)
+    return report
+
+
+def timed(work: t.Callable[[], t.Any]) -> Sample:
+    values = []
+    for _number in range(RUNS):
+        began = time.perf_counter()
+        work()
+        values.append(time.perf_counter() - began)
+    return Sample(values)
+
+
+def cases(nodes: int = NODES) -> list[Case]:
+    """Measure the functions alone; what they return is looked at first."""
+    info = seen(nodes)
+    plan = _rail_plan.plan(info, NETWORK)
+    wanted = attachments(plan)
+    clean = lint(wanted, info)
+    if len(wanted) != RAILS or clean.findings or clean.not_checked:
+        raise BenchmarkError(
+            f"the plan of {len(wanted)} rails does not fit: {[str(one) for one in clean.findings][:3]}"
+        )
+    # The worst that a lint can be asked: no node has what any of the attachments names.
+    bare = {name: {**row, "interfaces": row["interfaces"][:1]} for name, row in info.items()}
+    faulty = lint(wanted, bare)
+    if len(faulty.errors) != RAILS * nodes:
+        raise BenchmarkError(f"the lint finds {len(faulty.errors)} of {RAILS * nodes} missing devices")
+    names = list(info)
+    pairs = sum(map(len, _fabric_rounds.rounds(names, "all")))
+    if pairs != nodes * (nodes - 1) // 2:
+        raise BenchmarkError(f"the schedule has {pairs} pairs")
+    about = f"{nodes} nodes x {RAILS} rails"
+    limit, short = Sample([LIMIT_S]), Sample([SCHEDULE_LIMIT_S])
+    planned = timed(lambda: lint(attachments(_rail_plan.plan(info, NETWORK)), info))
+    refused = timed(lambda: lint(wanted, bare))
+    every = timed(lambda: _fabric_rounds.rounds(names, "all"))
+    ring = timed(lambda: _fabric_rounds.rounds(names, "ring"))
+    return [
+        Case(f"rail plan and lint, {about}", "s", planned, "at most", limit, 1.0),
+        Case(f"lint that finds {len(faulty.errors)} faults, {about}", "s", refused, "at most", limit, 1.0),
+        Case(f"schedule of all pairs, {nodes} nodes", "s", every, "at most", short, 1.0, f"{pairs} pairs"),
+        Case(f"schedule of a ring, {nodes} nodes", "s", ring, "at most", short, 1.0),
+    ]
+
+
+def scale(_place: Place) -> list[Case]:
+    return cases()
+
+
+CASES: dict[str, t.Callable[[Place], list[Case]]] = {"scale": scale}
+
+__all__ = ["CASES", "cases"]
