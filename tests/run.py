@@ -500,7 +500,7 @@ def get_pip_stand_in(runner: Runner, cache: Path) -> None:
 
 def unit(runner: Runner) -> None:
     """Run the tests that need nothing but Python."""
-    runner.pytest("unit", "-n", "2", "tests/unit", limit=3600)
+    runner.pytest("unit", "-n", "2", "tests/unit", limit=7200)
 
 
 def integration(runner: Runner) -> None:
@@ -518,7 +518,7 @@ def cluster(runner: Runner) -> None:
     get = [sys.executable, str(ROOT / "tests" / "lab" / "lab.py"), "tool"]
     runner.execute("programs of the control plane", get, limit=3000, live=True)
     # A file has a control plane of its own, or shares the lab's.
-    runner.pytest("cluster", "-n", "2", "--dist", "loadfile", *CLUSTER, limit=3600)
+    runner.pytest("cluster", "-n", "2", "--dist", "loadfile", *CLUSTER, limit=7200)
 
 
 def artifact(runner: Runner) -> None:
@@ -608,9 +608,9 @@ def faults(runner: Runner) -> None:
 PARTS = (
     Part("lint", "ruff, yamllint, mypy, vermin, old Pythons, docs, ansible-lint", 180, 200, lint),
     Part("sanity", "ansible-test sanity on an exported copy", 250, 300, sanity),
-    Part("unit", "pytest without root, tools or machines", 120, 1200, unit),
+    Part("unit", "pytest without root, tools or machines", 120, 4800, unit),
     Part("integration", "pytest with real tools and this kernel", 360, 2400, integration),
-    Part("cluster", "modules and roles on a real Kubernetes API server", 530, 3600, cluster),
+    Part("cluster", "modules and roles on a real Kubernetes API server", 530, 5400, cluster),
     Part("artifact", "the built collection in an empty environment, and what Galaxy says of it", 60, 480, artifact),
     Part("molecule", "scenarios on virtual machines", 900, 14400, molecule),
     # Only in `make test-all`.

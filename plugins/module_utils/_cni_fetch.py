@@ -22,6 +22,8 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import F
 # The plugins' archive has about 50 MB; a checksum file a few hundred bytes.
 MOST_BYTES = 1 << 30
 MOST_CHECKSUM_BYTES = 1 << 20
+# Where plugins are unpacked, in a directory of its own beside them.
+_WORK = ".rdmaops-"
 _LINE = re.compile(r"(?m)^([0-9a-f]{64})(?:[ \t]+[*]?(\S+))?[ \t]*$")
 
 
@@ -98,7 +100,7 @@ def install(
     try:
         os.makedirs(directory, mode=0o755, exist_ok=True)
         # Beside the target, so that a rename is one; dot files are no plugins.
-        with tempfile.TemporaryDirectory(prefix=".rdmaops-", dir=directory) as work:
+        with tempfile.TemporaryDirectory(prefix=_WORK, dir=directory) as work:
             whole = os.path.join(work, "whole")
             with contextlib.closing(get(url, timeout)) as stream, open(whole, "wb") as sink:
                 found = _copy(stream, sink, url)
@@ -113,6 +115,18 @@ def install(
             return {name: _place(path, os.path.join(directory, name)) for name, path in sorted(ready.items())}
     except OSError as exc:
         raise FetchError("Installing %s in %s: %s" % (source["name"], directory, because(exc))) from exc
+
+
+def clean(directory: str) -> None:
+    """Remove what a run that was killed has left of its work; it may be as large as all plugins together."""
+    try:
+        names = os.listdir(directory)
+    except OSError:
+        return
+    for name in names:
+        path = os.path.join(directory, name)
+        if name.startswith(_WORK) and os.lstat(path).st_uid == os.geteuid():
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _unpack(whole: str, work: str, source: t.Mapping[str, t.Any]) -> dict[str, str]:
@@ -161,4 +175,4 @@ def _place(path: str, target: str) -> str:
     return made.hexdigest()
 
 
-__all__ = ("FetchError", "expected", "fetch", "install")
+__all__ = ("FetchError", "clean", "expected", "fetch", "install")

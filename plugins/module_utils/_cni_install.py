@@ -402,6 +402,9 @@ def manage(
     one = Install(params, now, fetch)
     one.decide()
     if not check_mode:
+        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_fetch import clean
+
+        clean(params["bin_dir"])
         one.decision.carry_out()
     return {**one.decision.result(), "kept": one.kept, "token_needed": one.token_needed, "resources": one.resources}
 

@@ -137,21 +137,19 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         fault = self.server.fault if self.server.due(f"{self.command} {self.path}") else ""
         if fault in ANSWERS:
-            return self._answer(*ANSWERS[fault])
+            self._answer(*ANSWERS[fault])
+            return
+        # Whoever asks is cut off, before or after it was done.
+        self.close_connection = self.close_connection or bool(fault)
         if fault == "cut":
-            self.close_connection = True
-            return None
+            return
         code, headers, data = self._pass_on(body)
         if fault == "slow":
             time.sleep(self.server.patience + LATE)
-        if fault in ("lost", "slow"):
-            self.close_connection = True
-            return None
         if fault == "half an answer":
             self._answer(code, headers, data, len(data) // 2)
-            self.close_connection = True
-            return None
-        return self._answer(code, headers, data)
+        elif not fault:
+            self._answer(code, headers, data)
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _asked  # noqa: N815
 
