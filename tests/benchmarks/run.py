@@ -24,11 +24,15 @@ from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks import (
     scale,
 )
 from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.library import BenchmarkError, Case, document, table
+from ansible_collections.rdmaops.gpu_fabric.tests.lab.progress import LabError
 
 ROOT = Path(__file__).resolve().parents[2]
 OUTPUT = ROOT / ".cache" / "bench"
 LAB = ROOT / "tests" / "lab" / "lab.py"
 INVENTORY = Path(os.environ.get("LAB_INVENTORY") or ROOT / "inventories" / "lab") / "hosts.yml"
+
+# What one case runs into is said, and the others are measured.
+UNMEASURED = (BenchmarkError, LabError, AssertionError, OSError, subprocess.SubprocessError)
 
 # These need a host of the lab.
 LAB_CASES = {**nodes.CASES, **checks.LAB}
@@ -87,7 +91,7 @@ def main() -> int:
         print(f"measuring {name} on {place.host if name in LAB_CASES else 'this machine'}", flush=True)
         try:
             cases += measure(place)
-        except BenchmarkError as error:
+        except UNMEASURED as error:
             problems.append(f"{name}: {error}")
 
     arguments.json.parent.mkdir(parents=True, exist_ok=True)

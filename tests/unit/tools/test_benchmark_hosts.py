@@ -25,7 +25,9 @@ from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks import (
     scale,
 )
 from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.drift_hosts import MIB, Run
-from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.library import BenchmarkError, table
+from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.library import BenchmarkError, Case, Sample, table
+from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.nodes import Place
+from ansible_collections.rdmaops.gpu_fabric.tests.lab.progress import LabError
 
 TICK = os.sysconf("SC_CLK_TCK")
 
@@ -182,3 +184,21 @@ def test_a_case_without_a_lab_says_how_to_get_one(
     found = json.loads(target.read_text())
     assert found["cases"] == []
     assert found["problems"][0].startswith("gpu_node: there is no ")
+
+
+def test_what_one_case_runs_into_does_not_keep_the_others_from_being_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(_place: Place) -> list[Case]:
+        raise LabError("kube-apiserver did not start")
+
+    def sound(_place: Place) -> list[Case]:
+        return [Case("sound", "s", Sample([1.0]))]
+
+    target = tmp_path / "bench.json"
+    monkeypatch.setattr(run, "CASES", {"broken": broken, "sound": sound})
+    monkeypatch.setattr(sys, "argv", ["bench", "--json", str(target)])
+    assert run.main() == 1
+    assert "not measured: broken: kube-apiserver did not start" in capsys.readouterr().out
+    found = json.loads(target.read_text())
+    assert [one["name"] for one in found["cases"]] == ["sound"]
