@@ -17,7 +17,6 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from ansible_collections.rdmaops.gpu_fabric.tests.lab.nodes import free_port
 from ansible_collections.rdmaops.gpu_fabric.tests.lab.oci import Image, Index, digest_of, oci_archive, tar_of
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need_tool
 
@@ -122,6 +121,9 @@ class Registry:
     """A registry on this machine without TLS, that asks for a login."""
 
     def __init__(self, directory: Path) -> None:
+        # What it brings with it is not for the Pythons of old nodes, on which tests of module code run too.
+        from ansible_collections.rdmaops.gpu_fabric.tests.lab.nodes import free_port
+
         self.host = f"127.0.0.1:{free_port()}"
         (directory / "htpasswd").write_text(HTPASSWD)
         config = {
@@ -182,7 +184,6 @@ __all__ = [
     "Registry",
     "digest_of",
     "docker_archive",
-    "free_port",
     "oci_archive",
     "running",
     "tar_of",
