@@ -26,6 +26,14 @@ PASSWORD = "s3cret-Pa:ss w"
 HTPASSWD = USER + ":$2b$04$m5vA45yKrK4tZKaoIaNDqe3WX/xUx7hS27g8.IOayHM2WzuDc50l2\n"
 
 
+def free_port() -> int:
+    """A port on which nobody listens."""
+    # What it brings with it is not for the Pythons of old nodes, on which tests of module code run too.
+    from ansible_collections.rdmaops.gpu_fabric.tests.lab import nodes
+
+    return nodes.free_port()
+
+
 def docker_archive(path: Path, image: Image, name: str) -> Path:
     """Write what `docker save` wrote before it knew of OCI."""
     layers = {f"{number}/layer.tar": data for number, data in enumerate(image.layers)}
@@ -121,9 +129,6 @@ class Registry:
     """A registry on this machine without TLS, that asks for a login."""
 
     def __init__(self, directory: Path) -> None:
-        # What it brings with it is not for the Pythons of old nodes, on which tests of module code run too.
-        from ansible_collections.rdmaops.gpu_fabric.tests.lab.nodes import free_port
-
         self.host = f"127.0.0.1:{free_port()}"
         (directory / "htpasswd").write_text(HTPASSWD)
         config = {
@@ -184,6 +189,7 @@ __all__ = [
     "Registry",
     "digest_of",
     "docker_archive",
+    "free_port",
     "oci_archive",
     "running",
     "tar_of",
