@@ -99,7 +99,7 @@ def oci_archive(
 ) -> pathlib.Path:
     """Write an archive of images; ``names`` are annotated where containerd looks for them, blobs ``without`` left out."""
     entries = [dict(one.entry) for one in images]
-    for entry, name in zip(entries, names, strict=False):
+    for entry, name in zip(entries, names):  # noqa: B905  of Python 3.10; tests of module code run on 3.8, too
         entry["annotations"] = {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name}
     files = {"oci-layout": as_json({"imageLayoutVersion": "1.0.0"})}
     files["index.json"] = as_json({"schemaVersion": 2, "manifests": entries})

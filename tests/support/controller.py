@@ -258,7 +258,7 @@ class Controller:
         return {**common, **one, **extra}
 
     def answer(self, method: str, path: str, query: dict[str, str], body: t.Any) -> tuple[int, t.Any]:
-        words = [word for word in path.removeprefix("/api/v2/").split("/") if word]
+        words = [word for word in path[len("/api/v2/") :].split("/") if word]
         if not path.startswith("/api/v2/") or not path.endswith("/") or not words:
             raise not_found()
         if words == ["ping"]:

@@ -199,6 +199,6 @@ NEEDS = {
     "mattermost": ("mattermost_url",),
     "rocketchat": ("rocketchat_url",),
 }
-NEEDS |= {"email": ("host", "recipients"), "pagerduty": ("token", "service_key", "subdomain", "client_name")}
+NEEDS.update(email=("host", "recipients"), pagerduty=("token", "service_key", "subdomain", "client_name"))
 
 __all__ = ["EDGES", "FIELDS", "LISTS", "NEEDED", "NEEDS", "PASSWORDS", "REF", "RELATED", "UNIFIED", "UNIQUE"]

@@ -17,7 +17,6 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from ansible_collections.rdmaops.gpu_fabric.tests.lab.nodes import free_port
 from ansible_collections.rdmaops.gpu_fabric.tests.lab.oci import Image, Index, digest_of, oci_archive, tar_of
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need_tool
 
@@ -25,6 +24,14 @@ USER = "puller"
 # Of docker-registry's htpasswd file, which takes bcrypt only: the hash of this password, with four rounds.
 PASSWORD = "s3cret-Pa:ss w"
 HTPASSWD = USER + ":$2b$04$m5vA45yKrK4tZKaoIaNDqe3WX/xUx7hS27g8.IOayHM2WzuDc50l2\n"
+
+
+def free_port() -> int:
+    """A port on which nobody listens."""
+    # What it brings with it is not for the Pythons of old nodes, on which tests of module code run too.
+    from ansible_collections.rdmaops.gpu_fabric.tests.lab import nodes
+
+    return nodes.free_port()
 
 
 def docker_archive(path: Path, image: Image, name: str) -> Path:

@@ -160,7 +160,7 @@ def test_what_others_have_set_does_not_reach_a_test(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_part_without_a_budget_is_for_test_all() -> None:
-    assert [one.name for one in run.PARTS if not one.budget] == ["faults"]
+    assert [one.name for one in run.PARTS if not one.budget] == ["support", "faults"]
     assert run.budget_of(part("faults", lambda _one: None, budget=0)._replace(budget_all=9), everything=False) == 9
 
 

@@ -30,7 +30,7 @@ _UNUSED = frozenset({"lid", "numa_node", "sm_lid", "sys_image_guid"})
 
 _ERRNO = re.compile(r"\b(E[A-Z0-9]{2,}) \(")
 
-Device = dict[str, t.Any]
+Device = t.Dict[str, t.Any]
 
 
 class Settings(t.NamedTuple):

@@ -23,7 +23,7 @@ _UNCHANGING = frozenset({"board_id", "link_layer", "node_type"})
 # Most counters stand still between two scrapes, many at 0: so many numbers are kept as what they were read as.
 _MOST_NUMBERS = 8192
 
-Signature = tuple[int, int, int]
+Signature = t.Tuple[int, int, int]
 
 
 class _Directory:

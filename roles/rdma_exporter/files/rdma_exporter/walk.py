@@ -18,7 +18,7 @@ import typing as t
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import enter
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Namespace
 
-Answer = dict[str, t.Any]
+Answer = t.Dict[str, t.Any]
 Look = t.Callable[[bool], t.Any]
 
 

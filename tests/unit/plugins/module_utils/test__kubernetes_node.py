@@ -22,7 +22,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import H
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes_node_look import Looker, NodeError
 
 Json = t.Dict[str, t.Any]
-NOW = datetime.datetime(2026, 11, 22, tzinfo=datetime.UTC).timestamp()
+NOW = datetime.datetime(2026, 11, 22, tzinfo=datetime.timezone.utc).timestamp()
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_what_counts(until: str, key: ec.EllipticCurvePrivateKey | rsa.RSAPrivat
     one = made("system:node:gpu-1", moment, key)
     (found,) = _x509.in_pem(pem(one))
     assert found.common_name == "system:node:gpu-1"
-    assert found.not_after == moment.replace(tzinfo=datetime.UTC).timestamp()
+    assert found.not_after == moment.replace(tzinfo=datetime.timezone.utc).timestamp()
     assert found.fingerprint == one.fingerprint(hashes.SHA256()).hex()
     public = key.public_key().public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     assert found.public_key == hashlib.sha256(public).hexdigest()
