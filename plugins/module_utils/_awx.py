@@ -51,11 +51,13 @@ CONNECTION: dict[str, dict[str, t.Any]] = {
 
 
 def secrets(params: t.Mapping[str, t.Any]) -> set[str]:
-    """Return how a user's password is sent, which Ansible does not know to be a secret."""
-    if not params["controller_password"]:
-        return set()
-    pair = "%s:%s" % (params["controller_username"], params["controller_password"])
-    return {base64.b64encode(pair.encode("utf-8")).decode("ascii")}
+    """Return secrets as they are sent, or repeated in JSON, which Ansible does not know to be secrets."""
+    given = [params[name] for name in ("controller_oauthtoken", "controller_password") if params[name]]
+    found = {json.dumps(text)[1:-1] for text in given}
+    if params["controller_password"]:
+        pair = "%s:%s" % (params["controller_username"], params["controller_password"])
+        found.add(base64.b64encode(pair.encode("utf-8")).decode("ascii"))
+    return found
 
 
 class Client:

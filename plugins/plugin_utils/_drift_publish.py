@@ -149,6 +149,8 @@ def _secrets(given: t.Mapping[str, t.Any]) -> list[str]:
     parts = urlsplit(given["url"])
     texts = [word for text in given["headers"].values() for word in [str(text), *str(text).split()]]
     texts += [parts.query, parts.username or "", parts.password or "", unquote(parts.password or "")]
+    # An answer in JSON may repeat them.
+    texts += [json.dumps(text)[1:-1] for text in texts]
     # The longest first: one may be a part of another.
     return sorted({text for text in texts if len(text) > 3}, key=len, reverse=True)
 
