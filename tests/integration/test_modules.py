@@ -149,5 +149,6 @@ def test_the_drill_with_the_python_of_a_node(python: str, tmp_path: Path) -> Non
     report = json.loads((tmp_path / "drift.json").read_text())
     assert report["complete"] is True
     seen = {one["task"]: one["status"] for one in report["hosts"]["localhost"]["objects"]}
-    assert (seen["options 0"], seen["options 3"]) == ("drift", "in_sync"), seen
+    # No boot entry is in this root: what its next boot gives the module cannot be told.
+    assert (seen["options 0"], seen["options 3"]) == ("drift", "unknown"), seen
     assert (seen["files 0"], seen["files 3"]) == ("drift", "in_sync"), seen
