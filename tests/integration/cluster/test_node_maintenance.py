@@ -317,4 +317,4 @@ def test_before_kubeadm_has_made_the_cluster(site: Site) -> None:
     assert site.machine(host)["mode"] == "exclusive"
     assert not [name for name, _host, _result in done.tasks if "Kubernetes node" in name]
     done = site.run(plane="plane", node_maintenance_kubeconfig=str(nowhere))
-    assert (done.rc, done.changed) == (0, 0), done.output
+    assert (done.rc, done.changed()) == (0, 0), done.output
