@@ -194,7 +194,9 @@ class Drain(Scene):
         self.api.delete(drains.LEASE, "Preparing")
 
     def act(self, api: Client) -> Json:
-        return _node_drain.manage(drains.options(self.node, force=True, lease_duration=20, machine_id=self.machine), False, api)
+        return _node_drain.manage(
+            drains.options(self.node, force=True, lease_duration=20, machine_id=self.machine), False, api
+        )
 
     def good(self) -> None:
         assert self.lab.read(self.node)["spec"]["unschedulable"] is True
