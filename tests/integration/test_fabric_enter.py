@@ -67,14 +67,14 @@ class Kubernetes:
         assert not check or done.returncode == 0, done.stderr
         return done.stdout
 
-    def run(self, command: str, user: int = 0) -> str:
-        """Start the container of the pod ml/train-0; return its id."""
+    def run(self, user: int = 0) -> str:
+        """Start the container of the pod ml/train-0, which sleeps; return its id."""
         uid, ident = str(uuid.uuid4()), secrets.token_hex(32)
         (self.work / "logs" / f"ml_train-0_{uid}").mkdir()
         (self.work / "links" / f"train-0_ml_main-{ident}.log").touch()
         process = {
             "user": {"uid": user, "gid": user, "additionalGids": [44]},
-            "args": ["/bin/sh", "-c", command],
+            "args": ["sleep", "1000"],
             "env": ["PATH=/bin", "NAME=value"],
             "cwd": "/",
             "noNewPrivileges": True,
@@ -101,6 +101,12 @@ class Kubernetes:
         path.write_text(json.dumps(spec))
         self.made.append(ident)
         self.ctr("run", "--detach", "--config", str(path), ident)
+        pid = next(line.split()[1] for line in self.ctr("tasks", "ls").splitlines() if line.startswith(ident))
+        # While a process is in execve(2), /proc has no environment of it (environ_read in fs/proc/base.c).
+        end = time.monotonic() + 30
+        while Path(f"/proc/{pid}/comm").read_text() != "sleep\n":
+            assert time.monotonic() < end, f"the container does not sleep: {pid}"
+            time.sleep(0.01)
         return ident
 
     def pod(self, monkeypatch: pytest.MonkeyPatch) -> _fabric_host.Pod:
@@ -127,7 +133,7 @@ def kubernetes(runtime: list[str], tmp_path: Path) -> t.Iterator[Kubernetes]:
 
 @pytest.fixture
 def pod(kubernetes: Kubernetes, monkeypatch: pytest.MonkeyPatch) -> t.Iterator[_fabric_host.Pod]:
-    kubernetes.run("exec sleep 1000")
+    kubernetes.run()
     held = kubernetes.pod(monkeypatch)
     yield held
     held.close()
@@ -154,7 +160,7 @@ def wait_for(condition: t.Callable[[], bool]) -> None:
 def test_a_program_is_as_if_the_container_ran_it(
     kubernetes: Kubernetes, monkeypatch: pytest.MonkeyPatch, user: int
 ) -> None:
-    ident = kubernetes.run("exec sleep 1000", user)
+    ident = kubernetes.run(user)
     pod = kubernetes.pod(monkeypatch)
     try:
         script = (
