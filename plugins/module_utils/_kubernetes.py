@@ -288,8 +288,19 @@ class Client:
         return self.request("POST", path, doing, query=query, body=body, patient=patient)
 
     def replace(self, path: str, body: Object, doing: str) -> Object:
-        """Put an object; with metadata.resourceVersion it fails (409) where somebody else was faster."""
-        return self.request("PUT", path, doing, query={"fieldManager": MANAGER}, body=body)
+        """Put an object; with metadata.resourceVersion it fails (409) where somebody else was faster.
+
+        Sent again because its answer was lost, it conflicts with itself: what stands there then is what was put.
+        """
+        try:
+            return self.request("PUT", path, doing, query={"fieldManager": MANAGER}, body=body)
+        except ApiError as exc:
+            if exc.status != 409:
+                raise
+            now = self.get(path, doing)
+            if now is None or _content(now) != _content(body):
+                raise
+            return now
 
     def merge(self, path: str, body: Object, doing: str) -> Object:
         """Merge-patch an object (RFC 7386): null removes a key."""
@@ -354,6 +365,13 @@ class Client:
         """Return what a group and version serves (APIResource); None where the API server does not know it."""
         found = self.get(base(api_version), "Asking what the API server knows of %s" % api_version)
         return None if found is None else found.get("resources") or []
+
+
+def _content(raw: Object) -> Object:
+    """Return what a writer says of an object, without what the API server notes on each write."""
+    noted = ("resourceVersion", "managedFields", "generation")
+    meta = {name: value for name, value in (raw.get("metadata") or {}).items() if name not in noted}
+    return {**raw, "metadata": meta}
 
 
 def _pause(status: int, after: str | None) -> float | None:

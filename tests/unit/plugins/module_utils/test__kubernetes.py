@@ -460,6 +460,25 @@ def test_a_cut_connection(method: str, kind: str, asked: int, serve: t.Callable[
         assert client(server.url).request(method, "/x", "Doing it", body={}, content_type=kind) == {"a": 1}
 
 
+def stored(version: str, spec: dict[str, t.Any]) -> dict[str, t.Any]:
+    return {
+        "kind": "Lease",
+        "metadata": {"name": "x", "resourceVersion": version, "generation": int(version)},
+        "spec": spec,
+    }
+
+
+def test_what_was_put_although_the_answer_was_lost(serve: t.Callable[..., Server]) -> None:
+    """Sent again it conflicts with itself. A conflict with somebody else stays one."""
+    conflict = refused(409, "Conflict", "the object has been modified")
+    server = serve(CUT, conflict, (200, stored("8", {"a": 1})))
+    assert client(server.url).replace("/x", stored("7", {"a": 1}), "Writing")["metadata"]["resourceVersion"] == "8"
+    assert [one[0] for one in server.asked] == ["PUT", "PUT", "GET"]
+    for answer in ((200, stored("8", {"a": 2})), (404, {"message": "not found"})):
+        with pytest.raises(ApiError, match=r"Writing: .* answered 409 \(Conflict\): the object has been modified"):
+            client(serve(conflict, answer).url).replace("/x", stored("7", {"a": 1}), "Writing")
+
+
 def test_what_is_gone_needs_no_deleting(serve: t.Callable[..., Server]) -> None:
     server = serve(CUT, (404, {"message": "not found"}))
     assert client(server.url).delete("/x", "Deleting") == {}
