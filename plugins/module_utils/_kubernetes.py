@@ -12,6 +12,7 @@ import json
 import time
 import typing as t
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes_library
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import from_json
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes_login import (
@@ -60,7 +61,7 @@ class Client:
         if self.timeout < 1:
             raise ApiError("timeout is %d; it has to be at least 1 second" % self.timeout)
         # Beside the limit: on a busy machine it takes seconds, and no credential plugin is to blame.
-        from kubernetes import client, config  # noqa: F401  # pylint: disable=unused-import
+        library = _kubernetes_library.parts()
 
         try:
             with Limit(self.timeout, doing):
@@ -74,12 +75,10 @@ class Client:
                 "%s: %s. Correct the file, or give another one by the option kubeconfig"
                 % (doing, " ".join(str(exc).split()) or type(exc).__name__)
             ) from exc
-        from kubernetes.client.rest import RESTClientObject
-
         self.host: str = configuration.host
         self._configuration = configuration
         # What the library makes of certificates and proxies; its own requests differ from release to release.
-        self._pool = RESTClientObject(configuration).pool_manager
+        self._pool = library.rest_client(configuration).pool_manager
         self._impersonate = (values["impersonate_user"], values["impersonate_groups"] or [])
         self._basic = (
             "%s:%s" % (values["username"], values["password"]) if values["username"] and values["password"] else None
@@ -401,7 +400,7 @@ def path(api_version: str, plural: str, namespace: str | None = None, name: str 
 def connect(module: AnsibleModule) -> Client:
     """Return a client for a module's options; ends the module where the Python library is missing."""
     try:
-        import kubernetes  # noqa: F401  # pylint: disable=unused-import
+        _kubernetes_library.parts()
     except ImportError:
         import traceback
 

@@ -12,6 +12,7 @@ import os
 import signal
 import typing as t
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes_library
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import from_json
 
@@ -182,9 +183,8 @@ def _end_children() -> None:
 
 def load(values: t.Mapping[str, t.Any]) -> t.Any:
     """Return the client's configuration: what the options say, over the kubeconfig or the pod's own account."""
-    from kubernetes import client, config
-
-    made = client.Configuration()
+    library = _kubernetes_library.parts()
+    made, config = library.configuration(), library.config
     whole = values["host"] and (
         values["api_key"]
         or (values["username"] and values["password"])

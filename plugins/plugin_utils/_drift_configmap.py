@@ -15,7 +15,7 @@ import typing as t
 import zlib
 from types import SimpleNamespace
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes, _kubernetes_library
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import (
     OWNER,
@@ -43,7 +43,7 @@ CONFIGMAP_BYTES = 1 << 20
 def connect(given: t.Mapping[str, t.Any]) -> Client:
     """Return a client for the options of a task that runs on the controller."""
     try:
-        import kubernetes  # noqa: F401  # pylint: disable=unused-import
+        _kubernetes_library.parts()
     except ImportError as exc:
         raise FabricError(
             "Reaching the cluster for the drift report: the Python library kubernetes is not on the controller: %s. "

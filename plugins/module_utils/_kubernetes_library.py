@@ -1,0 +1,80 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""The parts of the Python library kubernetes that read a kubeconfig and log in, without its models of every object.
+
+``import kubernetes`` imports a thousand modules that are made from the API's description: half a second of a processor
+in each module's process (kubernetes 37.0.2), for classes that nothing here uses.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import sys
+import typing as t
+
+
+class Parts(t.NamedTuple):
+    """What is used of the library."""
+
+    configuration: t.Any
+    rest_client: t.Any
+    config: t.Any
+
+
+def _names() -> list[str]:
+    return [name for name in sys.modules if name.split(".")[0] == "kubernetes"]
+
+
+def _api_client(*arguments: t.Any, **options: t.Any) -> t.Any:
+    """Stand in for ApiClient, which the library takes to renew a token of OpenID Connect."""
+    from kubernetes import client
+
+    return client.ApiClient(*arguments, **options)
+
+
+def _bare(name: str) -> t.Any:
+    """Put a package in place whose own code does not run, so that its modules can be imported one by one."""
+    spec = importlib.util.find_spec(name)
+    if spec is None:
+        raise ImportError("no package %s" % name)
+    sys.modules[name] = package = importlib.util.module_from_spec(spec)
+    return package
+
+
+def _alone() -> Parts:
+    try:
+        _bare("kubernetes")
+        client = _bare("kubernetes.client")
+        from kubernetes.client.configuration import Configuration
+        from kubernetes.client.rest import RESTClientObject
+
+        client.Configuration, client.ApiClient = Configuration, _api_client
+        from kubernetes import config
+
+        return Parts(Configuration, RESTClientObject, config)
+    finally:
+        # Whoever imports the library after this gets it whole.
+        for name in _names():
+            del sys.modules[name]
+
+
+@functools.lru_cache(maxsize=None)
+def parts() -> Parts:
+    """Return them; ImportError where there is no such library."""
+    if not _names():
+        try:
+            return _alone()
+        except Exception:  # a release whose parts lean on each other in another way
+            pass
+    from kubernetes import client, config
+    from kubernetes.client.rest import RESTClientObject
+
+    return Parts(client.Configuration, RESTClientObject, config)
+
+
+__all__ = ("Parts", "parts")
