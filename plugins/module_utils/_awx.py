@@ -73,6 +73,11 @@ class Client:
             raise AwxError(
                 "Talking to %s: give controller_oauthtoken, or controller_username and controller_password" % self.host
             )
+        if token and not (token.isascii() and token.isprintable()):
+            raise AwxError(
+                "Talking to %s: controller_oauthtoken has characters that a token cannot have, such as the newline at "
+                "the end of a file; give it without them" % self.host
+            )
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         login: dict[str, t.Any] = {}
         if token:

@@ -18,7 +18,7 @@ import stat
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision import DRIFT, IN_SYNC, Decision, resource
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import FileError, because, read_text
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import FileError, because, read_text, refuse_nul
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import from_json
 
 RECORD = "/var/lib/rdmaops/cni.json"
@@ -69,6 +69,7 @@ def read_record(path: str) -> Record:
 
 def check(params: Params) -> None:
     """Refuse bad options before anything is looked at."""
+    refuse_nul(bin_dir=params["bin_dir"], record=params["record"])
     taken: dict[str, str] = {}
     for source in params["sources"]:
         name, text = source["name"], source["checksum"]
@@ -79,7 +80,7 @@ def check(params: Params) -> None:
                 "where the project's checksum file is" % (name, text)
             )
         for one in source["files"]:
-            if not one or "/" in one or one.startswith("."):
+            if not one or "/" in one or "\0" in one or one.startswith("."):
                 raise InstallError("Installing %s: files has %r; an entry is the name of a plugin" % (name, one))
             if one in taken:
                 raise InstallError("Installing %s: the plugin %s comes from %s too" % (name, one, taken[one]))
@@ -87,6 +88,7 @@ def check(params: Params) -> None:
         if not source["files"]:
             raise InstallError("Installing %s: files is empty; name the plugins that are wanted of it" % name)
     for one in (*params["configs"], *params["kubeconfigs"]):
+        refuse_nul(path=one["path"])
         if not one["path"].startswith("/"):
             raise InstallError("Writing %s: the path must be absolute" % one["path"])
 

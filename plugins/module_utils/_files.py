@@ -38,6 +38,13 @@ def because(exc: OSError) -> str:
     return reason
 
 
+def refuse_nul(**paths: str) -> None:
+    """Refuse options that name a file and have a NUL, at which the kernel would end the name."""
+    for option, path in paths.items():
+        if "\0" in path:
+            raise FileError("%s is %r; a path cannot have a NUL" % (option, path))
+
+
 def in_root(root: str, path: str) -> str:
     """Return where ``path``, as seen inside the directory ``root``, lies on this machine.
 
@@ -96,4 +103,5 @@ __all__ = (
     "in_root",
     "is_ours",
     "read_text",
+    "refuse_nul",
 )

@@ -16,6 +16,7 @@ import subprocess
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import refuse_nul
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import from_json
 
 COMMAND_LIMIT_S = 30
@@ -273,6 +274,7 @@ def _listed(path: str, doing: str) -> list[str]:
 
 def gather(params: t.Mapping[str, t.Any], host: Host) -> dict[str, t.Any]:
     """Return what the module network_info returns."""
+    refuse_nul(bin_dir=params["bin_dir"], conf_dir=params["conf_dir"])
     subsets = params["gather"]
     return {
         "interfaces": interfaces(host, params["internal_ips"]) if "interfaces" in subsets else None,
