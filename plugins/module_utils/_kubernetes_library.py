@@ -50,6 +50,8 @@ def _alone() -> Parts:
     try:
         _bare("kubernetes")
         client = _bare("kubernetes.client")
+        # Of which client.rest needs how connections are kept alive and tried again, from release 37 on.
+        _bare("kubernetes.utils")
         from kubernetes.client.configuration import Configuration
         from kubernetes.client.rest import RESTClientObject
 
