@@ -176,6 +176,25 @@ def test_helm_gets_the_connection_by_a_file_of_its_own(
     assert out.endswith("}list\n")
 
 
+def test_a_release_is_read_by_two_helms_beside_each_other(tmp_path: Path, elsewhere: Path) -> None:
+    """Each waits for the other; where one fails, none is left."""
+    text = f"""
+[ "$1" = version ] && {{ echo v3.22.0; exit; }}
+touch "{tmp_path}/$2"
+while ! [ -e {tmp_path}/all -a -e {tmp_path}/values ]; do sleep 0.05; done
+case $2 in all) cat {FIXTURES}/helm-3.22.0_get_all.txt;; values) cat {FIXTURES}/helm-3.22.0_get_values.json;; esac
+"""
+    helm = _helm.Helm(script(tmp_path, text), client(), str(elsewhere))
+    assert helm.release("x", "gpu").values == {"toolkit-version": "1.15.0-ubi8"}
+    failing = '[ "$1" = version ] && { echo v3.22.0; exit; }; [ $2 = all ] && exit 1; echo $$ > %s/pid; exec sleep 60'
+    helm = _helm.Helm(script(tmp_path, failing % tmp_path), client(), str(elsewhere))
+    with pytest.raises(_helm.HelmError, match="Reading the helm release gpu/x: helm ended with 1"):
+        helm.release("x", "gpu")
+    if (tmp_path / "pid").exists():
+        with pytest.raises(ProcessLookupError):
+            os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
 def test_values_are_in_a_file(tmp_path: Path, elsewhere: Path) -> None:
     argv = tmp_path / "argv"
     helm = _helm.Helm(
