@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import typing as t
 
@@ -38,6 +39,7 @@ _MERGE = "application/merge-patch+json"
 _PAGE = 500
 # So often a connection that broke is made anew.
 _AGAIN = 3
+_ACCOUNT_TO_COME = re.compile(rb"error looking up service account [^ :]+/default: ")
 # As long as a field manager may be (ValidateFieldManager in apimachinery's validation.go).
 MANAGER_MAX = 128
 
@@ -187,7 +189,7 @@ class Client:
                 if broken > _AGAIN or not (never_sent or twice) or time.monotonic() > ends:
                     raise
                 continue
-            pause = _pause(answer.status, answer.headers.get("Retry-After")) if patient else None
+            pause = _pause(answer) if patient else None
             if pause is None or time.monotonic() + pause > ends:
                 return answer
             time.sleep(pause)
@@ -373,9 +375,16 @@ def _content(raw: Object) -> Object:
     return {**raw, "metadata": meta}
 
 
-def _pause(status: int, after: str | None) -> float | None:
-    """Return the seconds after which the API server wants to be asked again: it has done nothing then (client-go)."""
-    if status not in (429, 503) or not after or not after.isascii() or not after.isdigit():
+def _pause(answer: t.Any) -> float | None:
+    """Return the seconds after which the API server wants to be asked again: it has done nothing then (client-go).
+
+    Each namespace gets an account default in the moment after it was made (kube-controller-manager); before, pods are
+    refused (kubernetes/plugin/pkg/admission/serviceaccount/admission.go).
+    """
+    if answer.status == 403 and _ACCOUNT_TO_COME.search(answer.data):
+        return 1.0
+    after = answer.headers.get("Retry-After")
+    if answer.status not in (429, 503) or not after or not after.isascii() or not after.isdigit():
         return None
     return float(after[:9])
 

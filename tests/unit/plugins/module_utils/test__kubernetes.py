@@ -435,6 +435,20 @@ def test_it_is_not_waited_for_longer_than_the_timeout(after: str, serve: t.Calla
     assert (caught.value.status, len(server.asked)) == (429, 1)
 
 
+def no_account(name: str) -> Answer:
+    text = f'pods "x" is forbidden: error looking up service account ml/{name}: serviceaccount "{name}" not found'
+    return refused(403, "Forbidden", text)
+
+
+def test_the_account_of_a_new_namespace_is_waited_for(serve: t.Callable[..., Server]) -> None:
+    server = serve(no_account("default"), no_account("default"), (201, {"a": 1}))
+    assert client(server.url).create("/x", {}, "Making it") == {"a": 1}
+    server = serve(no_account("mine"))
+    with pytest.raises(ApiError, match='serviceaccount "mine" not found'):
+        client(server.url).create("/x", {}, "Making it")
+    assert len(server.asked) == 1
+
+
 def test_a_budget_is_not_waited_for(serve: t.Callable[..., Server]) -> None:
     server = serve((429, {"message": "Cannot evict pod"}, {"Retry-After": "1"}))
     with pytest.raises(ApiError, match=r"answered 429 \(Too Many Requests\): Cannot evict pod"):
