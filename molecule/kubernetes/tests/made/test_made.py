@@ -7,6 +7,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import typing as t
 
 import nodelab
 import podlab
@@ -71,7 +72,7 @@ def test_nothing_secret_is_said_at_any_verbosity() -> None:
 
 
 def test_a_configuration_that_differs_is_refused_or_reported() -> None:
-    wish = {"kubernetes_certificate_names": ["127.0.0.1", "api.example.org"]}
+    wish: dict[str, t.Any] = {"kubernetes_certificate_names": ["127.0.0.1", "api.example.org"]}
     done = nodelab.play("--check", "--diff", **wish)
     assert done.rc != 0
     assert "apiServer.certSANs" in done.output
