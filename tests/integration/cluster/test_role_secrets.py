@@ -52,6 +52,7 @@ def plays(place: network.Site, config: Json, canary: Canaries, chart: Path) -> l
     network_of = {"secondary_network_kubeconfig": config}
     exporter = {
         "rdma_exporter_method": "daemonset",
+        "rdma_exporter_api_host": "api",
         "rdma_exporter_image": "registry.example/exporter@sha256:" + "0" * 64,
         "rdma_exporter_kubeconfig": config,
         "rdma_exporter_web_config": {"basic_auth_users": {"prometheus": canary("hash")}},
@@ -125,6 +126,7 @@ def objects(plane: Cluster) -> dict[str, str]:
 def test_whole_roles(own_cluster: Cluster, tmp_path: Path) -> None:
     need_root()
     operators.install(own_cluster, "prometheus-operator")
+    own_cluster.kubectl("create", "namespace", "monitoring")
     config, token = administrator(own_cluster)
     canary = Canaries()
     canary.words["token"] = token
