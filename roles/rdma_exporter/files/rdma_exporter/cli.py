@@ -9,6 +9,7 @@ import gc
 import platform
 import resource
 import signal
+import sys
 import time
 import typing as t
 
@@ -127,8 +128,7 @@ def main(argv: t.Sequence[str] | None = None) -> int:
         log(str(exc))
         return 1
     # SIGTERM is how systemd and the kubelet say goodbye.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, server.end)
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
     # What is there now stays: children that are forked need no copy of it to know that.
     gc.collect()
     gc.freeze()
@@ -137,6 +137,8 @@ def main(argv: t.Sequence[str] | None = None) -> int:
     log("listening on %s, revision %s" % (options.address, options.revision))
     try:
         server.serve_forever()
+    except KeyboardInterrupt:
+        return 0
     finally:
         server.server_close()
     return 0

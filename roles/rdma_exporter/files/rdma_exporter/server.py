@@ -64,7 +64,6 @@ class Server(http.server.ThreadingHTTPServer):
         # How long a scrape waits for the one before it.
         self.patience = patience
         self.turn = threading.Lock()
-        self._ended = False
         self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
         self.address_family = socket.AF_INET if not host and not socket.has_dualstack_ipv6() else _family(host or "::")
         try:
@@ -79,19 +78,6 @@ class Server(http.server.ThreadingHTTPServer):
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         # HTTPServer looks its own name up in the DNS.
         socketserver_bind(self)
-
-    def end(self, *_signal: object) -> None:
-        """End serve_forever() soon.
-
-        A handler of signals that raises may do so where Python ignores it, as in the callback of a weak reference: the
-        signal would be lost.
-        """
-        self._ended = True
-
-    def service_actions(self) -> None:
-        super().service_actions()
-        if self._ended:
-            raise SystemExit(0)
 
     def process_request(self, request: t.Any, client_address: t.Any) -> None:
         if not self._free.acquire(blocking=False):
