@@ -724,6 +724,9 @@ def main() -> int:
     except (OSError, subprocess.SubprocessError) as error:
         print(f"tests: git must list the files of {ROOT}, a clone of the repository: {error}", file=sys.stderr)
         return 2
+    # A shell has what it starts in the background ignore it, and all that is started from here with it: what a part is
+    # ended by, and what some tests send.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     runner = Runner(
         everything=everything,
         require_all=os.environ.get("REQUIRE_ALL", "") not in ("", "0", "false", "no"),
