@@ -71,7 +71,9 @@ def parts() -> Parts:
     if not _names():
         try:
             return _alone()
-        except Exception:  # a release whose parts lean on each other in another way
+        except Exception:
+            # A release whose parts lean on each other in another way, or no library: the import below takes it whole,
+            # or says itself what is wrong. Nothing is lost but time.
             pass
     from kubernetes import client, config
     from kubernetes.client.rest import RESTClientObject

@@ -95,6 +95,7 @@ def ended(name: str, options: Json) -> tuple[int, str, str]:
             signal.alarm(LIMIT_S)
             for source, target in ((os.open(os.devnull, os.O_RDONLY), 0), (out, 1), (err, 2)):
                 os.dup2(source, target)
+            # Not closed: they are flushed below, and end with this process.
             sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
             with module_arguments({**options, "_ansible_check_mode": True}):
                 module(name).main()

@@ -186,13 +186,17 @@ case $2 in all) cat {FIXTURES}/helm-3.22.0_get_all.txt;; values) cat {FIXTURES}/
 """
     helm = _helm.Helm(script(tmp_path, text), client(), str(elsewhere))
     assert helm.release("x", "gpu").values == {"toolkit-version": "1.15.0-ubi8"}
-    failing = '[ "$1" = version ] && { echo v3.22.0; exit; }; [ $2 = all ] && exit 1; echo $$ > %s/pid; exec sleep 60'
-    helm = _helm.Helm(script(tmp_path, failing % tmp_path), client(), str(elsewhere))
+    failing = f"""
+[ "$1" = version ] && {{ echo v3.22.0; exit; }}
+[ $2 = values ] && {{ echo $$ > {tmp_path}/pid; exec sleep 60; }}
+while ! [ -s {tmp_path}/pid ]; do sleep 0.05; done
+exit 1
+"""
+    helm = _helm.Helm(script(tmp_path, failing), client(), str(elsewhere))
     with pytest.raises(_helm.HelmError, match="Reading the helm release gpu/x: helm ended with 1"):
         helm.release("x", "gpu")
-    if (tmp_path / "pid").exists():
-        with pytest.raises(ProcessLookupError):
-            os.kill(int((tmp_path / "pid").read_text()), 0)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
 def test_values_are_in_a_file(tmp_path: Path, elsewhere: Path) -> None:
