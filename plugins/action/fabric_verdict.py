@@ -20,6 +20,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files_write im
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules.fabric_verdict import ARGUMENT_SPEC
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_page import page
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_table import table
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_terms import CHECK_MODE, NO_RESULT
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_verdict import judge
 
 MAX_REASONS = 10
@@ -42,7 +43,7 @@ class ActionModule(ActionBase):
         started = arguments["started"] or _now()
         try:
             given = (arguments["nodes"], arguments["results"], wanted, arguments["min_share"], started)
-            report = judge(*given, arguments["nccl"])
+            report = judge(*given, arguments["nccl"], self._silence(arguments))
         except FabricError as exc:
             raise AnsibleActionFail(str(exc)) from exc
         if not self._task.no_log:
@@ -54,6 +55,10 @@ class ActionModule(ActionBase):
             result["msg"] = "Could not write the report: %s. %s" % ("; ".join(errors), message)
         result["failed"] = bool(errors) or report["verdict"] in arguments["fail_on"]
         return result
+
+    def _silence(self, arguments: dict[str, t.Any]) -> str:
+        """Return why there is no result, where nothing else explains it."""
+        return CHECK_MODE if self._task.check_mode and not arguments["results"] else NO_RESULT
 
     def _write(self, report: dict[str, t.Any], arguments: dict[str, t.Any]) -> tuple[list[str], list[str]]:
         """Write the files that are not so already; return their paths, and why some could not be written."""

@@ -12,6 +12,7 @@ import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_terms import (
     FAIL,
+    NO_RESULT,
     PASS,
     UNKNOWN,
     printable,
@@ -42,7 +43,7 @@ def _one(node: str, host: Json, rail: int, test: str, result: Json | None) -> Js
     if result is None:
         why = [] if host["reachable"] else ["the node is not reachable"]
         why += host["problems"]
-        missing = "no result: " + "; ".join(why) if why else "no result came back"
+        missing = "no result: " + "; ".join(why) if why else NO_RESULT
         return {**entry, "verdict": UNKNOWN, "error": missing, **dict.fromkeys(DETAILS)}
     verdict = {True: PASS, False: FAIL}.get(t.cast("bool", result["ok"]), UNKNOWN)
     error = result["error"] or (None if verdict == PASS else "%s gave no reason" % test)

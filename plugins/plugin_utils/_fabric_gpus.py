@@ -38,20 +38,20 @@ def without(hosts: t.Mapping[str, Json]) -> str | None:
     return "; ".join(reasons) or None
 
 
-def nccl(given: t.Mapping[str, t.Any] | None, hosts: t.Mapping[str, Json], asked: bool) -> Json | None:
+def nccl(given: Json | None, hosts: t.Mapping[str, Json], asked: bool, silence: str) -> Json | None:
     """Return the verdict on nccl-tests with what was measured; None: nobody asked."""
     if not asked and given is None:
         return None
     found: Json = {key: (given or {}).get(key) for key in _DETAILS}
-    verdict, error = _nccl(given, hosts)
+    verdict, error = _nccl(given, hosts, silence)
     return {"verdict": verdict, "error": error, **found}
 
 
-def _nccl(given: t.Mapping[str, t.Any] | None, hosts: t.Mapping[str, Json]) -> tuple[str, str | None]:
+def _nccl(given: Json | None, hosts: t.Mapping[str, Json], silence: str) -> tuple[str, str | None]:
     if given is None:
         bare = [printable(name) for name, host in hosts.items() if not host["pod"]]
         pods = "it is run in pods only, and not on the hosts %s" % some(bare) if bare else None
-        return UNKNOWN, without(hosts) or pods or "no result came back"
+        return UNKNOWN, without(hosts) or pods or silence
     wrong, transport = given.get("out_of_bounds"), given.get("transport")
     if wrong:
         return FAIL, "%d values were wrong (out of bounds)" % wrong

@@ -40,6 +40,7 @@ def measured(
     plan: Wanted,
     seen: t.Mapping[tuple[str, str, int, str], list[Json]],
     limit: float,
+    silence: str,
 ) -> list[Json]:
     """Return every measurement that was wanted, then those that nobody wanted, each with its verdict."""
     keys = [(*pair, rail, test) for rail in plan.rails for test in plan.tests for pair in plan.pairs]
@@ -57,7 +58,7 @@ def measured(
         else:
             chosen = {"verdict": UNKNOWN, "gbps": None, "share": None, "pings": None, "skipped": None}
             chosen["traffic"] = None
-            chosen["error"] = _why_missing(hosts, client, server, rail, test)
+            chosen["error"] = _why_missing(hosts, client, server, rail, test) or silence
         entry.update(verdict=chosen["verdict"], gbps=chosen["gbps"])
         entry["expected_gbps"] = expected if test in BANDWIDTHS else None
         entry.update((name, chosen[name]) for name in ("share", "error", "pings", "skipped"))
@@ -116,7 +117,7 @@ def _one(result: Json, test: str, expected: float | None, limit: float) -> Json:
     return done
 
 
-def _why_missing(hosts: t.Mapping[str, Json], client: str, server: str, rail: int, test: str) -> str:
+def _why_missing(hosts: t.Mapping[str, Json], client: str, server: str, rail: int, test: str) -> str | None:
     reasons = []
     for node in (client, server):
         host = hosts.get(node)
@@ -133,7 +134,7 @@ def _why_missing(hosts: t.Mapping[str, Json], client: str, server: str, rail: in
         reasons = [
             text for text in [_fabric_gpus.without({n: hosts[n] for n in (client, server) if n in hosts})] if text
         ]
-    return "no result: " + "; ".join(reasons) if reasons else "no result came back"
+    return "no result: " + "; ".join(reasons) if reasons else None
 
 
 __all__ = ("measured",)

@@ -27,6 +27,10 @@ CHECKS = ("ibv_devinfo", "memlock")
 NCCL = "nccl_tests"
 WANTED = (*TESTS, *CHECKS, NCCL)
 
+# Why there is no result, where nothing else explains it.
+NO_RESULT = "no result came back"
+CHECK_MODE = "nothing is measured in check mode"
+
 ACTIVE = "ACTIVE"
 ABSENT = "absent"
 

@@ -40,6 +40,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_terms i
     ABSENT,
     FAIL,
     NCCL,
+    NO_RESULT,
     PASS,
     UNKNOWN,
     Json,
@@ -52,8 +53,16 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_terms i
 SCHEMA = 1
 
 
-def judge(nodes: t.Any, results: t.Any, wanted: t.Any, min_share: t.Any, started: t.Any, nccl: t.Any = None) -> Json:
-    """Return the report on what was measured between the nodes."""
+def judge(
+    nodes: t.Any,
+    results: t.Any,
+    wanted: t.Any,
+    min_share: t.Any,
+    started: t.Any,
+    nccl: t.Any = None,
+    silence: str = NO_RESULT,
+) -> Json:
+    """Return the report on what was measured between the nodes; silence is why there is no result, if unknown."""
     limit = limit_of(min_share)
     if not isinstance(started, str):
         raise bad("started has to be a text with the time, not %s" % brief(started))
@@ -61,11 +70,11 @@ def judge(nodes: t.Any, results: t.Any, wanted: t.Any, min_share: t.Any, started
     plan = planned(wanted, hosts)
     seen = read(results)
     findings = look(hosts, plan)
-    pairs = measured(hosts, plan, seen, limit)
+    pairs = measured(hosts, plan, seen, limit, silence)
     checks = _fabric_checks.checked(hosts, plan.checks, plan.rails)
     if nccl is not None and not isinstance(nccl, t.Mapping):
         raise bad("nccl has to be a dictionary, not %s" % brief(nccl))
-    together = _fabric_gpus.nccl(nccl, hosts, plan.nccl)
+    together = _fabric_gpus.nccl(nccl, hosts, plan.nccl, silence)
     suspects = eliminate(hosts, plan, pairs, findings, limit)
     gaps = _gaps(hosts, plan)
     notes = _unmeasured(pairs)

@@ -133,6 +133,26 @@ def test_no_more_than_ten_reasons_are_told() -> None:
     assert plugin.said({"verdict": "fail", "reasons": reasons[:10]}) == text
 
 
+@pytest.mark.parametrize(
+    ("results", "check_mode", "why"),
+    [
+        ([], True, "nothing is measured in check mode"),
+        ([], False, "no result came back"),
+        # They are from elsewhere: one of them is missing there.
+        (arguments()["results"][:1], True, "no result came back"),
+    ],
+)
+def test_why_nothing_was_measured(results: Json, check_mode: bool, why: str, tmp_path: Path, shown: Shown) -> None:
+    tests = ["rping", "ib_write_bw", "nccl_tests"]
+    nodes = {name: {**node, "pod": "ml/" + name, "gpus": 8} for name, node in arguments()["nodes"].items()}
+    done = act(arguments(results=results, tests=tests, nodes=nodes), tmp_path, check_mode)
+    assert done["verdict"] == "unknown"
+    missing = [one["error"] for one in done["report"]["pairs"] if one["verdict"] == "unknown"]
+    assert missing == [why] * (2 - len(results))
+    assert done["report"]["nccl"]["error"] == why
+    assert "unknown, " + why in shown.texts[0]
+
+
 def test_files_the_four_steps(tmp_path: Path, shown: Shown) -> None:
     given = bad(json_path="made/r.json", html_path=str(tmp_path / "made" / "deep" / "r.html"), fail_on=[])
     files = [str(tmp_path / "made" / "r.json"), str(tmp_path / "made" / "deep" / "r.html")]
