@@ -38,7 +38,7 @@ def without(hosts: t.Mapping[str, Json]) -> str | None:
     return "; ".join(reasons) or None
 
 
-def nccl(given: Json | None, hosts: t.Mapping[str, Json], asked: bool, silence: str) -> Json | None:
+def nccl(given: t.Mapping[str, t.Any] | None, hosts: t.Mapping[str, Json], asked: bool, silence: str) -> Json | None:
     """Return the verdict on nccl-tests with what was measured; None: nobody asked."""
     if not asked and given is None:
         return None
@@ -47,7 +47,7 @@ def nccl(given: Json | None, hosts: t.Mapping[str, Json], asked: bool, silence: 
     return {"verdict": verdict, "error": error, **found}
 
 
-def _nccl(given: Json | None, hosts: t.Mapping[str, Json], silence: str) -> tuple[str, str | None]:
+def _nccl(given: t.Mapping[str, t.Any] | None, hosts: t.Mapping[str, Json], silence: str) -> tuple[str, str | None]:
     if given is None:
         bare = [printable(name) for name, host in hosts.items() if not host["pod"]]
         pods = "it is run in pods only, and not on the hosts %s" % some(bare) if bare else None

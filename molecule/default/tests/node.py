@@ -12,7 +12,10 @@ DROP_IN = "/etc/modprobe.d/zz-rdmaops-ib_core-netns_mode.conf"
 
 def mode(host: t.Any) -> str:
     """Return the live mode, from the rdma tool."""
-    return re.match(r"netns (\w+)", host.check_output("rdma system")).group(1)
+    said = host.check_output("rdma system")
+    found = re.match(r"netns (\w+)", said)
+    assert found, said
+    return found.group(1)
 
 
 def effective_options(host: t.Any) -> list[str]:

@@ -115,7 +115,7 @@ def test_moved_devices_carry_traffic_and_a_second_call_cuts_nothing(nodes: Nodes
     """The four-step drill of both modules, with rping, ib_write_bw and ib_write_bw -R between the two machines."""
     second = nodes["gpu-2"]
     for name in nodes:
-        link = {"node": name, "name": "rxe1", "netdev": "rail1", "netns": away}
+        link: dict[str, t.Any] = {"node": name, "name": "rxe1", "netdev": "rail1", "netns": away}
         assert module("rdma_link", check=True, **link)["changed"]
         assert module("rdma_link", **link)["changed"]
         assert not module("rdma_link", **link)["changed"]

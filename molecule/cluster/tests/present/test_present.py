@@ -35,8 +35,8 @@ def test_one_attachment_and_one_range_for_each_rail(plane: Cluster) -> None:
     found = plane.json("get", "network-attachment-definitions", "-n", "default")["items"]
     configs = {one["metadata"]["name"]: json.loads(one["spec"]["config"]) for one in found}
     assert sorted(configs) == ["rail0", "rail1"]
-    ranges = [ipaddress.ip_network(config["ipam"]["range"]) for config in configs.values()]
-    assert all(one.subnet_of(ipaddress.ip_network("10.200.0.0/16")) for one in ranges)
+    ranges = [ipaddress.IPv4Network(config["ipam"]["range"]) for config in configs.values()]
+    assert all(one.subnet_of(ipaddress.IPv4Network("10.200.0.0/16")) for one in ranges)
     assert not ranges[0].overlaps(ranges[1])
     assert {config["type"] for config in configs.values()} == {"host-device"}
     # Two nodes, one pod each, and room to grow.
