@@ -122,10 +122,6 @@ class Recorder:
             **dict.fromkeys(OBJECT_KEYS), "kind": "host", "name": host, "status": UNKNOWN, "why": why,
         }  # fmt: skip
 
-    @property
-    def looked(self) -> bool:
-        return bool(self._hosts)
-
     def document(self, running: bool = False) -> Json:
         """Return the report. With ``running``, what the run has done so far counts as all that it is to do."""
         hosts = {}

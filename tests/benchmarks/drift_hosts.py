@@ -20,7 +20,7 @@ PLAYBOOK = "rdmaops.gpu_fabric.drift"
 # How many hosts: a hundred take minutes on two cores, so they come once. Ten, which the slope is measured from, come
 # before and after the large runs: a busy minute of the machine is not to be taken for growth.
 ORDER = (1, 10, 50, 10, 100, 10, 1)
-SMALL, LARGE = 10, 100
+SMALL = 10
 # Ansible's own default would be 5; the controller's memory goes by them and not by the hosts.
 FORKS = 10
 # What a host costs in a large run over what it costs in a small one: what grows faster than the hosts is above 1, and
