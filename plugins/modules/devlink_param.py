@@ -17,6 +17,7 @@ author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
   - rdmaops.gpu_fabric._attributes
+  - rdmaops.gpu_fabric._attributes.linux
 attributes:
   check_mode:
     support: full
@@ -24,9 +25,6 @@ attributes:
     support: full
   idempotent:
     support: full
-  platform:
-    support: full
-    platforms: linux
 options:
   driver:
     description: Name of the PCI driver, for example V(ice).

@@ -17,6 +17,8 @@ author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
   - rdmaops.gpu_fabric._attributes
+  - rdmaops.gpu_fabric._attributes.linux
+  - rdmaops.gpu_fabric._attributes.root
 attributes:
   check_mode:
     support: partial
@@ -30,9 +32,6 @@ attributes:
     support: N/A
     details:
       - Measures anew every time, and changes nothing that lasts.
-  platform:
-    support: full
-    platforms: linux
 options:
   pod:
     description:

@@ -21,6 +21,7 @@ author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
   - rdmaops.gpu_fabric._attributes
+  - rdmaops.gpu_fabric._attributes.linux
   - rdmaops.gpu_fabric._kubernetes
 attributes:
   check_mode:
@@ -34,9 +35,6 @@ attributes:
     support: full
     details:
       - Without O(chart_version), the newest version of a chart in a repository is a new one some day.
-  platform:
-    support: full
-    platforms: linux
 options:
   state:
     description:

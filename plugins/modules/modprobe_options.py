@@ -21,6 +21,7 @@ author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
   - rdmaops.gpu_fabric._attributes
+  - rdmaops.gpu_fabric._attributes.linux
 attributes:
   check_mode:
     support: full
@@ -30,9 +31,6 @@ attributes:
     support: full
     details:
       - RV(reload_required) is told by every run until the module has been loaded anew, and is no change.
-  platform:
-    support: full
-    platforms: linux
 options:
   name:
     description:

@@ -18,6 +18,8 @@ author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
   - rdmaops.gpu_fabric._attributes
+  - rdmaops.gpu_fabric._attributes.linux
+  - rdmaops.gpu_fabric._attributes.root
 attributes:
   check_mode:
     support: full
@@ -25,9 +27,6 @@ attributes:
     support: full
   idempotent:
     support: full
-  platform:
-    support: full
-    platforms: linux
 options:
   pci_address:
     description: PCI address of the card, with its domain, such as V(0000:07:00.0).
@@ -46,7 +45,7 @@ seealso:
   - module: rdmaops.gpu_fabric.rdma_audit
   - module: rdmaops.gpu_fabric.rdma_device
 notes:
-  - Needs root on the host, and C(ip) of iproute2.
+  - Needs C(ip) of iproute2.
   - It comes back without addresses, and down. Whatever configures the host's network brings it up.
 """
 

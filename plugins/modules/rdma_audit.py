@@ -19,12 +19,9 @@ author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
   - rdmaops.gpu_fabric._attributes
+  - rdmaops.gpu_fabric._attributes.linux
   - rdmaops.gpu_fabric._attributes.info_module
   - rdmaops.gpu_fabric._attributes.root
-attributes:
-  platform:
-    support: full
-    platforms: linux
 options:
   expected:
     description:

@@ -18,6 +18,8 @@ author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
   - rdmaops.gpu_fabric._attributes
+  - rdmaops.gpu_fabric._attributes.linux
+  - rdmaops.gpu_fabric._attributes.root
   - rdmaops.gpu_fabric._rdma_target
 attributes:
   check_mode:
@@ -26,9 +28,6 @@ attributes:
     support: full
   idempotent:
     support: full
-  platform:
-    support: full
-    platforms: linux
 options:
   name:
     description: The RDMA device, wherever it is now.
@@ -52,7 +51,7 @@ seealso:
   - module: rdmaops.gpu_fabric.rdma_info
   - module: rdmaops.gpu_fabric.rdma_system
 notes:
-  - Needs root on the host, and the RDMA subsystem in mode V(exclusive). See M(rdmaops.gpu_fabric.rdma_system).
+  - Needs the RDMA subsystem in mode V(exclusive). See M(rdmaops.gpu_fabric.rdma_system).
   - The kernel gives the device back to the host when its namespace ends.
 """
 

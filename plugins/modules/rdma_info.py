@@ -19,11 +19,8 @@ author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
   - rdmaops.gpu_fabric._attributes
+  - rdmaops.gpu_fabric._attributes.linux
   - rdmaops.gpu_fabric._attributes.info_module
-attributes:
-  platform:
-    support: full
-    platforms: linux
 options:
   gather:
     description:

@@ -18,6 +18,8 @@ author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
   - rdmaops.gpu_fabric._attributes
+  - rdmaops.gpu_fabric._attributes.linux
+  - rdmaops.gpu_fabric._attributes.root
   - rdmaops.gpu_fabric._rdma_target
 attributes:
   check_mode:
@@ -26,9 +28,6 @@ attributes:
     support: full
   idempotent:
     support: full
-  platform:
-    support: full
-    platforms: linux
 options:
   name:
     description: Name of the RDMA device. Names are unique on a host, also across network namespaces.
@@ -55,7 +54,6 @@ options:
 seealso:
   - module: rdmaops.gpu_fabric.rdma_device
 notes:
-  - Needs root on the host.
   - In mode V(exclusive), a link for another namespace than the host's is made and then moved there, which the driver has to allow. The kernel's own
     soft-RoCE and siw do not, up to Linux 7.2 at least.
 """

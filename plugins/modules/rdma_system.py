@@ -21,6 +21,8 @@ author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
   - rdmaops.gpu_fabric._attributes
+  - rdmaops.gpu_fabric._attributes.linux
+  - rdmaops.gpu_fabric._attributes.root
 attributes:
   check_mode:
     support: full
@@ -30,9 +32,6 @@ attributes:
     support: full
     details:
       - A reboot that is due is reported again by every run, and is no change.
-  platform:
-    support: full
-    platforms: linux
 options:
   netns_mode:
     description: The wanted mode.
