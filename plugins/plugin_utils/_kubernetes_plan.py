@@ -285,7 +285,8 @@ def _read(text: str | None) -> t.Any:
 
 
 def _dump(value: t.Any) -> str:
-    return yaml.safe_dump(value, sort_keys=True, default_flow_style=False)
+    # Ansible's own kinds of str and dict become Python's: PyYAML's safe representer knows no subclasses.
+    return yaml.safe_dump(json.loads(json.dumps(value)), sort_keys=True, default_flow_style=False)
 
 
 def compare(settings: t.Mapping[str, t.Any], cluster: t.Mapping[str, t.Any] | None) -> tuple[list[Json], list[Json]]:

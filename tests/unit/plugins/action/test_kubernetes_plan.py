@@ -15,7 +15,14 @@ from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.action import kubernetes_plan as plugin
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules import kubernetes_plan as documentation
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils.kubernetes_hosts import host, settings
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import _kubeadm_config as config
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils.kubernetes_hosts import (
+    cluster,
+    host,
+    node,
+    plane_member,
+    settings,
+)
 
 Json = t.Any
 
@@ -51,6 +58,27 @@ def test_everything_that_stands_against_it_is_told_at_once() -> None:
     for text in ("gpu-1: swap is on (/swap)", "gpu-1: /sys/fs/cgroup is cgroup v1", "cp-0 could not be looked at"):
         assert text in done["msg"]
     assert {name: one["action"] for name, one in done["plan"]["hosts"].items()} == {"cp-1": "refuse", "gpu-1": "none"}
+
+
+def of_ansible(value: Json) -> Json:
+    """Return a value as variables have it: its texts are Ansible's own kind of str."""
+    loaded = DataLoader().load(yaml.safe_dump(value))
+    assert type(next(iter(loaded))) is not str
+    return loaded
+
+
+def test_a_difference_is_shown_whatever_kind_of_text_it_is() -> None:
+    more = {"apiServer": {"extraArgs": [{"name": "v", "value": "2"}]}}
+    live = {
+        "cluster_configuration": yaml.safe_dump(config.cluster_configuration(settings())),
+        "kubelet_configuration": yaml.safe_dump(config.kubelet_configuration(settings())),
+    }
+    made = cluster(node("cp-1", 10, control_plane=True), **live)
+    there = {"cp-1": host("cp-1", 10, control_plane=True, membership=plane_member("cp-1"), cluster=made)}
+    done = act(nodes=there, settings=of_ansible(settings(cluster_configuration=more)), on_difference="report")
+    assert not done.get("failed")
+    assert [one["path"] for one in done["differences"]] == ["apiServer.extraArgs"]
+    assert "  extraArgs:\n  - name: v\n    value: '2'\n" in done["diff"][0]["after"]
 
 
 def test_options_reach_the_plan() -> None:
