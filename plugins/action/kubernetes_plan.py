@@ -10,10 +10,18 @@ import typing as t
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules.kubernetes_plan import ARGUMENT_SPEC
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import _kubernetes_plan
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_diff import diff_text
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._kubernetes_plan import Options, plan
+
+# Of a diff, so many characters are shown.
+MAX_DIFF = 20000
+
+display = Display()
 
 RETURNED = ("problems", "differences", "certificates", "resources", "diff")
 
@@ -45,6 +53,12 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(str(exc)) from exc
         result.update({name: made[name] for name in RETURNED}, changed=False)
         result["plan"] = {name: value for name, value in made.items() if name not in RETURNED}
+        if options.on_difference == "report":
+            result["warnings"] = [_kubernetes_plan.said(one) for one in made["differences"]]
+        # Ansible itself shows the diffs of tasks that change something, and this one never does.
+        shown = diff_text(made["diff"], MAX_DIFF)
+        if shown and self._task.diff and not self._task.no_log:
+            display.display(shown)
         if made["problems"]:
             result.update(failed=True, msg=said(made["problems"]))
         return result

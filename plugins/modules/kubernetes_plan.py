@@ -28,7 +28,7 @@ attributes:
   diff_mode:
     support: full
     details:
-      - Shows how the configuration in the cluster differs from what is wanted.
+      - Shows how the configuration in the cluster differs from what is wanted. It is shown although nothing is changed.
   idempotent:
     support: full
   platform:
@@ -72,7 +72,7 @@ options:
     type: int
     default: 700
   on_difference:
-    description: Whether a configuration in the cluster that differs is an error, or only reported.
+    description: Whether a configuration in the cluster that differs is an error, or only reported, by a warning for each field.
     type: str
     choices: [fail, report]
     default: fail

@@ -315,6 +315,12 @@ def compare(settings: t.Mapping[str, t.Any], cluster: t.Mapping[str, t.Any] | No
     return rows, shown
 
 
+def said(row: t.Mapping[str, t.Any]) -> str:
+    """Return one difference as a sentence."""
+    live, wanted = json.dumps(row["live"]), json.dumps(row["wanted"])
+    return "%s of the cluster has %s %s, and %s is wanted" % (row["object"], row["path"], live, wanted)
+
+
 def certificates(hosts: Hosts, days: int) -> tuple[list[Json], list[Json]]:
     """Return the certificates that end within so many days or cannot be read, and a resource for each certificate."""
     due, rows = [], []
@@ -355,9 +361,8 @@ def plan(hosts: Hosts, settings: t.Mapping[str, t.Any], options: Options) -> Jso
     )
     if options.on_difference == "fail":
         problems += [
-            "%s of the cluster has %s %s, and %s is wanted. Nothing of a cluster that is there is changed here: do it "
-            "by kubeadm, write down what is there, or set kubernetes_on_difference=report"
-            % (one["object"], one["path"], json.dumps(one["live"]), json.dumps(one["wanted"]))
+            "%s. Nothing of a cluster that is there is changed here: do it by kubeadm, write down what is there, or "
+            "set kubernetes_on_difference=report" % said(one)
             for one in rows
         ]
     due, resources = certificates(hosts, options.renew_before_days)
@@ -416,4 +421,4 @@ def _node_row(host: str, step: Step) -> Json:
     return resource("kubernetes_node", host, desired="a node", live=step.reason, status=status)
 
 
-__all__ = ("INIT", "JOIN", "NONE", "Options", "REFUSE", "START", "Step", "certificates", "compare", "plan")
+__all__ = ("INIT", "JOIN", "NONE", "Options", "REFUSE", "START", "Step", "certificates", "compare", "plan", "said")

@@ -27,10 +27,10 @@ from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils.kube
 Json = t.Any
 
 
-def act(**given: Json) -> Json:
+def act(diff: bool = False, no_log: bool = False, **given: Json) -> Json:
     task = SimpleNamespace(
-        args=given, check_mode=False, no_log=False, async_val=0, action="rdmaops.gpu_fabric.kubernetes_plan",
-        diff=False, environment=None, delegate_to=None, collections=[],
+        args=given, check_mode=False, no_log=no_log, async_val=0, action="rdmaops.gpu_fabric.kubernetes_plan",
+        diff=diff, environment=None, delegate_to=None, collections=[],
     )  # fmt: skip
     connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir=None))
     return plugin.ActionModule(task, connection, SimpleNamespace(), DataLoader(), None, None).run(task_vars={})
@@ -67,18 +67,35 @@ def of_ansible(value: Json) -> Json:
     return loaded
 
 
-def test_a_difference_is_shown_whatever_kind_of_text_it_is() -> None:
-    more = {"apiServer": {"extraArgs": [{"name": "v", "value": "2"}]}}
+@pytest.mark.parametrize(
+    ("more", "shown"), [({}, False), ({"diff": True}, True), ({"diff": True, "no_log": True}, False)]
+)
+def test_a_difference_is_shown_whatever_kind_of_text_it_is(
+    more: Json, shown: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed: list[str] = []
+    monkeypatch.setattr(plugin.display, "display", printed.append)
+    given = {"apiServer": {"extraArgs": [{"name": "v", "value": "2"}]}}
     live = {
         "cluster_configuration": yaml.safe_dump(config.cluster_configuration(settings())),
         "kubelet_configuration": yaml.safe_dump(config.kubelet_configuration(settings())),
     }
     made = cluster(node("cp-1", 10, control_plane=True), **live)
     there = {"cp-1": host("cp-1", 10, control_plane=True, membership=plane_member("cp-1"), cluster=made)}
-    done = act(nodes=there, settings=of_ansible(settings(cluster_configuration=more)), on_difference="report")
+    wish = of_ansible(settings(cluster_configuration=given))
+    done = act(nodes=there, settings=wish, on_difference="report", **more)
     assert not done.get("failed")
     assert [one["path"] for one in done["differences"]] == ["apiServer.extraArgs"]
+    assert done["warnings"] == [
+        'kubeadm-config of the cluster has apiServer.extraArgs null, and [{"name": "v", "value": "2"}] is wanted'
+    ]
     assert "  extraArgs:\n  - name: v\n    value: '2'\n" in done["diff"][0]["after"]
+    assert [("+    value: '2'" in text) for text in printed] == [True] * shown
+
+    refused = act(nodes=there, settings=wish, **more)
+    assert "warnings" not in refused
+    assert done["warnings"][0] in refused["msg"]
+    assert len(printed) == 2 * shown
 
 
 def test_options_reach_the_plan() -> None:
