@@ -81,6 +81,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--nodes", action="store_true", help="the one that has the address which nodes use")
     made = actions.add_parser("join", help="make nodes that run nodes of the cluster: containerd and kubelet")
     made.add_argument("names", nargs="*", metavar="NODE", help="default: all that the lab has")
+    made = actions.add_parser("forward", help="let this machine reach kubelets and exporters of nodes that run")
+    made.add_argument("names", nargs="+", metavar="NODE")
     made = add("tool", "the paths of programs of the cluster; fetched or built when they are not here")
     made.add_argument("programs", nargs="*", metavar="PROGRAM", help="default: what the tests of the cluster side need")
     made = add("mirror", "the path of a directory with what nodes download, made of the lab's own programs")
@@ -188,6 +190,9 @@ def run(arguments: argparse.Namespace) -> int:
     elif command == "cluster":
         if arguments.action == "join":
             kubelet.join(lab, cluster_of(lab), arguments.names or lab.names())
+        elif arguments.action == "forward":
+            for name in arguments.names:
+                kubelet.forward(lab, name)
         else:
             cluster(cluster_of(lab), arguments)
     elif command == "tool":

@@ -81,13 +81,35 @@ def as_root(argv: t.Sequence[str], what: str) -> None:
         raise LabError(f"{what}: {shlex.join(command)} ended with {done.returncode}: {done.stderr.strip()}")
 
 
+def address_of(settings: t.Mapping[str, t.Any], name: str) -> str:
+    """Return by which address this machine reaches what listens on a node."""
+    return f"{settings['cluster']['node_prefix']}.{config.node_index(name)}"
+
+
+def forward(lab: Lab, name: str) -> None:
+    """Let this machine reach what listens on the node; a machine that was started anew has forgotten it."""
+    address = address_of(lab.settings, name)
+    # A route and no address: who comes from the node's own address, is nobody for the node. QEMU makes its own of
+    # 127.0.0.1 (tcp_connect() in libslirp's src/tcp_subr.c).
+    as_root(
+        ["ip", "route", "replace", "local", f"{address}/32", "dev", "lo", "src", "127.0.0.1"],
+        f"giving this machine the address by which it finds what listens on {name}",
+    )
+    with qemu.Monitor(lab.node(name).monitor) as monitor:
+        for port in (KUBELET_PORT, EXPORTER_PORT):
+            command = f"hostfwd_add outside tcp:{address}:{port}-:{port}"
+            # HMP has no errors, only words. One that says it is there already cannot be told from a port that
+            # somebody else has: the node's address is nobody else's.
+            monitor.execute("human-monitor-command", **{"command-line": command})
+
+
 class Join:
     """One node on its way into the cluster, with what each phase took."""
 
     def __init__(self, lab: Lab, plane: ControlPlane, name: str, dns_port: int) -> None:
         self.lab, self.plane, self.name, self.dns_port = lab, plane, name, dns_port
         self.settings = lab.settings["cluster"]
-        self.address = f"{self.settings['node_prefix']}.{config.node_index(name)}"
+        self.address = address_of(lab.settings, name)
         self.disk = lab.node(name).containers
         self.phases: list[tuple[str, float]] = []
 
@@ -122,22 +144,6 @@ class Join:
 
     def fetch(self, url: str, path: str) -> str:
         return shlex.join(["python3", "-c", FETCH, url, path])
-
-    def forward(self) -> None:
-        """Let this machine reach what listens on the node; a machine that was started anew has forgotten it."""
-        # A route and no address: who comes from the node's own address, is nobody for the node. QEMU makes its own of
-        # 127.0.0.1 (tcp_connect() in libslirp's src/tcp_subr.c).
-        as_root(
-            ["ip", "route", "replace", "local", f"{self.address}/32", "dev", "lo", "src", "127.0.0.1"],
-            f"giving this machine the address by which the API server finds the kubelet of {self.name}",
-        )
-        node = self.lab.node(self.name)
-        with qemu.Monitor(node.monitor) as monitor:
-            for port in (KUBELET_PORT, EXPORTER_PORT):
-                command = f"hostfwd_add outside tcp:{self.address}:{port}-:{port}"
-                # HMP has no errors, only words. One that says it is there already cannot be told from a port that
-                # somebody else has: the node's address is nobody else's.
-                monitor.execute("human-monitor-command", **{"command-line": command})
 
     def install(self, served_at: str) -> None:
         script = f"export DEBIAN_FRONTEND=noninteractive; command -v containerd >/dev/null || {{ apt-get -qq update; apt-get -qq -y --no-install-recommends install {' '.join(PACKAGES)}; }} >/dev/null"
@@ -213,7 +219,7 @@ class Join:
                 time.sleep(1)
 
     def whole(self, served_at: str) -> None:
-        self.forward()
+        forward(self.lab, self.name)
         self.install(served_at)
         self.pod_network()
         self.ready()
@@ -254,7 +260,7 @@ def join(lab: Lab, plane: ControlPlane, names: t.Sequence[str]) -> None:
 def leave(settings: t.Mapping[str, t.Any], names: t.Iterable[str]) -> None:
     """Take the nodes' addresses from this machine."""
     for name in names:
-        address = f"{settings['cluster']['node_prefix']}.{config.node_index(name)}/32"
+        address = f"{address_of(settings, name)}/32"
         shown = subprocess.run(
             ["ip", "route", "show", "table", "local", "exact", address],
             capture_output=True,
@@ -269,4 +275,4 @@ def leave(settings: t.Mapping[str, t.Any], names: t.Iterable[str]) -> None:
             )
 
 
-__all__ = ["PAUSE", "join", "leave"]
+__all__ = ["PAUSE", "forward", "join", "leave"]
