@@ -14,9 +14,8 @@ from ansible.utils.display import Display
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules.kubernetes_plan import ARGUMENT_SPEC
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import _kubernetes_plan
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_diff import diff_text
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._kubernetes_plan import Options, plan
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._kubernetes_plan import Options, plan, sentence
 
 # Of a diff, so many characters are shown.
 MAX_DIFF = 20000
@@ -54,10 +53,10 @@ class ActionModule(ActionBase):
         result.update({name: made[name] for name in RETURNED}, changed=False)
         result["plan"] = {name: value for name, value in made.items() if name not in RETURNED}
         if options.on_difference == "report":
-            result["warnings"] = [_kubernetes_plan.said(one) for one in made["differences"]]
+            result["warnings"] = [sentence(one) for one in made["differences"]]
         # Ansible itself shows the diffs of tasks that change something, and this one never does.
-        shown = diff_text(made["diff"], MAX_DIFF)
-        if shown and self._task.diff and not self._task.no_log:
+        shown = diff_text(made["diff"], MAX_DIFF) if self._task.diff and not self._task.no_log else None
+        if shown:
             display.display(shown)
         if made["problems"]:
             result.update(failed=True, msg=said(made["problems"]))

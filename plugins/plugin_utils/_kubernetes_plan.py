@@ -315,7 +315,7 @@ def compare(settings: t.Mapping[str, t.Any], cluster: t.Mapping[str, t.Any] | No
     return rows, shown
 
 
-def said(row: t.Mapping[str, t.Any]) -> str:
+def sentence(row: t.Mapping[str, t.Any]) -> str:
     """Return one difference as a sentence."""
     live, wanted = json.dumps(row["live"]), json.dumps(row["wanted"])
     return "%s of the cluster has %s %s, and %s is wanted" % (row["object"], row["path"], live, wanted)
@@ -362,7 +362,7 @@ def plan(hosts: Hosts, settings: t.Mapping[str, t.Any], options: Options) -> Jso
     if options.on_difference == "fail":
         problems += [
             "%s. Nothing of a cluster that is there is changed here: do it by kubeadm, write down what is there, or "
-            "set kubernetes_on_difference=report" % said(one)
+            "set kubernetes_on_difference=report" % sentence(one)
             for one in rows
         ]
     due, resources = certificates(hosts, options.renew_before_days)
@@ -421,4 +421,4 @@ def _node_row(host: str, step: Step) -> Json:
     return resource("kubernetes_node", host, desired="a node", live=step.reason, status=status)
 
 
-__all__ = ("INIT", "JOIN", "NONE", "Options", "REFUSE", "START", "Step", "certificates", "compare", "plan", "said")
+__all__ = ("INIT", "JOIN", "NONE", "Options", "REFUSE", "START", "Step", "certificates", "compare", "plan", "sentence")
