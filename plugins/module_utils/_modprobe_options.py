@@ -47,6 +47,16 @@ SYS_MODULE = "/sys/module"
 RDMA_OPTION = ("ib_core", "netns_mode")
 RDMA_FILE = "/etc/modprobe.d/zz-rdmaops-ib_core-netns_mode.conf"
 
+ARGUMENTS: dict[str, t.Any] = {
+    "name": {"type": "str", "required": True},
+    "options": {"type": "dict"},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "path": {"type": "path"},
+    "root": {"type": "path", "default": "/"},
+    "on_conflict": {"type": "str", "choices": ["fail", "warn", "take_over"], "default": "fail"},
+    "initramfs": {"type": "str", "choices": ["report", "rebuild"], "default": "report"},
+}
+
 _UNWRITABLE = re.compile('[\x00-\x1f\x7f"]')
 
 
@@ -278,4 +288,4 @@ def _status(desired: str | None, live: str | None, seen: View, changed: bool) ->
     return IN_SYNC if same_value(following.value, desired) else DRIFT
 
 
-__all__ = ("Host", "Wanted", "check", "failure", "manage", "same_live")
+__all__ = ("ARGUMENTS", "Host", "Wanted", "check", "failure", "manage", "same_live")

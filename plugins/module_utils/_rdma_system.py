@@ -33,6 +33,15 @@ DROP_IN = "/etc/modprobe.d/zz-rdmaops-ib_core-netns_mode.conf"
 VALUES = {"exclusive": "0", "shared": "1"}
 DEFAULT = "shared"
 
+ARGUMENTS: dict[str, t.Any] = {
+    "netns_mode": {"type": "str", "choices": ["exclusive", "shared"], "required": True},
+    "persistent": {"type": "bool", "default": True},
+    "runtime": {"type": "str", "choices": ["auto", "never", "require"], "default": "auto"},
+    "initramfs": {"type": "str", "choices": ["report", "rebuild"], "default": "report"},
+    "on_conflict": {"type": "str", "choices": ["fail", "warn", "take_over"], "default": "fail"},
+    "on_absent": {"type": "str", "choices": ["fail", "ignore"], "default": "fail"},
+}
+
 
 class ModeError(FabricError):
     """The mode cannot be managed here; the text says why, and what unblocks it."""
@@ -280,4 +289,4 @@ def _image(state: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     return shown
 
 
-__all__ = ("DROP_IN", "MODULE", "PARAMETER", "VALUES", "Host", "ModeError", "manage", "mode_of")
+__all__ = ("ARGUMENTS", "DROP_IN", "MODULE", "PARAMETER", "VALUES", "Host", "ModeError", "manage", "mode_of")

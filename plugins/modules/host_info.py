@@ -7,11 +7,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_info
-short_description: Look at the distribution, packages and units of a host in one go
+short_description: Look at a host in one go, and tell whether modules would change something
 version_added: 0.1.0
 description:
   - Reads in one module process what a role compares before it decides whether anything has to be done.
     A role that asks C(package), C(copy) and C(systemd) one by one pays for a process each, on every host, also where nothing differs.
+  - Modules whose options it is given are asked what they would do, by their own code. Where RV(differs) is empty, a role may leave them out.
   - Nothing is changed.
 author:
   - rdmaops contributors (@rdmaops)
@@ -36,6 +37,22 @@ options:
     type: list
     elements: str
     default: []
+  rdma_system:
+    description:
+      - Options of M(rdmaops.gpu_fabric.rdma_system), which needs root.
+    type: dict
+  owned_files:
+    description: Options of M(rdmaops.gpu_fabric.owned_files).
+    type: dict
+  modprobe_options:
+    description: Options of M(rdmaops.gpu_fabric.modprobe_options), for each kernel module.
+    type: list
+    elements: dict
+    default: []
+seealso:
+  - module: rdmaops.gpu_fabric.rdma_system
+  - module: rdmaops.gpu_fabric.owned_files
+  - module: rdmaops.gpu_fabric.modprobe_options
 """
 
 EXAMPLES = r"""
@@ -46,6 +63,20 @@ EXAMPLES = r"""
       rhel: [rdma-core, perftest]
     units: [containerd.service]
   register: host
+
+- name: Look also at what other modules would change
+  rdmaops.gpu_fabric.host_info:
+    rdma_system:
+      netns_mode: exclusive
+    modprobe_options:
+      - name: mlx5_core
+        options: {prof_sel: 2}
+  register: host
+
+- name: Bring the mode to the host, where something differs
+  rdmaops.gpu_fabric.rdma_system:
+    netns_mode: exclusive
+  when: host.differs | length > 0
 """
 
 RETURN = r"""
@@ -71,6 +102,29 @@ units:
   type: dict
   sample:
     containerd.service: {"load_state": "loaded", "active_state": "active", "main_pid": 912, "memlock": 8388608, "need_daemon_reload": false}
+differs:
+  description:
+    - What is not as asked for, in sentences. Packages that are missing, a distribution without packages in O(packages), and of each module what it
+      would do, what it would warn of, what is not in sync or not known, or the error by which it would fail.
+    - Where it is not empty, run the modules themselves, which tell all.
+  returned: success
+  type: list
+  elements: str
+  sample: ["rdma_system: Write /etc/modprobe.d/zz-rdmaops-ib_core-netns_mode.conf"]
+rdma_system:
+  description: What M(rdmaops.gpu_fabric.rdma_system) returns in check mode; null where it was not asked, or would fail.
+  returned: success
+  type: dict
+  sample: null
+resources:
+  description:
+    - What the modules return as C(resources), of all of them. Empty where RV(differs) is not, since the modules are to be run then.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - {"kind": "rdma_system", "name": "netns_mode", "status": "in_sync", "desired": "exclusive", "configured": "exclusive", "live": "exclusive",
+       "next_boot": "exclusive"}
 """
 
 import os
@@ -221,13 +275,34 @@ class Looker:
         return units
 
 
+def compared(params: t.Mapping[str, t.Any]) -> tuple[dict[str, list[dict[str, t.Any]]], list[str]]:
+    """Return what other modules have found, and what they would change, in sentences."""
+    asked = {name: [params[name]] for name in ("rdma_system", "owned_files") if params[name] is not None}
+    asked["modprobe_options"] = params["modprobe_options"]
+    if not any(asked.values()):
+        return {}, []
+    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _host_compare
+
+    return _host_compare.compare(asked)
+
+
 def look(looker: Looker, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Return everything that was asked for."""
     system = looker.system()
+    packages = looker.packages(params["packages"], params["extra_packages"], system)
+    differs = ["packages: %s is missing" % name for name in packages["missing"]]
+    if packages["key"] is None and params["packages"]:
+        differs.append("packages: there is no list for %s" % system["id"])
+    results, others = compared(params)
+    differs += others
+    found = [one for name in results for one in results[name]]
     return {
         "os": system,
-        "packages": looker.packages(params["packages"], params["extra_packages"], system),
+        "packages": packages,
         "units": looker.units(params["units"]),
+        "differs": differs,
+        "rdma_system": next(iter(results.get("rdma_system", ())), None),
+        "resources": [] if differs else [one for result in found for one in result["resources"]],
     }
 
 
@@ -237,6 +312,9 @@ def main() -> None:
             "packages": {"type": "dict", "default": {}},
             "extra_packages": {"type": "list", "elements": "str", "default": []},
             "units": {"type": "list", "elements": "str", "default": []},
+            "rdma_system": {"type": "dict"},
+            "owned_files": {"type": "dict"},
+            "modprobe_options": {"type": "list", "elements": "dict", "default": []},
         },
         supports_check_mode=True,
     )

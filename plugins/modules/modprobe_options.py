@@ -219,22 +219,17 @@ resources:
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe_options import Host, check, failure, manage
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe_options import (
+    ARGUMENTS,
+    Host,
+    check,
+    failure,
+    manage,
+)
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "name": {"type": "str", "required": True},
-            "options": {"type": "dict"},
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "path": {"type": "path"},
-            "root": {"type": "path", "default": "/"},
-            "on_conflict": {"type": "str", "choices": ["fail", "warn", "take_over"], "default": "fail"},
-            "initramfs": {"type": "str", "choices": ["report", "rebuild"], "default": "report"},
-        },
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     done: list[str] = []
     try:
         wanted = check(module.params)

@@ -241,21 +241,11 @@ resources:
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_system import Host, manage
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_system import ARGUMENTS, Host, manage
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "netns_mode": {"type": "str", "choices": ["exclusive", "shared"], "required": True},
-            "persistent": {"type": "bool", "default": True},
-            "runtime": {"type": "str", "choices": ["auto", "never", "require"], "default": "auto"},
-            "initramfs": {"type": "str", "choices": ["report", "rebuild"], "default": "report"},
-            "on_conflict": {"type": "str", "choices": ["fail", "warn", "take_over"], "default": "fail"},
-            "on_absent": {"type": "str", "choices": ["fail", "ignore"], "default": "fail"},
-        },
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     try:
         result = manage(module.params, module.check_mode, Host())
     except (FabricError, OSError) as exc:

@@ -467,8 +467,10 @@ def test_as_ansible_runs_it(ready: Cluster, namespace: str, tmp_path: Path) -> N
 QUESTION = "Ask the cluster what stands against the mode"
 
 
-def node(name: str, root: Path, *, due: bool = True, kubelet: bool = True, **variables: Json) -> Json:
-    """Return a host as it is when its mode was compared."""
+def node(
+    name: str, root: Path, *, due: bool = True, kubelet: bool = True, settled: bool = False, **variables: Json
+) -> Json:
+    """Return a host as it is when its mode was compared; one that is settled is not asked about, whatever was before."""
     directory = root / name
     if kubelet:
         directory.mkdir(exist_ok=True)
@@ -476,6 +478,7 @@ def node(name: str, root: Path, *, due: bool = True, kubelet: bool = True, **var
     return {
         "gpu_node_name": name,
         "gpu_node_api_host": "api",
+        "__gpu_node_host": {"differs": [] if settled else ["owned_files: Write a file"]},
         "__gpu_node_compared": compared,
         "directory": str(directory),
         **variables,
@@ -495,7 +498,7 @@ def asked(run: site.Run) -> list[tuple[str, list[str]]]:
 def test_the_role_asks_before_the_mode_is_set(ready: Cluster, namespace: str, tmp_path: Path) -> None:
     make(ready, pod(namespace, "share", resources=[SHARE]))
     role = {"name": "rdmaops.gpu_fabric.gpu_node", "tasks_from": "conflicts"}
-    tasks = [{"name": "Role", "ansible.builtin.include_role": role}]
+    tasks = [{"name": "Role", "ansible.builtin.include_role": role, "when": "__gpu_node_host.differs | length > 0"}]
     given = {"gpu_node_kubeconfig": str(ready.kubeconfig), "__gpu_node_device_plugins": "{{ directory }}"}
     hosts = {
         "first": node("gpu-1", tmp_path, gpu_node_on_conflict="warn"),
@@ -503,6 +506,13 @@ def test_the_role_asks_before_the_mode_is_set(ready: Cluster, namespace: str, tm
         "second": node("gpu-2", tmp_path, gpu_node_netns_mode="shared"),
         "no-node-yet": node("gpu-3", tmp_path, kubelet=False),
         "stays": node("gpu-4", tmp_path, due=False),
+        "settled": node("gpu-5", tmp_path, settled=True),
+        "asked-earlier": node(
+            "gpu-6",
+            tmp_path,
+            settled=True,
+            __gpu_node_question={"name": "gpu-6", "wish": "exclusive fail", "asked": True},
+        ),
     }
     run = ansible(tmp_path, tasks, hosts, **given)
     assert (run.rc, asked(run)) == (0, [("exclusive", ["gpu-1"]), ("shared", ["gpu-2"])]), run.output

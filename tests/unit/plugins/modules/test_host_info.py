@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import typing as t
+from pathlib import Path
 
 import pytest
 
@@ -113,3 +114,30 @@ def test_a_failing_tool_is_an_error_and_not_an_absence() -> None:
 def test_a_missing_tool_is_an_error() -> None:
     with pytest.raises(host_info.LookError, match=r"^Running rpm: there is no such program on this host; install it$"):
         looker(FakeModule([])).packages({"rhel": ["rdma-core"]}, [], host_info.parse_os_release(ALMA))
+
+
+def asked(**more: t.Any) -> dict[str, t.Any]:
+    nothing: dict[str, t.Any] = {"packages": {}, "extra_packages": [], "units": []}
+    return {**nothing, "rdma_system": None, "owned_files": None, "modprobe_options": [], **more}
+
+
+def test_what_differs_is_told_and_then_no_resources(tmp_path: Path) -> None:
+    module = FakeModule(["dpkg-query"], (1, "installed rdma-core\n", ""))
+    path = tmp_path / "one.conf"
+    gone = {"owned_files": {"files": [{"path": str(path)}]}}
+    found = host_info.look(looker(module), asked(extra_packages=["rdma-core"], **gone))
+    assert (found["differs"], [one["status"] for one in found["resources"]]) == ([], ["in_sync"])
+    assert found["rdma_system"] is None
+    # What is in sync is told by the module itself then, with what is not.
+    found = host_info.look(looker(module), asked(extra_packages=["perftest"], packages={"none": []}, **gone))
+    assert found["differs"][0] == "packages: perftest is missing"
+    assert found["differs"][1].startswith("packages: there is no list for ")
+    assert found["resources"] == []
+    wish = {"owned_files": {"files": [{"path": str(path), "content": "x"}]}}
+    found = host_info.look(looker(module), asked(**wish))
+    assert (found["differs"], found["resources"]) == ([f"owned_files: Write {path}"], [])
+    assert not path.exists()
+
+
+def test_nothing_asked_of_modules_costs_nothing() -> None:
+    assert host_info.compared(asked()) == ({}, [])

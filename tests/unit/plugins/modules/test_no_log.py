@@ -10,9 +10,9 @@ import typing as t
 
 import pytest
 import yaml
-from ansible.module_utils.testing import patch_module_args
 
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
+from ansible_collections.rdmaops.gpu_fabric.tests.support.module import module_arguments
 
 Spec = t.Mapping[str, t.Any]
 
@@ -58,7 +58,7 @@ def of_module(name: str, monkeypatch: pytest.MonkeyPatch) -> Spec:
 
     monkeypatch.setattr("ansible.module_utils.basic.AnsibleModule.__init__", capture)
     # A module of the collection's own class gets as far as its parent does.
-    with patch_module_args({}), pytest.raises(Captured) as caught:
+    with module_arguments({}), pytest.raises(Captured) as caught:
         found.main()
     return t.cast("Spec", caught.value.args[0])
 

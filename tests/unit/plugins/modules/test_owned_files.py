@@ -11,7 +11,7 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import HEADER, FileError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files_write import atomic_write
-from ansible_collections.rdmaops.gpu_fabric.plugins.modules.owned_files import decide
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._owned_files import decide
 
 
 def wish(path: Path, content: str) -> dict[str, str]:
