@@ -563,9 +563,7 @@ def support(runner: Runner, everything: bool = True) -> None:
         except (pytest.skip.Exception, pytest.fail.Exception) as error:
             runner.add(row.name, "skipped", time.monotonic() - began, str(error))
         else:
-            # Runs of ansible-playbook mount and make namespaces: one after the other.
-            apart = ["-n", "2"] if all(test.startswith("tests/unit") for test in row.tests) else []
-            arguments = ["-p", "no:cacheprovider", *apart, *(["-k", row.only] if row.only else []), *row.tests]
+            arguments = ["-p", "no:cacheprovider", *row.apart, *(["-k", row.only] if row.only else []), *row.tests]
             runner.pytest(
                 row.name, *arguments, limit=1800, env=how.env, program=how.argv, long=row.long and everything,
                 prefix=f"{row.name}: ",

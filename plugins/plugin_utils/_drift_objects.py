@@ -159,7 +159,7 @@ def _judged(
         # Without resources a module of ours has looked, or judged.
         status = None
     if status:
-        found.append(_object(task, task.action, _name(task, result), status, item))
+        found.append(_object(task, task.action, _name(task, result, item), status, item))
         found[-1]["why"] = why
         if status == DRIFT:
             found[-1]["repaired"] = not task.check_mode
@@ -265,20 +265,27 @@ def _object(task: Task, kind: str, name: str, status: str, item: str | None) -> 
     }
 
 
-def _name(task: Task, result: t.Mapping[str, t.Any]) -> str:
-    """Return what the task is about, else the task's own name. Of a censored one nothing else is told."""
+def _name(task: Task, result: t.Mapping[str, t.Any], item: str | None) -> str:
+    """Return what the task is about, else the loop's item, else the task's name, which is all of a censored one."""
     if "censored" not in result:
         invocation = result.get("invocation")
         given = invocation.get("module_args") if isinstance(invocation, dict) else None
         # The module has censored its arguments; those of the task are as they were written.
-        for source in (result, given if invocation else task.arguments):
+        for source in (result, given if invocation else _finished(task.arguments)):
             for name in NAMES:
                 value = source.get(name) if isinstance(source, dict) else None
                 if isinstance(value, (list, tuple)) and value and all(isinstance(one, str) for one in value):
                     value = ", ".join(value)
                 if isinstance(value, str) and value:
                     return text(value, 500)
+        if item is not None:
+            return text(item, 500)
     return text(task.name, 500)
+
+
+def _finished(arguments: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Leave out arguments that are still templates: of a loop, ansible-core 2.21 tells no others."""
+    return {name: value for name, value in arguments.items() if "{{" not in str(value)}
 
 
 __all__ = (

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import typing as t
@@ -123,8 +124,11 @@ def test_the_drill_with_the_python_of_a_node(python: str, tmp_path: Path) -> Non
     )  # fmt: skip
     done = site.understood(ran.returncode, ran.stdout)
     assert done.rc == 0, ran.stdout + ran.stderr
+    # ansible.posix, whose callback has printed the run, imports what ansible-core 2.21 deprecates.
+    theirs = r"\[WARNING\]: Deprecation warnings can be disabled.*\n|\[DEPRECATION WARNING\]: Importing 'to_text' from 'ansible\.module_utils\._text'.*"
+    said = ran.stdout + re.sub(theirs, "", ran.stderr)
     for word in ("[DEPRECATION", "[WARNING]: Deprecat", "Traceback"):
-        assert word not in ran.stdout + ran.stderr, ran.stderr
+        assert word not in said, said
     for what in ("options", "files"):
         assert [done.result(f"{what} {number}")["changed"] for number in range(4)] == [True, True, False, False]
     text = (root / "etc/modprobe.d/zz-rdmaops-mlx5_core.conf").read_text()

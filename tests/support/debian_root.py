@@ -28,7 +28,7 @@ PACKAGES = {
     ),
     "torch": ("python3-torch", "python3-torchvision"),
     # With what the tests of a controller and its modules call.
-    "python": ("python3", "python3-venv", "git", "iproute2", "kmod", "openssh-client"),
+    "python": ("python3", "python3-venv", "git", "iproute2", "kmod", "openssh-client", "systemd"),
 }  # fmt: skip
 # The kernel's installation makes an image at once, which takes dracut a minute or more with its own settings.
 DRACUT_SMALL = """early_microcode="no"

@@ -32,8 +32,20 @@ PLAYBOOKS = (
     "tests/integration/test_inventories.py",
     "tests/integration/drift/test_drift.py",
 )
+# Roles and playbooks with all that they need: what templates give to modules is different before ansible-core 2.19.
+ROLES = (
+    "tests/integration/awx",
+    "tests/integration/cluster",
+    "tests/integration/drift/test_drift_role.py",
+    "tests/integration/exporter",
+    "tests/integration/kubernetes",
+    "tests/integration/monitoring",
+    "tests/integration/switch_telemetry",
+)
 ARTIFACT = ("tests/artifact/test_artifact.py",)
 NEWEST_PYTHON = "3.13"
+TESTS_APART = ("-n", "2")
+FILES_APART = (*TESTS_APART, "--dist", "loadfile")
 
 
 class Row(t.NamedTuple):
@@ -50,6 +62,8 @@ class Row(t.NamedTuple):
     long: bool = False
     # Which tests, as pytest's -k takes it.
     only: str = ""
+    # How two of its files may run at once; runs of ansible-playbook that mount and make namespaces may not.
+    apart: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -64,14 +78,15 @@ class Row(t.NamedTuple):
 
 
 ROWS = (
-    Row("plugins", LOADED, "ansible-core-2.18", "3.11"),
+    Row("plugins", LOADED, "ansible-core-2.18", "3.11", apart=TESTS_APART),
     Row("playbooks", PLAYBOOKS[:1], "ansible-core-2.18", "3.11", core=True),
     Row("playbooks, all", PLAYBOOKS, "ansible-core-2.18", "3.11", long=True),
+    Row("roles", ROLES, "ansible-core-2.18", "3.11", apart=FILES_APART),
     Row("artifact", ARTIFACT, "ansible-core-2.18", "3.11"),
-    Row("plugins", LOADED, "dev", "3.11"),
+    Row("plugins", LOADED, "dev", "3.11", apart=TESTS_APART),
     Row("playbooks, all", PLAYBOOKS, "dev", "3.11", long=True),
     Row("artifact", ARTIFACT, "dev", "3.11"),
-    Row("plugins", LOADED, "ansible-core-newest", NEWEST_PYTHON, root="python"),
+    Row("plugins", LOADED, "ansible-core-newest", NEWEST_PYTHON, root="python", apart=TESTS_APART),
     # The root has its own Python alone.
     Row(
         "playbooks, all",
@@ -83,7 +98,10 @@ ROWS = (
         only=f"{NEWEST_PYTHON} or not python_of_a_node",
     ),
     Row("artifact", ARTIFACT, "ansible-core-newest", NEWEST_PYTHON, root="python"),
-    *(Row("module code", ON_NODES, "python-3.8", python) for python in ("3.8", "3.9", "3.12", "3.13")),
+    *(
+        Row("module code", ON_NODES, "python-3.8", python, apart=TESTS_APART)
+        for python in ("3.8", "3.9", "3.12", "3.13")
+    ),
 )
 
 
@@ -201,6 +219,7 @@ def page() -> str:
         "plugins": "unit tests of the plugins that Ansible loads",
         "playbooks": "modules on Python 3.8, filters, actions and the drift callback, really run, in check mode too",
         "playbooks, all": "the same with every Python of nodes, refusals, inventories, drift reports",
+        "roles": "roles and playbooks on a real API server, Prometheus and a controller, four-step drills",
         "artifact": "the built collection, installed where there is nothing else",
         "module code": "unit tests of what runs on nodes",
     }

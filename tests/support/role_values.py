@@ -49,6 +49,14 @@ def values(role: Path) -> Values:
     return Values(role)
 
 
+def with_templates(loader: t.Any, path: Path) -> t.Any:
+    """Load a file of a role; since ansible-core 2.19 its templates are to be trusted."""
+    try:
+        return loader.load_from_file(str(path), trusted_as_template=True)
+    except TypeError:
+        return loader.load_from_file(str(path))
+
+
 def main(role: Path) -> None:
     from ansible.parsing.dataloader import DataLoader
     from ansible.plugins.loader import init_plugin_loader
@@ -62,7 +70,7 @@ def main(role: Path) -> None:
         "ansible_search_path": [str(role)],
     }
     for part in ("defaults", "vars"):
-        known.update(loader.load_from_file(str(role / part / "main.yml"), trusted_as_template=True))
+        known.update(with_templates(loader, role / part / "main.yml"))
     for line in sys.stdin:
         name, given = json.loads(line)
         try:

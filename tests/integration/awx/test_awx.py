@@ -20,6 +20,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._awx import Awx
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._awx_objects import manage
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
 from ansible_collections.rdmaops.gpu_fabric.tests.support.controller import Controller
+from ansible_collections.rdmaops.gpu_fabric.tests.support.role_values import with_templates
 from ansible_collections.rdmaops.gpu_fabric.tests.support.site import Run, environment, understood
 
 Json = dict[str, t.Any]
@@ -114,12 +115,9 @@ class Site(t.NamedTuple):
         loader = DataLoader()
         known = {}
         for part in ("defaults", "vars"):
-            file = str(COLLECTION / "roles" / "awx" / part / "main.yml")
-            known.update(loader.load_from_file(file, trusted_as_template=True))
+            known.update(with_templates(loader, COLLECTION / "roles" / "awx" / part / "main.yml"))
         known.update(variables(self.controller, **given))
-        tasks = loader.load_from_file(
-            str(COLLECTION / "roles" / "awx" / "tasks" / "main.yml"), trusted_as_template=True
-        )
+        tasks = with_templates(loader, COLLECTION / "roles" / "awx" / "tasks" / "main.yml")
         options = Templar(loader, variables={**known, "omit": None}).template(
             tasks[0]["rdmaops.gpu_fabric.awx_objects"]
         )

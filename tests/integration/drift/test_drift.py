@@ -16,6 +16,7 @@ from pathlib import Path
 import ansible_runner
 import pytest
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.callback.drift import CORE
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_report import validated
 from ansible_collections.rdmaops.gpu_fabric.tests.support.drift import (
     PROGRAM,
@@ -379,7 +380,9 @@ def test_hosts_that_go_on_after_a_rescue_are_not_stopped(tmp_path: Path) -> None
 def test_an_interrupted_run_is_not_complete(one: Place, number: int) -> None:
     (one.path / "a").write_text("x\n")
     wait = run_it("sleep", "60", check_mode=False)
-    one.write(one.play(copy("a")), one.play(run_it("touch", str(one.path / "there"), check_mode=False), wait))
+    # Whether its result is still taken in is a matter of chance: it has to be no object.
+    there = run_it("touch", str(one.path / "there"), check_mode=False, changed_when=False)
+    one.write(one.play(copy("a")), one.play(there, wait))
     process = subprocess.Popen(
         one.command(str(one.path / "play.yml"), "--check"),
         env=one.environment,
@@ -470,15 +473,16 @@ def test_no_secret_in_anything(one: Place) -> None:
     for output in outputs:
         assert SECRET not in output.read_text(), output
     found = ran.report["hosts"]["gpu-1"]["objects"]
+    # Before 2.19 Ansible censors a loop as a whole, and its items are not told.
+    loop = ["#1", "#2"] if CORE >= (2, 19) else [None]
     assert [(o["task"], o["item"], o["status"]) for o in found] == [
         ("Copy a", None, "drift"),
-        ("Loop", "#1", "drift"),
-        ("Loop", "#2", "drift"),
+        *(("Loop", item, "drift") for item in loop),
         ("Run false", None, "unknown"),
-        ("Items", "#1", "drift"),
-        ("Items", "#2", "unknown"),
+        *(("Items", item, "drift") for item in loop[:-1]),
+        ("Items", loop[-1], "unknown"),
     ]
-    assert [o["diff"] for o in found] == [None] * 6
+    assert [o["diff"] for o in found] == [None] * len(found)
 
 
 def test_a_secret_of_an_argument_stays_censored(one: Place) -> None:

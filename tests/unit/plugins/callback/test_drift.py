@@ -92,7 +92,8 @@ def task(action: str = "ansible.builtin.copy", kind: Json = AnsibleTask, **more:
 def result(found: Json, of: Json = None, host: str = "a", form: str = "2.19", **fields: Json) -> Json:
     parts = {
         "host": SimpleNamespace(get_name=lambda: host),
-        "task": of or task(),
+        # Since 2.21 the keywords are read from the task, and before from the result.
+        "task": of or task(**fields),
         "result": found,
         "task_fields": {"name": "T", "check_mode": True, "diff": True, **fields},
     }
