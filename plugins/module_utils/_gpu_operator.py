@@ -198,24 +198,36 @@ def _recover(recovery: _Recovery, release: Release, params: Params, decision: De
 
 
 def _present(params: Params, check_mode: bool, host: Host) -> dict[str, t.Any]:
-    version = host.helm.version
-    chart = _chart(params, host)
+    version, chart, (listed, buried) = _helm.beside(
+        lambda: host.helm.version, lambda: _chart(params, host), lambda: _find(host)
+    )
     values = _gpu_operator_values.desired(params)
     unknown = _unknown(params, values, chart, host)
-    listed, buried = _find(host)
-    release = host.helm.release(listed.name, listed.namespace) if listed else None
+    name, namespace = (listed.name, listed.namespace) if listed else (params["name"], params["namespace"])
+    host.cluster.discover()
+    render = functools.partial(
+        host.helm.template,
+        name,
+        namespace,
+        chart.path,
+        values,
+        kubernetes=host.cluster.version,
+        api_versions=host.cluster.api_versions,
+    )
+    release, rendered = _helm.beside(
+        lambda: host.helm.release(name, namespace) if listed else None, lambda: render(upgrade=listed is not None)
+    )
     recovery = _recovery(params, release, host) if release else None
     base = recovery.base if recovery else release
-    name, namespace = (release.name, release.namespace) if release else (params["name"], params["namespace"])
+    if release and base is None:  # what is there is uninstalled first
+        rendered = render(upgrade=False)
     new_namespace = host.cluster.namespace(namespace) is None
     if new_namespace and not params["create_namespace"]:
         raise OperatorError(
             "Installing the helm release %s/%s: there is no namespace %s. Make it, or set create_namespace to true"
             % (namespace, name, namespace)
         )
-    plan = _gpu_operator_plan.make(
-        params, host.cluster, host.helm, chart, values, base, (name, namespace), fresh=base is None, left=release
-    )
+    plan = _gpu_operator_plan.make(params, host.cluster, chart, values, rendered, base, (name, namespace), left=release)
     for text in plan.warnings:
         host.warn(text)
     decision = Decision()

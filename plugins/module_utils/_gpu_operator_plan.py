@@ -20,7 +20,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes imp
 if t.TYPE_CHECKING:  # pragma: no cover
     from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision import Decision
     from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator_cluster import Cluster
-    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm import Helm, Release
+    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm import Release
     from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm_chart import Chart
 
 # Fields of a ClusterPolicy whose change makes the operator restart what holds a node's GPUs, or reconfigure GPUs:
@@ -206,31 +206,24 @@ def fields(definition: Object | None) -> set[str]:
 def make(
     params: t.Mapping[str, t.Any],
     cluster: Cluster,
-    helm: Helm,
     chart: Chart,
     values: Object,
+    rendered: str,
     base: Release | None,
     name: tuple[str, str],
     *,
-    fresh: bool,
     left: Release | None,
 ) -> Plan:
-    """Compare. ``base`` is the revision that is live, None on a fresh install; ``left`` what a killed helm left."""
+    """Compare what the chart makes, by a cluster that was discovered.
+
+    ``base`` is the revision that is live, None on a fresh install; ``left`` what a killed helm left.
+    """
     from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm_chart import definitions
 
     release, namespace = name
     plan = Plan(cluster, chart, values, namespace)
     plan.base = base
-    cluster.discover()
-    rendered = helm.template(
-        release,
-        namespace,
-        chart.path,
-        values,
-        upgrade=not fresh,
-        kubernetes=cluster.version,
-        api_versions=cluster.api_versions,
-    )
+    fresh = base is None
     objects, hooks = compare.documents(rendered)
     plan.hooked = not fresh and any(_renews(one) for one in hooks)
     crds = _definitions(plan, definitions(chart, values), upgrade=params["upgrade_crds"])

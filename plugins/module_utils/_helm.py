@@ -97,15 +97,6 @@ class Revision(t.NamedTuple):
     status: str
 
 
-class _Started(t.NamedTuple):
-    """A helm that runs, and what its errors say."""
-
-    process: subprocess.Popen[bytes]
-    doing: str
-    secrets: set[str]
-    cluster: bool
-
-
 def find(binary: str | None) -> str:
     """Return the path of helm."""
     if binary and os.sep in binary:
@@ -268,37 +259,24 @@ class Helm:
 
     def _write(self, name: str, value: t.Any) -> str:
         path = os.path.join(self.directory, name)
-        # JSON is YAML: what helm and client-go read. Another helm may be reading what is there.
-        with os.fdopen(os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as sink:
+        # JSON is YAML: what helm and client-go read. Another helm may be reading what is there, or be about to start.
+        number, new = tempfile.mkstemp(dir=self.directory)
+        with os.fdopen(number, "w") as sink:
             json.dump(value, sink)
-        os.replace(path + ".new", path)
+        os.replace(new, path)
         return path
 
     def run(
         self, arguments: t.Sequence[str], doing: str, *, limit: int = 0, cluster: bool = True, hint: str = ""
     ) -> str:
         """Run helm and return its standard output."""
-        return self._finish(self._start(arguments, doing, cluster=cluster), limit or self.timeout, hint)
-
-    def _both(self, one: t.Sequence[str], other: t.Sequence[str], doing: str) -> tuple[str, str]:
-        """Run two helms that only read beside each other."""
-        started: list[_Started] = []
-        try:
-            for arguments in (one, other):
-                started.append(self._start(arguments, doing))
-            return self._finish(started[0], self.timeout), self._finish(started[1], self.timeout)
-        finally:
-            for each in started:
-                if each.process.poll() is None:
-                    self._end(each.process)
-
-    def _start(self, arguments: t.Sequence[str], doing: str, *, cluster: bool = True) -> _Started:
         environment = {name: value for name, value in os.environ.items() if not _FOREIGN.match(name)}
         environment.update(LC_ALL="C", NO_COLOR="1")
         secrets: set[str] = set()
         if cluster:
             config, secrets = kubeconfig(self.client)
             environment["KUBECONFIG"] = self._write("kubeconfig", config)
+        limit = limit or self.timeout
         try:
             process = subprocess.Popen(
                 [self.binary, *arguments],
@@ -311,10 +289,6 @@ class Helm:
             )
         except OSError as exc:
             raise HelmError("%s: %s cannot be run: %s" % (doing, self.binary, exc)) from exc
-        return _Started(process, doing, secrets, cluster)
-
-    def _finish(self, started: _Started, limit: int, hint: str = "") -> str:
-        process, doing, secrets, cluster = started
         try:
             out, err = process.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
@@ -364,8 +338,11 @@ class Helm:
         doing = "Reading the helm release %s/%s" % (namespace, name)
         which = [name, "--namespace", namespace] + (["--revision", str(revision)] if revision else [])
         template = _RELEASE + (_METHOD if self.version[0] >= 4 else "")
-        everything = ["get", "all", *which, "--template", template]
-        return parse_release(*self._both(everything, ["get", "values", *which, "--output", "json"], doing))
+        text, values = beside(
+            lambda: self.run(["get", "all", *which, "--template", template], doing),
+            lambda: self.run(["get", "values", *which, "--output", "json"], doing),
+        )
+        return parse_release(text, values)
 
     def history(self, name: str, namespace: str) -> list[Revision]:
         doing = "Reading the history of the helm release %s/%s" % (namespace, name)
@@ -492,6 +469,17 @@ def _advice(text: str) -> str:
     return ""
 
 
+def beside(*calls: t.Callable[[], t.Any]) -> list[t.Any]:
+    """Make calls that wait for helm beside each other; return their results, or raise the first error, in order.
+
+    Requests to the API server are not among them: what limits their time is a signal, which only the main thread gets.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(max_workers=len(calls)) as pool:
+        return [one.result() for one in [pool.submit(call) for call in calls]]
+
+
 @contextlib.contextmanager
 def workplace(parent: str) -> t.Iterator[str]:
     """A directory for kubeconfig, values and chart, which nobody else may enter and which is gone afterwards."""
@@ -525,6 +513,7 @@ __all__ = (
     "Listed",
     "Release",
     "Revision",
+    "beside",
     "find",
     "kubeconfig",
     "last_lines",

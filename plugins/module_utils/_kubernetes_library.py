@@ -7,14 +7,17 @@
 """The parts of the Python library kubernetes that read a kubeconfig and log in, without its models of every object.
 
 ``import kubernetes`` imports a thousand modules that are made from the API's description: half a second of a processor
-in each module's process (kubernetes 37.0.2), for classes that nothing here uses.
+in each module's process (kubernetes 37.0.2), for classes that nothing here uses. What it renews tokens of OpenID
+Connect with, oauthlib and requests-oauthlib, is imported where one is renewed.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib
 import importlib.util
 import sys
+import types
 import typing as t
 
 
@@ -37,6 +40,33 @@ def _api_client(*arguments: t.Any, **options: t.Any) -> t.Any:
     return client.ApiClient(*arguments, **options)
 
 
+class _Later(types.ModuleType):
+    """Stands in for a module of which nothing is needed yet; the first use of it is one of the module itself."""
+
+    def __getattr__(self, name: str) -> t.Any:
+        if name.startswith("__"):  # what the import system asks
+            raise AttributeError(name)
+        return getattr(importlib.import_module(self.__name__), name)
+
+
+def _session(*arguments: t.Any, **options: t.Any) -> t.Any:
+    """Stand in for OAuth2Session, for the same use."""
+    from requests_oauthlib import OAuth2Session
+
+    return OAuth2Session(*arguments, **options)
+
+
+def _later() -> list[str]:
+    """Put stand-ins in place of what a token is renewed with. Return their names."""
+    names = ["requests_oauthlib", "oauthlib", "oauthlib.oauth2"]
+    if any(name in sys.modules for name in names):
+        return []
+    for name in names:
+        sys.modules[name] = _Later(name)
+    vars(sys.modules["requests_oauthlib"])["OAuth2Session"] = _session
+    return names
+
+
 def _bare(name: str) -> t.Any:
     """Put a package in place whose own code does not run, so that its modules can be imported one by one."""
     spec = importlib.util.find_spec(name)
@@ -47,6 +77,7 @@ def _bare(name: str) -> t.Any:
 
 
 def _alone() -> Parts:
+    stand_ins = _later()
     try:
         _bare("kubernetes")
         client = _bare("kubernetes.client")
@@ -61,7 +92,7 @@ def _alone() -> Parts:
         return Parts(Configuration, RESTClientObject, config)
     finally:
         # Whoever imports the library after this gets it whole.
-        for name in _names():
+        for name in [*_names(), *stand_ins]:
             del sys.modules[name]
 
 

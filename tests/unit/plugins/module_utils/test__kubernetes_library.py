@@ -35,7 +35,9 @@ CASES = {
 parts = one.parts()
 assert loaded() == [], loaded()
 assert one.parts() is parts
-import kubernetes
+assert not {"oauthlib", "requests_oauthlib", "requests"} & set(sys.modules)
+import kubernetes, requests_oauthlib
+assert parts.config.kube_config.OAuth2Session is not requests_oauthlib.OAuth2Session
 assert kubernetes.client.V1Pod and kubernetes.client.Configuration is not parts.configuration
 """,
     "what is there already": """
@@ -52,6 +54,11 @@ parts = one.parts()
 made = parts.config.kube_config.ApiClient(configuration=parts.configuration())
 from kubernetes.client import ApiClient
 assert type(made) is ApiClient
+import oauthlib.oauth2, requests_oauthlib
+wrong = parts.config.kube_config.oauthlib.oauth2.rfc6749.errors.InvalidClientIdError
+assert wrong is oauthlib.oauth2.rfc6749.errors.InvalidClientIdError
+session = parts.config.kube_config.OAuth2Session(client_id="c", token={"refresh_token": "r"})
+assert type(session) is requests_oauthlib.OAuth2Session
 """,
 }
 
