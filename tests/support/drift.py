@@ -45,6 +45,8 @@ class Place:
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
         self.environment.update(
             ANSIBLE_CONFIG=str(path / "ansible.cfg"),
+            # Else what starts a job and what asks for it may differ over which home is meant.
+            ANSIBLE_ASYNC_DIR=str(path / "async"),
             ANSIBLE_FORCE_COLOR="0",
             ANSIBLE_NOCOLOR="1",
             COLUMNS="120",

@@ -49,7 +49,7 @@ LOOK: list[dict[str, t.Any]] = [
             },
             {
                 "name": "Tell how it went",
-                "ansible.builtin.set_stats": {"data": {"looked_at": "{{ ansible_play_hosts | length }}"}},
+                "ansible.builtin.set_stats": {"data": {"looked_at": "{{ ansible_play_hosts | join(' ') }}"}},
                 "run_once": True,
             },
             {"name": "Not on every host", "ansible.builtin.ping": {}, "when": "inventory_hostname == 'gpu-1'"},
@@ -137,7 +137,7 @@ def test_what_would_change_arrives(job: Job) -> None:
 
 
 def test_what_set_stats_gives_arrives(job: Job) -> None:
-    assert job.artifacts == {"looked_at": 2}
+    assert job.artifacts == {"looked_at": "gpu-1 gpu-2"}
 
 
 def test_no_secret_arrives(job: Job, place: Path) -> None:

@@ -252,7 +252,7 @@ def test_a_task_in_the_background(one: Place) -> None:
     assert ran.whys("gpu-1") == ["the task runs in the background, and its end was not seen"]
     one.write(one.play(start, wait))
     ran = one.run(str(one.path / "play.yml"))
-    assert ran.objects("gpu-1") == {"Run true": "drift"}
+    assert ran.objects("gpu-1") == {"Run true": "drift"}, ran.output
     one.write(one.play(run_it("false", register="job", **{"async": 30, "poll": 0}), {**wait, "ignore_errors": True}))
     ran = one.run(str(one.path / "play.yml"))
     assert ran.objects("gpu-1") == {"Run false": "unknown"}
