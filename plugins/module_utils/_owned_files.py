@@ -12,7 +12,13 @@ import functools
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision import DRIFT, IN_SYNC, Decision, resource
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import HEADER, FileError, is_ours, read_text
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import (
+    HEADER,
+    FileError,
+    is_ours,
+    read_text,
+    refuse_nul,
+)
 
 ARGUMENTS: dict[str, t.Any] = {
     "files": {
@@ -35,6 +41,7 @@ def decide(files: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[Decision, dict[str
         path, body = wish["path"], wish["content"]
         if not path.startswith("/"):
             raise FileError("Writing %s: the path must be absolute" % path)
+        refuse_nul(path=path)
         found = read_text(path)
         wanted = "%s\n%s\n" % (HEADER, body.rstrip("\n")) if body.strip() else None
         state = "absent" if found is None else "present"

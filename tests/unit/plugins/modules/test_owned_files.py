@@ -88,6 +88,11 @@ def test_a_relative_path_is_refused() -> None:
         decide([{"path": "etc/x", "content": "y"}])
 
 
+def test_a_nul_in_a_path_is_refused() -> None:
+    with pytest.raises(FileError, match=r"^path is '/etc/x\\x00'; a path cannot have a NUL$"):
+        decide([{"path": "/etc/x\0", "content": "y"}])
+
+
 def test_a_write_that_is_cut_off_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "ours.conf"
     path.write_text("old\n")
