@@ -18,6 +18,7 @@ import typing as t
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision import DRIFT, IN_SYNC, Decision, resource
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import all_yaml
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import OWNER, ApiError, Client, Object
 
 DEFINITION = "CustomResourceDefinition"
@@ -81,11 +82,11 @@ def load(params: t.Mapping[str, t.Any]) -> list[Object]:
 
         try:
             with open(name, encoding="utf-8") as stream:
-                found += [one for one in yaml.safe_load_all(stream) if one is not None]
+                found += [one for one in all_yaml(stream.read(), yaml.SafeLoader) if one is not None]
         except OSError as exc:
             raise ObjectsError("Reading %s: %s" % (name, exc.strerror)) from exc
-        except (yaml.YAMLError, UnicodeDecodeError) as exc:
-            raise ObjectsError("Reading %s: it is no YAML: %s" % (name, " ".join(str(exc).split()))) from exc
+        except ValueError as exc:
+            raise ObjectsError("Reading %s: it is no YAML: %s" % (name, exc)) from exc
     objects: list[Object] = []
     for one in found:
         if isinstance(one, dict) and one.get("kind") == "List" and isinstance(one.get("items"), list):

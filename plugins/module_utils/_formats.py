@@ -16,6 +16,8 @@ import json
 import typing as t
 
 _DEEP = "it nests too deeply"
+# Levels in YAML, more than a CRD has. Between 20,000 and 30,000, on 8 MiB of stack, libyaml's loader ends the process.
+_LEVELS = 250
 
 
 def from_json(text: str | bytes) -> t.Any:
@@ -31,14 +33,32 @@ def from_yaml(text: str | bytes) -> t.Any:
     import yaml
 
     # Where libyaml is built in: the loader in Python takes minutes for some thousands of brackets.
-    return _yaml(lambda: yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    return _yaml(lambda: yaml.load(text, Loader=_bounded(getattr(yaml, "CSafeLoader", yaml.SafeLoader))))
 
 
 def all_yaml(text: str | bytes, loader: t.Any) -> list[t.Any]:
     """Return the values of all documents in a YAML text, by a loader of one's own."""
     import yaml
 
-    return t.cast("t.List[t.Any]", _yaml(lambda: list(yaml.load_all(text, Loader=loader))))
+    return t.cast("t.List[t.Any]", _yaml(lambda: list(yaml.load_all(text, Loader=_bounded(loader)))))
+
+
+def _bounded(loader: t.Any) -> t.Any:
+    """Return a loader with a limit of levels: libyaml's goes down by recursion in C, which no limit of Python's ends.
+
+    Both of PyYAML's loaders call these two around every node.
+    """
+
+    def descend_resolver(self: t.Any, *_where: t.Any) -> None:
+        self.levels += 1
+        if self.levels > _LEVELS:
+            raise ValueError(_DEEP)
+
+    def ascend_resolver(self: t.Any) -> None:
+        self.levels -= 1
+
+    members = {"levels": 0, "descend_resolver": descend_resolver, "ascend_resolver": ascend_resolver}
+    return type("Loader", (loader,), members)
 
 
 def _yaml(load: t.Callable[[], t.Any]) -> t.Any:

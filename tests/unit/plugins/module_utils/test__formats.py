@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import all_yaml, from_json, from_yaml
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm_chart import loader
@@ -35,6 +36,25 @@ def test_what_is_no_yaml(text: str) -> None:
         from_yaml(text)
     with pytest.raises(ValueError, match=r"\w"):
         all_yaml(text, loader())
+
+
+@pytest.mark.parametrize("level", ["[", "{a: ", "- ", "? ", "- - ? "])
+def test_yaml_that_nests_deeply(level: str) -> None:
+    """libyaml's own loader ends the process."""
+    for load in (from_yaml, lambda text: all_yaml(text, loader()), lambda text: all_yaml(text, yaml.SafeLoader)):
+        with pytest.raises(ValueError, match="^it nests too deeply$"):
+            load(level * 2000)
+    with pytest.raises(ValueError, match="^it nests too deeply$"):
+        from_yaml(level * DEEP)
+
+
+@pytest.mark.parametrize("given", [loader(), yaml.SafeLoader])
+def test_yaml_that_nests_as_much_as_it_may(given: type) -> None:
+    found = all_yaml("[" * 200 + "]" * 200, given)
+    depth = 0
+    while found:
+        found, depth = found[0], depth + 1
+    assert depth == 200
 
 
 def test_a_date_that_there_is_not() -> None:
