@@ -20,7 +20,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_contain
 NAMESPACES = ("cgroup", "uts", "ipc", "net", "mnt")
 
 _PF_EXITING = 0x4  # include/linux/sched.h
-_LIMIT = re.compile(r"Max [a-z ]+?\s+(unlimited|\d+)\s+(unlimited|\d+)(?:\s|\Z)")
+_LIMIT = re.compile(r"Max [a-z ]+?\s+(unlimited|\d{1,20})\s+(unlimited|\d{1,20})(?:\s|\Z)")
 
 
 class Identity(t.NamedTuple):

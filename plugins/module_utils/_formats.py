@@ -18,6 +18,8 @@ import typing as t
 _DEEP = "it nests too deeply"
 # Levels in YAML, more than a CRD has. Between 20,000 and 30,000, on 8 MiB of stack, libyaml's loader ends the process.
 _LEVELS = 250
+# Values that aliases may stand for: a few lines of them can stand for more than any memory holds.
+_VALUES = 1_000_000
 
 
 def from_json(text: str | bytes) -> t.Any:
@@ -33,14 +35,16 @@ def from_yaml(text: str | bytes) -> t.Any:
     import yaml
 
     # Where libyaml is built in: the loader in Python takes minutes for some thousands of brackets.
-    return _yaml(lambda: yaml.load(text, Loader=_bounded(getattr(yaml, "CSafeLoader", yaml.SafeLoader))))
+    return _yaml(
+        lambda: _counted(text, yaml.load(text, Loader=_bounded(getattr(yaml, "CSafeLoader", yaml.SafeLoader))))
+    )
 
 
 def all_yaml(text: str | bytes, loader: t.Any) -> list[t.Any]:
     """Return the values of all documents in a YAML text, by a loader of one's own."""
     import yaml
 
-    return t.cast("t.List[t.Any]", _yaml(lambda: list(yaml.load_all(text, Loader=_bounded(loader)))))
+    return t.cast("t.List[t.Any]", _yaml(lambda: _counted(text, list(yaml.load_all(text, Loader=_bounded(loader))))))
 
 
 def _bounded(loader: t.Any) -> t.Any:
@@ -59,6 +63,30 @@ def _bounded(loader: t.Any) -> t.Any:
 
     members = {"levels": 0, "descend_resolver": descend_resolver, "ascend_resolver": ascend_resolver}
     return type("Loader", (loader,), members)
+
+
+def _counted(text: str | bytes, value: t.Any) -> t.Any:
+    """Return the value of a text whose aliases neither stand for what they are in, nor for more than there may be."""
+    if "*" not in text if isinstance(text, str) else b"*" not in text:
+        return value
+    known: dict[int, int | None] = {}
+
+    def count(one: t.Any) -> int:
+        if not isinstance(one, (dict, list)):
+            return 1
+        if id(one) in known:
+            found = known[id(one)]
+            if found is None:
+                raise ValueError("an alias stands for what it is in")
+            return found
+        known[id(one)] = None
+        total = 1 + sum(map(count, one.values() if isinstance(one, dict) else one))
+        known[id(one)] = total
+        return total
+
+    if count(value) > _VALUES:
+        raise ValueError("its aliases stand for more than %d values" % _VALUES)
+    return value
 
 
 def _yaml(load: t.Callable[[], t.Any]) -> t.Any:

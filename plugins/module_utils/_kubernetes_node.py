@@ -45,6 +45,7 @@ AUTHORITIES = ("ca", "front-proxy-ca", "etcd/ca")
 
 _VERSION = re.compile(r"\bv?(\d{1,9}\.\d{1,9}\.\d{1,9})")
 _LISTEN = "0A"
+_SOCKET = re.compile(r"[0-9A-Fa-f]{8,32}:([0-9A-Fa-f]{4})\Z")
 _HEADER = re.compile(r"\[{1,2}([^\[\]]+)\]{1,2}\s*(?:#.*)?$")
 _PART = re.compile(r"\"[^\"]*\"|'[^']*'|[^.\"'\s]+")
 _PAIR = re.compile(r"([A-Za-z0-9_-]+)\s*=\s*(.+)$")
@@ -81,8 +82,9 @@ def listeners_in(table: str) -> dict[int, str]:
     found = {}
     for line in table.splitlines()[1:]:
         fields = line.split()
-        if len(fields) > 9 and fields[3] == _LISTEN:
-            found[int(fields[1].rpartition(":")[2], 16)] = fields[9]
+        place = _SOCKET.match(fields[1]) if len(fields) > 9 and fields[3] == _LISTEN else None
+        if place:
+            found[int(place[1], 16)] = fields[9]
     return found
 
 

@@ -120,7 +120,8 @@ def read_pool(raw: Object, nodes: t.Container[str]) -> tuple[Pool | None, str]:
         if not (offset.isascii() and offset.isdigit()):
             why = "the offset %r is no number, and whereabouts passes over it" % offset
         else:
-            address = _offset(base.ip, int(offset))
+            # Python refuses to make a number of thousands of digits; no address has a hundred.
+            address = _offset(base.ip, int(offset)) if len(offset) < 100 else None
             if address is None or address not in base.network:
                 why, address = "the offset %s is outside of %s" % (offset, base.network), None
         podref = str(entry.get("podref") or "")

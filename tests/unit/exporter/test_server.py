@@ -156,7 +156,9 @@ def test_addresses(text: str, address: tuple[str, int]) -> None:
     assert web.parse_address(text) == address
 
 
-@pytest.mark.parametrize("text", ["", "9879", "::1:9879", "host:", "host:x", "host:65536", "host:²"])
+@pytest.mark.parametrize(
+    "text", ["", "9879", "::1:9879", "host:", "host:x", "host:65536", "host:²", "host:" + "9" * 5000]
+)
 def test_wrong_addresses(text: str) -> None:
     with pytest.raises(web.ListenError, match=r"it has to be HOST:PORT, \[HOST\]:PORT or :PORT"):
         web.parse_address(text)

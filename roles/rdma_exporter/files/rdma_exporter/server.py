@@ -42,7 +42,7 @@ def parse_address(text: str) -> tuple[str, int]:
         host = host[1:-1]
     elif ":" in host:
         colon = ""
-    if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65535:
+    if not colon or not (port.isascii() and port.isdigit()) or len(port) > 5 or int(port) > 65535:
         raise ListenError("Listening on %r: it has to be HOST:PORT, [HOST]:PORT or :PORT" % text)
     return host, int(port)
 

@@ -57,6 +57,16 @@ def test_yaml_that_nests_as_much_as_it_may(given: type) -> None:
     assert depth == 200
 
 
+def test_aliases() -> None:
+    assert from_yaml("a: &x [1]\nb: [*x, *x]\n") == {"a": [1], "b": [[1], [1]]}
+    for text in ("a: &x\n  b: *x\n", "&x [*x]", "&x [1, {a: [*x]}]"):
+        with pytest.raises(ValueError, match="^an alias stands for what it is in$"):
+            from_yaml(text)
+    more = "\n".join(f"x{number}: &x{number} [{', '.join([f'*x{number - 1}'] * 10)}]" for number in range(1, 9))
+    with pytest.raises(ValueError, match="^its aliases stand for more than 1000000 values$"):
+        from_yaml("x0: &x0 1\n" + more)
+
+
 def test_a_date_that_there_is_not() -> None:
     with pytest.raises(ValueError, match="month must be in"):
         from_yaml("2001-99-99")

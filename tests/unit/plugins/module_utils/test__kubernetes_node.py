@@ -73,6 +73,7 @@ TCP = """  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retr
 def test_listeners() -> None:
     assert said.listeners_in(TCP) == {10250: "18001", 2379: "18002"}
     assert said.listeners_in("") == {}
+    assert said.listeners_in(TCP.replace(":280A", "")) == {2379: "18002"}
 
 
 # `containerd config dump` of 1.7.24 and 2.1, shortened

@@ -311,6 +311,12 @@ def test_exhausted_and_not_recorded() -> None:
     assert result["resources"][0]["live"] == "13 of 14 addresses used, addresses not recorded"
 
 
+def test_an_offset_of_thousands_of_digits() -> None:
+    offset = "9" * 5000
+    read, _why = wb.read_pool(pool({offset: entry()}), {"n"})
+    assert [row["why"] for row in read.malformed] == [f"the offset {offset} is outside of 10.100.0.0/28"]
+
+
 def test_malformed_entries_are_told_and_kept() -> None:
     broken = {"x": entry(), "99": entry(), "2": entry("nobody"), "4": {"id": "", "podref": "t/w"}}
     server = Server([pool(broken), pool({}, "bad", "10.0.0/33")])

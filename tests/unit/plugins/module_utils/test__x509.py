@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import time
 
 import pytest
 from cryptography import x509
@@ -97,3 +98,9 @@ def test_a_changed_byte_is_no_crash(at: int, value: int) -> None:
         _x509.parse(data)
     except _x509.CertificateError:
         pass
+
+
+def test_much_white_space_costs_no_time() -> None:
+    began = time.process_time()
+    assert _x509.in_pem("-----BEGIN CERTIFICATE-----" + "\n" * 65536) == []
+    assert time.process_time() - began < 1
