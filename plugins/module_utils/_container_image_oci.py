@@ -132,8 +132,10 @@ def configuration(digest: str, read: Read, machine: str) -> Json:
     if "manifests" in found:
         listed = descriptors(found, "manifests", what)
         return configuration(_of_platform(listed, read, machine, what)["digest"], read, machine)
-    (config,) = descriptors(found, "config", what)
-    return document(read(config["digest"]), "blob %s" % config["digest"])
+    configs = descriptors(found, "config", what)
+    if len(configs) != 1:
+        raise ImageError("Reading %s: it has %d configurations, and an image has one" % (what, len(configs)))
+    return document(read(configs[0]["digest"]), "blob %s" % configs[0]["digest"])
 
 
 __all__ = (

@@ -73,7 +73,7 @@ def cgroup_in(mounts: str) -> str | None:
 
 def memory_in(meminfo: str) -> int | None:
     """Return the whole memory in MiB, of /proc/meminfo."""
-    found = re.search(r"(?m)^MemTotal:\s+(\d+) kB$", meminfo)
+    found = re.search(r"(?m)^MemTotal:\s+(\d{1,19}) kB$", meminfo)
     return int(found.group(1)) // 1024 if found else None
 
 

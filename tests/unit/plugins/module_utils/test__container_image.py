@@ -211,3 +211,8 @@ def test_files_that_have_no_logins(tmp_path: Path) -> None:
     assert login(none, name) is None
     with pytest.raises(oci.ImageError, match="a user name has no colon"):
         login({**none, "username": "a:b", "password": "c"}, name)
+
+
+def test_an_image_without_a_configuration() -> None:
+    with pytest.raises(oci.ImageError, match=r"^Reading blob x: it has 0 configurations, and an image has one$"):
+        oci.configuration("x", {"x": b'{"config": []}'}.__getitem__, "amd64")

@@ -70,6 +70,10 @@ TCP = """  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retr
 """
 
 
+def test_memory_that_no_machine_has() -> None:
+    assert said.memory_in("MemTotal:       %s kB\n" % ("9" * 5000)) is None
+
+
 def test_listeners() -> None:
     assert said.listeners_in(TCP) == {10250: "18001", 2379: "18002"}
     assert said.listeners_in("") == {}
