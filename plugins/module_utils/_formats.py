@@ -35,16 +35,14 @@ def from_yaml(text: str | bytes) -> t.Any:
     import yaml
 
     # Where libyaml is built in: the loader in Python takes minutes for some thousands of brackets.
-    return _yaml(
-        lambda: _counted(text, yaml.load(text, Loader=_bounded(getattr(yaml, "CSafeLoader", yaml.SafeLoader))))
-    )
+    return _yaml(yaml.load, text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def all_yaml(text: str | bytes, loader: t.Any) -> list[t.Any]:
     """Return the values of all documents in a YAML text, by a loader of one's own."""
     import yaml
 
-    return t.cast("t.List[t.Any]", _yaml(lambda: _counted(text, list(yaml.load_all(text, Loader=_bounded(loader))))))
+    return t.cast("t.List[t.Any]", _yaml(lambda *given: list(yaml.load_all(*given)), text, loader))
 
 
 def _bounded(loader: t.Any) -> t.Any:
@@ -89,11 +87,11 @@ def _counted(text: str | bytes, value: t.Any) -> t.Any:
     return value
 
 
-def _yaml(load: t.Callable[[], t.Any]) -> t.Any:
+def _yaml(load: t.Callable[[t.Any, t.Any], t.Any], text: str | bytes, loader: t.Any) -> t.Any:
     import yaml
 
     try:
-        return load()
+        return _counted(text, load(text, _bounded(loader)))
     except RecursionError:
         raise ValueError(_DEEP) from None
     except yaml.YAMLError as exc:
