@@ -198,7 +198,7 @@ def _recover(recovery: _Recovery, release: Release, params: Params, decision: De
 
 
 def _present(params: Params, check_mode: bool, host: Host) -> dict[str, t.Any]:
-    version, chart, (listed, buried) = _helm.beside(
+    version, chart, (listed, buried) = host.helm.beside(
         lambda: host.helm.version, lambda: _chart(params, host), lambda: _find(host)
     )
     values = _gpu_operator_values.desired(params)
@@ -214,7 +214,7 @@ def _present(params: Params, check_mode: bool, host: Host) -> dict[str, t.Any]:
         kubernetes=host.cluster.version,
         api_versions=host.cluster.api_versions,
     )
-    release, rendered = _helm.beside(
+    release, rendered = host.helm.beside(
         lambda: host.helm.release(name, namespace) if listed else None, lambda: render(upgrade=listed is not None)
     )
     recovery = _recovery(params, release, host) if release else None

@@ -61,6 +61,10 @@ class HelmError(FabricError):
     """helm did not do what it was asked; the text has its own last lines."""
 
 
+class _EndedError(HelmError):
+    """helm was ended, because another beside it had failed."""
+
+
 class Listed(t.NamedTuple):
     """One line of `helm list`."""
 
@@ -248,6 +252,8 @@ class Helm:
         self.timeout = client.timeout
         self.directory = directory
         self._version: tuple[int, int, int] | None = None
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._ended: set[subprocess.Popen[bytes]] = set()
 
     @property
     def version(self) -> tuple[int, int, int]:
@@ -289,6 +295,7 @@ class Helm:
             )
         except OSError as exc:
             raise HelmError("%s: %s cannot be run: %s" % (doing, self.binary, exc)) from exc
+        self._running.add(process)
         try:
             out, err = process.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
@@ -297,6 +304,10 @@ class Helm:
                 "%s: helm was not done after %d s and was ended. It said: %s. %s"
                 % (doing, limit, last_lines(err.decode("utf-8", "replace"), secrets), hint or "Raise timeout")
             ) from None
+        finally:
+            self._running.discard(process)
+        if process in self._ended:
+            raise _EndedError("%s: it was ended, as another helm beside it had failed" % doing)
         if process.returncode != 0:
             text = (err or out).decode("utf-8", "replace")
             raise HelmError(
@@ -323,6 +334,31 @@ class Helm:
                 continue
         return b"", b""
 
+    def beside(self, *calls: t.Callable[[], t.Any]) -> list[t.Any]:
+        """Make calls that wait for helm beside each other; return their results, or raise the first call's that failed.
+
+        Where one fails, the helms of the others are ended: these calls only read. Requests to the API server are not
+        among them: what limits their time is a signal, which only the main thread gets.
+        """
+        from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+
+        with ThreadPoolExecutor(max_workers=len(calls)) as pool:
+            made = [pool.submit(call) for call in calls]
+            waiting = wait(made, return_when=FIRST_EXCEPTION).not_done
+            while waiting:  # again and again: a call may be about to start its next helm
+                self._end_all()
+                waiting = wait(waiting, timeout=0.1).not_done
+        errors = [error for error in (one.exception() for one in made) if error]
+        if errors:
+            raise next((error for error in errors if not isinstance(error, _EndedError)), errors[0])
+        return [one.result() for one in made]
+
+    def _end_all(self) -> None:
+        for process in list(self._running):
+            self._ended.add(process)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+
     def releases(self) -> list[Listed]:
         """Return every release of the cluster, in whatever state."""
         # Helm 4 has no --all; the states one by one mean the same to both.
@@ -338,7 +374,7 @@ class Helm:
         doing = "Reading the helm release %s/%s" % (namespace, name)
         which = [name, "--namespace", namespace] + (["--revision", str(revision)] if revision else [])
         template = _RELEASE + (_METHOD if self.version[0] >= 4 else "")
-        text, values = beside(
+        text, values = self.beside(
             lambda: self.run(["get", "all", *which, "--template", template], doing),
             lambda: self.run(["get", "values", *which, "--output", "json"], doing),
         )
@@ -469,17 +505,6 @@ def _advice(text: str) -> str:
     return ""
 
 
-def beside(*calls: t.Callable[[], t.Any]) -> list[t.Any]:
-    """Make calls that wait for helm beside each other; return their results, or raise the first error, in order.
-
-    Requests to the API server are not among them: what limits their time is a signal, which only the main thread gets.
-    """
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(max_workers=len(calls)) as pool:
-        return [one.result() for one in [pool.submit(call) for call in calls]]
-
-
 @contextlib.contextmanager
 def workplace(parent: str) -> t.Iterator[str]:
     """A directory for kubeconfig, values and chart, which nobody else may enter and which is gone afterwards."""
@@ -513,7 +538,6 @@ __all__ = (
     "Listed",
     "Release",
     "Revision",
-    "beside",
     "find",
     "kubeconfig",
     "last_lines",

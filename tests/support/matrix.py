@@ -34,10 +34,12 @@ PLAYBOOKS = (
 )
 # Roles and playbooks with all that they need: what templates give to modules is different before ansible-core 2.19.
 ROLES = (
+    "tests/integration/attachment",
     "tests/integration/awx",
     "tests/integration/cluster",
     "tests/integration/drift/test_drift_role.py",
     "tests/integration/exporter",
+    "tests/integration/images/test_training_image_role.py",
     "tests/integration/kubernetes",
     "tests/integration/monitoring",
     "tests/integration/switch_telemetry",

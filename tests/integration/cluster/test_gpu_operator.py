@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -302,10 +302,10 @@ def test_a_stale_crd_prunes(virgin: Place) -> None:
     assert (again["changed"], again["pruned"]) == (False, [])
 
 
-def kill_in_hook(place: Place, *argv: str) -> None:
+def kill_in_hook(place: Place, verb: str, name: str, *argv: str) -> None:
     """Start helm, which waits for a hook's Job that nothing runs here, and kill it there."""
     process = subprocess.Popen(
-        [place.plane.tool("helm4"), *argv],
+        [place.plane.tool("helm4"), verb, name, *argv],
         env={**os.environ, "KUBECONFIG": str(place.plane.kubeconfig)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -318,11 +318,8 @@ def kill_in_hook(place: Place, *argv: str) -> None:
             time.sleep(0.2)
         if "pending" not in json.dumps(place.plane.json("get", "secret", "-A", "-l", "owner=helm")):
             raise AssertionError("helm is at work and its release is not pending")
-        text = place.refused(on_pending="recover", pending_age=0)
-        # Tests beside this one may have a helm at work on a release of that name, too.
-        said = re.search(r"a helm is at work on it on this host \(PID ([\d, ]+)\)\. Wait until it has ended", text)
-        assert said, text
-        assert str(process.pid) in said[1].split(", ")
+        text = place.refused(name=name, on_pending="recover", pending_age=0)
+        assert f"a helm is at work on it on this host (PID {process.pid}). Wait until it has ended" in text
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -331,41 +328,39 @@ def kill_in_hook(place: Place, *argv: str) -> None:
 @pytest.mark.fault("helm killed")
 @pytest.mark.parametrize("first", ["pending-upgrade", "pending-install"])
 def test_a_killed_helm_leaves_a_pending_release(virgin: Place, first: str) -> None:
+    name = f"killed-{first}"  # tests beside this one have helms at work on the usual name
+    run = functools.partial(virgin.run, name=name)
     if first == "pending-upgrade":
-        virgin.run()
-        kill_in_hook(
-            virgin, "upgrade", "gpu-operator", str(virgin.new), "-n", NAMESPACE, "--set", "operator.upgradeCRD=true"
-        )
+        run()
+        kill_in_hook(virgin, "upgrade", name, str(virgin.new), "-n", NAMESPACE, "--set", "operator.upgradeCRD=true")
     else:
         source = charts.chart(virgin.directory / "with-hook")
         hook = source / "templates" / "upgrade_crd.yaml"
         hook.write_text(hook.read_text().replace("pre-upgrade", "pre-install,pre-upgrade"))
-        kill_in_hook(
-            virgin, "install", "gpu-operator", str(source), "-n", NAMESPACE, "--set", "operator.upgradeCRD=true"
-        )
-    text = virgin.refused()
-    assert f"The helm release gpu-operator/gpu-operator is {first}, revision" in text
+        kill_in_hook(virgin, "install", name, str(source), "-n", NAMESPACE, "--set", "operator.upgradeCRD=true")
+    text = virgin.refused(name=name)
+    assert f"The helm release gpu-operator/{name} is {first}, revision" in text
     assert "either it is at work now or it was killed" in text
     assert "set on_pending to recover" in text
-    text = virgin.refused(on_pending="recover")
+    text = virgin.refused(name=name, on_pending="recover")
     assert "It is recovered once it is older than pending_age (1800 s)" in text
-    planned = virgin.run(check=True, on_pending="recover", pending_age=0)
-    done = virgin.run(on_pending="recover", pending_age=0)
+    planned = run(check=True, on_pending="recover", pending_age=0)
+    done = run(on_pending="recover", pending_age=0)
     assert done["actions"] == planned["actions"]
     assert done["release"]["status"] == first
     assert done["after"]["release"]["status"] == "deployed"
     assert done["after"]["release"] == planned["after"]["release"]
     if first == "pending-upgrade":
         assert done["actions"] == [
-            "Roll the release gpu-operator/gpu-operator (pending-upgrade, revision 2) back to revision 1, which a killed helm left"
+            f"Roll the release gpu-operator/{name} (pending-upgrade, revision 2) back to revision 1, which a killed helm left"
         ]
         assert done["after"]["release"]["revision"] == 3
     else:
         assert (
             done["actions"][0]
-            == "Uninstall what a killed helm left of the release gpu-operator/gpu-operator (pending-install, revision 1)"
+            == f"Uninstall what a killed helm left of the release gpu-operator/{name} (pending-install, revision 1)"
         )
-    assert not virgin.run()["changed"]
+    assert not run()["changed"]
 
 
 @pytest.mark.fault("helm killed")
