@@ -49,7 +49,6 @@ _RELEASE = "\n".join(
         "{{urlquery .Release.Chart.Metadata.Name}}",
         "{{urlquery .Release.Chart.Metadata.Version}}",
         "{{urlquery .Release.Chart.Metadata.AppVersion}}",
-        "{{urlquery .Release.Info.Description}}",
         "{{urlquery .Release.Manifest}}",
     )
 )
@@ -86,7 +85,6 @@ class Release(t.NamedTuple):
     chart: str
     version: str
     app_version: str
-    description: str
     manifest: str
     server_side: bool
     values: dict[str, t.Any]
@@ -173,9 +171,8 @@ def parse_release(text: str, values: str) -> Release:
             chart=lines[5],
             version=lines[6],
             app_version=lines[7],
-            description=lines[8],
-            manifest=lines[9],
-            server_side=lines[10] == "ssa",
+            manifest=lines[8],
+            server_side=lines[9] == "ssa",
             values=from_json(values or "null") or {},
         )
 

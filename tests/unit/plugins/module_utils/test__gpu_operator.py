@@ -22,7 +22,7 @@ KEY = Key("nvidia.com/v1", "ClusterPolicy", "", "cluster-policy")
 
 
 def release(status: str, revision: int = 3, deployed: int = 1000) -> _helm.Release:
-    return _helm.Release("r", "n", revision, status, deployed, "gpu-operator", "v25.3.0", "", "", "", True, {})
+    return _helm.Release("r", "n", revision, status, deployed, "gpu-operator", "v25.3.0", "", "", True, {})
 
 
 class Host(_gpu_operator.Host):

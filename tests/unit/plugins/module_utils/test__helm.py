@@ -44,7 +44,6 @@ def test_recorded_releases(version: str) -> None:
         "gpu-operator",
         "v25.3.0",
         "v25.3.0",
-        "Install complete",
         "",
         version.startswith("4"),
         {"toolkit-version": "1.15.0-ubi8"},
@@ -232,7 +231,7 @@ def test_conflicts_are_forced_where_helm_applies_on_the_server(
     argv = tmp_path / "argv"
     text = f'case "$1" in version) echo {version};; *) echo "$@" > {argv};; esac'
     helm = _helm.Helm(script(tmp_path, text), client(), str(elsewhere))
-    release = _helm.Release("r", "n", 1, "deployed", 0, "c", "1.0.0", "", "", "", server_side, {})
+    release = _helm.Release("r", "n", 1, "deployed", 0, "c", "1.0.0", "", "", server_side, {})
     helm.upgrade(release, "c.tgz", {}, validate=True, pruned=False, wait=7)
     words = f"upgrade r c.tgz --namespace n --values {elsewhere}/values --reset-values --timeout 7s".split()
     assert argv.read_text().split() == words + more
