@@ -34,8 +34,8 @@ INVENTORY = Path(os.environ.get("LAB_INVENTORY") or ROOT / "inventories" / "lab"
 # What one case runs into is said, and the others are measured.
 UNMEASURED = (BenchmarkError, LabError, AssertionError, OSError, subprocess.SubprocessError)
 
-# These need a host of the lab.
-LAB_CASES = {**nodes.CASES, **checks.LAB}
+# These need a host of the lab, and the first one wants it as it comes.
+LAB_CASES = {**checks.LAB, **nodes.CASES}
 CASES = {
     **LAB_CASES,
     **checks.CASES,
