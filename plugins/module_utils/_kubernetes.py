@@ -369,9 +369,13 @@ class Client:
 
 
 def _content(raw: Object) -> Object:
-    """Return what a writer says of an object, without what the API server notes on each write."""
+    """Return what a writer says of an object, without what the API server notes on each write.
+
+    Nor does it keep fields of the metadata that are empty, such as the annotations that the last one was taken from
+    (omitempty in ObjectMeta, apimachinery/pkg/apis/meta/v1/types.go).
+    """
     noted = ("resourceVersion", "managedFields", "generation")
-    meta = {name: value for name, value in (raw.get("metadata") or {}).items() if name not in noted}
+    meta = {name: value for name, value in (raw.get("metadata") or {}).items() if value and name not in noted}
     return {**raw, "metadata": meta}
 
 
