@@ -297,14 +297,14 @@ class Helm:
             out, err = process.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
             out, err = self._end(process)
+            self._unless_ended(process, doing)
             raise HelmError(
                 "%s: helm was not done after %d s and was ended. It said: %s. %s"
                 % (doing, limit, last_lines(err.decode("utf-8", "replace"), secrets), hint or "Raise timeout")
             ) from None
         finally:
             self._running.discard(process)
-        if process in self._ended:
-            raise _EndedError("%s: it was ended, as another helm beside it had failed" % doing)
+        self._unless_ended(process, doing)
         if process.returncode != 0:
             text = (err or out).decode("utf-8", "replace")
             raise HelmError(
@@ -317,6 +317,10 @@ class Helm:
                 )
             )
         return out.decode("utf-8", "replace")
+
+    def _unless_ended(self, process: subprocess.Popen[bytes], doing: str) -> None:
+        if process in self._ended:
+            raise _EndedError("%s: it was ended, as another helm beside it had failed" % doing)
 
     @staticmethod
     def _end(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:

@@ -205,6 +205,22 @@ exit 1
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
+def test_a_helm_that_does_not_end_is_not_why_it_failed(
+    tmp_path: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_helm, "_GRACE", 0.5)
+    text = f"""
+[ "$1" = version ] && {{ echo v3.22.0; exit; }}
+[ $2 = all ] && {{ trap "" TERM; touch {tmp_path}/deaf; exec sleep 60; }}
+while ! [ -e {tmp_path}/deaf ]; do sleep 0.05; done
+exit 1
+"""
+    helm = _helm.Helm(script(tmp_path, text), client(), str(elsewhere))
+    helm.timeout = 3
+    with pytest.raises(_helm.HelmError, match="Reading the helm release gpu/x: helm ended with 1"):
+        helm.release("x", "gpu")
+
+
 def test_values_are_in_a_file(tmp_path: Path, elsewhere: Path) -> None:
     argv = tmp_path / "argv"
     helm = _helm.Helm(

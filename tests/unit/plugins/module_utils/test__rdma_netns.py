@@ -156,9 +156,11 @@ def test_recorded_processes(path: Path) -> None:
 
 def test_the_parsers_own_process() -> None:
     # Threads of tests before this one may be about to end.
-    threads: list[str] = []
-    while threads != (threads := os.listdir("/proc/self/task")):
+    while True:
+        threads = os.listdir("/proc/self/task")
         text = Path("/proc/self/stat").read_text(encoding="utf-8")
+        if os.listdir("/proc/self/task") == threads:
+            break
     found = netns.process(text)
     assert found is not None
     assert found.comm == Path("/proc/self/comm").read_text(encoding="utf-8").rstrip("\n")
