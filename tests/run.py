@@ -600,11 +600,12 @@ def molecule(runner: Runner) -> None:
         runner.junit(*sorted(reports.glob("*.xml")), prefix=f"{scenario}: ")
         if runner.part in runner.stopped:
             # The scenario had no time to clean up behind itself.
-            lab_down()
+            lab(["cluster", "down"], ["down"])
 
 
-def lab_down() -> None:
-    for words in (["cluster", "down"], ["down"]):
+def lab(*commands: t.Sequence[str]) -> None:
+    """Have lab.py clean up; what cannot be ended is no test's result."""
+    for words in commands:
         argv = [sys.executable, str(ROOT / "tests" / "lab" / "lab.py"), *words]
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             subprocess.run(argv, cwd=ROOT, stdin=subprocess.DEVNULL, timeout=120, check=False)
@@ -618,7 +619,8 @@ def faults(runner: Runner) -> None:
             runner.pytest("nodes", "tests/integration/lab", limit=3 * 3600)
             runner.pytest("faults", "--long", "tests/faults", limit=3 * 3600)
     finally:
-        lab_down()
+        # Not the control plane: others may be using it.
+        lab(["down"])
 
 
 PARTS = (
