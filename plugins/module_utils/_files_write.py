@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 
@@ -40,21 +41,18 @@ def atomic_write(path: str, text: str, mode: int = 0o644) -> None:
     temporary = os.path.join(directory, ".%s.rdmaops-new" % name)
     try:
         os.makedirs(directory, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-        with os.fdopen(
-            os.open(temporary, flags, 0o600), "w", encoding="utf-8", errors="surrogateescape", newline=""
-        ) as stream:
-            stream.write(text)
-            stream.flush()
-            _copy_attributes(path, stream.fileno(), mode)
-            os.fsync(stream.fileno())
-        os.rename(temporary, path)
+        with os.fdopen(_alone(temporary), "w", encoding="utf-8", errors="surrogateescape", newline="") as stream:
+            try:
+                stream.write(text)
+                stream.flush()
+                _copy_attributes(path, stream.fileno(), mode)
+                os.fsync(stream.fileno())
+                os.rename(temporary, path)
+            except (OSError, UnicodeEncodeError):
+                _discard(temporary)
+                raise
         fsync_directory(directory)
     except (OSError, UnicodeEncodeError) as exc:
-        try:
-            os.unlink(temporary)
-        except OSError:
-            pass  # it was never made, or the same fault stops this too; the error that counts is told below
         if isinstance(exc, OSError):
             raise FileError("Writing %s: %s" % (path, because(exc))) from exc
         # JSON and YAML can name one half of a pair ("\ud800"), which stands for nothing.
@@ -62,6 +60,38 @@ def atomic_write(path: str, text: str, mode: int = 0o644) -> None:
         raise FileError(
             "Writing %s: it has the character %a, which no file can hold. Take it out" % (path, bad)
         ) from exc
+
+
+def _alone(temporary: str) -> int:
+    """Open ``temporary``, empty, for one writer at a time: two runs may write the same file of a host at once.
+
+    Who waits for the lock (flock(2)) gets a file that its last writer has given the wanted name, and begins anew.
+    """
+    while True:
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            if _is_named(handle, temporary):
+                os.ftruncate(handle, 0)
+                return handle
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
+
+
+def _is_named(handle: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), os.lstat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _discard(temporary: str) -> None:
+    try:
+        os.unlink(temporary)
+    except OSError:
+        pass  # the fault that is being told stops this too
 
 
 def _copy_attributes(path: str, handle: int, mode: int) -> None:
@@ -76,7 +106,8 @@ def _copy_attributes(path: str, handle: int, mode: int) -> None:
     try:
         os.setxattr(handle, "security.selinux", os.getxattr(path, "security.selinux"))
     except OSError as exc:
-        if exc.errno not in (errno.ENODATA, errno.ENOTSUP, errno.EPERM):
+        # ENOENT: another run has removed the file since.
+        if exc.errno not in (errno.ENODATA, errno.ENOTSUP, errno.EPERM, errno.ENOENT):
             raise
 
 

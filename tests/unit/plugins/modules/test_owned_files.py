@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,25 @@ def test_a_leftover_of_a_power_cut_is_used_up(tmp_path: Path) -> None:
     atomic_write(str(path), "whole\n")
     assert os.listdir(tmp_path) == ["ours.conf"]
     assert path.read_text() == "whole\n"
+
+
+def test_two_writers_at_once_come_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "ours.conf"
+    second = threading.Thread(target=atomic_write, args=(str(path), "second\n"))
+    fsync = os.fsync
+
+    def in_the_middle(handle: int) -> None:
+        monkeypatch.setattr(os, "fsync", fsync)
+        second.start()
+        second.join(0.3)
+        assert not path.exists()
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", in_the_middle)
+    atomic_write(str(path), "first, and longer\n")
+    second.join(20)
+    assert path.read_text() == "second\n"
+    assert os.listdir(tmp_path) == ["ours.conf"]
 
 
 def test_mode_of_an_existing_file_is_kept(tmp_path: Path) -> None:
