@@ -122,6 +122,34 @@ def test_power_cut_during_the_rebuild_of_the_initramfs(node: machine.Machine) ->
     assert (again.rc, again.changed()) == (0, 0)
 
 
+@pytest.mark.fault("ssh cut")
+def test_ssh_cut_during_the_rebuild_of_the_initramfs(node: machine.Machine) -> None:
+    """The module outlives its connection: a run at once finds it still at work, and says so; one after it converges."""
+    node.force_ib_core_into_the_image()
+    node.reset()
+    run = in_background("rdmaops.gpu_fabric.nodes", node)
+    try:
+        node.wait_for("pgrep -f '[m]kinitramfs'", limit=300)
+        # Every connection to the node, this one's too, and nothing that was started by them.
+        node.shell("systemd-run --quiet pkill -KILL -x sshd-session", check=False)
+        output = run.communicate(timeout=300)[0]
+    finally:
+        run.kill()
+        run.communicate()
+    cut = site.understood(run.returncode, output)
+    assert (cut.rc, cut.stats[node.name]["unreachable"]) == (4, 1), output
+    at_once = site.playbook("rdmaops.gpu_fabric.nodes", node.name)
+    if at_once.rc != 0:
+        assert "another rebuild is running; wait for it" in at_once.messages(), at_once.output
+        node.wait_for("! pgrep -f '[m]kinitramfs'", limit=600)
+        after = site.playbook("rdmaops.gpu_fabric.nodes", node.name)
+        assert after.rc == 0, after.messages()
+    assert "netns_mode=0" in node.drop_in_of_image()
+    assert node.half_written() == []
+    last = site.playbook("rdmaops.gpu_fabric.nodes", node.name)
+    assert (last.rc, last.changed()) == (0, 0), last.output
+
+
 @pytest.mark.fault("power cut")
 def test_power_cut_during_the_reboot(node: machine.Machine) -> None:
     node.reset()
