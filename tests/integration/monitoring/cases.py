@@ -47,7 +47,7 @@ def info(device: str, guid: str) -> str:
 
 
 def down(state: int, pod: str = "") -> dict[str, str]:
-    text = f"Its state is {state} (1: DOWN, 2: INIT, 3: ARMED, 4: ACTIVE)"
+    text = f"Its state is {state} (1: DOWN, 2: INIT, 3: ARMED, 4: ACTIVE, 5: ACTIVE_DEFER)"
     return {"description": f"{text}, and pod {pod} has the device." if pod else f"{text}."}
 
 
@@ -89,6 +89,7 @@ CASES = [
     ),
     # --- RdmaPortNotActive
     Case("RdmaPortNotActive", "it went down", {STATE: "4x90 1x30", EXCLUSIVE: "0x130"}, 110, HOST, down(1)),
+    Case("RdmaPortNotActive", "ACTIVE_DEFER is not ACTIVE", {STATE: "4x90 5x30", EXCLUSIVE: "0x130"}, 110, HOST, down(5)),
     Case("RdmaPortNotActive", "it flaps", {STATE: "4x90 1x3 4x30", EXCLUSIVE: "0x130"}, 94, None),
     Case("RdmaPortNotActive", "it never was ACTIVE", {STATE: "1x120", EXCLUSIVE: "0x130"}, 110, None),
     Case(

@@ -333,6 +333,21 @@ def test_a_job_that_ends(place: Place) -> None:
     assert seen(place) == ["in_sync"]
 
 
+def test_a_job_that_fails(place: Place) -> None:
+    """Its result may lack ``failed``, which the event says; of a loop the event is about all its items."""
+    place.start(play())
+    waiting = task("ansible.builtin.async_status")
+    ended = {"finished": 1, "changed": False}
+    for host in "ab":
+        started = {"ansible_job_id": "1", "finished": 0, "changed": True}
+        place.callback.v2_runner_on_ok(result(started, task("ansible.builtin.command"), host))
+    place.callback.v2_runner_on_failed(result({"ansible_job_id": "1", **ended}, waiting))
+    place.callback.v2_runner_on_failed(
+        result({"results": [{"ansible_job_id": "1", **ended}, {"failed": True}]}, waiting, "b")
+    )
+    assert (seen(place, "a"), seen(place, "b")) == (["unknown"], ["in_sync"])
+
+
 def test_a_verdict_is_no_object_and_its_statistics_are_kept(place: Place) -> None:
     """As ansible-core calls: from a method of what holds the statistics."""
     kept: dict[str, Json] = {}

@@ -107,7 +107,7 @@ def test_recorded_grubenv(tmp_path: Path) -> None:
 
 
 def test_grubenv_without_signature() -> None:
-    assert _boot_grub.read_grubenv("saved_entry=1\n") == {}
+    assert _boot_grub.read_grubenv("# Another Block\nsaved_entry=1\n") == {}
 
 
 SEPARATE_CASES = [

@@ -213,6 +213,20 @@ def test_what_is_not_wanted_any_more_is_removed(place: Place) -> None:
     assert place.run({**both, "files": ["macvlan"]})["changed"] is False
 
 
+@pytest.mark.parametrize("absent", [{}, {"state": "absent"}])
+def test_a_plugin_that_was_replaced_is_forgotten_and_stays(place: Place, absent: Json) -> None:
+    both = place.archive(bridge=b"one", macvlan=b"two")
+    place.run(both)
+    (place.bin / "bridge").write_bytes(b"theirs")
+    checked = place.run({**both, "files": ["macvlan"]}, check=True, **absent)
+    done = place.run({**both, "files": ["macvlan"]}, **absent)
+    assert checked["actions"] == done["actions"]
+    assert f"Forget {place.bin}/bridge" in done["actions"]
+    assert done["kept"] == [f"{place.bin}/bridge: somebody has replaced it"]
+    assert (place.bin / "bridge").read_bytes() == b"theirs"
+    assert place.run({**both, "files": ["macvlan"]}, **absent)["changed"] is False
+
+
 def test_configs_and_kubeconfigs(place: Place) -> None:
     files = {"configs": [place.config()], "kubeconfigs": [place.account()]}
     virgin = place.run(check=True, **files)

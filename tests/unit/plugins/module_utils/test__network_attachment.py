@@ -395,6 +395,17 @@ def test_prune() -> None:
     assert [row["metadata"]["name"] for row in client.lists[NADS]] == ["theirs"]
 
 
+@pytest.mark.parametrize("prune", [True, False])
+def test_a_range_is_compared_with_those_that_stay(prune: bool) -> None:
+    used = {**CONFIG, "ipam": {"type": "whereabouts", "range": "10.0.0.0/24"}}
+    client = FakeClient(nad("theirs", used, owner="other"), nad("by-hand", used, owner=None), nad("old", used))
+    with pytest.raises(AttachmentError) as caught:
+        run(client, ranged("10.0.0.128/25"), prune=prune)
+    overlaps = [row["problem"] for row in caught.value.result["lint"] if row["code"] == "range_overlap"]
+    for name, stays in {"theirs": True, "by-hand": True, "old": not prune}.items():
+        assert any(f"default/{name}" in text for text in overlaps) is stays, overlaps
+
+
 def test_prune_keeps_what_nobody_could_look_at() -> None:
     client = FakeClient(nad("nic0", CONFIG), nad("old", CONFIG))
     client.lists["/apis/batch/v1/jobs"] = forbidden("Listing every Job")

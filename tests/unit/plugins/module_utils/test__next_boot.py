@@ -183,6 +183,9 @@ def test_view_without_an_initramfs() -> None:
 def test_view_of_what_cannot_be_read() -> None:
     seen = view(looked(contents=None, has_initramfs=True), "ib_core", "netns_mode", "0")
     assert (seen.initramfs, seen.stale, seen.next_boot) == (None, None, IMAGE_UNKNOWN)
+    # A unified kernel image has its initramfs inside.
+    seen = view(looked(contents=None, has_initramfs=None), "ib_core", "netns_mode", "0")
+    assert (seen.initramfs, seen.stale, seen.next_boot) == (None, None, IMAGE_UNKNOWN)
     seen = view(looked(entry=None, contents=None, has_initramfs=None, running=None), "ib_core", "netns_mode", "0")
     assert seen.cmdline == {"running": None, "next_boot": None}
     assert seen.next_boot == CMDLINE_UNKNOWN

@@ -200,6 +200,29 @@ REFUSALS: list[tuple[t.Callable[[FakeHost], None], dict[str, t.Any], str]] = [
 ]
 
 
+@pytest.mark.parametrize("edge", ["open", "devices"])
+def test_a_namespace_that_cannot_be_looked_into_is_named(edge: str) -> None:
+    class Closed(FakeHost):
+        def open(self, space: Namespace) -> int:
+            if edge == "open" and space.inode == BLUE:
+                raise PermissionError(errno.EACCES, "Permission denied", "/run/netns/blue")
+            return super().open(space)
+
+        def devices(self, handle: int) -> list[Row]:
+            if edge == "devices" and handle == BLUE:
+                raise enter.EnterError("Could not list the devices of blue: EACCES", errno.EACCES)
+            return super().devices(handle)
+
+    host = Closed({HOST: [device("mlx5_1")]})
+    with pytest.raises(_rdma_device.GoneError, match=r"There are: mlx5_1\. It may be where .*blue") as caught:
+        _rdma_device.locate("mlx5_0", "exclusive", host)
+    assert caught.value.complete is False
+    assert host.open_now == []
+    # What another namespace has is found all the same.
+    host.places[POD] = [device("mlx5_0")]
+    assert _rdma_device.locate("mlx5_0", "exclusive", host).inode == POD
+
+
 @pytest.mark.parametrize(("so", "option", "text"), REFUSALS, ids=range(len(REFUSALS)))
 @pytest.mark.parametrize("check_mode", [True, False])
 def test_refusals_change_nothing(

@@ -266,6 +266,13 @@ def test_a_namespace_that_comes_in_between_leaves_it_to_a_reboot(tmp_path: Path)
     assert result["after"]["reboot_required"] is True
 
 
+def test_require_fails_if_a_namespace_comes_in_between(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, files=OURS)
+    host.switch_error = OSError(errno.EBUSY, "Device or resource busy")
+    with pytest.raises(OSError, match=r"Device or resource busy"):
+        run(host, runtime="require")
+
+
 def test_another_error_of_the_switch_is_an_error(tmp_path: Path) -> None:
     host = FakeHost(tmp_path)
     host.switch_error = OSError(errno.EPERM, "Operation not permitted")

@@ -62,7 +62,16 @@ SHORT = [
         node("gpu-2", spec={"taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]}),
         "taint nvidia.com/gpu=present:NoSchedule is not tolerated",
     ),
+    (
+        node("gpu-2", spec={"taints": [{"key": "repair", "effect": "NoExecute"}]}),
+        "taint repair:NoExecute is not tolerated",
+    ),
 ]
+
+
+def test_a_taint_that_is_only_a_preference_keeps_nothing_away() -> None:
+    preferred = node("gpu-2", spec={"taints": [{"key": "repair", "effect": "PreferNoSchedule"}]})
+    assert place(survey([node("gpu-1"), preferred], []), wanted())["missing"] == 0
 
 
 @pytest.mark.parametrize(("second", "lack"), SHORT)
