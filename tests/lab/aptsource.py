@@ -9,7 +9,10 @@ import pathlib
 import re
 import shutil
 import subprocess
+import tempfile
 import typing as t
+
+from .progress import LabError
 
 # QEMU's user network shows the host's loopback under this address to the guest.
 HOST_SEEN_FROM_GUEST = "10.0.2.2"
@@ -105,10 +108,8 @@ def parse_options(dump: str) -> dict[str, str]:
     return options
 
 
-def choose(
-    entries: t.Iterable[Entry], codename: str, options: t.Mapping[str, str], default: tuple[str, str]
-) -> Sources:
-    """The archive and the security archive, from the entries of a Debian release named `codename`."""
+def addresses(entries: t.Iterable[Entry], codename: str) -> tuple[str, str]:
+    """The archive and the security archive of a Debian release, each empty if no entry names it."""
     archive = security = ""
     for entry in entries:
         if "main" not in entry.components or not re.match(r"https?://", entry.uri):
@@ -117,11 +118,31 @@ def choose(
             archive = archive or entry.uri.rstrip("/")
         elif entry.suite in (f"{codename}-security", "stable-security"):
             security = security or entry.uri.rstrip("/")
-    return Sources(archive or default[0], security or default[1], dict(options))
+    return archive, security
 
 
-def of_this_machine(config: t.Mapping[str, t.Any], root: pathlib.Path = pathlib.Path("/")) -> Sources:
-    default = (config["debian"]["archive"], config["debian"]["security"])
+def of_mmdebstrap(suite: str) -> list[Entry]:
+    """What mmdebstrap itself writes for a release; it ends after that, and needs no network."""
+    with tempfile.TemporaryDirectory(prefix="rdmaops-lab-") as directory:
+        argv = ["mmdebstrap", "--quiet", "--mode=chrootless", "--variant=custom", "--format=null"]
+        argv += ["--skip=check/signed-by,update,cleanup", f"--setup-hook=copy-out /etc/apt/sources.list {directory}"]
+        try:
+            done = subprocess.run(
+                [*argv, suite], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+            )
+        except OSError as error:
+            raise LabError(f"mmdebstrap, which knows Debian's archive, cannot be run: {error}") from None
+        if done.returncode:
+            raise LabError(f"mmdebstrap does not say where {suite} comes from: {done.stderr.strip()}")
+        return parse_list(pathlib.Path(directory, "sources.list").read_text())
+
+
+def of_this_machine(
+    config: t.Mapping[str, t.Any],
+    root: pathlib.Path = pathlib.Path("/"),
+    default: t.Callable[[str], t.Iterable[Entry]] = of_mmdebstrap,
+) -> Sources:
+    """The addresses of this machine's own apt sources; `default` is asked for those that they do not name."""
     release: dict[str, str] = {}
     try:
         for line in (root / "etc/os-release").read_text().splitlines():
@@ -138,7 +159,17 @@ def of_this_machine(config: t.Mapping[str, t.Any], root: pathlib.Path = pathlib.
         if proxy:
             options.setdefault(f"Acquire::{scheme}::Proxy", proxy)
     entries = read_entries(root / "etc/apt") if release.get("ID") == "debian" else []
-    return choose(entries, release.get("VERSION_CODENAME", ""), options, default)
+    archive, security = addresses(entries, release.get("VERSION_CODENAME", ""))
+    if not (archive and security):
+        suite = config["debian"]["suite"]
+        default_archive, default_security = addresses(default(suite), suite)
+        archive, security = archive or default_archive, security or default_security
+    if not (archive and security):
+        raise LabError(
+            f"neither this machine's apt sources nor mmdebstrap name an archive and a security archive for {suite}: "
+            "install a newer mmdebstrap"
+        )
+    return Sources(archive, security, options)
 
 
 def one_line(config: t.Mapping[str, t.Any], sources: Sources) -> str:

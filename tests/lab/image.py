@@ -135,7 +135,24 @@ def named(places: config.Places, key: str) -> Image | None:
     return image if (image.path / "image.json").exists() else None
 
 
-def newest_kernel(names: t.Iterable[str], series: str, flavour: str) -> str | None:
+class Kernel(t.NamedTuple):
+    """A kernel of the archive: "7.2", "7.2.12+deb13-amd64", and the version of its packages."""
+
+    series: str
+    release: str
+    version: str
+
+
+def choose_kernel(names: t.Collection[str], preferred: t.Iterable[str], flavour: str) -> tuple[str, str] | None:
+    """The first of the preferred series of which there is a package, and its newest release."""
+    for series in preferred:
+        release = newest_release(names, series, flavour)
+        if release:
+            return series, release
+    return None
+
+
+def newest_release(names: t.Iterable[str], series: str, flavour: str) -> str | None:
     """The newest kernel release of a series among names of packages."""
     pattern = re.compile(rf"linux-image-({re.escape(series)}(?:\.\d+)*(?:\+\w+)?)-{re.escape(flavour)}")
     found = [match[1] for match in map(pattern.fullmatch, names) if match]
@@ -235,20 +252,20 @@ class Builder:
     def build(self) -> dict[str, t.Any]:
         say(f"packages come from {self.sources.archive}")
         (self.work / "sources.list").write_text(aptsource.one_line(self.settings, self.sources))
-        kernel, version = self.kernel()
-        say(f"kernel {kernel} ({version})")
+        kernel = self.kernel()
+        say(f"kernel {kernel.release} ({kernel.version})")
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            module = pool.submit(self.module, kernel, version)
+            module = pool.submit(self.module, kernel)
             with step("installing the node's root file system"):
-                self.install(kernel)
+                self.install(kernel.release)
             with step("waiting for the kernel module"):
                 ko = module.result()
-        self.configure(kernel, ko)
+        self.configure(kernel.release, ko)
         with step("writing the disk"):
             self.disk()
         with step("first boot: the guest installs its boot loader"):
-            self.first_boot(kernel)
-        return {"kernel": kernel, "kernel_package": version, "archive": self.sources.archive}
+            self.first_boot(kernel.release)
+        return {"kernel": kernel.release, "kernel_package": kernel.version, "archive": self.sources.archive}
 
     # Packages
 
@@ -276,21 +293,21 @@ class Builder:
         )
         return done.stdout
 
-    def kernel(self) -> tuple[str, str]:
-        """The kernel's release and the version of its packages."""
+    def kernel(self) -> Kernel:
         wanted = self.settings["kernel"]
         self.run(self.apt("apt-get", "update"), "reading the package lists")
-        names = self.query("pkgnames", f"linux-image-{wanted['series']}").split()
-        release = newest_kernel(names, wanted["series"], wanted["flavour"])
-        if release is None:
+        names = self.query("pkgnames", "linux-image-").split()
+        chosen = choose_kernel(names, wanted["series"], wanted["flavour"])
+        if chosen is None:
             raise LabError(
-                f"{self.sources.archive} has no kernel of series {wanted['series']} in {wanted['suite']}: "
-                "set [kernel] in tests/lab/versions.toml to one that it has"
+                f"{self.sources.archive} has no kernel of series {' or '.join(wanted['series'])} in "
+                f"{wanted['suite']}: add one that it has to [kernel] in tests/lab/versions.toml"
             )
+        series, release = chosen
         match = re.search(r"^Version: (\S+)$", self.query("show", f"linux-headers-{release}"), re.MULTILINE)
         if not match:
             raise LabError(f"{self.sources.archive} has the kernel {release} but not its headers")
-        return release, match[1]
+        return Kernel(series, release, match[1])
 
     def mmdebstrap(self, target: pathlib.Path, packages: t.Iterable[str], *options: str) -> list[str]:
         """In a mount namespace of its own: whatever ends it, no mount outlives it."""
@@ -331,22 +348,22 @@ class Builder:
 
     # The kernel module
 
-    def module(self, kernel: str, version: str) -> pathlib.Path:
+    def module(self, kernel: Kernel) -> pathlib.Path:
         log = self.work / "module.log"
         try:
-            return self.compile(kernel, version, log)
+            return self.compile(kernel, log)
         finally:
             with self.log.open("a") as out:
                 out.write(log.read_text(errors="replace") if log.exists() else "")
 
-    def compile(self, kernel: str, version: str, log: pathlib.Path) -> pathlib.Path:
-        series = self.settings["kernel"]["series"]
+    def compile(self, kernel: Kernel, log: pathlib.Path) -> pathlib.Path:
         source = self.work / "source"
         source.mkdir()
-        fetch = ["env", "-C", str(source), *self.apt("apt-get", "download", f"linux-source-{series}={version}")]
+        package_name = f"linux-source-{kernel.series}={kernel.version}"
+        fetch = ["env", "-C", str(source), *self.apt("apt-get", "download", package_name)]
         self.run(fetch, "fetching the kernel's source", log)
         (package,) = source.glob("*.deb")
-        inside = f"./usr/src/linux-source-{series}.tar.xz"
+        inside = f"./usr/src/linux-source-{kernel.series}.tar.xz"
         unpack = (
             'dpkg-deb --fsys-tarfile "$1" | tar -xO "$2" | xz -dc -T2 '
             '| tar -x -C "$3" --strip-components=1 --wildcards "*/drivers/infiniband/sw/rxe"'
@@ -356,7 +373,13 @@ class Builder:
         package.unlink()
         folder = source / "drivers/infiniband/sw/rxe"
         patch = ["patch", "-p1", "--no-backup-if-mismatch", "-d", "/source", "-i", "/rxe-netns.patch"]
-        compiler = ["make", "-C", f"/lib/modules/{kernel}/build", "M=/source/drivers/infiniband/sw/rxe", "modules"]
+        compiler = [
+            "make",
+            "-C",
+            f"/lib/modules/{kernel.release}/build",
+            "M=/source/drivers/infiniband/sw/rxe",
+            "modules",
+        ]
         makefile = folder / "Makefile"
         makefile.write_text(makefile.read_text().replace("$(CONFIG_RDMA_RXE)", "m"))
         shutil.copy(config.HERE / "rxe-netns.patch", self.work / "rxe-netns.patch")
@@ -366,7 +389,7 @@ class Builder:
             'chroot "$1" strip -d /source/drivers/infiniband/sw/rxe/rdma_rxe.ko && '
             f'cp "$1/source/drivers/infiniband/sw/rxe/rdma_rxe.ko" {self.work}/rdma_rxe.ko'
         )
-        packages = [*self.settings["builder"]["packages"], f"linux-headers-{kernel}"]
+        packages = [*self.settings["builder"]["packages"], f"linux-headers-{kernel.release}"]
         self.run(
             self.mmdebstrap(self.work / "builder", packages, f"--customize-hook={hook}"),
             "compiling the kernel module",

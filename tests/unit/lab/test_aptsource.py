@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.rdmaops.gpu_fabric.tests.lab import aptsource, config
+from ansible_collections.rdmaops.gpu_fabric.tests.lab import aptsource
 from ansible_collections.rdmaops.gpu_fabric.tests.lab.aptsource import Entry, Sources
-
-DEFAULT = ("http://default/debian", "http://default/security")
+from ansible_collections.rdmaops.gpu_fabric.tests.lab.progress import LabError
 
 # text, entries
 ONE_LINE: list[tuple[str, list[Entry]]] = [
@@ -82,9 +81,8 @@ CHOICES: list[tuple[list[Entry], str, str, str]] = [
 
 
 @pytest.mark.parametrize(("entries", "codename", "archive", "security"), CHOICES)
-def test_choice_of_the_archive(entries: list[Entry], codename: str, archive: str, security: str) -> None:
-    chosen = aptsource.choose(entries, codename, {}, DEFAULT)
-    assert chosen == Sources(archive or DEFAULT[0], security or DEFAULT[1], {})
+def test_addresses_of_a_release(entries: list[Entry], codename: str, archive: str, security: str) -> None:
+    assert aptsource.addresses(entries, codename) == (archive, security)
 
 
 def test_options_that_go_to_the_guest() -> None:
@@ -116,17 +114,52 @@ def machine(root: Path, os_release: str, sources: str) -> Path:
 STANZA = "Types: deb\nURIs: http://m/debian\nSuites: bookworm\nComponents: main\n"
 
 
-def test_sources_of_a_debian_machine(tmp_path: Path) -> None:
-    root = machine(tmp_path, 'ID=debian\nVERSION_CODENAME="bookworm"\n', STANZA)
-    settings = config.versions()
-    found = aptsource.of_this_machine(settings, root)
-    assert (found.archive, found.security) == ("http://m/debian", settings["debian"]["security"])
+BOTH = STANZA + "\nTypes: deb\nURIs: http://m/security\nSuites: bookworm-security\nComponents: main\n"
+SETTINGS = {"debian": {"suite": "trixie"}}
 
 
-def test_sources_of_another_machine(tmp_path: Path) -> None:
-    root = machine(tmp_path, "ID=ubuntu\nVERSION_CODENAME=bookworm\n", STANZA)
-    settings = config.versions()
-    assert aptsource.of_this_machine(settings, root).archive == settings["debian"]["archive"]
+def default(suite: str) -> list[Entry]:
+    return [Entry("http://default/debian", suite, MAIN), Entry("http://default/security", f"{suite}-security", MAIN)]
+
+
+def without_default(suite: str) -> list[Entry]:
+    raise AssertionError(f"the default for {suite} was asked for")
+
+
+# os-release, sources, archive, security
+MACHINES = [
+    ('ID=debian\nVERSION_CODENAME="bookworm"\n', STANZA, "http://m/debian", "http://default/security"),
+    ("ID=debian\nVERSION_CODENAME=trixie\n", STANZA, "http://default/debian", "http://default/security"),
+    ("ID=ubuntu\nVERSION_CODENAME=bookworm\n", BOTH, "http://default/debian", "http://default/security"),
+    ("", "", "http://default/debian", "http://default/security"),
+]
+
+
+@pytest.mark.parametrize(("os_release", "sources", "archive", "security"), MACHINES)
+def test_what_the_machine_does_not_name_is_the_default(
+    tmp_path: Path, os_release: str, sources: str, archive: str, security: str
+) -> None:
+    chosen = aptsource.of_this_machine(SETTINGS, machine(tmp_path, os_release, sources), default)
+    assert (chosen.archive, chosen.security) == (archive, security)
+
+
+def test_the_default_is_not_asked_for_without_need(tmp_path: Path) -> None:
+    root = machine(tmp_path, "ID=debian\nVERSION_CODENAME=bookworm\n", BOTH)
+    chosen = aptsource.of_this_machine(SETTINGS, root, without_default)
+    assert (chosen.archive, chosen.security) == ("http://m/debian", "http://m/security")
+
+
+@pytest.mark.parametrize("entries", [[], [Entry("http://default/debian", "trixie", MAIN)]])
+def test_no_address_at_all(tmp_path: Path, entries: list[Entry]) -> None:
+    root = machine(tmp_path, "", "")
+    with pytest.raises(LabError, match="name an archive and a security archive for trixie"):
+        aptsource.of_this_machine(SETTINGS, root, lambda suite: entries)
+
+
+def test_no_mmdebstrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(LabError, match="mmdebstrap, which knows Debian's archive, cannot be run"):
+        aptsource.of_this_machine(SETTINGS, machine(tmp_path, "", ""))
 
 
 def test_sources_of_the_image() -> None:

@@ -28,7 +28,27 @@ SERIES = [
 
 @pytest.mark.parametrize(("names", "release"), SERIES)
 def test_the_newest_kernel(names: list[str], release: str | None) -> None:
-    assert image.newest_kernel(names, "7.2", "amd64") == release
+    assert image.newest_release(names, "7.2", "amd64") == release
+
+
+OLD, NEW = "linux-image-7.2.12+deb13-amd64", "linux-image-7.3.4+deb13-amd64"
+
+# names of packages, series in the order of preference, series and release
+PREFERRED = [
+    ([OLD, NEW], ["7.2", "7.3"], ("7.2", "7.2.12+deb13-amd64")),
+    ([OLD, NEW], ["7.3", "7.2"], ("7.3", "7.3.4+deb13-amd64")),
+    ([NEW], ["7.2", "7.3"], ("7.3", "7.3.4+deb13-amd64")),
+    (["linux-image-7.2.12+deb13-cloud-amd64", NEW], ["7.2", "7.3"], ("7.3", "7.3.4+deb13-amd64")),
+    ([OLD, NEW], ["7.4"], None),
+    ([OLD, NEW], [], None),
+]
+
+
+@pytest.mark.parametrize(("names", "series", "chosen"), PREFERRED)
+def test_the_first_series_that_the_archive_has(
+    names: list[str], series: list[str], chosen: tuple[str, str] | None
+) -> None:
+    assert image.choose_kernel(names, series, "amd64") == chosen
 
 
 @pytest.fixture
