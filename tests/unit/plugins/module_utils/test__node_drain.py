@@ -14,6 +14,7 @@ import typing as t
 
 import pytest
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _node_drain, _node_drain_evict
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _node_drain_lease as leases
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _node_drain_node as memory
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _node_drain_pods as rules
@@ -284,3 +285,129 @@ def test_a_lease_that_was_renewed_meanwhile_is_not_given_back() -> None:
     other.take()
     time.sleep(0.6)
     assert (other.ours, other.due) == (True, True)
+
+
+class Plane:
+    """An API server with one Node and a Lease. Each look at the pods has the next of ``looks``; the last one stays."""
+
+    def __init__(self, *looks: list[Json], **more: Json) -> None:
+        self.node = node("a", "m1", "192.0.2.1", **more)
+        self.node["metadata"].update(uid="n", resourceVersion="1")
+        self.lease: Json = None
+        self.looks = list(looks)
+        self.evicted: list[str] = []
+
+    def items(self, path: str, _doing: str, _query: Json = None) -> Json:
+        if path == "/api/v1/nodes":
+            return [copy.deepcopy(self.node)]
+        assert path == "/api/v1/pods"
+        return copy.deepcopy(self.looks.pop(0) if len(self.looks) > 1 else self.looks[0])
+
+    def get(self, path: str, _doing: str) -> Json:
+        return copy.deepcopy(self.node if path == "/api/v1/nodes/a" else self.lease)
+
+    def merge(self, path: str, body: Json, _doing: str) -> None:
+        assert path == "/api/v1/nodes/a"
+        self.node["spec"].update(body.get("spec", {}))
+        self.node["metadata"].setdefault("annotations", {}).update(body["metadata"].get("annotations", {}))
+
+    def create(self, path: str, body: Json, _doing: str, **more: Json) -> Json:
+        if not path.endswith("/eviction"):
+            return self.replace(path, body, _doing)
+        if not more["dry_run"]:
+            self.evicted.append(body["metadata"]["name"])
+        return {}
+
+    def replace(self, _path: str, body: Json, _doing: str) -> Json:
+        self.lease = copy.deepcopy(body)
+        return body
+
+    @property
+    def cordoned(self) -> bool:
+        return memory.is_cordoned(self.node)
+
+    def manage(self, check: bool = False, **more: Json) -> Json:
+        params = {
+            "name": "a",
+            "state": "drained",
+            "run": "one",
+            "reason": "a test",
+            "machine_id": "m1",
+            "addresses": [],
+            "on_absent": "fail",
+            "control_plane_ok": False,
+            **dict.fromkeys(CONSENTS, False),
+            "device_resources": PATTERNS,
+            "boot_id": None,
+            "wait_ready": False,
+            "missing_ok": False,
+            **dict.fromkeys(("drain_timeout", "ready_timeout", "lease_duration"), 60),
+        }
+        return _node_drain.manage({**params, **more}, check, t.cast("t.Any", self))
+
+
+FREE = pod()
+CONSENTS = {
+    rules.DEVICES: pod(limits={"nvidia.com/gpu": "1"}),
+    rules.FORCE: pod(meta={"ownerReferences": []}),
+    rules.EMPTY_DIR: pod(spec={"volumes": [{"name": "s", "emptyDir": {}}]}),
+}
+
+
+@pytest.mark.parametrize("consent", CONSENTS)
+@pytest.mark.parametrize("when", ["before the run", "before the cordon", "after the cordon"])
+def test_no_pod_goes_without_its_consent(consent: str, when: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_node_drain_evict, "POLL_S", 0)
+    pods = [{**CONSENTS[consent], "metadata": {**CONSENTS[consent]["metadata"], "name": "late", "uid": "l"}}]
+    looks = {
+        "before the run": [pods, []],
+        "before the cordon": [[FREE], [FREE, *pods], pods, []],
+        "after the cordon": [[FREE], [FREE], pods, []],
+    }[when]
+    plane = Plane(*looks)
+    with pytest.raises(DrainError, match=rf"ml/late.*\({consent}\)"):
+        plane.manage(**dict.fromkeys(set(CONSENTS) - {consent}, True))
+    assert plane.evicted == (["p"] if when == "after the cordon" else [])
+    # A node from which nothing was evicted is given back.
+    assert plane.cordoned is (when == "after the cordon")
+    assert (plane.lease is None) is (when == "before the run")
+    plane = Plane(*looks)
+    plane.manage(**{consent: True})
+    assert "late" in plane.evicted
+    assert plane.cordoned
+
+
+def test_a_cordon_of_an_earlier_run_stays_if_a_pod_came_before_it() -> None:
+    plane = Plane([FREE], [])
+    plane.manage(run="earlier")
+    plane.looks = [[FREE], [CONSENTS[rules.DEVICES]]]
+    plane.lease = None
+    with pytest.raises(DrainError, match="meanwhile there came"):
+        plane.manage(run="two")
+    assert plane.cordoned
+    assert plane.evicted == ["p"]
+
+
+@pytest.mark.parametrize("place", ["labels", "taints"])
+@pytest.mark.parametrize("check", [True, False])
+def test_a_node_of_the_control_plane_goes_with_consent_only(place: str, check: bool) -> None:
+    key = memory.CONTROL_PLANE[0]
+    spec, labels = {"labels": ({}, {key: ""}), "taints": ({"taints": [{"key": key}]}, {})}[place]
+    plane = Plane([], spec=spec, metadata={"labels": labels})
+    with pytest.raises(DrainError, match="Set control_plane_ok to true if it may go"):
+        plane.manage(check)
+    assert not plane.cordoned
+    plane.manage(check, control_plane_ok=True)
+    assert plane.cordoned is not check
+
+
+def test_a_node_without_its_gpus_is_given_back_with_consent_only() -> None:
+    plane = Plane([])
+    plane.node["status"]["allocatable"] = {"nvidia.com/gpu": "8"}
+    plane.manage()
+    plane.node["status"]["allocatable"] = {"nvidia.com/gpu": "7"}
+    waits = "Wait until node a is back: nvidia.com/gpu: 7 of 8"
+    assert waits in plane.manage(True, state="uncordoned")["actions"]
+    assert plane.cordoned
+    assert waits not in plane.manage(state="uncordoned", missing_ok=True)["actions"]
+    assert not plane.cordoned
