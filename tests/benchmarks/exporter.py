@@ -13,12 +13,8 @@ from pathlib import Path
 
 from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.library import BenchmarkError, Case, Sample, interleave
 from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.nodes import CPU, Place
-from ansible_collections.rdmaops.gpu_fabric.tests.integration.exporter.running import (
-    Running,
-    free_port,
-    install,
-    running,
-)
+from ansible_collections.rdmaops.gpu_fabric.tests.integration.exporter.running import Running, install, running
+from ansible_collections.rdmaops.gpu_fabric.tests.lab import ports
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.exporter.tree import node
 
 PORTS = 16
@@ -62,7 +58,7 @@ def cpu_and_memory(place: Place) -> list[Case]:
     with tempfile.TemporaryDirectory(prefix="rdmaops-bench-") as base, contextlib.ExitStack() as stack:
         workplace = Path(base)
         tree = node(workplace / "sys", PORTS, COUNTERS)
-        ours, theirs = free_port(), free_port()
+        ours, theirs = (ports.number(stack.enter_context(ports.reserve())) for _ in range(2))
         _directory, command = install(workplace, rdma_exporter_listen_address=f"127.0.0.1:{ours}")
         one = stack.enter_context(running([*command, "--path.sysfs", str(tree.root)], ours))
         argv = [peer, "--collector.disable-defaults", "--collector.infiniband", f"--path.sysfs={tree.root}"]

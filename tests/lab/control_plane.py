@@ -23,8 +23,7 @@ import subprocess
 import time
 import typing as t
 
-from . import certificates, config, dns, kubeconfig, processes, tools
-from .nodes import free_port, port_is_free
+from . import certificates, config, dns, kubeconfig, ports, processes, tools
 from .progress import LabError, say, step, tail
 
 LOOPBACK = "127.0.0.1"
@@ -36,8 +35,6 @@ HEALTH = {
     "kube-controller-manager": "/healthz",
     "kube-scheduler": "/healthz",
 }
-# strerror(3) of EADDRINUSE, as Go prints it.
-PORT_TAKEN = "address already in use"
 # Made by the controller manager in every namespace; pods are refused before it is there.
 FIRST_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
 FRONT_PROXY = "front-proxy-client"
@@ -68,6 +65,8 @@ class ControlPlane:
         self.tokens = self.place / "tokens.csv"
         # Where this file is, tests have started the control plane, and the last of them ends it.
         self.for_tests = self.places.state / "cluster.started-by-tests"
+        # Kept for programs that are stopped and started again.
+        self._reserved: dict[str, socket.socket] = {}
 
     # What is remembered
 
@@ -85,15 +84,14 @@ class ControlPlane:
             raise LabError(f"{path} is not readable ({error}): run 'lab.py cluster down --all', then 'up'") from error
 
     def choose_ports(self) -> dict[str, int]:
-        """Free ports, those of the last start where they are still free."""
+        """Reserve ports, those of the last start if they are still free."""
         chosen = self.ports()
         for name in PORTS:
             mine = processes.find(name.removesuffix("-peer"), self.place)
-            if name in chosen and (mine or port_is_free(chosen[name])):
+            if name in chosen and (mine or name in self._reserved):
                 continue
-            chosen[name] = free_port(socket.SOCK_STREAM)
-            while list(chosen.values()).count(chosen[name]) > 1:
-                chosen[name] = free_port(socket.SOCK_STREAM)
+            self._reserved[name] = ports.reserve(chosen.get(name, 0))
+            chosen[name] = ports.number(self._reserved[name])
         certificates.write(self.place / "state.json", json.dumps({"ports": chosen}, indent=2).encode() + b"\n")
         return chosen
 
@@ -327,14 +325,7 @@ class ControlPlane:
             if self.ports() and all(self.as_wanted(program) for program in PROGRAMS):
                 return
             with step("starting the control plane"):
-                try:
-                    self.start_all()
-                except LabError as error:
-                    # Between the choice of a free port and its use somebody else may take it.
-                    if PORT_TAKEN not in str(error):
-                        raise
-                    say("somebody took a port: once more, with another")
-                    self.start_all()
+                self.start_all()
 
     def as_wanted(self, program: str) -> bool:
         """Whether a program runs with today's arguments, and is healthy."""
@@ -377,6 +368,9 @@ class ControlPlane:
     def down(self, wipe: bool = False) -> None:
         """End all of it; data, keys and addresses stay unless they are to be wiped."""
         self.for_tests.unlink(missing_ok=True)
+        for reserved in self._reserved.values():
+            reserved.close()
+        self._reserved.clear()
         if not self.place.exists() and not any(self.running(program) for program in PROGRAMS):
             return
         with self.lock():

@@ -15,7 +15,7 @@ import subprocess
 import time
 import typing as t
 
-from . import config, image, inventory, qemu
+from . import config, image, inventory, ports, qemu
 from .progress import LabError, say, step, tail
 
 CONTAINERS = "containers.qcow2"
@@ -141,17 +141,20 @@ class Lab:
         self.image_of(name)
         state = self.read()
         entry = state["nodes"][name]
-        for way in [one for one in ("ssh_port", "api_port") if one in entry and not port_is_free(entry[one])]:
-            entry[way] = free_port(socket.SOCK_STREAM)
-            self.write(state)
-            self.write_inventory()
-        node = self.node(name)
-        node.monitor.parent.mkdir(parents=True, exist_ok=True)
-        node.monitor.parent.chmod(0o700)
-        node.monitor.unlink(missing_ok=True)
-        node.pidfile.unlink(missing_ok=True)
-        offset = node.console.stat().st_size if node.console.exists() else 0
-        call(qemu.machine(self.settings, node, config.kvm_usable()), f"starting {name}")
+        with contextlib.ExitStack() as stack:
+            for way in [one for one in ("ssh_port", "api_port") if one in entry]:
+                port = ports.number(stack.enter_context(ports.reserve(entry[way])))
+                if port != entry[way]:
+                    entry[way] = port
+                    self.write(state)
+                    self.write_inventory()
+            node = self.node(name)
+            node.monitor.parent.mkdir(parents=True, exist_ok=True)
+            node.monitor.parent.chmod(0o700)
+            node.monitor.unlink(missing_ok=True)
+            node.pidfile.unlink(missing_ok=True)
+            offset = node.console.stat().st_size if node.console.exists() else 0
+            call(qemu.machine(self.settings, node, config.kvm_usable()), f"starting {name}")
         return offset
 
     def kill(self, name: str) -> bool:
@@ -400,16 +403,6 @@ def free_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
     with socket.socket(socket.AF_INET, kind) as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def port_is_free(port: int) -> bool:
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True
 
 
 def banner(port: int) -> bool:

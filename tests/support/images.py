@@ -17,6 +17,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from ansible_collections.rdmaops.gpu_fabric.tests.lab import ports
 from ansible_collections.rdmaops.gpu_fabric.tests.lab.oci import Image, Index, digest_of, oci_archive, tar_of
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need_tool
 
@@ -24,14 +25,6 @@ USER = "puller"
 # Of docker-registry's htpasswd file, which takes bcrypt only: the hash of this password, with four rounds.
 PASSWORD = "s3cret-Pa:ss w"
 HTPASSWD = USER + ":$2b$04$m5vA45yKrK4tZKaoIaNDqe3WX/xUx7hS27g8.IOayHM2WzuDc50l2\n"
-
-
-def free_port() -> int:
-    """A port on which nobody listens."""
-    # What it brings with it is not for the Pythons of old nodes, on which tests of module code run too.
-    from ansible_collections.rdmaops.gpu_fabric.tests.lab import nodes
-
-    return nodes.free_port()
 
 
 def docker_archive(path: Path, image: Image, name: str) -> Path:
@@ -93,6 +86,9 @@ class Containerd:
         argv = [need_tool("containerd"), "--config", str(config)]
         self.daemon = Daemon(argv, directory / "log", self.answers)
 
+    def close(self) -> None:
+        self.daemon.stop()
+
     def answers(self) -> bool:
         return self.address.exists() and self._run("version").returncode == 0
 
@@ -129,7 +125,8 @@ class Registry:
     """A registry on this machine without TLS, that asks for a login."""
 
     def __init__(self, directory: Path) -> None:
-        self.host = f"127.0.0.1:{free_port()}"
+        self.reserved = ports.reserve()
+        self.host = f"127.0.0.1:{ports.number(self.reserved)}"
         (directory / "htpasswd").write_text(HTPASSWD)
         config = {
             "version": 0.1,
@@ -140,6 +137,10 @@ class Registry:
         (directory / "config.yml").write_text(json.dumps(config))
         argv = [need_tool("docker-registry"), "serve", str(directory / "config.yml")]
         self.daemon = Daemon(argv, directory / "log", self.answers)
+
+    def close(self) -> None:
+        self.daemon.stop()
+        self.reserved.close()
 
     def request(self, method: str, url: str, data: bytes = b"", kind: str = "application/octet-stream") -> t.Any:
         request = urllib.request.Request(url, data or None, {"Content-Type": kind}, method=method)
@@ -172,11 +173,9 @@ Program = t.TypeVar("Program", Containerd, Registry)
 @contextlib.contextmanager
 def running(program: Program) -> t.Iterator[Program]:
     """Start a containerd or a registry, and end it."""
-    program.daemon.start()
-    try:
+    with contextlib.closing(program):
+        program.daemon.start()
         yield program
-    finally:
-        program.daemon.stop()
 
 
 __all__ = [
@@ -189,7 +188,6 @@ __all__ = [
     "Registry",
     "digest_of",
     "docker_archive",
-    "free_port",
     "oci_archive",
     "running",
     "tar_of",

@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import signal
 import subprocess
 import time
 import typing as t
@@ -15,7 +14,7 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
-from ansible_collections.rdmaops.gpu_fabric.tests.lab.nodes import free_port
+from ansible_collections.rdmaops.gpu_fabric.tests.lab import ports
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, need_tool
 
 Json = dict[str, t.Any]
@@ -132,26 +131,26 @@ class Prometheus:
 @contextlib.contextmanager
 def running(directory: Path, config: Path, *arguments: str) -> t.Iterator[Prometheus]:
     """Start a server on a configuration, and wait until it is ready."""
-    port = free_port()
     log = directory / "prometheus.log"
     argv = [need_tool("prometheus"), f"--config.file={config}", f"--storage.tsdb.path={directory / 'data'}"]
-    argv += [f"--web.listen-address=127.0.0.1:{port}", "--web.enable-lifecycle", "--log.level=info", *arguments]
-    with log.open("wb") as sink:
+    with ports.reserve() as reserved, log.open("wb") as sink:
+        port = ports.number(reserved)
+        argv += [f"--web.listen-address=127.0.0.1:{port}", "--web.enable-lifecycle", "--log.level=info", *arguments]
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT)
-    try:
-        one = Prometheus(process, port, log)
-        end = time.monotonic() + 60
-        while True:
-            assert process.poll() is None, log.read_text()
-            assert time.monotonic() < end, log.read_text()
-            with contextlib.suppress(OSError):
-                one.get("/-/ready")
-                break
-            time.sleep(0.1)
-        yield one
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(30)
+        try:
+            one = Prometheus(process, port, log)
+            end = time.monotonic() + 60
+            while True:
+                assert process.poll() is None, log.read_text()
+                assert time.monotonic() < end, log.read_text()
+                with contextlib.suppress(OSError):
+                    one.get("/-/ready")
+                    break
+                time.sleep(0.1)
+            yield one
+        finally:
+            process.terminate()
+            process.wait(60)
 
 
 __all__ = [

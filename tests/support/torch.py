@@ -8,20 +8,18 @@ directory that is made once (about 900 MB) and kept in the lab's cache: the pack
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
 import typing as t
 from pathlib import Path
 
-from ansible_collections.rdmaops.gpu_fabric.tests.lab.nodes import free_port
+from ansible_collections.rdmaops.gpu_fabric.tests.lab import ports
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, debian_root, need_root, skip_or_fail
 
 WORKLOAD = COLLECTION / "roles" / "training_image" / "files" / "workload"
@@ -123,7 +121,8 @@ class Job:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.port = free_port()
+        self._reserved = ports.reserve()
+        self.port = ports.number(self._reserved)
         self._started: list[tuple[subprocess.Popen[bytes], Path, Path]] = []
 
     def __enter__(self) -> Job:
@@ -133,6 +132,7 @@ class Job:
         for process, _out, _err in self._started:
             process.kill()
             process.wait(60)
+        self._reserved.close()
 
     def start(self, argv: t.Sequence[str], **variables: str) -> subprocess.Popen[bytes]:
         """Start a process of the job."""
@@ -164,13 +164,9 @@ class Job:
         """Whether the process of that number, in the order in which they were started, has not ended."""
         return self._started[number][0].poll() is None
 
-    @contextlib.contextmanager
-    def taken_port(self) -> t.Iterator[None]:
+    def take_port(self) -> None:
         """Listen where rank 0 wants to."""
-        with socket.socket() as other:
-            other.bind(("127.0.0.1", self.port))
-            other.listen()
-            yield
+        self._reserved.listen()
 
     def wait_for(self, text: str, limit: float) -> None:
         """Return once the first process has printed ``text``."""

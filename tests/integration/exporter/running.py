@@ -16,7 +16,6 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from ansible_collections.rdmaops.gpu_fabric.tests.lab.nodes import free_port
 from ansible_collections.rdmaops.gpu_fabric.tests.support import skip_or_fail
 from ansible_collections.rdmaops.gpu_fabric.tests.support.site import environment
 
@@ -114,4 +113,4 @@ def running(argv: t.Sequence[str], port: int, scheme: str = "http") -> t.Iterato
         process.communicate(timeout=30)
 
 
-__all__ = ["PYTHON", "ROLE", "Running", "free_port", "install", "libraries", "play", "role", "running"]
+__all__ = ["PYTHON", "ROLE", "Running", "install", "libraries", "play", "role", "running"]

@@ -20,13 +20,13 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.exporter.running import (
     PYTHON,
     Running,
-    free_port,
     install,
     libraries,
     play,
     role,
     running,
 )
+from ansible_collections.rdmaops.gpu_fabric.tests.lab import ports
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_tool
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.exporter.series import Series
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.exporter.tree import node
@@ -45,16 +45,24 @@ class Installed(t.NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+def installed(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Installed]:
     workplace = tmp_path_factory.mktemp("exporter")
-    port = free_port()
-    variables = {
-        "rdma_exporter_listen_address": f"127.0.0.1:{port}",
-        "rdma_exporter_expected_devices": ["mlx5_0", "mlx5_9"],
-    }
-    _directory, command = install(workplace, **variables)
-    node(workplace / "sys", 2, 64)
-    return Installed(command, port, workplace, variables)
+    with ports.reserve() as reserved:
+        port = ports.number(reserved)
+        variables = {
+            "rdma_exporter_listen_address": f"127.0.0.1:{port}",
+            "rdma_exporter_expected_devices": ["mlx5_0", "mlx5_9"],
+        }
+        _directory, command = install(workplace, **variables)
+        node(workplace / "sys", 2, 64)
+        yield Installed(command, port, workplace, variables)
+
+
+@pytest.fixture
+def no_server() -> t.Iterator[str]:
+    """Return an address at which nothing listens."""
+    with ports.reserve() as reserved:
+        yield f"127.0.0.1:{ports.number(reserved)}"
 
 
 @pytest.fixture
@@ -89,7 +97,9 @@ def test_the_port_is_taken(installed: Installed, exporter: Running) -> None:
     )
 
 
-def test_the_role_tells_its_own_exporter_from_another(installed: Installed, exporter: Running, tmp_path: Path) -> None:
+def test_the_role_tells_its_own_exporter_from_another(
+    installed: Installed, exporter: Running, no_server: str, tmp_path: Path
+) -> None:
     places = {
         "rdma_exporter_directory": str(installed.workplace / "lib"),
         "__rdma_exporter_unit_directory": str(installed.workplace),
@@ -97,8 +107,8 @@ def test_the_role_tells_its_own_exporter_from_another(installed: Installed, expo
     }
     same = {**places, **installed.variables}
     other = {**same, "rdma_exporter_expected_devices": []}
-    nobody = {**same, "rdma_exporter_listen_address": f"127.0.0.1:{free_port()}"}
-    done = play(tmp_path, role("code.yml", **same), role("verify.yml", **same), *refused([other, nobody], "verify.yml"))
+    silent = {**same, "rdma_exporter_listen_address": no_server}
+    done = play(tmp_path, role("code.yml", **same), role("verify.yml", **same), *refused([other, silent], "verify.yml"))
     assert "changed=0 " in done.stdout, done.stdout
     assert "rescued=2 " in done.stdout, done.stdout
     assert "is healthy" in done.stdout
@@ -111,12 +121,12 @@ def refused(all_variables: t.Sequence[dict[str, t.Any]], tasks_from: str = "main
     return [{"block": [role(tasks_from, **variables)], "rescue": [noop]} for variables in all_variables]
 
 
-def test_check_mode_on_a_virgin_host(tmp_path: Path) -> None:
+def test_check_mode_on_a_virgin_host(no_server: str, tmp_path: Path) -> None:
     """Nothing is there: no directory, no unit, no service."""
     places = {
         "rdma_exporter_directory": str(tmp_path / "lib"),
         "__rdma_exporter_unit_directory": str(tmp_path / "units"),
-        "rdma_exporter_listen_address": f"127.0.0.1:{free_port()}",
+        "rdma_exporter_listen_address": no_server,
     }
     done = play(tmp_path / "work", role(**places), check=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -17,6 +17,7 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._container_image import manage
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.tests.lab import ports
 from ansible_collections.rdmaops.gpu_fabric.tests.lab.tools import architecture
 from ansible_collections.rdmaops.gpu_fabric.tests.support import images
 from ansible_collections.rdmaops.gpu_fabric.tests.support.images import Containerd, Image, Index, Registry
@@ -254,8 +255,8 @@ def test_what_a_registry_refuses(containerd: Containerd, registry: Registry, tmp
     login = {"username": images.USER, "password": images.PASSWORD}
     said = refused({**wanted, **login, "digest": OTHER.digest})
     assert said.endswith("The registry has no such image: look at name and digest, and push it first")
-    nobody = f"127.0.0.1:{images.free_port()}/team/tiny:1"
-    said = refused({**wanted, "name": nobody})
+    with ports.reserve() as nobody:
+        said = refused({**wanted, "name": f"127.0.0.1:{ports.number(nobody)}/team/tiny:1"})
     assert "connection refused" in said
     assert "The registry is not reached from this host" in said
     secret = tmp_path / "pull-secret.json"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.tests.lab import config, training_image
+from ansible_collections.rdmaops.gpu_fabric.tests.lab import config, ports, training_image
 from ansible_collections.rdmaops.gpu_fabric.tests.support import images, need_root, need_tool, skip_or_fail
 from ansible_collections.rdmaops.gpu_fabric.tests.support.images import Containerd
 from ansible_collections.rdmaops.gpu_fabric.tests.support.torch import WORKLOAD
@@ -284,15 +284,20 @@ exec /usr/local/sbin/training-entrypoint sh -c '
 """
 
 
+@pytest.fixture
+def sshd_port() -> t.Iterator[int]:
+    with ports.reserve() as reserved:
+        yield ports.number(reserved)
+
+
 @pytest.mark.long
-def test_the_packages_and_sshd_of_a_real_debian(site: Site, tmp_path: Path) -> None:
+def test_the_packages_and_sshd_of_a_real_debian(site: Site, tmp_path: Path, sshd_port: int) -> None:
     """The libraries have other names since Debian 13, and are found by what they provide."""
     base = debian(tmp_path)
     inventory = json.loads(site.inventory.read_text())
     del inventory["gpu_nodes"]["vars"]["training_image_packages"]
     site.inventory.write_text(json.dumps(inventory))
-    port = images.free_port()
-    options = {"training_image_base_archive": str(base), "training_image_sshd_port": port}
+    options = {"training_image_base_archive": str(base), "training_image_sshd_port": sshd_port}
     assert site.run("--limit", "builder", **options)[0] > 0
     assert site.run("--limit", "builder", **options)[0] == 0
     found = files_of(site.archive)

@@ -16,7 +16,7 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.exporter import running as exporters
-from ansible_collections.rdmaops.gpu_fabric.tests.lab.nodes import free_port
+from ansible_collections.rdmaops.gpu_fabric.tests.lab import ports
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_tool, prometheus
 from ansible_collections.rdmaops.gpu_fabric.tests.support.site import Run, environment, understood
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.monitoring.made_up import DCGM, EXPECTED, MadeUp, pod_node
@@ -200,16 +200,16 @@ def site(
     workplace: Path, load: t.Callable[[float], float] = lambda seconds: 1.0, **variables: t.Any
 ) -> t.Iterator[Site]:
     """Start two nodes' exporters and a Prometheus, and have the role set up the monitoring."""
-    port, dcgm_port = free_port(), free_port()
-    _directory, command = exporters.install(
-        workplace / "exporter",
-        rdma_exporter_listen_address=f"127.0.0.1:{port}",
-        rdma_exporter_expected_devices=list(EXPECTED),
-    )
-    made = MadeUp(workplace / "sys")
-    # The kernel's netlink and the namespaces of this machine are not the made-up node's.
-    argv = [*command, "--path.sysfs", str(workplace / "sys"), "--no-collector.netlink", "--no-collector.netns"]
     with contextlib.ExitStack() as stack:
+        port, dcgm_port = (ports.number(stack.enter_context(ports.reserve())) for _ in range(2))
+        _directory, command = exporters.install(
+            workplace / "exporter",
+            rdma_exporter_listen_address=f"127.0.0.1:{port}",
+            rdma_exporter_expected_devices=list(EXPECTED),
+        )
+        made = MadeUp(workplace / "sys")
+        # The kernel's netlink and the namespaces of this machine are not the made-up node's.
+        argv = [*command, "--path.sysfs", str(workplace / "sys"), "--no-collector.netlink", "--no-collector.netns"]
         traffic = stack.enter_context(Traffic(made, load))
         exporter = stack.enter_context(exporters.running(argv, port))
         stack.enter_context(serving(NODES["gpu-2"], port, lambda: pod_node(traffic.of_a_pod)))

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.tests.integration.exporter.running import free_port, play
+from ansible_collections.rdmaops.gpu_fabric.tests.integration.exporter.running import play
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.switch_telemetry.written import places, role
+from ansible_collections.rdmaops.gpu_fabric.tests.lab import ports
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need_tool
 from ansible_collections.rdmaops.gpu_fabric.tests.support.gnmi import Collector, Switches, collecting
 from ansible_collections.rdmaops.gpu_fabric.tests.support.switch import PASSWORD
@@ -59,19 +60,19 @@ def fabric(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Fabric]:
     need_root()
     need_tool("unshare")
     place = tmp_path_factory.mktemp("fabric")
-    port = free_port()
     common: dict[str, t.Any] = {"address": "127.0.0.1", "ca_file": str(place / "ca.crt"), "credentials": "fabric"}
-    with Switches(place) as switches:
-        ports = {
+    with ports.reserve() as reserved, ports.reserve() as not_there, Switches(place) as switches:
+        port = ports.number(reserved)
+        switch_ports = {
             "Leaf-1": switches.start("Leaf-1", OPENCONFIG, password=PASSWORD),
             "leaf-2": switches.start("leaf-2", CUMULUS, password=PASSWORD, basic=True),
             "leaf-3": switches.start("leaf-3", SONIC, password=PASSWORD),
             "other-password": switches.start("other-password", OPENCONFIG, password="another"),
-            "not-there": free_port(),
+            "not-there": ports.number(not_there),
         }
         kinds = {"leaf-2": ("cumulus", ["swp1"]), "leaf-3": ("sonic", ["Ethernet0"])}
         targets = []
-        for name, number in ports.items():
+        for name, number in switch_ports.items():
             vendor, fabric_ports = kinds.get(name, ("openconfig", ["Ethernet1/1", "Ethernet1/2"]))
             about = {"name": name, "port": number, "vendor": vendor, "ports": fabric_ports}
             targets.append({**common, **about, "sample_interval": 1})

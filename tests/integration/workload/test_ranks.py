@@ -123,7 +123,8 @@ def test_ranks_that_were_not_started_alike(tmp_path: Path, world: int, words: li
 
 
 def test_a_port_that_is_taken(tmp_path: Path) -> None:
-    with Job(tmp_path) as job, job.taken_port():
+    with Job(tmp_path) as job:
+        job.take_port()
         job.rank(0, 2, "train.py", *SMALL)
         (alone,) = job.wait(IMPORT)
     assert error(alone).startswith(f"Rank 0 cannot listen at 127.0.0.1 port {job.port}: ")

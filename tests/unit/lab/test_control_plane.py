@@ -15,7 +15,7 @@ import yaml
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from ansible_collections.rdmaops.gpu_fabric.tests.lab import certificates, config, control_plane, kubeconfig
+from ansible_collections.rdmaops.gpu_fabric.tests.lab import certificates, config, control_plane, kubeconfig, ports
 from ansible_collections.rdmaops.gpu_fabric.tests.lab.cli import main
 from ansible_collections.rdmaops.gpu_fabric.tests.lab.control_plane import PROGRAMS, ControlPlane
 from ansible_collections.rdmaops.gpu_fabric.tests.lab.progress import LabError
@@ -64,11 +64,10 @@ def test_what_stays(plane: ControlPlane) -> None:
 def test_a_port_that_somebody_took(plane: ControlPlane) -> None:
     plane.prepare()
     before = plane.ports()
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", before["etcd"]))
-        taken.listen()
-        plane.prepare()
-        after = plane.ports()
+    with socket.create_server(("127.0.0.1", before["etcd"])):
+        second = ControlPlane(plane.places)
+        second.prepare()
+        after = second.ports()
     assert [name for name in before if before[name] != after[name]] == ["etcd"]
 
 
@@ -159,18 +158,27 @@ def test_a_program_that_does_not_start(plane: ControlPlane, monkeypatch: pytest.
         plane.start("kube-scheduler")
 
 
-def test_a_port_is_chosen_anew_once(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = ["listen tcp 127.0.0.1:1: bind: address already in use"]
+def test_ports_stay_reserved(plane: ControlPlane) -> None:
+    plane.prepare()
+    chosen = plane.ports()
+    for port in chosen.values():
+        assert_reserved(port)
+    # A program is stopped and started again.
+    plane.prepare()
+    assert plane.ports() == chosen
 
-    def start_all(_plane: ControlPlane) -> None:
-        if said:
-            raise LabError(said.pop())
 
-    monkeypatch.setattr(ControlPlane, "start_all", start_all)
-    plane.up()
-    said[:] = ["something else"]
-    with pytest.raises(LabError, match="something else"):
-        plane.up()
+def assert_reserved(port: int) -> None:
+    """Fail unless only a server that names the port, and sets SO_REUSEADDR, can have it."""
+    with socket.socket() as stranger, pytest.raises(OSError, match="Address already in use"):
+        stranger.bind(("127.0.0.1", port))
+    socket.create_server(("127.0.0.1", port)).close()
+
+
+def test_a_port_in_use_is_not_reserved() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, ports.reserve(ports.number(server)) as other:
+        assert ports.number(other) != ports.number(server)
+        assert_reserved(ports.number(other))
 
 
 def test_the_last_user_ends_what_tests_started(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:

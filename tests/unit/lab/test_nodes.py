@@ -172,14 +172,6 @@ def test_only_a_guests_greeting_counts_as_up() -> None:
     assert nodes.banner(port) is False
 
 
-def test_a_port_in_use_is_not_free() -> None:
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        server.listen()
-        assert nodes.port_is_free(server.getsockname()[1]) is False
-    assert nodes.port_is_free(nodes.free_port(socket.SOCK_STREAM)) is True
-
-
 def test_the_command_line_tells_what_is_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
