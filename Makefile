@@ -4,8 +4,14 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
-# One part of `make test`, or several: PART="lint unit"
+# One part of `make test`, or several: PART="lint unit"; REPEAT=10: unit, integration and cluster ten times in another
+# order each time, BUSY=1: beside a busy loop
 PART ?=
+REPEAT ?=
+BUSY ?= 0
+# Of `make test-all`: these parts (ONLY="pods drift"), or this one and those after it
+ONLY ?=
+FROM ?=
 # 1: what cannot be tested here fails instead of being skipped
 export REQUIRE_ALL
 # A node of the lab, for lab-ssh
@@ -26,12 +32,12 @@ demo: ## two virtual GPU nodes from nothing to exclusive mode, with RDMA between
 	@tests/lab/demo
 
 .PHONY: test
-test: dev ## lint, sanity, unit, integration, cluster, artifact, molecule (PART=unit, REQUIRE_ALL=1)
-	@.venv/bin/python tests/run.py $(PART)
+test: dev ## lint, sanity, docs, unit, integration, cluster, artifact, molecule (PART=unit, REPEAT=10, REQUIRE_ALL=1)
+	@.venv/bin/python tests/run.py $(PART) $(if $(REPEAT),--repeat $(REPEAT) --busy $(BUSY))
 
 .PHONY: test-all
-test-all: dev ## every scenario, and the long fault and fuzz runs
-	@.venv/bin/python tests/run.py --all $(PART)
+test-all: dev ## every scenario, and the long fault and fuzz runs; goes on after the last part that passed (ONLY=, FROM=)
+	@.venv/bin/python tests/run.py --all $(ONLY) $(if $(FROM),--from $(FROM))
 
 .PHONY: bench
 bench: dev ## the benchmarks, each against its peer in the same run (BENCH=scale, with the lab up for all)

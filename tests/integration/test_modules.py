@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from ansible.release import __version__ as version
 
-from ansible_collections.rdmaops.gpu_fabric.tests import run
+from ansible_collections.rdmaops.gpu_fabric.tests.suite import tree
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, site, skip_or_fail
 
 Json = dict[str, t.Any]
@@ -106,7 +106,7 @@ def play(root: Path) -> list[Json]:
 @pytest.mark.parametrize("python", [PYTHONS[0], *(pytest.param(one, marks=pytest.mark.long) for one in PYTHONS[1:])])
 def test_the_drill_with_the_python_of_a_node(python: str, tmp_path: Path) -> None:
     need_root()
-    found = run.interpreters()
+    found = tree.interpreters()
     if python not in found:
         skip_or_fail(f"needs Python {python}; this machine has {', '.join(found)}")
     root = tmp_path / "root"

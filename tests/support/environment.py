@@ -13,7 +13,7 @@ import sys
 import typing as t
 from pathlib import Path
 
-from ansible_collections.rdmaops.gpu_fabric.tests import run
+from ansible_collections.rdmaops.gpu_fabric.tests.suite import tree
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
 
 KEPT = COLLECTION / ".cache" / "environments"
@@ -28,7 +28,7 @@ class CannotMake(Exception):
 
 def interpreter(version: str) -> str:
     """Return the path of the Python of that version, as 3.8."""
-    found = run.interpreters()
+    found = tree.interpreters()
     if version not in found:
         raise CannotMake(
             f"there is no Python {version} on this machine, which has {', '.join(found) or 'none from 3.8 on'}"

@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What tests have tried to break, and what was lost by it: counted where it is tried, summed by tests/run.py.
+"""What tests have tried to break, and what was lost by it: counted where it is tried, summed by tests/suite.
 
     with faults.tried("API server", "answers 429") as tally:
         for number in range(100):
@@ -19,7 +19,7 @@ import typing as t
 
 import pytest
 
-# Where records go, a line of JSON each; nowhere, unless tests/run.py has said where.
+# Where records go, a line of JSON each; nowhere, unless tests/suite has said where.
 VARIABLE = "RDMAOPS_FAULTS"
 # So many losses are told in full.
 TOLD = 10

@@ -17,9 +17,9 @@ if t.TYPE_CHECKING:
     from collections.abc import Generator
 
 
-# A busy machine is no reason to fail: what hangs is stopped by its part's limit. Without --long the same examples come
-# every time, so that a change is judged by what it changes.
-for name, same in {"short": True, "long": False}.items():
+# Deadlines would fail on a busy machine: what hangs is stopped by its part's limit. Without --long or a seed the same
+# examples come every time, so that a change is judged by what it changes.
+for name, same in {"same examples": True, "other examples": False}.items():
     hypothesis.settings.register_profile(
         name, deadline=None, derandomize=same, suppress_health_check=[hypothesis.HealthCheck.too_slow]
     )
@@ -31,7 +31,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    hypothesis.settings.load_profile("long" if config.getoption("--long") else "short")
+    other = config.getoption("--long") or config.getoption("--hypothesis-seed", None) is not None
+    hypothesis.settings.load_profile("other examples" if other else "same examples")
     # Molecule starts pytest more than once in a scenario; each run leaves its own report to be counted.
     directory = os.environ.get("RDMAOPS_JUNIT_DIRECTORY")
     if directory and not config.option.xmlpath and not hasattr(config, "workerinput"):

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ansible_collections.rdmaops.gpu_fabric.tests.suite.parts import PARTS
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
 from ansible_collections.rdmaops.gpu_fabric.tests.tools import architecture
 
@@ -110,11 +111,11 @@ def test_variables_are_those_of_roles(page: Path) -> None:
 def test_targets_of_make_are_there(page: Path) -> None:
     targets = set(re.findall(r"^([a-z-]+(?: [a-z-]+)*):(?!=)", (COLLECTION / "Makefile").read_text(), re.M))
     known = {one for line in targets for one in line.split()}
-    parts = set(re.findall(r'^    Part\("([a-z]+)"', (COLLECTION / "tests/run.py").read_text(), re.M))
+    parts = {part.name for part in PARTS}
     for word in words(page, r"\bmake ([a-z-]+)"):
         assert word in known, word
-    for given in words(page, r'PART=("[a-z ]+"|[a-z]+)'):
-        assert set(given.strip('"').split()) <= parts, given
+    for value in words(page, r'(?:PART|ONLY|FROM)=("[a-z -]+"|[a-z-]+)'):
+        assert set(value.strip('"').split()) <= parts, value
 
 
 @by_page

@@ -8,13 +8,15 @@ import json
 import sys
 import time
 import typing as t
+from pathlib import Path
 
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.tests import run
-
-if t.TYPE_CHECKING:
-    from pathlib import Path
+from ansible_collections.rdmaops.gpu_fabric.tests.suite import report, tree
+from ansible_collections.rdmaops.gpu_fabric.tests.suite.load import Pace
+from ansible_collections.rdmaops.gpu_fabric.tests.suite.parts import PARTS
+from ansible_collections.rdmaops.gpu_fabric.tests.suite.runner import Part, Runner, budget_of
 
 REPORT = """<?xml version="1.0" encoding="utf-8"?>
 <testsuites><testsuite name="pytest" errors="1" failures="1" skipped="2" tests="5">
@@ -28,25 +30,27 @@ REPORT = """<?xml version="1.0" encoding="utf-8"?>
 
 
 @pytest.fixture
-def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> run.Runner:
-    monkeypatch.setattr(run, "OUTPUT", tmp_path / "out")
-    monkeypatch.setattr(run, "ROOT", tmp_path)
-    return run.Runner(everything=False, require_all=False)
+def runner(tmp_path: Path) -> Runner:
+    return Runner(everything=False, require_all=False, output=tmp_path / "out")
 
 
-def part(name: str, body: t.Callable[[run.Runner], object], budget: int = 60) -> run.Part:
-    return run.Part(name, "a part", budget, budget, body)
+def part(name: str, body: t.Callable[[Runner], object], budget: int = 60) -> Part:
+    return Part(name, "a part", budget, budget, body)
 
 
-def play(runner: run.Runner, *parts: run.Part) -> str:
-    for one in parts:
-        runner.run(one, time.monotonic() + 60)
-    return run.report(runner, parts)
+def play(runner: Runner, *parts: Part) -> str:
+    for each in parts:
+        runner.run(each)
+    return report.report(runner, parts)
 
 
-def test_cases_of_a_junit_report_are_counted(runner: run.Runner, tmp_path: Path) -> None:
+def python(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+def test_cases_of_a_junit_report_are_counted(runner: Runner, tmp_path: Path) -> None:
     (tmp_path / "report.xml").write_text(REPORT)
-    last = play(runner, part("unit", lambda one: one.junit(tmp_path / "report.xml")))
+    last = play(runner, part("unit", lambda it: it.junit(tmp_path / "report.xml")))
     assert last == "2 passed, 2 failed, 1 skipped"
     assert [(check.name, check.status, check.reason) for check in runner.checks if check.status != "passed"] == [
         ("a::bad", "failed", "assert 1 == 2"),
@@ -55,30 +59,30 @@ def test_cases_of_a_junit_report_are_counted(runner: run.Runner, tmp_path: Path)
     ]
 
 
-def test_a_skip_is_a_failure_where_everything_is_required(runner: run.Runner, tmp_path: Path) -> None:
+def test_a_skip_is_a_failure_where_everything_is_required(runner: Runner, tmp_path: Path) -> None:
     runner.require_all = True
     (tmp_path / "report.xml").write_text(REPORT)
-    last = play(runner, part("unit", lambda one: one.junit(tmp_path / "report.xml")))
+    last = play(runner, part("unit", lambda it: it.junit(tmp_path / "report.xml")))
     assert last == "2 passed, 3 failed, 0 skipped"
     assert runner.checks[-2].reason == "skipped, and REQUIRE_ALL is set: no tool"
 
 
-def test_a_part_that_tests_nothing_has_failed(runner: run.Runner) -> None:
-    assert play(runner, part("empty", lambda _one: None)) == "0 passed, 1 failed, 0 skipped"
+def test_a_part_that_tests_nothing_has_failed(runner: Runner) -> None:
+    assert play(runner, part("empty", lambda _it: None)) == "0 passed, 1 failed, 0 skipped"
     assert runner.checks[0].reason == "nothing was tested"
 
 
-def test_a_damaged_report_has_no_cases(runner: run.Runner, tmp_path: Path) -> None:
+def test_a_damaged_report_has_no_cases(runner: Runner, tmp_path: Path) -> None:
     (tmp_path / "report.xml").write_text(REPORT[:200])
-    play(runner, part("unit", lambda one: one.junit(tmp_path / "report.xml")))
+    play(runner, part("unit", lambda it: it.junit(tmp_path / "report.xml")))
     assert [check.reason for check in runner.checks] == ["nothing was tested"]
 
 
-def test_commands_are_judged_by_their_exit_status(runner: run.Runner, capsys: pytest.CaptureFixture[str]) -> None:
-    def body(one: run.Runner) -> None:
-        one.command("good", [sys.executable, "-c", "print('quiet')"], limit=20)
-        one.command("bad", [sys.executable, "-c", "print('why'); raise SystemExit(3)"], limit=20)
-        one.command("absent", ["/nonexistent/tool"], limit=20)
+def test_commands_are_judged_by_their_exit_status(runner: Runner, capsys: pytest.CaptureFixture[str]) -> None:
+    def body(it: Runner) -> None:
+        it.command("good", [sys.executable, "-c", "print('quiet')"], limit=20)
+        it.command("bad", [sys.executable, "-c", "print('why'); raise SystemExit(3)"], limit=20)
+        it.command("absent", ["/nonexistent/tool"], limit=20)
 
     assert play(runner, part("lint", body)) == "1 passed, 2 failed, 0 skipped"
     printed = capsys.readouterr().out
@@ -88,64 +92,97 @@ def test_commands_are_judged_by_their_exit_status(runner: run.Runner, capsys: py
     assert [check.reason for check in runner.checks] == ["", "exit status 3", "exit status 127"]
 
 
-def test_a_command_over_its_limit_is_stopped_with_its_children(runner: run.Runner, tmp_path: Path) -> None:
-    mark = tmp_path / "mark"
-    child = f"import time, pathlib; time.sleep(3); pathlib.Path({str(mark)!r}).touch()"
-    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
-    began = time.monotonic()
-    play(runner, part("slow", lambda one: one.command("slow", [sys.executable, "-c", code], limit=0.5)))
-    assert time.monotonic() - began < 3
-    assert runner.checks[0].reason == "stopped: out of time"
-    time.sleep(max(0, 3.5 - (time.monotonic() - began)))
-    assert not mark.exists()
+def has_ended(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
 
 
-def test_a_part_over_its_hard_limit_is_stopped_and_says_so(
-    runner: run.Runner, capsys: pytest.CaptureFixture[str]
+def test_a_command_out_of_time_is_stopped_with_its_children(
+    runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def body(one: run.Runner) -> None:
-        one.command("first", [sys.executable, "-c", "import time; time.sleep(30)"], limit=60)
-        one.command("second", [sys.executable, "-c", ""], limit=60)
+    sign = tmp_path / "sign"
+    child = f"import os, time; open({str(sign)!r}, 'x').write(str(os.getpid())); time.sleep(600)"
+    # It is out of time as soon as its child runs.
+    monkeypatch.setattr(runner, "time_left", lambda *_limit: 0 if sign.exists() and sign.read_text() else 60)
+    play(
+        runner,
+        part(
+            "slow",
+            lambda it: it.command("slow", python(f"import subprocess; subprocess.run({python(child)!r})"), limit=60),
+        ),
+    )
+    assert runner.checks[0].reason == "stopped: out of time"
+    assert runner.stopped == {"slow"}
+    pid = int(sign.read_text())
+    began = time.monotonic()
+    while not has_ended(pid) and time.monotonic() - began < 60:
+        time.sleep(0.01)
+    assert has_ended(pid)
 
-    assert play(runner, part("slow", body, budget=1)) == "0 passed, 2 failed, 0 skipped"
+
+def test_a_command_has_a_limit_of_its_own(runner: Runner) -> None:
+    assert play(runner, part("slow", lambda it: it.command("nap", python("import time; time.sleep(600)"), limit=0.1)))
+    assert runner.checks[0].reason == "stopped: out of time"
+    assert runner.stopped == set()
+
+
+def test_a_part_over_its_hard_limit_is_stopped_and_says_so(runner: Runner, capsys: pytest.CaptureFixture[str]) -> None:
+    def body(it: Runner) -> None:
+        it.command("first", python("import time; time.sleep(600)"), limit=600)
+        it.command("second", python(""), limit=60)
+
+    assert play(runner, part("slow", body, budget=0)) == "0 passed, 2 failed, 0 skipped"
     assert "STOPPED: out of time" in capsys.readouterr().out
 
 
-def test_a_daemon_that_holds_the_output_does_not_hold_the_part(runner: run.Runner) -> None:
-    code = (
-        "import subprocess, sys\n"
-        "nap = [sys.executable, '-c', 'import time; time.sleep(20)']\n"
-        "subprocess.Popen(nap, start_new_session=True)\n"
-    )
-    began = time.monotonic()
-    assert play(runner, part("lab", lambda one: one.command("up", [sys.executable, "-c", code], limit=30)))
+def test_what_a_daemon_writes_later_is_in_the_log(runner: Runner, tmp_path: Path) -> None:
+    """It has the command's output, and holds up neither the command nor the part."""
+    go = tmp_path / "go"
+    daemon = (
+        f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.01)\n"
+        "os.write(1, b'late\\n')\n"
+    )  # fmt: skip
+    code = f"import subprocess; subprocess.Popen({python(daemon)!r}, start_new_session=True); print('early')"
+    assert play(runner, part("lab", lambda it: it.command("up", python(code), limit=60)))
     assert runner.checks[0].status == "passed"
-    assert time.monotonic() - began < 15
+    log = tmp_path / "out/lab/up.log"
+    assert log.read_text().endswith("early\n")
+    go.touch()
+    began = time.monotonic()
+    while not log.read_text().endswith("early\nlate\n") and time.monotonic() - began < 60:
+        time.sleep(0.01)
+    assert log.read_text().endswith("early\nlate\n")
 
 
-def test_over_budget_is_told(runner: run.Runner, capsys: pytest.CaptureFixture[str]) -> None:
-    slow = part(
-        "slow", lambda one: one.command("nap", [sys.executable, "-c", "import time; time.sleep(0.3)"], limit=9) and None
-    )
-    runner.run(slow, time.monotonic() + 60)
-    run.report(runner, [slow._replace(budget=0, budget_all=0)])
+def test_live_output_is_printed_whole(runner: Runner, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    play(runner, part("live", lambda it: it.command("live", python("print('a line\\n' * 5000)"), limit=60, live=True)))
+    assert capfdbinary.readouterr().out.count(b"a line\n") == 5000
+
+
+def test_over_budget_is_shown(runner: Runner, capsys: pytest.CaptureFixture[str]) -> None:
+    outcome = runner.run(part("slow", lambda it: it.add("check", "passed")))
+    runner.outcomes["slow"] = outcome._replace(seconds=61, allowed=60)
+    report.report(runner, [part("slow", lambda _it: None)])
     assert "  over budget" in capsys.readouterr().out
 
 
-def test_pytest_cases_and_missing_tests(runner: run.Runner, tmp_path: Path) -> None:
+def test_pytest_cases_and_missing_tests(runner: Runner, tmp_path: Path) -> None:
     (tmp_path / "test_some.py").write_text("def test_a(): pass\ndef test_b(): assert 0\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
     (tmp_path / "none").mkdir()
 
-    def body(one: run.Runner) -> None:
-        one.pytest("some", "-p", "no:cacheprovider", "test_some.py", limit=60)
-        one.pytest("none", "-p", "no:cacheprovider", "none", limit=60)
+    def body(it: Runner) -> None:
+        it.pytest("some", "-p", "no:cacheprovider", str(tmp_path / "test_some.py"), limit=60)
+        it.pytest("none", "-p", "no:cacheprovider", str(tmp_path / "none"), limit=60)
 
     assert play(runner, part("unit", body)) == "1 passed, 2 failed, 0 skipped"
-    assert runner.checks[-1].reason == "missing: no test in -p no:cacheprovider none"
+    assert runner.checks[-1].reason == f"missing: no test in -p no:cacheprovider {tmp_path}/none"
 
 
 def test_interpreters_run_and_are_what_they_say() -> None:
-    found = run.interpreters()
+    found = tree.interpreters()
     assert f"{sys.version_info[0]}.{sys.version_info[1]}" in found
     assert all("shims" not in path for path in found.values())
 
@@ -153,22 +190,54 @@ def test_interpreters_run_and_are_what_they_say() -> None:
 def test_what_others_have_set_does_not_reach_a_test(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANSIBLE_CONFIG", "/nonexistent.cfg")
     monkeypatch.setenv("PYTEST_ADDOPTS", "--collect-only")
-    environment = run.Runner(everything=False, require_all=True).environment
+    environment = Runner(everything=False, require_all=True).environment
     assert "ANSIBLE_CONFIG" not in environment
     assert "PYTEST_ADDOPTS" not in environment
     assert environment["REQUIRE_ALL"] == "1"
 
 
 def test_a_part_without_a_budget_is_for_test_all() -> None:
-    assert [one.name for one in run.PARTS if not one.budget] == ["support", "faults"]
-    assert run.budget_of(part("faults", lambda _one: None, budget=0)._replace(budget_all=9), everything=False) == 9
+    assert {each.name for each in PARTS if not each.budget and not each.name.startswith("molecule-")} == {
+        "support",
+        "faults",
+    }
+    assert budget_of(part("faults", lambda _it: None, budget=0)._replace(budget_all=9), everything=False) == 9
+
+
+def test_every_scenario_is_a_part() -> None:
+    scenarios = {Path(name).parent.name for name in tree.files("molecule/*/molecule.yml")}
+    parts = {each.name for each in PARTS if each.name.startswith("molecule")}
+    assert parts == {"molecule", *(f"molecule-{name}" for name in scenarios - {"default"})}
+
+
+def test_budgets_grow_with_what_others_take(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to a ceiling for the whole."""
+    runner.limit, runner.ceiling = 100, 150
+    runner.part_limit = 40
+    runner.part_pace = Pace(runner.others)
+    now = runner.part_pace.began = runner.pace.began
+    monkeypatch.setattr(time, "monotonic", lambda: now + 10)
+    monkeypatch.setattr(runner.pace, "factor", lambda: 1.0)
+    monkeypatch.setattr(runner.part_pace, "factor", lambda: 1.0)
+    assert runner.time_left() == 30
+    monkeypatch.setattr(runner.part_pace, "factor", lambda: 3.0)
+    assert runner.time_left() == 90
+    assert runner.time_left(now + 5, limit=10) == 25
+    monkeypatch.setattr(runner.part_pace, "factor", lambda: 4.0)
+    monkeypatch.setattr(runner.pace, "factor", lambda: 1.3)
+    assert runner.time_left() == 120
+    runner.part_limit = 1000
+    monkeypatch.setattr(runner.pace, "factor", lambda: 4.0)
+    assert runner.time_left() == 140
 
 
 def test_the_budgets_fit_what_the_whole_may_take() -> None:
-    assert sum(one.budget for one in run.PARTS) <= run.TOTAL_LIMIT
+    assert sum(each.budget for each in PARTS) <= run.TOTAL_LIMIT
 
 
-def test_what_was_tried_and_lost_is_summed_by_kind(runner: run.Runner, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_tried_and_lost_is_summed_by_kind(
+    runner: Runner, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Written by tests in a process of their own, as they do it: by the marker, and by a block."""
     tests = (
         "import pytest\n"
@@ -188,11 +257,11 @@ def test_what_was_tried_and_lost_is_summed_by_kind(runner: run.Runner, capsys: p
         "    with faults.tried('parsers', 'r'): pass\n"
     )
 
-    def body(one: run.Runner) -> None:
-        (run.ROOT / "test_some.py").write_text(tests)
-        (run.ROOT / "pytest.ini").write_text("[pytest]\nmarkers =\n  fault: fault\n")
-        plugin = f"{run.COLLECTION}.tests.support.plugin"
-        one.pytest("some", "-p", plugin, "-p", "no:cacheprovider", "test_some.py", limit=60)
+    def body(it: Runner) -> None:
+        (tmp_path / "test_some.py").write_text(tests)
+        (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  fault: fault\n")
+        plugin = f"{tree.COLLECTION}.tests.support.plugin"
+        it.pytest("some", "-p", plugin, "-p", "no:cacheprovider", str(tmp_path / "test_some.py"), limit=60)
 
     assert play(runner, part("faults", body)) == "1 passed, 4 failed, 1 skipped"
     printed = capsys.readouterr().out
@@ -206,10 +275,10 @@ def test_what_was_tried_and_lost_is_summed_by_kind(runner: run.Runner, capsys: p
         ["parsers", "9", "2"],
         ["total", "11", "3"],
     ]
-    summary = json.loads((run.OUTPUT / "summary.json").read_text())
+    summary = json.loads((tmp_path / "out/summary.json").read_text())
     assert summary["faults"] == {"disk": {"tried": 2, "lost": 1}, "parsers": {"tried": 9, "lost": 2}}
 
 
-def test_without_faults_there_is_no_table(runner: run.Runner, capsys: pytest.CaptureFixture[str]) -> None:
-    play(runner, part("empty", lambda _one: None))
+def test_without_faults_there_is_no_table(runner: Runner, capsys: pytest.CaptureFixture[str]) -> None:
+    play(runner, part("empty", lambda _it: None))
     assert "tried" not in capsys.readouterr().out
