@@ -105,8 +105,12 @@ NOT_OF_THE_IMAGE = ("cluster", "releases", "tools")
 
 
 def inputs(here: pathlib.Path = config.HERE) -> list[pathlib.Path]:
-    names = ["versions.toml", "rxe-netns.patch", "image.py", "aptsource.py"]
-    return [here / name for name in names] + sorted(p for p in (here / "guest").rglob("*") if p.is_file())
+    names = ["versions.toml", "image.py", "aptsource.py"]
+    return (
+        [here / name for name in names]
+        + sorted(here.glob("rxe-netns-*.patch"))
+        + sorted(p for p in (here / "guest").rglob("*") if p.is_file())
+    )
 
 
 def image_key(here: pathlib.Path = config.HERE) -> str:
@@ -141,6 +145,10 @@ class Kernel(t.NamedTuple):
     series: str
     release: str
     version: str
+
+
+def driver_patch(series: str, here: pathlib.Path = config.HERE) -> pathlib.Path:
+    return here / f"rxe-netns-{series}.patch"
 
 
 def choose_kernel(names: t.Collection[str], preferred: t.Iterable[str], flavour: str) -> tuple[str, str] | None:
@@ -382,7 +390,7 @@ class Builder:
         ]
         makefile = folder / "Makefile"
         makefile.write_text(makefile.read_text().replace("$(CONFIG_RDMA_RXE)", "m"))
-        shutil.copy(config.HERE / "rxe-netns.patch", self.work / "rxe-netns.patch")
+        shutil.copy(driver_patch(kernel.series), self.work / "rxe-netns.patch")
         hook = (
             f'cp -a {source} "$1/source" && cp {self.work}/rxe-netns.patch "$1/" && '
             f'chroot "$1" {" ".join(patch)} && chroot "$1" {" ".join(compiler)} && '

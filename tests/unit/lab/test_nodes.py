@@ -51,6 +51,11 @@ def test_the_first_series_that_the_archive_has(
     assert image.choose_kernel(names, series, "amd64") == chosen
 
 
+def test_every_series_has_a_patch_of_the_driver() -> None:
+    patches = {image.driver_patch(series) for series in config.versions()["kernel"]["series"]}
+    assert {path for path in image.inputs() if path.suffix == ".patch"} == patches
+
+
 @pytest.fixture
 def sources(tmp_path: Path) -> Path:
     copy = tmp_path / "lab"
