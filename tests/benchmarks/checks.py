@@ -29,7 +29,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.nodes import (
 )
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
 
-GOAL = 0.25
+GOAL = 0.15
 PEER = Path(__file__).resolve().parent / "peer" / "gpu_node.yml"
 MEMLOCK = "/etc/systemd/system/containerd.service.d/50-rdmaops-memlock.conf"
 RULES = ("/etc/udev/rules.d/60-rdma-persistent-naming.rules", "/etc/udev/rules.d/70-rdmaops-e810-protocol.rules")

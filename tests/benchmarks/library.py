@@ -41,7 +41,7 @@ class Sample(t.NamedTuple):
 
 
 class Case(t.NamedTuple):
-    """What was measured, against which peer of the same run, and what was hoped for."""
+    """What was measured, against which peer of the same run, and the ratio that is the goal; some have none."""
 
     name: str
     unit: str
@@ -73,6 +73,11 @@ class Case(t.NamedTuple):
             "met": self.met,
             "note": self.note,
         }
+
+
+def limited(name: str, unit: str, subject: Sample, limit: float, note: str = "") -> Case:
+    """Return a case whose goal is a figure of its own, and not a peer's."""
+    return Case(name, unit, subject, "at most", Sample([limit]), 1.0, note)
 
 
 def environment(more: t.Mapping[str, str] | None = None) -> dict[str, str]:
@@ -287,6 +292,7 @@ __all__ = [
     "document",
     "environment",
     "interleave",
+    "limited",
     "play",
     "read_events",
     "table",

@@ -10,7 +10,7 @@ import typing as t
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _cni, _cni_lint, _rail_plan
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_lint import Attachment, Report, Surroundings
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import _fabric_rounds
-from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.library import BenchmarkError, Case, Sample
+from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.library import BenchmarkError, Case, Sample, limited
 from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.nodes import Place
 
 NODES = 1000
@@ -131,16 +131,15 @@ def cases(nodes: int = NODES) -> list[Case]:
     if pairs != nodes * (nodes - 1) // 2:
         raise BenchmarkError(f"the schedule has {pairs} pairs")
     about = f"{nodes} nodes x {RAILS} rails"
-    limit, short = Sample([LIMIT_S]), Sample([SCHEDULE_LIMIT_S])
     planned = timed(lambda: lint(attachments(_rail_plan.plan(info, NETWORK)), info))
     refused = timed(lambda: lint(wanted, bare))
     every = timed(lambda: _fabric_rounds.rounds(names, "all"))
     ring = timed(lambda: _fabric_rounds.rounds(names, "ring"))
     return [
-        Case(f"rail plan and lint, {about}", "s", planned, "at most", limit, 1.0),
-        Case(f"lint that finds {len(faulty.errors)} faults, {about}", "s", refused, "at most", limit, 1.0),
-        Case(f"schedule of all pairs, {nodes} nodes", "s", every, "at most", short, 1.0, f"{pairs} pairs"),
-        Case(f"schedule of a ring, {nodes} nodes", "s", ring, "at most", short, 1.0),
+        limited(f"rail plan and lint, {about}", "s", planned, LIMIT_S),
+        limited(f"lint that finds {len(faulty.errors)} faults, {about}", "s", refused, LIMIT_S),
+        limited(f"schedule of all pairs, {nodes} nodes", "s", every, SCHEDULE_LIMIT_S, f"{pairs} pairs"),
+        limited(f"schedule of a ring, {nodes} nodes", "s", ring, SCHEDULE_LIMIT_S),
     ]
 
 

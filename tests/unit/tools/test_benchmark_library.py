@@ -14,6 +14,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.library import (
     Sample,
     document,
     interleave,
+    limited,
     read_events,
     table,
     time_command,
@@ -66,6 +67,12 @@ def test_interleaved_runs_go_there_and_back_and_forget_the_warm_up() -> None:
     samples = interleave({"a": lambda: step("a"), "b": lambda: step("b")}, runs=2, warm_up=1)
     assert order == ["a", "b", "b", "a", "a", "b"]
     assert samples == {"a": Sample([4.0, 5.0]), "b": Sample([3.0, 6.0])}
+
+
+@pytest.mark.parametrize(("value", "met"), [(1.9, True), (2.0, True), (2.1, False)])
+def test_a_limit_of_its_own(value: float, met: bool) -> None:
+    case = limited("one", "s", Sample([value]), 2.0, "why")
+    assert (case.met, case.peer, case.note) == (met, Sample([2.0]), "why")
 
 
 def test_table_and_document_say_what_was_met() -> None:
