@@ -188,11 +188,13 @@ def into(space: Namespace) -> bool:
 def _lines(reader: int, limit: float, deadline: float) -> t.Iterator[Answer]:
     """One answer after the other; a failure for the one that does not come is the last."""
     rest = b""
+    # Not select(2), which takes no descriptor above 1023: the files that are kept open may be more.
+    poll = select.poll()
+    poll.register(reader, select.POLLIN)
     while True:
         until = min(time.monotonic() + limit, deadline)
         while b"\n" not in rest:
-            ready = select.select([reader], [], [], max(0.0, until - time.monotonic()))[0]
-            if not ready:
+            if not poll.poll(max(0.0, until - time.monotonic()) * 1000):
                 yield failed("no answer from inside within %g s" % limit)
                 return
             part = os.read(reader, 1 << 20)
