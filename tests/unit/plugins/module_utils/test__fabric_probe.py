@@ -24,6 +24,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_probe i
     ready,
     refused,
 )
+from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import limits_count_from
 
 PING = "ping data: rdma-ping-%d: %s\n"
 LETTERS = "".join(chr(code) for code in range(65, 123))
@@ -401,8 +402,13 @@ def test_a_program_that_cannot_be_started() -> None:
     host = Host()
     with pytest.raises(ProbeError, match="Running /nowhere/x: No such file or directory"):
         host.run(["/nowhere/x"], 5)
-    assert host.run(["sh", "-c", "echo a; exit 3"], 5) == (3, "a\n")
-    assert host.run(["sh", "-c", "echo a; sleep 9"], 0.3) == (None, "a\n")
+    assert host.run(["sh", "-c", "echo a; exit 3"], 60) == (3, "a\n")
+
+
+def test_what_was_printed_before_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mark = tmp_path / "printed"
+    limits_count_from(mark, monkeypatch)
+    assert Host().run(["sh", "-c", f"echo a; touch {mark}; exec sleep 60"], 0.3) == (None, "a\n")
 
 
 def test_ports_that_listen() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _helm
+from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import limits_count_from
 
 FIXTURES = Path(__file__).parent / "fixtures" / "helm"
 VERSIONS = ["3.22.0", "4.3.1"]
@@ -213,10 +214,12 @@ def test_a_helm_that_does_not_end_is_not_why_it_failed(
 [ "$1" = version ] && {{ echo v3.22.0; exit; }}
 [ $2 = all ] && {{ trap "" TERM; touch {tmp_path}/deaf; exec sleep 60; }}
 while ! [ -e {tmp_path}/deaf ]; do sleep 0.05; done
+touch {tmp_path}/failing
 exit 1
 """
     helm = _helm.Helm(script(tmp_path, text), client(), str(elsewhere))
-    helm.timeout = 3
+    limits_count_from(tmp_path / "failing", monkeypatch)
+    helm.timeout = 2
     with pytest.raises(_helm.HelmError, match="Reading the helm release gpu/x: helm ended with 1"):
         helm.release("x", "gpu")
 
@@ -282,9 +285,11 @@ def test_advice(text: str, advice: str, tmp_path: Path, elsewhere: Path) -> None
 
 
 def test_a_helm_that_hangs_is_ended(tmp_path: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_helm, "_GRACE", 1)
-    text = f"trap '' TERM; echo working with the-token >&2; echo $$ > {tmp_path}/pid; while :; do sleep 1; done"
+    monkeypatch.setattr(_helm, "_GRACE", 0.5)
+    words = "working with the-token"
+    text = f"trap '' TERM; echo {words} >&2; echo $$ > {tmp_path}/pid; touch {tmp_path}/deaf; while :; do sleep 1; done"
     helm = _helm.Helm(script(tmp_path, text), client(timeout=1), str(elsewhere))
+    limits_count_from(tmp_path / "deaf", monkeypatch)
     began = time.monotonic()
     with pytest.raises(_helm.HelmError) as failure:
         helm.run(["list"], "Listing")

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 import typing as t
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubeadm
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm import Kubeadm, KubeadmError, manage
+from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import has_ended, limits_count_from, wait_for
 
 Json = t.Dict[str, t.Any]
 TOKEN = "abcdef.0123456789abcdef"
@@ -280,8 +280,9 @@ def test_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(["no-such-program-here"]) is None
 
 
-def test_a_program_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
-    program(tmp_path / "bin", f"sleep 60 & echo $! >{tmp_path}/child; echo began; wait")
+def test_a_program_that_hangs_is_ended_with_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(tmp_path / "bin", f"sleep 60 & echo $! >{tmp_path}/child; echo began; touch {tmp_path}/began; wait")
+    limits_count_from(tmp_path / "began", monkeypatch)
     begun = time.monotonic()
     answer = _kubeadm.runner([str(tmp_path / "bin")], 1)(["kubeadm"])
     assert answer is not None
@@ -289,10 +290,7 @@ def test_a_program_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None
     assert "not done after 1 s" in answer[2]
     assert time.monotonic() - begun < 15
     child = int((tmp_path / "child").read_text())
-    end = time.monotonic() + 5
-    while os.path.exists(f"/proc/{child}") and Path(f"/proc/{child}/stat").read_text().split()[2] != "Z":
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    wait_for(lambda: has_ended(child))
 
 
 def test_listens() -> None:

@@ -20,6 +20,7 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes, _kubernetes_login
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import ApiError, Client
+from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import has_ended, limits_count_from, wait_for
 
 # Status, body, and headers; a status of 0 cuts the connection instead.
 Answer = t.Union[t.Tuple[int, t.Any], t.Tuple[int, t.Any, t.Dict[str, str]]]
@@ -266,8 +267,9 @@ def test_a_credential_plugin_that_works(serve: t.Callable[..., Server], tmp_path
     assert TOKEN in module.no_log_values
 
 
-def test_a_credential_plugin_that_hangs_is_ended(tmp_path: Path) -> None:
-    user = plugin(tmp_path, "echo $$ > %s/pid\nexec sleep 300\n" % tmp_path)
+def test_a_credential_plugin_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    user = plugin(tmp_path, "echo $$ > %s/pid\ntouch %s/mark\nexec sleep 300\n" % (tmp_path, tmp_path))
+    limits_count_from(tmp_path / "mark", monkeypatch)
     before = time.monotonic()
     with pytest.raises(ApiError) as caught:
         connect(kubeconfig=kubeconfig("https://127.0.0.1:1", user), timeout=1)
@@ -277,12 +279,7 @@ def test_a_credential_plugin_that_hangs_is_ended(tmp_path: Path) -> None:
         "answer does this: log in first, or raise timeout"
     )
     pid = int((tmp_path / "pid").read_text())
-    # Nobody has waited for it: it stays a zombie until this process ends.
-    status = Path("/proc/%d/status" % pid)
-    deadline = time.monotonic() + 20
-    while status.exists() and "State:\tZ" not in status.read_text():
-        assert time.monotonic() < deadline, "the credential plugin still runs"
-        time.sleep(0.05)
+    wait_for(lambda: has_ended(pid))
 
 
 def test_a_credential_plugin_that_fails(tmp_path: Path) -> None:
@@ -401,10 +398,13 @@ def test_a_server_that_never_answers(scheme: str) -> None:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         url = "%s://127.0.0.1:%d" % (scheme, silent.getsockname()[1])
-        before = time.monotonic()
         with pytest.raises(ApiError) as caught:
             client(url, timeout=1).get("/x", "Looking")
-    assert time.monotonic() - before < 5
+        # It has asked once.
+        silent.setblocking(False)
+        silent.accept()[0].close()
+        with pytest.raises(BlockingIOError):
+            silent.accept()
     assert "It did not answer in time (1 s): look at the API server's load, or raise timeout" in str(caught.value)
 
 
@@ -427,10 +427,8 @@ def test_a_server_that_has_too_much_to_do_is_asked_again(
 @pytest.mark.parametrize("after", ["3600", "6", "", "soon", "Fri, 31 Dec 2027 23:59:59 GMT"])
 def test_it_is_not_waited_for_longer_than_the_timeout(after: str, serve: t.Callable[..., Server]) -> None:
     server = serve((429, BUSY.encode(), {"Retry-After": after}))
-    before = time.monotonic()
     with pytest.raises(ApiError) as caught:
         client(server.url).items("/x", "Listing")
-    assert time.monotonic() - before < 4
     assert str(caught.value).startswith(f"Listing: {server.url} answered 429 (Too Many Requests): {BUSY.rstrip('.')}")
     assert (caught.value.status, len(server.asked)) == (429, 1)
 

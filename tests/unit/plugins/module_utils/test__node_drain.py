@@ -270,7 +270,7 @@ def test_the_lease_is_taken_from_whoever_is_faster() -> None:
         lease.take()
 
 
-def test_a_lease_that_was_renewed_meanwhile_is_not_given_back() -> None:
+def test_a_lease_that_was_renewed_meanwhile_is_not_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Overtaken(0)
     lease = leases.Lease(t.cast("t.Any", server), "one", 600)
     lease.take()
@@ -281,10 +281,13 @@ def test_a_lease_that_was_renewed_meanwhile_is_not_given_back() -> None:
     assert server.raw["spec"]["holderIdentity"] == "one"
     lease.release(lambda: False)
     assert server.raw["spec"]["holderIdentity"] == ""
-    other = leases.Lease(t.cast("t.Any", server), "two", 1)
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now)
+    other = leases.Lease(t.cast("t.Any", server), "two", 10)
     other.take()
-    time.sleep(0.6)
-    assert (other.ours, other.due) == (True, True)
+    for seconds, due in ((4.9, False), (5.1, True)):
+        monkeypatch.setattr(time, "time", lambda: now + seconds)  # noqa: B023
+        assert (other.ours, other.due) == (True, due)
 
 
 class Plane:

@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import HEADER, FileError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files_write import atomic_write
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._owned_files import decide
+from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
 
 
 def wish(path: Path, content: str) -> dict[str, str]:
@@ -117,6 +118,12 @@ def test_a_leftover_of_a_power_cut_is_used_up(tmp_path: Path) -> None:
     assert path.read_text() == "whole\n"
 
 
+def waited_for() -> list[int]:
+    """Inodes of the files for whose lock a process waits: "1: -> FLOCK ADVISORY WRITE 42 fe:00:1234 0 EOF" (locks(5))."""
+    lines = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    return [int(fields[6].split(":")[2]) for fields in lines if fields[1] == "->"]
+
+
 def test_two_writers_at_once_come_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "ours.conf"
     second = threading.Thread(target=atomic_write, args=(str(path), "second\n"))
@@ -125,7 +132,9 @@ def test_two_writers_at_once_come_one_after_the_other(tmp_path: Path, monkeypatc
     def in_the_middle(handle: int) -> None:
         monkeypatch.setattr(os, "fsync", fsync)
         second.start()
-        second.join(0.3)
+        inode = os.fstat(handle).st_ino
+        wait_for(lambda: inode in waited_for() or not second.is_alive())
+        assert second.is_alive()
         assert not path.exists()
         fsync(handle)
 

@@ -357,7 +357,7 @@ def test_values_are_plain() -> None:
     for _level in range(MAX_DEPTH + 5):
         deep = [deep]
     assert "deeper than 20 levels" in json.dumps(plain(deep))
-    assert text(b"a" * 10, 4) == "aaaa... (cut, 10 characters in all)" or text(b"a" * 10, 4).startswith("aaaa...")
+    assert text(b"a" * 10, 4) == "aaaa... (cut, 10 characters in all)"
 
 
 VALUES = st.recursive(
