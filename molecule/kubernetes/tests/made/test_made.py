@@ -60,8 +60,8 @@ def test_services_names_and_the_way_between_nodes(lab: podlab.PodLab) -> None:
         assert "1 received" in lab.inside("one", "ping", "-c", "1", "-W", "20", address)
 
 
-def test_nothing_secret_is_said_at_any_verbosity() -> None:
-    done = nodelab.play("--check", "--diff", "-vvvvv")
+def test_check_mode_changes_nothing_and_prints_no_secret_at_any_verbosity() -> None:
+    done = nodelab.play("--check", "--diff", "-vvvvv", book="rdmaops.gpu_fabric.site")
     assert done.rc == 0, done.output[-3000:]
     assert done.changed == 0
     config = yaml.safe_load((nodelab.EPHEMERAL / "kubeconfig").read_text())
