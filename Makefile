@@ -43,6 +43,10 @@ test-all: dev ## every scenario, and the long fault and fuzz runs; goes on after
 bench: dev ## the benchmarks, each against its peer in the same run (BENCH=scale, with the lab up for all)
 	@.venv/bin/python tests/benchmarks/run.py $(BENCH)
 
+.PHONY: mutants
+mutants: dev ## small mistakes in the code that decides: the unit tests have to find 95 % (20 minutes)
+	@nice .venv/bin/python tests/mutants/run.py $(if $(SEED),--seed $(SEED))
+
 .PHONY: lab-up lab-down lab-ssh
 lab-up: dev ## start the lab's virtual machines, and a Kubernetes control plane here
 	@.venv/bin/python tests/lab/lab.py up
