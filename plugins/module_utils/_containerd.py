@@ -114,12 +114,12 @@ def parse_store(text: str) -> str | None:
     return None
 
 
-def last_lines(text: str, secret: str = "") -> str:
-    """Return what ctr said last, less what it logs, on one line and without the secret."""
+def last_lines(text: str, secret: str = "", count: int = _LINES, size: int = 1500) -> str:
+    """Return the last lines of an output, less what is logged, on one line and without the secret."""
     if secret:
         text = text.replace(secret, "********")
     lines = [line.strip() for line in text.splitlines() if not _NOISE.search(line)]
-    return " | ".join(lines[-_LINES:])[-1500:].rstrip(".") or "nothing"
+    return " | ".join(lines[-count:])[-size:].rstrip(".") or "nothing"
 
 
 def advice(text: str) -> str:

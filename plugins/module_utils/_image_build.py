@@ -41,6 +41,21 @@ _QUICK = 120
 _SHA256 = re.compile(r"sha256:[0-9a-f]{64}\Z")
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 
+# A file of the host, for what a step has to say when it fails. With isolation chroot, buildah ends without waiting for
+# the goroutine that relays a failed step's output (chroot/run_common.go, runUsingChrootMain), which may be lost.
+ERROR = "/run/rdmaops-build-error"
+_STEP = re.compile(r"(?m)^(?:\[\d+/\d+\] )?STEP \d+(?:/\d+)?: .*$")
+# What buildah adds to the output of a step that fails: the exit status, three times.
+_STATUS = re.compile(
+    r"subprocess exited (?:with status \d+|on .*)|"
+    r"(?:Error: |error )building at STEP \".*\": (?:while running runtime: )?exit status \d+"
+)
+_OUTPUT_LINES, _OUTPUT_SIZE = 30, 4000
+# buildah starts a step by a sealed copy of itself (containers/storage, pkg/unshare/unshare.c, copy_self_proc_exe), and
+# F_ADD_SEALS ends with EBUSY while the kernel still uses a page of it (mm/memfd.c, memfd_wait_for_pins). The step has
+# not run then.
+_NOT_RUN = "Close_Fd sealing memfd copy: Device or resource busy"
+
 Params = t.Mapping[str, t.Any]
 
 
@@ -112,6 +127,16 @@ def label_of(text: str) -> str | None:
     return label if isinstance(label, str) else None
 
 
+def last_step(printed: bytes) -> tuple[str, str]:
+    """Return the last step that `buildah bud` has begun, cut short, and its output, less what buildah adds to it."""
+    text = printed.decode("utf-8", "replace")
+    step, start = "", 0
+    for match in _STEP.finditer(text):
+        step, start = match.group(), match.end()
+    lines = [line for line in text[start:].splitlines() if not _STATUS.fullmatch(line.strip())]
+    return step[:200], "".join(line + "\n" for line in lines)
+
+
 class Build:
     """One image, what is there of it, and what follows."""
 
@@ -129,30 +154,58 @@ class Build:
         self.digest: str | None = None
         self.live = "absent"
 
-    def run(self, arguments: t.Sequence[str], doing: str, limit: int, hint: t.Callable[[str], str]) -> str:
-        """Run buildah and return its standard output."""
+    def _call(
+        self, arguments: t.Sequence[str], doing: str, limit: int, stderr: int = subprocess.PIPE
+    ) -> subprocess.CompletedProcess[bytes]:
         try:
-            done = subprocess.run(
+            return subprocess.run(
                 [self.buildah, *arguments],
                 stdin=subprocess.DEVNULL,
-                capture_output=True,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
                 timeout=limit,
                 check=False,
                 env={**os.environ, "LC_ALL": "C"},
             )
         except subprocess.TimeoutExpired as exc:
-            said = last_lines((exc.stderr or b"").decode("utf-8", "replace"))
+            output = exc.stdout if stderr == subprocess.STDOUT else exc.stderr
+            said = last_lines((output or b"").decode("utf-8", "replace"))
             raise BuildError(
                 "%s: buildah was not done after %d s and was ended. It said: %s. Raise timeout" % (doing, limit, said)
             ) from exc
         except OSError as exc:
             raise BuildError("%s: %s cannot be run: %s" % (doing, self.buildah, because(exc))) from exc
+
+    def run(self, arguments: t.Sequence[str], doing: str, limit: int, hint: t.Callable[[str], str]) -> str:
+        """Run buildah and return its standard output."""
+        done = self._call(arguments, doing, limit)
         if done.returncode != 0:
             text = done.stderr.decode("utf-8", "replace")
             raise BuildError(
                 "%s: buildah ended with %d and said: %s. %s" % (doing, done.returncode, last_lines(text), hint(text))
             )
         return done.stdout.decode("utf-8", "replace")
+
+    def _run_steps(self, arguments: t.Sequence[str], doing: str, error: str) -> None:
+        """Run `buildah bud`; ``error`` is the file that the steps know as ERROR."""
+        arguments = ["bud", "--volume", "%s:%s:Z" % (error, ERROR), *arguments]
+        done = self._call(arguments, doing, self.params["timeout"], subprocess.STDOUT)
+        if done.returncode != 0 and _NOT_RUN in last_step(done.stdout)[1]:
+            done = self._call(arguments, doing, self.params["timeout"], subprocess.STDOUT)
+        if done.returncode != 0:
+            step, text = last_step(done.stdout)
+            with open(error, "rb") as stream:
+                text += stream.read().decode("utf-8", "replace")
+            raise BuildError(
+                "%s: buildah ended with %d%s and said: %s. %s"
+                % (
+                    doing,
+                    done.returncode,
+                    " at %s" % step if step else "",
+                    last_lines(text, count=_OUTPUT_LINES, size=_OUTPUT_SIZE),
+                    self._advice(text),
+                )
+            )
 
     def _kept(self) -> str | None:
         """Return what the image in buildah's own storage was made of."""
@@ -217,13 +270,16 @@ class Build:
                 self._place(one, os.path.join(context, one["name"]))
             path = os.path.join(work, "Containerfile")
             atomic_write(path, self.params["containerfile"])
-            arguments = ["bud", "--isolation", self.params["isolation"], "--layers=false", "--format", "oci"]
+            error = os.path.join(work, "error")
+            # Not every step is run by root.
+            atomic_write(error, "", 0o666)
+            arguments = ["--isolation", self.params["isolation"], "--layers=false", "--format", "oci"]
             arguments += ["--label", "%s=%s" % (LABEL, self.inputs), "--file", path, "--tag", self.name]
             # Without --authfile, a base image of another registry is pulled with what `buildah login` has left.
             ours = self.params["auth_file"] or self.host + "/" in self.params["containerfile"]
             with _login(self.params, self.host) as login:
                 arguments += login if ours else []
-                self.run([*arguments, context], doing, self.params["timeout"], self._advice)
+                self._run_steps([*arguments, context], doing, error)
 
     @staticmethod
     def _advice(text: str) -> str:
@@ -308,4 +364,4 @@ def manage(params: Params, check_mode: bool) -> dict[str, t.Any]:
     }
 
 
-__all__ = ("DIRECTORY", "LABEL", "BuildError", "check", "inputs", "label_of", "manage")
+__all__ = ("DIRECTORY", "ERROR", "LABEL", "BuildError", "check", "inputs", "label_of", "last_step", "manage")

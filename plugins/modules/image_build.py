@@ -102,6 +102,9 @@ options:
     type: int
     default: 7200
 notes:
+  - What a step writes to the file C(/run/rdmaops-build-error) is part of the message when the build fails there, after the last lines of the step's output.
+    With O(isolation=chroot), buildah can lose the output of a step that fails. A step can redirect its standard error to the file. buildah leaves an empty
+    file of that name in the image.
   - Which registries have no TLS, and where mirrors are, stands in C(/etc/containers/registries.conf).
 seealso:
   - module: rdmaops.gpu_fabric.container_image

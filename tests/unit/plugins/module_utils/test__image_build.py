@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import subprocess
 import typing as t
 from pathlib import Path
 
@@ -95,3 +97,90 @@ def test_a_password_is_in_a_file_that_goes() -> None:
         assert arguments == ["--authfile", "/f"]
     with _image_build._login({**given, "username": None}, "h") as arguments:
         assert arguments == []
+
+
+def scripted(directory: Path, script: str) -> _image_build.Build:
+    """Return a build by a buildah that is a shell script; ``$error`` is the file that steps know as ERROR."""
+    buildah = directory / "buildah"
+    buildah.write_text(f'#!/bin/sh\nerror=${{3%%:*}}\necho "$*" >>{directory}/calls\n{script}')
+    buildah.chmod(0o755)
+    more = {"output": "archive", "directory": str(directory / "work"), "buildah_binary": str(buildah)}
+    login = {"auth_file": None, "username": None}
+    return _image_build.Build(params(**more, **login, isolation="chroot", timeout=60), False)
+
+
+# Of buildah 1.28.2: a step whose output comes with what buildah adds to it.
+FAILED_STEP = """\
+STEP 1/3: FROM scratch
+STEP 2/3: RUN echo earlier
+earlier
+STEP 3/3: RUN check
+{output}subprocess exited with status 3
+subprocess exited with status 3
+Error: building at STEP "RUN check": exit status 3
+"""
+LONG_OUTPUT = "".join(f"line {number}\n" for number in range(100))
+# the step's output, what it has written to ERROR, what the message has
+FAILURES = [
+    ("missing: a\nmissing: b\n", "", "missing: a | missing: b"),
+    ("", "missing: a\nmissing: b\n", "missing: a | missing: b"),
+    ("out\n", "missing: a.\n", "out | missing: a"),
+    ("", "", "nothing"),
+    (LONG_OUTPUT, "", " | ".join(f"line {number}" for number in range(70, 100))),
+    (LONG_OUTPUT, "why\n", " | ".join([*(f"line {number}" for number in range(71, 100)), "why"])),
+]
+
+
+@pytest.mark.parametrize(("output", "error", "said"), FAILURES)
+def test_a_failed_step_says_why(tmp_path: Path, output: str, error: str, said: str) -> None:
+    """What buildah adds takes no room from it, nor does the output of earlier steps."""
+    (tmp_path / "printed").write_text(FAILED_STEP.format(output=output))
+    (tmp_path / "written").write_text(error)
+    build = scripted(tmp_path, f"cat {tmp_path}/written >$error; cat {tmp_path}/printed >&2; exit 3")
+    with pytest.raises(ImageError) as caught:
+        build._build()
+    assert str(caught.value) == (
+        f"Building h.example.com/x:1: buildah ended with 3 at STEP 3/3: RUN check and said: {said}. Correct the step "
+        "that failed; the image that was there is still there"
+    )
+    assert not list((tmp_path / "work").iterdir())
+
+
+def test_an_error_of_buildah_itself_is_kept(tmp_path: Path) -> None:
+    copy = 'Error: building at STEP "COPY a /": checking on sources under "/c": copier: stat: "/a": no such file'
+    build = scripted(tmp_path, f"echo STEP 1/2: FROM scratch; echo STEP 2/2: COPY a /; echo '{copy}' >&2; exit 125")
+    with pytest.raises(ImageError) as caught:
+        build._build()
+    assert f"buildah ended with 125 at STEP 2/2: COPY a / and said: {copy}. Correct" in str(caught.value)
+
+
+def test_a_build_that_is_not_done_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build = scripted(tmp_path, "")
+
+    def expire(argv: list[str], timeout: float, **_more: object) -> None:
+        raise subprocess.TimeoutExpired(argv, timeout, output=b"STEP 1/1: RUN forever\n")
+
+    monkeypatch.setattr(subprocess, "run", expire)
+    with pytest.raises(ImageError, match=r"was not done after 60 s and was ended\. It said: STEP 1/1: RUN forever\."):
+        build._build()
+
+
+NOT_RUN = "Close_Fd sealing memfd copy: Device or resource busy"
+# the error of a first and a second call, the number of calls, whether the build fails
+CALLS = [
+    ([NOT_RUN], 2, False),
+    ([NOT_RUN, NOT_RUN], 2, True),
+    ([NOT_RUN, "no"], 2, True),
+    (["Device or resource busy"], 1, True),
+    (["Close_Fd sealing memfd copy: Operation not permitted"], 1, True),
+]
+
+
+@pytest.mark.parametrize(("errors", "calls", "fails"), CALLS)
+def test_a_step_that_was_not_run_is_run(tmp_path: Path, errors: list[str], calls: int, fails: bool) -> None:
+    for number, error in enumerate(errors, 1):
+        (tmp_path / str(number)).write_text(FAILED_STEP.format(output=error + "\n"))
+    build = scripted(tmp_path, f"cd {tmp_path}; answer=$(grep -c . calls); ! cat $answer 2>/dev/null")
+    with pytest.raises(ImageError) if fails else contextlib.nullcontext():
+        build._build()
+    assert len((tmp_path / "calls").read_text().splitlines()) == calls
