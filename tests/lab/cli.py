@@ -9,7 +9,6 @@ import json
 import os
 import pathlib
 import shlex
-import signal
 import subprocess
 import sys
 import typing as t
@@ -215,8 +214,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def main(argv: t.Sequence[str] | None = None) -> int:
-    # Whatever ends the lab's command, what it was doing is cleaned up on the way out.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         return run(parser().parse_args(argv))
     except LabError as error:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import socket
@@ -13,6 +14,7 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_report import validated
+from ansible_collections.rdmaops.gpu_fabric.tests.lab import ports
 
 Json = dict[str, t.Any]
 PROGRAM = Path(sys.executable).parent / "ansible-playbook"
@@ -102,10 +104,14 @@ def run_it(program: str, *arguments: str, **more: t.Any) -> Json:
     return {"name": f"Run {program}", "ansible.builtin.command": {"argv": [program, *arguments]}, **more}
 
 
+@functools.cache
+def _reserved() -> socket.socket:
+    return ports.reserve()
+
+
 def closed_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
+    """A port that refuses connections, as long as this process runs."""
+    return ports.number(_reserved())
 
 
 __all__ = ["PROGRAM", "VERDICT", "Json", "Place", "Ran", "closed_port", "copy", "run_it"]

@@ -123,7 +123,8 @@ class MadeUp:
 
 def exporter(root: Path) -> Exporter:
     """The exporter on a made-up sysfs, in this process."""
-    return Exporter(Settings(sysfs=str(root), netlink=False, netns=False, expected=EXPECTED, total=60.0), "test")
+    settings = Settings(sysfs=str(root), netlink=False, netns=False, expected=EXPECTED, total=60.0, open_files=0)
+    return Exporter(settings, "test")
 
 
 def pod_node(values: t.Callable[[str], int], pod: str = "train-0") -> bytes:

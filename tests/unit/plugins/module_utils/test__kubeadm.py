@@ -296,7 +296,9 @@ def test_a_program_that_hangs_is_ended_with_its_children(tmp_path: Path, monkeyp
 def test_listens() -> None:
     import socket
 
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
         port = server.getsockname()[1]
+        assert _kubeadm.listens(port) is False
+        server.listen()
         assert _kubeadm.listens(port) is True
-    assert _kubeadm.listens(port) is False

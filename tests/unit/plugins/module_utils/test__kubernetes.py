@@ -385,8 +385,8 @@ def test_nothing_listens() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = "http://127.0.0.1:%d" % free.getsockname()[1]
-    with pytest.raises(ApiError) as caught:
-        client(url).get("/x", "Looking")
+        with pytest.raises(ApiError) as caught:
+            client(url).get("/x", "Looking")
     assert str(caught.value).startswith("Looking: %s could not be reached: " % url)
     assert "Is it running, and is this its address? What was done until here stays" in str(caught.value)
     assert caught.value.status == 0
