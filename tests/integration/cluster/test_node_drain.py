@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import contextlib
 import json
+import signal
 import subprocess
 import sys
-import threading
 import time
 import typing as t
 from collections.abc import Iterator
@@ -18,7 +20,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _node_dr
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import ApiError, Client, path
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain import manage
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain_node import NOTE, DrainError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain_node import NOTE
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import ADDRESS, BOOT_ID, MACHINE_ID, Lab, client
@@ -98,10 +100,20 @@ def untouched(lab: Lab, node: str) -> bool:
     return not cordoned(lab, node) and note(lab, node) is None and holder(lab) == ""
 
 
-def later(seconds: float, what: t.Callable[[], object]) -> threading.Timer:
-    timer = threading.Timer(seconds, what)
-    timer.start()
-    return timer
+@contextlib.contextmanager
+def meanwhile(act: t.Callable[[], object]) -> Iterator[None]:
+    """Do something while the block runs. A client works in the first thread only, kubectl in any."""
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        acted = pool.submit(act)
+        yield
+        acted.result()
+
+
+def end_lease(lab: Lab) -> None:
+    """Let a Lease run out that is not renewed."""
+    lease = lab.api.get(LEASE, "Reading")
+    lease["spec"]["renewTime"] = "2026-01-01T00:00:00.000000Z"
+    lab.api.replace(LEASE, lease, "Letting it end")
 
 
 def finalizers(lab: Lab, name: str, names: list[str] | None) -> None:
@@ -121,10 +133,15 @@ except FabricError as exc:
 """
 
 
-def apart(lab: Lab, node: str, **more: Json) -> subprocess.Popen[str]:
+@contextlib.contextmanager
+def apart(lab: Lab, node: str, **more: Json) -> Iterator[subprocess.Popen[str]]:
     """Drain a node in a process of its own, which says on stderr why it failed."""
     argv = [sys.executable, "-c", APART, json.dumps(options(node, **more)), str(lab.plane.kubeconfig)]
-    return subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def test_the_drill(lab: Lab) -> None:
@@ -296,14 +313,18 @@ def test_whose_node_it_is(lab: Lab) -> None:
 def test_a_budget_that_allows_it_late(lab: Lab) -> None:
     node = lab.node()
     lab.pod(node, "web")
-    lab.pod(node, "free")
+    lab.pod(node, "worker")
     lab.budget("web", 1)
     assert call(lab, node, check=True)["waiting_for"] == [f"{lab.namespace}/web"]
-    timer = later(2, lambda: lab.budget_only("web", 0))
-    before = time.monotonic()
-    assert call(lab, node)["changed"] is True
-    timer.join()
-    assert time.monotonic() - before > 2
+
+    def allow() -> None:
+        # Pods are evicted in the order of their names: when this one is gone, the other has been refused.
+        lab.plane.kubectl("wait", "--for=delete", "pod/worker", "-n", lab.namespace, "--timeout=50s")
+        lab.plane.kubectl("get", "pod/web", "-n", lab.namespace)
+        lab.budget_only("web", 0)
+
+    with meanwhile(allow):
+        assert call(lab, node)["changed"] is True
     assert lab.pods(node) == []
 
 
@@ -324,8 +345,8 @@ def test_a_budget_that_never_allows_it(lab: Lab) -> None:
     )
     assert "answered 429 (TooManyRequests): Cannot evict pod as it would violate the pod's disruption budget" in told
     assert f"The node stays cordoned, with this in its annotation {NOTE}, and the next run goes on from there" in told
-    # The pod without a budget has gone, and another run may begin.
-    assert lab.pods(node) == ["stuck", "web"]
+    # The pod without a budget goes, and another run may begin.
+    lab.until(lambda: lab.pods(node) == ["stuck", "web"])
     assert (cordoned(lab, node), holder(lab)) == (True, "")
     kept = note(lab, node)
     assert kept["step"] == "cordoned"
@@ -383,9 +404,14 @@ def test_a_node_comes_back_with_all_it_had(lab: Lab) -> None:
     told = refused(lab, node, "uncordoned", boot_id=NEW_BOOT, ready_timeout=1)
     assert "(1 s): nvidia.com/gpu: 6 of 8. Mend the node and run again" in told
     assert cordoned(lab, node)
-    timer = later(2, lambda: lab.status(node, allocatable={"nvidia.com/gpu": "8"}))
-    done = call(lab, node, "uncordoned", run="two", boot_id=NEW_BOOT)
-    timer.join()
+
+    def come_back() -> None:
+        lease = ("-n", "kube-system", f"lease/{_node_drain_lease.NAME}")
+        lab.plane.kubectl("wait", "--for=jsonpath={.spec.holderIdentity}=two", *lease, "--timeout=50s")
+        lab.status(node, allocatable={"nvidia.com/gpu": "8"})
+
+    with meanwhile(come_back):
+        done = call(lab, node, "uncordoned", run="two", boot_id=NEW_BOOT)
     assert [text.split(" ")[0] for text in done["actions"]] == ["Take", "Go", "Wait", "Uncordon", "Release"]
     assert untouched(lab, node)
 
@@ -433,9 +459,7 @@ def test_two_runs(lab: Lab) -> None:
     assert call(lab, second, "uncordoned", run="two", machine_id="f" * 32)["changed"] is False
     assert not cordoned(lab, second)
     # A Lease that has run out can be taken.
-    found = lab.api.get(LEASE, "Reading")
-    found["spec"]["renewTime"] = "2026-01-01T00:00:00.000000Z"
-    lab.api.replace(LEASE, found, "Letting it end")
+    end_lease(lab)
     assert call(lab, second, run="two", machine_id="f" * 32)["changed"] is True
     assert holder(lab) == "two"
     assert "the run two holds it" in refused(lab, node)
@@ -446,16 +470,12 @@ def test_killed_in_the_middle(lab: Lab) -> None:
     node = lab.node()
     lab.pod(node, "web")
     lab.budget("web", 1)
-    process = apart(lab, node, lease_duration=8)
-    try:
+    with apart(lab, node):
         lab.until(lambda: cordoned(lab, node))
-    finally:
-        process.kill()
-        process.communicate()
     assert (note(lab, node)["run"], note(lab, node)["failed"], holder(lab)) == ("one", None, "one")
     lab.budget("web", 0)
     assert "the run one holds it" in refused(lab, node, run="two")
-    lab.until(lambda: not _refuses(lambda: call(lab, node, run="two", check=True)))
+    end_lease(lab)
     done = call(lab, node, run="two")
     assert f"Go on with node {node}, which run one has cordoned" in done["actions"]
     assert (lab.pods(node), note(lab, node)["step"]) == ([], "drained")
@@ -463,37 +483,33 @@ def test_killed_in_the_middle(lab: Lab) -> None:
     assert untouched(lab, node)
 
 
-def _refuses(what: t.Callable[[], object]) -> bool:
-    try:
-        what()
-    except DrainError:
-        return True
-    return False
-
-
 @pytest.mark.fault("API server")
 def test_the_api_server_stops_in_the_middle(lab: Lab) -> None:
     node = lab.node()
     lab.pod(node, "web")
     lab.budget("web", 1)
-    process = apart(lab, node, drain_timeout=3)
-    lab.until(lambda: cordoned(lab, node))
-    lab.plane.stop()
-    try:
-        _out, told = process.communicate(timeout=120)
-    finally:
-        lab.plane.start()
+    with apart(lab, node, drain_timeout=6) as process:
+        lab.until(lambda: cordoned(lab, node))
+        # Held, as its time may be over before the API server has ended.
+        process.send_signal(signal.SIGSTOP)
+        lab.plane.stop()
+        try:
+            process.send_signal(signal.SIGCONT)
+            _out, told = process.communicate(timeout=120)
+        finally:
+            lab.plane.start()
     assert "could not be reached" in told
     assert "What is cordoned stays so; the failure could not be noted on the node" in told
     assert (cordoned(lab, node), note(lab, node)["failed"]) == (True, None)
 
     # The same run goes on, through a restart of the API server.
-    process = apart(lab, node, drain_timeout=120)
-    time.sleep(4)
-    lab.plane.stop()
-    lab.plane.start()
-    lab.budget("web", 0)
-    assert process.communicate(timeout=150)[1] == ""
+    with apart(lab, node, drain_timeout=120, lease_duration=3600) as process:
+        # It takes the Lease again for its longer time, when it has looked at everything.
+        lab.until(lambda: lab.api.get(LEASE, "Reading")["spec"]["leaseDurationSeconds"] == 3600)
+        lab.plane.stop()
+        lab.plane.start()
+        lab.budget("web", 0)
+        assert process.communicate(timeout=150)[1] == ""
     assert (lab.pods(node), note(lab, node)["step"]) == ([], "drained")
 
 
@@ -517,6 +533,7 @@ def user(lab: Lab, name: str, rights: Json) -> Client:
     def may() -> bool:
         try:
             api_of_user.items(path("v1", "nodes"), "Listing")
+            api_of_user.get(LEASE, "Reading")
         except ApiError:
             return False
         return True
