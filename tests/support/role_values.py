@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A role's variables as Ansible would give them to a task, for what a site has set.
+"""A role's variables and tasks as Ansible would template them, for what a site has set.
 
 Ansible's loader of plugins takes over how collections are imported, so templates are done in a process of their own.
 """
@@ -15,27 +15,29 @@ import typing as t
 from pathlib import Path
 
 LIMIT_S = 60
+# What of a task holds or does not.
+CONDITIONS = ("that", "until", "when")
 # A program in the background of a shell that ends; it goes on with the shell's standard input.
 APART = 'exec 3<&0; "$0" "$@" <&3 &'
 
 
 class Values:
-    """A child that answers one line for each line: `[NAME, VARIABLES]`, and `[VALUE, ERROR]`."""
+    """A child that answers one line for each line: `[ROLE, PATH, VARIABLES]`, and `[VALUE, ERROR]`."""
 
-    def __init__(self, role: Path) -> None:
+    def __init__(self) -> None:
         # Nobody's child here: tests that count or reap their children are not to meet it.
         self.child = subprocess.Popen(
-            ["sh", "-c", APART, sys.executable, str(Path(__file__).resolve()), str(role)],
+            ["sh", "-c", APART, sys.executable, str(Path(__file__).resolve())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
         self.child.wait(LIMIT_S)
 
-    def value(self, name: str, **given: t.Any) -> t.Any:
+    def ask(self, role: Path, path: t.Sequence[str], given: t.Mapping[str, t.Any]) -> t.Any:
         if self.child.stdin is None or self.child.stdout is None:
             raise AssertionError("a child without pipes")
-        self.child.stdin.write(json.dumps([name, given]) + "\n")
+        self.child.stdin.write(json.dumps([str(role), path, given]) + "\n")
         self.child.stdin.flush()
         found, error = json.loads(self.child.stdout.readline())
         if error:
@@ -43,10 +45,25 @@ class Values:
         return found
 
 
-@functools.cache
-def values(role: Path) -> Values:
-    """Return the child of a role; it ends with this process, when nobody asks it any more."""
-    return Values(role)
+# It ends with this process, when nobody asks it any more.
+_child = functools.cache(Values)
+
+
+class Role(t.NamedTuple):
+    """A role, for what a site has set and a run has found."""
+
+    directory: Path
+
+    def value(self, name: str, **given: t.Any) -> t.Any:
+        return _child().ask(self.directory, [name], given)
+
+    def task(self, file: str, name: str, key: str, **given: t.Any) -> t.Any:
+        """Return a keyword of a task, or an argument of its module; of a condition, whether it holds."""
+        return _child().ask(self.directory, [file, name, key], given)
+
+
+def values(role: Path) -> Role:
+    return Role(role)
 
 
 def with_templates(loader: t.Any, path: Path) -> t.Any:
@@ -57,28 +74,78 @@ def with_templates(loader: t.Any, path: Path) -> t.Any:
         return loader.load_from_file(str(path))
 
 
-def main(role: Path) -> None:
+def trusted(text: str) -> str:
+    try:
+        from ansible.template import trust_as_template
+    except ImportError:  # ansible-core before 2.19
+        return text
+    return trust_as_template(text)
+
+
+def tasks_of(entries: t.Iterable[t.Any]) -> t.Iterator[t.Any]:
+    """Return the tasks of a file, those in blocks included."""
+    for entry in entries:
+        parts = [entry[part] for part in ("block", "rescue", "always") if part in entry]
+        if parts:
+            for part in parts:
+                yield from tasks_of(part)
+        else:
+            yield entry
+
+
+def part_of(entry: t.Any, key: str) -> t.Any:
+    """Return a keyword of a task, or an argument of its module."""
+    if key in entry:
+        return entry[key]
+    (arguments,) = [value for name, value in entry.items() if "." in name and isinstance(value, dict)]
+    return arguments[key]
+
+
+def main() -> None:
     from ansible.parsing.dataloader import DataLoader
     from ansible.plugins.loader import init_plugin_loader
     from ansible.template import Templar
 
     init_plugin_loader()
     loader = DataLoader()
-    known: dict[str, t.Any] = {
-        "inventory_hostname": "here",
-        "role_path": str(role),
-        "ansible_search_path": [str(role)],
-    }
-    for part in ("defaults", "vars"):
-        known.update(with_templates(loader, role / part / "main.yml"))
+
+    @functools.cache
+    def known_of(role: Path) -> dict[str, t.Any]:
+        known: dict[str, t.Any] = {
+            "inventory_hostname": "here",
+            "role_path": str(role),
+            "ansible_search_path": [str(role)],
+        }
+        for part in ("defaults", "vars"):
+            if (role / part / "main.yml").exists():
+                known.update(with_templates(loader, role / part / "main.yml"))
+        return known
+
+    def answer(role: Path, path: list[str], given: dict[str, t.Any]) -> t.Any:
+        known = {**known_of(role), **given}
+        if len(path) == 1:
+            return Templar(loader, variables=known).template(known[path[0]])
+        file, name, key = path
+        entries = tasks_of(with_templates(loader, role / "tasks" / file))
+        (entry,) = [entry for entry in entries if entry["name"] == name]
+        part = part_of(entry, key)
+        templar = Templar(loader, variables={**known, **entry.get("vars", {})})
+        if key not in CONDITIONS:
+            return templar.template(part)
+        texts = part if isinstance(part, list) else [part]
+        held = [templar.template(trusted("{{ %s }}" % text)) for text in texts]
+        if not all(isinstance(one, bool) for one in held):
+            raise TypeError(f"conditions of {name} are neither true nor false: {held}")
+        return all(held)
+
     for line in sys.stdin:
-        name, given = json.loads(line)
+        role, path, given = json.loads(line)
         try:
-            answer = [Templar(loader, variables={**known, **given}).template(known[name]), None]
+            found = [answer(Path(role), path, given), None]
         except Exception as exc:  # who has asked raises it
-            answer = [None, f"{type(exc).__name__}: {exc}"]
-        print(json.dumps(answer), flush=True)
+            found = [None, f"{type(exc).__name__}: {exc}"]
+        print(json.dumps(found), flush=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main()

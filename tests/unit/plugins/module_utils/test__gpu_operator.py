@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import types
 import typing as t
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -17,6 +18,8 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import (
     _helm,
 )
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator_compare import Change, Key, changes
+from ansible_collections.rdmaops.gpu_fabric.plugins.modules import gpu_operator as module
+from ansible_collections.rdmaops.gpu_fabric.tests.support import charts
 
 KEY = Key("nvidia.com/v1", "ClusterPolicy", "", "cluster-policy")
 
@@ -212,3 +215,79 @@ def test_a_merge_patch_makes_the_wanted_map(live: dict[str, t.Any], wanted: dict
 def test_an_error_in_the_middle_says_what_was_begun() -> None:
     error = _gpu_operator._failed(_helm.HelmError("no"), ["Do this"])
     assert (str(error), error.result) == ("no", {"changed": True, "actions": ["Do this"]})
+
+
+class Helm:
+    """A helm that knows one release and remembers what it was asked to do."""
+
+    version = (4, 1, 0)
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    def beside(self, *calls: t.Callable[[], t.Any]) -> list[t.Any]:
+        return [call() for call in calls]
+
+    def releases(self) -> list[t.Any]:
+        return [release("deployed")]
+
+    def release(self, name: str, namespace: str) -> _helm.Release:
+        return release("deployed")
+
+    def template(self, *arguments: t.Any, **more: t.Any) -> None:
+        """Its text is read by the plan, which the test gives."""
+
+    def upgrade(self, *arguments: t.Any, **more: t.Any) -> None:
+        self.done.append("upgrade")
+
+    def uninstall(self, *arguments: t.Any, **more: t.Any) -> None:
+        self.done.append("uninstall")
+
+
+@pytest.fixture
+def disruptive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t.Callable[..., tuple[t.Any, list[str]]]:
+    """Run the module where a change of a release takes GPUs from a pod."""
+    archive = str(charts.packed(tmp_path))
+    held = [{"namespace": "ml", "name": "train-0", "node": "gpu-1", "holds": "nvidia.com/gpu: 8"}]
+    cluster = types.SimpleNamespace(
+        discover=lambda: None,
+        version="1.36.0",
+        api_versions=[],
+        namespace=lambda name: {},
+        gpu_pods=lambda: held,
+        policies=list,
+        definitions=lambda group: [],
+    )
+
+    def make(params: t.Any, cluster: t.Any, chart: t.Any, *arguments: t.Any, **more: t.Any) -> t.Any:
+        plan = _gpu_operator_plan.Plan(cluster, chart, {}, "n")
+        plan.base = release("deployed")._replace(version="v24.9.0")
+        plan.disruptive = ["ClusterPolicy cluster-policy spec.driver.version"]
+        return plan
+
+    monkeypatch.setattr(_gpu_operator_plan, "make", make)
+    defaults = {name: option.get("default") for name, option in module.SPEC.items()}
+
+    def run(check: bool = False, **options: t.Any) -> tuple[t.Any, list[str]]:
+        host = _gpu_operator.Host(t.cast("t.Any", Helm()), t.cast("t.Any", cluster), lambda text: None)
+        params = {**defaults, "chart": archive, "wait": False, **options}
+        try:
+            return _gpu_operator.manage(params, check, host), t.cast("t.Any", host.helm).done
+        except _gpu_operator.OperatorError as exc:
+            return exc, t.cast("t.Any", host.helm).done
+
+    return run
+
+
+@pytest.mark.parametrize(("state", "does"), [("present", "upgrade"), ("absent", "uninstall")])
+def test_pods_keep_their_gpus_without_consent(disruptive: t.Any, state: str, does: str) -> None:
+    for check in (True, False):
+        error, done = disruptive(check, state=state)
+        assert (
+            "takes the GPUs from the pods that use them: ml/train-0 on gpu-1 (nvidia.com/gpu: 8). Nothing was "
+            in str(error)
+        )
+        assert (type(error), done) == (_gpu_operator.OperatorError, [])
+        result, done = disruptive(check, state=state, disrupt=True)
+        assert result["gpu_pods"][0]["name"] == "train-0"
+        assert done == ([] if check else [does])

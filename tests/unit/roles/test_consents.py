@@ -1,0 +1,162 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a role does only with consent: each task that asks for it, without the consent and with it."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+import pytest
+import yaml
+from ansible.module_utils.parsing.convert_bool import boolean
+
+from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
+from ansible_collections.rdmaops.gpu_fabric.tests.support.role_values import tasks_of, values
+
+Json = t.Any
+CONSENT = re.compile(
+    r"\w+_(ok|consent|force|force_conflicts|evict_gpu_pods|delete_emptydir_data|retry_same_cause|containerd_config)"
+)
+# What a person reads of a task.
+WORDS = ("name", "msg", "fail_msg", "vars")
+
+
+class Asks(t.NamedTuple):
+    """A task that asks for a consent, in the situation that matters."""
+
+    consent: str
+    file: str
+    task: str
+    # A keyword of the task or an argument of its module, and what it is without the consent; with it, the other.
+    key: str
+    without: bool
+    situation: dict[str, Json] = {}
+    # -e name=value gives text.
+    refusals: tuple[Json, ...] = (False, "false", "no")
+    consents: tuple[Json, ...] = (True, "true", "yes")
+
+    @property
+    def role(self) -> str:
+        return next(name for name in ROLES if self.consent.startswith(name + "_"))
+
+
+ROLES = sorted(path.name for path in (COLLECTION / "roles").iterdir())
+REAL = {"ansible_check_mode": False}
+LIMITED = {"__gpu_node_limited": [{"key": "containerd.service"}]}
+JOINED = {**REAL, "__kubernetes_step": {"action": "none"}}
+REASON = {"node_maintenance_reboot_pending": "fail", **REAL}
+BEFORE = {"reboot_cause": "mode", "boot_id": "b2"}
+LAST = {"content": "Y2F1c2U6IG1vZGUKYm9vdF9pZDogYjEK"}  # cause: mode, boot_id: b1
+RELEASE = "{{ 'Compare the release' if __gpu_operator_look else 'Bring the release to what is asked for' }}"
+NODE = "Bring the Kubernetes node to state {{ __node_maintenance_state }}"
+
+ASKS = [
+    Asks(
+        "gpu_node_e810_switch_ok", "main.yml", "Switch the RDMA protocol of Intel E810 adapters", "when", False,
+        {"gpu_node_e810_protocol": "roce"},
+    ),
+    Asks("gpu_node_return_stranded_ok", "main.yml", "Take stranded devices back", "when", False),
+    Asks(
+        "gpu_node_runtime_restart_ok", "main.yml", "Say whether a reboot is due, or a restart of the container runtime",
+        "gpu_node_runtime_restart_required", True, LIMITED,
+    ),
+    Asks("gpu_node_runtime_restart_ok", "runtime.yml", "Restart the container runtime", "when", False),
+    Asks("gpu_operator_disrupt_ok", "main.yml", "Look at what would change", "when", True, REAL),
+    Asks("gpu_operator_disrupt_ok", "main.yml", "Keep the GPUs of running pods", "when", True),
+    Asks("gpu_operator_disrupt_ok", "release.yml", RELEASE, "disrupt", False, {"__gpu_operator_look": False}),
+    *(
+        Asks(
+            "kubernetes_reset_consent", "reset.yml", "Refuse to take a host out of a cluster that was not named", "that", False,
+            {
+                "__kubernetes_look": {"membership": {"kubelet": {"server": f"https://{server}"} if server else {}, "admin": None, "etcd": True}},
+                "__kubernetes_endpoint": "192.0.2.10:6443",
+                "kubernetes_cluster_name": name,
+            },
+            ("", "none", "true", "192.0.2.1:6443", *{"blue"}.difference(consents)), consents,
+        )
+        for server, name, consents in (
+            ("192.0.2.10:6443", "blue", ("blue", "192.0.2.10:6443")),
+            # another cluster than the one that the play is about
+            ("192.0.2.20:6443", "blue", ("192.0.2.20:6443",)),
+            # what is left of a cluster
+            ("", "blue", ("blue",)),
+            ("", "", ()),
+        )
+    ),
+    Asks(
+        "kubernetes_containerd_config", "present.yml", "Refuse a configuration of containerd that is somebody else's", "that", False,
+        {"__kubernetes_runtime_wrong": ["no cgroups"], "__kubernetes_look": {"runtime": {"config_owner": "foreign"}}},
+        ("keep",), ("take_over",),
+    ),
+    Asks("kubernetes_runtime_restart_ok", "runtime.yml", "Have containerd read it", "when", False, JOINED),
+    Asks(
+        "kubernetes_runtime_restart_ok", "runtime.yml",
+        "Refuse to leave a runtime that has not read its configuration", "when", True, JOINED,
+    ),
+    Asks(
+        "node_maintenance_retry_same_cause", "reboot.yml", "Refuse a second reboot for the same cause", "that", False,
+        {"__node_maintenance_before": BEFORE, "__node_maintenance_last": LAST},
+    ),
+    Asks("node_maintenance_reboot_ok", "reboot.yml", "Say that a reboot is pending", "when", True),
+    Asks("node_maintenance_reboot_ok", "reboot.yml", "Stop before work on a node in the wrong mode", "when", True, REASON),
+    Asks("node_maintenance_reboot_ok", "reboot.yml", "Look at the RDMA devices", "when", False),
+    Asks("node_maintenance_reboot_ok", "reboot.yml", "Reboot", "when", False, {"__node_maintenance_api_host": ""}),
+    Asks(
+        "node_maintenance_reboot_ok", "reboot.yml", "Reboot with the node out of the cluster", "when", False,
+        {"__node_maintenance_api_host": "cp-1"},
+    ),
+    Asks(
+        "node_maintenance_missing_ok", "devices.yml", "Look for the RDMA devices that were there before", "until", False,
+        {"__node_maintenance_missing": ["guid"]},
+    ),
+    *(
+        Asks(f"node_maintenance_{option}", "node.yml", NODE, option, False)
+        for option in ("control_plane_ok", "evict_gpu_pods", "force", "delete_emptydir_data", "missing_ok")
+    ),
+    Asks(
+        "secondary_network_on_foreign", "present.yml", "Bring accounts, rights and resources to the cluster", "adopt", False, {},
+        ("keep", "fail"), ("take_over",),
+    ),
+    Asks("secondary_network_reclaim_ok", "present.yml", "Look after the addresses", "reclaim", False),
+    Asks(
+        "training_job_remove_ok", "absent.yml", "Keep a job that has not ended", "when", True,
+        {"__training_job_seen": {"state": "running"}},
+    ),
+    Asks("training_job_force_conflicts", "present.yml", "Apply the job", "force_conflicts", False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("asks", ASKS, ids=lambda asks: f"{asks.consent}-{asks.file}-{asks.key}")
+def test_a_consent_is_asked_for_and_taken(asks: Asks) -> None:
+    role = values(COLLECTION / "roles" / asks.role)
+
+    def found(**given: Json) -> bool:
+        return boolean(role.task(asks.file, asks.task, asks.key, **asks.situation, **given))
+
+    assert found() is asks.without, "by default"
+    for no in asks.refusals:
+        assert found(**{asks.consent: no}) is asks.without, no
+    for yes in asks.consents:
+        assert found(**{asks.consent: yes}) is not asks.without, yes
+
+
+def test_every_task_that_asks_for_a_consent_is_tried() -> None:
+    tried = {asks[:4] for asks in ASKS}
+    for role in ROLES:
+        defaults = yaml.safe_load((COLLECTION / "roles" / role / "defaults/main.yml").read_text())
+        consents = [name for name in defaults if CONSENT.fullmatch(name)]
+        for path in (COLLECTION / "roles" / role / "tasks").glob("*.yml"):
+            for task in tasks_of(yaml.safe_load(path.read_text())):
+                arguments = [value for name, value in task.items() if "." in name and isinstance(value, dict)]
+                for key, value in [*task.items(), *(pair for one in arguments for pair in one.items())]:
+                    for consent in consents if "." not in key and key not in WORDS else ():
+                        if re.search(rf"\b{consent}\b", str(value)):
+                            assert (consent, path.name, task["name"], key) in tried
+
+
+def test_a_look_changes_nothing_whatever_the_consent() -> None:
+    role = values(COLLECTION / "roles/gpu_operator")
+    for look, check in ((True, False), (False, True), (True, True), (False, False)):
+        situation = {"__gpu_operator_look": look, "ansible_check_mode": check, "gpu_operator_disrupt_ok": True}
+        assert role.task("release.yml", RELEASE, "check_mode", **situation) is (look or check)
