@@ -120,6 +120,30 @@ def test_parsers_take_any_text(text: str) -> None:
     netns.mounts(text)
 
 
+@st.composite
+def damaged(draw: st.DrawFn, text: str) -> str:
+    """A text of /proc of which words are gone, or are others."""
+    words = text.split(" ")
+    for _change in range(draw(st.integers(1, 4))):
+        at = draw(st.integers(0, len(words)))
+        words[at : at + draw(st.integers(0, 2))] = draw(
+            st.lists(st.sampled_from(["7", "-", "x:1", "net:[]"]), max_size=1)
+        )
+    return " ".join(words)
+
+
+@given(damaged("60 42 0:4 net:[4026532177] /run/netns/blue rw shared:2 - nsfs nsfs rw"))
+def test_damaged_mounts(text: str) -> None:
+    for mount in netns.mounts(text):
+        assert (mount.kind, mount.inode) == ("net", 4026532177)
+
+
+@given(damaged("7 (sh) S 1 7 7 0 -1 4194304 9 9 9 9 9 9 9 9 20 0 1 0 30 0 0"))
+def test_damaged_processes(text: str) -> None:
+    process = netns.process(text)
+    assert process is None or process.comm in ("sh", "")
+
+
 def mangled(path: str) -> str:
     """As the kernel writes paths (mangle_path() in fs/seq_file.c, with the characters of show_mountinfo())."""
     return re.sub(r"[ \t\n\\#]", lambda match: "\\%03o" % ord(match.group()), path)
