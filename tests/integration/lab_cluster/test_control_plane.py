@@ -47,9 +47,16 @@ DEFINITION = {
 
 
 @pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Cluster]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Cluster]:
     with private(tmp_path_factory.mktemp("lab-state")) as made:
         yield made
+
+
+@pytest.fixture
+def plane(shared: Cluster) -> Cluster:
+    """The control plane that the tests share, started again if the test before has ended it."""
+    shared.plane.up()
+    return shared
 
 
 def pids(plane: Cluster) -> dict[str, int | None]:
