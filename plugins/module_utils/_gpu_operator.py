@@ -54,8 +54,8 @@ class Host:
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
 
-    def running(self, name: str) -> list[int]:
-        return _helm.running(name)
+    def running(self, name: str, namespace: str) -> list[int]:
+        return _helm.running(name, namespace)
 
 
 def manage(params: Params, check_mode: bool, host: Host) -> dict[str, t.Any]:
@@ -161,11 +161,11 @@ def _recovery(params: Params, release: Release, host: Host) -> _Recovery | None:
             "works on it and it is older than pending_age (%d s), it is rolled back to the last deployed revision, or "
             "uninstalled where there is none, and then brought to what is asked for" % (about, params["pending_age"])
         )
-    busy = host.running(release.name)
+    busy = host.running(release.name, release.namespace)
     if busy:
         raise OperatorError(
-            "%s, and a helm is at work on it on this host (PID %s). Wait until it has ended"
-            % (about, ", ".join(map(str, busy)))
+            "%s, and a helm on this host (PID %s) is at work on a release of this name and namespace, in this cluster "
+            "or another. Wait until it has ended" % (about, ", ".join(map(str, busy)))
         )
     if age < params["pending_age"]:
         raise OperatorError(

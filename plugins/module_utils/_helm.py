@@ -35,6 +35,8 @@ _CHART = re.compile(r"^(?P<name>.+?)-(?P<version>v?\d+\.\d+\.\d+(?:[-+].*)?)$")
 _FOREIGN = re.compile(r"^(HELM_(KUBE.*|NAMESPACE|DEBUG|BURST_LIMIT|QPS)|KUBECONFIG)$")
 _NOISE = re.compile(r"Kubernetes configuration file is (group|world)-readable|^level=(DEBUG|INFO|WARN)|level=DEBUG|^$")
 _LINES = 8
+# https://helm.sh/docs/helm/helm_uninstall/ has the aliases.
+_CHANGING = frozenset(("install", "upgrade", "rollback", "uninstall", "del", "delete", "un"))
 # How long helm may take to note a cancelled release as failed, once it was asked to end.
 _GRACE = 10
 
@@ -516,8 +518,30 @@ def workplace(parent: str) -> t.Iterator[str]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def running(name: str, root: str = "/proc") -> list[int]:
-    """Return the processes on this host that look like a helm at work on a release of this name."""
+def _changes(words: t.Sequence[str], name: str, namespace: str) -> bool:
+    """Whether a helm with these arguments may be changing that release.
+
+    Without the option, its namespace is in its environment or kubeconfig.
+    """
+    others: list[str] = []
+    option = ""
+    rest = iter(words)
+    for word in rest:
+        match = re.match(r"(?:--namespace=|-n=?)(.+)", word)
+        if match:
+            option = match.group(1)
+        elif word in ("-n", "--namespace"):
+            option = next(rest, "")
+        else:
+            others.append(word)
+    return name in others and not _CHANGING.isdisjoint(others) and option in ("", namespace)
+
+
+def running(name: str, namespace: str, root: str = "/proc") -> list[int]:
+    """Return the processes on this host that look like a helm which changes a release of this name and namespace.
+
+    Those of another cluster are among them: an API server may be known under several addresses.
+    """
     found = []
     for entry in os.listdir(root):
         if not entry.isdigit():
@@ -527,7 +551,7 @@ def running(name: str, root: str = "/proc") -> list[int]:
                 words = source.read().decode("utf-8", "replace").split("\0")
         except OSError:
             continue
-        if os.path.basename(words[0]).startswith("helm") and name in words[1:]:
+        if os.path.basename(words[0]).startswith("helm") and _changes(words[1:], name, namespace):
             found.append(int(entry))
     return sorted(found)
 

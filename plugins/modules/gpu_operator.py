@@ -139,8 +139,8 @@ options:
       - What to do with a release that is C(pending-install), C(pending-upgrade), C(pending-rollback) or C(uninstalling).
       - helm writes such a state before it works and another one afterwards. A helm that is killed leaves it, and every later helm refuses to work then.
       - With V(recover), the release is rolled back to its last deployed revision, or uninstalled where there is none, and then brought to what is asked for.
-        This is done when the state is older than O(pending_age) and no helm works on the release on this host. Whether one works on another host
-        cannot be seen.
+        This is done when the state is older than O(pending_age) and no helm on this host changes a release of this name and namespace, in this or
+        another cluster. Whether one works on another host cannot be seen.
     type: str
     choices: [fail, recover]
     default: fail

@@ -8,6 +8,7 @@ to what was wanted, whatever the first left of it, and the one after that change
 
 from __future__ import annotations
 
+import os
 import re
 import typing as t
 from pathlib import Path
@@ -23,6 +24,8 @@ Json = t.Any
 KIND = "API server"
 # helm knows no limit for a single answer; the module's own is tried in test_api_faults.py.
 HERE = [one for one in FAULTS if one != "slow"]
+# Tests beside these have helms at work on the usual name.
+RELEASE = f"faults-{os.getpid()}"
 OLD, NEW = "v1.17.5-ubi8", "v1.17.6-ubi8"
 # What was being done, and what helm said of it, or the API server itself.
 SAID = re.compile(
@@ -47,7 +50,7 @@ class Upgrade:
         self.place, self.proxy = place, proxy
 
     def run(self, version: str, **options: Json) -> Json:
-        return self.place.result(self.place.start(toolkit_version=version, disrupt=True, **options))
+        return self.place.result(self.place.start(toolkit_version=version, disrupt=True, name=RELEASE, **options))
 
     def done(self, version: str) -> Json:
         """Bring the release to a version, past all faults, and return the result."""

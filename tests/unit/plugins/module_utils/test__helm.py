@@ -314,13 +314,31 @@ def test_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "is no executable file" in str(failure.value)
 
 
-def test_running(tmp_path: Path) -> None:
-    for pid, words in {"7": "/usr/bin/helm3\0upgrade\0r\0", "8": "helm\0upgrade\0other\0", "9": "vi\0r\0"}.items():
-        (tmp_path / pid).mkdir()
-        (tmp_path / pid / "cmdline").write_text(words)
+# a command, whether it may be changing the release r of the namespace s
+COMMANDS = [
+    ("/usr/bin/helm3 upgrade r", True),
+    ("helm upgrade r chart --namespace s", True),
+    ("helm -n s rollback r 2", True),
+    ("helm uninstall --namespace=s r", True),
+    ("helm -ns install r chart", True),
+    ("helm upgrade r chart --namespace other", False),
+    ("helm upgrade r chart --namespace=other", False),
+    ("helm upgrade r chart -nother", False),
+    ("helm upgrade other chart --namespace s", False),
+    ("helm upgrade other chart --namespace r", False),
+    ("helm history r --namespace s", False),
+    ("helm", False),
+    ("vi upgrade r", False),
+]
+
+
+@pytest.mark.parametrize(("command", "counts"), COMMANDS, ids=[row[0] for row in COMMANDS])
+def test_running(tmp_path: Path, command: str, counts: bool) -> None:
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "cmdline").write_text(command.replace(" ", "\0") + "\0")
     (tmp_path / "10").mkdir()
     (tmp_path / "self").mkdir()
-    assert _helm.running("r", str(tmp_path)) == [7]
+    assert _helm.running("r", "s", str(tmp_path)) == ([7] if counts else [])
 
 
 def test_workplace_is_private_and_gone(tmp_path: Path) -> None:
