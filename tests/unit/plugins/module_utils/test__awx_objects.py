@@ -147,6 +147,22 @@ def test_what_cannot_be_is_told_before_anything_is_changed(controller: Controlle
     assert controller.writes() == []
 
 
+def test_a_secret_is_written_again_with_consent_only(controller: Controller) -> None:
+    template = {
+        "name": "chat",
+        "organization": "Default",
+        "notification_type": "slack",
+        "notification_configuration": {"channels": ["#gpu"]},
+    }
+    given = {"objects": {"notification_templates": [template]}, "notification_secrets": {"chat": {"token": "t"}}}
+    assert manage(options(controller, **given), False)["changed"] is True
+    controller.forget()
+    assert manage(options(controller, **given), False)["changed"] is False
+    assert controller.writes() == []
+    assert manage(options(controller, **given, update_secrets=True), False)["changed"] is True
+    assert controller.writes() != []
+
+
 def test_a_secret_of_no_template(controller: Controller) -> None:
     with pytest.raises(AwxError, match="notification_secrets has x, which is no notification template in objects"):
         manage(options(controller, notification_secrets={"x": {"token": "t"}}), False)

@@ -16,6 +16,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import (
     _gpu_operator_cluster,
     _gpu_operator_plan,
     _helm,
+    _helm_chart,
 )
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator_compare import Change, Key, changes
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules import gpu_operator as module
@@ -216,6 +217,17 @@ def test_a_merge_patch_makes_the_wanted_map(live: dict[str, t.Any], wanted: dict
 def test_an_error_in_the_middle_says_what_was_begun() -> None:
     error = _gpu_operator._failed(_helm.HelmError("no"), ["Do this"])
     assert (str(error), error.result) == ("no", {"changed": True, "actions": ["Do this"]})
+
+
+def test_fields_that_the_api_server_drops_are_lost_with_consent_only(tmp_path: Path) -> None:
+    chart = _helm_chart.read(str(charts.chart(tmp_path)))
+    plan = _gpu_operator_plan.Plan(t.cast("t.Any", None), chart, {}, "n")
+    plan.pruned_after = [{"path": "spec.new", "crd": "clusterpolicies.nvidia.com"}]
+    with pytest.raises(_gpu_operator_plan.PlanError, match=r"clusterpolicies.nvidia.com: spec.new. Set upgrade_crds"):
+        _gpu_operator_plan._pruned(plan, {"on_pruned": "fail"})
+    _gpu_operator_plan._pruned(plan, {"on_pruned": "warn"})
+    (text,) = plan.warnings
+    assert "clusterpolicies.nvidia.com: spec.new" in text
 
 
 class Helm:

@@ -275,6 +275,35 @@ def test_a_resource_name_of_another_manager() -> None:
     assert [verb for verb, _path in client.written] == ["apply", "merge"]
 
 
+@pytest.mark.parametrize(
+    ("owner", "options", "forced"),
+    [
+        ("training", {}, False),
+        ("training", {"force_conflicts": True}, True),
+        ("training", {"force": True}, True),
+        # An attachment without an owner is not ours yet.
+        (None, {"force_conflicts": True}, False),
+        (None, {"force": True}, True),
+    ],
+)
+def test_fields_of_another_manager_are_set_with_consent_only(
+    owner: str | None, options: dict[str, t.Any], forced: bool
+) -> None:
+    class Managed(FakeClient):
+        def apply(self, path: str, body: t.Any, doing: str, *, force: bool = False, dry_run: bool = False) -> t.Any:
+            if not force:
+                raise ApiError(f"{doing}: conflict with helm", 409, "Conflict")
+            return super().apply(path, body, doing, force=force, dry_run=dry_run)
+
+    client = Managed(nad("nic0", {**CONFIG, "device": "x"}, owner))
+    if forced:
+        assert run(client, attachment(), **options)["changed"]
+    else:
+        with pytest.raises(ApiError, match="Set force_conflicts to true"):
+            run(client, attachment(), **options)
+    assert bool(client.written) is forced
+
+
 def pool(name: str, text: str, **pods: str) -> dict[str, t.Any]:
     allocations = {number[1:]: {"id": "c" + number, "podref": who} for number, who in pods.items()}
     return {"metadata": {"name": name, "namespace": "kube-system"}, "spec": {"range": text, "allocations": allocations}}

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import struct
+import typing as t
 
 import pytest
 
@@ -72,3 +73,37 @@ def test_keys_that_are_not_whole(name: str, content: str, said: str) -> None:
 def test_nothing_at_all_and_no_base64() -> None:
     assert keys.wrong({}) == "ssh_host_ed25519_key, authorized_keys, id_ed25519 missing"
     assert keys.wrong({**data(), "id_ed25519": "%%%"}) == "id_ed25519: it is not readable"
+
+
+class Server:
+    """An API server with one Secret."""
+
+    def __init__(self, owner: str | None) -> None:
+        labels = {keys.OWNER: owner} if owner else {}
+        self.secret = {"metadata": {"name": "train-ssh", "labels": labels, "resourceVersion": "7"}, "data": {}}
+        self.written: list[str] = []
+
+    def get(self, path: str, doing: str) -> t.Any:
+        return self.secret
+
+    def replace(self, path: str, body: t.Any, doing: str) -> None:
+        self.written.append(doing)
+
+
+@pytest.mark.parametrize("owner", ["them", None])
+@pytest.mark.parametrize("check", [True, False])
+def test_a_secret_of_others_is_left_alone(owner: str | None, check: bool) -> None:
+    server = Server(owner)
+    params = {"name": "train-ssh", "namespace": "ml", "owner": "us", "labels": {}}
+    with pytest.raises(keys.KeysError, match="it is there already and was not made for this deployment"):
+        keys.manage(params, check, t.cast("t.Any", server))
+    assert server.written == []
+
+
+def test_damaged_keys_of_ours_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "find", lambda: "ssh-keygen")
+    monkeypatch.setattr(keys, "make", lambda keygen, comment: data())
+    server = Server("us")
+    params = {"name": "train-ssh", "namespace": "ml", "owner": "us", "labels": {}}
+    assert keys.manage(params, False, t.cast("t.Any", server))["actions"] == ["Replace the keys in Secret ml/train-ssh"]
+    assert server.written == ["Replacing the keys in Secret ml/train-ssh"]

@@ -269,9 +269,11 @@ def test_a_reservation_of_another_pod_stays() -> None:
 
 def test_a_reservation_without_an_allocation() -> None:
     server = Server([], [reservation("fast-10.100.0.3")])
+    assert run(server, reclaim=False)["actions"] == []
     first = run(server)
     assert first["leaked"][0]["reservation"] == "fast-10.100.0.3"
     assert first["resources"][0]["status"] == "drift"
+    assert run(server, 10, reclaim=False)["actions"] == []
     assert run(server, 10)["actions"] == ["Delete the OverlappingRangeIPReservation fast-10.100.0.3"]
     assert server.lists["overlappingrangeipreservations"] == []
 
