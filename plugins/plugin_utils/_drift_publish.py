@@ -11,7 +11,7 @@ import io
 import json
 import typing as t
 import urllib.error
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision import IN_SYNC
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
@@ -148,7 +148,8 @@ def _address(url: str) -> str:
 def _secrets(given: t.Mapping[str, t.Any]) -> list[str]:
     parts = urlsplit(given["url"])
     texts = [word for text in given["headers"].values() for word in [str(text), *str(text).split()]]
-    texts += [parts.query, parts.username or "", parts.password or "", unquote(parts.password or "")]
+    texts += [parts.query, *(value for _name, value in parse_qsl(parts.query))]
+    texts += [parts.username or "", parts.password or "", unquote(parts.password or "")]
     # An answer in JSON may repeat them.
     texts += [json.dumps(text)[1:-1] for text in texts]
     # The longest first: one may be a part of another.
