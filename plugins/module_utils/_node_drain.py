@@ -65,9 +65,8 @@ class Maintenance:
             self.decision.add("Take the Lease %s/%s" % (NAMESPACE, NAME), self.lease.take)
 
     def _give_back_the_lease(self) -> None:
-        if self.lease.ours or self.decision.changed:
-            doing = "Release the Lease %s/%s, unless the run has other nodes in maintenance" % (NAMESPACE, NAME)
-            self.decision.add(doing, functools.partial(self.lease.release, self._in_use))
+        doing = "Release the Lease %s/%s, unless the run has other nodes in maintenance" % (NAMESPACE, NAME)
+        self.decision.add(doing, functools.partial(self.lease.release, self._in_use))
 
     def _in_use(self) -> bool:
         for node in self._nodes():
@@ -305,7 +304,7 @@ def _row(pod: rules.Pod) -> dict[str, t.Any]:
 
 
 def _text(cordoned: bool, note: t.Mapping[str, t.Any] | None) -> str:
-    shown = json.dumps(note, sort_keys=True, indent=2) if note is not None else "null"
+    shown = json.dumps(note, sort_keys=True, indent=2)
     return "unschedulable: %s\n%s: %s\n" % (str(cordoned).lower(), memory.NOTE, shown)
 
 

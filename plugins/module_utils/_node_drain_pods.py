@@ -100,7 +100,7 @@ def _requests(raw: Object, patterns: t.Sequence[str]) -> t.Iterator[str]:
     for claim in spec.get("resourceClaims") or []:
         yield "holds devices by the resource claim %s" % claim.get("name")
     for volume in spec.get("volumes") or []:
-        place = str((volume.get("hostPath") or {}).get("path") or "")
+        place = str((volume.get("hostPath") or {}).get("path"))
         if place.startswith(_DEVICE_FILES):
             yield "has the host's %s" % place
 

@@ -299,25 +299,43 @@ class Plane:
         self.lease: Json = None
         self.looks = list(looks)
         self.evicted: list[str] = []
+        self.others: list[Json] = []
+        self.lists: dict[str, Json] = {}
+        # what is refused the next time: a part of what is being done, and the error
+        self.errors: list[tuple[str, ApiError]] = []
 
-    def items(self, path: str, _doing: str, _query: Json = None) -> Json:
+    def _refuse(self, doing: str) -> None:
+        for number, (part, error) in enumerate(self.errors):
+            if part in doing:
+                del self.errors[number]
+                raise error
+
+    def items(self, path: str, doing: str, query: Json = None) -> Json:
+        self._refuse(doing)
         if path == "/api/v1/nodes":
-            return [copy.deepcopy(self.node)]
-        assert path == "/api/v1/pods"
-        return copy.deepcopy(self.looks.pop(0) if len(self.looks) > 1 else self.looks[0])
+            return copy.deepcopy([*self.others, self.node])
+        if path == "/api/v1/pods":
+            assert query == {"fieldSelector": "spec.nodeName=a"}
+            return copy.deepcopy(self.looks.pop(0) if len(self.looks) > 1 else self.looks[0])
+        return self.lists[path]
 
-    def get(self, path: str, _doing: str) -> Json:
+    def get(self, path: str, doing: str) -> Json:
+        self._refuse(doing)
         return copy.deepcopy(self.node if path == "/api/v1/nodes/a" else self.lease)
 
-    def merge(self, path: str, body: Json, _doing: str) -> None:
+    def merge(self, path: str, body: Json, doing: str) -> None:
+        self._refuse("Writing: " + doing)
         assert path == "/api/v1/nodes/a"
         self.node["spec"].update(body.get("spec", {}))
         self.node["metadata"].setdefault("annotations", {}).update(body["metadata"].get("annotations", {}))
 
-    def create(self, path: str, body: Json, _doing: str, **more: Json) -> Json:
+    def create(self, path: str, body: Json, doing: str, **more: Json) -> Json:
         if not path.endswith("/eviction"):
-            return self.replace(path, body, _doing)
+            return self.replace(path, body, doing)
+        assert more["patient"] is False
+        self._refuse(("Rehearsing: " if more["dry_run"] else "") + doing)
         if not more["dry_run"]:
+            assert body["deleteOptions"]["preconditions"]["uid"]
             self.evicted.append(body["metadata"]["name"])
         return {}
 
@@ -328,6 +346,10 @@ class Plane:
     @property
     def cordoned(self) -> bool:
         return memory.is_cordoned(self.node)
+
+    @property
+    def note(self) -> Json:
+        return memory.note_of(self.node)
 
     def manage(self, check: bool = False, **more: Json) -> Json:
         params = {
@@ -414,3 +436,360 @@ def test_a_node_without_its_gpus_is_given_back_with_consent_only() -> None:
     assert plane.cordoned
     assert waits not in plane.manage(state="uncordoned", missing_ok=True)["actions"]
     assert not plane.cordoned
+
+
+class Clock:
+    """Time that goes by only in sleep."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1_790_000_000.0
+        monkeypatch.setattr(time, "time", lambda: self.now)
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(time, "sleep", self.sleep)
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def test_what_a_drain_reports(clock: Clock) -> None:
+    leaving = pod(meta={"name": "q", "deletionTimestamp": "x", "finalizers": ["f/g"]})
+    mirror = pod(meta={"name": "m", "annotations": {rules.MIRROR: "h"}})
+    plane = Plane([FREE, leaving, mirror])
+    foreseen = plane.manage(True)
+    assert (plane.cordoned, plane.lease, plane.evicted) == (False, None, [])
+    plane.looks = [[FREE, leaving, mirror], [FREE, leaving, mirror], [mirror]]
+    result = plane.manage()
+    assert result == foreseen
+    assert result["actions"] == [
+        "Take the Lease kube-system/rdmaops-gpu-fabric-maintenance",
+        "Cordon node a: a test",
+        "Evict the pod ml/p (Job train)",
+        "Wait until ml/p, ml/q are gone",
+        "Note on node a that it is drained",
+    ]
+    assert [(row["name"], row["action"], row["why"]) for row in result["pods"]] == [
+        ("m", "leave", "a mirror of a static pod"),
+        ("p", "evict", "Job train"),
+        ("q", "wait", "is being deleted, due x, held by f/g"),
+    ]
+    assert [(row["kind"], row["name"], row["status"]) for row in result["resources"]] == [
+        ("node", "a", "drift"),
+        ("pod", "ml/p", "drift"),
+        ("pod", "ml/q", "drift"),
+    ]
+    assert plane.lease["spec"]["holderIdentity"] == "one"
+    assert {key: plane.note[key] for key in ("reason", "run", "step", "failed")} == {
+        "reason": "a test",
+        "run": "one",
+        "step": "drained",
+        "failed": None,
+    }
+    plane.looks = [[mirror]]
+    again = plane.manage()
+    assert (again["changed"], again["maintenance"]["step"]) == (False, "drained")
+    assert [(row["live"], row["status"]) for row in again["resources"]] == [("drained", "in_sync")]
+
+
+def test_a_node_is_given_back_with_the_lease(clock: Clock) -> None:
+    plane = Plane([])
+    plane.node["status"]["allocatable"] = {"nvidia.com/gpu": "8", "rdma/hca": "1"}
+    plane.manage()
+    plane.others = [node("b", "m2", metadata={"annotations": dict(plane.node["metadata"]["annotations"])})]
+    result = plane.manage(state="uncordoned")
+    assert result["actions"] == [
+        "Uncordon node a",
+        "Release the Lease kube-system/rdmaops-gpu-fabric-maintenance, unless the run has other nodes in maintenance",
+    ]
+    assert [(row["name"], row["live"], row["status"]) for row in result["resources"]] == [
+        ("a", "drained: a test", "drift"),
+        ("a nvidia.com/gpu", "8", "in_sync"),
+        ("a rdma/hca", "1", "in_sync"),
+    ]
+    assert result["diff"][0]["after"] == "unschedulable: false\n%s: null\n" % memory.NOTE
+    assert (plane.cordoned, plane.note) == (False, None)
+    # The run has another node in maintenance, until that is given back or has failed.
+    assert plane.lease["spec"]["holderIdentity"] == "one"
+    assert plane.manage(state="uncordoned")["actions"] == result["actions"][1:]
+    assert plane.lease["spec"]["holderIdentity"] == "one"
+    plane.others = [node("b", metadata={"annotations": {memory.NOTE: "?"}})]
+    plane.manage(state="uncordoned")
+    assert plane.lease["spec"]["holderIdentity"] == ""
+    assert plane.manage(state="uncordoned")["changed"] is False
+
+
+def test_what_is_short_is_waited_for(clock: Clock) -> None:
+    plane = Plane([])
+    plane.node["status"]["allocatable"] = {"nvidia.com/gpu": "8", "rdma/hca": "1"}
+    plane.manage()
+    del plane.node["status"]["allocatable"]["nvidia.com/gpu"]
+    result = plane.manage(True, state="uncordoned")
+    assert result["waiting_for"] == ["nvidia.com/gpu: 0 of 8"]
+    assert [(row["name"], row["live"], row["status"]) for row in result["resources"][1:]] == [
+        ("a nvidia.com/gpu", "0", "drift"),
+        ("a rdma/hca", "1", "in_sync"),
+    ]
+    del plane.node["status"]["allocatable"]
+    began = clock.now
+    with pytest.raises(
+        DrainError, match=r"not back after ready_timeout \(60 s\): nvidia.com/gpu: 0 of 8; rdma/hca: 0 of 1"
+    ):
+        plane.manage(state="uncordoned")
+    assert clock.now - began == pytest.approx(60, abs=2)
+    assert plane.cordoned
+    assert plane.note["failed"]["message"].startswith("Uncordoning node a: not back")
+
+
+def test_a_kubelet_that_has_not_reported_since_the_boot_is_waited_for(clock: Clock) -> None:
+    plane = Plane([])
+    plane.manage()
+    ready = {"type": "Ready", "status": "True"}
+    waiting = {"state": "uncordoned", "wait_ready": True}
+    assert plane.manage(True, **waiting)["waiting_for"] == ["Ready is not known (no message)"]
+    plane.node["status"]["conditions"] = [{"type": "MemoryPressure", "status": "True"}, {**ready, "status": "False"}]
+    assert plane.manage(True, **waiting)["waiting_for"] == ["Ready is False (no message)"]
+    plane.node["status"]["conditions"] = [ready]
+    assert plane.manage(True, **waiting, boot_id="b2")["waiting_for"] == [
+        "its kubelet has not reported since the boot (boot id b2)"
+    ]
+    assert plane.manage(True, **waiting, boot_id="b1")["waiting_for"] == []
+    assert plane.manage(True, **waiting)["waiting_for"] == []
+    assert plane.manage(True, state="uncordoned", boot_id="b2")["waiting_for"] == []
+
+
+@pytest.mark.parametrize(("wait_ready", "check"), [(True, False), (True, True), (False, False)])
+def test_an_api_server_that_boots_with_the_node_is_waited_for(clock: Clock, wait_ready: bool, check: bool) -> None:
+    plane = Plane([])
+    plane.node["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    plane.manage()
+    away = ApiError("Listing the nodes: connection refused", 0)
+    plane.errors = [("Listing the nodes", away)] * 3
+    if wait_ready and not check:
+        plane.manage(state="uncordoned", wait_ready=True)
+        assert not plane.cordoned
+    else:
+        with pytest.raises(ApiError, match="connection refused"):
+            plane.manage(check, state="uncordoned", wait_ready=wait_ready)
+        assert plane.cordoned
+    plane.errors = [("Listing the nodes", ApiError("Forbidden", 403))]
+    with pytest.raises(ApiError, match="Forbidden"):
+        plane.manage(check, state="uncordoned", wait_ready=wait_ready)
+
+
+def test_a_failure_is_noted_once_and_the_next_run_goes_on(clock: Clock) -> None:
+    plane = Plane([])
+    plane.manage()
+    plane.lease = None
+    result = plane.manage(run="two", state="failed", failure="the boot timed out")
+    assert result["actions"] == ["Note on node a what failed"]
+    assert plane.note["failed"]["message"] == "the boot timed out"
+    assert plane.note["run"] == "one"
+    again = plane.manage(run="two", state="failed", failure="the boot timed out")
+    assert (again["changed"], again["resources"][0]["status"]) == (False, "in_sync")
+    assert plane.manage(True, run="two", state="failed", failure="another")["changed"]
+    for run in ("one", "two"):
+        doing = "Go on with node a, which run one has cordoned"
+        assert doing in plane.manage(True, run=run)["actions"]
+        assert doing in plane.manage(True, run=run, state="uncordoned")["actions"]
+    result = plane.manage(run="one", state="uncordoned")
+    assert result["resources"][0]["live"] == "drained: a test, failed: the boot timed out"
+    # A failure that was noted does not go with the run that goes on.
+    assert not plane.cordoned
+    plane.manage()
+    assert "Go on with node a, which run one has cordoned" not in plane.manage(True, state="uncordoned")["actions"]
+    plane.lease = None
+    assert (
+        "Go on with node a, which run one has cordoned" in plane.manage(True, run="two", state="uncordoned")["actions"]
+    )
+    plane.manage(state="uncordoned")
+    assert plane.manage(state="failed", failure="x")["changed"] is False
+    assert plane.note is None
+
+
+def test_a_failure_gives_the_lease_back(clock: Clock) -> None:
+    plane = Plane([])
+    plane.manage()
+    plane.manage(state="failed", failure="no power")
+    assert plane.lease["spec"]["holderIdentity"] == ""
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("state", ["drained", "uncordoned", "failed"])
+def test_the_lease_of_another_run_is_respected(clock: Clock, check: bool, state: str) -> None:
+    plane = Plane([FREE], [])
+    if state != "drained":
+        plane.manage(run="other")
+    else:
+        leases.Lease(t.cast("t.Any", plane), "other", 60).take()
+    before = copy.deepcopy((plane.node, plane.lease, plane.evicted))
+    if state == "failed":
+        assert plane.manage(check, state=state, failure="x")["changed"] is False
+    else:
+        with pytest.raises(DrainError, match="the run other holds it since"):
+            plane.manage(check, state=state)
+    assert (plane.node, plane.lease, plane.evicted) == before
+    clock.now += 61
+    plane.manage(check, state=state, failure="x")
+    assert (plane.node == before[0]) is check
+
+
+def test_a_lease_keeps_the_time_at_which_it_was_acquired(clock: Clock) -> None:
+    server = Overtaken(0)
+    lease = leases.Lease(t.cast("t.Any", server), "one", 60)
+    lease.take()
+    first = server.raw["spec"]
+    assert first["acquireTime"] == first["renewTime"]
+    clock.now += 40
+    assert lease.due
+    lease.take()
+    assert server.raw["spec"]["acquireTime"] == first["acquireTime"]
+    assert server.raw["spec"]["renewTime"] > first["renewTime"]
+    clock.now += 61
+    leases.Lease(t.cast("t.Any", server), "two", 60).take()
+    assert server.raw["spec"]["acquireTime"] > first["acquireTime"]
+
+
+def test_a_pod_is_not_asked_again_at_once(clock: Clock) -> None:
+    plane = Plane(*[[FREE]] * 5, [])
+    plane.manage()
+    assert plane.evicted == ["p"]
+    plane = Plane(*[[FREE]] * 9, [])
+    plane.manage()
+    assert plane.evicted == ["p", "p"]
+
+
+# what the API server says to an eviction -> whether the rehearsal takes it for gone, waiting or an error
+@pytest.mark.parametrize(
+    ("status", "text", "waiting"),
+    [
+        (404, "not found", []),
+        (409, "conflict", []),
+        (403, "namespace ml is being terminated", []),
+        (429, "Cannot evict pod as it would violate its disruption budget", ["ml/p"]),
+        (403, "pods/eviction is forbidden", None),
+        (500, "internal error", None),
+    ],
+)
+def test_the_rehearsal(status: int, text: str, waiting: list[str] | None) -> None:
+    plane = Plane([FREE])
+    plane.errors = [("Rehearsing: ", ApiError(text, status))]
+    if waiting is None:
+        with pytest.raises(ApiError, match=text):
+            plane.manage()
+        assert not plane.cordoned
+    else:
+        assert plane.manage(True)["waiting_for"] == waiting
+
+
+def test_what_is_still_there_after_the_time_limit_is_named(clock: Clock) -> None:
+    waiting = pod(meta={"name": "q", "uid": "v", "deletionTimestamp": "x"})
+    plane = Plane([pod(meta={"labels": {"app": "web"}}), waiting])
+    status = {"currentHealthy": 2, "expectedPods": 2, "disruptionsAllowed": 0}
+    budget = {"metadata": {"name": "web"}, "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}}}
+    plane.lists["/apis/policy/v1/namespaces/ml/poddisruptionbudgets"] = [{**budget, "status": status}]
+    plane.errors = [("Evicting the pod ml/p", ApiError("it would violate the budget", 429))] * 40
+    plane.manage(True)
+    began = clock.now
+    with pytest.raises(DrainError) as caught:
+        plane.manage()
+    assert clock.now - began == pytest.approx(60, abs=2)
+    assert str(caught.value) == (
+        "Draining node a: not done after drain_timeout (60 s). Still there: ml/p under web (minAvailable 2, 2 of 2 pods "
+        "healthy, 0 disruptions allowed): it would violate the budget; ml/q is being deleted, due x. Let the budgets "
+        "allow it, end these pods, or give more time. The node stays cordoned, with this in its annotation "
+        "rdmaops.gpu-fabric/maintenance, and the next run goes on from there"
+    )
+    assert plane.note["failed"]["message"].startswith("Draining node a: not done")
+    assert plane.lease["spec"]["holderIdentity"] == ""
+    assert plane.evicted == []
+
+
+def test_a_failure_that_cannot_be_noted_is_told(clock: Clock) -> None:
+    plane = Plane([FREE])
+    plane.errors = [
+        ("Rehearsing: ", ApiError("the budget does not allow it", 429)),
+        ("Evicting the pod ml/p", ApiError("forbidden", 403)),
+        ("Reading node a", ApiError("connection refused", 0)),
+    ]
+    with pytest.raises(DrainError) as caught:
+        plane.manage()
+    assert str(caught.value) == (
+        "forbidden. What is cordoned stays so; the failure could not be noted on the node (connection refused)"
+    )
+    plane = Plane([FREE])
+    plane.errors = [("Writing: Cordon node a", ApiError("forbidden", 403))]
+    with pytest.raises(DrainError, match=r"^forbidden. The node is not cordoned by this run$"):
+        plane.manage()
+
+
+def test_a_node_of_another_name_is_named(clock: Clock) -> None:
+    plane = Plane([])
+    plane.others = [node("b", "m2", "192.0.2.2"), node("x")]
+    with pytest.raises(DrainError) as caught:
+        plane.manage(machine_id="m2", addresses=["192.0.2.2"])
+    assert str(caught.value) == (
+        "Draining node a: this Node is not proven to be the host. Its machineID is m1 and the host's is m2; its "
+        "InternalIP is 192.0.2.1 and the host has 192.0.2.2; the host is Node b, give that name (gpu_node_name). "
+        "Nothing was changed"
+    )
+    with pytest.raises(DrainError) as caught:
+        plane.manage(name="x", machine_id="m9")
+    assert str(caught.value) == (
+        "Draining node x: this Node is not proven to be the host. Its machineID is not known and the host's is m9; its "
+        "InternalIP is not known and the host has no address given. Nothing was changed"
+    )
+    with pytest.raises(DrainError, match=r"no node of this name; the host is Node b, .*\. Its nodes are: a, b, x$"):
+        plane.manage(name="gone", machine_id="m2")
+    with pytest.raises(DrainError, match="no node of this name, nor the host"):
+        plane.manage(name="gone", machine_id="m9")
+    assert plane.manage(name="gone", machine_id="m9", on_absent="ignore")["in_cluster"] is False
+    with pytest.raises(DrainError, match="the host is Node b"):
+        plane.manage(name="gone", machine_id="m2", on_absent="ignore")
+
+
+def test_networks_are_looked_at_if_a_pod_names_one() -> None:
+    plane = Plane([pod(meta={"annotations": {NET: "rail"}})])
+    rail = {"metadata": {"namespace": "ml", "name": "rail"}, "spec": {"config": '{"type": "host-device"}'}}
+    plane.lists["/apis/k8s.cni.cncf.io/v1/network-attachment-definitions"] = [rail]
+    with pytest.raises(DrainError, match="has a device of the host by the attachment ml/rail"):
+        plane.manage(True)
+    rail["spec"]["config"] = '{"type": "macvlan"}'  # type: ignore[index]
+    assert plane.manage(True)["changed"]
+
+
+def test_a_node_that_changes_meanwhile_is_written_again() -> None:
+    plane = Plane([])
+    plane.errors = [("Writing: Cordon node a", ApiError("conflict", 409))] * 3
+    plane.manage()
+    assert plane.cordoned
+    plane = Plane([])
+    plane.errors = [("Writing: Cordon node a", ApiError("conflict", 409))] * 99
+    with pytest.raises(DrainError, match="others change this Node all the time: conflict"):
+        plane.manage()
+
+
+def test_a_node_that_somebody_else_has_cordoned_is_left_alone() -> None:
+    plane = Plane([FREE], spec={"unschedulable": True})
+    for check in (True, False):
+        with pytest.raises(DrainError, match="somebody else has cordoned it, so it is left alone"):
+            plane.manage(check)
+    assert (plane.note, plane.evicted, plane.lease) == (None, [], None)
+    result = plane.manage(state="uncordoned")
+    assert (result["changed"], plane.cordoned) == (False, True)
+
+
+@pytest.mark.parametrize("limit", ["drain_timeout", "ready_timeout", "lease_duration"])
+def test_a_time_limit_is_at_least_a_second(limit: str) -> None:
+    with pytest.raises(DrainError, match=f"{limit} is 0; it has to be at least 1 second"):
+        Plane([]).manage(True, **{limit: 0})
+    Plane([]).manage(True, **{limit: 1})
+
+
+def test_a_host_has_to_be_described() -> None:
+    with pytest.raises(DrainError, match="give machine_id or addresses of the host"):
+        Plane([]).manage(machine_id=None)
+    assert Plane([]).manage(machine_id=None, addresses=["192.0.2.1"])["changed"]
