@@ -274,7 +274,7 @@ def _host_local(ipam: _cni.Config, where: str, problems: list[Problem]) -> list[
 
 def _static(ipam: _cni.Config, where: str, problems: list[Problem]) -> list[list[Span]]:
     groups = []
-    for one in ipam.get("addresses") or [] if isinstance(ipam.get("addresses"), list) else []:
+    for one in ipam["addresses"] if isinstance(ipam.get("addresses"), list) else []:
         text = str(one.get("address") if isinstance(one, dict) else one)
         try:
             if "/" not in text:

@@ -27,8 +27,7 @@ def by_kernel(text: str, module: str) -> dict[str, str]:
 
 def by_kmod(text: str, module: str) -> dict[str, str]:
     """Return the parameters of a loadable module. kmod reads the command line to its end (libkmod-config.c)."""
-    if not text.isascii() or len(text) > CMDLINE_MAX:
-        text = text.encode("utf-8", "surrogateescape")[:CMDLINE_MAX].decode("utf-8", "surrogateescape")
+    text = text.encode("utf-8", "surrogateescape")[:CMDLINE_MAX].decode("utf-8", "surrogateescape")
     found: dict[str, str] = {}
     for word in _CMDLINE_WORD.findall(text):
         match = _CMDLINE_PARAM.fullmatch(word)

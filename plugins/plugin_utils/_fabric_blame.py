@@ -74,7 +74,7 @@ def eliminate(
             suspects.append(_node(hosts, node, own, rails, status, explained))
         else:
             suspects += [_of_port(hosts, node, rail, rails, status, ports[node, rail]) for rail in named]
-    suspects.sort(key=lambda one: (KINDS.index(one["kind"]), one["node"] or "", one["rail"] or 0))
+    suspects.sort(key=lambda one: (KINDS.index(one["kind"]), one["node"] or ""))
     for suspect in suspects:
         failing = [entry for link in suspect.pop("links") for entry in links[link] if entry["verdict"] == FAIL]
         suspect["worst"] = _worst(failing, limit)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import typing as t
 
@@ -256,6 +257,62 @@ def test_sizes(ipam: dict[str, t.Any], sizes: list[int]) -> None:
     assert [sum(span.size() for span in group) for group in found.groups] == sizes
 
 
+# ipam, first and last address of each piece that is handed out, by group
+HANDED_OUT: list[tuple[dict[str, t.Any], list[list[tuple[str, str]]]]] = [
+    ({"type": "whereabouts", "range": "10.0.0.0/24"}, [[("10.0.0.1", "10.0.0.254")]]),
+    ({"type": "whereabouts", "range": "10.0.0.4-10.0.0.9/24"}, [[("10.0.0.4", "10.0.0.9")]]),
+    ({"type": "whereabouts", "range": "10.0.0.0-10.0.0.255/24"}, [[("10.0.0.1", "10.0.0.254")]]),
+    (
+        {"type": "whereabouts", "range": "10.0.0.0/24", "range_start": "10.0.0.1", "exclude": ["10.0.0.8/29"]},
+        [[("10.0.0.1", "10.0.0.7"), ("10.0.0.16", "10.0.0.254")]],
+    ),
+    ({"type": "whereabouts", "range": "fd00::/125"}, [[("fd00::1", "fd00::6")]]),
+    ({"type": "host-local", "subnet": "10.0.0.0/29"}, [[("10.0.0.2", "10.0.0.6")]]),
+    (
+        {"type": "host-local", "subnet": "10.0.0.0/29", "gateway": "10.0.0.4"},
+        [[("10.0.0.1", "10.0.0.3"), ("10.0.0.5", "10.0.0.6")]],
+    ),
+    (
+        {
+            "type": "host-local",
+            "ranges": [[{"subnet": "10.0.0.0/24", "rangeStart": "10.0.0.9", "rangeEnd": "10.0.0.12"}]],
+        },
+        [[("10.0.0.9", "10.0.0.12")]],
+    ),
+    (
+        {"type": "host-local", "subnet": "10.0.0.0/30", "ranges": [[{"subnet": "10.1.0.0/30"}]]},
+        [[("10.0.0.2", "10.0.0.2")], [("10.1.0.2", "10.1.0.2")]],
+    ),
+    ({"type": "static", "addresses": ["10.0.0.7/24"]}, [[("10.0.0.7", "10.0.0.7")]]),
+    ({"type": "static", "addresses": []}, []),
+    ({"type": "static", "addresses": "10.0.0.7/24"}, []),
+]
+
+
+@pytest.mark.parametrize(("ipam", "expected"), HANDED_OUT, ids=range(len(HANDED_OUT)))
+def test_the_addresses_that_are_handed_out(ipam: dict[str, t.Any], expected: list[list[tuple[str, str]]]) -> None:
+    found = _cni_ranges.ranges({"type": "x", "ipam": ipam})
+    assert found.problems == []
+    assert [
+        [(span.address(first), span.address(last)) for span in group for first, last in span.pieces()]
+        for group in found.groups
+    ] == expected
+
+
+def test_networks_of_another_version_have_nothing_in_common() -> None:
+    ipam = {"type": "whereabouts", "range": "10.0.0.0/24", "exclude": ["10.0.0.0/28"]}
+    [[span]] = _cni_ranges.ranges({"ipam": ipam}).groups
+    assert span.overlap_network(_cni_ranges.parse_network("10.0.0.0/28")) is None
+    assert span.overlap_network(_cni_ranges.parse_network("10.0.0.0/27")) == "10.0.0.16"
+    assert span.overlap_network(_cni_ranges.parse_network("10.0.0.254/32")) == "10.0.0.254"
+    assert span.overlap_network(_cni_ranges.parse_network("10.0.0.255/32")) is None
+    for other in ("::a00:0/120", "fd00::/8"):
+        [[its]] = _cni_ranges.ranges({"ipam": {"type": "whereabouts", "range": other}}).groups
+        assert span.overlap(its) is None
+        assert span.overlap_network(its.network) is None
+        assert not span.holds(ipaddress.ip_address("::a00:80"))
+
+
 # ipam, codes, what one of the problems says
 PROBLEMS: list[tuple[dict[str, t.Any], list[str], str]] = [
     ({"type": "whereabouts"}, ["missing_key"], "whereabouts has no range"),
@@ -290,6 +347,10 @@ PROBLEMS: list[tuple[dict[str, t.Any], list[str], str]] = [
     ({"type": "whereabouts", "range": "10.0.0.0/24", "gateway": "x"}, ["invalid_cidr"], "gateway is x"),
     ({"type": "host-local"}, ["missing_key"], "host-local has no range"),
     ({"type": "host-local", "subnet": "10.0.0.1/24"}, ["invalid_cidr"], "host bits"),
+    ({"type": "host-local", "subnet": "10.0.0.1"}, ["invalid_cidr"], "no network in CIDR notation"),
+    ({"type": "host-local", "subnet": "10.0.0.0/24", "gateway": "x"}, ["invalid_cidr"], "gateway x is no address"),
+    ({"type": "host-local", "subnet": "10.0.0.0/24", "rangeEnd": "10.0.1.9"}, ["range_bounds"], "rangeEnd 10.0.1.9"),
+    ({"type": "host-local", "ranges": [[{}]]}, ["invalid_cidr"], "no network in CIDR notation"),
     ({"type": "static", "addresses": [{"address": "10.0.0.1"}]}, ["invalid_cidr"], "no length"),
 ]
 

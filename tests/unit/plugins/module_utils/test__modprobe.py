@@ -147,6 +147,15 @@ def test_a_file_in_etc_hides_one_of_its_name_in_lib() -> None:
     assert list(settings(tree, "a")) == ["y"]
 
 
+# a name in a line of options, the module that it is for
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [("my-alias", "my_alias"), ("a-[b-c]-d", "a_[b-c]_d"), ("[-][-]-", "[-][-]_"), ("a-[b", None), ("a]-b", None)],
+)
+def test_dashes_in_brackets_stay(name: str, module: str | None) -> None:
+    assert [found.module for found in parse(A, f"options {name} x=1\n")] == ([module] if module else [])
+
+
 def test_an_alias_brings_its_options_along() -> None:
     texts = {A: "options other x=1\noptions my-alias x=2\n", B: "alias my-alias a-b\ninstall a_b /bin/true\n"}
     tree = from_texts(texts, "a_b")

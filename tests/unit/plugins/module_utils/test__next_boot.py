@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import os
 import typing as t
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -229,11 +231,27 @@ def test_sources(boot: t.Callable[..., None], tmp_path: Path, monkeypatch: pytes
     assert (found.contents, found.has_initramfs) == (None, True)
     assert found.problems == ["Reading /boot/initrd.img-7.2: Input/output error"]
 
+    running.write_bytes(b"ro x=\xe9\n")
+    assert sources("/", "ib_core").running == "ro x=\udce9\n"
+
     monkeypatch.setattr(_next_boot, "PROC_CMDLINE", str(tmp_path / "gone"))
     boot(entry, image())
     found = sources("/", "ib_core")
     assert found.running is None
     assert found.problems == [f"Reading the running kernel's command line, {tmp_path}/gone: No such file or directory."]
+
+
+def test_the_kernel_of_the_entry_says_what_is_built_in(
+    boot: t.Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernels = []
+    monkeypatch.setattr(_next_boot, "is_builtin", lambda _root, kernel, _module: kernels.append(kernel))
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(release="6.12"))
+    for root in ("/", str(tmp_path)):
+        for version in ("7.2", None):
+            boot(BootEntry("grub", kernel_version=version), image())
+            sources(root, "ib_core")
+    assert kernels == ["7.2", "6.12", "7.2", None]
 
 
 def test_is_builtin(tmp_path: Path) -> None:
@@ -245,5 +263,7 @@ def test_is_builtin(tmp_path: Path) -> None:
     assert is_builtin(str(tmp_path), "7.2", "ib_core")
     assert is_builtin(str(tmp_path), "7.2", "ib_uverbs")
     assert not is_builtin(str(tmp_path), "7.2", "core")
+    (tmp_path / "lib/modules/6.12/modules.builtin").mkdir(parents=True)
+    assert is_builtin(str(tmp_path), "6.12", "ib_core") is False
     assert not is_builtin(str(tmp_path), "6.1", "ib_core")
     assert not is_builtin(str(tmp_path), None, "ib_core")

@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _next_boot
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot import BootEntry
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import Contents
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import kernel
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import (
     Holder,
     Namespace,
@@ -62,6 +63,7 @@ class FakeHost(Host):
         self.switch_error: OSError | None = None
         self.space_on_boot = True
         self.open: list[dict[str, t.Any]] | OSError = []
+        self.remedy: str | None = None
 
     def is_root(self) -> bool:
         return self.as_root
@@ -87,6 +89,7 @@ class FakeHost(Host):
             title="Debian",
             parts=[(GRUB, 128, self.cmdline)] if self.cmdline else [],
             problem=problem,
+            remedy=self.remedy,
         )
         return _next_boot.Sources("/", entry, "quiet", self.contents, True, False, False, [problem] if problem else [])
 
@@ -217,6 +220,42 @@ def test_reasons_name_the_line_that_is_in_the_way(tmp_path: Path) -> None:
     )
 
 
+def test_the_boot_loader_has_its_own_remedy(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, files=OURS, cmdline="quiet ib_core.netns_mode=1")
+    host.remedy = "Remove it with grubby --remove-args"
+    result = run(host, runtime="never")
+    assert result["boot_entry"] == {"kind": "grub", "source": GRUB, "line": 128, "title": "Debian"}
+    assert result["reboot_reason"] == (
+        "the RDMA subsystem is in mode shared instead of exclusive. The next boot gives shared, because of "
+        '"ib_core.netns_mode=1" in /boot/grub/grub.cfg line 128. Remove it with grubby --remove-args.'
+    )
+
+
+def test_a_mode_that_this_role_has_written_before_is_no_conflict(tmp_path: Path) -> None:
+    files = {DROP_IN: OURS[DROP_IN].replace("=0", "=1")}
+    result = run(FakeHost(tmp_path, files=files), runtime="never")
+    assert result["reboot_reason"] == (
+        "the RDMA subsystem is in mode shared instead of exclusive. The next boot gives shared."
+    )
+    assert result["conflicts"] == []
+    assert result["resources"][0]["configured"] == "shared"
+
+
+def test_lines_that_say_otherwise_are_named_if_the_file_is_not_managed(tmp_path: Path) -> None:
+    line = "options ib_core netns_mode=1"
+    files = {"/etc/modprobe.d/a.conf": "options ib_core netns_mode=N\n", "/etc/modprobe.d/b.conf": line + "\n"}
+    host = FakeHost(tmp_path, files={**files, "/etc/modprobe.d/a0.conf": line + "\n"})
+    result = run(host, persistent=False, runtime="never")
+    assert result["conflicts"] == [
+        {"path": "/etc/modprobe.d/a0.conf", "line": 1, "text": line, "wins": False},
+        {"path": "/etc/modprobe.d/b.conf", "line": 1, "text": line, "wins": True},
+    ]
+    assert result["reboot_reason"].endswith(
+        'The next boot gives shared, because of "options ib_core netns_mode=1" in /etc/modprobe.d/b.conf line 1. '
+        "Remove it there, and from what that file is generated from."
+    )
+
+
 def test_who_uses_the_devices_is_told_where_a_reboot_would_end_it(tmp_path: Path) -> None:
     pod = {"namespace": "training", "name": "worker-0", "uid": "0c9b"}
     host = FakeHost(tmp_path, files=OURS, spaces=[POD])
@@ -305,6 +344,10 @@ def test_a_host_without_rdma(tmp_path: Path) -> None:
         run(host)
     result = run(host, on_absent="ignore")
     assert (result["changed"], result["mode"]["live"], result["reboot_required"]) == (False, None, False)
+    assert result["mode"]["desired"] == "exclusive"
+    assert set(result) == set(run(FakeHost(tmp_path, files=OURS)))
+    assert set(result["mode"]) == set(run(FakeHost(tmp_path, files=OURS))["mode"])
+    assert set(result["after"]) == set(run(FakeHost(tmp_path, files=OURS))["after"])
     assert host.done == []
 
 
@@ -313,6 +356,37 @@ def test_the_cause_changes_with_what_a_reboot_acts_on(tmp_path: Path) -> None:
     assert run(FakeHost(tmp_path, files=OURS, spaces=[OTHER]))["reboot_cause"] == base
     assert run(FakeHost(tmp_path, files=OURS, spaces=[POD], cmdline="ib_core.netns_mode=1"))["reboot_cause"] != base
     assert run(FakeHost(tmp_path / "other", spaces=[POD]), persistent=False)["reboot_cause"] != base
+
+
+def test_the_cause_changes_with_the_value_that_is_configured(tmp_path: Path) -> None:
+    def cause(value: str) -> str:
+        host = FakeHost(tmp_path / value, files={"/etc/modprobe.d/a.conf": "options ib_core netns_mode=%s\n" % value})
+        return str(run(host, persistent=False, runtime="never")["reboot_cause"])
+
+    assert cause("0") != cause("1")
+
+
+def test_a_mode_that_can_be_read_is_enough(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, files=OURS)
+    host.has_rdma = False
+    assert run(host)["actions"] == [SWITCH]
+
+
+@pytest.mark.parametrize(
+    ("loaded", "how", "available"),
+    [(True, None, True), (False, "builtin", True), (False, "module", True), (False, None, False)],
+)
+def test_a_kernel_has_rdma_if_it_is_loaded_or_can_be(
+    monkeypatch: pytest.MonkeyPatch, loaded: bool, how: str | None, available: bool
+) -> None:
+    monkeypatch.setattr(kernel, "available", lambda: kernel.Availability(loaded, how, None))
+    assert Host().available() is available
+
+
+def test_the_sources_of_a_host_are_those_of_its_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_next_boot, "sources", lambda root, module: (root, module))
+    assert Host().sources() == ("/", "ib_core")
+    assert Host("/image").sources() == ("/image", "ib_core")
 
 
 def test_an_incomplete_list_of_namespaces_is_told_and_the_kernel_is_asked(tmp_path: Path) -> None:

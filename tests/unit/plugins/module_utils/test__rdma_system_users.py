@@ -12,10 +12,10 @@ UID = "0c9b2f0e-2b1c-4f0e-9d3a-7f6f0f6f3c11"
 # cgroup v2 as systemd makes it for a pod.
 POD = "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod%s.slice/cri-containerd-1.scope"
 FILES = {
-    (11, "comm"): "ib_write_bw",
-    (11, "cgroup"): "0::/user.slice/user-0.slice/session-1.scope",
-    (12, "comm"): "python3",
-    (12, "cgroup"): POD % UID.replace("-", "_"),
+    "/proc/11/comm": "ib_write_bw",
+    "/proc/11/cgroup": "0::/user.slice/user-0.slice/session-1.scope",
+    "/proc/12/comm": "python3",
+    "/proc/12/cgroup": POD % UID.replace("-", "_"),
 }
 
 
@@ -32,7 +32,7 @@ class Given(Source):
         return self.given if index == 0 else []
 
     def file(self, pid: int, name: str) -> str:
-        return FILES.get((pid, name), "")
+        return FILES.get("/proc/%d/%s" % (pid, name), "")
 
     def pods(self) -> dict[str, tuple[str, str]]:
         return self.names
@@ -55,6 +55,11 @@ def test_processes_and_their_pods() -> None:
         {"device": "mlx5_0", "pid": None, "command": "", "pod": None},
     ]
     assert found((None, "ib_core"), (None, "mlx5_ib")) == []
+
+
+def test_processes_come_in_the_order_of_their_pids() -> None:
+    pids = [row["pid"] for row in found((8, None), (None, None), (64, None), (1, None))]
+    assert pids == [1, 8, 64, None]
 
 
 def test_a_pod_without_a_name_here() -> None:

@@ -203,6 +203,20 @@ def test_whether_others_are_repaired() -> None:
     assert ask(COPY._replace(check_mode=False), OK, {"changed": False})[0]["repaired"] is None
 
 
+# What steers a run is no object even if it reports a change; what looks is none unless it does.
+STEERS = (
+    "add_host fail fetch group_by include_role include_tasks include_vars meta pause reboot set_fact set_stats tempfile"
+)
+LOOKS = "find gather_facts getent ping setup slurp stat uri"
+
+
+@pytest.mark.parametrize("name", [*STEERS.split(), *LOOKS.split(), "service_facts"])
+@pytest.mark.parametrize("changed", [True, False])
+def test_what_is_no_object(name: str, changed: bool) -> None:
+    found = ask(action("ansible.builtin." + name), OK, {"changed": changed})
+    assert [one["status"] for one in found] == (["drift"] if changed and name not in STEERS.split() else [])
+
+
 # --- loops --------------------------------------------------------------------------------------------------------
 
 

@@ -78,6 +78,10 @@ def test_the_sentence_names_drift_first_and_no_more_than_ten() -> None:
     assert texts.sentence(report({"a": [thing()]}, complete=False)).endswith(
         "not complete: the run is going on, or was stopped"
     )
+    long = report({"a": [thing("drift", why="w" * 1000)]})
+    assert texts.sentence(long).endswith("; a: k n: differs (" + "w" * 280 + "...")
+    left = {**long, "complete": False, "incomplete": [f"gpu-{number}: not come to" for number in range(5)]}
+    assert texts.sentence(left).endswith("gpu-0: not come to, gpu-1: not come to, gpu-2: not come to and 2 more")
     assert texts.sentence(report({})) == "The verdict is unknown: nothing was looked at"
 
 
@@ -108,6 +112,8 @@ def test_the_table_is_bounded() -> None:
     assert "and 50 hosts more" in shown
     assert shown.count("  and 50 more, in the report") == 2
     assert len(shown.splitlines()) < 320
+    left = {**found, "complete": False, "incomplete": [f"gpu-{number}: not come to" for number in range(13)]}
+    assert texts.table(left, 80).endswith("\n  gpu-9: not come to\n  and 3 more, in the report\n")
 
 
 NAMES = st.text(min_size=1) | st.sampled_from(
@@ -218,6 +224,7 @@ def test_the_page_says_what_the_report_says() -> None:
         assert said in reader.text, said
     for said in ("no answer", "m (i)", "The run is not complete", "the run is going on, or was stopped"):
         assert said in reader.text, said
+    assert "Objects 1 drift, 1 unknown, 1 in sync" in " ".join(reader.text.split())
     rows = [attributes["class"] for tag, attributes in reader.tags if tag == "tr" and "class" in attributes]
     assert rows == ["drift", "unknown", "in_sync"]
     sections = [attributes["class"] for tag, attributes in reader.tags if tag == "section"]

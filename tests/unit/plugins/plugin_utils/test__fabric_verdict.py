@@ -118,6 +118,11 @@ def test_all_is_well() -> None:
         "expected_gbps": 400.0, "share": 0.97, "error": None, "pings": None, "skipped": None, "wanted": True, "results": 1,
         "quiet": None, "traffic": None,
     }  # fmt: skip
+    assert report["wanted"] == {
+        "pairs": [list(pair) for pair in itertools.combinations("abcd", 2)],
+        "rails": [0, 1],
+        "tests": ["rping", "ib_write_bw"],
+    }
     assert {node["verdict"] for node in report["nodes"]} == {"pass"}
     assert {rail["verdict"] for node in report["nodes"] for rail in node["rails"]} == {"pass"}
 
@@ -237,6 +242,8 @@ def test_what_nobody_asked_for_is_reported() -> None:
         "results that nobody asked for: rping b -> a on rail 0 pass, rping x -> y on rail 7 fail"
     )
     assert [one["wanted"] for one in report["pairs"][-2:]] == [False, False]
+    fabric.results += [good("y", "x", rail, "rping") for rail in (5, 6, 7)]
+    assert fabric.report()["reasons"][-1].endswith(", rping y -> x on rail 5 pass and 2 more")
 
 
 # --- before any traffic -------------------------------------------------------------------------------------------
@@ -684,6 +691,13 @@ def test_a_table_is_not_too_wide(number: int) -> None:
 )
 def test_a_percentage_is_rounded_down(share: float, digits: int, text: str) -> None:
     assert terms.percent(share, digits) == text
+
+
+@pytest.mark.parametrize(
+    ("gbps", "text"), [(388.04, "388.0"), (1.26, "1.3"), (1, "1.0"), (0.99876, "0.999"), (0.0512, "0.0512"), (0, "0.0")]
+)
+def test_a_rate_has_the_digits_that_say_something(gbps: float, text: str) -> None:
+    assert terms.speed(gbps) == text
 
 
 # --- tests of one end
