@@ -129,7 +129,7 @@ def emulate(root: Path, script: str) -> str:
     directory.mkdir(exist_ok=True)
     (directory / "grub.cfg").write_text("terminal_output console\n" + script)
     # It wants a terminal, whose foreground it is to stay in whatever shell `script` takes, and breaks lines at its width.
-    command = "stty cols 1000; TERM=dumb timeout --foreground 60 grub-emu -d /tmp/emu"
+    command = "stty cols 1000; TERM=dumb timeout --foreground 500 grub-emu -d /tmp/emu"
     printed = inside(root, "script", "-qec", command, "/dev/null")
     return re.sub(r"\x1b\[[0-9;]*[A-Za-z]|\r", "", printed)
 

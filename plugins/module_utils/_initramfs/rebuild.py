@@ -38,6 +38,8 @@ Runner = t.Callable[[t.Sequence[str], float], t.Tuple[int, str, str]]
 
 # An emulated machine takes 100 s for what takes 10 s elsewhere.
 TIMEOUT = 900.0
+# For cleaning up after that.
+GRACE = 10.0
 
 PREVIOUS = ".rdmaops-previous"
 # Names that no boot loader's generator takes for an image; a random end, as a killed run's tool may still be writing.
@@ -86,7 +88,7 @@ def run(argv: t.Sequence[str], timeout: float) -> tuple[int, str, str]:
         # The tools are shell scripts: whatever they started has to go with them, after a chance to clean up.
         os.killpg(process.pid, signal.SIGTERM)
         try:
-            out, err = process.communicate(timeout=10)
+            out, err = process.communicate(timeout=GRACE)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             out, err = process.communicate()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.rdmaops.gpu_fabric.tests.support.disk_calls import recorded
 from ansible_collections.rdmaops.gpu_fabric.tests.support.torch import module
 
 common = module("common")
@@ -116,6 +117,12 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     assert str(caught.value) == f"Writing {path}: No space left on device"
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_order_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = recorded(monkeypatch)
+    common.write_whole(str(tmp_path / "file"), lambda stream: stream.write(b"new"))
+    assert calls == ["fsync .file.new of 3 bytes", "rename .file.new file", "fsync directory of file"]
 
 
 def test_a_place_that_is_no_directory(tmp_path: Path) -> None:

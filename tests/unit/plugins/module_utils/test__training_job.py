@@ -288,6 +288,10 @@ BAD = [
     ({"resources": {"nvidia.com/gpu": 8}}, "resources has nvidia.com/gpu, which gpus and gpu_resource set"),
     ({"image": "train:latest"}, "image is 'train:latest'; without a digest two pods may run different programs"),
     ({"image": ""}, "image is missing"),
+    *(
+        ({"image": image}, f"image is {image!r}; without a digest two pods may run different programs")
+        for image in ("x:1", "x@y", "x@sha256:", f"x@sha256:{'a' * 63}", f"x@sha256:{'A' * 64}", f"x@sha512:{'a' * 64}")
+    ),
     ({"command": []}, "command is missing"),
     ({"name": "Train"}, "name is 'Train'; it has to be a DNS label (RFC 1123)"),
     ({"name": "t" * 46}, "at most 45 characters, as names of pods are made of it"),

@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import HEADER, FileError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files_write import atomic_write
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._owned_files import decide
+from ansible_collections.rdmaops.gpu_fabric.tests.support.disk_calls import recorded
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
 
 
@@ -108,6 +109,16 @@ def test_a_write_that_is_cut_off_leaves_the_old_file(tmp_path: Path, monkeypatch
     assert str(caught.value) == "Writing %s: Input/output error" % path
     assert path.read_text() == "old\n"
     assert os.listdir(tmp_path) == ["ours.conf"]
+
+
+def test_the_order_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = recorded(monkeypatch)
+    atomic_write(str(tmp_path / "ours.conf"), "new\n")
+    assert calls == [
+        "fsync .ours.conf.rdmaops-new of 4 bytes",
+        "rename .ours.conf.rdmaops-new ours.conf",
+        "fsync directory of ours.conf",
+    ]
 
 
 def test_a_leftover_of_a_power_cut_is_used_up(tmp_path: Path) -> None:
