@@ -93,7 +93,13 @@ def mypy(runner: Runner) -> None:
         "plugins.modules",
         "plugins.plugin_utils",
     ]
-    packages += ["roles.rdma_exporter.files.rdma_exporter", "tests.support", "tests.lab", "tests.benchmarks"]
+    packages += [
+        "roles.rdma_exporter.files.rdma_exporter",
+        "tests.support",
+        "tests.lab",
+        "tests.benchmarks",
+        "tests.mutants",
+    ]
     argv = [str(Path(sys.prefix) / "bin" / "mypy")]
     for package in packages:
         if files(package.replace(".", "/") + "/*.py"):
@@ -304,7 +310,7 @@ def scenario(name: str, about: str, budget_all: int) -> Part:
 
 SUPPORT = ("tests/support", "tests/lab", "tests/suite/parts.py")
 INTEGRATION = ("tests/integration", *(f":(exclude){place}" for place in CLUSTER), *SUPPORT)
-UNIT = ("tests/unit", "tests/tools", "tests/benchmarks", "tests/suite", "tests/run.py", *SUPPORT)
+UNIT = ("tests/unit", "tests/tools", "tests/mutants", "tests/benchmarks", "tests/suite", "tests/run.py", *SUPPORT)
 # Budgets are seconds on two processors without other work.
 PARTS = (
     Part("lint", "ruff, yamllint, mypy, vermin, old Pythons, docs, ansible-lint", 180, 200, lint, pages=True),
