@@ -12,7 +12,6 @@ import re
 import subprocess
 import time
 import typing as t
-import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -121,7 +120,7 @@ class Collector:
         """Return what a condition has become."""
         end = time.monotonic() + limit
         while True:
-            with contextlib.suppress(urllib.error.URLError, ConnectionError):
+            with contextlib.suppress(OSError):
                 if met := condition():
                     return met
             if time.monotonic() > end or self.process.poll() is not None:

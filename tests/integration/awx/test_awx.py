@@ -401,12 +401,12 @@ def test_a_controller_that_is_not_there(site: Site) -> None:
         said = site.refused(awx_controller_host=address)
         assert said.startswith(f"Looking for the organization Default: {address} cannot be reached: ")
         assert "Connection refused" in said
+        # As a user meets it.
+        run = site.run(awx_controller_host=address)
+        assert run.rc == 2
+        assert "cannot be reached" in run.messages()
         silent.listen()
         said = site.refused(awx_controller_host=address, awx_request_timeout=1)
         assert said == f"Looking for the organization Default: {address} has not answered within 1 s (request_timeout)"
     assert "controller_host is 'ftp://x'" in site.refused(awx_controller_host="ftp://x")
     assert "Reading the CA certificates in ca_path /nonexistent: " in site.refused(awx_ca_path="/nonexistent")
-    # As a user meets it.
-    run = site.run(awx_controller_host=address)
-    assert run.rc == 2
-    assert "cannot be reached" in run.messages()

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import kubernetes
 import pytest
+import urllib3
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _cluster_objects, _kubernetes
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
@@ -59,8 +60,8 @@ class Kubelets(threading.Thread):
 
     def run(self) -> None:
         while not self.over.is_set():
-            # A pod may be gone before it is written to.
-            with contextlib.suppress(kubernetes.client.ApiException):
+            # A pod may be gone before it is written to, and a busy API server cut a connection.
+            with contextlib.suppress(kubernetes.client.ApiException, urllib3.exceptions.HTTPError):
                 for node in NODES:
                     self.beat(node)
                 self.beaten.set()

@@ -10,6 +10,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import typing as t
 import urllib.error
@@ -95,22 +96,25 @@ class Running:
 @contextlib.contextmanager
 def running(argv: t.Sequence[str], port: int, scheme: str = "http") -> t.Iterator[Running]:
     """Start an exporter and wait until its port answers."""
-    process = subprocess.Popen(
-        list(argv), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    )
-    try:
-        until = time.monotonic() + 60
-        while True:
-            if process.poll() is not None or time.monotonic() > until:
-                process.kill()
-                raise AssertionError(f"{argv[0]} did not start: {process.communicate()[1]}")
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-                break
-            time.sleep(0.05)
-        yield Running(process, port, scheme)
-    finally:
-        process.terminate()
-        process.communicate(timeout=30)
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(
+            list(argv), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, text=True
+        )
+        try:
+            until = time.monotonic() + 60
+            while True:
+                if process.poll() is not None or time.monotonic() > until:
+                    process.kill()
+                    process.wait()
+                    errors.seek(0)
+                    raise AssertionError(f"{argv[0]} did not start: {errors.read()}")
+                with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+                    break
+                time.sleep(0.05)
+            yield Running(process, port, scheme)
+        finally:
+            process.terminate()
+            process.wait(timeout=60)
 
 
 __all__ = ["PYTHON", "ROLE", "Running", "install", "libraries", "play", "role", "running"]

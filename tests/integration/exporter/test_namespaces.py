@@ -52,12 +52,13 @@ def go(one: walk.Walker, *found: Namespace, limit: float = 20) -> dict[int, t.An
 
 def test_what_is_inside(sleeper: subprocess.Popen[str]) -> None:
     space = space_of(sleeper)
-    assert [(holder.kind, holder.pid) for holder in space.holders] == [("process", sleeper.pid)]
-    before = (os.readlink("/proc/self/ns/net"), os.readlink("/proc/self/ns/mnt"), os.listdir("/sys/class/net"))
+    # An exporter of another test may be looking into it.
+    assert ("process", sleeper.pid) in [(holder.kind, holder.pid) for holder in space.holders]
+    before = (os.readlink("/proc/self/ns/net"), os.readlink("/proc/self/ns/mnt"))
     (answer,) = go(walk.Walker(look), space).values()
     assert answer == {"value": [True, space.inode, ["lo", "rd0", "rd1"]]}
-    after = (os.readlink("/proc/self/ns/net"), os.readlink("/proc/self/ns/mnt"), os.listdir("/sys/class/net"))
-    assert before == after
+    assert (os.readlink("/proc/self/ns/net"), os.readlink("/proc/self/ns/mnt")) == before
+    assert "rd0" not in os.listdir("/sys/class/net")
 
 
 def test_two_by_one_child(sleeper: subprocess.Popen[str]) -> None:
