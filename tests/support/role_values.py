@@ -121,13 +121,16 @@ def main() -> None:
                 known.update(with_templates(loader, role / part / "main.yml"))
         return known
 
+    @functools.cache
+    def tasks_in(path: Path) -> list[t.Any]:
+        return list(tasks_of(with_templates(loader, path)))
+
     def answer(role: Path, path: list[str], given: dict[str, t.Any]) -> t.Any:
         known = {**known_of(role), **given}
         if len(path) == 1:
             return Templar(loader, variables=known).template(known[path[0]])
         file, name, key = path
-        entries = tasks_of(with_templates(loader, role / "tasks" / file))
-        (entry,) = [entry for entry in entries if entry["name"] == name]
+        (entry,) = [entry for entry in tasks_in(role / "tasks" / file) if entry["name"] == name]
         part = part_of(entry, key)
         templar = Templar(loader, variables={**known, **entry.get("vars", {})})
         if key not in CONDITIONS:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 import typing as t
+from pathlib import Path
 
 import pytest
 import yaml
@@ -141,13 +142,17 @@ def test_a_consent_is_asked_for_and_taken(asks: Asks) -> None:
         assert found(**{asks.consent: yes}) is not asks.without, yes
 
 
+def load(path: Path) -> Json:
+    return yaml.load(path.read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
 def test_every_task_that_asks_for_a_consent_is_tried() -> None:
     tried = {asks[:4] for asks in ASKS}
     for role in ROLES:
-        defaults = yaml.safe_load((COLLECTION / "roles" / role / "defaults/main.yml").read_text())
+        defaults = load(COLLECTION / "roles" / role / "defaults/main.yml")
         consents = [name for name in defaults if CONSENT.fullmatch(name)]
         for path in (COLLECTION / "roles" / role / "tasks").glob("*.yml"):
-            for task in tasks_of(yaml.safe_load(path.read_text())):
+            for task in tasks_of(load(path)):
                 arguments = [value for name, value in task.items() if "." in name and isinstance(value, dict)]
                 for key, value in [*task.items(), *(pair for one in arguments for pair in one.items())]:
                     for consent in consents if "." not in key and key not in WORDS else ():
