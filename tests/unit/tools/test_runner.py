@@ -17,6 +17,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.suite import report, tree
 from ansible_collections.rdmaops.gpu_fabric.tests.suite.load import Pace
 from ansible_collections.rdmaops.gpu_fabric.tests.suite.parts import PARTS
 from ansible_collections.rdmaops.gpu_fabric.tests.suite.runner import Part, Runner, budget_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support import waiting
 
 REPORT = """<?xml version="1.0" encoding="utf-8"?>
 <testsuites><testsuite name="pytest" errors="1" failures="1" skipped="2" tests="5">
@@ -92,13 +93,6 @@ def test_commands_are_judged_by_their_exit_status(runner: Runner, capsys: pytest
     assert [check.reason for check in runner.checks] == ["", "exit status 3", "exit status 127"]
 
 
-def has_ended(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
-
-
 def test_a_command_out_of_time_is_stopped_with_its_children(
     runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,11 +109,7 @@ def test_a_command_out_of_time_is_stopped_with_its_children(
     )
     assert runner.checks[0].reason == "stopped: out of time"
     assert runner.stopped == {"slow"}
-    pid = int(sign.read_text())
-    began = time.monotonic()
-    while not has_ended(pid) and time.monotonic() - began < 60:
-        time.sleep(0.01)
-    assert has_ended(pid)
+    waiting.wait_for(lambda: waiting.has_ended(int(sign.read_text())))
 
 
 def test_a_command_has_a_limit_of_its_own(runner: Runner) -> None:
@@ -150,10 +140,7 @@ def test_what_a_daemon_writes_later_is_in_the_log(runner: Runner, tmp_path: Path
     log = tmp_path / "out/lab/up.log"
     assert log.read_text().endswith("early\n")
     go.touch()
-    began = time.monotonic()
-    while not log.read_text().endswith("early\nlate\n") and time.monotonic() - began < 60:
-        time.sleep(0.01)
-    assert log.read_text().endswith("early\nlate\n")
+    waiting.wait_for(lambda: log.read_text().endswith("early\nlate\n"))
 
 
 def test_live_output_is_printed_whole(runner: Runner, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
