@@ -114,11 +114,11 @@ def _empty(value: t.Any) -> bool:
 
 
 def _named(*lists: t.Any) -> str:
-    """Return the key by which the elements of lists are told apart, or nothing."""
+    """Return the key that identifies each element of lists, or nothing: its values are texts, and unique in a list."""
     for key in ("mountPath", "name"):
-        for one in lists:
-            names = [item.get(key) if isinstance(item, dict) else None for item in one or []]
-            if None in names or len(set(map(str, names))) != len(names):
+        for items in lists:
+            names = [item.get(key) if isinstance(item, dict) else None for item in items or []]
+            if not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
                 break
         else:
             return key

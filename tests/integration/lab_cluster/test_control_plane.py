@@ -19,9 +19,6 @@ from ansible_collections.rdmaops.gpu_fabric.tests.lab.control_plane import PROGR
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster, private
 
-# The last test removes the control plane.
-pytestmark = pytest.mark.random_order(disabled=True)
-
 LAB = [sys.executable, str(COLLECTION / "tests/lab/lab.py")]
 GROUP = "test.rdmaops.example"
 DEFINITION = {

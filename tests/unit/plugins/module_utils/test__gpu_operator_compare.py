@@ -42,6 +42,7 @@ MERGES = [
         [{"name": "v", "mountPath": "/b", "ro": 1}, {"name": "v", "mountPath": "/a"}],
         [{"name": "v", "mountPath": "/b", "ro": 1}, {"name": "v", "mountPath": "/a"}],
     ),
+    ("a list is not a name", None, [{"name": ["a"], "v": 2}], [{"name": ["a"], "v": 1}], [{"name": ["a"], "v": 2}]),
     ("one by one", None, [{"verbs": ["get"]}], [{"verbs": ["get"], "x": 1}], [{"verbs": ["get"], "x": 1}]),
     ("another length", None, ["a"], ["a", "b"], ["a"]),
 ]
