@@ -291,6 +291,14 @@ def test_reload_after_a_parameter_was_taken_back(tmp_path: Path) -> None:
     assert result["after"] == {"next_boot": {"x": "3"}, "reload_required": True, "initramfs_stale": False}
 
 
+def test_no_reload_for_a_parameter_that_nothing_sets_any_more(tmp_path: Path) -> None:
+    (tmp_path / "etc/modprobe.d").mkdir(parents=True)
+    (tmp_path / OURS[1:]).write_text(HEADER + "\noptions ib_core x=1\n")
+    result = run(FakeHost(str(tmp_path), looked(), {"x": "1"}), state="absent", options=None)
+    assert result["actions"] == [f"Remove {OURS}"]
+    assert result["reload_required"] is False
+
+
 def test_a_removal_that_was_stopped_before_the_rebuild(tmp_path: Path) -> None:
     """The file is gone already; what it had is known from the image."""
     image = Contents(IMAGE, "initramfs-tools", ["ib_core"], [], {OURS: HEADER + "\noptions ib_core x=1\n"})

@@ -288,6 +288,11 @@ def test_what_items_are_called(label: Json, shown: str) -> None:
     assert "hunter2" not in json.dumps(found)
 
 
+def test_the_label_of_loop_control_names_an_item() -> None:
+    (found,) = ask(COPY, OK, {"results": [{**item({"name": "hunter2"}), "_ansible_item_label": "jo"}]})
+    assert found["item"] == "jo"
+
+
 def test_the_loop_variable_where_there_is_no_label() -> None:
     (found,) = ask(COPY, OK, {"results": [{"ansible_loop_var": "user", "user": "jo"}]})
     assert found["item"] == "jo"

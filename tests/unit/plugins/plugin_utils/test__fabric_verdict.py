@@ -358,6 +358,11 @@ def test_a_port_of_a_node() -> None:
         "its card, cable or switch port " + NUMBERS
     ]
     assert blamed(report) == [("port", "c", 1)]
+    failing = [
+        (node["name"], rail["rail"]) for node in report["nodes"] for rail in node["rails"] if rail["verdict"] == "fail"
+    ]
+    assert failing == [("c", 1)]
+    assert [node["name"] for node in report["nodes"] if node["verdict"] == "fail"] == ["c"]
 
 
 def test_a_rail() -> None:
