@@ -44,7 +44,7 @@ bench: dev ## the benchmarks, each against its peer in the same run (BENCH=scale
 	@.venv/bin/python tests/benchmarks/run.py $(BENCH)
 
 .PHONY: mutants
-mutants: dev ## small mistakes in the code that decides: the unit tests have to find 95 % (20 minutes)
+mutants: dev ## small mistakes in the code that decides: the unit tests have to find 95 % (20 minutes, SEED=2)
 	@nice .venv/bin/python tests/mutants/run.py $(if $(SEED),--seed $(SEED))
 
 .PHONY: lab-up lab-down lab-ssh

@@ -5,9 +5,11 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import typing as t
 
+import pytest
 from ansible.module_utils import basic
 
 
@@ -28,4 +30,22 @@ def module_arguments(given: t.Mapping[str, t.Any]) -> t.Iterator[None]:
         yield
 
 
-__all__ = ["module_arguments"]
+class _Captured(Exception):
+    """The argument specification that a module was made with."""
+
+
+def argument_spec(name: str, monkeypatch: pytest.MonkeyPatch) -> t.Mapping[str, t.Any]:
+    """Return what a module of the collection takes."""
+    module = importlib.import_module(f"ansible_collections.rdmaops.gpu_fabric.plugins.modules.{name}")
+
+    def capture(_self: object, argument_spec: t.Mapping[str, t.Any], *_args: object, **_more: object) -> None:
+        raise _Captured(argument_spec)
+
+    monkeypatch.setattr("ansible.module_utils.basic.AnsibleModule.__init__", capture)
+    # A module of the collection's own class gets as far as its parent does.
+    with module_arguments({}), pytest.raises(_Captured) as caught:
+        module.main()
+    return t.cast("t.Mapping[str, t.Any]", caught.value.args[0])
+
+
+__all__ = ["argument_spec", "module_arguments"]

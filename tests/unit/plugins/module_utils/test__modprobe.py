@@ -68,6 +68,10 @@ PARSED = [
     ("options a größe=ü\n", [(1, "options a größe=ü", "a", "größe", "ü")]),
     # The second byte of an à is a no-break space in Latin-1, and therefore a space to the kernel.
     ("options a à=1\n", [(1, "options a à=1", "a", "\udcc3", "1"), (1, "options a à=1", "a", "=1", "1")]),
+    (
+        "options a x=1 --=2 y=3\n",
+        [(1, "options a x=1 --=2 y=3", "a", name, value) for name, value in (("x", "1"), ("__", "2"), ("y", "3"))],
+    ),
     ("options a\noptions\n  # options a x=1\nblacklist a\n", []),
     ("options a x=1 -- y=2\noptions a z=3\n", [(1, "options a x=1 -- y=2", "a", "x", "1")]),
     (
@@ -157,13 +161,13 @@ def test_dashes_in_brackets_stay(name: str, module: str | None) -> None:
 
 
 def test_an_alias_brings_its_options_along() -> None:
-    texts = {A: "options other x=1\noptions my-alias x=2\n", B: "alias my-alias a-b\ninstall a_b /bin/true\n"}
+    texts = {A: "options other x=1\noptions my-alias x=2\n", B: "alias my-alias a-b\ninstall a_b /bin/true\t1\n"}
     tree = from_texts(texts, "a_b")
     assert [(found.module, found.value) for found in tree.assignments] == [("my_alias", "2")]
     assert [(line.command, line.module, line.rest) for line in tree.directives] == [
         ("options", "my_alias", "x=2"),
         ("alias", "my_alias", "a-b"),
-        ("install", "a_b", "/bin/true"),
+        ("install", "a_b", "/bin/true\t1"),
     ]
     assert settings(tree, "a_b") == {}
 

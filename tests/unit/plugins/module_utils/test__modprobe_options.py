@@ -299,6 +299,12 @@ def test_no_reload_for_a_parameter_that_nothing_sets_any_more(tmp_path: Path) ->
     assert result["reload_required"] is False
 
 
+def test_a_value_that_a_loaded_module_still_has_is_no_drift(tmp_path: Path) -> None:
+    image = contents("options ib_core x=1\n")._replace(modprobe={OURS: HEADER + "\noptions ib_core x=1\n"})
+    result = run(FakeHost(str(tmp_path), looked(image), {"x": "1"}), state="absent", options=None)
+    assert [(row["live"], row["desired"], row["status"]) for row in result["resources"]] == [("1", None, "in_sync")]
+
+
 def test_a_removal_that_was_stopped_before_the_rebuild(tmp_path: Path) -> None:
     """The file is gone already; what it had is known from the image."""
     image = Contents(IMAGE, "initramfs-tools", ["ib_core"], [], {OURS: HEADER + "\noptions ib_core x=1\n"})

@@ -175,6 +175,8 @@ def test_a_rebuild_that_was_stopped_has_to_be_done_again() -> None:
     assert view(looked(unfinished=True), "ib_core", "netns_mode", "0").stale is True
     assert view(looked(unfinished=True), "ib_core", "netns_mode", "0", rebuilt=True).stale is False
     assert view(looked(unfinished=True), "other", "x", None).stale is False
+    unreadable = image(modprobe={"/etc/modprobe.d/a.conf": "\0"})
+    assert view(looked(unfinished=True, contents=unreadable), "ib_core", "netns_mode", "0").stale is None
 
 
 def test_view_without_an_initramfs() -> None:
@@ -224,7 +226,8 @@ def test_sources(boot: t.Callable[..., None], tmp_path: Path, monkeypatch: pytes
     assert (found.contents, found.has_initramfs, found.problems) == (None, None, ["No boot loader was found."])
 
     boot(BootEntry("grub", cmdline="ro", kernel_version="7.2"), image())
-    assert sources("/", "ib_core").has_initramfs is False
+    found = sources("/", "ib_core")
+    assert (found.has_initramfs, found.unfinished) == (False, False)
 
     boot(entry, InitramfsError("Reading /boot/initrd.img-7.2: Input/output error"))
     found = sources("/", "ib_core")

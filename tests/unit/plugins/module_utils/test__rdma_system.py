@@ -64,6 +64,7 @@ class FakeHost(Host):
         self.space_on_boot = True
         self.open: list[dict[str, t.Any]] | OSError = []
         self.remedy: str | None = None
+        self.image = IMAGE
 
     def is_root(self) -> bool:
         return self.as_root
@@ -85,7 +86,7 @@ class FakeHost(Host):
             line=128,
             cmdline=self.cmdline,
             kernel_version="7.2.12",
-            initrd=[IMAGE],
+            initrd=[self.image],
             title="Debian",
             parts=[(GRUB, 128, self.cmdline)] if self.cmdline else [],
             problem=problem,
@@ -364,6 +365,25 @@ def test_the_cause_changes_with_the_value_that_is_configured(tmp_path: Path) -> 
         return str(run(host, persistent=False, runtime="never")["reboot_cause"])
 
     assert cause("0") != cause("1")
+
+
+def test_the_cause_changes_with_the_initramfs(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, files=OURS, spaces=[POD])
+    host.image = str(tmp_path / "initrd.img")
+    causes = [run(host)["reboot_cause"]]
+    for content in ("old", "newer"):
+        Path(host.image).write_text(content)
+        causes.append(run(host)["reboot_cause"])
+    assert len(set(causes)) == 3
+    assert run(host)["reboot_cause"] == causes[-1]
+
+
+@pytest.mark.parametrize(("mode", "value"), [("exclusive", "0"), ("shared", "1")])
+def test_what_is_written_and_where_it_is_found_again(tmp_path: Path, mode: str, value: str) -> None:
+    host = FakeHost(tmp_path, live=mode)
+    run(host, netns_mode=mode)
+    assert f"options ib_core netns_mode={value}\n" in (tmp_path / DROP_IN[1:]).read_text()
+    assert run(host, netns_mode=mode)["mode"]["configured"] == {"value": mode, "path": DROP_IN, "line": 2}
 
 
 def test_a_mode_that_can_be_read_is_enough(tmp_path: Path) -> None:
