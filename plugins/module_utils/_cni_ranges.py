@@ -95,7 +95,7 @@ def pool_name(network: Network, network_name: str | None) -> str:
 
 def parse_network(text: t.Any) -> Network:
     """Return a network in CIDR notation; a length is not optional, as in Go's ParseCIDR."""
-    if not isinstance(text, str) or "/" not in text or not text.rpartition("/")[2].isdigit():
+    if not isinstance(text, str) or not text.rpartition("/")[2].isdigit():
         raise ValueError("no network in CIDR notation")
     return ipaddress.ip_network(text.strip(), strict=False)
 

@@ -266,6 +266,15 @@ HANDED_OUT: list[tuple[dict[str, t.Any], list[list[tuple[str, str]]]]] = [
         {"type": "whereabouts", "range": "10.0.0.0/24", "range_start": "10.0.0.1", "exclude": ["10.0.0.8/29"]},
         [[("10.0.0.1", "10.0.0.7"), ("10.0.0.16", "10.0.0.254")]],
     ),
+    (
+        {"type": "whereabouts", "range": "10.0.0.0/28", "exclude": ["10.0.0.9/29"]},
+        [[("10.0.0.1", "10.0.0.7")]],
+    ),
+    (
+        {"type": "whereabouts", "range": "10.0.0.0/24", "range_start": "10.0.0.9", "range_end": "10.0.0.9"},
+        [[("10.0.0.9", "10.0.0.9")]],
+    ),
+    ({"type": "whereabouts", "ipRanges": [5, {"range": "10.0.0.0/30"}]}, [[("10.0.0.1", "10.0.0.2")]]),
     ({"type": "whereabouts", "range": "fd00::/125"}, [[("fd00::1", "fd00::6")]]),
     ({"type": "host-local", "subnet": "10.0.0.0/29"}, [[("10.0.0.2", "10.0.0.6")]]),
     (
@@ -283,6 +292,7 @@ HANDED_OUT: list[tuple[dict[str, t.Any], list[list[tuple[str, str]]]]] = [
         {"type": "host-local", "subnet": "10.0.0.0/30", "ranges": [[{"subnet": "10.1.0.0/30"}]]},
         [[("10.0.0.2", "10.0.0.2")], [("10.1.0.2", "10.1.0.2")]],
     ),
+    ({"type": "host-local", "ranges": [[], [5], [{"subnet": "10.1.0.0/30"}]]}, [[("10.1.0.2", "10.1.0.2")]]),
     ({"type": "static", "addresses": ["10.0.0.7/24"]}, [[("10.0.0.7", "10.0.0.7")]]),
     ({"type": "static", "addresses": []}, []),
     ({"type": "static", "addresses": "10.0.0.7/24"}, []),
@@ -297,6 +307,18 @@ def test_the_addresses_that_are_handed_out(ipam: dict[str, t.Any], expected: lis
         [(span.address(first), span.address(last)) for span in group for first, last in span.pieces()]
         for group in found.groups
     ] == expected
+
+
+def test_only_whereabouts_keeps_pools() -> None:
+    def pool(ipam: dict[str, t.Any]) -> tuple[str | None, bool]:
+        [[span]] = _cni_ranges.ranges({"ipam": ipam}).groups
+        return span.pool, span.sliced
+
+    whereabouts = {"type": "whereabouts", "range": "10.0.0.0/24"}
+    assert pool(whereabouts) == ("10.0.0.0-24", False)
+    assert pool({**whereabouts, "node_slice_size": "/28", "network_name": "rail0"}) == ("rail0-10.0.0.0-24", True)
+    assert pool({"type": "host-local", "subnet": "10.0.0.0/24"}) == (None, False)
+    assert pool({"type": "static", "addresses": ["10.0.0.7/24"]}) == (None, False)
 
 
 def test_networks_of_another_version_have_nothing_in_common() -> None:
@@ -317,6 +339,8 @@ def test_networks_of_another_version_have_nothing_in_common() -> None:
 PROBLEMS: list[tuple[dict[str, t.Any], list[str], str]] = [
     ({"type": "whereabouts"}, ["missing_key"], "whereabouts has no range"),
     ({"type": "whereabouts", "range": "10.0.0.0"}, ["invalid_cidr"], "no network in CIDR notation"),
+    ({"type": "whereabouts", "range": "10"}, ["invalid_cidr"], "range 10 cannot be read"),
+    ({"type": "whereabouts", "ipRanges": [{}]}, ["invalid_cidr"], "ipRanges[0].range  cannot be read"),
     ({"type": "whereabouts", "range": "10.0.0.0/33"}, ["invalid_cidr"], "10.0.0.0/33"),
     ({"type": "whereabouts", "range": "10.0.0.0/255.255.255.0"}, ["invalid_cidr"], "no network in CIDR notation"),
     ({"type": "whereabouts", "range": "10.9.0.4-10.0.0.9/24"}, ["invalid_cidr"], "the start is outside"),

@@ -200,6 +200,11 @@ def test_which_budget_a_pod_is_under(selector: Json, selects: bool) -> None:
     assert rules.budgets_of({"app": "web"}, [budget]) == told
 
 
+def test_a_budget_of_which_nothing_is_known_yet() -> None:
+    budget = {"metadata": {"name": "b"}, "spec": {"selector": {}}}
+    assert rules.budgets_of({}, [budget]) == ["b (maxUnavailable 0, 0 of 0 pods healthy, 0 disruptions allowed)"]
+
+
 def test_the_memory_of_an_earlier_cordon_stays() -> None:
     made = copy.deepcopy(A)
     made["status"]["allocatable"] = {"cpu": "8", "nvidia.com/gpu": "8", "rdma/hca": "1k", "rdma/old": "0"}
@@ -505,10 +510,10 @@ def test_a_node_is_given_back_with_the_lease(clock: Clock) -> None:
         "Uncordon node a",
         "Release the Lease kube-system/rdmaops-gpu-fabric-maintenance, unless the run has other nodes in maintenance",
     ]
-    assert [(row["name"], row["live"], row["status"]) for row in result["resources"]] == [
-        ("a", "drained: a test", "drift"),
-        ("a nvidia.com/gpu", "8", "in_sync"),
-        ("a rdma/hca", "1", "in_sync"),
+    assert [(row["kind"], row["name"], row["live"], row["status"]) for row in result["resources"]] == [
+        ("node", "a", "drained: a test", "drift"),
+        ("node_resource", "a nvidia.com/gpu", "8", "in_sync"),
+        ("node_resource", "a rdma/hca", "1", "in_sync"),
     ]
     assert result["diff"][0]["after"] == "unschedulable: false\n%s: null\n" % memory.NOTE
     assert (plane.cordoned, plane.note) == (False, None)
@@ -613,8 +618,12 @@ def test_a_failure_is_noted_once_and_the_next_run_goes_on(clock: Clock) -> None:
 def test_a_failure_gives_the_lease_back(clock: Clock) -> None:
     plane = Plane([])
     plane.manage()
+    began = plane.lease["spec"]["renewTime"]
+    clock.now += 5
     plane.manage(state="failed", failure="no power")
-    assert plane.lease["spec"]["holderIdentity"] == ""
+    # An empty holder for a second, as client-go's leader election leaves it.
+    assert (plane.lease["spec"]["holderIdentity"], plane.lease["spec"]["leaseDurationSeconds"]) == ("", 1)
+    assert plane.lease["spec"]["renewTime"] > began
 
 
 @pytest.mark.parametrize("check", [True, False])
@@ -651,6 +660,9 @@ def test_a_lease_keeps_the_time_at_which_it_was_acquired(clock: Clock) -> None:
     clock.now += 61
     leases.Lease(t.cast("t.Any", server), "two", 60).take()
     assert server.raw["spec"]["acquireTime"] > first["acquireTime"]
+    del server.raw["spec"]["acquireTime"]
+    leases.Lease(t.cast("t.Any", server), "two", 60).take()
+    assert server.raw["spec"]["acquireTime"] == server.raw["spec"]["renewTime"]
 
 
 def test_a_pod_is_not_asked_again_at_once(clock: Clock) -> None:
@@ -742,6 +754,10 @@ def test_a_node_of_another_name_is_named(clock: Clock) -> None:
         "Draining node x: this Node is not proven to be the host. Its machineID is not known and the host's is m9; its "
         "InternalIP is not known and the host has no address given. Nothing was changed"
     )
+    with pytest.raises(
+        DrainError, match=r"and the host's is not given; its InternalIP is not known and the host has 192"
+    ):
+        plane.manage(name="x", machine_id=None, addresses=["192.0.2.2"])
     with pytest.raises(DrainError, match=r"no node of this name; the host is Node b, .*\. Its nodes are: a, b, x$"):
         plane.manage(name="gone", machine_id="m2")
     with pytest.raises(DrainError, match="no node of this name, nor the host"):
@@ -787,6 +803,30 @@ def test_a_time_limit_is_at_least_a_second(limit: str) -> None:
     with pytest.raises(DrainError, match=f"{limit} is 0; it has to be at least 1 second"):
         Plane([]).manage(True, **{limit: 0})
     Plane([]).manage(True, **{limit: 1})
+
+
+def test_a_note_that_another_run_has_taken_over_is_left(clock: Clock) -> None:
+    plane = Plane([FREE], [FREE], [FREE], [])
+    waits = plane.items
+
+    def items(path: str, doing: str, query: Json = None) -> Json:
+        if plane.evicted:
+            plane.node["metadata"]["annotations"][memory.NOTE] = json.dumps({**plane.note, "run": "two"})
+        return waits(path, doing, query)
+
+    plane.items = items  # type: ignore[method-assign]
+    with pytest.raises(
+        DrainError, match="run one does not keep it cordoned any more. The node is not cordoned by this run"
+    ):
+        plane.manage()
+    assert (plane.note["run"], plane.note["step"], plane.note["failed"]) == ("two", "cordoned", None)
+
+
+def test_a_node_is_given_back_without_a_proof_that_it_is_the_host(clock: Clock) -> None:
+    plane = Plane([])
+    plane.manage()
+    plane.manage(state="uncordoned", machine_id=None)
+    assert not plane.cordoned
 
 
 def test_a_host_has_to_be_described() -> None:
