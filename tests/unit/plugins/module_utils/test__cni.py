@@ -386,6 +386,17 @@ def test_problems(ipam: dict[str, t.Any], codes: list[str], says: str) -> None:
     assert says in " ".join(row[1] for row in found)
 
 
+def test_a_problem_says_where_it_is_and_what_would_do() -> None:
+    ipam = {"type": "whereabouts", "range": "10.0.0.0/24", "exclude": ["x"]}
+    for config, where in (
+        ({"type": "x", "ipam": ipam}, "ipam.exclude x "),
+        ({"plugins": [{"type": "x"}, {"type": "y", "ipam": ipam}]}, "plugins[1].ipam.exclude x "),
+    ):
+        [(_code, text, example)] = _cni_ranges.ranges(config).problems
+        assert text.startswith(where)
+        assert example == "for example 10.0.0.0/26"
+
+
 # As TestIPPoolName and the pools of whereabouts 0.9.4 have them.
 POOLS = [
     ("10.100.100.0/30", None, "10.100.100.0-30"),

@@ -217,6 +217,20 @@ def test_what_is_no_object(name: str, changed: bool) -> None:
     assert [one["status"] for one in found] == (["drift"] if changed and name not in STEERS.split() else [])
 
 
+@pytest.mark.parametrize(
+    ("result", "name"),
+    [
+        ({"dest": "/d", "path": "/p", "name": "n", "unit": "u"}, "/d"),
+        ({"path": "/p", "name": "n", "unit": "u"}, "/p"),
+        ({"name": "n", "unit": "u"}, "n"),
+        ({"unit": "u.service"}, "u.service"),
+        ({}, "Copy it"),
+    ],
+)
+def test_what_names_an_object(result: Json, name: str) -> None:
+    assert ask(COPY, OK, {"changed": True, **result})[0]["name"] == name
+
+
 # --- loops --------------------------------------------------------------------------------------------------------
 
 

@@ -224,6 +224,8 @@ def test_the_page_says_what_the_report_says() -> None:
         assert said in reader.text, said
     for said in ("no answer", "m (i)", "The run is not complete", "the run is going on, or was stopped"):
         assert said in reader.text, said
+    assert "Started 2026-11-21T12:00:00Z" in " ".join(reader.text.split())
+    assert "Mode check" in " ".join(reader.text.split())
     assert "Objects 1 drift, 1 unknown, 1 in sync" in " ".join(reader.text.split())
     rows = [attributes["class"] for tag, attributes in reader.tags if tag == "tr" and "class" in attributes]
     assert rows == ["drift", "unknown", "in_sync"]
