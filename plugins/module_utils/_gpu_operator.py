@@ -198,9 +198,9 @@ def _recover(recovery: _Recovery, release: Release, params: Params, decision: De
 
 
 def _present(params: Params, check_mode: bool, host: Host) -> dict[str, t.Any]:
-    version, chart, (listed, buried) = host.helm.beside(
-        lambda: host.helm.version, lambda: _chart(params, host), lambda: _find(host)
-    )
+    version = host.helm.version
+    chart = _chart(params, host)
+    listed, buried = _find(host)
     values = _gpu_operator_values.desired(params)
     unknown = _unknown(params, values, chart, host)
     name, namespace = (listed.name, listed.namespace) if listed else (params["name"], params["namespace"])
@@ -214,9 +214,8 @@ def _present(params: Params, check_mode: bool, host: Host) -> dict[str, t.Any]:
         kubernetes=host.cluster.version,
         api_versions=host.cluster.api_versions,
     )
-    release, rendered = host.helm.beside(
-        lambda: host.helm.release(name, namespace) if listed else None, lambda: render(upgrade=listed is not None)
-    )
+    release = host.helm.release(name, namespace) if listed else None
+    rendered = render(upgrade=listed is not None)
     recovery = _recovery(params, release, host) if release else None
     base = recovery.base if recovery else release
     if release and base is None:  # what is there is uninstalled first

@@ -62,10 +62,6 @@ class HelmError(FabricError):
     """helm did not do what it was asked; the text has its own last lines."""
 
 
-class _EndedError(HelmError):
-    """helm was ended, because another beside it had failed."""
-
-
 class Listed(t.NamedTuple):
     """One line of `helm list`."""
 
@@ -251,8 +247,6 @@ class Helm:
         self.timeout = client.timeout
         self.directory = directory
         self._version: tuple[int, int, int] | None = None
-        self._running: set[subprocess.Popen[bytes]] = set()
-        self._ended: set[subprocess.Popen[bytes]] = set()
 
     @property
     def version(self) -> tuple[int, int, int]:
@@ -264,11 +258,9 @@ class Helm:
 
     def _write(self, name: str, value: t.Any) -> str:
         path = os.path.join(self.directory, name)
-        # JSON is YAML: what helm and client-go read. Another helm may be reading what is there, or be about to start.
-        number, new = tempfile.mkstemp(dir=self.directory)
-        with os.fdopen(number, "w") as sink:
+        # JSON is YAML: what helm and client-go read.
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as sink:
             json.dump(value, sink)
-        os.replace(new, path)
         return path
 
     def run(
@@ -294,19 +286,14 @@ class Helm:
             )
         except OSError as exc:
             raise HelmError("%s: %s cannot be run: %s" % (doing, self.binary, exc)) from exc
-        self._running.add(process)
         try:
             out, err = process.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
             out, err = self._end(process)
-            self._unless_ended(process, doing)
             raise HelmError(
                 "%s: helm was not done after %d s and was ended. It said: %s. %s"
                 % (doing, limit, last_lines(err.decode("utf-8", "replace"), secrets), hint or "Raise timeout")
             ) from None
-        finally:
-            self._running.discard(process)
-        self._unless_ended(process, doing)
         if process.returncode != 0:
             text = (err or out).decode("utf-8", "replace")
             raise HelmError(
@@ -320,10 +307,6 @@ class Helm:
             )
         return out.decode("utf-8", "replace")
 
-    def _unless_ended(self, process: subprocess.Popen[bytes], doing: str) -> None:
-        if process in self._ended:
-            raise _EndedError("%s: it was ended, as another helm beside it had failed" % doing)
-
     @staticmethod
     def _end(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
         for number in (signal.SIGTERM, signal.SIGKILL):
@@ -336,31 +319,6 @@ class Helm:
             except subprocess.TimeoutExpired:
                 continue
         return b"", b""
-
-    def beside(self, *calls: t.Callable[[], t.Any]) -> list[t.Any]:
-        """Make calls that wait for helm beside each other; return their results, or raise the first call's that failed.
-
-        Where one fails, the helms of the others are ended: these calls only read. Requests to the API server are not
-        among them: what limits their time is a signal, which only the main thread gets.
-        """
-        from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-
-        with ThreadPoolExecutor(max_workers=len(calls)) as pool:
-            made = [pool.submit(call) for call in calls]
-            waiting = wait(made, return_when=FIRST_EXCEPTION).not_done
-            while waiting:  # again and again: a call may be about to start its next helm
-                self._end_all()
-                waiting = wait(waiting, timeout=0.1).not_done
-        errors = [error for error in (one.exception() for one in made) if error]
-        if errors:
-            raise next((error for error in errors if not isinstance(error, _EndedError)), errors[0])
-        return [one.result() for one in made]
-
-    def _end_all(self) -> None:
-        for process in list(self._running):
-            self._ended.add(process)
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGTERM)
 
     def releases(self) -> list[Listed]:
         """Return every release of the cluster, in whatever state."""
@@ -377,11 +335,8 @@ class Helm:
         doing = "Reading the helm release %s/%s" % (namespace, name)
         which = [name, "--namespace", namespace] + (["--revision", str(revision)] if revision else [])
         template = _RELEASE + (_METHOD if self.version[0] >= 4 else "")
-        text, values = self.beside(
-            lambda: self.run(["get", "all", *which, "--template", template], doing),
-            lambda: self.run(["get", "values", *which, "--output", "json"], doing),
-        )
-        return parse_release(text, values)
+        text = self.run(["get", "all", *which, "--template", template], doing)
+        return parse_release(text, self.run(["get", "values", *which, "--output", "json"], doing))
 
     def history(self, name: str, namespace: str) -> list[Revision]:
         doing = "Reading the history of the helm release %s/%s" % (namespace, name)

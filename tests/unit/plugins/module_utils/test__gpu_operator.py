@@ -238,9 +238,6 @@ class Helm:
     def __init__(self) -> None:
         self.done: list[str] = []
 
-    def beside(self, *calls: t.Callable[[], t.Any]) -> list[t.Any]:
-        return [call() for call in calls]
-
     def releases(self) -> list[t.Any]:
         return [release("deployed")]
 

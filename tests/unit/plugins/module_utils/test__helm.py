@@ -176,54 +176,6 @@ def test_helm_gets_the_connection_by_a_file_of_its_own(
     assert out.endswith("}list\n")
 
 
-def test_a_release_is_read_by_two_helms_beside_each_other(tmp_path: Path, elsewhere: Path) -> None:
-    """Each waits for the other."""
-    text = f"""
-[ "$1" = version ] && {{ echo v3.22.0; exit; }}
-touch "{tmp_path}/$2"
-while ! [ -e {tmp_path}/all -a -e {tmp_path}/values ]; do sleep 0.05; done
-case $2 in all) cat {FIXTURES}/helm-3.22.0_get_all.txt;; values) cat {FIXTURES}/helm-3.22.0_get_values.json;; esac
-"""
-    helm = _helm.Helm(script(tmp_path, text), client(), str(elsewhere))
-    assert helm.release("x", "gpu").values == {"toolkit-version": "1.15.0-ubi8"}
-
-
-@pytest.mark.parametrize("works", ["all", "values"])
-def test_where_one_helm_fails_the_other_is_ended(tmp_path: Path, elsewhere: Path, works: str) -> None:
-    """At once, and what is told is why the first one failed, whichever it was."""
-    text = f"""
-[ "$1" = version ] && {{ echo v3.22.0; exit; }}
-[ $2 = {works} ] && {{ echo $$ > {tmp_path}/pid; exec sleep 60; }}
-while ! [ -s {tmp_path}/pid ]; do sleep 0.05; done
-exit 1
-"""
-    helm = _helm.Helm(script(tmp_path, text), client(), str(elsewhere))
-    began = time.monotonic()
-    with pytest.raises(_helm.HelmError, match="Reading the helm release gpu/x: helm ended with 1"):
-        helm.release("x", "gpu")
-    assert time.monotonic() - began < helm.timeout
-    with pytest.raises(ProcessLookupError):
-        os.kill(int((tmp_path / "pid").read_text()), 0)
-
-
-def test_a_helm_that_does_not_end_is_not_why_it_failed(
-    tmp_path: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_helm, "_GRACE", 0.5)
-    text = f"""
-[ "$1" = version ] && {{ echo v3.22.0; exit; }}
-[ $2 = all ] && {{ trap "" TERM; touch {tmp_path}/deaf; exec sleep 60; }}
-while ! [ -e {tmp_path}/deaf ]; do sleep 0.05; done
-touch {tmp_path}/failing
-exit 1
-"""
-    helm = _helm.Helm(script(tmp_path, text), client(), str(elsewhere))
-    limits_count_from(tmp_path / "failing", monkeypatch)
-    helm.timeout = 2
-    with pytest.raises(_helm.HelmError, match="Reading the helm release gpu/x: helm ended with 1"):
-        helm.release("x", "gpu")
-
-
 def test_values_are_in_a_file(tmp_path: Path, elsewhere: Path) -> None:
     argv = tmp_path / "argv"
     helm = _helm.Helm(
