@@ -30,8 +30,9 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.rdmaops.gpu_fabric.tests.mutants.mutations import Mutant, changed, chosen, mutants_of
+from ansible_collections.rdmaops.gpu_fabric.tests.suite import tree
+from ansible_collections.rdmaops.gpu_fabric.tests.suite.tree import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = Path(__file__).with_name("mutants.toml")
 COUNT = 50
 FOUND, EQUIVALENT = 0.95, 0.05
@@ -43,22 +44,19 @@ class Copy:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._root = directory / "ansible_collections" / "rdmaops" / "gpu_fabric"
-        listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
-        for name in subprocess.run(listing, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0"):
-            if (ROOT / name).is_file():
-                (self._root / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / name, self._root / name)
+        self._root = directory / tree.FQCN_PATH
+        for name in tree.files():
+            (self._root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, self._root / name)
 
     def outcome(self, tests: list[str], limit: float | None) -> str:
         """Run the tests until one fails."""
-        environment = {name: value for name, value in os.environ.items() if name != "REQUIRE_ALL"}
         options = ["-x", "-q", "--tb=line", "-p", "no:cacheprovider", f"--basetemp={self._directory / 'tmp'}"]
         with (self._directory / "output").open("w+") as output:
             process = subprocess.Popen(
                 [sys.executable, "-m", "pytest", *options, *tests],
                 cwd=self._root,
-                env={**environment, "PYTHONPATH": str(self._directory)},
+                env={**tree.clean_environment(), "PYTHONPATH": str(self._directory)},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -220,7 +220,7 @@ def integration(runner: Runner) -> None:
 
 def cluster(runner: Runner) -> None:
     """Run what needs an API server, once its programs are there."""
-    # Where there is no way to have them, each test says so.
+    # If they cannot be had, each test reports it.
     get = [sys.executable, str(ROOT / "tests" / "lab" / "lab.py"), "tool"]
     runner.execute("programs of the control plane", get, limit=3000, live=True)
     # A file has a control plane of its own, or shares the lab's.
@@ -284,7 +284,7 @@ def molecule(runner: Runner, scenario: str = "default") -> None:
 
 
 def lab(*commands: t.Sequence[str]) -> None:
-    """Have lab.py clean up; what cannot be ended is no test's result."""
+    """Have lab.py clean up; what it cannot stop does not count as a failed test."""
     for words in commands:
         argv = [sys.executable, str(ROOT / "tests" / "lab" / "lab.py"), *words]
         with contextlib.suppress(OSError, subprocess.SubprocessError):

@@ -58,7 +58,7 @@ def busy_loops(number: int) -> t.Iterator[None]:
 
 
 def options(seed: int) -> list[str]:
-    """Return what pytest is told for another order and other examples."""
+    """Return pytest's options for another order and other examples."""
     return [
         "--random-order-bucket=global",
         f"--random-order-seed={seed}",
