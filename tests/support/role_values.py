@@ -83,14 +83,11 @@ def trusted(text: str) -> str:
 
 
 def tasks_of(entries: t.Iterable[t.Any]) -> t.Iterator[t.Any]:
-    """Return the tasks of a file, those in blocks included."""
+    """Return the tasks of a file, the blocks and those in blocks included."""
     for entry in entries:
-        parts = [entry[part] for part in ("block", "rescue", "always") if part in entry]
-        if parts:
-            for part in parts:
-                yield from tasks_of(part)
-        else:
-            yield entry
+        yield entry
+        for part in ("block", "rescue", "always"):
+            yield from tasks_of(entry.get(part, ()))
 
 
 def part_of(entry: t.Any, key: str) -> t.Any:
@@ -130,7 +127,7 @@ def main() -> None:
         if len(path) == 1:
             return Templar(loader, variables=known).template(known[path[0]])
         file, name, key = path
-        (entry,) = [entry for entry in tasks_in(role / "tasks" / file) if entry["name"] == name]
+        (entry,) = [entry for entry in tasks_in(role / "tasks" / file) if entry.get("name") == name]
         part = part_of(entry, key)
         templar = Templar(loader, variables={**known, **entry.get("vars", {})})
         if key not in CONDITIONS:

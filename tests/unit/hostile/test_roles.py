@@ -72,9 +72,23 @@ def test_hostile_options_are_refused_by_name(role: str) -> None:
                     assert said[0].startswith(f"{option} is ") or role == "gpu_node"
 
 
+# Role gpu_node looks first, and asks where it would write.
+WRITES = {"gpu_node": "bring.yml"}
+
+
 @pytest.mark.parametrize("role", CASES)
 def test_the_role_asks_before_it_does_anything(role: str) -> None:
-    main = (COLLECTION / "roles" / role / "tasks/main.yml").read_text()
+    tasks = (COLLECTION / "roles" / role / "tasks" / WRITES.get(role, "main.yml")).read_text()
     problems = COLLECTION / "roles" / role / "templates/problems.j2"
-    text = main + (problems.read_text() if problems.exists() else "")
+    text = tasks + (problems.read_text() if problems.exists() else "")
     assert f"__{role}_not_plain" in text
+
+
+def test_a_host_in_sync_does_not_hide_a_hostile_name() -> None:
+    role = role_values.values(COLLECTION / "roles/gpu_node")
+    first = "Refuse names that would mean something else to udev"
+    host = {"__gpu_node_host": {"differs": [], "units": {}}}
+    for name, plain in (("rail0", True), ('a", RUN+="/bin/sh', False)):
+        given = {"gpu_node_rdma_names": {"0000:07:00.0": name}, **host}
+        assert role.value("__gpu_node_settled", **given) is plain
+        assert role.task("bring.yml", first, "that", **given) is plain

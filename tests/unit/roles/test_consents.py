@@ -19,8 +19,8 @@ Json = t.Any
 CONSENT = re.compile(
     r"\w+_(ok|consent|force|force_conflicts|evict_gpu_pods|delete_emptydir_data|retry_same_cause|containerd_config)"
 )
-# What a person reads of a task.
-WORDS = ("name", "msg", "fail_msg", "vars")
+# What a person reads of a task, and what has tasks of its own.
+WORDS = ("name", "msg", "fail_msg", "vars", "block", "rescue", "always")
 
 
 class Asks(t.NamedTuple):
@@ -54,10 +54,12 @@ NODE = "Bring the Kubernetes node to state {{ __node_maintenance_state }}"
 
 ASKS = [
     Asks(
-        "gpu_node_e810_switch_ok", "main.yml", "Switch the RDMA protocol of Intel E810 adapters", "when", False,
+        "gpu_node_e810_switch_ok", "devices.yml", "Switch the RDMA protocol of Intel E810 adapters", "when", False,
         {"gpu_node_e810_protocol": "roce"},
     ),
-    Asks("gpu_node_return_stranded_ok", "main.yml", "Take stranded devices back", "when", False),
+    Asks("gpu_node_e810_switch_ok", "main.yml", "Change RDMA devices, with consent", "when", False),
+    Asks("gpu_node_return_stranded_ok", "main.yml", "Change RDMA devices, with consent", "when", False),
+    Asks("gpu_node_return_stranded_ok", "devices.yml", "Take stranded devices back", "when", False),
     Asks(
         "gpu_node_runtime_restart_ok", "main.yml", "Say whether a reboot is due, or a restart of the container runtime",
         "gpu_node_runtime_restart_required", True, LIMITED,
