@@ -25,6 +25,7 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, need_root
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
+from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
 
 Json = t.Any
 FILES = ["host-device", "macvlan"]
@@ -191,6 +192,8 @@ def site(plane: Cluster, tmp_path: Path) -> Iterator[Site]:
         plane.kubectl("wait", "--for=create", "configmap/kube-root-ca.crt", "-n", space, "--timeout=30s")
         yield Site(plane, tmp_path, space)
         plane.kubectl("delete", "clusterrole,clusterrolebinding", "multus", "whereabouts", "--ignore-not-found")
+        plane.kubectl("delete", "crd", "--all")
+        wait_for(lambda: "cni.cncf.io" not in plane.kubectl("get", "--raw", "/apis"))
 
 
 def rails() -> Json:
