@@ -336,6 +336,8 @@ def lab(plane: Cluster) -> Iterator[Lab]:
         body = {"apiVersion": NAD_API, "kind": "NetworkAttachmentDefinition", "metadata": {"name": "stranger"}}
         made.api.create(path(NAD_API, NADS, namespace), {**body, "spec": spec}, "Preparing")
         yield made
+        # Their ranges count in the whole cluster, until they are gone.
+        plane.kubectl("delete", NADS, "--all", "-n", namespace)
 
 
 def settles(scene: Scene, kubeconfig: Path, others: Json) -> None:
