@@ -112,7 +112,8 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_report i
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_run import Run, publish, write
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_text import table
 
-# Writing what is known so far takes no more than this share of the run; a write that takes less time is no matter.
+# Writing what is known so far takes no more than this share of the run, in processor time, which does not depend on the
+# other work of the machine. A write that takes less than QUICK seconds is never put off.
 SHARE = 0.02
 QUICK = 0.05
 
@@ -193,7 +194,7 @@ class CallbackModule(CallbackBase):
         paths = {name: self.get_option(name) for name in names}
         if self._run is None or not any(paths.values()):
             return
-        began = time.monotonic()
+        began = time.thread_time()
         written, problems = write(self._run.recorder.document(), paths)
         for path in written:
             self._run.problems.pop(path, None)
@@ -201,8 +202,8 @@ class CallbackModule(CallbackBase):
             if path not in self._run.problems:
                 self._display.error(why, wrap_text=False)
             self._run.problems[path] = why
-        ended = time.monotonic()
-        self._next_write = ended + (ended - began) / SHARE if ended - began > QUICK else 0.0
+        seconds = time.thread_time() - began
+        self._next_write = time.monotonic() + seconds / SHARE if seconds > QUICK else 0.0
 
     # --- results ---
 
