@@ -23,7 +23,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import
 
 RECORD = "/var/lib/rdmaops/cni.json"
 CONFIG = "file"
-_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
+_SHA256 = re.compile(r"sha256:[0-9a-f]{64}\Z")
 
 Record = t.Dict[str, t.Any]
 Params = t.Mapping[str, t.Any]
@@ -72,12 +72,12 @@ def check(params: Params) -> None:
     refuse_nul(bin_dir=params["bin_dir"], record=params["record"])
     taken: dict[str, str] = {}
     for source in params["sources"]:
-        name, text = source["name"], source["checksum"]
-        kind, _colon, value = text.partition(":")
-        if kind != "sha256" or not value or (not _SHA256.match(value) and "/" not in value):
+        name = source["name"]
+        if not _SHA256.match(source["checksum"]):
             raise InstallError(
-                "Installing %s: checksum is %r. Give sha256: and 64 hexadecimal digits in lower case, or sha256: and "
-                "where the project's checksum file is" % (name, text)
+                "Installing %s: checksum is %r. Give sha256: and 64 hexadecimal digits in lower case; a file of "
+                "checksums comes from where the program comes from, and changes with it. `%s` prints the digits, on a "
+                "machine and network that you trust" % (name, source["checksum"], prints(source["url"]))
             )
         for one in source["files"]:
             if not one or "/" in one or "\0" in one or one.startswith("."):
@@ -93,11 +93,14 @@ def check(params: Params) -> None:
             raise InstallError("Writing %s: the path must be absolute" % one["path"])
 
 
+def prints(url: str) -> str:
+    """Return the command that prints the digest of what is at a URL or path."""
+    return "curl -fsSL %s | sha256sum" % url if "://" in url else "sha256sum %s" % url
+
+
 def same_source(source: Params, known: t.Mapping[str, t.Any]) -> bool:
-    """Tell whether what is recorded is what is wanted; a literal checksum says so wherever the file comes from."""
-    if known.get("checksum") != source["checksum"] or sorted(known.get("files") or {}) != sorted(source["files"]):
-        return False
-    return bool(_SHA256.match(source["checksum"][7:])) or known.get("url") == source["url"]
+    """Tell whether what is recorded is what is wanted; the checksum says so wherever the file comes from."""
+    return known.get("checksum") == source["checksum"] and sorted(known.get("files") or {}) == sorted(source["files"])
 
 
 def expiry(token: str) -> float | None:
@@ -384,15 +387,7 @@ def _lines(known: t.Mapping[str, t.Any]) -> str:
 
 def mirrored(source: Params, mirror: str) -> Params:
     """Return a source with its files at a mirror, by the names that they have upstream."""
-    if not mirror:
-        return source
-    checksum = source["checksum"]
-    base = mirror.rstrip("/") + "/"
-    return {
-        **source,
-        "url": base + os.path.basename(source["url"]),
-        "checksum": "sha256:" + base + os.path.basename(checksum) if "/" in checksum else checksum,
-    }
+    return {**source, "url": mirror.rstrip("/") + "/" + os.path.basename(source["url"])} if mirror else source
 
 
 def manage(
@@ -411,4 +406,15 @@ def manage(
     return {**one.decision.result(), "kept": one.kept, "token_needed": one.token_needed, "resources": one.resources}
 
 
-__all__ = ("RECORD", "InstallError", "check", "digest", "expiry", "kubeconfig", "manage", "mirrored", "same_source")
+__all__ = (
+    "RECORD",
+    "InstallError",
+    "check",
+    "digest",
+    "expiry",
+    "kubeconfig",
+    "manage",
+    "mirrored",
+    "prints",
+    "same_source",
+)

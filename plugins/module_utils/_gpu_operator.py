@@ -72,11 +72,13 @@ def _chart(params: Params, host: Host) -> Chart:
     from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _helm_chart
 
     given = params["chart"]
+    _helm_chart.refuse_unverified(given, params["chart_repo_url"], params["chart_checksum"])
     local = os.path.expanduser(given)
     if params["chart_repo_url"] or given.startswith("oci://") or not os.path.exists(local):
         if given.startswith((".", "/", "~")):
             raise OperatorError("Reading the chart %s: there is no such file or directory where this task runs" % given)
         local = host.helm.pull(given, params["chart_repo_url"], params["chart_version"])
+    _helm_chart.verify(local, params["chart_checksum"])
     chart = _helm_chart.read(os.path.abspath(local))
     wanted = params["chart_version"]
     if wanted and wanted.lstrip("v") != chart.version.lstrip("v") and not _is_range(wanted):

@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import tarfile
 import typing as t
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_install import digest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import all_yaml, from_yaml
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm import HelmError
 
 # More than that is no chart: helm itself refuses files over 5 MiB and charts over 100 MiB by default.
 _LARGEST = 5 * 1024 * 1024
 _WANTED = ("Chart.yaml", "values.yaml", "templates/", "crds/", "charts/")
+_SHA256 = re.compile(r"sha256:[0-9a-f]{64}\Z")
 
 
 class Chart(t.NamedTuple):
@@ -37,6 +40,39 @@ class Chart(t.NamedTuple):
     missing: list[str]
     # Subchart's key to the path of the value that switches it on.
     conditions: dict[str, str]
+
+
+def refuse_unverified(chart: str, repo_url: str | None, checksum: str | None) -> None:
+    """Refuse what could not be told from another's chart, before anything is fetched."""
+    if checksum and not _SHA256.match(checksum):
+        raise HelmError(
+            "Reading the chart %s: chart_checksum is %r. Give sha256: and 64 hexadecimal digits in lower case"
+            % (chart, checksum)
+        )
+    plain = [one for one in (chart, repo_url or "") if one.lower().startswith("http://")]
+    if plain and not checksum:
+        raise HelmError(
+            "Fetching the chart %s: %s is plain http, and nothing would verify what comes. Give an https:// address, "
+            "or the digest of the archive by chart_checksum: helm pull and sha256sum print it, on a machine and "
+            "network that you trust. Nothing was fetched" % (chart, plain[0])
+        )
+
+
+def verify(path: str, checksum: str | None) -> None:
+    """Refuse an archive that is not the one that was meant."""
+    if not checksum:
+        return
+    if os.path.isdir(path):
+        raise HelmError(
+            "Verifying the chart %s: a directory has no digest. Give the packed chart, or leave out chart_checksum"
+            % path
+        )
+    found = "sha256:%s" % digest(path)
+    if found != checksum:
+        raise HelmError(
+            "Verifying the chart %s: its checksum is %s, and should be %s (chart_checksum). Nothing was done: the file "
+            "is broken or not the one that was meant" % (path, found, checksum)
+        )
 
 
 def read(path: str) -> Chart:
@@ -188,4 +224,4 @@ def loader() -> t.Any:
     return type("Loader", (base,), {"yaml_implicit_resolvers": resolvers})
 
 
-__all__ = ("Chart", "definitions", "loader", "read")
+__all__ = ("Chart", "definitions", "loader", "read", "refuse_unverified", "verify")

@@ -59,7 +59,8 @@ options:
         required: true
       checksum:
         description:
-          - V(sha256:) and the digest, or V(sha256:) and the URL or path of a file in which the project publishes it, in the format of C(sha256sum).
+          - V(sha256:) and the digest of what is at O(sources[].url), 64 hexadecimal digits in lower case.
+          - A file of checksums is not accepted. It comes from where the program comes from, and whoever changes one changes the other.
         type: str
         required: true
       files:
@@ -133,7 +134,7 @@ options:
     default: {}
   mirror:
     description:
-      - Base URL, or directory on the host, in place of those of O(sources[].url) and of checksum files. The names of files stay.
+      - Base URL, or directory on the host, in place of that of O(sources[].url). The names of files stay, and so does O(sources[].checksum).
     type: str
     default: ""
   record:
@@ -156,7 +157,7 @@ EXAMPLES = r"""
     sources:
       - name: cni-plugins
         url: https://github.com/containernetworking/plugins/releases/download/v1.9.1/cni-plugins-linux-amd64-v1.9.1.tgz
-        checksum: sha256:https://github.com/containernetworking/plugins/releases/download/v1.9.1/cni-plugins-linux-amd64-v1.9.1.tgz.sha256
+        checksum: sha256:b98f74a0f8522f0a83867178729c1aa70f2158f90c45a2ca8fa791db1c76b303
         files: [host-device, macvlan, ipvlan, tuning]
 """
 

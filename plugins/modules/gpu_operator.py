@@ -53,6 +53,11 @@ options:
   chart_version:
     description: Version of the chart, such as V(v25.3.0). By default the newest that is not a pre-release, or what the directory or archive is.
     type: str
+  chart_checksum:
+    description:
+      - V(sha256:) and the digest of the chart's archive. An archive with another digest is not used. A directory has none.
+      - Required where O(chart) or O(chart_repo_url) begins with V(http://).
+    type: str
   name:
     description: Name of a new release. An existing one keeps its name.
     type: str
@@ -300,6 +305,7 @@ SPEC = {
     "chart": {"type": "str"},
     "chart_repo_url": {"type": "str"},
     "chart_version": {"type": "str"},
+    "chart_checksum": {"type": "str"},
     "name": {"type": "str", "default": "gpu-operator"},
     "namespace": {"type": "str", "default": "gpu-operator"},
     "create_namespace": {"type": "bool", "default": False},

@@ -435,7 +435,9 @@ def test_refused_before_anything_is_done(virgin: Place, tmp_path: Path) -> None:
     )
     assert "there is no such file or directory where this task runs" in virgin.refused(chart="/no/such.tgz")
     text = virgin.refused(chart="gpu-operator", chart_repo_url="http://127.0.0.1:9", chart_version="v25.3.0")
-    assert "Fetching the chart gpu-operator v25.3.0 from http://127.0.0.1:9: helm ended with 1" in text
+    assert "http://127.0.0.1:9 is plain http, and nothing would verify what comes" in text
+    text = virgin.refused(chart="gpu-operator", chart_repo_url="https://127.0.0.1:9", chart_version="v25.3.0")
+    assert "Fetching the chart gpu-operator v25.3.0 from https://127.0.0.1:9: helm ended with 1" in text
     assert "Look at chart, chart_repo_url and chart_version" in text
     assert "has the version v25.3.0, and chart_version is v9.9.9" in virgin.refused(chart_version="v9.9.9")
     text = virgin.refused(namespace="nowhere")

@@ -104,12 +104,20 @@ def test_files_of_a_node() -> None:
     assert not packaged["/etc/systemd/system/kubelet.service"]
 
 
+# Nothing in the collection says what these are.
+NEWER: Json = {"kubernetes_version": "1.99.0", "kubernetes_cni_plugins_version": "v1.99.0"}
+
+
 def test_programs_and_their_checksums() -> None:
     given = {"kubernetes_checksums": {"kubelet": "sha256:" + "0" * 64}}
     found = {one["name"]: one for one in value("__kubernetes_program_sources", **given)}
     assert found["kubeadm"]["url"] == "https://dl.k8s.io/release/v1.36.3/bin/linux/amd64/kubeadm"
-    assert found["kubeadm"]["checksum"] == "sha256:https://dl.k8s.io/release/v1.36.3/bin/linux/amd64/kubeadm.sha256"
+    assert found["kubeadm"]["checksum"].startswith("sha256:bba1733c")
     assert found["kubelet"]["checksum"] == "sha256:" + "0" * 64
+    (plugins,) = value("__kubernetes_cni_sources")
+    assert plugins["checksum"].startswith("sha256:b98f74a0")
+    for one in (*value("__kubernetes_program_sources", **NEWER), *value("__kubernetes_cni_sources", **NEWER)):
+        assert one["checksum"] == ""
 
 
 # what a site says, and what is said of it
@@ -123,6 +131,24 @@ PROBLEMS: list[tuple[Json, str]] = [
         {"kubernetes_pod_network": "bridge", "kubernetes_package_repository": "https://x"},
         "needs kubernetes_package_key",
     ),
+    (
+        {
+            "kubernetes_pod_network": "bridge",
+            "kubernetes_registry_mirrors": {"registry.k8s.io": ["http://m", "https://n"]},
+        },
+        "kubernetes_registry_mirrors has http://m for registry.k8s.io: nodes pull by tags, and over plain http nothing "
+        "verifies what comes. Give an https:// address.",
+    ),
+    (
+        {
+            "kubernetes_pod_network": "bridge",
+            "kubernetes_source": "archive",
+            "kubernetes_cni_plugins_checksum": "sha256:http://mirror.example.org/cni-plugins.tgz.sha256",
+        },
+        "kubernetes_cni_plugins_checksum has to be sha256: and the digest of cni-plugins-linux-amd64-v1.9.1.tgz: `curl -fsSL "
+        "https://github.com/containernetworking/plugins/releases/download/v1.9.1/cni-plugins-linux-amd64-v1.9.1.tgz | "
+        "sha256sum` prints it, on a machine and network that you trust.",
+    ),
 ]
 
 
@@ -130,6 +156,38 @@ PROBLEMS: list[tuple[Json, str]] = [
 def test_problems(given: Json, text: str) -> None:
     (found,) = value("__kubernetes_problems", **given)
     assert text in found
+
+
+def test_a_release_without_a_digest_is_asked_for() -> None:
+    given = {"kubernetes_pod_network": "bridge", "kubernetes_mirror": "http://mirror.example.org", **NEWER}
+    found = value("__kubernetes_problems", kubernetes_source="archive", **given)
+    assert len(found) == 4
+    assert found[0] == (
+        "kubernetes_checksums.kubeadm has to be sha256: and the digest of kubeadm: `curl -fsSL "
+        "https://dl.k8s.io/release/v1.99.0/bin/linux/amd64/kubeadm | sha256sum` prints it, on a machine and network that you "
+        "trust."
+    )
+    # apt and dnf verify signatures, whatever the packages come by.
+    for source in ("packages", "local"):
+        repository = {
+            "kubernetes_package_repository": "http://mirror.example.org/deb/",
+            "kubernetes_package_key": "key.asc",
+        }
+        assert value("__kubernetes_problems", kubernetes_source=source, **given, **repository) == []
+
+
+def test_packages_are_verified_by_a_key_of_the_controller() -> None:
+    """No key is fetched: a file is copied, and each repository names it."""
+    given = {"kubernetes_package_repository": "http://mirror.example.org/deb/"}
+    found = value("__kubernetes_repository_files", **given)
+    assert "Signed-By: /etc/apt/keyrings/rdmaops-kubernetes.asc" in found["apt"][0]["content"].splitlines()
+    assert {"gpgcheck=1", "gpgkey=file:///etc/pki/rpm-gpg/rdmaops-kubernetes.asc"} <= set(
+        found["dnf"][0]["content"].splitlines()
+    )
+    key = values(ROLE).task(
+        "programs_packages.yml", "Bring the key that signs the packages", "src", kubernetes_package_key="k"
+    )
+    assert key == "k"
 
 
 def test_no_problems() -> None:

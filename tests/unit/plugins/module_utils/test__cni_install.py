@@ -16,7 +16,12 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_fetch import FetchError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_install import InstallError, expiry, manage
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_install import (
+    InstallError,
+    expiry,
+    manage,
+    prints,
+)
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 
 Json = t.Any
@@ -96,7 +101,7 @@ def test_nothing_is_fetched_where_nothing_differs(place: Place) -> None:
     place.run(source)
     (place.mirror / "plugins.tgz").unlink()
     assert place.run(source)["changed"] is False
-    # A literal checksum says what it is, wherever it comes from.
+    # The checksum says what it is, wherever it comes from.
     assert place.run({**source, "url": "https://192.0.2.1/plugins.tgz"})["changed"] is False
 
 
@@ -139,33 +144,38 @@ def test_a_wrong_checksum_installs_nothing(place: Place) -> None:
     assert os.listdir(place.bin) == []
 
 
-# the checksum file of a project: as sha256sum writes it, for several files, of one without a name
-PUBLISHED = ["{digest}  plugins.tgz\n", "{other}  other.tgz\n{digest} *./out/plugins.tgz\n", "{digest}\n"]
-
-
-@pytest.mark.parametrize("text", PUBLISHED)
-def test_a_published_checksum_at_a_mirror(place: Place, text: str) -> None:
+def test_a_mirror_has_files_and_says_nothing_about_them(place: Place) -> None:
     source = place.archive(bridge=b"one")
-    digest = source["checksum"][7:]
-    (place.mirror / "plugins.tgz.sha256").write_text(text.format(digest=digest, other="1" * 64))
-    upstream = {
-        **source,
-        "url": "https://192.0.2.1/v1/plugins.tgz",
-        "checksum": "sha256:https://192.0.2.1/v1/plugins.tgz.sha256",
-    }
+    upstream = {**source, "url": "https://192.0.2.1/v1/plugins.tgz"}
     for mirror in (str(place.mirror), f"file://{place.mirror}/"):
         place.run(upstream, mirror=mirror)
         assert (place.bin / "bridge").read_bytes() == b"one"
         assert place.run(upstream, mirror=mirror)["changed"] is False
+    place.archive(bridge=b"changed")
+    (place.bin / "bridge").unlink()
+    with pytest.raises(FetchError, match="its SHA-256 is .*, and should be .* Nothing was installed"):
+        place.run(upstream, mirror=str(place.mirror))
+    assert os.listdir(place.bin) == []
 
 
-def test_a_checksum_file_that_is_about_something_else(place: Place) -> None:
+@pytest.mark.parametrize(
+    "where", ["https://192.0.2.1/v1/plugins.tgz.sha256", "http://192.0.2.1/x", "{mirror}/plugins.tgz.sha256"]
+)
+def test_a_file_of_checksums_is_refused_before_anything_is_fetched(place: Place, where: str) -> None:
     source = place.archive(bridge=b"one")
-    (place.mirror / "sums").write_text("1" * 64 + "  other.tgz\n")
-    with pytest.raises(
-        FetchError, match="the checksum file .*/sums has no line for .*plugins.tgz. Give the digest itself"
-    ):
-        place.run({**source, "checksum": f"sha256:{place.mirror}/sums"})
+    (place.mirror / "plugins.tgz.sha256").write_text(source["checksum"][7:] + "\n")
+    checksum = "sha256:" + where.format(mirror=place.mirror)
+    wanted = {**source, "url": "https://192.0.2.1/v1/plugins.tgz", "checksum": checksum}
+    for check in (True, False):
+        with pytest.raises(InstallError) as caught:
+            place.run(wanted, mirror=str(place.mirror), check=check)
+        assert str(caught.value) == (
+            f"Installing plugins: checksum is {checksum!r}. Give sha256: and 64 hexadecimal digits in lower case; a file of "
+            "checksums comes from where the program comes from, and changes with it. `curl -fsSL "
+            "https://192.0.2.1/v1/plugins.tgz | sha256sum` prints the digits, on a machine and network that you trust"
+        )
+    assert not place.bin.exists()
+    assert prints("/srv/x.tgz") == "sha256sum /srv/x.tgz"
 
 
 def test_paths_in_an_archive_are_not_used(place: Place) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import tarfile
 from pathlib import Path
@@ -72,3 +73,47 @@ def test_what_is_no_archive(tmp_path: Path) -> None:
     with pytest.raises(HelmError) as failure:
         _helm_chart.read(str(tmp_path / "x.tgz"))
     assert "Give a chart's directory, archive or address" in str(failure.value)
+
+
+DIGEST = "sha256:" + "ab" * 32
+
+
+@pytest.mark.parametrize(
+    ("chart", "repo_url"),
+    [("gpu-operator", "http://charts.example.org"), ("HTTP://charts.example.org/gpu-operator.tgz", None)],
+)
+def test_plain_http_needs_a_digest(chart: str, repo_url: str | None) -> None:
+    with pytest.raises(HelmError) as caught:
+        _helm_chart.refuse_unverified(chart, repo_url, None)
+    assert str(caught.value) == (
+        f"Fetching the chart {chart}: {repo_url or chart} is plain http, and nothing would verify what comes. Give an https:// "
+        "address, or the digest of the archive by chart_checksum: helm pull and sha256sum print it, on a machine and network "
+        "that you trust. Nothing was fetched"
+    )
+    _helm_chart.refuse_unverified(chart, repo_url, DIGEST)
+
+
+def test_https_and_files_need_none() -> None:
+    for chart, repo_url in (("gpu-operator", "https://charts.example.org"), ("/srv/x.tgz", None), ("nvidia/x", None)):
+        _helm_chart.refuse_unverified(chart, repo_url, None)
+    for wrong in ("sha256:abc", "abc", "sha256:http://charts.example.org/sums"):
+        with pytest.raises(HelmError, match="chart_checksum is .* Give sha256: and 64 hexadecimal digits"):
+            _helm_chart.refuse_unverified("/srv/x.tgz", None, wrong)
+
+
+def test_another_archive_is_refused(tmp_path: Path) -> None:
+    archive = tmp_path / "x.tgz"
+    archive.write_bytes(b"one")
+    right = "sha256:" + hashlib.sha256(b"one").hexdigest()
+    _helm_chart.verify(str(archive), right)
+    _helm_chart.verify(str(archive), None)
+    with pytest.raises(HelmError) as caught:
+        _helm_chart.verify(str(archive), DIGEST)
+    assert str(caught.value) == (
+        f"Verifying the chart {archive}: its checksum is {right}, and should be {DIGEST} (chart_checksum). Nothing was done: "
+        "the file is broken or not the one that was meant"
+    )
+    with pytest.raises(
+        HelmError, match="a directory has no digest. Give the packed chart, or leave out chart_checksum"
+    ):
+        _helm_chart.verify(str(tmp_path), DIGEST)

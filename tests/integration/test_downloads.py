@@ -1,0 +1,233 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A mirror that serves changed programs, each beside a file with the checksum of the change: none of them is installed.
+
+What a mirror says about its own files proves nothing. A digest comes with the collection or from the site.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.server
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import threading
+import typing as t
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_install import manage
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
+from ansible_collections.rdmaops.gpu_fabric.tests.support.role_values import values
+
+Json = t.Any
+CHANGED = b"#!/bin/sh\necho changed\n"
+
+
+class Mirror(http.server.ThreadingHTTPServer):
+    """Serves, for any name, a changed program or archive, and beside it the checksum that fits."""
+
+    daemon_threads = True
+
+    def __init__(self, programs: list[str]) -> None:
+        self.programs = programs
+        self.asked: list[str] = []
+        super().__init__(("127.0.0.1", 0), Handler)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def file(self, name: str) -> bytes:
+        """An archive with every program, or a program; of a file of checksums, the right ones."""
+        if name == "checksums.txt":
+            names = ["multus-cni_4.3.0_linux_amd64.tar.gz", "gnmic_0.45.0_Linux_x86_64.tar.gz"]
+            return "".join(f"{hashlib.sha256(self.file(one)).hexdigest()}  {one}\n" for one in names).encode()
+        if name.endswith(".sha256"):
+            return f"{hashlib.sha256(self.file(name[:-7])).hexdigest()}\n".encode()
+        if not name.endswith((".tgz", ".tar.gz")):
+            return CHANGED
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w") as archive:
+            for one in self.programs:
+                member = tarfile.TarInfo(one)
+                member.size = len(CHANGED)
+                archive.addfile(member, io.BytesIO(CHANGED))
+        return packed.getvalue()
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    server: Mirror
+
+    def do_GET(self) -> None:
+        name = self.path.rpartition("/")[2]
+        self.server.asked.append(name)
+        data = self.server.file(name)
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_unused: t.Any) -> None:
+        pass
+
+
+@pytest.fixture
+def mirror() -> Iterator[Mirror]:
+    names = [
+        "bridge",
+        "host-device",
+        "host-local",
+        "ipvlan",
+        "loopback",
+        "macvlan",
+        "portmap",
+        "sbr",
+        "static",
+        "tuning",
+    ]
+    server = Mirror([*names, "multus", "gnmic"])
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+# role, its variable with what it downloads
+SOURCES = [
+    ("kubernetes", "__kubernetes_program_sources"),
+    ("kubernetes", "__kubernetes_cni_sources"),
+    ("secondary_network", "__secondary_network_sources"),
+    ("switch_telemetry", "__switch_telemetry_sources"),
+]
+
+
+@pytest.mark.parametrize(("role", "variable"), SOURCES)
+def test_no_changed_program_of_a_mirror_is_installed(role: str, variable: str, mirror: Mirror, tmp_path: Path) -> None:
+    sources = values(COLLECTION / "roles" / role).value(variable)
+    assert sources
+    for source in sources:
+        with pytest.raises(FabricError) as caught:
+            manage(options(tmp_path, [source], mirror.url), False, 0.0)
+        text = str(caught.value)
+        assert "should be " in text or "| sha256sum" in text, text
+        assert list((tmp_path / "bin").glob("[!.]*")) == []
+    # Files of checksums are not so much as asked for.
+    assert not any("sha256" in name or "checksums" in name for name in mirror.asked)
+
+
+def options(place: Path, sources: Json, mirror: str) -> Json:
+    more: Json = {
+        "configs": [],
+        "kubeconfigs": [],
+        "tokens": {},
+        "state": "present",
+        "on_foreign": "keep",
+        "timeout": 10,
+    }
+    return {
+        "bin_dir": str(place / "bin"),
+        "record": str(place / "record"),
+        "sources": sources,
+        "mirror": mirror,
+        **more,
+    }
+
+
+def play(place: Path, tasks: Json, **variables: Json) -> subprocess.CompletedProcess[str]:
+    """Run tasks on this machine, which is the only host of every group."""
+    groups = {name: {"hosts": {"here": {}}} for name in ("kubernetes_control_plane", "gpu_nodes", "switch_telemetry")}
+    known = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    (place / "hosts.yml").write_text(json.dumps({"all": {"children": groups, "vars": known}}))
+    # A role's own variable gives way to nothing less than these.
+    (place / "given.json").write_text(json.dumps(variables))
+    (place / "book.yml").write_text(json.dumps([{"hosts": "here", "gather_facts": False, "tasks": tasks}]))
+    argv: list[t.Any] = [Path(sys.executable).parent / "ansible-playbook", "-i", place / "hosts.yml"]
+    argv += ["-e", f"@{place / 'given.json'}", place / "book.yml"]
+    environment = {**os.environ, "ANSIBLE_NOCOLOR": "1"}
+    return subprocess.run(
+        argv, capture_output=True, text=True, timeout=120, cwd=COLLECTION, env=environment, check=False
+    )
+
+
+def role(name: str, file: str = "main.yml") -> Json:
+    return [{"ansible.builtin.include_role": {"name": f"rdmaops.gpu_fabric.{name}", "tasks_from": file}}]
+
+
+def test_a_changed_kubelet_is_not_installed(mirror: Mirror, tmp_path: Path) -> None:
+    """The whole way, by Ansible: the role's tasks, the module, a mirror by plain http."""
+    # The plugins' own directory is this machine's: nothing has that digest, so that they are not installed in any case.
+    given = {"kubernetes_mirror": mirror.url, "kubernetes_cni_plugins_checksum": "sha256:" + "0" * 64}
+    place = {"kubernetes_directory": str(tmp_path / "bin"), "__kubernetes_record": str(tmp_path / "record")}
+    done = play(tmp_path, role("kubernetes", "programs_archive.yml"), **given, **place)
+    assert done.returncode == 2, done.stdout + done.stderr
+    words = " ".join(done.stdout.split())
+    assert (
+        f"Verifying {mirror.url}/kubeadm: its SHA-256 is {hashlib.sha256(CHANGED).hexdigest()}, and should be" in words
+    )
+    assert mirror.asked == ["kubeadm"]
+    assert list((tmp_path / "bin").glob("[!.]*")) == []
+
+
+# role, its file of tasks, what a site says, what is said of it
+ASKED: list[tuple[str, str, Json, list[str]]] = [
+    (
+        "kubernetes",
+        "main.yml",
+        {"kubernetes_source": "archive", "kubernetes_version": "1.99.0", "kubernetes_pod_network": "bridge"},
+        [
+            "Making a cluster of these hosts: nothing was changed. kubernetes_checksums.kubeadm has to be sha256: and the digest"
+        ],
+    ),
+    (
+        "secondary_network",
+        "check.yml",
+        {"secondary_network_multus_checksum": "sha256:{mirror}/checksums.txt"},
+        [
+            "Installing multus, whereabouts: the collection has no digest of this release, and takes none from where the program",
+            "Set secondary_network_multus_checksum to sha256: and what `curl -fsSL https://github.com/k8snetworkplumbingwg/"
+            "multus-cni/releases/download/v4.3.0/multus-cni_4.3.0_linux_amd64.tar.gz | sha256sum` prints on a machine and",
+            "Set secondary_network_whereabouts_checksum to sha256: and what `curl -fsSL https://github.com/",
+        ],
+    ),
+    (
+        "switch_telemetry",
+        "main.yml",
+        {"switch_telemetry_targets": [{"name": "leaf-1", "address": "192.0.2.1", "ports": ["Ethernet1/1"]}]},
+        [
+            "switch_telemetry_checksum has to be sha256: and the digest of gNMIc 0.45.0: `curl -fsSL https://github.com/openconfig"
+        ],
+    ),
+    (
+        "training_image",
+        "main.yml",
+        {
+            "training_image_name": "registry.example.org/x:1",
+            "training_image_nccl_tests": True,
+            "training_image_nccl_tests_url": "{mirror}/nccl-tests.tgz",
+        },
+        [
+            "Set training_image_nccl_tests_checksum to sha256: and what `curl -fsSL {mirror}/nccl-tests.tgz | sha256sum` prints"
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "file", "given", "said"), ASKED, ids=[one[0] for one in ASKED])
+def test_a_role_asks_for_what_it_has_no_digest_of(
+    name: str, file: str, given: Json, said: list[str], mirror: Mirror, tmp_path: Path
+) -> None:
+    """Before it looks at a host, and before anything is downloaded."""
+    here = json.loads(json.dumps({f"{name}_mirror": mirror.url, **given}).replace("{mirror}", mirror.url))
+    done = play(tmp_path, role(name, file), **here)
+    assert done.returncode == 2, done.stdout + done.stderr
+    words = " ".join(done.stdout.split())
+    assert [text for text in said if text.replace("{mirror}", mirror.url) not in words] == [], words
+    assert mirror.asked == []
