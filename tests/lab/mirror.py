@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import pathlib
 import shutil
 import tarfile
@@ -14,30 +15,31 @@ import typing as t
 from . import config, tools
 from .progress import step
 
+# In the mirror, for those who write an inventory: what each release's digest is. Roles are given it literally.
+DIGESTS = "digests.json"
 PLUGINS = ("bridge", "host-device", "host-local", "ipvlan", "loopback", "macvlan", "portmap", "sbr", "static", "tuning")
 
 
 class Release(t.NamedTuple):
-    """A file of the mirror, the programs in it, and the file of checksums that its project publishes ('': none)."""
+    """What a project releases: its name, the file, and the programs in it."""
 
+    name: str
     file: str
     programs: tuple[str, ...]
-    sums: str
 
 
 def releases(settings: t.Mapping[str, t.Any]) -> list[Release]:
     number = {name: settings["tools"][name]["version"].removeprefix("v") for name in ("cni-plugins", "multus")}
-    plugins = f"cni-plugins-linux-amd64-v{number['cni-plugins']}.tgz"
     return [
-        Release(plugins, PLUGINS, f"{plugins}.sha256"),
-        Release(f"multus-cni_{number['multus']}_linux_amd64.tar.gz", ("multus",), "checksums.txt"),
-        Release("whereabouts-amd64", ("whereabouts",), ""),
+        Release("cni-plugins", f"cni-plugins-linux-amd64-v{number['cni-plugins']}.tgz", PLUGINS),
+        Release("multus", f"multus-cni_{number['multus']}_linux_amd64.tar.gz", ("multus",)),
+        Release("whereabouts", "whereabouts-amd64", ("whereabouts",)),
     ]
 
 
 def kubernetes_releases() -> list[Release]:
     """What a node that kubeadm makes downloads besides."""
-    return [Release(name, (name,), f"{name}.sha256") for name in ("kubeadm", "kubelet", "kubectl")]
+    return [Release(name, name, (name,)) for name in ("kubeadm", "kubelet", "kubectl")]
 
 
 def make(places: config.Places, settings: dict[str, t.Any], kubernetes: bool = False) -> pathlib.Path:
@@ -46,7 +48,7 @@ def make(places: config.Places, settings: dict[str, t.Any], kubernetes: bool = F
     wanted = [*releases(settings), *(kubernetes_releases() if kubernetes else [])]
     paths = {name: tools.get(name, places, settings) for one in wanted for name in one.programs}
     mark = place / "made-of"
-    made_of = "".join(f"{name} {path}\n" for name, path in sorted(paths.items()))
+    made_of = "".join(f"{name} {path}\n" for name, path in sorted(paths.items())) + DIGESTS + "\n"
     with config.lock(places.cache / "mirror.lock", "another command makes the mirror", wait=True):
         if mark.exists() and mark.read_text() == made_of:
             return place
@@ -54,15 +56,16 @@ def make(places: config.Places, settings: dict[str, t.Any], kubernetes: bool = F
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(parents=True)
         with step("packing what nodes download"):
-            for one in wanted:
-                pack(new, one, paths)
+            digests = {one.name: pack(new, one, paths) for one in wanted}
+            (new / DIGESTS).write_text(json.dumps(digests, indent=1) + "\n")
         (new / mark.name).write_text(made_of)
         shutil.rmtree(place, ignore_errors=True)
         new.rename(place)
     return place
 
 
-def pack(place: pathlib.Path, release: Release, paths: t.Mapping[str, pathlib.Path]) -> None:
+def pack(place: pathlib.Path, release: Release, paths: t.Mapping[str, pathlib.Path]) -> str:
+    """Make the file of a release, and return its digest as roles take it."""
     target = place / release.file
     if target.suffix not in (".tgz", ".gz"):
         shutil.copyfile(paths[release.programs[0]], target)
@@ -73,9 +76,7 @@ def pack(place: pathlib.Path, release: Release, paths: t.Mapping[str, pathlib.Pa
                 member = tarfile.TarInfo(name)
                 member.size, member.mode = len(content), 0o755
                 archive.addfile(member, io.BytesIO(content))
-    if release.sums:
-        digest = hashlib.sha256(target.read_bytes()).hexdigest()
-        (place / release.sums).write_text(f"{digest}  {release.file}\n")
+    return "sha256:" + hashlib.sha256(target.read_bytes()).hexdigest()
 
 
-__all__ = ["PLUGINS", "Release", "kubernetes_releases", "make", "releases"]
+__all__ = ["DIGESTS", "PLUGINS", "Release", "kubernetes_releases", "make", "pack", "releases"]

@@ -19,19 +19,19 @@ PASSWORD = "$HOME pa\"ss\\w`rd'${X}"
 LEAVES = {"/interfaces/interface[name=Ethernet1/1]/state/counters/in-octets": 1000}
 
 
-def archive(place: Path) -> None:
-    """Make the archive and the file of checksums as their project names them."""
+def archive(place: Path) -> str:
+    """Make the archive as its project names it, and return its digest."""
     number = config.versions()["tools"]["gnmic"]["version"].removeprefix("v")
-    release = mirror.Release(f"gnmic_{number}_Linux_x86_64.tar.gz", ("gnmic",), "checksums.txt")
+    release = mirror.Release("gnmic", f"gnmic_{number}_Linux_x86_64.tar.gz", ("gnmic",))
     place.mkdir(parents=True, exist_ok=True)
-    mirror.pack(place, release, {"gnmic": program("gnmic")})
+    return mirror.pack(place, release, {"gnmic": program("gnmic")})
 
 
 def main(directory: Path) -> None:
-    """Be a switch until the process is ended; its port is in DIRECTORY/port as soon as it listens, beside login.json."""
+    """Be a switch until the process is ended; its port is in DIRECTORY/port as soon as it listens, beside login.json and digest."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     (directory / "port").unlink(missing_ok=True)
-    archive(directory / "mirror")
+    (directory / "digest").write_text(archive(directory / "mirror") + "\n")
     with Switches(directory) as switches:
         port = switches.start(NAME, LEAVES, password=PASSWORD)
         (directory / "login.json").write_text(json.dumps({"username": USER, "password": PASSWORD}))

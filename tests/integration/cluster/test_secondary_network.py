@@ -108,8 +108,8 @@ class Site:
         (self.conf / "10-pods.conflist").write_text(
             '{"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "bridge", "bridge": "pods0"}]}'
         )
-        self._archive("cni-plugins-linux-amd64-v1.9.1.tgz", "cni-plugins-linux-amd64-v1.9.1.tgz.sha256", *FILES)
-        self._archive("multus-cni_4.3.0_linux_amd64.tar.gz", "checksums.txt", "multus")
+        plugins = self._archive("cni-plugins-linux-amd64-v1.9.1.tgz", *FILES)
+        multus = self._archive("multus-cni_4.3.0_linux_amd64.tar.gz", "multus")
         (self.mirror / "whereabouts-amd64").write_bytes(b"whereabouts")
         variables = {
             "ansible_python_interpreter": sys.executable,
@@ -123,6 +123,8 @@ class Site:
             "secondary_network_bin_dir": str(self.bin),
             "secondary_network_conf_dir": str(self.conf),
             "secondary_network_cni_plugins": FILES,
+            "secondary_network_cni_plugins_checksum": plugins,
+            "secondary_network_multus_checksum": multus,
             "secondary_network_whereabouts_checksum": "sha256:" + hashlib.sha256(b"whereabouts").hexdigest(),
             "secondary_network_rails_network": "",
             "secondary_network_rails_namespace": space,
@@ -138,14 +140,13 @@ class Site:
             }
         (root / "hosts.yml").write_text(json.dumps({"all": {"hosts": hosts, "vars": variables}}))
 
-    def _archive(self, name: str, sums: str, *files: str) -> None:
+    def _archive(self, name: str, *files: str) -> str:
         with tarfile.open(self.mirror / name, "w:gz") as archive:
             for one in files:
                 member = tarfile.TarInfo(f"release/{one}")
                 member.size = len(one)
                 archive.addfile(member, io.BytesIO(one.encode()))
-        digest = hashlib.sha256((self.mirror / name).read_bytes()).hexdigest()
-        (self.mirror / sums).write_text(f"{digest}  {name}\n")
+        return "sha256:" + hashlib.sha256((self.mirror / name).read_bytes()).hexdigest()
 
     def run(self, *plays: Json, check: bool = False) -> dict[str, Play]:
         book = self.root / "book.yml"
@@ -292,7 +293,8 @@ def rights_are_what_is_needed(site: Site, kubeconfig: Path) -> None:
 REFUSED: list[tuple[Json, str]] = [
     (
         {"secondary_network_whereabouts_checksum": ""},
-        "Installing whereabouts: no checksum is known, because the project publishes none beside its release.",
+        "Installing whereabouts: the collection has no digest of this release, and takes none from where the program comes "
+        "from. Set secondary_network_whereabouts_checksum to sha256: and what `curl -fsSL https://github.com/",
     ),
     (
         {"secondary_network_multus": "thick", "secondary_network_multus_image": "multus:latest"},

@@ -260,7 +260,7 @@ def test_the_workload_is_in_the_image(site: Site) -> None:
 def test_nccl_tests(site: Site, tmp_path: Path) -> None:
     site.lose_output()
     _changed, out = site.run("--check", rc=2, training_image_nccl_tests=True)
-    assert "Set training_image_nccl_tests_checksum to sha256:<digest>" in " ".join(out.split())
+    assert "Set training_image_nccl_tests_checksum to sha256: and what `curl -fsSL " in " ".join(out.split())
     source = tmp_path / "nccl-tests.tar.gz"
     source.write_bytes(images.tar_of({"nccl-tests-2/Makefile": b"all:\n"}))
     options = {

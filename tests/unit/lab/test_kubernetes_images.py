@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import tarfile
+import types
 import typing as t
 from pathlib import Path
 
@@ -69,8 +70,25 @@ def test_an_archive(tmp_path: Path) -> None:
 
 
 def test_what_a_node_downloads() -> None:
-    found = {one.file: one.sums for one in mirror.kubernetes_releases()}
-    assert found == {name: f"{name}.sha256" for name in ("kubeadm", "kubelet", "kubectl")}
+    assert [one.file for one in mirror.kubernetes_releases()] == ["kubeadm", "kubelet", "kubectl"]
+
+
+def test_a_mirror_has_files_and_their_digests_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an inventory gives to the roles; nothing in the mirror is named as a project's file of checksums."""
+
+    def program(name: str, *_unused: t.Any) -> Path:
+        made = tmp_path / "programs" / name
+        made.parent.mkdir(exist_ok=True)
+        made.write_text(name)
+        return made
+
+    monkeypatch.setattr(tools, "get", program)
+    places = t.cast("t.Any", types.SimpleNamespace(cache=tmp_path))
+    place = mirror.make(places, SETTINGS, kubernetes=True)
+    releases = [*mirror.releases(SETTINGS), *mirror.kubernetes_releases()]
+    digests = json.loads((place / mirror.DIGESTS).read_text())
+    assert digests == {one.name: oci.digest_of((place / one.file).read_bytes()) for one in releases}
+    assert {path.name for path in place.iterdir()} == {mirror.DIGESTS, "made-of", *(one.file for one in releases)}
 
 
 @pytest.fixture

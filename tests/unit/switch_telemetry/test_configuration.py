@@ -15,6 +15,10 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support.gnmi import value
 Json = t.Any
 LEAF: dict[str, Json] = {"name": "Leaf-1", "address": "leaf-1.example.org", "ports": ["Ethernet1/1"]}
 PASSWORD = "$HOME pa\"ss\\w`rd'${X}"
+DIGEST_NEEDED = (
+    "switch_telemetry_checksum has to be sha256: and the digest of gNMIc 0.45.0: `curl -fsSL https://github.com/openconfig/gnmic/"
+    "releases/download/v0.45.0/gnmic_0.45.0_Linux_x86_64.tar.gz | sha256sum` prints it, on a machine and network that you trust"
+)
 CREDENTIALS = {"fabric": {"username": "reader", "password": PASSWORD}}
 
 
@@ -23,7 +27,8 @@ def configuration(*targets: Json, **given: Json) -> Json:
 
 
 def problems(*targets: Json, **given: Json) -> Json:
-    return value("__switch_telemetry_problems", switch_telemetry_targets=list(targets), **given)
+    sums = {"switch_telemetry_checksum": "sha256:" + "0" * 64}
+    return value("__switch_telemetry_problems", **{"switch_telemetry_targets": list(targets), **sums, **given})
 
 
 def test_a_switch_by_default() -> None:
@@ -203,12 +208,20 @@ REFUSED: list[tuple[Json, Json, str]] = [
         {"switch_telemetry_listen_address": ":80"},
         "switch_telemetry_listen_address is :80; give HOST:PORT, [HOST]:PORT or :PORT, from port 1024 on",
     ),
+    *(
+        ({}, {"switch_telemetry_checksum": checksum}, DIGEST_NEEDED)
+        for checksum in ("", "sha256:https://github.com/x/checksums.txt", "0" * 64)
+    ),
 ]
 
 
 @pytest.mark.parametrize(("differs", "given", "said"), REFUSED)
 def test_what_cannot_work_is_told(differs: Json, given: Json, said: str) -> None:
     assert problems({**LEAF, **differs}, **given) == [said]
+
+
+def test_a_program_of_the_host_needs_no_digest() -> None:
+    assert problems(LEAF, switch_telemetry_checksum="", switch_telemetry_program="/usr/bin/gnmic") == []
 
 
 def test_names_are_told_apart_as_gnmic_does() -> None:
