@@ -31,6 +31,7 @@ TOP = {
     "LICENSE",
     "MANIFEST.json",
     "README.md",
+    "SECURITY.md",
     "bindep.txt",
     "changelogs",
     "docs",

@@ -17,7 +17,8 @@ from ansible_collections.rdmaops.gpu_fabric.tests.suite.parts import PARTS
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
 from ansible_collections.rdmaops.gpu_fabric.tests.tools import architecture
 
-PAGES = [COLLECTION / "README.md", COLLECTION / "CONTRIBUTING.md", *sorted((COLLECTION / "docs").glob("*.md"))]
+PAGES = [COLLECTION / name for name in ("README.md", "CONTRIBUTING.md")]
+PAGES += [*sorted((COLLECTION / "docs").glob("*.md")), COLLECTION / "SECURITY.md"]
 ROLES = sorted(path.name for path in (COLLECTION / "roles").iterdir())
 PLAYBOOKS = sorted(path.stem for path in (COLLECTION / "playbooks").glob("*.yml"))
 PLUGINS = {
@@ -150,7 +151,7 @@ def test_the_readme_has_every_name_once() -> None:
 
 def test_the_index_has_every_page() -> None:
     text = (COLLECTION / "docs/README.md").read_text(encoding="utf-8")
-    pages = {page.name for page in PAGES[2:]} - {"README.md"}
+    pages = {page.name for page in PAGES[2:] if page.parent.name == "docs"} - {"README.md"}
     assert set(re.findall(r"\]\(([a-z0-9-]+\.md)\)", text)) == pages
 
 
