@@ -45,6 +45,7 @@ class ActionModule(ActionBase):
             renew=arguments["certificates_renew"],
             renew_before_days=arguments["certificates_renew_before"],
             group=arguments["control_plane"],
+            reset_consent=arguments["reset_consent"],
         )
         try:
             made = plan(arguments["nodes"], arguments["settings"], options)

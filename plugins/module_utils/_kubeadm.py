@@ -11,11 +11,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import shutil
-import signal
 import socket
-import subprocess
 import tempfile
 import time
 import typing as t
@@ -23,115 +20,55 @@ import typing as t
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _files_write
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision import Decision
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._etcd_backup import KEPT, BackupError, Etcd
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm_run import TOKEN, Run, advice, told
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm_work import Work
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes_node import CONF_DIR, PARKED, STARTED
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes_node_look import Looker
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes_standing import (
+    BROKEN,
+    begun,
+    leftovers,
+    standing,
+)
 
 Json = t.Dict[str, t.Any]
-Run = t.Callable[[t.Sequence[str]], t.Optional[t.Tuple[int, str, str]]]
 
 ADMIN = CONF_DIR + "/admin.conf"
 MANIFESTS = CONF_DIR + "/manifests"
 # The ports by which it is seen that a static pod has ended and is back (cmd/kubeadm/app/constants/constants.go).
 PORTS = {"etcd": 2379, "kube-apiserver": 6443, "kube-controller-manager": 10257, "kube-scheduler": 10259}
-# A bootstrap token, wherever it is printed (BootstrapTokenPattern in k8s.io/cluster-bootstrap).
-_TOKEN = re.compile(r"\b[a-z0-9]{6}\.[a-z0-9]{16}\b")
-_LINES = 12
-_NOISE = re.compile(r"^\s*$|^\[[a-z-]+\] |^To see the stack trace|^\t?\[WARNING|^W\d{4} |^I\d{4} ")
-# After SIGTERM kubeadm has this long to end.
-_PATIENCE_S = 10
 _DOWN_S, _UP_S = 120, 300
+# What they are doing, of the actions that change this host. A token is the cluster's.
+_DOING = {
+    "init": "Making the first control-plane node",
+    "join": "Joining the cluster",
+    "reset": "Taking this host out of its cluster",
+    "renew": "Renewing certificates",
+    "unmark": "Removing the mark of a kubeadm that did not come to its end",
+}
 
 
 class KubeadmError(FabricError):
     """kubeadm did not do what it was asked; the text has what it said, without secrets."""
 
 
-def runner(directories: t.Sequence[str], limit: int) -> Run:
-    """Return what runs a program, looked for in the system's directories and in these; with a time limit."""
-    system = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    path = os.pathsep.join([*directories, system])
-
-    def run(argv: t.Sequence[str]) -> tuple[int, str, str] | None:
-        program = shutil.which(argv[0], path=path)
-        if program is None:
-            return None
-        environment = {"PATH": path, "LC_ALL": "C", "HOME": os.environ.get("HOME", "/root")}
-        # A proxy is the site's matter, for pulling images.
-        environment.update({name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")})
-        process = subprocess.Popen(
-            [program, *argv[1:]],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment,
-            start_new_session=True,
-        )
-        try:
-            out, err = process.communicate(timeout=limit)
-        except subprocess.TimeoutExpired:
-            out, err = _end(process)
-            err += b"\nnot done after %d s, and ended" % limit
-            return 124, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
-        return process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
-
-    return run
-
-
-def _end(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-        try:
-            return process.communicate(timeout=_PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            continue
-    return b"", b""
-
-
-def told(out: str, err: str, secrets: t.Iterable[str] = ()) -> str:
-    """Return the lines that say what went wrong, without tokens."""
-    text = err if err.strip() else out
-    lines = [line.strip() for line in text.splitlines() if not _NOISE.match(line) or "[ERROR" in line]
-    shown = " / ".join(lines[-_LINES:]) or " / ".join(text.split("\n")[-3:]).strip()
-    for secret in secrets:
-        if secret:
-            shown = shown.replace(secret, "(hidden)")
-    return _TOKEN.sub("(hidden)", shown)
-
-
-def advice(text: str) -> str:
-    """Return what unblocks kubeadm, where it is known."""
-    known = [
-        ("could not find a JWS signature", "The token has expired or was deleted: run again, which makes a new one"),
-        (
-            "cluster CA found in cluster-info ConfigMap is invalid",
-            "The API server at the endpoint belongs to another cluster: look at kubernetes_control_plane_endpoint",
-        ),
-        (
-            "a Node with name",
-            "A node of that name is in the cluster: give this one another kubernetes_node_name, or delete the Node",
-        ),
-        ("ImagePull", "Load the images, or set kubernetes_image_repository to a registry that the host reaches"),
-        ("connection refused", "Look at the API server of the control-plane endpoint, and at the way to it"),
-        (
-            "i/o timeout",
-            "The control-plane endpoint does not answer this host: look at addresses, routes and firewalls",
-        ),
-        ("context deadline exceeded", "Look at the kubelet of this host: journalctl -u kubelet"),
-        ("not done after", "Raise kubernetes_timeout, or look at the kubelet of this host: journalctl -u kubelet"),
-    ]
-    return next((one for sign, one in known if sign in text), "Look at the kubelet of this host: journalctl -u kubelet")
-
-
 class Kubeadm:
     """kubeadm on this host; ``root`` moves the files that are ours to look after."""
 
     def __init__(
-        self, run: Run, params: t.Mapping[str, t.Any], root: str = "/", sleep: t.Callable[[float], None] = time.sleep
+        self,
+        run: Run,
+        params: t.Mapping[str, t.Any],
+        root: str = "/",
+        sleep: t.Callable[[float], None] = time.sleep,
+        work: Work | None = None,
     ) -> None:
         self.run = run
         self.params = params
         self.root = root
         self.sleep = sleep
+        self.work = work or Work(root)
         self.decision = Decision()
         self.result: Json = {}
         self.secrets = [params.get("token") or "", params.get("certificate_key") or ""]
@@ -166,16 +103,6 @@ class Kubeadm:
                 sink.write("---\n".join(json.dumps(one, sort_keys=True) + "\n" for one in documents))
             yield path
 
-    @contextlib.contextmanager
-    def begun(self, action: str) -> t.Iterator[None]:
-        """Leave a mark on the host as long as something is half done."""
-        path = self.path(STARTED)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        _files_write.atomic_write(path, json.dumps({"action": action}) + "\n", 0o644)
-        yield
-        # Not in a `finally`: what has failed is half done.
-        _files_write.remove(path)
-
     def ignore(self) -> list[str]:
         names = self.params["ignore_preflight_errors"]
         return ["--ignore-preflight-errors=" + ",".join(names)] if names else []
@@ -183,27 +110,52 @@ class Kubeadm:
     # --- actions ---
 
     def init(self) -> None:
-        if self.params["clean"]:
-            self.decision.add("Remove what an interrupted kubeadm init has left", self._reset)
+        self._cleaned()
         self.decision.add("Make the first control-plane node of a cluster by kubeadm init", self._init)
 
     def _init(self) -> None:
-        with self.begun("init"), self.config(self.params["documents"]) as path:
-            self.kubeadm(
-                "Making the first control-plane node",
-                # Tokens are made for each run, and are nothing to print.
-                ["init", "--config=" + path, "--skip-token-print", *self.ignore()],
-            )
+        with self.config(self.params["documents"]) as path, self.work.begun():
+            # Tokens are made for each run, and are nothing to print.
+            self.kubeadm(_DOING["init"], ["init", "--config=" + path, "--skip-token-print", *self.ignore()])
 
     def join(self) -> None:
-        if self.params["clean"]:
-            self.decision.add("Remove what an interrupted kubeadm join has left", self._reset)
+        self._cleaned()
         self.decision.add("Join the cluster by kubeadm join", self._join)
 
     def _join(self) -> None:
         documents = with_secrets(self.params["documents"], self.params["token"], self.params["certificate_key"])
-        with self.begun("join"), self.config(documents) as path:
-            self.kubeadm("Joining the cluster", ["join", "--config=" + path, *self.ignore()])
+        with self.config(documents) as path, self.work.begun():
+            self.kubeadm(_DOING["join"], ["join", "--config=" + path, *self.ignore()])
+
+    def _cleaned(self) -> None:
+        if self.params["clean"]:
+            self._removed("Remove what an interrupted kubeadm %s has left" % self.params["action"])
+
+    def as_planned(self) -> None:
+        """Refuse what has become of the host since it was looked at: another run or an administrator was here."""
+        doing, member = _DOING[self.params["action"]], Looker(self.run, self.root).membership(alone=True)
+        verdict, refused = standing(member)
+        if refused:
+            raise KubeadmError("%s: nothing was changed, because %s" % (doing, refused))
+        wrong = ""
+        if self.params["clean"]:
+            wrong = self._not_to_clean(member, verdict)
+        elif member["kubelet"] or member["manifests"] or member["etcd"]:
+            wrong = "it has %s by now" % ", ".join(leftovers(member))
+        if wrong:
+            raise KubeadmError(
+                "%s: nothing was changed, because this host is not what it was when it was looked at: %s. Another run "
+                "or an administrator was here. Run again" % (doing, wrong)
+            )
+
+    def _not_to_clean(self, member: t.Mapping[str, t.Any], verdict: str) -> str:
+        if begun(member) != self.params["action"]:
+            return "no kubeadm %s is broken off here" % self.params["action"]
+        if verdict != BROKEN:
+            return "it has a control plane, although kubeadm %s did not come to its end" % begun(member)
+        if member["etcd"] and not self.params["discard_etcd"]:
+            return "etcd has data, and discard_etcd is false"
+        return ""
 
     def token(self) -> None:
         self.decision.add("Make a bootstrap token that ends in %d s" % self.params["token_ttl"], self._token)
@@ -219,41 +171,83 @@ class Kubeadm:
                 "--description=rdmaops.gpu_fabric: nodes that join in this run",
             ],
         ).strip()
-        if not _TOKEN.fullmatch(made):
+        if not TOKEN.fullmatch(made):
             raise KubeadmError("Making a bootstrap token: kubeadm has printed something else than a token")
         self.result.update(token=made, token_id=made.partition(".")[0])
         if self.params["upload_certificates"]:
-            key = os.urandom(32).hex()
-            self.secrets.append(key)
-            documents = with_certificate_key(self.params["documents"], key)
-            with self.config(documents) as path:
-                self.kubeadm(
-                    "Leaving the control plane's certificates in the cluster for nodes that join",
-                    ["init", "phase", "upload-certs", "--upload-certs", "--config=" + path],
-                )
-            self.result.update(certificate_key=key)
+            try:
+                self._upload()
+            except (FabricError, OSError) as exc:
+                raise KubeadmError(str(exc) + self._unused(self.result["token_id"])) from exc
+
+    def _upload(self) -> None:
+        key = os.urandom(32).hex()
+        self.secrets.append(key)
+        documents = with_certificate_key(self.params["documents"], key)
+        with self.config(documents) as path:
+            self.kubeadm(
+                "Leaving the control plane's certificates in the cluster for nodes that join",
+                ["init", "phase", "upload-certs", "--upload-certs", "--config=" + path],
+            )
+        self.result.update(certificate_key=key)
+
+    def _unused(self, token_id: str) -> str:
+        """Delete a token that nobody will use; what is to be said if that fails."""
+        try:
+            self._delete("bootstrap-token-" + token_id)
+        except FabricError as exc:
+            return (
+                ". The bootstrap token that was made for it could not be deleted: %s. Delete it by kubectl "
+                "--kubeconfig=%s -n kube-system delete secret bootstrap-token-%s; it ends by itself after %d s"
+                % (str(exc).rstrip("."), ADMIN, token_id, self.params["token_ttl"])
+            )
+        return ". The bootstrap token that was made for it has been deleted"
 
     def token_absent(self) -> None:
         self.decision.add("Delete the bootstrap token of this run", self._forget)
 
     def _forget(self) -> None:
+        # KubeadmCertsSecret in kubeadm's constants.go
+        certificates = ["kubeadm-certs"] if self.params["upload_certificates"] else []
+        self._delete("bootstrap-token-" + self.params["token_id"], *certificates)
+
+    def _delete(self, *secrets: str) -> None:
         admin = "--kubeconfig=" + self.path(ADMIN)
-        secrets = ["bootstrap-token-" + self.params["token_id"]]
-        if self.params["upload_certificates"]:
-            # KubeadmCertsSecret in kubeadm's constants.go
-            secrets.append("kubeadm-certs")
         self._program(
             "Deleting the bootstrap token",
             ["kubectl", admin, "-n", "kube-system", "delete", "secret", "--ignore-not-found", *secrets],
         )
 
     def reset(self) -> None:
-        self.decision.add("Take this host out of its cluster by kubeadm reset", self._reset)
+        self._removed("Take this host out of its cluster by kubeadm reset")
+
+    def _removed(self, action: str) -> None:
+        if Looker(self.run, self.root).etcd():
+            action += ", after the data of etcd was copied to a directory below %s" % KEPT
+        self.decision.add(action, self._reset)
 
     def _reset(self) -> None:
-        self.kubeadm("Taking this host out of its cluster", ["reset", "--force", *self.ignore()])
+        looker = Looker(self.run, self.root)
+        if looker.etcd():
+            self._backup(looker.etcd_dir())
+        self.kubeadm(_DOING["reset"], ["reset", "--force", *self.ignore()])
         _files_write.remove(self.path(STARTED))
         shutil.rmtree(self.path(PARKED), ignore_errors=True)
+
+    def _backup(self, directory: str) -> None:
+        try:
+            self.result["etcd_backup"] = Etcd(self.run, directory, self.root, self.sleep).keep()
+        except BackupError as exc:
+            if not self.params["without_backup_ok"]:
+                raise
+            self.result["warnings"] = ["%s. It went on without, as without_backup_ok allows" % exc]
+
+    def unmark(self) -> None:
+        if os.path.exists(self.path(STARTED)):
+            self.decision.add(
+                "Remove the mark of a kubeadm that did not come to its end",
+                lambda: _files_write.remove(self.path(STARTED)),
+            )
 
     def renew(self) -> None:
         if self.params["renew"]:
@@ -334,10 +328,23 @@ def manage(one: Kubeadm, action: str, check_mode: bool) -> Json:
         "token_absent": one.token_absent,
         "reset": one.reset,
         "renew": one.renew,
+        "unmark": one.unmark,
     }[action]()
     if not check_mode:
-        one.decision.carry_out()
+        with one.work.alone(_DOING[action], action) if action in _DOING else contextlib.nullcontext():
+            _carry_out(one, action)
     return {**one.decision.result(), **one.result}
+
+
+def _carry_out(one: Kubeadm, action: str) -> None:
+    try:
+        if action in ("init", "join"):
+            one.as_planned()
+        one.decision.carry_out()
+    except FabricError as exc:
+        if "etcd_backup" in one.result:
+            raise KubeadmError("%s. The data of etcd is kept in %s" % (exc, one.result["etcd_backup"])) from exc
+        raise
 
 
 __all__ = (
@@ -345,11 +352,8 @@ __all__ = (
     "PORTS",
     "Kubeadm",
     "KubeadmError",
-    "advice",
     "listens",
     "manage",
-    "runner",
-    "told",
     "with_certificate_key",
     "with_secrets",
 )

@@ -17,13 +17,12 @@ import re
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _x509
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import from_json
 
 Json = t.Dict[str, t.Any]
 
 CONF_DIR = "/etc/kubernetes"
 ETCD_DIR = "/var/lib/etcd"
-# What this collection has begun on a host and not ended: the name of the action.
+# What this collection has begun on a host and not ended: the action, and its process.
 STARTED = "/var/lib/rdmaops/kubeadm-started.json"
 # Where manifests wait while their pods are restarted.
 PARKED = CONF_DIR + "/rdmaops-parked"
@@ -240,17 +239,19 @@ def configurations_in(answer: Json) -> dict[str, str | None]:
     }
 
 
-def started_in(text: str | None) -> str | None:
-    """Return the action of kubeadm that was begun and not ended."""
-    if text is None:
+def api_server_in(manifest: str) -> str | None:
+    """Return the address of the API server that kubeadm's manifest starts, as a URL."""
+    found = dict(re.findall(r"--(advertise-address|secure-port)=([^\s\"']+)", manifest))
+    if len(found) != 2:
         return None
-    try:
-        value = from_json(text)
-    except ValueError:
-        # Half written: then kubeadm had not been started.
-        return None
-    action = value.get("action") if isinstance(value, dict) else None
-    return action if isinstance(action, str) else None
+    address = found["advertise-address"]
+    return "https://%s:%s" % ("[%s]" % address if ":" in address else address, found["secure-port"])
+
+
+def etcd_dir_in(manifest: str | None) -> str:
+    """Return where etcd has its data, of kubeadm's manifest."""
+    found = re.search(r"--data-dir=(/[^\s\"']+)", manifest or "")
+    return found.group(1) if found else ETCD_DIR
 
 
 __all__ = (
@@ -261,12 +262,14 @@ __all__ = (
     "KUBECONFIGS",
     "PARKED",
     "STARTED",
+    "api_server_in",
     "authority_in",
     "certificate_row",
     "cgroup_in",
     "client_pem",
     "conffile_in",
     "configurations_in",
+    "etcd_dir_in",
     "interfaces_in",
     "kubeconfig_in",
     "listeners_in",
@@ -274,7 +277,6 @@ __all__ = (
     "node_in",
     "nodes_in",
     "runtime_in",
-    "started_in",
     "swaps_in",
     "toml_values",
     "version_in",

@@ -14,6 +14,7 @@ import re
 import time
 import typing as t
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubeadm_work as work
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes_node as said
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import is_ours, read_text
@@ -153,7 +154,8 @@ class Looker:
 
     # --- what kubeadm has left ---
 
-    def membership(self) -> Json:
+    def membership(self, alone: bool = False) -> Json:
+        """What kubeadm has left; ``alone``: the lock of this host is the caller's."""
         conf = said.CONF_DIR
         return {
             "kubelet": self._kubelet(conf),
@@ -162,9 +164,52 @@ class Looker:
             "authority": said.authority_in(self.text(conf + "/pki/ca.crt")),
             "manifests": [name for name in self.names(conf + "/manifests") if name.endswith(".yaml")],
             "parked": self.names(said.PARKED),
-            "etcd": bool(self.names(said.ETCD_DIR + "/member")),
-            "started": said.started_in(self.text(said.STARTED)),
+            "etcd": self.etcd(),
+            "started": self._started(alone),
         }
+
+    def manifest(self, name: str) -> str | None:
+        """The manifest of a static pod, also where it waits for the end of a restart."""
+        text = self.text("%s/manifests/%s.yaml" % (said.CONF_DIR, name))
+        return self.text("%s/%s.yaml" % (said.PARKED, name)) if text is None else text
+
+    def etcd_dir(self) -> str:
+        return said.etcd_dir_in(self.manifest("etcd"))
+
+    def etcd(self) -> bool:
+        """Whether there is data of etcd."""
+        return bool(self.names(self.etcd_dir() + "/member"))
+
+    def _started(self, alone: bool) -> Json | None:
+        """Who is at work here with kubeadm, or the mark of one that did not come to its end, and what became of it."""
+        held, mark = (False, None) if alone else work.holder(self.root)
+        mark = mark or work.mark_in(self.text(said.STARTED))
+        if mark is None:
+            return None
+        at_work = held or work.runs(mark, self.root)
+        return {
+            **{name: mark[name] for name in ("action", "since", "pid")},
+            "at_work": at_work,
+            "answers": self.answers() if at_work is False else None,
+        }
+
+    def answers(self) -> bool | None:
+        """Whether the API server of this host is ready, asked as the administrator; None: it cannot be judged."""
+        manifest = self.manifest("kube-apiserver")
+        if manifest is None:
+            return False
+        server = said.api_server_in(manifest)
+        if server is None:
+            return None
+        # kubeadm's certificates of API servers all have this name.
+        address = ["--server=" + server, "--tls-server-name=kubernetes"]
+        config = "--kubeconfig=" + self.path(said.CONF_DIR + "/admin.conf")
+        answer = self.run(["kubectl", config, *address, "--request-timeout=15s", "get", "--raw=/readyz"])
+        if answer is None:
+            return None
+        if answer[0] == 0:
+            return True
+        return False if "refused" in answer[2] else None
 
     def _kubelet(self, conf: str) -> Json | None:
         found = said.kubeconfig_in(self.text(conf + "/kubelet.conf"))

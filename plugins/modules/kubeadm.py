@@ -14,7 +14,13 @@ description:
     M(rdmaops.gpu_fabric.kubernetes_node_info) saw; this module does it.
   - Configurations are handed over in a file that only root can read and that is gone afterwards. Tokens and keys are neither among the arguments of a program
     nor in what is returned, but for O(action=token), whose result is secret.
-  - While C(kubeadm init) or C(kubeadm join) is at work, V(/var/lib/rdmaops/kubeadm-started.json) says so. What was broken off is told by it.
+  - One module at a time changes a host by kubeadm. V(init), V(join), V(reset), V(renew) and V(unmark) hold a lock, V(/run/rdmaops/kubeadm.lock), and kubeadm
+    holds it where it outlives the module. Another module is refused, with the PID, the action and the time since when it is at work.
+  - While C(kubeadm init) or C(kubeadm join) is at work, V(/var/lib/rdmaops/kubeadm-started.json) names it and its process. By that file a try that was broken
+    off is recognized - its process has ended, or the host has booted since.
+  - Before anything is changed, the host is looked at again under the lock. What has become a node since, by another run or an administrator, is left alone.
+  - Before C(kubeadm reset) removes data of etcd, a copy of it is made in V(/var/lib/rdmaops/etcd-<time>) and stays there - C(snapshot.db) by C(etcdctl) where it is
+    installed and the member runs, else C(member), the files of the member, which is stopped for it and started again. If no copy can be made, nothing is removed.
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
@@ -39,8 +45,9 @@ options:
       - V(token) makes a bootstrap token, V(token_absent) deletes it.
       - V(reset) takes the host out of its cluster. Everything that kubeadm has made on it goes, a control-plane node's copy of the cluster's data included.
       - V(renew) renews certificates (with O(renew=true)) and restarts the static pods one by one, so that they read them.
+      - V(unmark) removes the mark of an V(init) or V(join) that did not come to its end, on a host that has become a node all the same.
     type: str
-    choices: [init, join, token, token_absent, reset, renew]
+    choices: [init, join, token, token_absent, reset, renew, unmark]
     required: true
   documents:
     description: Configuration for kubeadm, as the filter P(rdmaops.gpu_fabric.kubeadm_config#filter) makes it, without secrets.
@@ -48,7 +55,17 @@ options:
     elements: dict
     default: []
   clean:
-    description: Whether to remove what an interrupted O(action=init) or O(action=join) has left, by C(kubeadm reset), before it is tried again.
+    description:
+      - Whether to remove what an interrupted O(action=init) or O(action=join) has left, by C(kubeadm reset), before it is tried again.
+      - A control plane that answers, or whose manifests are complete and whose etcd has data, is never removed by it.
+    type: bool
+    default: false
+  discard_etcd:
+    description: Whether O(clean=true) may remove data of etcd. With V(false) a host with such data is left as it is.
+    type: bool
+    default: false
+  without_backup_ok:
+    description: Whether data of etcd may be removed although no copy of it could be made. A warning reports it.
     type: bool
     default: false
   token:
@@ -120,6 +137,11 @@ actions:
   type: list
   elements: str
   sample: ["Join the cluster by kubeadm join"]
+etcd_backup:
+  description: The directory with the copy of the data of etcd that was removed.
+  returned: O(action=reset), or O(clean=true), where there was such data, not in check mode
+  type: str
+  sample: /var/lib/rdmaops/etcd-20260401T120000Z
 token:
   description: The token.
   returned: O(action=token), not in check mode
@@ -139,7 +161,9 @@ certificate_key:
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm import Kubeadm, manage, runner
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm import Kubeadm, manage
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm_run import runner
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm_work import Work
 
 
 def main() -> None:
@@ -147,11 +171,13 @@ def main() -> None:
         argument_spec={
             "action": {
                 "type": "str",
-                "choices": ["init", "join", "token", "token_absent", "reset", "renew"],
+                "choices": ["init", "join", "token", "token_absent", "reset", "renew", "unmark"],
                 "required": True,
             },
             "documents": {"type": "list", "elements": "dict", "default": []},
             "clean": {"type": "bool", "default": False},
+            "discard_etcd": {"type": "bool", "default": False},
+            "without_backup_ok": {"type": "bool", "default": False},
             "token": {"type": "str", "no_log": True},
             "certificate_key": {"type": "str", "no_log": True},
             "upload_certificates": {"type": "bool", "default": False},
@@ -172,7 +198,8 @@ def main() -> None:
     )
     params = module.params
     try:
-        one = Kubeadm(runner(params["program_dirs"], params["timeout"]), params)
+        work = Work()
+        one = Kubeadm(runner(params["program_dirs"], params["timeout"], work), params, work=work)
         result = manage(one, params["action"], module.check_mode)
     except FabricError as exc:
         module.fail_json(msg=str(exc))

@@ -118,8 +118,11 @@ sysctls:
 membership:
   description:
     - What kubeadm has left here. C(kubelet) and C(admin) tell of the two kubeconfigs which server and authority they name and who their user is, null where
-      the file is not there. C(bootstrapping) tells of a join that did not come to its end, C(started) of an action of M(rdmaops.gpu_fabric.kubeadm) that
-      was broken off. C(authority.pin) is what C(kubeadm join) takes as hash of the authority.
+      the file is not there. C(bootstrapping) tells of a join that did not come to its end. C(authority.pin) is what C(kubeadm join) takes as hash of the
+      authority.
+    - C(started) is an action of M(rdmaops.gpu_fabric.kubeadm) that is at work or did not come to its end, or null. C(at_work) is true while the lock of the
+      host is held or its process runs, false if that process has ended or the host has booted since, and null if the mark names no process. C(answers) says
+      whether the API server of this host reports ready to the administrator, null if that was not asked or cannot be judged.
   returned: success
   type: dict
   sample:
@@ -130,7 +133,12 @@ membership:
     manifests: []
     parked: []
     etcd: false
-    started: null
+    started:
+      action: join
+      since: "2026-04-01T12:00:00Z"
+      pid: 4711
+      at_work: false
+      answers: false
 certificates:
   description: Certificates of the node, with the days that are left. What cannot be read has null. C(renewable) are those that kubeadm renews.
   returned: success
@@ -165,7 +173,7 @@ cluster:
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm import runner
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm_run import runner
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes_node_look import Looker
 
 

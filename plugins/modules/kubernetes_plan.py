@@ -14,7 +14,11 @@ description:
     and which are nodes already.
   - It fails, and names everything that stands against the plan at once, before anything was changed - networks that overlap, versions that kubeadm does not
     allow together, swap, cgroup v1, ports in use, too little memory, two hosts of one name, hosts that belong to another cluster.
-  - What a broken off C(kubeadm init) or C(kubeadm join) has left is told from a node, and is cleaned up by the next try. What somebody else has left is not.
+  - What a broken off C(kubeadm init) or C(kubeadm join) of this collection has left is distinguished from a node, and is cleaned up by the next try. What another
+    tool or an administrator has left is not.
+  - A host on which kubeadm is still at work is refused. A control plane is never cleaned up if its API server reports ready, or if etcd has data and the manifests
+    are complete, even if its C(kubeadm init) did not come to its end - an administrator may have finished it. It is a node, and C(unmark) says that its
+    mark is out of date.
   - What kubeadm has written down in a cluster that is there (the ConfigMaps C(kubeadm-config) and C(kubelet-config)) is compared with what is wanted.
     Only fields that are wanted are looked at.
   - It runs on the controller, without a connection to a host, and changes nothing.
@@ -85,6 +89,12 @@ options:
     description: How many days before its end a certificate runs out soon.
     type: int
     default: 30
+  reset_consent:
+    description:
+      - The cluster whose data of etcd may be removed where a C(kubeadm init) was broken off after etcd had got data, by its name or as C(HOST:PORT) of its API
+        server. Without it such a host is refused.
+    type: str
+    default: ""
 seealso:
   - module: rdmaops.gpu_fabric.kubernetes_node_info
   - module: rdmaops.gpu_fabric.kubeadm
@@ -115,15 +125,22 @@ plan:
   description:
     - The plan. C(leader) is the control-plane host by which the cluster is asked and by which others join.
     - C(hosts) has for each host the C(action) (V(init), V(join), V(start) for a kubelet that has not registered its node, V(none), V(refuse)), the C(reason),
-      whether leftovers of a broken off try have to go before (C(clean)), whether certificates are to be renewed (C(renew)) and whether static pods
-      have to be brought back that a broken off renewal has taken down (C(unpark)).
+      whether leftovers of a broken off try have to go before (C(clean)), data of etcd among them (C(discard_etcd)), whether certificates are to be renewed
+      (C(renew)), whether static pods have to be brought back that a broken off renewal has taken down (C(unpark)), and whether the mark of an earlier try has to
+      be removed because the host is a node all the same (C(unmark)).
   returned: always
   type: dict
   sample:
     leader: cp-1
     hosts:
-      cp-1: {"action": "none", "reason": "it is a control-plane node", "clean": false, "renew": false, "unpark": false}
-      gpu-1: {"action": "join", "reason": "it is no node yet", "clean": false, "renew": false, "unpark": false}
+      cp-1:
+        action: none
+        reason: it is a control-plane node
+        clean: false
+        discard_etcd: false
+        renew: false
+        unpark: false
+        unmark: false
     joining: [gpu-1]
     joining_control_plane: []
 problems:
@@ -166,6 +183,7 @@ ARGUMENT_SPEC = {
     "on_difference": {"type": "str", "choices": ["fail", "report"], "default": "fail"},
     "certificates_renew": {"type": "str", "choices": ["never", "due"], "default": "never"},
     "certificates_renew_before": {"type": "int", "default": 30},
+    "reset_consent": {"type": "str", "default": ""},
 }
 
 

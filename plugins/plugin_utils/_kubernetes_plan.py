@@ -18,6 +18,13 @@ import yaml
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision import DRIFT, IN_SYNC, UNKNOWN, resource
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import from_yaml
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes_standing import (
+    BROKEN,
+    WORKS,
+    begun,
+    leftovers,
+    standing,
+)
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import _kubeadm_config as config
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import _kubernetes_preflight as preflight
 
@@ -40,6 +47,8 @@ class Options(t.NamedTuple):
     renew_before_days: int = 30
     # All control-plane hosts of the inventory: one that could not be looked at may have the cluster.
     group: t.Sequence[str] = ()
+    # The cluster whose data may go, by its name or its server.
+    reset_consent: str = ""
 
 
 class Step(t.NamedTuple):
@@ -48,6 +57,8 @@ class Step(t.NamedTuple):
     action: str
     reason: str
     clean: bool = False
+    # What is cleaned may have data of etcd.
+    discard_etcd: bool = False
 
 
 def remedy(host: str, server: str) -> str:
@@ -65,17 +76,11 @@ def server_of(member: t.Mapping[str, t.Any], fallback: str) -> str:
     return fallback
 
 
-def leftovers(member: t.Mapping[str, t.Any]) -> list[str]:
-    """Return what kubeadm has left on a host, in words."""
-    words = {
-        "kubelet": "kubelet.conf",
-        "bootstrapping": "bootstrap-kubelet.conf",
-        "admin": "admin.conf",
-        "authority": "pki/ca.crt",
-        "manifests": "manifests",
-        "etcd": "data of etcd",
-    }
-    return [text for name, text in words.items() if member.get(name)]
+def names(member: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any]) -> list[str]:
+    """Return the names by which consent may name the cluster of a host."""
+    server = server_of(member, "")
+    own = [settings["cluster_name"]] if server in ("", settings["endpoint"]) else []
+    return [*([server] if server else []), *own]
 
 
 def whole_control_plane(member: t.Mapping[str, t.Any]) -> bool:
@@ -107,7 +112,8 @@ class Planner:
         whole = [
             name
             for name in self.planes
-            if whole_control_plane(self.member(name)) and self.member(name)["started"] != INIT
+            if whole_control_plane(self.member(name))
+            and (begun(self.member(name)) != INIT or standing(self.member(name))[0] == WORKS)
         ]
         return (whole or self.planes or [""])[0]
 
@@ -117,8 +123,10 @@ class Planner:
         """The step for the leader."""
         host, member = self.leader, self.member(self.leader)
         cluster = self.hosts[host]["info"]["cluster"]
-        there = leftovers(member)
-        if not there:
+        verdict, refused = standing(member)
+        if refused:
+            return Step(REFUSE, refused)
+        if not leftovers(member):
             others = [name for name in self.hosts if name != host and self.member(name)["kubelet"]]
             if others:
                 return Step(
@@ -135,25 +143,23 @@ class Planner:
                     "Mend that, or take it out of the group" % ", ".join(unseen),
                 )
             return Step(INIT, "no host is a node yet")
-        if member["started"] == INIT:
-            nodes = (cluster or {}).get("nodes") or []
-            if [one for one in nodes if one["name"] != self.hosts[host]["name"]]:
-                return Step(
-                    REFUSE,
-                    "its kubeadm init was broken off, and other nodes have joined it all the same. Look at what "
-                    "is missing (kubeadm init phase --help), and remove /var/lib/rdmaops/kubeadm-started.json",
-                )
-            return Step(
-                INIT, "an earlier kubeadm init was broken off, and nobody but this host is in its cluster", clean=True
-            )
+        if verdict == BROKEN and begun(member) == INIT and not (cluster or {}).get("reachable"):
+            return self._again(host)
         if not whole_control_plane(member):
             return Step(REFUSE, self._partial(host))
         if not (cluster or {}).get("reachable"):
             return Step(
                 REFUSE,
                 "its API server (%s) does not answer: %s. Look at journalctl -u kubelet there, and run again; "
-                "kubernetes_wait says how long to wait for it"
-                % (server_of(member, self.settings["endpoint"]), (cluster or {}).get("error") or "it was not asked"),
+                "kubernetes_wait says how long to wait for it%s"
+                % (
+                    server_of(member, self.settings["endpoint"]),
+                    (cluster or {}).get("error") or "it was not asked",
+                    # What has data is never taken for a leftover, though it may be one.
+                    ". Its kubeadm init has not come to its end. %s" % remedy(host, names(member, self.settings)[0])
+                    if begun(member)
+                    else "",
+                ),
             )
         if cluster.get("cluster_configuration") is None:
             return Step(
@@ -167,6 +173,18 @@ class Planner:
             else Step(START, "its kubelet has not registered it")
         )
 
+    def _again(self, host: str) -> Step:
+        """The step after a kubeadm init that was broken off and whose control plane does not answer."""
+        member = self.member(host)
+        consent = names(member, self.settings)
+        if member["etcd"] and self.options.reset_consent not in consent:
+            return Step(
+                REFUSE,
+                "its kubeadm init was broken off, and etcd has data. To remove it and begin again, set "
+                "kubernetes_reset_consent=%s; a copy of the data is kept below /var/lib/rdmaops" % " or ".join(consent),
+            )
+        return Step(INIT, "an earlier kubeadm init was broken off", clean=True, discard_etcd=bool(member["etcd"]))
+
     def _partial(self, host: str) -> str:
         member = self.member(host)
         return "kubeadm has left %s and no whole control-plane node. %s" % (
@@ -177,10 +195,15 @@ class Planner:
     def further(self, host: str) -> Step:
         """The step for any other host."""
         member, one = self.member(host), self.hosts[host]
+        verdict, refused = standing(member)
+        if refused:
+            return Step(REFUSE, refused)
+        broken = verdict == BROKEN and begun(member) == JOIN
+        again = Step(JOIN, "an earlier kubeadm join was broken off", clean=True, discard_etcd=bool(member["etcd"]))
         kubelet = member["kubelet"]
         if kubelet is None:
-            if member["bootstrapping"] or member["started"] == JOIN:
-                return self._free(host, Step(JOIN, "an earlier kubeadm join was broken off", clean=True))
+            if broken:
+                return self._free(host, again)
             if leftovers(member):
                 return Step(REFUSE, self._partial(host))
             return self._free(host, Step(JOIN, "it is no node yet"))
@@ -198,8 +221,8 @@ class Planner:
                 ),
             )
         registered = self.nodes.get(one["name"])
-        if member["started"] == JOIN and not (registered and (not one["control_plane"] or whole_control_plane(member))):
-            return Step(JOIN, "an earlier kubeadm join was broken off", clean=True)
+        if broken and not (registered and (not one["control_plane"] or whole_control_plane(member))):
+            return again
         plane = bool(member["manifests"] or member["parked"])
         if plane != bool(one["control_plane"]):
             return Step(
@@ -374,6 +397,7 @@ def plan(hosts: Hosts, settings: t.Mapping[str, t.Any], options: Options) -> Jso
                 **step._asdict(),
                 "renew": options.renew == "due" and host in renewable and step.action == NONE,
                 "unpark": bool(planner.member(host)["parked"]) and step.action == NONE,
+                "unmark": begun(planner.member(host)) is not None and step.action in (NONE, START),
             }
             for host, step in steps.items()
         },

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm import Kubeadm, KubeadmError, manage, runner
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm import Kubeadm, KubeadmError, manage
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm_run import runner
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes_node_look import Looker
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import _kubeadm_config as config
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._kubernetes_plan import compare

@@ -38,7 +38,7 @@ HOSTS = {"cp-1": "192.0.2.10", "cp-2": "192.0.2.20", "gpu-1": "192.0.2.11", "gpu
 
 
 def step(action: str) -> dict[str, t.Any]:
-    return {"action": action, "clean": False, "renew": False, "unpark": False}
+    return {"action": action, "clean": False, "discard_etcd": False, "renew": False, "unpark": False, "unmark": False}
 
 
 @pytest.fixture

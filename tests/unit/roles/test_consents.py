@@ -92,6 +92,15 @@ ASKS = [
         {"__kubernetes_runtime_wrong": ["no cgroups"], "__kubernetes_look": {"runtime": {"config_owner": "foreign"}}},
         ("keep",), ("take_over",),
     ),
+    *(
+        Asks("kubernetes_reset_without_backup_ok", file, task, "without_backup_ok", False)
+        for file, task in (
+            ("reset.yml", "Take the host out of its cluster"),
+            ("cluster.yml", "Make the first control-plane node"),
+            ("join.yml", "Join as a control-plane node"),
+            ("join.yml", "Join as a worker"),
+        )
+    ),
     Asks("kubernetes_runtime_restart_ok", "runtime.yml", "Have containerd read it", "when", False, JOINED),
     Asks(
         "kubernetes_runtime_restart_ok", "runtime.yml",
@@ -128,6 +137,10 @@ ASKS = [
     ),
     Asks("training_job_force_conflicts", "present.yml", "Apply the job", "force_conflicts", False),
 ]  # fmt: skip
+# A name that a module compares, and not a truth: tests of the plan try it.
+COMPARED = {
+    ("kubernetes_reset_consent", "present.yml", "Decide what makes the hosts nodes of one cluster", "reset_consent"),
+}
 
 
 @pytest.mark.parametrize("asks", ASKS, ids=lambda asks: f"{asks.consent}-{asks.file}-{asks.key}")
@@ -149,7 +162,7 @@ def load(path: Path) -> Json:
 
 
 def test_every_task_that_asks_for_a_consent_is_tried() -> None:
-    tried = {asks[:4] for asks in ASKS}
+    tried = {asks[:4] for asks in ASKS} | COMPARED
     for role in ROLES:
         defaults = load(COLLECTION / "roles" / role / "defaults/main.yml")
         consents = [name for name in defaults if CONSENT.fullmatch(name)]

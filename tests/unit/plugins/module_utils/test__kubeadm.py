@@ -5,13 +5,15 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 import typing as t
 from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubeadm
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _etcd_backup, _kubeadm, _kubeadm_run
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm import Kubeadm, KubeadmError, manage
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import has_ended, limits_count_from, wait_for
 
@@ -20,6 +22,11 @@ TOKEN = "abcdef.0123456789abcdef"
 KEY = "0f" * 32
 JOIN = [{"kind": "JoinConfiguration", "discovery": {"bootstrapToken": {"caCertHashes": ["x"]}}}]
 INIT = [{"kind": "InitConfiguration"}, {"kind": "ClusterConfiguration"}]
+MARK = "var/lib/rdmaops/kubeadm-started.json"
+START = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
+BOOT = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+# As the process that an action of this test's own is; its root has no /proc, so that the process is one that has ended.
+ENDED = {"action": "init", "since": "2026-04-01T12:00:00Z", "pid": 4711, "start": "300", "boot": BOOT}
 
 
 class Host:
@@ -32,6 +39,13 @@ class Host:
         self.configs: list[list[Json]] = []
         self.modes: list[int] = []
         self.begun: list[str | None] = []
+        # What a program does to the host.
+        self.change: t.Callable[[t.Sequence[str]], object] = lambda _argv: None
+
+    def write(self, **texts: str) -> None:
+        for path, text in texts.items():
+            (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / path).write_text(text)
 
     @property
     def mark(self) -> Path:
@@ -40,6 +54,7 @@ class Host:
     def run(self, argv: t.Sequence[str]) -> tuple[int, str, str]:
         self.calls.append(list(argv))
         self.begun.append(json.loads(self.mark.read_text())["action"] if self.mark.exists() else None)
+        self.change(argv)
         for word in argv:
             if word.startswith("--config="):
                 path = Path(word.partition("=")[2])
@@ -51,6 +66,8 @@ class Host:
         defaults = {
             "documents": [],
             "clean": False,
+            "discard_etcd": False,
+            "without_backup_ok": False,
             "token": None,
             "certificate_key": None,
             "upload_certificates": False,
@@ -60,7 +77,8 @@ class Host:
             "bind_port": 6443,
             "ignore_preflight_errors": [],
         }
-        return manage(Kubeadm(self.run, {**defaults, **params}, str(self.root), lambda _: None), action, check)
+        given = {**defaults, **params, "action": action}
+        return manage(Kubeadm(self.run, given, str(self.root), lambda _: None), action, check)
 
     def words(self) -> list[str]:
         """What was run, without configurations' paths."""
@@ -82,7 +100,7 @@ def test_init(here: Host) -> None:
     # It was known to be at work, and is known to be done; the configuration is gone.
     assert here.begun == ["init"]
     assert not here.mark.exists()
-    assert list((here.root / "run").iterdir()) == []
+    assert [path.name for path in (here.root / "run").iterdir()] == ["rdmaops"]
 
 
 @pytest.mark.parametrize("action", ["init", "join", "token", "reset", "renew"])
@@ -113,9 +131,12 @@ def test_a_join_that_was_broken_off_is_cleaned_up_first(here: Host) -> None:
     here.answers["join"] = (1, "", "error execution phase kubelet-wait-bootstrap: context deadline exceeded")
     with pytest.raises(KubeadmError, match="Look at the kubelet of this host"):
         here.do("join", documents=JOIN, token=TOKEN)
-    assert json.loads(here.mark.read_text()) == {"action": "join"}
+    mark = json.loads(here.mark.read_text())
+    assert (mark["action"], mark["pid"]) == ("join", os.getpid())
+    assert (mark["start"], mark["boot"]) == (START, BOOT)
 
     here.answers.clear()
+    here.write(**{"proc/sys/kernel/random/boot_id": BOOT})
     found = here.do("join", documents=JOIN, token=TOKEN, clean=True)
     assert found["actions"] == ["Remove what an interrupted kubeadm join has left", "Join the cluster by kubeadm join"]
     assert here.words()[-2:] == ["kubeadm reset --force", "kubeadm join"]
@@ -161,11 +182,158 @@ def test_something_else_than_a_token(here: Host) -> None:
 
 
 def test_reset(here: Host) -> None:
-    here.mark.parent.mkdir(parents=True)
-    here.mark.write_text('{"action": "join"}')
+    here.write(**{MARK: '{"action": "join"}'})
     assert here.do("reset")["changed"] is True
     assert here.words() == ["kubeadm reset --force"]
     assert not here.mark.exists()
+
+
+def broken_off(here: Host, action: str = "init", **more: str) -> None:
+    here.write(**{MARK: json.dumps({**ENDED, "action": action}), "proc/sys/kernel/random/boot_id": BOOT, **more})
+
+
+# What has become of a host since it was planned to be cleaned: files on it, and what is said.
+SINCE: list[tuple[dict[str, str], str]] = [
+    ({MARK: "{}"}, "no kubeadm init is broken off here"),
+    ({MARK: json.dumps({**ENDED, "action": "join"})}, "no kubeadm init is broken off here"),
+    ({"var/lib/etcd/member/wal/0.wal": ""}, "etcd has data, and discard_etcd is false"),
+    (
+        {
+            "var/lib/etcd/member/wal/0.wal": "",
+            **{f"etc/kubernetes/manifests/{name}.yaml": "" for name in _kubeadm.PORTS if name != "kube-apiserver"},
+            "etc/kubernetes/manifests/kube-apiserver.yaml": "--advertise-address=192.0.2.10 --secure-port=6443",
+        },
+        "it has a control plane, although kubeadm init did not come to its end",
+    ),
+    ({"etc/kubernetes/manifests/kube-apiserver.yaml": "x"}, "whether the API server of this host is ready cannot be"),
+    ({"proc/4711/stat": f"4711 (kubeadm) S {'0 ' * 18}300 0"}, "kubeadm init is still at work since 2026-04-01T12"),
+]
+
+
+@pytest.mark.parametrize(("files", "text"), SINCE, ids=[row[1] for row in SINCE])
+def test_what_has_changed_since_the_plan_is_not_cleaned(here: Host, files: dict[str, str], text: str) -> None:
+    broken_off(here, **files)
+    with pytest.raises(FabricError, match="Making the first control-plane node: nothing was changed") as caught:
+        here.do("init", documents=INIT, clean=True)
+    assert text in str(caught.value)
+    assert [call for call in here.calls if call[0] == "kubeadm"] == []
+
+
+def test_a_control_plane_that_answers_is_not_cleaned(here: Host) -> None:
+    """Its etcd is elsewhere, and an administrator has finished what timed out."""
+    manifest = "--advertise-address=192.0.2.10 --secure-port=6443"
+    broken_off(here, **{"etc/kubernetes/manifests/kube-apiserver.yaml": manifest})
+    with pytest.raises(KubeadmError, match="Another run or an administrator was here. Run again"):
+        here.do("init", documents=INIT, clean=True, discard_etcd=True)
+    assert [call[0] for call in here.calls] == ["kubectl"]
+
+
+@pytest.mark.parametrize("action", ["init", "join"])
+def test_a_host_that_has_become_a_node_since_the_plan(here: Host, action: str) -> None:
+    """kubeadm would refuse it, and the mark would stay."""
+    here.write(**{"etc/kubernetes/kubelet.conf": "x"})
+    with pytest.raises(KubeadmError, match="it has kubelet.conf by now"):
+        here.do(action, documents=INIT + JOIN, token=TOKEN)
+    assert here.calls == []
+    assert not here.mark.exists()
+
+
+def test_a_mark_that_is_out_of_date(here: Host) -> None:
+    assert here.do("unmark")["changed"] is False
+    broken_off(here)
+    assert here.do("unmark", check=True)["changed"] is True
+    assert here.mark.exists()
+    assert here.do("unmark")["actions"] == ["Remove the mark of a kubeadm that did not come to its end"]
+    assert not here.mark.exists()
+    assert here.calls == []
+
+
+# --- data of etcd ---
+
+DATA = {"var/lib/etcd/member/snap/db": "pages", "var/lib/etcd/member/wal/0.wal": "log"}
+
+
+def kept(here: Host) -> list[Path]:
+    return sorted((here.root / "var/lib/rdmaops").glob("etcd-*"))
+
+
+@pytest.mark.parametrize("action", ["reset", "init"])
+def test_data_of_etcd_are_kept(here: Host, action: str) -> None:
+    """By a copy of the member's files, before kubeadm removes them."""
+    broken_off(here, **DATA)
+    at_reset: list[list[Path]] = []
+    here.change = lambda argv: at_reset.append(kept(here)) if argv[:2] == ["kubeadm", "reset"] else None
+    found = here.do(action, documents=INIT, clean=True, discard_etcd=True)
+    assert "after the data of etcd was copied to a directory below /var/lib/rdmaops" in found["actions"][0]
+    (place,) = at_reset[0]
+    assert found["etcd_backup"] == "/" + str(place.relative_to(here.root))
+    assert place.stat().st_mode & 0o777 == 0o700
+    assert ((place / "member/snap/db").read_text(), (place / "member/wal/0.wal").read_text()) == ("pages", "log")
+
+
+def test_a_snapshot_where_there_is_etcdctl(here: Host) -> None:
+    here.write(**DATA)
+
+    def change(argv: t.Sequence[str]) -> None:
+        if argv[0] == "etcdctl":
+            Path(argv[-1]).write_text("snapshot")
+
+    here.change = change
+    place = here.root / here.do("reset")["etcd_backup"][1:]
+    assert [path.name for path in place.iterdir()] == ["snapshot.db"]
+    (call,) = [call for call in here.calls if call[0] == "etcdctl"]
+    assert f"--cacert={here.root}/etc/kubernetes/pki/etcd/ca.crt" in call
+
+
+def test_without_room_for_a_copy_nothing_is_removed(here: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    here.write(**DATA)
+    monkeypatch.setattr(_etcd_backup, "free_bytes", lambda _path: 3)
+    with pytest.raises(FabricError) as caught:
+        here.do("reset")
+    assert str(caught.value).startswith(
+        "Copying the data of etcd from /var/lib/etcd to /var/lib/rdmaops: 0 MiB are needed"
+    )
+    assert "Nothing was removed. Set kubernetes_reset_without_backup_ok" in str(caught.value)
+    assert here.words() == ["etcdctl --endpoints=https://127.0.0.1:2379 " + here.words()[0].split(" ", 2)[2]]
+    assert list((here.root / "var/lib/rdmaops").iterdir()) == []
+
+    found = here.do("reset", without_backup_ok=True)
+    assert here.words()[-1] == "kubeadm reset --force"
+    assert "etcd_backup" not in found
+    assert found["warnings"][0].endswith("It went on without, as without_backup_ok allows")
+
+
+def test_a_reset_that_fails_names_the_copy(here: Host) -> None:
+    here.write(**DATA)
+    here.answers["reset"] = (1, "", "error: no\n")
+    with pytest.raises(KubeadmError) as caught:
+        here.do("reset")
+    assert f"The data of etcd is kept in /var/lib/rdmaops/{kept(here)[0].name}" in str(caught.value)
+
+
+# --- tokens ---
+
+
+def test_a_token_whose_certificates_are_not_left_is_deleted(here: Host) -> None:
+    here.answers.update(token=(0, TOKEN + "\n", ""), init=(1, "", "error: no such Secret\n"))
+    with pytest.raises(KubeadmError) as caught:
+        here.do("token", documents=INIT, upload_certificates=True)
+    assert here.words()[-1] == "kubectl -n kube-system delete secret --ignore-not-found bootstrap-token-abcdef"
+    assert "kubeadm init ended with 1 and said: error: no such Secret" in str(caught.value)
+    assert str(caught.value).endswith("The bootstrap token that was made for it has been deleted")
+
+    here.answers[f"--kubeconfig={here.root}/etc/kubernetes/admin.conf"] = (1, "", "Unauthorized\n")
+    with pytest.raises(KubeadmError) as caught:
+        here.do("token", documents=INIT, upload_certificates=True)
+    assert (
+        "The bootstrap token that was made for it could not be deleted: Deleting the bootstrap token: kubectl "
+        f"--kubeconfig={here.root}/etc/kubernetes/admin.conf ended with 1 and said: Unauthorized"
+    ) in str(caught.value)
+    assert (
+        "Delete it by kubectl --kubeconfig=/etc/kubernetes/admin.conf -n kube-system delete secret "
+        "bootstrap-token-abcdef; it ends by itself after 900 s"
+    ) in str(caught.value)
+    assert TOKEN not in str(caught.value)
 
 
 def manifests(here: Host, place: str = "manifests") -> list[str]:
@@ -254,12 +422,12 @@ def test_advice(here: Host, text: str, advice: str) -> None:
 
 def test_what_failed_in_preflight_is_told() -> None:
     err = "[WARNING Swap]: x\n\t[ERROR Port-10250]: Port 10250 is in use\n[preflight] If you know what you are doing\n"
-    assert _kubeadm.told("", err) == "[ERROR Port-10250]: Port 10250 is in use"
+    assert _kubeadm_run.told("", err) == "[ERROR Port-10250]: Port 10250 is in use"
 
 
 def test_no_secret_is_told() -> None:
     text = f"kubeadm join --token {TOKEN} --certificate-key {KEY} failed"
-    assert _kubeadm.told(text, "", [KEY]) == "kubeadm join --token (hidden) --certificate-key (hidden) failed"
+    assert _kubeadm_run.told(text, "", [KEY]) == "kubeadm join --token (hidden) --certificate-key (hidden) failed"
 
 
 # --- programs ---
@@ -275,7 +443,7 @@ def test_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example.org")
     monkeypatch.setenv("KUBECONFIG", "/somebody/elses")
     program(tmp_path / "bin", 'echo "$1 $HTTPS_PROXY $KUBECONFIG $LC_ALL"; echo bad >&2; exit 3')
-    run = _kubeadm.runner([str(tmp_path / "bin")], 20)
+    run = _kubeadm_run.runner([str(tmp_path / "bin")], 20)
     assert run(["kubeadm", "x"]) == (3, "x http://proxy.example.org  C\n", "bad\n")
     assert run(["no-such-program-here"]) is None
 
@@ -284,7 +452,7 @@ def test_a_program_that_hangs_is_ended_with_its_children(tmp_path: Path, monkeyp
     program(tmp_path / "bin", f"sleep 60 & echo $! >{tmp_path}/child; echo began; touch {tmp_path}/began; wait")
     limits_count_from(tmp_path / "began", monkeypatch)
     begun = time.monotonic()
-    answer = _kubeadm.runner([str(tmp_path / "bin")], 1)(["kubeadm"])
+    answer = _kubeadm_run.runner([str(tmp_path / "bin")], 1)(["kubeadm"])
     assert answer is not None
     assert (answer[0], answer[1]) == (124, "began\n")
     assert "not done after 1 s" in answer[2]

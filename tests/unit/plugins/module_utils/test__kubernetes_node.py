@@ -142,11 +142,13 @@ def test_runtime() -> None:
     assert said.runtime_in("")["systemd_cgroup"] is False
 
 
-def test_what_was_begun() -> None:
-    assert said.started_in(None) is None
-    assert said.started_in('{"action": "join"}\n') == "join"
-    for broken in ('{"act', "[]", "1", "{}", '{"action": 1}'):
-        assert said.started_in(broken) is None
+def test_what_a_manifest_says() -> None:
+    text = "    - --advertise-address=%s\n    - --secure-port=7443\n    - --data-dir=/data/etcd\n"
+    assert said.api_server_in(text % "192.0.2.10") == "https://192.0.2.10:7443"
+    assert said.api_server_in(text % "fd00::10") == "https://[fd00::10]:7443"
+    assert said.api_server_in("    - --secure-port=7443\n") is None
+    assert said.etcd_dir_in(text) == "/data/etcd"
+    assert said.etcd_dir_in("") == said.etcd_dir_in(None) == "/var/lib/etcd"
 
 
 def test_nodes() -> None:
@@ -395,13 +397,16 @@ def test_a_control_plane_node(here: Host) -> None:
             "etc/kubernetes/rdmaops-parked/kube-scheduler.yaml": "",
             "var/lib/etcd/member/wal/0.wal": "",
             "var/lib/rdmaops/kubeadm-started.json": '{"action": "init"}',
+            "etc/kubernetes/manifests/kube-apiserver.yaml": "- --advertise-address=192.0.2.10\n- --secure-port=6443\n",
         }
     )
     found = here.looker.membership()
     assert found["kubelet"]["user"] == "system:node:cp-1"
     assert found["admin"]["user"] == "kubernetes-admin"
-    assert (found["manifests"], found["parked"]) == (["etcd.yaml"], ["kube-scheduler.yaml"])
-    assert (found["etcd"], found["started"]) == (True, "init")
+    assert (found["manifests"], found["parked"]) == (["etcd.yaml", "kube-apiserver.yaml"], ["kube-scheduler.yaml"])
+    assert found["etcd"] is True
+    # A mark of an earlier release names no process.
+    assert found["started"] == {"action": "init", "since": None, "pid": None, "at_work": None, "answers": None}
     rows = {one["name"]: one for one in here.looker.certificates()}
     assert (rows["apiserver"]["days"], rows["apiserver"]["renewable"]) == (364, True)
     assert rows["admin.conf"]["days"] == -3
@@ -414,6 +419,63 @@ def test_a_join_that_was_broken_off(here: Host) -> None:
     found = here.looker.membership()
     assert found["bootstrapping"] is True
     assert found["kubelet"] == {"server": None, "authority": None, "user": None}
+
+
+MARK = {"action": "init", "since": "2026-04-01T12:00:00Z", "pid": 4711, "start": "300", "boot": "b1"}
+READY = "--server=https://192.0.2.10:6443 --tls-server-name=kubernetes --request-timeout=15s get --raw=/readyz"
+
+
+def begun(here: Host, stat: str | None, boot: str = "b1") -> Json:
+    """What is told of a mark, with a process of that stat and boot on the host."""
+    here.write(
+        **{
+            "var/lib/rdmaops/kubeadm-started.json": json.dumps(MARK),
+            "etc/kubernetes/manifests/kube-apiserver.yaml": "- --advertise-address=192.0.2.10\n- --secure-port=6443\n",
+            "proc/sys/kernel/random/boot_id": boot + "\n",
+            **({"proc/4711/stat": stat} if stat else {}),
+        }
+    )
+    return t.cast("Json", here.looker.membership()["started"])
+
+
+def stat(state: str = "S", start: int = 300) -> str:
+    return f"4711 (kube) adm) {state} " + " ".join(["0"] * 18) + f" {start} 0 0\n"
+
+
+def test_a_kubeadm_that_is_at_work(here: Host) -> None:
+    assert begun(here, stat()) == {
+        **{name: MARK[name] for name in ("action", "since", "pid")},
+        "at_work": True,
+        "answers": None,
+    }
+    assert here.asked == []
+
+
+@pytest.mark.parametrize(
+    ("text", "boot"), [(None, "b1"), (stat("Z"), "b1"), (stat(start=301), "b1"), (stat(), "b2")],
+    ids=["it has ended", "it is a zombie", "another has its PID", "another boot"],
+)  # fmt: skip
+def test_a_kubeadm_that_was_broken_off(here: Host, text: str | None, boot: str) -> None:
+    here.answers["kubectl"] = (1, "", "The connection to the server 192.0.2.10:6443 was refused - did you specify")
+    found = begun(here, text, boot)
+    assert (found["at_work"], found["answers"]) == (False, False)
+
+
+def test_whether_the_api_server_of_the_host_answers(here: Host) -> None:
+    # No kubectl, and nothing that it can be asked by.
+    assert begun(here, None)["answers"] is None
+    for answer, due in (
+        ((0, "ok", ""), True),
+        ((1, "", "Error from server (InternalError): an error on the server"), None),
+        ((1, "", "Unable to connect to the server: net/http: TLS handshake timeout"), None),
+    ):
+        here.answers["kubectl"] = answer
+        assert begun(here, None)["answers"] is due
+    assert " ".join(here.asked[-1]) == f"kubectl --kubeconfig={here.root}/etc/kubernetes/admin.conf {READY}"
+    here.write(**{"etc/kubernetes/manifests/kube-apiserver.yaml": "{}"})
+    assert here.looker.answers() is None
+    (here.root / "etc/kubernetes/manifests/kube-apiserver.yaml").unlink()
+    assert here.looker.answers() is False
 
 
 # --- the cluster ---

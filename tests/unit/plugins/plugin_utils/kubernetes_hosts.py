@@ -51,6 +51,12 @@ def membership(**more: t.Any) -> Json:
     }
 
 
+def started(action: str, **more: t.Any) -> Json:
+    """The mark of a kubeadm that was broken off, unless more is given."""
+    since = "2026-04-01T12:00:00Z"
+    return {"action": action, "since": since, "pid": 4711, "at_work": False, "answers": False, **more}
+
+
 def kubelet(name: str, authority: str = AUTHORITY, server: str = "192.0.2.10:6443") -> Json:
     return {"server": "https://" + server, "authority": authority, "user": "system:node:" + name}
 
