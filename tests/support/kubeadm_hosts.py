@@ -334,4 +334,4 @@ def _cleaned(step: Json) -> Json:
     return {name: step[name] for name in ("clean", "discard_etcd")}
 
 
-__all__ = ["HOSTS", "INIT", "JOIN", "PLANE", "Hosts", "Run"]
+__all__ = ["DEFAULTS", "HOSTS", "INIT", "JOIN", "MANIFESTS", "PLANE", "Hosts", "Run"]
