@@ -241,7 +241,7 @@ def configurations_in(answer: Json) -> dict[str, str | None]:
 
 def api_server_in(manifest: str) -> str | None:
     """Return the address of the API server that kubeadm's manifest starts, as a URL."""
-    found = dict(re.findall(r"--(advertise-address|secure-port)=([^\s\"']+)", manifest))
+    found = dict(re.findall(r"--(advertise-address|secure-port)=([0-9A-Fa-f.:]{1,45})", manifest))
     if len(found) != 2:
         return None
     address = found["advertise-address"]
@@ -250,7 +250,7 @@ def api_server_in(manifest: str) -> str | None:
 
 def etcd_dir_in(manifest: str | None) -> str:
     """Return where etcd has its data, of kubeadm's manifest."""
-    found = re.search(r"--data-dir=(/[^\s\"']+)", manifest or "")
+    found = re.search(r"--data-dir=(/[^\s\"'\0]+)", manifest or "")
     return found.group(1) if found else ETCD_DIR
 
 

@@ -56,6 +56,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import (
     _helm_chart,
     _ibv_devinfo,
     _image_build,
+    _kubeadm_work,
     _kubernetes_node,
     _modprobe,
     _modprobe_conflict,
@@ -529,7 +530,15 @@ PARSERS: dict[str, Parser] = {
     "kubeconfig": Parser(_kubernetes_node.kubeconfig_in, written(KUBECONFIG)),
     "certificate row": Parser(lambda text: _kubernetes_node.certificate_row("x", "/x", text, 0.0), written(PEM)),
     "containerd's TOML": Parser(_kubernetes_node.runtime_in, written(CONTAINERD)),
-    "begun kubeadm": Parser(_kubernetes_node.started_in, documents({"action": "init"})),
+    "begun kubeadm": Parser(
+        lambda text: (lambda mark: mark and _kubeadm_work.runs(mark))(_kubeadm_work.mark_in(text)),
+        documents({"action": "init", "since": "2026-04-01T12:00:00Z", "pid": 4711, "start": "300", "boot": "b1"}),
+    ),
+    "start of a process": Parser(_kubeadm_work.start_time, written(f"4711 (kube adm) S {'0 ' * 18}300 0")),
+    "API server's manifest": Parser(
+        _kubernetes_node.api_server_in, written("- --advertise-address=192.0.2.10\n- --secure-port=6443\n")
+    ),
+    "etcd's manifest": Parser(_kubernetes_node.etcd_dir_in, written("- --data-dir=/var/lib/etcd\n")),
     "procfs": Parser(
         lambda text: (
             _kubernetes_node.swaps_in(text),
