@@ -19,7 +19,12 @@ from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.library import (
     limited,
 )
 from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.nodes import CPU, Place
-from ansible_collections.rdmaops.gpu_fabric.tests.integration.exporter.running import Running, install, running
+from ansible_collections.rdmaops.gpu_fabric.tests.integration.exporter.running import (
+    Running,
+    exporting,
+    install,
+    running,
+)
 from ansible_collections.rdmaops.gpu_fabric.tests.lab import ports
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.exporter.tree import node
 
@@ -66,8 +71,8 @@ def cpu_and_memory(place: Place) -> list[Case]:
         workplace = Path(base)
         tree = node(workplace / "sys", PORTS, COUNTERS)
         ours, theirs = (ports.number(stack.enter_context(ports.reserve())) for _ in range(2))
-        _directory, command = install(workplace, rdma_exporter_listen_address=f"127.0.0.1:{ours}")
-        one = stack.enter_context(running([*command, "--path.sysfs", str(tree.root)], ours))
+        commands = install(workplace, rdma_exporter_listen_address=f"127.0.0.1:{ours}")
+        one = stack.enter_context(exporting(commands.further(look=["--path.sysfs", str(tree.root)]), ours))
         argv = [peer, "--collector.disable-defaults", "--collector.infiniband", f"--path.sysfs={tree.root}"]
         other = stack.enter_context(running([*argv, f"--web.listen-address=127.0.0.1:{theirs}"], theirs))
         scrapes = interleave({"ours": lambda: cost(one), "theirs": lambda: cost(other)}, runs=min(BATCHES, place.runs))

@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Start the exporter from the directory that the role has put together (`python3 DIRECTORY`)."""
+"""Start a part of the exporter from the directory that the role has put together (`python3 DIRECTORY serve|look`)."""
 
 import sys
 
@@ -11,6 +11,13 @@ if sys.version_info < (3, 8):
         "rdma_exporter_python to its path" % sys.version_info[:2]
     )
 
-from rdma_exporter.cli import main
+part = sys.argv[1] if len(sys.argv) > 1 else ""
+# The part without rights imports nothing of the other.
+if part == "serve":
+    from rdma_exporter.serve import main
+elif part == "look":
+    from rdma_exporter.look import main
+else:
+    sys.exit("usage: python3 DIRECTORY serve|look [options]")
 
-sys.exit(main())
+sys.exit(main(sys.argv[2:]))

@@ -46,15 +46,45 @@ def role(tasks_from: str = "main", **variables: t.Any) -> t.Any:
     return {"name": "Role", "ansible.builtin.include_role": arguments, "vars": variables}
 
 
-def install(workplace: Path, **variables: t.Any) -> tuple[Path, list[str]]:
-    """Have the role write the exporter, and return its directory and the command of its unit."""
-    places = {"rdma_exporter_directory": str(workplace / "lib"), "__rdma_exporter_unit_directory": str(workplace)}
-    done = play(workplace, role("code.yml", **places, **variables))
+class Commands(t.NamedTuple):
+    """What the two units run: the process that answers HTTP, and the one that looks."""
+
+    serve: list[str]
+    look: list[str]
+
+    def further(self, serve: t.Sequence[str] = (), look: t.Sequence[str] = ()) -> Commands:
+        return Commands([*self.serve, *serve], [*self.look, *look])
+
+    def socket(self) -> Path:
+        return Path(self.look[self.look.index("--look.socket") + 1])
+
+
+def places(workplace: Path) -> dict[str, str]:
+    """Return the role's variables for files in a directory of the test."""
+    return {
+        "rdma_exporter_directory": str(workplace / "lib"),
+        "__rdma_exporter_unit_directory": str(workplace),
+        "__rdma_exporter_socket": str(workplace / "look.sock"),
+    }
+
+
+def install(workplace: Path, **variables: t.Any) -> Commands:
+    """Have the role write the exporter, and return the commands of its units."""
+    done = play(workplace, role("code.yml", **places(workplace), **variables))
     if done.returncode != 0:
         raise AssertionError(done.stdout + done.stderr)
-    unit = (workplace / "rdma_exporter.service").read_text()
-    (command,) = [line.partition("=")[2].split() for line in unit.splitlines() if line.startswith("ExecStart=")]
-    return workplace / "lib", command
+    return Commands(command(workplace / "rdma_exporter.service"), command(workplace / "rdma_exporter-look.service"))
+
+
+def settings(unit: Path, name: str) -> list[str]:
+    """Return the values of a setting of a unit."""
+    lines = [line.partition("=") for line in unit.read_text().splitlines()]
+    return [value for key, _equals, value in lines if key == name]
+
+
+def command(unit: Path) -> list[str]:
+    (text,) = settings(unit, "ExecStart")
+    return text.split()
 
 
 def libraries() -> None:
@@ -65,10 +95,10 @@ def libraries() -> None:
 
 
 class Running:
-    """A process that serves metrics."""
+    """Processes that serve metrics; the first one answers HTTP."""
 
-    def __init__(self, process: subprocess.Popen[str], port: int, scheme: str = "http") -> None:
-        self.process, self.port, self.scheme = process, port, scheme
+    def __init__(self, processes: t.Sequence[subprocess.Popen[str]], port: int, scheme: str = "http") -> None:
+        self.processes, self.port, self.scheme = processes, port, scheme
 
     def get(self, path: str = "/metrics", **keywords: t.Any) -> bytes:
         headers = keywords.pop("headers", {})
@@ -81,40 +111,71 @@ class Running:
 
     def resident(self) -> int:
         """Bytes of memory in use."""
-        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE")
+        pages = [int(Path(f"/proc/{one.pid}/statm").read_text().split()[1]) for one in self.processes]
+        return sum(pages) * os.sysconf("SC_PAGE_SIZE")
 
     def cpu(self) -> float:
         """Seconds of the processor so far, of all threads and of children that ended."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return sum(int(field) for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")
+        stats = [Path(f"/proc/{one.pid}/stat").read_text().rpartition(")")[2].split() for one in self.processes]
+        return sum(int(field) for fields in stats for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")
 
     def descriptors(self) -> int:
-        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+        return sum(len(os.listdir(f"/proc/{one.pid}/fd")) for one in self.processes)
 
 
 @contextlib.contextmanager
-def running(argv: t.Sequence[str], port: int, scheme: str = "http") -> t.Iterator[Running]:
-    """Start an exporter and wait until its port answers."""
+def process(argv: t.Sequence[str], ready: t.Callable[[], object]) -> t.Iterator[subprocess.Popen[str]]:
+    """Start a process, and wait until what it is asked raises nothing."""
     with tempfile.TemporaryFile("w+") as errors:
-        process = subprocess.Popen(
+        started = subprocess.Popen(
             list(argv), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, text=True
         )
         try:
             until = time.monotonic() + 60
             while True:
-                if process.poll() is not None or time.monotonic() > until:
-                    process.kill()
-                    process.wait()
+                if started.poll() is not None or time.monotonic() > until:
+                    started.kill()
+                    started.wait()
                     errors.seek(0)
                     raise AssertionError(f"{argv[0]} did not start: {errors.read()}")
-                with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+                with contextlib.suppress(OSError):
+                    ready()
                     break
                 time.sleep(0.05)
-            yield Running(process, port, scheme)
+            yield started
         finally:
-            process.terminate()
-            process.wait(timeout=60)
+            started.terminate()
+            started.wait(timeout=60)
 
 
-__all__ = ["PYTHON", "ROLE", "Running", "install", "libraries", "play", "role", "running"]
+@contextlib.contextmanager
+def running(argv: t.Sequence[str], port: int, scheme: str = "http") -> t.Iterator[Running]:
+    """Start a process that answers HTTP."""
+    with process(argv, lambda: socket.create_connection(("127.0.0.1", port), timeout=1).close()) as one:
+        yield Running([one], port, scheme)
+
+
+@contextlib.contextmanager
+def exporting(commands: Commands, port: int, scheme: str = "http") -> t.Iterator[Running]:
+    """Start both processes of the exporter."""
+    path = commands.socket()
+    path.unlink(missing_ok=True)
+    with process(commands.look, path.stat) as look, running(commands.serve, port, scheme) as one:
+        yield Running([*one.processes, look], port, scheme)
+
+
+__all__ = [
+    "PYTHON",
+    "ROLE",
+    "Commands",
+    "Running",
+    "exporting",
+    "install",
+    "libraries",
+    "places",
+    "play",
+    "process",
+    "role",
+    "running",
+    "settings",
+]

@@ -78,21 +78,33 @@ def looked_at(plane: Cluster, namespace: str) -> None:
     """What the API server has taken is what least rights are, and the exporter's own files."""
     found = plane.json("get", "daemonset", "rdma-exporter", "-n", namespace)
     pod = found["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
-    rights = container["securityContext"]
-    assert rights["capabilities"] == {"drop": ["ALL"], "add": ["SYS_ADMIN", "SYS_PTRACE"]}
-    assert (rights["readOnlyRootFilesystem"], rights.get("privileged")) == (True, None)
+    containers = {one["name"]: one for one in pod["containers"]}
+    rights = {name: one["securityContext"] for name, one in containers.items()}
+    answers, looks = rights["rdma-exporter"], rights["look"]
+    assert looks["capabilities"] == {"drop": ["ALL"], "add": ["SYS_ADMIN", "SYS_PTRACE"]}
+    assert (looks["runAsUser"], containers["look"].get("ports")) == (0, None)
+    assert answers["capabilities"] == {"drop": ["ALL"]}
+    assert answers["runAsNonRoot"]
+    assert pod["securityContext"] == {"fsGroup": answers["runAsUser"]}
+    for one in rights.values():
+        assert (one["readOnlyRootFilesystem"], one["allowPrivilegeEscalation"], one.get("privileged")) == (
+            True,
+            False,
+            None,
+        )
+    mounts = {name: {mount["name"] for mount in one["volumeMounts"]} for name, one in containers.items()}
+    assert mounts == {"rdma-exporter": {"code", "look", "web"}, "look": {"code", "look", "logs"}}
     assert (pod["hostNetwork"], pod["hostPID"], pod["automountServiceAccountToken"]) == (True, True, False)
     files = plane.json("get", "configmap", "rdma-exporter", "-n", namespace)["data"]
     (code,) = [volume["configMap"] for volume in pod["volumes"] if volume["name"] == "code"]
     paths = {item["path"]: files[item["key"]] for item in code["items"]}
     assert len(paths) == len(files)
-    for path in ("__main__.py", "rdma_exporter/cli.py"):
+    for path in ("__main__.py", "rdma_exporter/look.py"):
         assert paths[path].startswith("# Copyright")
     assert "nldev.py" in {path.rpartition("/")[2] for path in paths}
     secret = plane.json("get", "secret", "rdma-exporter-web", "-n", namespace)["data"]["web.yml"]
     assert yaml.safe_load(base64.b64decode(secret)) == {"basic_auth_users": {"ann": HASH}}
-    assert container["readinessProbe"]["httpGet"]["path"] == "/-/healthy"
+    assert containers["rdma-exporter"]["readinessProbe"]["httpGet"]["path"] == "/-/healthy"
     assert (
         plane.kubectl("auth", "can-i", "--list", "--as", f"system:serviceaccount:{namespace}:rdma-exporter").count(
             "pods"

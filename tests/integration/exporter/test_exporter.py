@@ -18,12 +18,14 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.exporter.running import (
     PYTHON,
+    Commands,
     Running,
+    exporting,
     install,
     libraries,
+    places,
     play,
     role,
-    running,
 )
 from ansible_collections.rdmaops.gpu_fabric.tests.lab import ports
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_tool
@@ -35,13 +37,13 @@ from ansible_collections.rdmaops.gpu_fabric.tests.unit.exporter.tree import node
 class Installed(t.NamedTuple):
     """What the role has written, for a port, and a node to be looked at."""
 
-    command: list[str]
+    commands: Commands
     port: int
     workplace: Path
     variables: dict[str, t.Any]
 
-    def argv(self, *further: str) -> list[str]:
-        return [*self.command, "--path.sysfs", str(self.workplace / "sys"), *further]
+    def with_options(self, *serve: str) -> Commands:
+        return self.commands.further(serve, ["--path.sysfs", str(self.workplace / "sys")])
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +55,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Installed]
             "rdma_exporter_listen_address": f"127.0.0.1:{port}",
             "rdma_exporter_expected_devices": ["mlx5_0", "mlx5_9"],
         }
-        _directory, command = install(workplace, **variables)
+        commands = install(workplace, **variables)
         node(workplace / "sys", 2, 64)
-        yield Installed(command, port, workplace, variables)
+        yield Installed(commands, port, workplace, variables)
 
 
 @pytest.fixture
@@ -67,7 +69,7 @@ def no_server() -> t.Iterator[str]:
 
 @pytest.fixture
 def exporter(installed: Installed) -> t.Iterator[Running]:
-    with running(installed.argv(), installed.port) as one:
+    with exporting(installed.with_options(), installed.port) as one:
         yield one
 
 
@@ -89,7 +91,7 @@ def test_what_is_expected_is_missed(exporter: Running) -> None:
 
 
 def test_the_port_is_taken(installed: Installed, exporter: Running) -> None:
-    done = subprocess.run(installed.argv(), capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(installed.commands.serve, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert done.stderr == (
         f"Listening on 127.0.0.1:{installed.port}: Address already in use. "
@@ -100,12 +102,7 @@ def test_the_port_is_taken(installed: Installed, exporter: Running) -> None:
 def test_the_role_tells_its_own_exporter_from_another(
     installed: Installed, exporter: Running, no_server: str, tmp_path: Path
 ) -> None:
-    places = {
-        "rdma_exporter_directory": str(installed.workplace / "lib"),
-        "__rdma_exporter_unit_directory": str(installed.workplace),
-        "rdma_exporter_wait": 2,
-    }
-    same = {**places, **installed.variables}
+    same = {**places(installed.workplace), "rdma_exporter_wait": 2, **installed.variables}
     other = {**same, "rdma_exporter_expected_devices": []}
     silent = {**same, "rdma_exporter_listen_address": no_server}
     done = play(tmp_path, role("code.yml", **same), role("verify.yml", **same), *refused([other, silent], "verify.yml"))
@@ -123,12 +120,13 @@ def refused(all_variables: t.Sequence[dict[str, t.Any]], tasks_from: str = "main
 
 def test_check_mode_on_a_virgin_host(no_server: str, tmp_path: Path) -> None:
     """Nothing is there: no directory, no unit, no service."""
-    places = {
+    nowhere = {
         "rdma_exporter_directory": str(tmp_path / "lib"),
         "__rdma_exporter_unit_directory": str(tmp_path / "units"),
         "rdma_exporter_listen_address": no_server,
+        "rdma_exporter_web_config": {"basic_auth_users": {"ann": "$2y$10$" + "a" * 53}},
     }
-    done = play(tmp_path / "work", role(**places), check=True)
+    done = play(tmp_path / "work", role(**nowhere), check=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "CapabilityBoundingSet=CAP_SYS_ADMIN CAP_SYS_PTRACE" in done.stdout
     assert not (tmp_path / "lib").exists()
@@ -155,10 +153,11 @@ def test_what_cannot_work_is_refused(tmp_path: Path) -> None:
         assert said in words
 
 
-def test_systemd_understands_the_unit(installed: Installed) -> None:
+def test_systemd_understands_the_units(installed: Installed) -> None:
     tool = need_tool("systemd-analyze")
-    unit = installed.workplace / "rdma_exporter.service"
-    done = subprocess.run([tool, "verify", str(unit)], capture_output=True, text=True, timeout=120, check=False)
+    units = [str(unit) for unit in sorted(installed.workplace.glob("*.service"))]
+    assert len(units) == 2
+    done = subprocess.run([tool, "verify", *units], capture_output=True, text=True, timeout=120, check=False)
     ours = [line for line in done.stderr.splitlines() if "rdma_exporter" in line]
     assert ours == []
 
@@ -195,8 +194,8 @@ def test_users_and_certificates(installed: Installed, tmp_path: Path) -> None:
         f"basic_auth_users: {{ann: {bcrypt('right')}}}\n"
     )
     trust = ssl.create_default_context(cafile=tmp_path / "server.crt")
-    argv = installed.argv("--web.config.file", str(config))
-    with running(argv, installed.port, "https") as one:
+    commands = installed.with_options("--web.config.file", str(config))
+    with exporting(commands, installed.port, "https") as one:
         assert b"rdma_device_info" in one.get(headers=basic("ann", "right"), context=trust)
         assert b"is healthy" in one.get("/-/healthy", context=trust)
         for headers in (
@@ -210,7 +209,7 @@ def test_users_and_certificates(installed: Installed, tmp_path: Path) -> None:
                 one.get(headers=headers, context=trust)
             assert (caught.value.code, caught.value.headers["WWW-Authenticate"]) == (401, 'Basic realm="rdma_exporter"')
         with pytest.raises((http.client.RemoteDisconnected, ConnectionResetError, urllib.error.URLError)):
-            Running(one.process, one.port).get()
+            Running(one.processes, one.port).get()
         # A new password holds without a new start, and the old one does no more.
         config.write_text(config.read_text().replace("ann: ", "eve: "))
         assert one.get(headers=basic("eve", "right"), context=trust)
@@ -231,7 +230,7 @@ def test_a_wrong_web_configuration_stops_it(installed: Installed, tmp_path: Path
     libraries()
     config = tmp_path / "web.yml"
     config.write_text("basic_auth_users: {ann: plain}\n")
-    argv = installed.argv("--web.config.file", str(config))
+    argv = installed.with_options("--web.config.file", str(config)).serve
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     said = "basic_auth_users.ann: it is no bcrypt hash (htpasswd -nB ann)"
@@ -243,10 +242,11 @@ def test_a_wrong_web_configuration_stops_it(installed: Installed, tmp_path: Path
 
 def test_it_goes_when_it_is_told(installed: Installed) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
-        with running(installed.argv(), installed.port) as one:
+        with exporting(installed.with_options(), installed.port) as one:
             one.get()
-            one.process.send_signal(number)
-            assert one.process.wait(30) == 0
+            for process in one.processes:
+                process.send_signal(number)
+                assert process.wait(30) == 0
 
 
 def scrapes(one: Running, number: int) -> None:
@@ -281,8 +281,8 @@ def test_ten_thousand_scrapes_leave_nothing_behind(exporter: Running) -> None:
 
 def test_devices_that_come_and_go_leave_no_open_files(installed: Installed, tmp_path: Path) -> None:
     tree = node(tmp_path / "sys", 1, 64)
-    argv = [*installed.command, "--path.sysfs", str(tree.root)]
-    with running(argv, installed.port) as one:
+    commands = installed.commands.further(look=["--path.sysfs", str(tree.root)])
+    with exporting(commands, installed.port) as one:
         scrapes(one, 3)
         descriptors = one.descriptors()
         aside = tmp_path / "aside"

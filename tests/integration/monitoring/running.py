@@ -202,16 +202,16 @@ def site(
     """Start two nodes' exporters and a Prometheus, and have the role set up the monitoring."""
     with contextlib.ExitStack() as stack:
         port, dcgm_port = (ports.number(stack.enter_context(ports.reserve())) for _ in range(2))
-        _directory, command = exporters.install(
+        commands = exporters.install(
             workplace / "exporter",
             rdma_exporter_listen_address=f"127.0.0.1:{port}",
             rdma_exporter_expected_devices=list(EXPECTED),
         )
         made = MadeUp(workplace / "sys")
         # The kernel's netlink and the namespaces of this machine are not the made-up node's.
-        argv = [*command, "--path.sysfs", str(workplace / "sys"), "--no-collector.netlink", "--no-collector.netns"]
+        look = ["--path.sysfs", str(workplace / "sys"), "--no-collector.netlink", "--no-collector.netns"]
         traffic = stack.enter_context(Traffic(made, load))
-        exporter = stack.enter_context(exporters.running(argv, port))
+        exporter = stack.enter_context(exporters.exporting(commands.further(look=look), port))
         stack.enter_context(serving(NODES["gpu-2"], port, lambda: pod_node(traffic.of_a_pod)))
         stack.enter_context(serving(NODES["gpu-1"], dcgm_port, lambda: gpus("gpu-1", traffic.now())))
         stack.enter_context(serving(NODES["gpu-2"], dcgm_port, lambda: gpus("gpu-2", 0.9 * traffic.now())))

@@ -19,9 +19,9 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import nl
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Holder, Namespace, Unreadable
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.spaces import Spaces
 from ansible_collections.rdmaops.gpu_fabric.roles.rdma_exporter.files.rdma_exporter import collector, walk
-from ansible_collections.rdmaops.gpu_fabric.roles.rdma_exporter.files.rdma_exporter.cli import Exporter
 from ansible_collections.rdmaops.gpu_fabric.roles.rdma_exporter.files.rdma_exporter.collector import Settings
 from ansible_collections.rdmaops.gpu_fabric.roles.rdma_exporter.files.rdma_exporter.kept import KeptFiles
+from ansible_collections.rdmaops.gpu_fabric.roles.rdma_exporter.files.rdma_exporter.look import Exporter
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.exporter.series import Series
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.exporter.tree import Tree, node

@@ -8,13 +8,13 @@ import os
 import typing as t
 from pathlib import Path
 
-from ansible_collections.rdmaops.gpu_fabric.roles.rdma_exporter.files.rdma_exporter.cli import Exporter
 from ansible_collections.rdmaops.gpu_fabric.roles.rdma_exporter.files.rdma_exporter.collector import (
     POD,
     Place,
     Settings,
     Snapshot,
 )
+from ansible_collections.rdmaops.gpu_fabric.roles.rdma_exporter.files.rdma_exporter.look import Exporter
 from ansible_collections.rdmaops.gpu_fabric.roles.rdma_exporter.files.rdma_exporter.metrics import Render
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.exporter.tree import HW, PORT, Tree

@@ -16,6 +16,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import sp
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Namespace
 
 from . import walk
+from .command_line import TIMEOUT
 from .kept import KeptFiles
 
 GATHER = frozenset({"counters", "hw_counters"})
@@ -41,7 +42,7 @@ class Settings(t.NamedTuple):
     netlink: bool = True
     netns: bool = True
     limit: float = 2.0
-    total: float = 8.0
+    total: float = TIMEOUT
     expected: tuple[str, ...] = ()
     pod_logs: str = pods.LOGS
     open_files: int = 512

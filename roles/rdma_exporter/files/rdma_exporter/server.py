@@ -1,6 +1,10 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""HTTP: /metrics for Prometheus, /-/healthy for whoever starts and watches the exporter."""
+"""HTTP: /metrics for Prometheus, /-/healthy for whoever starts and watches the exporter.
+
+A request has one time limit for all of it: TLS, headers, password, look and answer. No client can stretch it by sending
+or reading little at a time, since it is no limit of a read or a write: the connection is ended when it is over.
+"""
 
 from __future__ import annotations
 
@@ -8,27 +12,24 @@ import base64
 import binascii
 import gzip
 import http.server
+import io
 import socket
 import ssl
-import sys
-import threading
 import typing as t
 
 from . import exposition
+from .command_line import log
+from .connections import Connections
+from .handover import HandoverError
+from .passwords import Passwords, TooManyWaiting
 from .web_config import WebConfigError, WebConfigFile
 
-# Connections at a time; what comes above is closed.
-MAX_CONNECTIONS = 40
-# Seconds that a client may take for a request, and for a TLS handshake.
-PATIENCE = 30
+# Seconds that a connection is kept for a further request.
+IDLE = 30.0
+# Seconds of a request that the look leaves for writing the answer.
+WRITING = 1.0
 
 PAGE = b'<!DOCTYPE html><title>rdma_exporter</title><h1>rdma_exporter</h1><p><a href="/metrics">Metrics</a></p>\n'
-
-
-def log(text: str) -> None:
-    """One line for the journal."""
-    line = " ".join(text.split()).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    print(line, file=sys.stderr, flush=True)
 
 
 class ListenError(Exception):
@@ -48,23 +49,23 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Answers each connection in a thread of its own; scrapes come one after the other."""
+    """Answers each connection in a thread of its own."""
 
     daemon_threads = True
     # socketserver asks for 5: a scrape of two Prometheus servers, a probe and a person are more.
-    request_queue_size = 64
+    request_queue_size = 128
 
     def __init__(
-        self, address: str, scrape: t.Callable[[], bytes], config: WebConfigFile, revision: str, patience: float
+        self, address: str, look: t.Callable[[float], bytes], config: WebConfigFile, revision: str, limit: float
     ) -> None:
         host, port = parse_address(address)
-        self.scrape = scrape
+        self.look = look
         self.config = config
         self.revision = revision
-        # How long a scrape waits for the one before it.
-        self.patience = patience
-        self.turn = threading.Lock()
-        self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        # Seconds for a request.
+        self.limit = limit
+        self.passwords = Passwords()
+        self.connections = Connections()
         self.address_family = socket.AF_INET if not host and not socket.has_dualstack_ipv6() else _family(host or "::")
         try:
             super().__init__((host, port), Handler)
@@ -79,29 +80,52 @@ class Server(http.server.ThreadingHTTPServer):
         # HTTPServer looks its own name up in the DNS.
         socketserver_bind(self)
 
+    def get_request(self) -> tuple[t.Any, t.Any]:
+        request, address = super().get_request()
+        try:
+            config = self.config.current()
+            if config is not None and config.context is not None:
+                # The handshake waits for the client: in its thread, and not where all are waited for.
+                request = config.context.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
+            return request, address
+        except (OSError, WebConfigError) as exc:
+            if isinstance(exc, WebConfigError):
+                log(str(exc))
+            request.close()
+            # socketserver goes on after this, and no other, exception.
+            raise OSError(str(exc)) from exc
+
     def process_request(self, request: t.Any, client_address: t.Any) -> None:
-        if not self._free.acquire(blocking=False):
+        if not self.connections.add(request, client_address[0], self.limit):
             self.shutdown_request(request)
             return
-        super().process_request(request, client_address)
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError as exc:  # no thread can be started
+            log("answering %s: %s" % (client_address[0], exc))
+            self._close(request)
 
     def process_request_thread(self, request: t.Any, client_address: t.Any) -> None:
         try:
-            request.settimeout(PATIENCE)
-            config = self.config.current()
-            if config is not None and config.context is not None:
-                # The handshake waits for the client: here, and not where all are waited for.
-                request = config.context.wrap_socket(request, server_side=True)
+            if isinstance(request, ssl.SSLSocket):
+                request.do_handshake()
             self.finish_request(request, client_address)
         except WebConfigError as exc:
             log(str(exc))
-        except (OSError, ssl.SSLError):
-            pass  # the client went away, or does not speak TLS
+        except OSError:
+            pass  # the client went away, does not speak TLS, or its time was over
         except Exception as exc:
             log("answering %s: %s: %s" % (client_address[0], type(exc).__name__, exc))
         finally:
-            self.shutdown_request(request)
-            self._free.release()
+            self._close(request)
+
+    def _close(self, request: t.Any) -> None:
+        self.connections.remove(request)
+        self.shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """At least every half second, and after every connection."""
+        self.connections.end_late()
 
 
 def socketserver_bind(server: http.server.HTTPServer) -> None:
@@ -124,12 +148,30 @@ class Handler(http.server.BaseHTTPRequestHandler):
     # Without it the headers and the body are two packets, and the second waits for the client's acknowledgement.
     wbufsize = -1
 
+    def handle(self) -> None:
+        self.place = self.server.connections.of(self.request)
+        self.close_connection = True
+        # The time for the first request has begun with the connection.
+        self.handle_one_request()
+        while not self.close_connection:
+            self.place.begin(IDLE)
+            t.cast(io.BufferedReader, self.rfile).peek(1)
+            self.place.begin(self.server.limit)
+            self.handle_one_request()
+
     def do_GET(self) -> None:
+        self.place.work()
         path = self.path.partition("?")[0]
         if path == "/-/healthy":
             # Without a password: a kubelet's probe has none, and there is nothing in it but the version.
             self._answer(200, b"rdma_exporter %s is healthy\n" % self.server.revision.encode(), "text/plain")
-        elif not self._allowed():
+            return
+        try:
+            allowed = self._allowed()
+        except TooManyWaiting:
+            self._answer(429, b"Too many passwords wait to be compared\n", "text/plain", {"Retry-After": "1"})
+            return
+        if not allowed:
             self._answer(401, b"Unauthorized\n", "text/plain", {"WWW-Authenticate": 'Basic realm="rdma_exporter"'})
         elif path == "/metrics":
             self._metrics()
@@ -151,16 +193,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
             name, colon, password = base64.b64decode(told, validate=True).decode("utf-8").partition(":")
         except (binascii.Error, UnicodeDecodeError):
             return False
-        return bool(colon) and config.allows(name, password)
+        known = config.users.get(name)
+        return bool(colon) and self.server.passwords.right(name, known, password, self.client_address[0])
 
     def _metrics(self) -> None:
-        if not self.server.turn.acquire(timeout=self.server.patience):
-            self._answer(503, b"The scrape before this one is not done\n", "text/plain")
-            return
         try:
-            body = self.server.scrape()
-        finally:
-            self.server.turn.release()
+            body = self.server.look(max(0.0, self.place.left() - WRITING))
+        except HandoverError as exc:
+            text = "The process that looks at the devices has handed over nothing: %s" % exc
+            log(text)
+            self._answer(503, text.encode("utf-8", "surrogateescape") + b"\n", "text/plain")
+            return
         headers = {}
         if "gzip" in self.headers.get("Accept-Encoding", ""):
             # Level 1 makes it a twentieth of its size already.
@@ -169,6 +212,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self._answer(200, body, exposition.CONTENT_TYPE, headers)
 
     def _answer(self, status: int, body: bytes, kind: str, headers: t.Mapping[str, str] | None = None) -> None:
+        self.place.wait()
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
@@ -182,4 +226,4 @@ class Handler(http.server.BaseHTTPRequestHandler):
         """A request is no news."""
 
 
-__all__ = ("MAX_CONNECTIONS", "ListenError", "Server", "log", "parse_address")
+__all__ = ("ListenError", "Server", "parse_address")

@@ -9,10 +9,10 @@ What this exporter cannot do is refused by name, and not left out in silence.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
+import errno
 import os
 import ssl
+import threading
 import typing as t
 
 _TLS_KEYS = ("cert_file", "key_file", "client_auth_type", "client_ca_file", "min_version", "max_version")
@@ -23,12 +23,6 @@ _CLIENTS = {
 }
 _VERSIONS = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
 
-# Whom nobody knows is compared with this, so that the time does not tell who exists. Any hash that no password has.
-_NOBODY = "$2b$10$" + "." * 53
-
-# Passwords whose hash was compared: it takes a twentieth of a second on purpose, at every scrape.
-_REMEMBERED = 100
-
 
 class WebConfigError(Exception):
     """The file cannot be used; the text says which key, why, and what unblocks it."""
@@ -37,13 +31,15 @@ class WebConfigError(Exception):
 class WebConfig:
     """A file that was read, and the certificates it names."""
 
-    def __init__(self, path: str, document: t.Any) -> None:
+    def __init__(self, path: str, document: t.Any, text: bytes = b"") -> None:
         self.path = path
+        # What was read, by path: what is another by now is to be read again. Times of files are too coarse for this.
+        self.read = {path: text}
         self.users: dict[str, str] = {}
         self.context: ssl.SSLContext | None = None
-        self.files = [path]
-        self._compared: set[bytes] = set()
-        document = {} if document is None else document
+        if document is None:
+            # As it is for a moment where an editor writes it: whoever means this says so.
+            raise self._wrong("the document", "it is empty. {} lets everyone in, without TLS")
         self._only(document, ("tls_server_config", "basic_auth_users", "http_server_config"), "")
         # HTTP/2 is an offer of the server; this one has HTTP/1.1.
         self._only(document.get("http_server_config") or {}, ("http2",), "http_server_config.")
@@ -83,7 +79,11 @@ class WebConfig:
             if version not in _VERSIONS:
                 raise self._wrong("tls_server_config." + key, "%r is none of %s" % (version, ", ".join(_VERSIONS)))
             setattr(context, "minimum_version" if key == "min_version" else "maximum_version", _VERSIONS[version])
-        self.files += files.values()
+        for key, path in files.items():
+            try:
+                self.read[path] = _bytes(path)
+            except OSError as exc:
+                raise self._wrong("tls_server_config." + key, "%s: %s" % (path, _why(exc))) from exc
         try:
             context.load_cert_chain(files["cert_file"], files["key_file"])
             if "client_ca_file" in files:
@@ -106,56 +106,43 @@ class WebConfig:
             except ImportError as exc:
                 raise self._wrong("basic_auth_users", "it needs the Python library bcrypt (python3-bcrypt)") from exc
 
-    def allows(self, name: str, password: str) -> bool:
-        """Whether this is a user's password."""
-        import bcrypt
-
-        known = self.users.get(name, _NOBODY)
-        told = hashlib.sha256("\0".join((name, known, password)).encode("utf-8", "surrogateescape")).digest()
-        if any(hmac.compare_digest(told, other) for other in self._compared):
-            return True
+    def changed(self) -> bool:
+        """Whether one of the files is another by now, or cannot be read."""
         try:
-            right = bcrypt.checkpw(password.encode("utf-8", "surrogateescape")[:72], known.encode())
-        except ValueError:  # a password with a zero byte
-            right = False
-        if right and name in self.users:
-            if len(self._compared) >= _REMEMBERED:
-                self._compared.clear()
-            self._compared.add(told)
+            return any(_bytes(path) != text for path, text in self.read.items())
+        except OSError:
             return True
-        return False
 
 
 class WebConfigFile:
-    """The file in force: read anew when it, or a certificate, has changed."""
+    """The file in force: read again when it, or a certificate, has changed."""
 
     def __init__(self, path: str | None) -> None:
         self._path = path
-        self._signature: t.Any = None
         self._config: WebConfig | None = None
+        self._lock = threading.Lock()
 
     def current(self) -> WebConfig | None:
-        """The configuration; None without a file. WebConfigError while it is wrong, and then nobody gets in."""
+        """The configuration; None without a file. WebConfigError while it is wrong, and then no one gets in.
+
+        That is how exporter-toolkit does it. The one before is not used any longer: it may have a user who is gone.
+        """
         if self._path is None:
             return None
-        files = self._config.files if self._config else [self._path]
-        if self._config is None or self._signature != _signature(files):
-            self._config = None
-            config = load(self._path)
-            self._signature = _signature(config.files)
-            self._config = config
-        return self._config
+        with self._lock:
+            if self._config is None or self._config.changed():
+                self._config = load(self._path)
+            return self._config
 
 
-def _signature(files: t.Sequence[str]) -> t.Any:
-    found = []
-    for name in files:
-        try:
-            status = os.stat(name)
-            found.append((status.st_ino, status.st_size, status.st_mtime_ns))
-        except OSError:
-            found.append((0, 0, 0))
-    return found
+def _bytes(path: str) -> bytes:
+    with open(path, "rb") as stream:
+        return stream.read()
+
+
+def _why(exc: OSError) -> str:
+    who = " (it is read by the user with the number %d)" % os.geteuid() if exc.errno == errno.EACCES else ""
+    return "%s%s" % (exc.strerror, who)
 
 
 def load(path: str) -> WebConfig:
@@ -165,13 +152,13 @@ def load(path: str) -> WebConfig:
     except ImportError as exc:
         raise WebConfigError("Reading %s: it needs the Python library yaml (python3-yaml)" % path) from exc
     try:
-        with open(path, encoding="utf-8") as stream:
-            document = yaml.safe_load(stream)
+        text = _bytes(path)
+        document = yaml.safe_load(text.decode("utf-8"))
     except OSError as exc:
-        raise WebConfigError("Reading %s: %s" % (path, exc.strerror)) from exc
+        raise WebConfigError("Reading %s: %s" % (path, _why(exc))) from exc
     except (yaml.YAMLError, UnicodeDecodeError) as exc:
         raise WebConfigError("Reading %s: it is no YAML: %s" % (path, " ".join(str(exc).split()))) from exc
-    return WebConfig(path, document)
+    return WebConfig(path, document, text)
 
 
 __all__ = ("WebConfig", "WebConfigError", "WebConfigFile", "load")

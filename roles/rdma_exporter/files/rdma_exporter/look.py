@@ -1,35 +1,29 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Start: the command line, in the words of node_exporter where it has them."""
+"""The process that looks at the devices, with the rights which that takes, and hands over what it has seen."""
 
 from __future__ import annotations
 
 import argparse
 import gc
+import os
 import platform
 import resource
-import signal
-import sys
+import socket
 import time
 import typing as t
 
-from . import exposition
+from . import command_line, exposition, handover
 from .collector import Collector, Problem, Settings
+from .command_line import log, seconds
 from .metrics import Render
-from .server import ListenError, Server, log
-from .web_config import WebConfigError, WebConfigFile
 
-DEFAULT_ADDRESS = ":9879"
 MOST_FILES = 16384
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(prog="rdma_exporter", description="Prometheus exporter of RDMA counters.")
+    made = command_line.parser("look", "Look at the RDMA devices of a node, and hand over what was seen.")
     defaults = Settings()
-    made.add_argument("--web.listen-address", dest="address", default=DEFAULT_ADDRESS, metavar="HOST:PORT")
-    made.add_argument(
-        "--web.config.file", dest="web_config", metavar="FILE", help="TLS and users, see exporter-toolkit"
-    )
     made.add_argument("--path.sysfs", dest="sysfs", default=defaults.sysfs, metavar="DIRECTORY")
     made.add_argument("--path.procfs", dest="procfs", default=defaults.procfs, metavar="DIRECTORY")
     made.add_argument("--no-collector.netlink", dest="netlink", action="store_false", help="read sysfs alone")
@@ -38,24 +32,12 @@ def parser() -> argparse.ArgumentParser:
         "--collector.netns.timeout", dest="limit", type=seconds, default=defaults.limit, metavar="SECONDS",
         help="for the look into one network namespace (default: %(default)s)",
     )  # fmt: skip
-    made.add_argument(
-        "--collector.timeout", dest="total", type=seconds, default=defaults.total, metavar="SECONDS",
-        help="for a scrape; less than Prometheus' scrape_timeout (default: %(default)s)",
-    )  # fmt: skip
     made.add_argument("--expected-device", dest="expected", action="append", default=[], metavar="NAME")
-    made.add_argument("--revision", default="unknown", help="what this exporter says that it is")
     return made
 
 
-def seconds(text: str) -> float:
-    value = float(text)
-    if not 0 < value < 3600:
-        raise argparse.ArgumentTypeError("%s: seconds, above 0" % text)
-    return value
-
-
 class Exporter:
-    """What a scrape does."""
+    """What a look does."""
 
     def __init__(self, settings: Settings, revision: str) -> None:
         self.collector = Collector(settings)
@@ -84,7 +66,7 @@ class Exporter:
 
 
 def process(families: exposition.Families) -> None:
-    """The exporter's own use of the machine, by the names that every exporter has."""
+    """This process' use of the machine, by the names that every exporter has: the one that answers HTTP does little."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     with open("/proc/self/statm", encoding="ascii") as stream:
         pages = int(stream.read().split()[1])
@@ -103,8 +85,17 @@ def room() -> int:
     _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    # Connections and what a look opens need theirs.
+    # Those who wait and what a look opens need theirs.
     return max(0, wanted - 256)
+
+
+def ready() -> None:
+    """Let systemd start what waits for this process (sd_notify(3))."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if address:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
+            # An abstract address begins with a zero byte (unix(7)).
+            notify.sendto(b"READY=1", "\0" + address[1:] if address[0] == "@" else address)
 
 
 def main(argv: t.Sequence[str] | None = None) -> int:
@@ -119,29 +110,26 @@ def main(argv: t.Sequence[str] | None = None) -> int:
         expected=tuple(options.expected),
         open_files=room(),
     )
-    config = WebConfigFile(options.web_config)
     exporter = Exporter(settings, options.revision)
     try:
-        config.current()
-        server = Server(options.address, exporter.scrape, config, options.revision, settings.total)
-    except (ListenError, WebConfigError) as exc:
-        log(str(exc))
+        listener = handover.listen(options.socket)
+    except OSError as exc:
+        log("Listening on %s: %s. Another path is given by --look.socket" % (options.socket, exc.strerror or exc))
         return 1
-    # SIGTERM is how systemd and the kubelet say goodbye.
-    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
+    command_line.end_on_sigterm()
     # What is there now stays: children that are forked need no copy of it to know that.
     gc.collect()
     gc.freeze()
-    # A scrape makes thousands of short-lived objects in no cycle; by default they are looked through at every 700th.
+    # A look makes thousands of short-lived objects in no cycle; by default they are looked through at every 700th.
     gc.set_threshold(50_000, 20, 20)
-    log("listening on %s, revision %s" % (options.address, options.revision))
+    log("listening on %s, revision %s" % (options.socket, options.revision))
+    ready()
     try:
-        server.serve_forever()
+        with listener:
+            while True:
+                handover.hand_over(listener, exporter.scrape)
     except KeyboardInterrupt:
         return 0
-    finally:
-        server.server_close()
-    return 0
 
 
-__all__ = ("DEFAULT_ADDRESS", "Exporter", "main", "parser")
+__all__ = ("Exporter", "main", "parser")

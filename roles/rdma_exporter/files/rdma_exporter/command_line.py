@@ -1,0 +1,44 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the command lines of both parts have in common, in the words of node_exporter where it has them."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+
+SOCKET = "/run/rdma_exporter/look.sock"
+TIMEOUT = 8.0
+
+
+def parser(part: str, description: str) -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="rdma_exporter " + part, description=description)
+    made.add_argument("--look.socket", dest="socket", default=SOCKET, metavar="PATH", help="default: %(default)s")
+    made.add_argument(
+        "--collector.timeout", dest="total", type=seconds, default=TIMEOUT, metavar="SECONDS",
+        help="for a look; less than Prometheus' scrape_timeout (default: %(default)s)",
+    )  # fmt: skip
+    made.add_argument("--revision", default="unknown", help="what this exporter says that it is")
+    return made
+
+
+def seconds(text: str) -> float:
+    value = float(text)
+    if not 0 < value < 3600:
+        raise argparse.ArgumentTypeError("%s: seconds, above 0" % text)
+    return value
+
+
+def log(text: str) -> None:
+    """One line for the journal."""
+    line = " ".join(text.split()).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    print(line, file=sys.stderr, flush=True)
+
+
+def end_on_sigterm() -> None:
+    """It is how systemd and the kubelet say goodbye."""
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
+
+
+__all__ = ("SOCKET", "TIMEOUT", "end_on_sigterm", "log", "parser", "seconds")

@@ -1,0 +1,117 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How the process that looks hands over its text: by a Unix socket, a length and so many bytes.
+
+Nothing is sent the other way, so the process with rights parses nothing: a connection asks for a look. Who may connect
+is said by the permissions of the socket and of its directory (unix(7)).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import struct
+import time
+import typing as t
+
+from .command_line import log
+
+# A node with a thousand devices has a tenth of it.
+MOST_BYTES = 32 * 1024 * 1024
+# For handing the text of one look to all who wait for it.
+SEND_S = 5.0
+# More than there are connections by HTTP.
+BACKLOG = 256
+
+_LENGTH = struct.Struct(">Q")
+
+
+class HandoverError(Exception):
+    """The other process has handed over nothing; the text says why."""
+
+
+def listen(path: str) -> socket.socket:
+    """Return a socket for the owner and the group of the process alone."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o117)
+    try:
+        listener.bind(path)
+    finally:
+        os.umask(before)
+    listener.listen(BACKLOG)
+    return listener
+
+
+def hand_over(listener: socket.socket, look: t.Callable[[], bytes]) -> None:
+    """Wait for a connection, look once, and answer everyone who is there by then: who comes during a look shares it."""
+    clients = [listener.accept()[0]]
+    text = _looked(look)
+    clients += _arrived(listener)
+    until = time.monotonic() + SEND_S
+    for client in clients:
+        # One that has gone, or reads nothing, gets nothing.
+        with client, contextlib.suppress(OSError):
+            client.settimeout(max(0.01, until - time.monotonic()))
+            client.sendall(text)
+
+
+def _looked(look: t.Callable[[], bytes]) -> bytes:
+    """Return what is sent: nothing where the look failed."""
+    try:
+        text = look()
+    except Exception as exc:
+        log("The look failed: %s: %s" % (type(exc).__name__, exc))
+        return b""
+    if len(text) > MOST_BYTES:
+        log("The look's text has %d bytes, and %d may be handed over" % (len(text), MOST_BYTES))
+        return b""
+    return _LENGTH.pack(len(text)) + text
+
+
+def _arrived(listener: socket.socket) -> list[socket.socket]:
+    """Return who has connected. No one is answered before all are here: who comes back at once waits for a new look."""
+    clients = []
+    listener.setblocking(False)
+    try:
+        while len(clients) < BACKLOG:
+            clients.append(listener.accept()[0])
+    except BlockingIOError:
+        pass
+    finally:
+        listener.setblocking(True)
+    return clients
+
+
+def ask(path: str, seconds: float) -> bytes:
+    """Return the text of a look that is handed over within so many seconds."""
+    until = time.monotonic() + seconds
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        try:
+            connection.settimeout(seconds)
+            connection.connect(path)
+            (length,) = _LENGTH.unpack(_received(connection, _LENGTH.size, until))
+            if length > MOST_BYTES:
+                raise HandoverError("it offers %d bytes, and %d may be handed over" % (length, MOST_BYTES))
+            return _received(connection, length, until)
+        except socket.timeout as exc:
+            raise HandoverError("no answer within %.1f s" % seconds) from exc
+        except OSError as exc:
+            raise HandoverError("%s: %s" % (path, exc.strerror or exc)) from exc
+
+
+def _received(connection: socket.socket, size: int, until: float) -> bytes:
+    parts = []
+    while size:
+        connection.settimeout(max(0.001, until - time.monotonic()))
+        part = connection.recv(min(size, 1 << 20))
+        if not part:
+            raise HandoverError("it ended without an answer; its log has the reason")
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+__all__ = ("HandoverError", "ask", "hand_over", "listen")
