@@ -70,7 +70,7 @@ def places(workplace: Path) -> dict[str, str]:
 
 def install(workplace: Path, **variables: t.Any) -> Commands:
     """Have the role write the exporter, and return the commands of its units."""
-    done = play(workplace, role("code.yml", **places(workplace), **variables))
+    done = play(workplace, role("code.yml", **{**places(workplace), **variables}))
     if done.returncode != 0:
         raise AssertionError(done.stdout + done.stderr)
     return Commands(command(workplace / "rdma_exporter.service"), command(workplace / "rdma_exporter-look.service"))

@@ -31,7 +31,7 @@ class Storm:
         self.answers: dict[tuple[str, t.Any], int] = {}
         # Seconds of the slowest scrape with the right password.
         self.slowest = 0.0
-        self.rewrites = 0
+        self.scrapes = self.rewrites = 0
         # Connections of slow clients, those that came back included.
         self.slow_connections = 0
         self._lock = threading.Lock()
@@ -39,6 +39,7 @@ class Storm:
 
     def run(self, scrapes: int, slow: int, rewrites: int, texts: t.Sequence[str], config: Path) -> None:
         """Scrape so often, beside slow clients, while the configuration is replaced by one text after the other."""
+        self.scrapes = scrapes
         clients = [threading.Thread(target=self._scrape, args=(who, scrapes // len(CLIENTS))) for who in CLIENTS]
         beside = [threading.Thread(target=self._slowly, args=(slow,))]
         beside.append(threading.Thread(target=self._rewrite, args=(rewrites, texts, config, clients)))
@@ -122,15 +123,19 @@ class Storm:
     def _rewrite(
         self, number: int, texts: t.Sequence[str], config: Path, clients: t.Sequence[threading.Thread]
     ) -> None:
-        """Replace the file as Ansible does, evenly while there are scrapes."""
+        """Replace the file as Ansible does, as evenly as may be while there are scrapes."""
         aside = config.with_suffix(".new")
-        while not self._ended.is_set() or self.rewrites < number:
-            aside.write_text(texts[self.rewrites % len(texts)])
+        for turn in range(number):
+            # So many scrapes are due by now.
+            while sum(self.answers.values()) * number < turn * self.scrapes and any(map(alive, clients)):
+                time.sleep(0.002)
+            aside.write_text(texts[turn % len(texts)])
             os.replace(aside, config)
             self.rewrites += 1
-            if self.rewrites >= number and not any(client.is_alive() for client in clients):
-                break
-            time.sleep(0.002)
+
+
+def alive(thread: threading.Thread) -> bool:
+    return thread.is_alive() or thread.ident is None
 
 
 __all__ = ["Storm"]

@@ -27,11 +27,16 @@ from ansible_collections.rdmaops.gpu_fabric.tests.integration.exporter.running i
     play,
     role,
 )
+from ansible_collections.rdmaops.gpu_fabric.tests.integration.exporter.storm import Storm
 from ansible_collections.rdmaops.gpu_fabric.tests.lab import ports
+from ansible_collections.rdmaops.gpu_fabric.tests.suite.load import Others, Pace
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_tool
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.exporter.series import Series
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.exporter.tree import node
+
+# The share of the machine's processors that others may take before it is no quiet one.
+QUIET = 0.05
 
 
 class Installed(t.NamedTuple):
@@ -235,6 +240,39 @@ def test_a_wrong_web_configuration_stops_it(installed: Installed, tmp_path: Path
     assert done.returncode == 1
     said = "basic_auth_users.ann: it is no bcrypt hash (htpasswd -nB ann)"
     assert done.stderr == f"Reading {config}: {said}\n"
+
+
+LOGINS: dict[str, dict[str, str]] = {"right": basic("ann", "right"), "wrong": basic("ann", "wrong"), "none": {}}
+
+
+def storm(installed: Installed, tmp_path: Path, scrapes: int, slow: int, rewrites: int) -> Storm:
+    """Who knows the password gets the metrics, and no one else, whatever other clients and the administrator do."""
+    libraries()
+    users = [f"ann: '{bcrypt('right')}'", f"eve: '{bcrypt('other')}'"]
+    texts = [f"basic_auth_users: {{{', '.join(names)}}}\n" for names in (users, users[:1], users[::-1])]
+    config = tmp_path / "web.yml"
+    config.write_text(texts[0])
+    with exporting(installed.with_options("--web.config.file", str(config)), installed.port):
+        one = Storm(installed.port, LOGINS)
+        one.run(scrapes, slow, rewrites, texts, config)
+    print(
+        f"{sum(one.answers.values())} scrapes, {one.slow_connections} connections of {slow} slow clients, {one.rewrites} "
+        f"rewrites: {sum(one.wrong().values())} wrong {one.wrong()}, slowest {one.slowest:.2f} s"
+    )
+    assert one.wrong() == {}
+    return one
+
+
+def test_storm(installed: Installed, tmp_path: Path) -> None:
+    storm(installed, tmp_path, 400, 120, 100)
+
+
+@pytest.mark.long
+def test_the_whole_storm(installed: Installed, tmp_path: Path) -> None:
+    pace = Pace(Others())
+    one = storm(installed, tmp_path, 10_000, 200, 1_000)
+    # The goal is a second on a quiet machine, and Prometheus gives up after ten.
+    assert one.slowest < (1 if pace.share() < QUIET else 10)
 
 
 # --- what it leaves behind -----------------------------------------------------------------------------

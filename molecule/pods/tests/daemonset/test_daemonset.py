@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 
 import podlab
+import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.tests.support.prometheus import Prometheus
 
@@ -15,7 +16,8 @@ def test_a_pod_on_each_node_and_no_service(lab: podlab.PodLab) -> None:
     found = lab.cluster.json("get", "pods", "-n", "kube-system", "-l", "app.kubernetes.io/name=rdma-exporter")["items"]
     assert sorted(one["spec"]["nodeName"] for one in found) == list(podlab.NODES)
     for node in podlab.NODES:
-        assert lab.nodes[node].shell("systemctl is-active rdma_exporter || true").strip() == "inactive"
+        for unit in ("rdma_exporter", "rdma_exporter-look"):
+            assert lab.nodes[node].shell(f"systemctl is-active {unit} || true").strip() == "inactive"
 
 
 def test_it_sees_devices_of_hosts_and_of_pods(lab: podlab.PodLab, metrics: Prometheus) -> None:
@@ -31,10 +33,16 @@ def test_it_sees_devices_of_hosts_and_of_pods(lab: podlab.PodLab, metrics: Prome
     assert metrics.query("rdma_hw_sent_pkts_total{netns='pod'}")
 
 
-def test_it_has_the_rights_that_it_needs_and_no_more(lab: podlab.PodLab) -> None:
-    argv = ["exec", "-n", "kube-system", "daemonset/rdma-exporter", "--", "python3", "-c"]
+# CAP_SYS_PTRACE is 19, CAP_SYS_ADMIN 21 (include/uapi/linux/capability.h).
+@pytest.mark.parametrize(
+    ("container", "user", "capabilities"), [("rdma-exporter", "59879", 0), ("look", "0", 1 << 19 | 1 << 21)]
+)
+def test_its_containers_have_the_rights_that_they_need_and_no_more(
+    lab: podlab.PodLab, container: str, user: str, capabilities: int
+) -> None:
+    argv = ["exec", "-n", "kube-system", "daemonset/rdma-exporter", "-c", container, "--", "python3", "-c"]
     code = "import json; print(json.dumps(dict(l.split(':', 1) for l in open('/proc/self/status') if ':' in l)))"
     status = {name: text.strip() for name, text in json.loads(lab.cluster.kubectl(*argv, code, limit=180)).items()}
-    # CAP_SYS_PTRACE is 19, CAP_SYS_ADMIN 21 (include/uapi/linux/capability.h).
-    rights = f"{1 << 19 | 1 << 21:016x}"
+    rights = f"{capabilities:016x}"
+    assert status["Uid"].split() == [user] * 4
     assert (status["CapEff"], status["CapBnd"], status["NoNewPrivs"], status["Seccomp"]) == (rights, rights, "1", "2")

@@ -101,12 +101,25 @@ def test_what_cannot_be_read_is_an_error_and_no_zero(lab: podlab.PodLab, metrics
     metrics.until(podlab.NOTHING_UNREADABLE, podlab.SCRAPE_S)
 
 
-def test_the_service_has_the_rights_that_it_needs_and_no_more(lab: podlab.PodLab) -> None:
+# CAP_SYS_PTRACE is 19, CAP_SYS_ADMIN 21 (include/uapi/linux/capability.h).
+@pytest.mark.parametrize(("unit", "rights"), [("rdma_exporter", 0), ("rdma_exporter-look", 1 << 19 | 1 << 21)])
+def test_the_services_have_the_rights_that_they_need_and_no_more(lab: podlab.PodLab, unit: str, rights: int) -> None:
     for node in podlab.NODES:
-        pid = lab.nodes[node].shell("systemctl show --property MainPID --value rdma_exporter").strip()
+        pid = lab.nodes[node].shell(f"systemctl show --property MainPID --value {unit}").strip()
         status = lab.nodes[node].shell(f"grep -E '^(CapEff|CapBnd|NoNewPrivs|Seccomp):' /proc/{pid}/status").split()
-        # CAP_SYS_PTRACE is 19, CAP_SYS_ADMIN 21 (include/uapi/linux/capability.h).
-        rights = f"{1 << 19 | 1 << 21:016x}"
         assert dict(zip(status[::2], status[1::2], strict=True)) == {
-            "CapEff:": rights, "CapBnd:": rights, "NoNewPrivs:": "1", "Seccomp:": "2"
+            "CapEff:": f"{rights:016x}", "CapBnd:": f"{rights:016x}", "NoNewPrivs:": "1", "Seccomp:": "2"
         }  # fmt: skip
+        user = lab.nodes[node].shell(f"stat --format %U /proc/{pid}").strip()
+        assert user == ("root" if rights else "rdma_exporter")
+
+
+def test_what_looks_has_no_port_and_its_socket_is_for_the_exporter_alone(lab: podlab.PodLab) -> None:
+    for node in podlab.NODES:
+        pid = lab.nodes[node].shell("systemctl show --property MainPID --value rdma_exporter-look").strip()
+        assert f"pid={pid}," not in lab.nodes[node].shell("ss --no-header --tcp --udp --all --processes")
+        paths = "/run/rdma_exporter /run/rdma_exporter/look.sock"
+        assert lab.nodes[node].shell(f"stat --format '%U %G %a' {paths}").splitlines() == [
+            "root rdma_exporter 750",
+            "root rdma_exporter 660",
+        ]

@@ -73,7 +73,7 @@ def _looked(look: t.Callable[[], bytes]) -> bytes:
 
 def _arrived(listener: socket.socket) -> list[socket.socket]:
     """Return who has connected. No one is answered before all are here: who comes back at once waits for a new look."""
-    clients = []
+    clients: list[socket.socket] = []
     listener.setblocking(False)
     try:
         while len(clients) < BACKLOG:
