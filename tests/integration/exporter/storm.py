@@ -40,6 +40,8 @@ class Storm:
     def run(self, scrapes: int, slow: int, rewrites: int, texts: t.Sequence[str], config: Path) -> None:
         """Scrape so often, beside slow clients, while the configuration is replaced by one text after the other."""
         self.scrapes = scrapes
+        # Prometheus has been there before.
+        self._scrape("right", 1)
         clients = [threading.Thread(target=self._scrape, args=(who, scrapes // len(CLIENTS))) for who in CLIENTS]
         beside = [threading.Thread(target=self._slowly, args=(slow,))]
         beside.append(threading.Thread(target=self._rewrite, args=(rewrites, texts, config, clients)))

@@ -264,7 +264,14 @@ def storm(installed: Installed, tmp_path: Path, scrapes: int, slow: int, rewrite
 
 
 def test_storm(installed: Installed, tmp_path: Path) -> None:
-    storm(installed, tmp_path, 400, 120, 100)
+    storm(installed, tmp_path, 400, 100, 100)
+
+
+@pytest.mark.long
+def test_more_slow_clients_than_connections(installed: Installed, tmp_path: Path) -> None:
+    """They come back at once, hundreds of times a second."""
+    one = storm(installed, tmp_path, 1_000, 400, 100)
+    assert one.slow_connections > 400
 
 
 @pytest.mark.long

@@ -116,6 +116,26 @@ def test_clients_that_say_nothing_lock_no_one_out(same: bool, monkeypatch: pytes
             assert client.recv(100).startswith(b"HTTP/1.1 200 ")
 
 
+def test_who_has_got_metrics_makes_no_room_for_strangers() -> None:
+    table = connections.Connections()
+    sockets = [socket.socket() for _turn in range(connections.MAX_CONNECTIONS + 2)]
+    with contextlib.ExitStack() as stack:
+        for one in sockets:
+            stack.enter_context(one)
+        table.know("192.0.2.1")
+        known, *strangers, last, second = sockets
+        assert table.add(known, "192.0.2.1", 10)
+        for number, one in enumerate(strangers):
+            assert table.add(one, f"198.51.100.{number % 250}", 10)
+        assert table.add(last, "203.0.113.1", 10)
+        assert (table.of(known).ended, table.of(strangers[0]).ended) == (False, True)
+        for one in [*strangers, last]:
+            table.of(one).work()
+        assert not table.add(second, "203.0.113.2", 10)
+        assert table.add(second, "192.0.2.1", 10)
+        assert table.of(known).ended
+
+
 def test_who_is_being_answered_keeps_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 1)
     looks, come_back = threading.Event(), threading.Event()

@@ -1,6 +1,10 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who is connected. A new client gets a place at the cost of the one that has let us wait the longest."""
+"""Who is connected. A new client gets a place at the cost of the one that has let us wait the longest.
+
+Clients that come back at once can be so many that the longest is no long time. Who has got metrics before, as
+Prometheus has, does not make room for those who have not.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,11 @@ import threading
 import time
 import typing as t
 
-MAX_CONNECTIONS = 100
+MAX_CONNECTIONS = 256
 # Prometheus needs one; behind one address there may be several, a probe and a person.
 MAX_OF_ADDRESS = 20
+# Addresses of clients that have got metrics.
+MAX_KNOWN = 1000
 
 
 class Connection:
@@ -54,6 +60,15 @@ class Connections:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: dict[socket.socket, Connection] = {}
+        self._known: collections.OrderedDict[str, None] = collections.OrderedDict()
+
+    def know(self, address: str) -> None:
+        """Remember that a client of this address has got metrics."""
+        with self._lock:
+            self._known[address] = None
+            self._known.move_to_end(address)
+            if len(self._known) > MAX_KNOWN:
+                self._known.popitem(last=False)
 
     def add(self, request: socket.socket, address: str, seconds: float) -> bool:
         """Return whether there is a place for this one, or it could be made."""
@@ -66,11 +81,13 @@ class Connections:
             elif len(others) >= MAX_CONNECTIONS:
                 crowd = others
             if crowd:
-                waits = [one for one in crowd if one.waits]
+                waits = [
+                    one for one in crowd if one.waits and (one.address not in self._known or address in self._known)
+                ]
                 if not waits:
                     return False
                 held = collections.Counter(one.address for one in crowd)
-                max(waits, key=lambda one: (held[one.address], -one.since)).end()
+                max(waits, key=lambda one: (one.address not in self._known, held[one.address], -one.since)).end()
             self._open[request] = Connection(request, address, seconds)
             return True
 
@@ -90,4 +107,4 @@ class Connections:
                     one.end()
 
 
-__all__ = ("MAX_CONNECTIONS", "MAX_OF_ADDRESS", "Connection", "Connections")
+__all__ = ("MAX_CONNECTIONS", "MAX_KNOWN", "MAX_OF_ADDRESS", "Connection", "Connections")

@@ -22,7 +22,7 @@ MOST_BYTES = 32 * 1024 * 1024
 # For handing the text of one look to all who wait for it.
 SEND_S = 5.0
 # More than there are connections by HTTP.
-BACKLOG = 256
+BACKLOG = 512
 
 _LENGTH = struct.Struct(">Q")
 

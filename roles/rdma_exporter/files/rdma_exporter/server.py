@@ -204,6 +204,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             log(text)
             self._answer(503, text.encode("utf-8", "surrogateescape") + b"\n", "text/plain")
             return
+        self.server.connections.know(self.place.address)
         headers = {}
         if "gzip" in self.headers.get("Accept-Encoding", ""):
             # Level 1 makes it a twentieth of its size already.
