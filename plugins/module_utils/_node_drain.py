@@ -19,10 +19,11 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision impor
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import ApiError, Client, Object, path
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain_evict import POLL_S, Eviction, passing
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain_lease import NAME, NAMESPACE, Lease
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain_lease import Lease
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain_node import DrainError
 
 DRAINED = "drained"
+LIMITS = {"drain_timeout": " second", "ready_timeout": " second", "lease_duration": " second", "max_unavailable": ""}
 
 
 class Maintenance:
@@ -32,7 +33,7 @@ class Maintenance:
         self.params, self.check_mode, self.client = params, check_mode, client
         self.name: str = params["name"]
         self.run: str = params["run"]
-        self.lease = Lease(client, self.run, params["lease_duration"])
+        self.lease = Lease(client, self.run, params)
         self.eviction = Eviction(client, params, self.lease)
         self.decision = Decision()
         self.resources: list[dict[str, t.Any]] = []
@@ -60,23 +61,33 @@ class Maintenance:
         before = _text(memory.is_cordoned(node), memory.note_of(node))
         self.decision.show("node %s" % self.name, before, _text(cordoned, note))
 
-    def _take_the_lease(self) -> None:
-        if self.lease.due:
-            self.decision.add("Take the Lease %s/%s" % (NAMESPACE, NAME), self.lease.take)
+    def _take_the_lease(self, admit: t.Callable[[set[str]], None] | None = None) -> None:
+        if self.name not in self.lease.nodes:
+            doing = "Take the Lease %s" % self.lease.name
+            self.decision.add(doing, functools.partial(self.lease.take, self.name, admit))
 
     def _give_back_the_lease(self) -> None:
-        doing = "Release the Lease %s/%s, unless the run has other nodes in maintenance" % (NAMESPACE, NAME)
-        self.decision.add(doing, functools.partial(self.lease.release, self._in_use))
+        doing = "Release the Lease %s, unless the run has other nodes in maintenance" % self.lease.name
+        self.decision.add(doing, functools.partial(self.lease.leave, self.name))
 
-    def _in_use(self) -> bool:
-        for node in self._nodes():
-            try:
-                note = memory.note_of(node)
-            except DrainError:
-                continue
-            if note and note.get("run") == self.run and not note.get("failed"):
-                return True
-        return False
+    def _no_more_than_allowed(self, admitted: t.Iterable[str]) -> None:
+        """Refuse one node more while as many are out as may be, by this run or any other, failed ones included."""
+        out = {**dict.fromkeys(admitted, "of this run"), **memory.outside(self._nodes())}
+        if self.name not in out and len(out) >= self.params["max_unavailable"]:
+            names = sorted(out)
+            raise DrainError(
+                "Draining node %s: max_unavailable is %d, and as many nodes are in maintenance already: %s. Bring them "
+                "back first: run the same playbook for them (--limit %s), or make sure that they are fit and kubectl "
+                "uncordon %s. Raise max_unavailable only if the cluster can do without more nodes at a time (in role "
+                "node_maintenance with the role's name before it)"
+                % (
+                    self.name,
+                    self.params["max_unavailable"],
+                    "; ".join("%s (%s)" % (name, out[name]) for name in names),
+                    ",".join(names),
+                    " ".join(names),
+                )
+            )
 
     # drained
 
@@ -91,13 +102,9 @@ class Maintenance:
             return
         if memory.is_control_plane(node) and not self.params["control_plane_ok"]:
             raise DrainError("%s: it is a node of the control plane. Set control_plane_ok to true if it may go" % doing)
-        cordoned, note = memory.is_cordoned(node), memory.note_of(node)
-        if cordoned and note is None:
-            raise DrainError(
-                "%s: somebody else has cordoned it, so it is left alone. Uncordon it (kubectl uncordon %s) when it may "
-                "be worked on" % (doing, self.name)
-            )
+        self._refuse_foreign(node, doing)
         self.lease.look()
+        self._no_more_than_allowed(self.lease.nodes - {self.name})
         pods = self.eviction.look()
         self.result["pods"] = [_row(pod) for pod in pods]
         bars = rules.blocked(pods, self.params)
@@ -109,7 +116,14 @@ class Maintenance:
             )
         leaving = [pod for pod in pods if pod.action == rules.EVICT]
         self.result["waiting_for"] = self.eviction.rehearse(leaving)
-        self._decide_drain(node, note if cordoned else None, pods)
+        self._decide_drain(node, memory.note_of(node) if memory.is_ours(node) else None, pods)
+
+    def _refuse_foreign(self, node: Object, doing: str) -> None:
+        if memory.is_cordoned(node) and not memory.is_ours(node):
+            raise DrainError(
+                "%s: %s has cordoned it, so it is left alone. When it may be worked on: kubectl uncordon %s"
+                % (doing, memory.cordoner(node), self.name)
+            )
 
     def _decide_drain(self, node: Object, note: t.Mapping[str, t.Any] | None, pods: t.Sequence[rules.Pod]) -> None:
         going = [pod for pod in pods if pod.action != rules.LEAVE]
@@ -120,11 +134,11 @@ class Maintenance:
         )
         for pod in going:
             self.resources.append(resource("pod", pod.ref, desired="absent", live="present", status=DRIFT))
-        self._take_the_lease()
+        self._take_the_lease(self._no_more_than_allowed)
         taken_on = note is not None and (note.get("run") != self.run or bool(note.get("failed")))
         if note is None or taken_on:
-            told = "Go on with node %s, which run %s has cordoned" % (self.name, note["run"]) if note else ""
-            doing = told or "Cordon node %s: %s" % (self.name, self.params["reason"])
+            going_on = "Go on with node %s, which run %s has cordoned" % (self.name, note["run"]) if note else ""
+            doing = going_on or "Cordon node %s: %s" % (self.name, self.params["reason"])
             self.decision.add(doing, functools.partial(self._cordon, node, doing))
         for pod in going:
             if pod.action == rules.EVICT:
@@ -139,28 +153,34 @@ class Maintenance:
             self._show(node, {**after, "step": DRAINED}, True)
 
     def _cordon(self, node: Object, doing: str) -> None:
-        fresh = not memory.is_cordoned(node)
+        fresh = False
 
         def make(current: Object) -> Object:
-            if memory.is_cordoned(current) and memory.note_of(current) is None:
-                raise DrainError("%s: somebody else has cordoned it meanwhile, so it is left alone" % doing)
+            nonlocal fresh
+            fresh = not memory.is_cordoned(current)
+            self._refuse_foreign(current, doing)
+            self.lease.keep()
             note = memory.new_note(current, self.params["reason"], self.run, memory.now_text(time.time()))
             return {**memory.annotated(note), "spec": {"unschedulable": True}}
 
         memory.write(self.client, node, doing, make)
-        # Between the first look and the cordon the scheduler may have been faster.
-        bars = rules.blocked(self.eviction.look(), self.params)
-        if bars and fresh:
-            memory.write(self.client, node, "Uncordoning node %s" % self.name, _open)
-        if bars:
-            raise DrainError("%s: meanwhile there came %s" % (doing, "; ".join(bars)))
+        # Between a look and the cordon the scheduler, or a run that has taken the Lease, may have been faster.
+        try:
+            self.lease.keep()
+            bars = rules.blocked(self.eviction.look(), self.params)
+            if bars:
+                raise DrainError("%s: meanwhile there came %s" % (doing, "; ".join(bars)))
+        except FabricError:
+            if fresh:
+                memory.write(self.client, node, "Uncordoning node %s" % self.name, self._open)
+            raise
 
     def _note(self, node: Object, doing: str, change: t.Mapping[str, t.Any], whose: str = "") -> None:
         """Change what our annotation remembers, if it still is that run's, by default this one's."""
 
         def make(current: Object) -> Object:
             note = memory.note_of(current)
-            if note is None or note.get("run") != (whose or self.run) or not memory.is_cordoned(current):
+            if note is None or note.get("run") != (whose or self.run) or not memory.is_ours(current):
                 raise DrainError("%s: run %s does not keep it cordoned any more" % (doing, whose or self.run))
             return memory.annotated({**note, **change})
 
@@ -171,17 +191,25 @@ class Maintenance:
     def uncordoned(self) -> None:
         waits = self.params["wait_ready"] and not self.check_mode
         node = self._find(self._nodes(self.params["ready_timeout"] if waits else 0), "Uncordoning")
-        if node is None:
-            return
-        note = memory.note_of(node)
         self.lease.read()
-        if note is None:
-            live = "not in maintenance"
-            self.resources.append(resource("node", self.name, desired=live, live=live, status=IN_SYNC))
-            if self.lease.ours:
+        note = memory.note_of(node) if node else None
+        if node is None or note is None:
+            if node is not None:
+                live = "not in maintenance"
+                self.resources.append(resource("node", self.name, desired=live, live=live, status=IN_SYNC))
+            if self.name in self.lease.nodes:
                 self._give_back_the_lease()
             return
         self.lease.refuse_others()
+        if memory.is_ours(node):
+            self._decide_return(node, note)
+        else:
+            self._decide_to_forget(node, note)
+        self._give_back_the_lease()
+
+    def _decide_return(self, node: Object, note: t.Mapping[str, t.Any]) -> None:
+        if not self.params["take_over"]:
+            self._refuse_what_others_have(note)
         failed = note.get("failed") or {}
         live = "%s: %s%s" % (note["step"], note["reason"], ", failed: %s" % failed["message"] if failed else "")
         self.resources.append(resource("node", self.name, desired="not in maintenance", live=live, status=DRIFT))
@@ -201,11 +229,50 @@ class Maintenance:
             doing = "Wait until node %s is back: %s" % (self.name, ", ".join(self.result["waiting_for"]))
             self.decision.add(doing, functools.partial(self._wait, note))
         doing = "Uncordon node %s" % self.name
-        self.decision.add(doing, functools.partial(memory.write, self.client, node, doing, _open))
+        self.decision.add(doing, functools.partial(memory.write, self.client, node, doing, self._return))
         self._show(node, None, False)
-        self._give_back_the_lease()
+
+    def _refuse_what_others_have(self, note: t.Mapping[str, t.Any]) -> None:
+        self.lease.refuse_loss()
+        if note.get("run") != self.run:
+            raise DrainError(
+                "Uncordoning node %s: the run %s has taken it over from %s, and gives it back"
+                % (self.name, note.get("run"), self.run)
+            )
+
+    def _decide_to_forget(self, node: Object, note: t.Mapping[str, t.Any]) -> None:
+        """Remove a note of a cordon that is not there any more; whose cordon there is now, if any, is not touched."""
+        run, cordoned = note.get("run"), memory.is_cordoned(node)
+        why = "%s has cordoned it since run %s" % (memory.cordoner(node), run)
+        if not cordoned:
+            why = "it was uncordoned since run %s cordoned it" % run
+        live = "the annotation is stale: %s" % why
+        self.resources.append(resource("node", self.name, desired="not in maintenance", live=live, status=DRIFT))
+        self._take_the_lease()
+        doing = "Remove the annotation %s from node %s: %s" % (memory.NOTE, self.name, why)
+
+        def make(current: Object) -> Object | None:
+            self.lease.keep()
+            stale = memory.note_of(current) == note and not memory.is_ours(current)
+            return memory.annotated(None) if stale else None
+
+        self.decision.add(doing, functools.partial(memory.write, self.client, node, doing, make))
+        self._show(node, None, cordoned)
+
+    def _return(self, current: Object) -> Object:
+        self.lease.keep()
+        return self._open(current)
+
+    def _open(self, current: Object) -> Object:
+        """Return what takes the cordon of this run back."""
+        note = memory.note_of(current)
+        self._refuse_foreign(current, "Uncordoning node %s" % self.name)
+        if note is None or note.get("run") != self.run:
+            raise DrainError("Uncordoning node %s: run %s does not keep it cordoned any more" % (self.name, self.run))
+        return {**memory.annotated(None), "spec": {"unschedulable": None}}
 
     def _adopted(self, current: Object) -> Object | None:
+        self.lease.keep()
         note = memory.note_of(current)
         return None if note is None else memory.annotated({**note, "run": self.run, "failed": None})
 
@@ -222,8 +289,7 @@ class Maintenance:
         doing = "Reading node %s" % self.name
         while True:
             try:
-                if self.lease.due:
-                    self.lease.take()
+                self.lease.keep()
                 node = self.client.get(memory.node_path(self.name), doing)
                 lacking = self._not_back(node, note) if node else ["the Node is gone"]
             except ApiError as exc:
@@ -234,8 +300,8 @@ class Maintenance:
                 return
             if time.monotonic() >= ends:
                 raise DrainError(
-                    "Uncordoning node %s: not back after ready_timeout (%d s): %s. Mend the node and run again, or, "
-                    "where a resource is gone for good, set missing_ok to true for one run"
+                    "Uncordoning node %s: not back after ready_timeout (%d s): %s. Repair the node and run again, or, "
+                    "if a resource is gone for good, set missing_ok to true for one run"
                     % (self.name, self.params["ready_timeout"], "; ".join(lacking))
                 )
             time.sleep(POLL_S)
@@ -244,31 +310,31 @@ class Maintenance:
 
     def failed(self) -> None:
         node = self._find(self._nodes(), "Noting a failure on")
-        if node is None:
-            return
-        note, text = self.result["maintenance"], self.params["failure"][: memory.MOST_TEXT]
         self.lease.read()
-        ours = note is not None and memory.is_cordoned(node) and not self.lease.of_others
-        known = ours and (note.get("failed") or {}).get("message") == text
-        if ours:
+        note, text = self.result["maintenance"], self.params["failure"][: memory.MOST_TEXT]
+        if node is not None and note is not None and memory.is_ours(node) and not self.lease.of_others:
+            known = (note.get("failed") or {}).get("message") == text
             self.resources.append(
                 resource("node", self.name, desired=text, live=note["failed"], status=IN_SYNC if known else DRIFT)
             )
-        if ours and not known:
-            failed = {"time": memory.now_text(time.time()), "message": text}
-            doing = "Note on node %s what failed" % self.name
-            whose = note["run"]
-            self.decision.add(doing, functools.partial(self._note, node, doing, {"failed": failed}, whose))
-            self._show(node, {**note, "failed": failed}, True)
-        if self.lease.ours:
+            if not known:
+                failed = {"time": memory.now_text(time.time()), "message": text}
+                doing = "Note on node %s what failed" % self.name
+                whose = note["run"]
+                self.decision.add(doing, functools.partial(self._note, node, doing, {"failed": failed}, whose))
+                self._show(node, {**note, "failed": failed}, True)
+        if self.name in self.lease.nodes:
             self._give_back_the_lease()
 
     # all of them
 
     def carry_out(self) -> None:
-        """Do it; where that fails with the node cordoned, say so on the node, and let the Lease go."""
+        """Do it; if that fails with the node cordoned, note that on the node, and let the Lease go."""
         try:
             self.decision.carry_out()
+            if self.name in self.lease.nodes:
+                # What comes before the run's next call has the whole of its time.
+                self.lease.renew()
         except FabricError as exc:
             raise DrainError("%s. %s" % (str(exc).rstrip("."), self._fail(str(exc)))) from exc
 
@@ -276,11 +342,11 @@ class Maintenance:
         try:
             node = self.client.get(memory.node_path(self.name), "Reading node %s" % self.name)
             note = memory.note_of(node) if node else None
-            held = note is not None and note.get("run") == self.run
-            if node and held and memory.is_cordoned(node):
+            held = note is not None and note.get("run") == self.run and node is not None and memory.is_ours(node)
+            if node and held:
                 failed = {"time": memory.now_text(time.time()), "message": text[: memory.MOST_TEXT]}
                 self._note(node, "Noting the failure on node %s" % self.name, {"failed": failed})
-            self.lease.release(self._in_use)
+            self.lease.leave(self.name)
         except FabricError as exc:
             return "What is cordoned stays so; the failure could not be noted on the node (%s)" % exc
         if held:
@@ -289,13 +355,6 @@ class Maintenance:
                 % memory.NOTE
             )
         return "The node is not cordoned by this run"
-
-
-def _open(current: Object) -> Object | None:
-    """Return what takes our cordon back."""
-    if memory.note_of(current) is None:
-        return None
-    return {**memory.annotated(None), "spec": {"unschedulable": None}}
 
 
 def _row(pod: rules.Pod) -> dict[str, t.Any]:
@@ -310,9 +369,9 @@ def _text(cordoned: bool, note: t.Mapping[str, t.Any] | None) -> str:
 
 def manage(params: t.Mapping[str, t.Any], check_mode: bool, client: Client) -> dict[str, t.Any]:
     """Return what the module node_drain returns."""
-    for key in ("drain_timeout", "ready_timeout", "lease_duration"):
+    for key, unit in LIMITS.items():
         if params[key] < 1:
-            raise DrainError("%s is %d; it has to be at least 1 second" % (key, params[key]))
+            raise DrainError("%s is %d; it has to be at least 1%s" % (key, params[key], unit))
     one = Maintenance(params, check_mode, client)
     {"drained": one.drained, "uncordoned": one.uncordoned, "failed": one.failed}[params["state"]]()
     if not check_mode:

@@ -97,8 +97,7 @@ class Eviction:
         while True:
             trouble = ""
             try:
-                if self.lease.due:
-                    self.lease.take()
+                self.lease.keep()
                 left = [pod for pod in self.look() if pod.action != rules.LEAVE]
                 if not left:
                     return

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""The Lease that keeps two runs of maintenance in one cluster apart."""
+"""The Lease that keeps two runs of maintenance in one cluster apart, and names the nodes that its holder works on."""
 
 from __future__ import annotations
 
@@ -15,15 +15,19 @@ import typing as t
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import ApiError, Client, Object, path
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain_node import DrainError
 
-NAMESPACE = "kube-system"
 NAME = "rdmaops-gpu-fabric-maintenance"
 API = "coordination.k8s.io/v1"
-# Two processes of one run may write at the same time.
+# The nodes that the holder has in maintenance, with commas between them.
+NODES = "rdmaops.gpu-fabric/nodes"
+# Processes of one run write at the same time.
 _TRIES = 10
+
+# The holder, seconds and times of a Lease, and the nodes that it is held for.
+State = t.Tuple[Object, t.Set[str]]
 
 
 def _time(text: t.Any) -> float:
-    """Return the seconds of a MicroTime; 0 where there is none."""
+    """Return the seconds of a MicroTime; 0 if there is none."""
     try:
         moment = datetime.datetime.strptime(str(text), "%Y-%m-%dT%H:%M:%S.%fZ")
     except ValueError:
@@ -39,32 +43,36 @@ def _text(seconds: float) -> str:
 class Lease:
     """A run's hold on the cluster's maintenance; it ends by itself, in case the run does not end it."""
 
-    def __init__(self, client: Client, run: str, duration: int) -> None:
-        self.client, self.run, self.duration = client, run, duration
-        self.where = path(API, "leases", NAMESPACE, NAME)
+    def __init__(self, client: Client, run: str, params: t.Mapping[str, t.Any]) -> None:
+        self.client, self.run = client, run
+        self.duration: int = params["lease_duration"]
+        self.namespace: str = params["lease_namespace"]
+        self.name = "%s/%s" % (self.namespace, NAME)
+        self.where = path(API, "leases", self.namespace, NAME)
         self._raw: Object | None = None
 
     def look(self) -> None:
-        """Read the Lease; refuse while another run has it."""
+        """Read the Lease; refuse while another run has it, and if it could not be made."""
         self.read()
         self.refuse_others()
+        if self._raw is None:
+            self._create(self._held(), set(), "Rehearsing to take the Lease %s" % self.name, dry_run=True)
 
     def read(self) -> None:
-        self._raw = self.client.get(self.where, "Reading the Lease %s/%s" % (NAMESPACE, NAME))
+        self._raw = self.client.get(self.where, "Reading the Lease %s" % self.name)
 
     def refuse_others(self) -> None:
         if self.of_others:
             spec = self._spec
             raise DrainError(
-                "Taking the Lease %s/%s: the run %s holds it since %s, and until %s unless it renews it. Wait for its "
+                "Taking the Lease %s: the run %s holds it since %s, and until %s unless it renews it. Wait for its "
                 "end. If it was killed and you know that, kubectl delete lease -n %s %s"
                 % (
-                    NAMESPACE,
-                    NAME,
+                    self.name,
                     spec["holderIdentity"],
                     spec.get("acquireTime"),
                     _text(self._ends),
-                    NAMESPACE,
+                    self.namespace,
                     NAME,
                 )
             )
@@ -89,56 +97,110 @@ class Lease:
         return self._spec.get("holderIdentity") == self.run
 
     @property
-    def due(self) -> bool:
-        """Whether it has to be taken, or renewed because half of its time is over."""
-        return not self.ours or self._ends - time.time() < self.duration / 2
+    def nodes(self) -> set[str]:
+        """The nodes that this run has in maintenance."""
+        notes = ((self._raw or {}).get("metadata") or {}).get("annotations") or {}
+        return {name for name in str(notes.get(NODES) or "").split(",") if name} if self.ours else set()
 
-    def take(self) -> None:
-        """Take or renew it, against whoever tries the same."""
-        doing = "Taking the Lease %s/%s" % (NAMESPACE, NAME)
+    def take(self, node: str, admit: t.Callable[[set[str]], None] | None = None) -> None:
+        """Take it for a node, unless ``admit`` refuses that beside the other nodes of this run.
+
+        Of processes that ask at the same time one writes; the others look again.
+        """
+
+        def state() -> State:
+            self.refuse_others()
+            if admit:
+                admit(self.nodes - {node})
+            return self._held(), self.nodes | {node}
+
+        self._write("Taking the Lease %s" % self.name, state)
+
+    def keep(self) -> None:
+        """Refuse to go on if the run has lost it; renew it when half of its time is over."""
+        self.read()
+        self.refuse_loss()
+        if self._ends - time.time() < self.duration / 2:
+            self.renew()
+
+    def renew(self) -> None:
+        def state() -> State:
+            self.refuse_loss()
+            return self._held(), self.nodes
+
+        self._write("Renewing the Lease %s" % self.name, state)
+
+    def refuse_loss(self) -> None:
+        if not self.ours:
+            holder = self._spec.get("holderIdentity")
+            raise DrainError(
+                "Keeping the Lease %s: the run %s has lost it; %s holds it now. Look what has become of the nodes, "
+                "then run again" % (self.name, self.run, "the run %s" % holder if holder else "no run")
+            )
+
+    def leave(self, node: str) -> None:
+        """Give it back for a node; it is free when the run has no other.
+
+        Not deleted: client-go's leader election (release) leaves an empty holder too.
+        """
+
+        def state() -> State | None:
+            if not self.ours:
+                return None
+            left = self.nodes - {node}
+            free = {**self._spec, "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _text(time.time())}
+            return (self._held() if left else free), left
+
+        self._write("Releasing the Lease %s" % self.name, state)
+
+    def _held(self) -> Object:
+        now = _text(time.time())
+        return {
+            "holderIdentity": self.run,
+            "leaseDurationSeconds": self.duration,
+            "acquireTime": (self._spec.get("acquireTime") if self.ours else now) or now,
+            "renewTime": now,
+        }
+
+    def _write(self, doing: str, state: t.Callable[[], State | None]) -> None:
+        """Write what ``state`` makes of the Lease as it is; None: there is nothing to do."""
         last: ApiError | None = None
         for _try in range(_TRIES):
-            self.look()
-            now = _text(time.time())
-            began = self._spec.get("acquireTime") if self.ours else now
-            spec = {
-                "holderIdentity": self.run,
-                "leaseDurationSeconds": self.duration,
-                "acquireTime": began or now,
-                "renewTime": now,
-            }
+            self.read()
+            wanted = state()
+            if wanted is None:
+                return
             try:
-                self._raw = self._put(spec, doing)
+                self._raw = self._put(*wanted, doing)
                 return
             except ApiError as exc:
-                # 409: somebody was faster; 404: it was deleted between the two requests.
+                # 409: another process was faster; 404: it was deleted between the two requests.
                 if exc.status not in (404, 409):
                     raise
                 last = exc
         raise DrainError("%s: others change it all the time: %s" % (doing, last))
 
-    def _put(self, spec: Object, doing: str) -> Object:
+    def _put(self, spec: Object, nodes: set[str], doing: str) -> Object:
         if self._raw is None:
-            meta = {"name": NAME, "namespace": NAMESPACE}
-            body = {"apiVersion": API, "kind": "Lease", "metadata": meta, "spec": spec}
-            return self.client.create(path(API, "leases", NAMESPACE), body, doing)
-        return self.client.replace(self.where, {**self._raw, "spec": spec}, doing)
+            return self._create(spec, nodes, doing)
+        meta = self._raw["metadata"]
+        notes = {**(meta.get("annotations") or {}), NODES: ",".join(sorted(nodes))}
+        body = {**self._raw, "metadata": {**meta, "annotations": notes}, "spec": spec}
+        return self.client.replace(self.where, body, doing)
 
-    def release(self, in_use: t.Callable[[], bool]) -> None:
-        """Give it back, unless it is in use. Whoever renews it meanwhile keeps it.
-
-        Not deleted: client-go's leader election (release) leaves an empty holder too.
-        """
-        doing = "Releasing the Lease %s/%s" % (NAMESPACE, NAME)
-        self._raw = self.client.get(self.where, doing)
-        if not self.ours or in_use():
-            return
-        spec = {**self._spec, "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _text(time.time())}
+    def _create(self, spec: Object, nodes: set[str], doing: str, dry_run: bool = False) -> Object:
+        meta = {"name": NAME, "namespace": self.namespace, "annotations": {NODES: ",".join(sorted(nodes))}}
+        body = {"apiVersion": API, "kind": "Lease", "metadata": meta, "spec": spec}
         try:
-            self._raw = self._put(spec, doing)
+            return self.client.create(path(API, "leases", self.namespace), body, doing, dry_run=dry_run)
         except ApiError as exc:
-            if exc.status not in (404, 409):
+            if not exc.missing:
                 raise
+            raise DrainError(
+                "%s: the cluster has no namespace %s. An administrator makes it once, by kubectl create namespace %s "
+                "or, with an account that may use it, from docs/rbac/namespace.yml; another one is given by "
+                "lease_namespace" % (doing, self.namespace, self.namespace)
+            ) from exc
 
 
-__all__ = ("API", "NAME", "NAMESPACE", "Lease")
+__all__ = ("API", "NAME", "Lease")

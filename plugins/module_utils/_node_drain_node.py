@@ -15,7 +15,13 @@ import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import from_json
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import ApiError, Client, Object, path
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import (
+    MANAGER,
+    ApiError,
+    Client,
+    Object,
+    path,
+)
 
 # {reason, run, since, step, failed: null or {time, message}, before: {unschedulable, boot_id, allocatable}}
 NOTE = "rdmaops.gpu-fabric/maintenance"
@@ -108,6 +114,44 @@ def is_cordoned(node: Object) -> bool:
     return bool((node.get("spec") or {}).get("unschedulable"))
 
 
+def managers(node: Object) -> list[str]:
+    """Return who has set whether pods may come, by metadata.managedFields (fieldsV1 in apimachinery's meta/v1)."""
+    rows = node["metadata"].get("managedFields") or []
+    return sorted(
+        {str(one.get("manager")) for one in rows if "f:unschedulable" in (one.get("fieldsV1") or {}).get("f:spec", {})}
+    )
+
+
+def is_ours(node: Object) -> bool:
+    """Whether a Node is cordoned by this collection and no one else; our annotation alone may be of an earlier time."""
+    return is_cordoned(node) and noted(node) and managers(node) == [MANAGER]
+
+
+def cordoner(node: Object) -> str:
+    """Return who has cordoned a Node that is not ours."""
+    others = [one for one in managers(node) if one != MANAGER or not noted(node)]
+    return ", ".join(others) or "someone whom its managedFields do not name"
+
+
+def noted(node: Object) -> bool:
+    return NOTE in (node["metadata"].get("annotations") or {})
+
+
+def outside(nodes: t.Iterable[Object]) -> dict[str, str]:
+    """Return the Nodes that maintenance has taken out and not given back, with what their annotations remember."""
+    found = {}
+    for node in nodes:
+        if is_cordoned(node) and noted(node):
+            try:
+                note = note_of(node) or {}
+                failed = (note.get("failed") or {}).get("message")
+                text = "run %s%s" % (note.get("run"), ", failed: %s" % failed if failed else "")
+            except DrainError:
+                text = "its annotation cannot be read"
+            found[name_of(node)] = text
+    return found
+
+
 def is_control_plane(node: Object) -> bool:
     labels = node["metadata"].get("labels") or {}
     taints = {one.get("key") for one in (node.get("spec") or {}).get("taints") or []}
@@ -139,7 +183,7 @@ def extended(node: Object) -> dict[str, str]:
 
 def new_note(node: Object, reason: str, run: str, when: str) -> dict[str, t.Any]:
     """Return what is to be remembered at a cordon; of an earlier one of ours, what was before that."""
-    known = note_of(node) if is_cordoned(node) else None
+    known = note_of(node) if is_ours(node) else None
     before = {"unschedulable": False, "boot_id": _info(node, "bootID"), "allocatable": extended(node)}
     return {
         "reason": reason,
@@ -176,15 +220,15 @@ def shortage(node: Object, note: t.Mapping[str, t.Any]) -> list[tuple[str, str, 
 
 
 def write(client: Client, node: Object, doing: str, make: t.Callable[[Object], Object | None]) -> None:
-    """Merge what ``make`` returns into a Node if nobody else has changed the Node since; None: there is nothing to do.
+    """Merge what ``make`` returns into a Node if the Node has not changed since; None: there is nothing to do.
 
-    It is asked again where somebody has, and may refuse then.
+    It is asked again if the Node has, and may refuse then.
     """
     last: ApiError | None = None
     for _try in range(_TRIES):
         current = client.get(node_path(name_of(node)), doing)
         if current is None or current["metadata"]["uid"] != node["metadata"]["uid"]:
-            raise DrainError("%s: the Node has been deleted%s meanwhile" % (doing, " and made anew" if current else ""))
+            raise DrainError("%s: the Node has been deleted%s" % (doing, ", and made again" if current else ""))
         body = make(current)
         if body is None:
             return
@@ -211,17 +255,21 @@ __all__ = (
     "NOTE",
     "DrainError",
     "annotated",
+    "cordoner",
     "extended",
     "find",
     "internal_ips",
     "is_control_plane",
     "is_cordoned",
+    "is_ours",
+    "managers",
     "name_of",
     "new_note",
     "node_path",
     "not_ready",
     "note_of",
     "now_text",
+    "outside",
     "owners",
     "shortage",
     "write",

@@ -26,7 +26,10 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import ADDRESS, BOOT_ID, MACHINE_ID, Lab, client
 
 Json = t.Any
-LEASE = path("coordination.k8s.io/v1", "leases", "kube-system", _node_drain_lease.NAME)
+SPACE = "rdmaops-system"
+LEASE = path("coordination.k8s.io/v1", "leases", SPACE, _node_drain_lease.NAME)
+OTHER_ID = "f" * 32
+NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}}
 NEW_BOOT = "5c0bd1e4-9a4c-4b4e-8f3e-7f2f3a1f0c11"
 # As the module's documentation has them.
 RIGHTS = [
@@ -40,9 +43,16 @@ LEASE_RIGHTS = [{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], 
 
 @pytest.fixture
 def lab(own_cluster: Cluster) -> Iterator[Lab]:
-    with own_cluster.namespace() as namespace, Lab(own_cluster, namespace) as lab:
+    with own_cluster.namespace() as namespace, Lab(own_cluster, namespace) as lab, lease_namespace(own_cluster):
         yield lab
-        own_cluster.kubectl("delete", "lease", "-n", "kube-system", _node_drain_lease.NAME, "--ignore-not-found")
+
+
+@contextlib.contextmanager
+def lease_namespace(plane: Cluster) -> Iterator[None]:
+    """The namespace of the Lease, which an administrator makes; the Lease goes afterwards."""
+    plane.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(NAMESPACE))
+    yield
+    plane.kubectl("delete", "lease", "-n", SPACE, _node_drain_lease.NAME, "--ignore-not-found")
 
 
 def options(node: str, state: str = "drained", **more: Json) -> Json:
@@ -66,8 +76,16 @@ def options(node: str, state: str = "drained", **more: Json) -> Json:
         "ready_timeout": 60,
         "missing_ok": False,
         "lease_duration": 600,
+        "lease_namespace": SPACE,
+        "max_unavailable": 1,
+        "take_over": True,
     }
     return {**values, **more}
+
+
+def two(lab: Lab) -> tuple[str, str]:
+    """Make two Nodes, the second one with a machine ID that is not `MACHINE_ID`."""
+    return lab.node(), lab.node(status={"nodeInfo": {"machineID": OTHER_ID}})
 
 
 def call(lab: Lab, node: str, state: str = "drained", check: bool = False, **more: Json) -> Json:
@@ -271,7 +289,7 @@ def test_a_node_that_is_not_the_host(lab: Lab) -> None:
     node = lab.node()
     other = lab.node(status={"nodeInfo": {"machineID": "f" * 32}, "addresses": []})
     for check in (True, False):
-        told = refused(lab, node, check=check, machine_id="f" * 32)
+        told = refused(lab, node, check=check, machine_id=OTHER_ID)
         assert f"Draining node {node}: this Node is not proven to be the host. Its machineID is {MACHINE_ID}" in told
         assert f"the host is Node {other}, give that name (gpu_node_name)" in told
         told = refused(lab, "no-such-node", check=check, on_absent="ignore")
@@ -295,7 +313,7 @@ def test_whose_node_it_is(lab: Lab) -> None:
     lab.plane.kubectl("cordon", node)
     for check in (True, False):
         told = refused(lab, node, check=check)
-        assert f"Draining node {node}: somebody else has cordoned it, so it is left alone" in told
+        assert f"Draining node {node}: kubectl has cordoned it, so it is left alone" in told
         assert call(lab, node, "uncordoned", check=check)["changed"] is False
         assert call(lab, node, "failed", check=check, failure="x")["changed"] is False
     assert cordoned(lab, node)
@@ -402,11 +420,11 @@ def test_a_node_comes_back_with_all_it_had(lab: Lab) -> None:
     assert "Ready is False" in refused(lab, node, "uncordoned", boot_id=NEW_BOOT, ready_timeout=1)
     lab.status(node, conditions=[{"type": "Ready", "status": "True"}], allocatable={"nvidia.com/gpu": "6"})
     told = refused(lab, node, "uncordoned", boot_id=NEW_BOOT, ready_timeout=1)
-    assert "(1 s): nvidia.com/gpu: 6 of 8. Mend the node and run again" in told
+    assert "(1 s): nvidia.com/gpu: 6 of 8. Repair the node and run again" in told
     assert cordoned(lab, node)
 
     def come_back() -> None:
-        lease = ("-n", "kube-system", f"lease/{_node_drain_lease.NAME}")
+        lease = ("-n", SPACE, f"lease/{_node_drain_lease.NAME}")
         lab.plane.kubectl("wait", "--for=jsonpath={.spec.holderIdentity}=two", *lease, "--timeout=50s")
         lab.status(node, allocatable={"nvidia.com/gpu": "8"})
 
@@ -427,9 +445,9 @@ def test_missing_resources_and_readiness_by_consent(lab: Lab) -> None:
 
 
 def test_what_failed_is_noted(lab: Lab) -> None:
-    node, second = lab.node(), lab.node(status={"nodeInfo": {"machineID": "f" * 32}})
+    node, second = two(lab)
     call(lab, node)
-    call(lab, second, machine_id="f" * 32)
+    call(lab, second, machine_id=OTHER_ID, max_unavailable=2)
     text = "the host did not come back"
     checked = call(lab, node, "failed", check=True, failure=text)
     assert note(lab, node)["failed"] is None
@@ -441,26 +459,26 @@ def test_what_failed_is_noted(lab: Lab) -> None:
     assert holder(lab) == "one"
     assert call(lab, second, "failed", run="two", failure=text, machine_id=None)["changed"] is False
     assert note(lab, second)["failed"] is None
-    call(lab, second, "uncordoned", machine_id="f" * 32)
+    call(lab, second, "uncordoned", machine_id=OTHER_ID)
     assert holder(lab) == ""
     for check in (True, False):
         assert call(lab, node, "failed", check=check, failure=text)["changed"] is False
 
 
 def test_two_runs(lab: Lab) -> None:
-    node, second = lab.node(), lab.node(status={"nodeInfo": {"machineID": "f" * 32}})
+    node, second = two(lab)
     call(lab, node)
     for check in (True, False):
-        told = refused(lab, second, check=check, run="two", machine_id="f" * 32)
-        assert f"Taking the Lease kube-system/{_node_drain_lease.NAME}: the run one holds it since 20" in told
-        assert f"kubectl delete lease -n kube-system {_node_drain_lease.NAME}" in told
+        told = refused(lab, second, check=check, run="two", machine_id=OTHER_ID)
+        assert f"Taking the Lease {SPACE}/{_node_drain_lease.NAME}: the run one holds it since 20" in told
+        assert f"kubectl delete lease -n {SPACE} {_node_drain_lease.NAME}" in told
         assert "the run one holds it" in refused(lab, node, "uncordoned", check=check, run="two")
     # A node that is in nobody's maintenance can be looked at all the same.
-    assert call(lab, second, "uncordoned", run="two", machine_id="f" * 32)["changed"] is False
+    assert call(lab, second, "uncordoned", run="two", machine_id=OTHER_ID)["changed"] is False
     assert not cordoned(lab, second)
     # A Lease that has run out can be taken.
     end_lease(lab)
-    assert call(lab, second, run="two", machine_id="f" * 32)["changed"] is True
+    assert call(lab, second, run="two", machine_id=OTHER_ID, max_unavailable=2)["changed"] is True
     assert holder(lab) == "two"
     assert "the run two holds it" in refused(lab, node)
 
@@ -515,7 +533,7 @@ def test_the_api_server_stops_in_the_middle(lab: Lab) -> None:
 
 def user(lab: Lab, name: str, rights: Json) -> Client:
     """Return a client of a user with these rights, and those on the Lease."""
-    for kind, rules, more in (("ClusterRole", rights, {}), ("Role", LEASE_RIGHTS, {"namespace": "kube-system"})):
+    for kind, rules, more in (("ClusterRole", rights, {}), ("Role", LEASE_RIGHTS, {"namespace": SPACE})):
         api = "rbac.authorization.k8s.io"
         subject = {"kind": "User", "name": name, "apiGroup": api}
         role = {"apiVersion": f"{api}/v1", "kind": kind, "metadata": {"name": name, **more}, "rules": rules}
@@ -560,3 +578,40 @@ def test_the_rights_it_needs(lab: Lab) -> None:
     for state in ("drained", "uncordoned"):
         assert manage(options(node, state, run="two"), False, ops)["changed"] is True
     assert untouched(lab, node)
+
+
+def test_the_cordon_of_an_administrator_after_a_failed_run(lab: Lab) -> None:
+    node = lab.node()
+    call(lab, node)
+    call(lab, node, "failed", failure="the host did not come back")
+    lab.plane.kubectl("uncordon", node)
+    lab.plane.kubectl("cordon", node)
+    stale = note(lab, node)
+    told = refused(lab, node, run="two")
+    assert f"Draining node {node}: kubectl has cordoned it, so it is left alone" in told
+    assert f"kubectl uncordon {node}" in told
+    assert call(lab, node, "failed", run="two", failure="another")["changed"] is False
+    assert note(lab, node) == stale
+    text = f"Remove the annotation {NOTE} from node {node}: kubectl has cordoned it since run one"
+    checked = call(lab, node, "uncordoned", check=True, run="two")
+    assert text in checked["actions"]
+    assert (note(lab, node), cordoned(lab, node)) == (stale, True)
+    done = call(lab, node, "uncordoned", run="two")
+    assert (done["actions"], done["maintenance"]) == (checked["actions"], stale)
+    assert (note(lab, node), cordoned(lab, node), holder(lab)) == (None, True, "")
+    assert call(lab, node, "uncordoned", run="two")["changed"] is False
+
+
+def test_a_node_that_failed_counts(lab: Lab) -> None:
+    node, second = two(lab)
+    call(lab, node)
+    call(lab, node, "failed", failure="the host did not come back")
+    assert holder(lab) == ""
+    for check in (True, False):
+        told = refused(lab, second, check=check, run="two", machine_id=OTHER_ID)
+        assert (
+            f"Draining node {second}: max_unavailable is 1, and as many nodes are in maintenance already: {node} (run one, "
+            f"failed: the host did not come back). Bring them back first: run the same playbook for them (--limit {node})"
+        ) in told
+    assert not cordoned(lab, second)
+    assert holder(lab) == ""

@@ -159,7 +159,7 @@ class Site:
         return bool(self.lab.read(name)["spec"].get("unschedulable"))
 
     def holder(self) -> str:
-        at = path("coordination.k8s.io/v1", "leases", "kube-system", _node_drain_lease.NAME)
+        at = path("coordination.k8s.io/v1", "leases", SPACE, _node_drain_lease.NAME)
         found = self.lab.api.get(at, "Reading the Lease")
         return str(found["spec"].get("holderIdentity") or "") if found else ""
 

@@ -18,7 +18,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _node_dr
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _node_drain_lease as leases
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _node_drain_node as memory
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _node_drain_pods as rules
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import ApiError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import MANAGER, ApiError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain_evict import passing
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain_node import DrainError
 
@@ -70,6 +70,12 @@ def test_two_nodes_that_may_be_the_host_are_named() -> None:
         memory.find([A, B, C, D], {**params, "name": "a"}, "Draining node a")
     with pytest.raises(DrainError, match="both may be those of c, d"):
         memory.find([A, B, C, D], params, "Draining node c")
+
+
+def owned(*names: str) -> Json:
+    """Return the managedFields of a Node, of which these have set whether pods may come."""
+    status = {"manager": "kubelet", "operation": "Update", "fieldsV1": {"f:status": {"f:conditions": {}}}}
+    return [status, *({"manager": name, "fieldsV1": {"f:spec": {"f:unschedulable": {}}}} for name in names)]
 
 
 def pod(**more: Json) -> Json:
@@ -217,10 +223,13 @@ def test_the_memory_of_an_earlier_cordon_stays() -> None:
     noted = {memory.NOTE: json.dumps({**first, "step": "drained", "failed": {"message": "x"}})}
     later = {**made, "status": {**made["status"], "allocatable": {"nvidia.com/gpu": "0"}}}
     later["metadata"] = {"name": "a", "annotations": noted}
+    later["metadata"]["managedFields"] = owned(MANAGER)
     cordoned = {**later, "spec": {"unschedulable": True}}
     second = memory.new_note(cordoned, "another", "two", "2026-11-22T03:00:00Z")
     assert second == {**first, "reason": "another", "run": "two", "step": "drained"}
-    # Somebody has uncordoned it by hand: what is remembered is of no use any more.
+    # Uncordoned by hand, and cordoned by hand: what is remembered is of no use any more.
+    foreign = {**cordoned, "metadata": {**cordoned["metadata"], "managedFields": owned("kubectl")}}
+    assert memory.new_note(foreign, "another", "two", "x")["since"] == "x"
     third = memory.new_note(later, "another", "two", "2026-11-22T03:00:00Z")
     assert (third["since"], third["step"], third["before"]["allocatable"]) == ("2026-11-22T03:00:00Z", "cordoned", {})
     assert memory.shortage(later, first) == [("nvidia.com/gpu", "8", "0"), ("rdma/hca", "1k", "0")]
@@ -254,45 +263,122 @@ class Overtaken:
     def get(self, _path: str, _doing: str) -> Json:
         return copy.deepcopy(self.raw)
 
-    def create(self, _path: str, body: Json, doing: str) -> Json:
+    def create(self, _path: str, body: Json, doing: str, dry_run: bool = False) -> Json:
+        return self.replace(_path, body, doing)
+
+    def replace(self, _path: str, body: Json, doing: str) -> Json:
         if self.times:
             self.times -= 1
             raise ApiError(doing, self.code)
-        self.raw = body
+        self.raw = copy.deepcopy(body)
         return copy.deepcopy(body)
 
-    replace = create
+
+def lease_of(server: Json, run: str, duration: int = 600) -> leases.Lease:
+    return leases.Lease(t.cast("t.Any", server), run, {"lease_duration": duration, "lease_namespace": "rdmaops-system"})
 
 
 def test_the_lease_is_taken_from_whoever_is_faster() -> None:
     for code in (404, 409):
-        server = Overtaken(3, code)
-        lease = leases.Lease(t.cast("t.Any", server), "one", 600)
-        lease.take()
-        assert (lease.ours, lease.due, server.raw["spec"]["holderIdentity"]) == (True, False, "one")
-    lease = leases.Lease(t.cast("t.Any", Overtaken(99)), "one", 600)
+        server = Overtaken(0)
+        lease_of(server, "zero").take("z")
+        lease_of(server, "zero").leave("z")
+        server.times, server.code = 3, code
+        lease = lease_of(server, "one")
+        lease.take("a")
+        assert (lease.ours, lease.nodes, server.raw["spec"]["holderIdentity"]) == (True, {"a"}, "one")
     with pytest.raises(DrainError, match="others change it all the time"):
-        lease.take()
+        lease_of(Overtaken(99), "one").take("a")
 
 
-def test_a_lease_that_was_renewed_meanwhile_is_not_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_namespace_that_is_missing_is_named() -> None:
+    for act in (lambda lease: lease.take("a"), lambda lease: lease.look()):
+        with pytest.raises(DrainError) as caught:
+            act(lease_of(Overtaken(99, 404), "one"))
+        assert (
+            "the cluster has no namespace rdmaops-system. An administrator makes it once, by kubectl create namespace "
+            "rdmaops-system or, with an account that may use it, from docs/rbac/namespace.yml"
+        ) in str(caught.value)
+    with pytest.raises(ApiError, match="Rehearsing to take the Lease"):
+        lease_of(Overtaken(1, 403), "one").look()
+
+
+def test_a_lease_is_held_until_it_is_given_back_for_the_last_node() -> None:
     server = Overtaken(0)
-    lease = leases.Lease(t.cast("t.Any", server), "one", 600)
-    lease.take()
-    lease.release(lambda: True)
-    assert server.raw["spec"]["holderIdentity"] == "one"
+    lease = lease_of(server, "one")
+    lease.take("a")
+    # Another process of the run, for another node.
+    lease_of(server, "one").take("b")
+    assert server.raw["metadata"]["annotations"] == {leases.NODES: "a,b"}
+    # One that is faster, once.
     server.times = 1
-    lease.release(lambda: False)
+    lease.leave("a")
+    assert (server.raw["spec"]["holderIdentity"], lease.nodes) == ("one", {"b"})
+    # Of another run nothing is given back.
+    lease_of(server, "two").leave("b")
     assert server.raw["spec"]["holderIdentity"] == "one"
-    lease.release(lambda: False)
-    assert server.raw["spec"]["holderIdentity"] == ""
-    now = time.time()
-    monkeypatch.setattr(time, "time", lambda: now)
-    other = leases.Lease(t.cast("t.Any", server), "two", 10)
-    other.take()
-    for seconds, due in ((4.9, False), (5.1, True)):
-        monkeypatch.setattr(time, "time", lambda: now + seconds)  # noqa: B023
-        assert (other.ours, other.due) == (True, due)
+    lease.leave("b")
+    assert (server.raw["spec"]["holderIdentity"], lease.nodes) == ("", set())
+    # What an earlier holder had is not the next one's.
+    server.raw["metadata"]["annotations"][leases.NODES] = "x,y"
+    other = lease_of(server, "two")
+    other.take("c")
+    assert other.nodes == {"c"}
+
+
+def test_a_node_more_is_admitted_by_one_process_at_a_time() -> None:
+    server = Overtaken(0)
+    lease_of(server, "one").take("a")
+    admitted: list[set[str]] = []
+
+    def admit(nodes: set[str]) -> None:
+        if not admitted:
+            # Another process of the run is faster, after this one has looked.
+            lease_of(server, "one").take("b")
+        admitted.append(nodes)
+
+    class Versioned:
+        """Refuses what rests on an older version, as an API server does."""
+
+        def get(self, path: str, doing: str) -> Json:
+            self.seen = copy.deepcopy(server.raw)
+            return server.get(path, doing)
+
+        def replace(self, path: str, body: Json, doing: str) -> Json:
+            if self.seen != server.raw:
+                raise ApiError("conflict", 409)
+            return server.replace(path, body, doing)
+
+    lease = lease_of(Versioned(), "one")
+    lease.take("c", admit)
+    assert admitted == [{"a"}, {"a", "b"}]
+    assert lease.nodes == {"a", "b", "c"}
+
+
+def test_a_lease_that_was_lost_is_not_kept(clock: Clock) -> None:
+    server = Overtaken(0)
+    lease = lease_of(server, "one", 10)
+    lease.take("a")
+    began = server.raw["spec"]["renewTime"]
+    for seconds, renewed in ((4.9, False), (0.2, True)):
+        clock.now += seconds
+        lease.keep()
+        assert (server.raw["spec"]["renewTime"] > began) is renewed
+    assert lease.nodes == {"a"}
+    clock.now += 11
+    # Nobody has taken it.
+    lease.keep()
+    clock.now += 11
+    lease_of(server, "two").take("b")
+    for act in (lease.keep, lease.renew):
+        with pytest.raises(DrainError, match="the run one has lost it; the run two holds it now"):
+            act()
+    lease_of(server, "two").leave("b")
+    with pytest.raises(DrainError, match="the run one has lost it; no run holds it now"):
+        lease.keep()
+    server.raw = None
+    with pytest.raises(DrainError, match="no run holds it now"):
+        lease.keep()
 
 
 class Plane:
@@ -331,12 +417,14 @@ class Plane:
     def merge(self, path: str, body: Json, doing: str) -> None:
         self._refuse("Writing: " + doing)
         assert path == "/api/v1/nodes/a"
+        if "unschedulable" in body.get("spec", {}):
+            self.node["metadata"]["managedFields"] = owned(MANAGER)
         self.node["spec"].update(body.get("spec", {}))
         self.node["metadata"].setdefault("annotations", {}).update(body["metadata"].get("annotations", {}))
 
     def create(self, path: str, body: Json, doing: str, **more: Json) -> Json:
         if not path.endswith("/eviction"):
-            return self.replace(path, body, doing)
+            return body if more.get("dry_run") else self.replace(path, body, doing)
         assert more["patient"] is False
         self._refuse(("Rehearsing: " if more["dry_run"] else "") + doing)
         if not more["dry_run"]:
@@ -372,6 +460,9 @@ class Plane:
             "wait_ready": False,
             "missing_ok": False,
             **dict.fromkeys(("drain_timeout", "ready_timeout", "lease_duration"), 60),
+            "lease_namespace": "rdmaops-system",
+            "max_unavailable": 1,
+            "take_over": True,
         }
         return _node_drain.manage({**params, **more}, check, t.cast("t.Any", self))
 
@@ -471,7 +562,7 @@ def test_what_a_drain_reports(clock: Clock) -> None:
     result = plane.manage()
     assert result == foreseen
     assert result["actions"] == [
-        "Take the Lease kube-system/rdmaops-gpu-fabric-maintenance",
+        "Take the Lease rdmaops-system/rdmaops-gpu-fabric-maintenance",
         "Cordon node a: a test",
         "Evict the pod ml/p (Job train)",
         "Wait until ml/p, ml/q are gone",
@@ -504,11 +595,11 @@ def test_a_node_is_given_back_with_the_lease(clock: Clock) -> None:
     plane = Plane([])
     plane.node["status"]["allocatable"] = {"nvidia.com/gpu": "8", "rdma/hca": "1"}
     plane.manage()
-    plane.others = [node("b", "m2", metadata={"annotations": dict(plane.node["metadata"]["annotations"])})]
+    lease_of(plane, "one", 60).take("b")
     result = plane.manage(state="uncordoned")
     assert result["actions"] == [
         "Uncordon node a",
-        "Release the Lease kube-system/rdmaops-gpu-fabric-maintenance, unless the run has other nodes in maintenance",
+        "Release the Lease rdmaops-system/rdmaops-gpu-fabric-maintenance, unless the run has other nodes in maintenance",
     ]
     assert [(row["kind"], row["name"], row["live"], row["status"]) for row in result["resources"]] == [
         ("node", "a", "drained: a test", "drift"),
@@ -519,12 +610,20 @@ def test_a_node_is_given_back_with_the_lease(clock: Clock) -> None:
     assert (plane.cordoned, plane.note) == (False, None)
     # The run has another node in maintenance, until that is given back or has failed.
     assert plane.lease["spec"]["holderIdentity"] == "one"
-    assert plane.manage(state="uncordoned")["actions"] == result["actions"][1:]
-    assert plane.lease["spec"]["holderIdentity"] == "one"
-    plane.others = [node("b", metadata={"annotations": {memory.NOTE: "?"}})]
-    plane.manage(state="uncordoned")
-    assert plane.lease["spec"]["holderIdentity"] == ""
     assert plane.manage(state="uncordoned")["changed"] is False
+    lease_of(plane, "one", 60).leave("b")
+    assert plane.lease["spec"]["holderIdentity"] == ""
+
+
+@pytest.mark.parametrize("state", ["uncordoned", "failed"])
+def test_the_lease_goes_with_a_node_that_was_deleted(clock: Clock, state: str) -> None:
+    plane = Plane([])
+    plane.manage()
+    plane.node["metadata"]["name"] = "b"
+    for check in (True, False):
+        result = plane.manage(check, state=state, failure="x", machine_id=None, on_absent="ignore")
+        assert [text.split(" ")[0] for text in result["actions"]] == ["Release"]
+    assert plane.lease["spec"]["holderIdentity"] == ""
 
 
 def test_what_is_short_is_waited_for(clock: Clock) -> None:
@@ -633,7 +732,7 @@ def test_the_lease_of_another_run_is_respected(clock: Clock, check: bool, state:
     if state != "drained":
         plane.manage(run="other")
     else:
-        leases.Lease(t.cast("t.Any", plane), "other", 60).take()
+        lease_of(plane, "other", 60).take("b")
     before = copy.deepcopy((plane.node, plane.lease, plane.evicted))
     if state == "failed":
         assert plane.manage(check, state=state, failure="x")["changed"] is False
@@ -648,20 +747,18 @@ def test_the_lease_of_another_run_is_respected(clock: Clock, check: bool, state:
 
 def test_a_lease_keeps_the_time_at_which_it_was_acquired(clock: Clock) -> None:
     server = Overtaken(0)
-    lease = leases.Lease(t.cast("t.Any", server), "one", 60)
-    lease.take()
+    lease_of(server, "one", 60).take("a")
     first = server.raw["spec"]
     assert first["acquireTime"] == first["renewTime"]
     clock.now += 40
-    assert lease.due
-    lease.take()
+    lease_of(server, "one", 60).renew()
     assert server.raw["spec"]["acquireTime"] == first["acquireTime"]
     assert server.raw["spec"]["renewTime"] > first["renewTime"]
     clock.now += 61
-    leases.Lease(t.cast("t.Any", server), "two", 60).take()
+    lease_of(server, "two", 60).take("a")
     assert server.raw["spec"]["acquireTime"] > first["acquireTime"]
     del server.raw["spec"]["acquireTime"]
-    leases.Lease(t.cast("t.Any", server), "two", 60).take()
+    lease_of(server, "two", 60).renew()
     assert server.raw["spec"]["acquireTime"] == server.raw["spec"]["renewTime"]
 
 
@@ -789,18 +886,194 @@ def test_a_node_that_changes_meanwhile_is_written_again() -> None:
 
 
 def test_a_node_that_somebody_else_has_cordoned_is_left_alone() -> None:
-    plane = Plane([FREE], spec={"unschedulable": True})
+    plane = Plane([FREE], spec={"unschedulable": True}, metadata={"managedFields": owned("cloud-controller")})
     for check in (True, False):
-        with pytest.raises(DrainError, match="somebody else has cordoned it, so it is left alone"):
+        with pytest.raises(DrainError, match="cloud-controller has cordoned it, so it is left alone"):
             plane.manage(check)
     assert (plane.note, plane.evicted, plane.lease) == (None, [], None)
     result = plane.manage(state="uncordoned")
     assert (result["changed"], plane.cordoned) == (False, True)
 
 
-@pytest.mark.parametrize("limit", ["drain_timeout", "ready_timeout", "lease_duration"])
-def test_a_time_limit_is_at_least_a_second(limit: str) -> None:
-    with pytest.raises(DrainError, match=f"{limit} is 0; it has to be at least 1 second"):
+@pytest.mark.parametrize(
+    ("fields", "who"),
+    [
+        (owned(MANAGER), ""),
+        (owned("kubectl"), "kubectl"),
+        (owned("argocd", MANAGER), "argocd"),
+        (owned(), "someone whom its managedFields do not name"),
+        ([], "someone whom its managedFields do not name"),
+        ([{"manager": "x"}, {"manager": "y", "fieldsV1": None}], "someone whom its managedFields do not name"),
+    ],
+)
+def test_whose_cordon_it_is(clock: Clock, fields: Json, who: str) -> None:
+    plane = Plane([], [])
+    plane.manage()
+    plane.lease = None
+    plane.node["metadata"]["managedFields"] = fields
+    before = copy.deepcopy(plane.node)
+    if not who:
+        assert plane.manage(True, run="two", state="uncordoned")["actions"][-2] == "Uncordon node a"
+        return
+    for check in (True, False):
+        with pytest.raises(DrainError, match=f"Draining node a: {who} has cordoned it, so it is left alone"):
+            plane.manage(check, run="two")
+        assert plane.manage(check, run="two", state="failed", failure="x")["changed"] is False
+    assert plane.node == before
+    result = plane.manage(run="two", state="uncordoned")
+    assert (
+        result["actions"][1] == f"Remove the annotation {memory.NOTE} from node a: {who} has cordoned it since run one"
+    )
+    assert [(row["live"], row["status"]) for row in result["resources"]] == [
+        (f"the annotation is stale: {who} has cordoned it since run one", "drift")
+    ]
+    assert (plane.cordoned, plane.note, plane.lease["spec"]["holderIdentity"]) == (True, None, "")
+
+
+def test_a_note_on_a_node_that_was_uncordoned_is_stale(clock: Clock) -> None:
+    plane = Plane([], [])
+    plane.manage()
+    plane.manage(state="failed", failure="x")
+    plane.node["spec"] = {}
+    plane.node["metadata"]["managedFields"] = owned()
+    removed = f"Remove the annotation {memory.NOTE} from node a: it was uncordoned since run one cordoned it"
+    assert removed in plane.manage(True, run="two", state="uncordoned")["actions"]
+    assert plane.note is not None
+    # Another run may have it drained at the moment.
+    lease_of(plane, "three", 60).take("b")
+    with pytest.raises(DrainError, match="the run three holds it"):
+        plane.manage(run="two", state="uncordoned")
+    lease_of(plane, "three", 60).leave("b")
+    # A drain begins from the beginning.
+    assert "Cordon node a: a test" in plane.manage(True, run="two")["actions"]
+    assert removed in plane.manage(run="two", state="uncordoned")["actions"]
+    assert (plane.note, plane.cordoned) == (None, False)
+
+
+def test_a_cordon_that_came_meanwhile_is_left(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    plane = Plane([])
+    plane.manage()
+    plane.node["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    slept = clock.sleep
+
+    def sleep(seconds: float) -> None:
+        slept(seconds)
+        plane.node["metadata"]["managedFields"] = owned("kubectl")
+        plane.node["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    with pytest.raises(DrainError, match="Uncordoning node a: kubectl has cordoned it, so it is left alone"):
+        plane.manage(state="uncordoned", wait_ready=True)
+    assert plane.cordoned
+    assert plane.note["failed"] is None
+
+
+OUT = {"metadata": {"annotations": {memory.NOTE: '{"run": "one", "before": {}, "failed": {"message": "no power"}}'}}}
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ({"spec": {"unschedulable": True}, **OUT}, "b (run one, failed: no power)"),
+        (
+            {"spec": {"unschedulable": True}, "metadata": {"annotations": {memory.NOTE: "?"}}},
+            "b (its annotation cannot",
+        ),
+        # Somebody has uncordoned it, or cordoned it for another purpose.
+        (OUT, ""),
+        ({"spec": {"unschedulable": True}}, ""),
+    ],
+)
+def test_nodes_that_are_out_count(clock: Clock, more: Json, text: str) -> None:
+    plane = Plane([])
+    plane.others = [node("b", **more)]
+    for check in (True, False):
+        if text:
+            with pytest.raises(DrainError) as caught:
+                plane.manage(check)
+            assert f"max_unavailable is 1, and as many nodes are in maintenance already: {text}" in str(caught.value)
+            assert "--limit b" in str(caught.value)
+            assert (plane.cordoned, plane.lease) == (False, None)
+        plane.manage(check, max_unavailable=2 if text else 1)
+    assert plane.cordoned
+    # One that is out already makes no more of them.
+    plane.lease = None
+    assert "Go on with node a, which run one has cordoned" in plane.manage(run="two")["actions"]
+
+
+def test_nodes_that_the_run_is_about_to_cordon_count(clock: Clock) -> None:
+    plane = Plane([])
+    lease_of(plane, "one", 60).take("b")
+    for check in (True, False):
+        with pytest.raises(DrainError, match=r"in maintenance already: b \(of this run\)"):
+            plane.manage(check)
+    assert not plane.cordoned
+    # Between the look and the Lease.
+    lease_of(plane, "one", 60).leave("b")
+    look = plane.items
+
+    def items(path: str, doing: str, query: Json = None) -> Json:
+        if path == "/api/v1/pods" and plane.lease["spec"]["holderIdentity"] == "":
+            lease_of(plane, "one", 60).take("c")
+        return look(path, doing, query)
+
+    plane.items = items  # type: ignore[method-assign]
+    with pytest.raises(DrainError, match=r"in maintenance already: c \(of this run\)"):
+        plane.manage()
+    assert not plane.cordoned
+
+
+def test_a_run_that_has_lost_the_lease_takes_its_cordon_back(clock: Clock) -> None:
+    plane = Plane([FREE])
+    write = plane.merge
+
+    def merge(path: str, body: Json, doing: str) -> None:
+        write(path, body, doing)
+        if doing.startswith("Cordon"):
+            plane.lease["spec"]["holderIdentity"] = "two"
+
+    plane.merge = merge  # type: ignore[method-assign]
+    with pytest.raises(DrainError, match="the run one has lost it; the run two holds it now"):
+        plane.manage()
+    assert (plane.cordoned, plane.note, plane.evicted) == (False, None, [])
+    assert plane.lease["spec"]["holderIdentity"] == "two"
+
+
+@pytest.mark.parametrize("lost", ["held", "released", "adopted"])
+def test_a_run_whose_lease_was_taken_does_not_uncordon(clock: Clock, lost: str) -> None:
+    plane = Plane([], [])
+    plane.manage()
+    clock.now += 61
+    plane.manage(run="two")
+    if lost != "held":
+        plane.manage(run="two", state="failed", failure="x")
+    if lost == "adopted":
+        # It has the Lease again, for another node.
+        lease_of(plane, "one", 60).take("b")
+    text = {
+        "held": "the run two holds it",
+        "released": "no run holds it now",
+        "adopted": "the run two has taken it over",
+    }
+    for check in (True, False):
+        with pytest.raises(DrainError, match=text[lost]):
+            plane.manage(check, state="uncordoned", take_over=False)
+    assert plane.cordoned
+    if lost == "released":
+        assert plane.manage(state="uncordoned")["changed"]
+        assert not plane.cordoned
+
+
+def test_what_comes_after_a_drain_has_the_whole_lease(clock: Clock) -> None:
+    plane = Plane([FREE], [FREE], *[[FREE]] * 20, [])
+    plane.manage()
+    assert leases._time(plane.lease["spec"]["renewTime"]) == pytest.approx(clock.now)
+
+
+@pytest.mark.parametrize("limit", ["drain_timeout", "ready_timeout", "lease_duration", "max_unavailable"])
+def test_a_limit_is_at_least_1(limit: str) -> None:
+    unit = "$" if limit == "max_unavailable" else " second"
+    with pytest.raises(DrainError, match=f"{limit} is 0; it has to be at least 1{unit}"):
         Plane([]).manage(True, **{limit: 0})
     Plane([]).manage(True, **{limit: 1})
 
