@@ -16,15 +16,20 @@ description:
     Those without it are all named, with the reason, before anything is changed. Evictions are rehearsed by a dry run, so that a missing right is found
     before the cordon.
   - Mirror pods, pods of DaemonSets and pods that have ended are left.
-  - A node that somebody else has cordoned is left alone, and so is one of the control plane unless O(control_plane_ok=true).
+  - A node of the control plane is drained with O(control_plane_ok=true) only.
+  - A node that another user or tool has cordoned is left alone. Whose cordon it is comes from C(metadata.managedFields) of the Node - it is this module's if
+    its field manager C(rdmaops.gpu_fabric), and no other, owns C(spec.unschedulable). After C(kubectl uncordon) and C(kubectl cordon) it is the
+    administrator's, whatever the annotation remembers.
   - With O(state=uncordoned) a node that was cordoned here is given back once its kubelet has reported since the boot, it is ready, and it offers as much of
-    each extended resource as before. A node without the annotation is left alone.
-  - Where a drain or a return fails, the node stays cordoned, with the reason and the time in the annotation. The next run goes on from there.
-  - The Lease C(kube-system/rdmaops-gpu-fabric-maintenance) keeps two runs in one cluster apart. A run holds it from its first cordon until none of its nodes
-    is in maintenance.
+    each extended resource as before. A node without the annotation is left alone. An annotation on a node that was uncordoned, or cordoned by another
+    manager, since is stale - it is reported and removed, and the cordon is not touched.
+  - If a drain or a return fails, the node stays cordoned, with the reason and the time in the annotation. The next run goes on from there.
+  - A node that failed counts. No further node is drained while O(max_unavailable) other Nodes are cordoned with the annotation, by this run or any other.
+  - The Lease C(rdmaops-gpu-fabric-maintenance) in O(lease_namespace) keeps two runs in one cluster apart. A run holds it from its first cordon until none of
+    its nodes is in maintenance; its annotation C(rdmaops.gpu-fabric/nodes) names them. A run that finds that it has lost the Lease stops.
   - The user of the kubeconfig needs C(list), C(get) and C(patch) on nodes, C(list) on pods, C(create) on C(pods/eviction), C(list) on
-    C(poddisruptionbudgets) of group C(policy), and in the namespace C(kube-system) C(get), C(create) and C(update) on C(leases) of group
-    C(coordination.k8s.io). Where pods name networks of Multus, also C(list) on C(network-attachment-definitions) of group C(k8s.cni.cncf.io).
+    C(poddisruptionbudgets) of group C(policy), and in O(lease_namespace) C(get), C(create) and C(update) on C(leases) of group
+    C(coordination.k8s.io). If pods name networks of Multus, also C(list) on C(network-attachment-definitions) of group C(k8s.cni.cncf.io).
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
@@ -53,9 +58,9 @@ options:
   state:
     description:
       - V(drained) cordons the node and evicts its pods.
-      - V(uncordoned) takes the cordon back that was made with V(drained), by whichever run.
+      - V(uncordoned) takes the cordon back that was made with V(drained), by this run or, with O(take_over), an earlier one.
       - V(failed) writes O(failure) into the annotation of a node that was cordoned here, and gives the Lease back. The node stays cordoned. Nothing is done
-        to a node without the annotation, or while another run has the Lease.
+        to a node that is not cordoned by this module, or while another run has the Lease.
     type: str
     choices: [drained, uncordoned, failed]
     default: drained
@@ -98,7 +103,7 @@ options:
     type: bool
     default: false
   force:
-    description: Consent to evict pods without a controller, which nobody makes anew, as C(kubectl drain --force).
+    description: Consent to evict pods without a controller, which nothing re-creates, as C(kubectl drain --force).
     type: bool
     default: false
   delete_emptydir_data:
@@ -133,10 +138,27 @@ options:
     default: false
   lease_duration:
     description:
-      - After how many seconds without a sign of the run another one may take the Lease. It is renewed while this module works, and not while the host reboots,
-        so it has to be longer than that.
+      - After how many seconds without a renewal another run may take the Lease. It is renewed while this module works and when a drain ends, and not while the
+        host reboots, so it has to be longer than everything that the run waits for between two calls.
     type: int
     default: 3600
+  lease_namespace:
+    description: Namespace of the Lease. An administrator makes it once (C(docs/rbac/namespace.yml)); the module does not.
+    type: str
+    default: rdmaops-system
+  max_unavailable:
+    description:
+      - How many nodes may be in maintenance at a time, over all runs, those that failed included.
+      - A node that was given back by C(kubectl uncordon), or deleted, does not count. One that is out already may be worked on in any case.
+    type: int
+    default: 1
+  take_over:
+    description:
+      - Whether O(state=uncordoned) may give back a node that another run has cordoned.
+      - With V(false) the node has to be in maintenance by this run, which has to hold the Lease still. For use after a drain in the same run - a run that was
+        away for too long notices that another one has gone on.
+    type: bool
+    default: true
 seealso:
   - module: rdmaops.gpu_fabric.rdma_system
   - name: Safely Drain a Node
@@ -176,7 +198,7 @@ in_cluster:
   type: bool
   sample: true
 maintenance:
-  description: What the annotation remembered before anything was done. Null where the node had none.
+  description: What the annotation remembered before anything was done, stale or not. Null if the node had none.
   returned: success
   type: dict
   sample:
@@ -213,7 +235,7 @@ actions:
   returned: success
   type: list
   elements: str
-  sample: ["Take the Lease kube-system/rdmaops-gpu-fabric-maintenance", "Cordon node gpu-01: New firmware of the NICs"]
+  sample: ["Take the Lease rdmaops-system/rdmaops-gpu-fabric-maintenance", "Cordon node gpu-01: New firmware of the NICs"]
 resources:
   description:
     - State of the node, of the pods that have to go, and of the resources that have to be back, before anything was done, as the drift report reads it.

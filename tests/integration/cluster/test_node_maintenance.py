@@ -18,9 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _node_drain_lease
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import path
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain_node import NOTE
+from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster.test_node_drain import LEASE, lease_namespace
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, skip_or_fail
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import Lab
@@ -159,8 +158,7 @@ class Site:
         return bool(self.lab.read(name)["spec"].get("unschedulable"))
 
     def holder(self) -> str:
-        at = path("coordination.k8s.io/v1", "leases", SPACE, _node_drain_lease.NAME)
-        found = self.lab.api.get(at, "Reading the Lease")
+        found = self.lab.api.get(LEASE, "Reading the Lease")
         return str(found["spec"].get("holderIdentity") or "") if found else ""
 
     def run(self, *arguments: str, cluster: bool = True, plane: str = "", **variables: Json) -> Run:
@@ -177,6 +175,7 @@ class Site:
             "node_maintenance_reboot_ok": True,
             "node_maintenance_kubeconfig": str(self.lab.plane.kubeconfig),
             "node_maintenance_ready_timeout": 5,
+            "__node_maintenance_api_server": "{{ test_memory }}/kube-apiserver.yaml",
             **variables,
         }
         argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(self.place / "hosts.yml")]
@@ -193,9 +192,8 @@ class Site:
 
 @pytest.fixture
 def site(own_cluster: Cluster, tmp_path: Path) -> Iterator[Site]:
-    with own_cluster.namespace() as namespace, Lab(own_cluster, namespace) as lab:
+    with own_cluster.namespace() as namespace, Lab(own_cluster, namespace) as lab, lease_namespace(own_cluster):
         yield Site(lab, tmp_path)
-        own_cluster.kubectl("delete", "lease", "-n", "kube-system", _node_drain_lease.NAME, "--ignore-not-found")
 
 
 def test_the_drill(site: Site) -> None:
@@ -275,6 +273,55 @@ def test_a_host_that_does_not_come_back(site: Site) -> None:
     done = site.run(node_maintenance_wait_ready=False)
     assert done.rc == 0, done.output
     assert (site.cordoned(host), site.note(host)) == (False, None)
+
+
+@pytest.mark.long
+def test_hosts_that_may_not_go(site: Site) -> None:
+    host = site.host(boot_id=Path("/proc/sys/kernel/random/boot_id").read_text().strip())
+    here = f"Rebooting {host} would end this run, because Ansible runs on it. Nothing was changed."
+    done = site.run(node_maintenance_control_plane_ok=True)
+    assert here in done.messages(), done.output
+    site.change(host, boot_id=BEFORE)
+    # Without the cluster, by which the host is known for one of the control plane.
+    manifest = site.place / host / "kube-apiserver.yaml"
+    manifest.touch()
+    done = site.run(cluster=False)
+    plane = f"Rebooting {host} would take a part of the control plane away: it has {manifest}. Nothing was changed."
+    assert plane in done.messages(), done.output
+    assert (site.machine(host)["mode"], site.cordoned(host), site.holder()) == ("shared", False, "")
+    done = site.run(node_maintenance_control_plane_ok=True)
+    assert done.rc == 0, done.output
+    assert (site.machine(host)["mode"], site.cordoned(host), site.holder()) == ("exclusive", False, "")
+
+
+@pytest.mark.long
+def test_no_more_nodes_than_may_be_out(site: Site) -> None:
+    host, second = site.host(broken="Timed out waiting for last boot time check"), site.host()
+    done = site.run(node_maintenance_batch=2)
+    assert (
+        "Rebooting 2 nodes at a time (node_maintenance_batch), and node_maintenance_max_unavailable is 1."
+        in done.messages()
+    )
+    assert not site.cordoned(host)
+    site.is_the_host(host)
+    assert site.run("--limit", f"{host},localhost").rc == 2
+    site.is_the_host(second)
+    limited = ["--limit", f"{second},localhost"]
+    for arguments in (["--check"], []):
+        done = site.run(*limited, *arguments)
+        assert f"as many nodes are in maintenance already: {host} (run " in done.messages(), done.output
+        assert f"run the same playbook for them (--limit {host})" in done.messages()
+    assert (site.machine(second)["mode"], site.cordoned(second), site.holder()) == ("shared", False, "")
+    done = site.run(*limited, node_maintenance_max_unavailable="2")
+    assert done.rc == 0, done.output
+    assert (site.machine(second)["mode"], site.cordoned(second)) == ("exclusive", False)
+    # An administrator has looked after the first one, and keeps it for another purpose.
+    site.lab.plane.kubectl("uncordon", host)
+    site.lab.plane.kubectl("cordon", host)
+    site.change(host, mode="exclusive", boot_id=AFTER, devices=[*RENAMED, SOFT])
+    done = site.run("--limit", f"{host},localhost")
+    assert done.rc == 0, done.output
+    assert (site.note(host), site.cordoned(host)) == (None, True)
 
 
 @pytest.mark.long

@@ -49,6 +49,8 @@ JOINED = {**REAL, "__kubernetes_step": {"action": "none"}}
 REASON = {"node_maintenance_reboot_pending": "fail", **REAL}
 BEFORE = {"reboot_cause": "mode", "boot_id": "b2"}
 LAST = {"content": "Y2F1c2U6IG1vZGUKYm9vdF9pZDogYjEK"}  # cause: mode, boot_id: b1
+API_SERVER, NO_API_SERVER = ({"__node_maintenance_manifest": {"stat": {"exists": one}}} for one in (True, False))
+PLANES = {"kubernetes_control_plane": ["here"]}
 RELEASE = "{{ 'Compare the release' if __gpu_operator_look else 'Bring the release to what is asked for' }}"
 NODE = "Bring the Kubernetes node to state {{ __node_maintenance_state }}"
 
@@ -112,6 +114,7 @@ ASKS = [
     ),
     Asks("node_maintenance_reboot_ok", "reboot.yml", "Say that a reboot is pending", "when", True),
     Asks("node_maintenance_reboot_ok", "reboot.yml", "Stop before work on a node in the wrong mode", "when", True, REASON),
+    Asks("node_maintenance_reboot_ok", "reboot.yml", "Refuse a host that may not go", "when", False),
     Asks("node_maintenance_reboot_ok", "reboot.yml", "Look at the RDMA devices", "when", False),
     Asks("node_maintenance_reboot_ok", "reboot.yml", "Reboot", "when", False, {"__node_maintenance_api_host": ""}),
     Asks(
@@ -120,7 +123,18 @@ ASKS = [
     ),
     Asks(
         "node_maintenance_missing_ok", "devices.yml", "Look for the RDMA devices that were there before", "until", False,
-        {"__node_maintenance_missing": ["guid"]},
+        {"__node_maintenance_missing": ["guid"], "__node_maintenance_ends": 2e10},
+    ),
+    Asks("node_maintenance_missing_ok", "devices.yml", "Prove that they are back", "that", False, {"__node_maintenance_missing": ["guid"]}),
+    *(
+        Asks("node_maintenance_control_plane_ok", "refuse.yml", "Refuse a host of the control plane without consent", "that", False, host)
+        for host in (
+            # has an API server by kubeadm, whatever the inventory has
+            {**API_SERVER, "groups": {}},
+            # is in the group, and a member of the cluster, or of one that kubeadm has not made
+            {**NO_API_SERVER, "groups": PLANES, "__node_maintenance_member": {"stat": {"exists": True}}},
+            {**NO_API_SERVER, "groups": PLANES, "__node_maintenance_member": {"skipped": True}},
+        )
     ),
     *(
         Asks(f"node_maintenance_{option}", "node.yml", NODE, option, False)
@@ -173,6 +187,32 @@ def test_every_task_that_asks_for_a_consent_is_tried() -> None:
                     for consent in consents if "." not in key and key not in WORDS else ():
                         if re.search(rf"\b{consent}\b", str(value)):
                             assert (consent, path.name, task["name"], key) in tried
+
+
+def test_what_is_never_rebooted_whatever_the_consent() -> None:
+    role = values(COLLECTION / "roles/node_maintenance")
+    everything = {"node_maintenance_control_plane_ok": True, "node_maintenance_reboot_ok": True}
+    boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    for other, goes in ((boot_id, False), ("5c0bd1e4-9a4c-4b4e-8f3e-7f2f3a1f0c11", True)):
+        before = {"__node_maintenance_before": {"boot_id": other}}
+        assert role.task("refuse.yml", "Refuse the machine that this run is on", "that", **before, **everything) is goes
+
+
+def test_a_host_of_the_group_that_is_no_member_yet_has_no_control_plane() -> None:
+    role = values(COLLECTION / "roles/node_maintenance")
+    name = "Refuse a host of the control plane without consent"
+    fresh = {**NO_API_SERVER, "groups": PLANES, "__node_maintenance_member": {"stat": {"exists": False}}}
+    assert role.task("refuse.yml", name, "that", **fresh) is True
+    assert role.task("refuse.yml", name, "that", **{**fresh, **API_SERVER}) is False
+    assert role.task("refuse.yml", name, "that", **{**fresh, "groups": {"gpu_nodes": ["here"]}}) is True
+
+
+def test_a_batch_is_not_larger_than_what_may_be_out() -> None:
+    role = values(COLLECTION / "roles/node_maintenance")
+    name = "Refuse a batch of which more would be out than may"
+    for hosts, most, api, goes in ((1, 1, "cp", True), (2, 1, "cp", False), (2, "2", "cp", True), (2, 1, "", True)):
+        given = {"ansible_play_batch": ["h"] * hosts, "__node_maintenance_api_host": api}
+        assert role.task("refuse.yml", name, "that", node_maintenance_max_unavailable=most, **given) is goes
 
 
 def test_a_look_changes_nothing_whatever_the_consent() -> None:
