@@ -172,7 +172,7 @@ class Maintenance:
                 raise DrainError("%s: meanwhile there came %s" % (doing, "; ".join(bars)))
         except FabricError:
             if fresh:
-                memory.write(self.client, node, "Uncordoning node %s" % self.name, self._open)
+                memory.write(self.client, node, "Uncordoning node %s" % self.name, self._undone)
             raise
 
     def _note(self, node: Object, doing: str, change: t.Mapping[str, t.Any], whose: str = "") -> None:
@@ -260,15 +260,19 @@ class Maintenance:
         self._show(node, None, cordoned)
 
     def _return(self, current: Object) -> Object:
-        self.lease.keep()
-        return self._open(current)
-
-    def _open(self, current: Object) -> Object:
         """Return what takes the cordon of this run back."""
+        doing = "Uncordoning node %s" % self.name
+        self.lease.keep()
+        self._refuse_foreign(current, doing)
+        undone = self._undone(current)
+        if undone is None:
+            raise DrainError("%s: run %s does not keep it cordoned any more" % (doing, self.run))
+        return undone
+
+    def _undone(self, current: Object) -> Object | None:
         note = memory.note_of(current)
-        self._refuse_foreign(current, "Uncordoning node %s" % self.name)
-        if note is None or note.get("run") != self.run:
-            raise DrainError("Uncordoning node %s: run %s does not keep it cordoned any more" % (self.name, self.run))
+        if note is None or note.get("run") != self.run or not memory.is_ours(current):
+            return None
         return {**memory.annotated(None), "spec": {"unschedulable": None}}
 
     def _adopted(self, current: Object) -> Object | None:
