@@ -183,6 +183,7 @@ class Drain(Scene):
     def __init__(self, lab: Lab) -> None:
         super().__init__(lab)
         self.other = lab.node()
+        lab.plane.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(drains.NAMESPACE))
         lab.pod(self.other, "stays", terminationGracePeriodSeconds=0)
 
     def prepare(self) -> None:
@@ -195,7 +196,11 @@ class Drain(Scene):
 
     def act(self, api: Client) -> Json:
         return _node_drain.manage(
-            drains.options(self.node, force=True, lease_duration=20, machine_id=self.machine), False, api
+            drains.options(
+                self.node, force=True, lease_duration=20, machine_id=self.machine, max_unavailable=len(self.lab.nodes)
+            ),
+            False,
+            api,
         )
 
     def good(self) -> None:
