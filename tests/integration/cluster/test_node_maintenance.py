@@ -10,6 +10,7 @@ What really happens to a machine is tested on the lab's.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import typing as t
@@ -19,8 +20,13 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain_node import NOTE
-from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster.test_node_drain import LEASE, lease_namespace
-from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, skip_or_fail
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._maintenance_lock import identity
+from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster.test_node_drain import (
+    LEASE,
+    end_lease,
+    lease_namespace,
+)
+from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, faults, skip_or_fail
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import Lab
 from ansible_collections.rdmaops.gpu_fabric.tests.support.site import Run, environment, understood
@@ -161,8 +167,8 @@ class Site:
         found = self.lab.api.get(LEASE, "Reading the Lease")
         return str(found["spec"].get("holderIdentity") or "") if found else ""
 
-    def run(self, *arguments: str, cluster: bool = True, plane: str = "", **variables: Json) -> Run:
-        """Run the playbook reboot, with consent, on all hosts; kubeadm makes them nodes where there is a plane."""
+    def command(self, *arguments: str, cluster: bool = True, plane: str = "", **variables: Json) -> Json:
+        """Return how the playbook reboot is run on all hosts, with consent; with a plane kubeadm makes them nodes."""
         api = {"localhost": {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}}
         groups: Json = {"gpu_nodes": {"hosts": self.hosts}}
         if cluster:
@@ -175,18 +181,17 @@ class Site:
             "node_maintenance_reboot_ok": True,
             "node_maintenance_kubeconfig": str(self.lab.plane.kubeconfig),
             "node_maintenance_ready_timeout": 5,
+            "node_maintenance_lock_path": str(self.place / "lock"),
             "__node_maintenance_api_server": "{{ test_memory }}/kube-apiserver.yaml",
             **variables,
         }
         argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(self.place / "hosts.yml")]
         argv += ["rdmaops.gpu_fabric.reboot", "-e", json.dumps(given), *arguments]
-        done = subprocess.run(
-            argv,
-            env=environment(ANSIBLE_COLLECTIONS_PATH=str(self.collections)),
-            capture_output=True,
-            text=True,
-            timeout=400,
-        )
+        return {"args": argv, "env": environment(ANSIBLE_COLLECTIONS_PATH=str(self.collections)), "text": True}
+
+    def run(self, *arguments: str, cluster: bool = True, plane: str = "", **variables: Json) -> Run:
+        given = self.command(*arguments, cluster=cluster, plane=plane, **variables)
+        done = subprocess.run(**given, capture_output=True, timeout=400)
         return understood(done.returncode, done.stdout)._replace(output=done.stdout + done.stderr)
 
 
@@ -295,6 +300,41 @@ def test_hosts_that_may_not_go(site: Site) -> None:
 
 
 @pytest.mark.long
+def test_two_playbooks_at_once(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first one is killed while its host reboots."""
+    host, second = site.host(), site.host()
+    site.is_the_host(host)
+    rebooting, go, ended = (site.place / name for name in ("rebooting", "go", "ended"))
+    wait = f"touch {rebooting}; n=0; while [ ! -e {go} ] && [ $n -lt 3000 ]; do sleep 0.1; n=$((n + 1)); done; touch {ended}"
+    site.change(host, then=[["sh", "-c", wait]])
+    only = {name: ["--limit", f"{name},localhost"] for name in (host, second)}
+    with faults.tried("two runs at once", "playbook reboot") as tally:
+        with subprocess.Popen(**site.command(*only[host]), stdout=subprocess.DEVNULL) as first:
+            try:
+                site.lab.until(rebooting.exists, limit=300)
+                with tally.one("a run for the same host beside it"):
+                    assert "holds it since" in site.run(*only[host]).messages()
+                site.is_the_host(second)
+                with tally.one("a run for another host beside it"):
+                    assert "holds it since" in site.run(*only[second]).messages()
+            finally:
+                first.kill()
+        go.touch()
+        # Of a run that was killed a worker may go on.
+        site.lab.until(ended.exists)
+        end_lease(site.lab)
+        with tally.one("a run for another host after it was killed"):
+            assert f"in maintenance already: {host} (run " in site.run(*only[second]).messages()
+        assert (site.machine(second)["mode"], site.cordoned(second), site.cordoned(host)) == ("shared", False, True)
+        site.is_the_host(host)
+        with tally.one("a run for the same host after it was killed"):
+            done = site.run(*only[host], node_maintenance_wait_ready=False)
+            assert (done.rc, site.cordoned(host), site.note(host)) == (0, False, None), done.output
+    with capsys.disabled():
+        print(f"\n  node_maintenance: {tally.tried} interleavings of playbooks, 2 by kill -9, lost {len(tally.lost)}")
+
+
+@pytest.mark.long
 def test_no_more_nodes_than_may_be_out(site: Site) -> None:
     host, second = site.host(broken="Timed out waiting for last boot time check"), site.host()
     done = site.run(node_maintenance_batch=2)
@@ -328,8 +368,16 @@ def test_no_more_nodes_than_may_be_out(site: Site) -> None:
 def test_without_a_cluster_and_without_a_node(site: Site) -> None:
     host = site.host()
     site.lab.pod(host, "web")
+    # A run of which the process is alive: this one.
+    lock = site.place / "lock"
+    lock.write_text(json.dumps({**identity(os.getpid()), "since": "yesterday"}))
+    done = site.run(cluster=False)
+    assert f"the run of process {os.getpid()} on this machine has it since yesterday" in done.messages(), done.output
+    assert site.machine(host)["mode"] == "shared"
+    lock.write_text(json.dumps({**identity(os.getpid()), "started": "0", "since": "yesterday"}))
     done = site.run(cluster=False)
     assert done.rc == 0, done.output
+    assert json.loads(lock.read_text())["pid"] not in (None, os.getpid())
     assert (site.machine(host)["mode"], site.lab.pods(host), site.cordoned(host)) == ("exclusive", ["web"], False)
     assert not [name for name, _host, _result in done.tasks if "Kubernetes" in name]
 
