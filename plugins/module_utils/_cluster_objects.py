@@ -217,7 +217,11 @@ class Set:
         self.decision = Decision()
         self.resources: list[dict[str, t.Any]] = []
         self.kept: list[str] = []
+        self.offered: dict[str, Object] = {one["metadata"]["name"]: one for one in params["namespaces"]}
         self.making = {item.name for item in self.items if item.body["kind"] == "Namespace"}
+        self.namespaces = sorted(
+            {params["namespace"], *params["prune_namespaces"], *(one.namespace for one in self.items if one.namespace)}
+        )
 
     def _get(self, item: Item) -> Object | None:
         if not item.kind.served:
@@ -273,11 +277,22 @@ class Set:
         try:
             return self._send(item, dry_run=True)
         except ApiError as exc:
+            if exc.missing and item.namespace in self.offered:
+                self._add_namespace(self.offered[item.namespace])
+                return item.body
             if exc.missing and item.namespace:
                 raise ObjectsError(
                     "%s. Make the namespace %s first, or put it into the set" % (str(exc).rstrip("."), item.namespace)
                 ) from exc
             raise
+
+    def _add_namespace(self, body: Object) -> None:
+        """Add a namespace that the set needs and that is not there; it is no part of the set."""
+        item = Item({"apiVersion": "v1", "kind": "Namespace", **body}, Kind("namespaces", False, True))
+        self.making.add(item.name)
+        self._row(item, "present", "absent", True)
+        self.decision.add("Make %s" % item.text, functools.partial(self._make, item))
+        self.decision.show(item.text, "", show(item.body))
 
     def _make(self, item: Item) -> None:
         until = time.monotonic() + self.params["wait_timeout"]
@@ -309,7 +324,7 @@ class Set:
             time.sleep(0.3)
 
     def prune(self) -> None:
-        """Remove what is this owner's and not in the set, of the kinds in the set and those named."""
+        """Remove what is this owner's and not in the set, of the kinds and in the namespaces of the set and those named."""
         wanted = {item.key for item in self.items}
         seen: set[tuple[str, str]] = set()
         kinds = [(item.body["apiVersion"], item.body["kind"]) for item in self.items]
@@ -322,15 +337,21 @@ class Set:
             if kind is None or not kind.served or (group, name) in seen:
                 continue
             seen.add((group, name))
-            found = self.client.items(
-                _kubernetes.path(api_version, kind.plural),
-                "Listing the %s of owner %s" % (kind.plural, self.owner),
-                {"labelSelector": "%s=%s" % (OWNER, self.owner)},
-            )
-            for raw in found or []:
-                item = Item({"apiVersion": api_version, "kind": name, **raw}, kind)
-                if item.key not in wanted:
-                    self._remove(item, raw)
+            for namespace in self.namespaces if kind.namespaced else [None]:
+                for raw in self._owned(api_version, kind, namespace):
+                    item = Item({"apiVersion": api_version, "kind": name, **raw}, kind)
+                    if item.key not in wanted:
+                        self._remove(item, raw)
+
+    def _owned(self, api_version: str, kind: Kind, namespace: str | None) -> list[Object]:
+        """Return this owner's objects of a kind, in one namespace where it is a kind of those."""
+        where = " in namespace %s" % namespace if namespace else ""
+        found = self.client.items(
+            _kubernetes.path(api_version, kind.plural, namespace),
+            "Listing the %s of owner %s%s" % (kind.plural, self.owner, where),
+            {"labelSelector": "%s=%s" % (OWNER, self.owner)},
+        )
+        return found or []
 
     def absent(self) -> None:
         for item in reversed(self.items):

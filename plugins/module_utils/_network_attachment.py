@@ -51,9 +51,7 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, connect: t.Callable[
     wanted = [read(one, params, report) for one in params["attachments"]]
     pods = expected(params["expected_pods"], wanted)
     cluster = Cluster(connect())
-    namespaces = {one.namespace for one in wanted}
-    if params["prune"]:
-        namespaces.add(params["namespace"])
+    namespaces = _namespaces_of(params, wanted)
     rows = cluster.attachments(namespaces)
     present = rows is not None
     live = {one.key: one for one in map(live_of, rows or [])}
@@ -75,6 +73,24 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, connect: t.Callable[
     return _act(params, check_mode, cluster, wanted, live, plans, report, found, present)
 
 
+def _namespaces_of(params: t.Mapping[str, t.Any], wanted: t.Sequence[Attachment]) -> set[str]:
+    """Return the namespaces of the set; with prune also those in which attachments of its owner are looked for."""
+    found = {one.namespace for one in wanted}
+    return {*found, params["namespace"], *params["prune_namespaces"]} if params["prune"] else found
+
+
+def _going(params: t.Mapping[str, t.Any], wanted: t.Sequence[Attachment], live: t.Mapping[str, Live]) -> set[str]:
+    """Return what prune deletes: the owner's attachments in the set's namespaces that are not wanted."""
+    if not params["prune"]:
+        return set()
+    own, namespaces = {one.key for one in wanted}, _namespaces_of(params, wanted)
+    return {
+        key
+        for key, one in live.items()
+        if one.owner == params["owner"] and one.attachment.namespace in namespaces and key not in own
+    }
+
+
 def _lint(
     params: t.Mapping[str, t.Any],
     wanted: t.Sequence[Attachment],
@@ -85,11 +101,9 @@ def _lint(
     report: Report,
 ) -> None:
     own = {one.key for one in wanted}
-    going = {key for key, one in live.items() if one.owner == params["owner"]} - own if params["prune"] else set()
+    going = _going(params, wanted, live)
     if "others" in cluster.why:
         report.skip("range_overlap", cluster.why["others"])
-        if params["prune"]:
-            report.skip("prune", cluster.why["others"])
     nodes = cluster.nodes() if wanted else {}
     targets = _targets(params, nodes, cluster) if wanted else []
     settled = {one.key for one in wanted if one.key in live and same(one.config, live[one.key])}
@@ -365,8 +379,7 @@ def _prune(
     resources: list[dict[str, t.Any]],
 ) -> list[dict[str, t.Any]]:
     """Add the deletion of what is the owner's and not wanted; return what is kept, and why."""
-    own = {one.key for one in wanted}
-    going = sorted(key for key, one in live.items() if one.owner == params["owner"] and key not in own)
+    going = sorted(_going(params, wanted, live))
     if not going:
         return []
     users: dict[str, list[str]] = {}

@@ -59,12 +59,27 @@ options:
     description: Namespace of objects that do not say one.
     type: str
     default: default
+  namespaces:
+    description:
+      - Manifests of namespaces that are made if an object of the set needs them and they are not there. C(apiVersion) and C(kind) may be left out.
+      - They do not belong to the set. One that is there is left as it is, and none is removed.
+    type: list
+    elements: dict
+    default: []
   prune:
-    description: Whether to remove this owner's objects that are not in the set, of the kinds in the set and of O(prune_kinds).
+    description:
+      - Whether to remove this owner's objects that are not in the set, of the kinds in the set and of O(prune_kinds).
+      - Objects in namespaces are looked for in O(namespace), in the namespaces of O(objects) and in O(prune_namespaces), and nowhere else. Kinds without a
+        namespace are looked for in the whole cluster, so two installations in one cluster need two values of O(owner).
     type: bool
     default: false
   prune_kinds:
     description: Further kinds in which to look for them, as V(VERSION/KIND) or V(GROUP/VERSION/KIND).
+    type: list
+    elements: str
+    default: []
+  prune_namespaces:
+    description: Further namespaces in which to look for them, such as one that the set no longer uses.
     type: list
     elements: str
     default: []
@@ -143,8 +158,10 @@ def main() -> None:
             "objects": {"type": "list", "elements": "dict", "default": []},
             "files": {"type": "list", "elements": "path", "default": []},
             "namespace": {"type": "str", "default": "default"},
+            "namespaces": {"type": "list", "elements": "dict", "default": []},
             "prune": {"type": "bool", "default": False},
             "prune_kinds": {"type": "list", "elements": "str", "default": []},
+            "prune_namespaces": {"type": "list", "elements": "str", "default": []},
             "remove_definitions": {"type": "bool", "default": False},
             "adopt": {"type": "bool", "default": False},
             "force_conflicts": {"type": "bool", "default": False},

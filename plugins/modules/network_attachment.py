@@ -294,11 +294,17 @@ options:
     type: str
   prune:
     description:
-      - Whether attachments of O(owner) that are not in O(attachments) are deleted, in every namespace.
+      - Whether attachments of O(owner) that are not in O(attachments) are deleted, in O(namespace), in the namespaces of O(attachments) and in
+        O(prune_namespaces).
       - One that a pod names, or a template that pods are made from (Deployment, DaemonSet, StatefulSet, Job, CronJob, MPIJob and so on), is kept and listed in
         RV(kept). So is every one where not all of these could be looked at.
     type: bool
     default: false
+  prune_namespaces:
+    description: Further namespaces in which O(prune) looks for attachments, such as one that the set no longer uses.
+    type: list
+    elements: str
+    default: []
   prune_in_use:
     description: Whether O(prune) deletes also what pods and templates name. Running pods keep their devices. They cannot start again.
     type: bool
@@ -584,6 +590,7 @@ def main() -> None:
             "target_nodes": {"type": "list", "elements": "str", "default": []},
             "node_selector": {"type": "str"},
             "prune": {"type": "bool", "default": False},
+            "prune_namespaces": {"type": "list", "elements": "str", "default": []},
             "prune_in_use": {"type": "bool", "default": False},
             "prune_all": {"type": "bool", "default": False},
             "ignore_lint": {"type": "list", "elements": "str", "default": []},

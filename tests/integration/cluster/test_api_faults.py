@@ -133,7 +133,14 @@ class Objects(Scene):
             for name, value in wanted.items()
         ]
         params = {"owner": f"o-{self.namespace}", "state": "present", "objects": objects, "files": [], "prune": True}
-        params.update(namespace=self.namespace, prune_kinds=[], remove_definitions=False, adopt=False)
+        params.update(
+            namespace=self.namespace,
+            prune_kinds=[],
+            prune_namespaces=[],
+            namespaces=[],
+            remove_definitions=False,
+            adopt=False,
+        )
         return _cluster_objects.manage({**params, "force_conflicts": False, "wait_timeout": 60}, False, api)
 
     def prepare(self) -> None:

@@ -48,6 +48,8 @@ def run(plane: Cluster, owner: str, *objects: Json, check: bool = False, **more:
         "namespace": "default",
         "prune": False,
         "prune_kinds": [],
+        "prune_namespaces": [],
+        "namespaces": [],
         "remove_definitions": False,
         "adopt": False,
         "force_conflicts": False,
@@ -172,6 +174,41 @@ def test_prune_takes_this_owners_only(plane: Cluster, name: str) -> None:
         left = plane.kubectl("get", "configmaps", "-n", namespace, "-o", "name")
         assert [one for one in "abcd" if f"configmap/{one}\n" in left] == ["a", "c", "d"]
         assert run(plane, name, config("a"), prune=True)["changed"] is False
+
+
+def test_two_installations_leave_each_others_objects(plane: Cluster, name: str) -> None:
+    with plane.namespace() as here, plane.namespace() as there:
+
+        def config(text: str, namespace: str) -> Json:
+            return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": text, "namespace": namespace}}
+
+        for namespace in (here, there):
+            run(plane, name, config("a", namespace), config("b", namespace), namespace=namespace)
+        result = run(plane, name, config("a", here), namespace=here, prune=True)
+        assert result["actions"] == [f"Remove ConfigMap {here}/b"]
+        left = plane.kubectl("get", "configmaps", "-A", "-l", f"{OWNER}={name}", "-o", "name").split()
+        assert left == ["configmap/a", "configmap/a", "configmap/b"]
+        both = run(plane, name, config("a", here), namespace=here, prune=True, prune_namespaces=[there])
+        assert sorted(both["actions"]) == [f"Remove ConfigMap {there}/a", f"Remove ConfigMap {there}/b"]
+
+
+def test_a_namespace_is_made_if_it_is_needed_and_belongs_to_no_set(plane: Cluster, name: str) -> None:
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": name}}
+    offered = {"namespaces": [{"metadata": {"name": name, "labels": {"example.org/level": "privileged"}}}]}
+    with pytest.raises(ObjectsError, match=f"Make the namespace {name} first, or put it into the set"):
+        run(plane, name, config)
+    try:
+        todo = [f"Make Namespace {name}", f"Make ConfigMap {name}/c"]
+        for check in (True, False):
+            assert run(plane, name, config, check=check, **offered)["actions"] == todo
+        again = run(plane, name, config, namespaces=[{"metadata": {"name": name}}])
+        assert (again["actions"], statuses(again)) == ([], ["present"])
+        labels = plane.json("get", "namespace", name)["metadata"]["labels"]
+        assert (labels["example.org/level"], labels.get(OWNER)) == ("privileged", None)
+        gone = run(plane, name, config, state="absent", **offered)
+        assert (gone["actions"], gone["kept"]) == ([f"Remove ConfigMap {name}/c"], [])
+    finally:
+        plane.kubectl("delete", "namespace", name, "--ignore-not-found", "--wait=false")
 
 
 def test_what_is_somebody_elses_stops_everything(plane: Cluster, name: str) -> None:

@@ -110,7 +110,7 @@ def params(*attachments: Json, **given: Json) -> Json:
         full.append({**dict.fromkeys(network_attachment.ATTACHMENT), **one, "ipam": ipam})
     made = {"owner": "training", "namespace": "default", "cni_version": "0.3.1", "attachments": full, "node_info": {}}
     made.update(expected_pods=None, target_nodes=[], node_selector=None, prune=False, prune_in_use=False)
-    made.update(prune_all=False, ignore_lint=[], force=False, force_conflicts=False)
+    made.update(prune_all=False, prune_namespaces=[], ignore_lint=[], force=False, force_conflicts=False)
     return {**made, **given}
 
 

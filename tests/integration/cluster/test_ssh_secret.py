@@ -118,6 +118,8 @@ def test_a_diff_of_their_removal_has_no_key(plane: Cluster, namespace: str) -> N
         "files": [],
         "namespace": namespace,
         "prune_kinds": [],
+        "prune_namespaces": [],
+        "namespaces": [],
         "remove_definitions": False,
     }
     done = _cluster_objects.manage(options, False, api)

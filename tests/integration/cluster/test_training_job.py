@@ -148,7 +148,15 @@ def apply(plane: Cluster, manifests: Json, check: bool = False, **more: Json) ->
         "files": [],
         "namespace": "default",
     }
-    policy = {"prune": False, "prune_kinds": [], "remove_definitions": False, "adopt": False, "force_conflicts": False}
+    policy = {
+        "prune": False,
+        "prune_kinds": [],
+        "prune_namespaces": [],
+        "namespaces": [],
+        "remove_definitions": False,
+        "adopt": False,
+        "force_conflicts": False,
+    }
     return _cluster_objects.manage({**params, **policy, "wait_timeout": 60, **more}, check, client(plane))
 
 

@@ -103,7 +103,15 @@ def lab() -> Iterator[Lab]:
     plane = cluster()
     definitions = COLLECTION / "roles/secondary_network/files/whereabouts-definitions.yml"
     params = {"owner": "secondary-network", "state": "present", "objects": [], "files": [str(definitions)]}
-    params.update(namespace="default", prune=False, prune_kinds=[], remove_definitions=False, adopt=True)
+    params.update(
+        namespace="default",
+        prune=False,
+        prune_kinds=[],
+        prune_namespaces=[],
+        namespaces=[],
+        remove_definitions=False,
+        adopt=True,
+    )
     _cluster_objects.manage({**params, "force_conflicts": True, "wait_timeout": 60}, False, client(plane))
     node = f"node-{uuid.uuid4().hex[:8]}"
     with plane.namespace() as namespace:

@@ -15,9 +15,9 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes imp
 Json = t.Any
 
 
-def config_map(name: str, owner: str | None = None) -> Json:
+def config_map(name: str, owner: str | None = None, namespace: str = "default") -> Json:
     labels = {OWNER: owner} if owner else {}
-    meta = {"name": name, "namespace": "default", "labels": labels}
+    meta = {"name": name, "namespace": namespace, "labels": labels}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"a": "1"}}
 
 
@@ -48,7 +48,12 @@ class Server:
 
     def items(self, path: str, doing: str, query: Json) -> Json:
         key, owner = query["labelSelector"].split("=")
-        found = [body for where, body in self.objects.items() if where.split("/")[-2] == path.split("/")[-1]]
+        plural = path.split("/")[-1]
+        found = [
+            body
+            for where, body in self.objects.items()
+            if where.rpartition("/")[0] == path or ("/namespaces/" not in path and where.split("/")[-2] == plural)
+        ]
         return copy.deepcopy([body for body in found if body["metadata"]["labels"].get(key) == owner])
 
     def apply(self, path: str, body: Json, doing: str, *, force: bool, dry_run: bool, **more: Json) -> Json:
@@ -75,6 +80,8 @@ def run(server: Server, *objects: Json, check: bool = False, **more: Json) -> Js
         "force_conflicts": False,
         "prune": False,
         "prune_kinds": [],
+        "prune_namespaces": [],
+        "namespaces": [],
         "remove_definitions": False,
         "wait_timeout": 1,
     }
@@ -111,6 +118,21 @@ def test_what_is_not_wanted_goes_with_consent_only() -> None:
     assert run(server, config_map("first"))["changed"] is False
     assert run(server, config_map("first"), prune=True)["actions"] == ["Remove ConfigMap default/second"]
     assert server.written == ["delete second"]
+
+
+def test_what_goes_is_looked_for_in_the_namespaces_of_the_set() -> None:
+    """Of two installations with the same owner, none removes what the other has in its own namespace."""
+    places = ("default", "work", "named", "site-b")
+    server = Server(*(config_map("old", "us", place) for place in places))
+    wanted = config_map("new", namespace="work")
+    assert run(server, wanted, prune=True, prune_namespaces=["named"])["actions"] == [
+        "Make ConfigMap work/new",
+        "Remove ConfigMap default/old",
+        "Remove ConfigMap named/old",
+        "Remove ConfigMap work/old",
+    ]
+    left = sorted(f"{body['metadata']['namespace']}/{body['metadata']['name']}" for body in server.objects.values())
+    assert left == ["site-b/old", "work/new"]
 
 
 def test_absent_leaves_objects_of_others() -> None:

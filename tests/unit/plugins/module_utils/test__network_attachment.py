@@ -103,6 +103,7 @@ def run(client: FakeClient, *attachments: dict[str, t.Any], check: bool = False,
         "target_nodes": [],
         "node_selector": None,
         "prune": False,
+        "prune_namespaces": [],
         "prune_in_use": False,
         "prune_all": False,
         "ignore_lint": [],
@@ -403,13 +404,16 @@ def test_prune() -> None:
         nad("old", CONFIG),
         nad("held", CONFIG, namespace="jobs"),
         nad("theirs", CONFIG, "other"),
+        # Of an installation in another namespace that has the same owner.
+        nad("elsewhere", CONFIG, namespace="site-b"),
     ]
     client = FakeClient(*rows)
+    prunes = {"prune": True, "prune_namespaces": ["jobs"]}
     template = {"template": {"metadata": {"annotations": {"k8s.v1.cni.cncf.io/networks": "jobs/held@net1"}}}}
     client.lists["/apis/apps/v1/deployments"] = [{"metadata": {"namespace": "x", "name": "d"}, "spec": template}]
-    asked = run(client, attachment(), check=True, prune=True)
+    asked = run(client, attachment(), check=True, **prunes)
     assert client.written == []
-    done = run(client, attachment(), prune=True)
+    done = run(client, attachment(), **prunes)
     for result in (asked, done):
         assert result["actions"] == ["Delete the attachment default/old"]
         assert result["kept"] == [{"namespace": "jobs", "name": "held", "used_by": ["Deployment x/d"], "unknown": []}]
@@ -418,10 +422,10 @@ def test_prune() -> None:
             ("default/old", "drift"),
             ("jobs/held", "drift"),
         ]
-    assert [row["metadata"]["name"] for row in client.lists[NADS]] == ["nic0", "held", "theirs"]
-    assert run(client, attachment(), prune=True, prune_in_use=True)["actions"] == ["Delete the attachment jobs/held"]
+    assert [row["metadata"]["name"] for row in client.lists[NADS]] == ["nic0", "held", "theirs", "elsewhere"]
+    assert run(client, attachment(), **prunes, prune_in_use=True)["actions"] == ["Delete the attachment jobs/held"]
     assert run(client, prune=True, prune_all=True)["actions"] == ["Delete the attachment default/nic0"]
-    assert [row["metadata"]["name"] for row in client.lists[NADS]] == ["theirs"]
+    assert [row["metadata"]["name"] for row in client.lists[NADS]] == ["theirs", "elsewhere"]
 
 
 @pytest.mark.parametrize("prune", [True, False])
