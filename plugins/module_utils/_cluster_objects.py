@@ -324,7 +324,7 @@ class Set:
             time.sleep(0.3)
 
     def prune(self) -> None:
-        """Remove what is this owner's and not in the set, of the kinds and in the namespaces of the set and those named."""
+        """Remove what is this owner's and not in the set: of its kinds and in its namespaces, and in those named."""
         wanted = {item.key for item in self.items}
         seen: set[tuple[str, str]] = set()
         kinds = [(item.body["apiVersion"], item.body["kind"]) for item in self.items]

@@ -103,13 +103,29 @@ def same_source(source: Params, known: t.Mapping[str, t.Any]) -> bool:
     return known.get("checksum") == source["checksum"] and sorted(known.get("files") or {}) == sorted(source["files"])
 
 
-def expiry(token: str) -> float | None:
-    """Return when a token ends (RFC 7519, 4.1.4), None where it does not say so."""
+def claims(token: str) -> dict[str, t.Any]:
+    """Return what a token says (RFC 7519), nothing of what is none."""
     parts = token.split(".")
     try:
-        claims = from_json(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-        return float(claims["exp"])
-    except (IndexError, ValueError, KeyError, TypeError):
+        found = from_json(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except (IndexError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def expiry(token: str) -> float | None:
+    """Return when a token ends (RFC 7519, 4.1.4), None where it does not say so."""
+    try:
+        return float(claims(token)["exp"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def node_of(token: str) -> str | None:
+    """Return the UID of the Node that a service account's token is bound to (pkg/serviceaccount/claims.go)."""
+    try:
+        return str(claims(token)["kubernetes.io"]["node"]["uid"])
+    except (KeyError, TypeError):
         return None
 
 
@@ -300,14 +316,12 @@ class Install:
             self._refuse(path)
         old = token_in(found)
         ends = expiry(old)
-        fine = bool(old) and (ends is None or ends - self.now > one["renew_before"])
+        bound = one["node_uid"] is None or node_of(old) == one["node_uid"]
+        fine = bool(old) and bound and (ends is None or ends - self.now > one["renew_before"])
         same = found is not None and found == kubeconfig(one, old)
-        self._row(
-            "kubeconfig",
-            path,
-            "valid",
-            "absent" if found is None else "different" if not same else "valid" if fine else "about to expire",
-        )
+        wrong = "about to expire" if bound else "bound to no node, or to another"
+        state = "absent" if found is None else "different" if not same else "valid" if fine else wrong
+        self._row("kubeconfig", path, "valid", state)
         if same and fine:
             return
         token = old if fine else str(self.params["tokens"].get(one["user"]) or "")
@@ -415,6 +429,7 @@ __all__ = (
     "kubeconfig",
     "manage",
     "mirrored",
+    "node_of",
     "prints",
     "same_source",
 )

@@ -123,6 +123,9 @@ options:
         description: Name of the service account.
         type: str
         required: true
+      node_uid:
+        description: UID of the Node object to which the token has to be bound. One that is bound to none, or to another, is replaced.
+        type: str
       renew_before:
         description: Seconds before its end from which on a token is replaced.
         type: int
@@ -214,6 +217,7 @@ KUBECONFIG = {
     "ca_data": {"type": "str", "required": True},
     "namespace": {"type": "str", "default": "kube-system"},
     "user": {"type": "str", "required": True},
+    "node_uid": {"type": "str"},
     "renew_before": {"type": "int", "default": 2592000},
 }
 

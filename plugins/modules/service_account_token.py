@@ -7,12 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: service_account_token
-short_description: Ask the API server for a token of a service account
+short_description: Ask the API server for tokens of service accounts, each for one node
 version_added: 0.1.0
 description:
-  - Asks for a token of limited life (TokenRequest), for a kubeconfig on hosts where no pod can be given one, and says how the API server is reached.
-  - The API server may shorten the life that is asked for (C(--service-account-max-token-expiration)). RV(expires) is when the token really ends.
-  - Nothing is stored in the cluster, and so nothing is reported as changed. Give the task C(no_log), as its result holds the token.
+  - Asks for tokens of limited life (TokenRequest), for kubeconfigs on hosts where no pod can be given one, and says how the API server is reached.
+  - Each token is bound to a Node object. It ends with that object, also if a new one gets the same name, and with each request the API server knows from which
+    node it comes (C(authentication.kubernetes.io/node-name)). This takes Kubernetes 1.31 or newer.
+  - The API server may shorten the life that is asked for (C(--service-account-max-token-expiration)). The token itself says when it ends.
+  - Nothing is stored in the cluster, and so nothing is reported as changed. Give the task C(no_log), as its result holds the tokens.
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
@@ -22,7 +24,7 @@ attributes:
   check_mode:
     support: full
     details:
-      - No token is asked for, and RV(token) is null.
+      - No token is asked for, and RV(nodes) has none.
   diff_mode:
     support: N/A
     details:
@@ -30,45 +32,47 @@ attributes:
   idempotent:
     support: N/A
     details:
-      - Each call makes another token, and changes nothing in the cluster.
+      - Each call makes other tokens, and changes nothing in the cluster.
   platform:
     support: full
     platforms: posix
 options:
-  name:
-    description: Name of the service account.
-    type: str
+  names:
+    description: Names of the service accounts.
+    type: list
+    elements: str
     required: true
   namespace:
-    description: Its namespace.
+    description: Their namespace.
     type: str
-    default: kube-system
+    default: rdmaops-network
+  nodes:
+    description: Names of the Node objects, for each of which each service account gets a token.
+    type: list
+    elements: str
+    required: true
   lifetime:
-    description: How long the token should be valid, in seconds. At least V(600), which is the API server's own limit.
+    description: How long the tokens should be valid, in seconds. At least V(600), which is the API server's own limit.
     type: int
-    default: 31536000
+    default: 7776000
 """
 
 EXAMPLES = r"""
 ---
-- name: Have a token for Multus
+- name: Have tokens for Multus, one for each node
   rdmaops.gpu_fabric.service_account_token:
-    name: multus
-  register: token
+    names: [multus]
+    nodes: [gpu-01, gpu-02]
+  register: tokens
   no_log: true
 """
 
 RETURN = r"""
-token:
-  description: The token. Null in check mode.
+nodes:
+  description: By the name of the node, the C(uid) of its Node object, and C(tokens) by the name of the service account; none in check mode.
   returned: success
-  type: str
-  sample: eyJhbGciOiJSUzI1NiIsImtpZCI6Ii4uLiJ9.e30.c2ln
-expires:
-  description: When it ends. Null in check mode.
-  returned: success
-  type: str
-  sample: "2027-11-21T03:00:00Z"
+  type: dict
+  sample: {"gpu-01": {"uid": "8a3c0f6e-2f4b-4c55-9d0a-5c2f7a1d9e42", "tokens": {"multus": "eyJhbGciOiJSUzI1NiIsImtpZCI6Ii4uLiJ9.e30.c2ln"}}}
 server:
   description: URL of the API server as this connection has it.
   returned: success
@@ -91,41 +95,69 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kuberne
 
 def ask(params: t.Mapping[str, t.Any], check_mode: bool, client: _kubernetes.Client) -> dict[str, t.Any]:
     """Return what the module returns."""
-    name, namespace = params["name"], params["namespace"]
-    doing = "Asking for a token of the service account %s/%s" % (namespace, name)
+    namespace = params["namespace"]
+    called = ", ".join("%s/%s" % (namespace, name) for name in params["names"])
+    doing = "Asking for tokens of the service accounts %s" % called
     if params["lifetime"] < 600:
         raise _kubernetes.ApiError("%s: lifetime is %d s; it has to be at least 600" % (doing, params["lifetime"]))
-    # Published in every namespace for its pods, by the controller manager (rootcacertpublisher).
-    bundle = client.get(
-        _kubernetes.path("v1", "configmaps", namespace, "kube-root-ca.crt"), "Reading the cluster's CA certificates"
-    )
-    pem = ((bundle or {}).get("data") or {}).get("ca.crt")
-    result: dict[str, t.Any] = {
+    pem = certificates(client, namespace)
+    nodes: dict[str, dict[str, t.Any]] = {
+        node: {"uid": uid, "tokens": {}} for node, uid in node_uids(client, params["nodes"], doing).items()
+    }
+    for node, one in nodes.items() if not check_mode else ():
+        for name in params["names"]:
+            what = "Asking for a token of the service account %s/%s, bound to node %s" % (namespace, name, node)
+            one["tokens"][name] = token(client, namespace, name, node, one["uid"], params["lifetime"], what)
+    return {
         "changed": False,
-        "token": None,
-        "expires": None,
+        "nodes": nodes,
         "server": client.host,
         "ca_data": base64.b64encode(pem.encode()).decode() if pem else None,
     }
-    if check_mode:
-        return result
+
+
+def certificates(client: _kubernetes.Client, namespace: str) -> str | None:
+    """Return the CA certificates that the controller manager publishes in every namespace (rootcacertpublisher)."""
+    # The namespace may have to be made first; default is always there.
+    for place in (namespace, "default"):
+        at = _kubernetes.path("v1", "configmaps", place, "kube-root-ca.crt")
+        found = client.get(at, "Reading the cluster's CA certificates")
+        if found:
+            return t.cast("str | None", (found.get("data") or {}).get("ca.crt"))
+    return None
+
+
+def node_uids(client: _kubernetes.Client, wanted: t.Sequence[str], doing: str) -> dict[str, str]:
+    found = client.items(_kubernetes.path("v1", "nodes"), "%s: listing the nodes" % doing) or []
+    uids = {str(one["metadata"]["name"]): str(one["metadata"]["uid"]) for one in found}
+    missing = sorted(set(wanted) - set(uids))
+    if missing:
+        raise _kubernetes.ApiError(
+            "%s: the cluster has no Node %s, to which a token could be bound. Join the host first, or give the name of "
+            "its Node object" % (doing, ", ".join(missing))
+        )
+    return {node: uids[node] for node in wanted}
+
+
+def token(client: _kubernetes.Client, namespace: str, name: str, node: str, uid: str, lifetime: int, doing: str) -> str:
+    bound = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid}
     body = {
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenRequest",
-        "spec": {"expirationSeconds": params["lifetime"]},
+        "spec": {"expirationSeconds": lifetime, "boundObjectRef": bound},
     }
     where = _kubernetes.path("v1", "serviceaccounts", namespace, name, "token")
-    status = client.create(where, body, doing)["status"]
-    return {**result, "token": status["token"], "expires": status["expirationTimestamp"]}
+    return str(client.create(where, body, doing)["status"]["token"])
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
             **_kubernetes.CONNECTION,
-            "name": {"type": "str", "required": True},
-            "namespace": {"type": "str", "default": "kube-system"},
-            "lifetime": {"type": "int", "default": 31536000},
+            "names": {"type": "list", "elements": "str", "required": True},
+            "namespace": {"type": "str", "default": "rdmaops-network"},
+            "nodes": {"type": "list", "elements": "str", "required": True},
+            "lifetime": {"type": "int", "default": 7776000},
         },
         supports_check_mode=True,
     )

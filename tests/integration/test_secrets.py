@@ -140,7 +140,7 @@ def tasks(canary: Canaries, url: str, place: Path) -> list[tuple[str, Json, bool
     return [
         ("node_labels", {**key, "nodes": ["n"], "labels": {"a": "b"}}, False),
         ("ssh_secret", {**by_password, "name": "s", "namespace": "default", "owner": "o"}, False),
-        ("service_account_token", {**key, "name": "default", "namespace": "default"}, False),
+        ("service_account_token", {**key, "names": ["default"], "nodes": ["n"]}, False),
         ("whereabouts_pools", {"kubeconfig": kubeconfig, "timeout": 5}, False),
         ("cluster_objects", {"kubeconfig": kubeconfig, "timeout": 5, "owner": "o", "objects": [secret]}, False),
         ("gpu_operator", {"kubeconfig": kubeconfig, "timeout": 5, "chart": "/nonexistent", "values": values}, False),

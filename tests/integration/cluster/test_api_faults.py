@@ -280,13 +280,18 @@ class Keys(Scene):
 class Token(Scene):
     """service_account_token: nothing is kept of it."""
 
+    def __init__(self, lab: Lab) -> None:
+        super().__init__(lab)
+        self.node = lab.node()
+
     def act(self, api: Client) -> Json:
-        wanted = {"name": "default", "namespace": self.namespace, "lifetime": 3600}
+        wanted = {"names": ["default"], "namespace": self.namespace, "nodes": [self.node], "lifetime": 3600}
         self.token = service_account_token.ask(wanted, False, api)
         return self.token
 
     def good(self) -> None:
-        claims = json.loads(base64.urlsafe_b64decode(self.token["token"].split(".")[1] + "=="))
+        token = self.token["nodes"][self.node]["tokens"]["default"]
+        claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
         assert claims["sub"] == f"system:serviceaccount:{self.namespace}:default"
 
 

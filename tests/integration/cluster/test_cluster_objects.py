@@ -186,7 +186,7 @@ def test_two_installations_leave_each_others_objects(plane: Cluster, name: str) 
             run(plane, name, config("a", namespace), config("b", namespace), namespace=namespace)
         result = run(plane, name, config("a", here), namespace=here, prune=True)
         assert result["actions"] == [f"Remove ConfigMap {here}/b"]
-        left = plane.kubectl("get", "configmaps", "-A", "-l", f"{OWNER}={name}", "-o", "name").split()
+        left = sorted(plane.kubectl("get", "configmaps", "-A", "-l", f"{OWNER}={name}", "-o", "name").split())
         assert left == ["configmap/a", "configmap/a", "configmap/b"]
         both = run(plane, name, config("a", here), namespace=here, prune=True, prune_namespaces=[there])
         assert sorted(both["actions"]) == [f"Remove ConfigMap {there}/a", f"Remove ConfigMap {there}/b"]

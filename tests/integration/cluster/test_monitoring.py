@@ -86,10 +86,10 @@ def looked_at(plane: Cluster, namespace: str) -> None:
     }
     owners = {one["kind"]: one["metadata"]["labels"][OWNER] for one in found.values()}
     assert owners == {
-        "Service": "monitoring",
-        "ServiceMonitor": "monitoring",
-        "PrometheusRule": "monitoring",
-        "ConfigMap": "monitoring-dashboards",
+        "Service": f"monitoring.{namespace}",
+        "ServiceMonitor": f"monitoring.{namespace}",
+        "PrometheusRule": f"monitoring.{namespace}",
+        "ConfigMap": f"monitoring-dashboards.{namespace}",
     }
     service = found["Service", "rdma-exporter"]
     monitor = found["ServiceMonitor", "rdma-exporter"]

@@ -263,7 +263,9 @@ def test_prune(ready: Cluster, namespace: str) -> None:
     result = run(ready, rail(0), prune=True, prune_in_use=True, kubeconfig=joe)
     assert len(result["actions"]) == 2
     assert sorted(configs(ready, namespace)) == ["rail0", "theirs"]
-    assert run(ready, prune=True, prune_all=True)["actions"] == [f"Delete the attachment {namespace}/rail0"]
+    assert run(ready, prune=True, prune_all=True)["actions"] == []
+    gone = run(ready, prune=True, prune_all=True, prune_namespaces=[namespace])
+    assert gone["actions"] == [f"Delete the attachment {namespace}/rail0"]
     assert sorted(configs(ready, namespace)) == ["theirs"]
 
 

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_install import node_of
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, need_root
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
@@ -181,7 +182,7 @@ class Site:
 def plane(own_cluster: Cluster) -> Cluster:
     """A cluster without any of the definitions, with the invented nodes."""
     need_root()
-    for name in RAILS:
+    for name in ("node", *RAILS):
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
         own_cluster.kubectl("create", "-f", "-", stdin=json.dumps(node))
     return own_cluster
@@ -239,6 +240,7 @@ def test_the_four_step_drill_what_it_is_good_for_and_away_again(site: Site) -> N
     assert multus["delegates"] == [json.loads((site.conf / "10-pods.conflist").read_text())]
     kubeconfig = site.conf / "multus.d" / "multus.kubeconfig"
     token = json.loads(kubeconfig.read_text())["users"][0]["user"]["token"]
+    assert node_of(token) == site.plane.json("get", "node", "node")["metadata"]["uid"]
     assert not any(token in one.text for one in (*virgin.values(), *first.values()))
     assert "2 rails on 2 nodes out of 10.100.0.0/16" in virgin["rails"].text
     attached = site.plane.json("get", "network-attachment-definitions", "-n", site.space)["items"]
@@ -249,8 +251,14 @@ def test_the_four_step_drill_what_it_is_good_for_and_away_again(site: Site) -> N
     }
     assert site.labels() == ["topology", "topology"]
 
-    checked = site.run(play("node", include()), rails(), labels(), check=True)
-    assert [one.changed for one in checked.values()] == [[], [], []]
+    checked = site.run(
+        *(play("node", include()), rails(), labels()),
+        play("moved", refused(secondary_network_namespace="default")),
+        check=True,
+    )
+    assert [one.changed for one in checked.values()] == [[], [], [], []]
+    # In another namespace whereabouts would begin with empty pools.
+    assert f"is there already and belongs to secondary-network.{site.space}." in checked["moved"].words
 
     rights_are_what_is_needed(site, kubeconfig)
 

@@ -1,22 +1,25 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tokens of service accounts, from a real API server."""
+"""Tokens of service accounts, each for one node, from a real API server; and what Multus' policy makes of them."""
 
 from __future__ import annotations
 
 import base64
-import datetime
 import json
+import time
 import typing as t
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_install import expiry, kubeconfig
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_install import expiry, kubeconfig, node_of
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import ApiError
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules.service_account_token import ask
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster, cluster
+from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
 
 Json = t.Any
 
@@ -30,52 +33,83 @@ def plane() -> Cluster:
     return cluster()
 
 
-def wanted(namespace: str, **more: Json) -> Json:
-    return {"name": "default", "namespace": namespace, "lifetime": 3600, **more}
+@pytest.fixture
+def node(plane: Cluster) -> Iterator[str]:
+    name = f"node-{uuid.uuid4().hex[:8]}.example.org"
+    made(plane, name)
+    yield name
+    plane.kubectl("delete", "node", name, "--ignore-not-found")
 
 
-def test_a_token_with_which_a_host_gets_in(plane: Cluster, tmp_path: Path) -> None:
+def made(plane: Cluster, name: str) -> None:
+    body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
+    plane.kubectl("create", "-f", "-", stdin=json.dumps(body))
+
+
+def wanted(namespace: str, *nodes: str, **more: Json) -> Json:
+    return {"names": ["default"], "namespace": namespace, "nodes": list(nodes), "lifetime": 3600, **more}
+
+
+def test_a_token_with_which_a_host_gets_in_as_long_as_its_node_is_there(
+    plane: Cluster, node: str, tmp_path: Path
+) -> None:
     """The kubeconfig is made as cni_install makes it, of nothing but what the module returns."""
     with plane.namespace() as namespace:
         plane.kubectl("wait", "--for=create", "configmap/kube-root-ca.crt", "-n", namespace, "--timeout=30s")
         admin = client(plane.kubeconfig)
-        checked = ask(wanted(namespace), True, admin)
-        assert (checked["token"], checked["expires"], checked["changed"]) == (None, None, False)
-        given = ask(wanted(namespace), False, admin)
+        checked = ask(wanted(namespace, node), True, admin)
+        uid = plane.json("get", "node", node)["metadata"]["uid"]
+        assert (checked["nodes"], checked["changed"]) == ({node: {"uid": uid, "tokens": {}}}, False)
+        given = ask(wanted(namespace, node), False, admin)
         assert {key: given[key] for key in ("changed", "server", "ca_data")} == {
             "changed": False,
             "server": plane.plane.server,
             "ca_data": checked["ca_data"],
         }
         assert base64.b64decode(given["ca_data"]) == plane.plane.authority.file.read_bytes()
-        ends = datetime.datetime.fromisoformat(given["expires"])
-        assert expiry(given["token"]) == ends.timestamp()
-        left = ends - datetime.datetime.now(datetime.UTC)
-        assert datetime.timedelta(minutes=55) < left <= datetime.timedelta(hours=1)
+        token = given["nodes"][node]["tokens"]["default"]
+        assert node_of(token) == uid
+        assert 55 * 60 < (expiry(token) or 0) - time.time() <= 3600
         file = tmp_path / "kubeconfig"
-        made = {"server": given["server"], "ca_data": given["ca_data"], "namespace": namespace, "user": "default"}
-        file.write_text(kubeconfig(made, given["token"]))
-        told = json.loads(plane.kubectl("auth", "whoami", "-o", "json", kubeconfig=file))
-        assert told["status"]["userInfo"]["username"] == f"system:serviceaccount:{namespace}:default"
+        data = {"server": given["server"], "ca_data": given["ca_data"], "namespace": namespace, "user": "default"}
+        file.write_text(kubeconfig(data, token))
+        told = json.loads(plane.kubectl("auth", "whoami", "-o", "json", kubeconfig=file))["status"]["userInfo"]
+        assert told["username"] == f"system:serviceaccount:{namespace}:default"
+        assert told["extra"]["authentication.kubernetes.io/node-name"] == [node]
+        # The API server remembers for 10 s that a token was good (tokencache in pkg/kubeapiserver/authenticator).
+        plane.kubectl("delete", "node", node)
+        wait_for(lambda: plane.kubectl("auth", "whoami", kubeconfig=file, check=False) == "")
+        # A new Node of that name is another node.
+        made(plane, node)
+        assert plane.kubectl("auth", "whoami", kubeconfig=file, check=False) == ""
 
 
-def test_what_stands_in_the_way_is_said(plane: Cluster) -> None:
+def test_without_its_namespace_the_certificates_are_those_of_another(plane: Cluster, node: str) -> None:
+    found = ask(wanted("is-to-be-made", node), True, client(plane.kubeconfig))
+    assert base64.b64decode(found["ca_data"]) == plane.plane.authority.file.read_bytes()
+
+
+def test_what_stands_in_the_way_is_said(plane: Cluster, node: str) -> None:
     with plane.namespace() as namespace:
         admin, joe = client(plane.kubeconfig), client(plane.user("joe"))
         for check in (True, False):
             with pytest.raises(ApiError, match=f"{namespace}/default: lifetime is 599 s; it has to be at least 600"):
-                ask(wanted(namespace, lifetime=599), check, admin)
+                ask(wanted(namespace, node, lifetime=599), check, admin)
+            with pytest.raises(ApiError, match="the cluster has no Node elsewhere, to which a token could be bound"):
+                ask(wanted(namespace, node, "elsewhere"), check, admin)
         with pytest.raises(ApiError) as caught:
-            ask(wanted(namespace, name="nobody"), False, admin)
-        assert str(caught.value).startswith(f"Asking for a token of the service account {namespace}/nobody: ")
+            ask(wanted(namespace, node, names=["nobody"]), False, admin)
+        assert str(caught.value).startswith(
+            f"Asking for a token of the service account {namespace}/nobody, bound to node {node}: "
+        )
         assert 'serviceaccounts "nobody" not found' in str(caught.value)
         # Whoever may not read the certificates may not have a token either, and check mode says so.
         with pytest.raises(ApiError) as caught:
-            ask(wanted(namespace), True, joe)
+            ask(wanted(namespace, node), True, joe)
         assert str(caught.value).startswith("Reading the cluster's CA certificates: ")
         assert 'User "joe" cannot get resource "configmaps"' in str(caught.value)
         plane.kubectl("create", "role", "reader", "--verb=get", "--resource=configmaps", "-n", namespace)
         plane.kubectl("create", "rolebinding", "reader", "--role=reader", "--user=joe", "-n", namespace)
         with pytest.raises(ApiError) as caught:
             ask(wanted(namespace), False, joe)
-        assert 'User "joe" cannot create resource "serviceaccounts/token"' in str(caught.value)
+        assert 'User "joe" cannot list resource "nodes"' in str(caught.value)

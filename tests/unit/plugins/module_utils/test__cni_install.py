@@ -29,8 +29,9 @@ NOW = 1_800_000_000.0
 DAY = 86400
 
 
-def token(ends: float) -> str:
-    claims = base64.urlsafe_b64encode(json.dumps({"exp": ends}).encode()).decode().rstrip("=")
+def token(ends: float, node: str | None = None) -> str:
+    bound = {"kubernetes.io": {"node": {"name": "n", "uid": node}}} if node else {}
+    claims = base64.urlsafe_b64encode(json.dumps({"exp": ends, **bound}).encode()).decode().rstrip("=")
     return f"e30.{claims}.c2ln"
 
 
@@ -66,7 +67,7 @@ class Place:
             "ca_data": "Q0E=",
             "namespace": "kube-system",
         }
-        return {**one, "user": "multus", "renew_before": 30 * DAY, **more}
+        return {**one, "user": "multus", "renew_before": 30 * DAY, "node_uid": None, **more}
 
     def config(self, content: str = "{}\n") -> Json:
         return {"path": str(self.conf / "00-multus.conf"), "content": content, "public": False, "delegate": None}
@@ -266,6 +267,22 @@ def test_configs_and_kubeconfigs(place: Place) -> None:
     assert (result["token_needed"], result["actions"]) == ([], [f"Write {place.kubeconfig}"])
     assert "192.0.2.1" in result["diff"][0]["before"]
     assert second not in json.dumps(result)
+
+
+def test_a_token_of_another_node_or_of_none_is_replaced(place: Place) -> None:
+    files = {"kubeconfigs": [place.account(node_uid="here")]}
+    for before in (token(NOW + 365 * DAY), token(NOW + 365 * DAY, "a Node that was deleted"), "opaque"):
+        place.run(kubeconfigs=[place.account()], tokens={"multus": before})
+        looked = place.run(check=True, **files)
+        assert (looked["token_needed"], statuses(looked)) == (
+            [str(place.kubeconfig)],
+            [("bound to no node, or to another", "drift")],
+        )
+        mine = token(NOW + 365 * DAY, "here")
+        place.run(**files, tokens={"multus": mine})
+        assert mine in place.kubeconfig.read_text()
+        assert place.run(**files)["changed"] is False
+        place.kubeconfig.unlink()
 
 
 def test_somebody_elses_configuration_is_never_overwritten(place: Place) -> None:

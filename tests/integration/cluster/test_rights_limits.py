@@ -1,0 +1,270 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What each account can not do, on a real API server; docs/rights.md has the table that this prints.
+
+Every cell is made of real requests, writes as dry runs of the server, which authorizes and admits them like any other. The
+administrator sends them too: what even he is refused would say nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import ApiError, Client, path
+from ansible_collections.rdmaops.gpu_fabric.plugins.modules.service_account_token import ask
+from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
+from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
+from ansible_collections.rdmaops.gpu_fabric.tests.support.role_values import values
+from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
+
+Json = t.Any
+RBAC = "rbac.authorization.k8s.io/v1"
+ADMIN = "administrator"
+FIRST, SECOND = "limits-1", "limits-2"
+# Pods that are root on a node are refused to everybody in rdmaops-reports, by its level of Pod Security.
+SPACES = ("rdmaops-system", "rdmaops-network", "rdmaops-reports", "ml", "default")
+
+
+class Attempt(t.NamedTuple):
+    """One request; a write is a dry run."""
+
+    verb: str
+    api: str
+    plural: str
+    namespace: str | None
+    name: str | None = None
+    body: Json = None
+    part: str | None = None
+
+    def send(self, client: Client) -> bool:
+        """Whether the API server would do it. What comes after authorization and admission is no refusal."""
+        method = {"get": "GET", "list": "GET", "patch": "PATCH", "create": "POST"}[self.verb]
+        at = [self.name] if self.name and (self.verb != "create" or self.part) else []
+        where = path(self.api, self.plural, self.namespace, *at, *([self.part] if self.part else []))
+        writes = self.verb in ("patch", "create") and self.part is None
+        query = {"dryRun": "All"} if writes else {"command": "id"} if self.part == "exec" else {}
+        content = "application/merge-patch+json" if self.verb == "patch" else "application/json"
+        try:
+            client.request(method, where, str(self), query=query, body=self.body, content_type=content)
+        except ApiError as exc:
+            if exc.status == 0:
+                raise
+            return exc.status != 403
+        return True
+
+    def allowed(self, client: Client) -> bool:
+        """What a SelfSubjectAccessReview says."""
+        group = self.api.rpartition("/")[0]
+        asked = {"verb": self.verb, "group": group, "resource": self.plural, "subresource": self.part}
+        asked |= {"namespace": self.namespace, "name": None if self.verb == "create" and not self.part else self.name}
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": {key: value for key, value in asked.items() if value}},
+        }
+        answer = client.create(path("authorization.k8s.io/v1", "selfsubjectaccessreviews"), body, "Asking")
+        return bool(answer["status"]["allowed"])
+
+
+def made(api: str, kind: str, name: str, namespace: str | None = None, **content: Json) -> Json:
+    where = {"namespace": namespace} if namespace else {}
+    return {"apiVersion": api, "kind": kind, "metadata": {"name": name, **where}, **content}
+
+
+def rooted(name: str, namespace: str, kind: str) -> Json:
+    """Return pods that are root on their node."""
+    container = {"name": "c", "image": "none", "securityContext": {"privileged": True}}
+    spec = {"hostPID": True, "containers": [container], "volumes": [{"name": "root", "hostPath": {"path": "/"}}]}
+    if kind == "Pod":
+        return made("v1", kind, name, namespace, spec=spec)
+    labels = {"app": "x"}
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    return made("apps/v1", kind, name, namespace, spec={"selector": {"matchLabels": labels}, "template": template})
+
+
+MARK = {"metadata": {"annotations": {"example.org/touched": "yes"}}}
+READS_SECRETS = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}
+CLUSTER_ADMIN = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+ANYONE = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:authenticated"}]
+TOKEN = made("authentication.k8s.io/v1", "TokenRequest", "", spec={"expirationSeconds": 600})
+
+ATTEMPTS: dict[str, list[Attempt]] = {
+    "read a Secret of others": [
+        Attempt("list", "v1", "secrets", None),
+        *(Attempt("list", "v1", "secrets", space) for space in ("kube-system", *SPACES)),
+        *(Attempt("get", "v1", "secrets", space, "others") for space in ("kube-system", "rdmaops-system", "default")),
+    ],
+    "make a DaemonSet in kube-system": [
+        Attempt("create", "apps/v1", "daemonsets", "kube-system", "d", rooted("d", "kube-system", "DaemonSet")),
+        Attempt("create", "v1", "pods", "kube-system", "p", rooted("p", "kube-system", "Pod")),
+    ],
+    "change a ClusterRole, or bind one": [
+        Attempt("patch", RBAC, "clusterroles", None, "others", {"rules": [READS_SECRETS]}),
+        Attempt("patch", RBAC, "clusterroles", None, "multus", {"rules": [READS_SECRETS]}),
+        Attempt("create", RBAC, "clusterroles", None, "x", made(RBAC, "ClusterRole", "x", rules=[READS_SECRETS])),
+        Attempt("patch", RBAC, "clusterrolebindings", None, "others", {"subjects": ANYONE}),
+        Attempt(
+            *("create", RBAC, "clusterrolebindings", None, "x"),
+            made(RBAC, "ClusterRoleBinding", "x", roleRef=CLUSTER_ADMIN, subjects=ANYONE),
+        ),
+        Attempt(
+            *("create", RBAC, "rolebindings", "rdmaops-network", "x"),
+            made(RBAC, "RoleBinding", "x", "rdmaops-network", roleRef=CLUSTER_ADMIN, subjects=ANYONE),
+        ),
+    ],
+    "change a CRD of others": [
+        Attempt("patch", "apiextensions.k8s.io/v1", "customresourcedefinitions", None, "things.example.org", MARK)
+    ],
+    "take a Lease of others": [
+        Attempt("patch", "coordination.k8s.io/v1", "leases", space, "others", {"spec": {"holderIdentity": "me"}})
+        for space in ("kube-system", "rdmaops-system")
+    ],
+    "change CoreDNS": [Attempt("patch", "v1", "configmaps", "kube-system", "coredns", {"data": {"Corefile": "x"}})],
+    "exec into a pod": [
+        Attempt("create", "v1", "pods", space, "others", part="exec") for space in ("kube-system", *SPACES)
+    ],
+    "get a token of others": [
+        Attempt("create", "v1", "serviceaccounts", space, "default", TOKEN, "token")
+        for space in ("kube-system", "rdmaops-system", "rdmaops-network")
+    ],
+    "be root on nodes by a pod": [
+        Attempt("create", api, plural, space, "x", rooted("x", space, kind))
+        for api, plural, kind in (("apps/v1", "daemonsets", "DaemonSet"), ("v1", "pods", "Pod"))
+        for space in SPACES
+        if space != "rdmaops-reports"
+    ],
+}
+
+
+def client(kubeconfig: Json) -> Client:
+    return Client({**dict.fromkeys(_kubernetes.CONNECTION), "kubeconfig": kubeconfig, "timeout": 30})
+
+
+class Place:
+    """A cluster with namespaces and accounts as an administrator has made them, and with things of others."""
+
+    def __init__(self, plane: Cluster) -> None:
+        self.plane, self.admin = plane, client(str(plane.kubeconfig))
+        self.apply(COLLECTION / "docs/rbac/namespace.yml")
+        plane.kubectl("create", "namespace", "ml")
+        for space in ("kube-system", *SPACES):
+            plane.kubectl("wait", "--for=create", "serviceaccount/default", "-n", space, "--timeout=30s")
+        for name in (FIRST, SECOND):
+            self.put(made("v1", "Node", name))
+        for space in ("kube-system", "rdmaops-system", "default"):
+            self.put(made("v1", "Secret", "others", space))
+        for space in ("kube-system", "rdmaops-system"):
+            self.put(made("coordination.k8s.io/v1", "Lease", "others", space, spec={}))
+        self.put(made("v1", "ConfigMap", "coredns", "kube-system"))
+        self.put(made(RBAC, "ClusterRole", "others", rules=[]))
+        self.put(made(RBAC, "ClusterRoleBinding", "others", roleRef={**CLUSTER_ADMIN, "name": "others"}, subjects=[]))
+        names = {"plural": "things", "kind": "Thing"}
+        version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+        spec = {"group": "example.org", "scope": "Namespaced", "names": names, "versions": [version]}
+        self.put(
+            made("apiextensions.k8s.io/v1", "CustomResourceDefinition", "things.example.org", spec=spec),
+            # The accounts of Multus and whereabouts, as the role makes them.
+            *values(COLLECTION / "roles/secondary_network").value("__secondary_network_objects"),
+        )
+
+    def apply(self, *files: Path) -> None:
+        for file in files:
+            self.plane.kubectl("apply", "-f", str(file))
+
+    def put(self, *objects: Json) -> None:
+        self.plane.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+
+    def by_token(self, token: str) -> Client:
+        config = yaml.safe_load(self.plane.kubeconfig.read_text())
+        config["users"] = [{"name": one["name"], "user": {"token": token}} for one in config["users"]]
+        return client(config)
+
+    def of_node(self, account: str, node: str) -> Client:
+        params = {"names": [account], "namespace": "rdmaops-network", "nodes": [node], "lifetime": 3600}
+        return self.by_token(ask(params, False, self.admin)["nodes"][node]["tokens"][account])
+
+    def account(self, *manifests: str) -> Client:
+        files = [COLLECTION / f"docs/rbac/{name}.yml" for name in manifests]
+        self.apply(*files)
+        found = [one for file in files for one in yaml.safe_load(file.read_text())["items"]]
+        (name,) = {
+            (one["metadata"]["namespace"], one["metadata"]["name"]) for one in found if one["kind"] == "ServiceAccount"
+        }
+        return self.by_token(self.plane.kubectl("-n", name[0], "create", "token", name[1], "--duration", "1h").strip())
+
+
+@pytest.fixture(scope="module")
+def place(own_cluster: Cluster) -> Place:
+    return Place(own_cluster)
+
+
+def cells(who: str, client: Client) -> dict[str, str]:
+    """Return what an account can do of each kind; a review and a request say the same, but where admission refuses."""
+    found = {}
+    for title, attempts in ATTEMPTS.items():
+        sent = [attempt.send(client) for attempt in attempts]
+        for attempt, done in zip(attempts, sent, strict=True):
+            assert attempt.allowed(client) or not done, (who, attempt)
+            assert done or who != ADMIN, attempt
+        found[title] = "yes" if any(sent) else "no"
+    return found
+
+
+def table(rows: dict[str, dict[str, str]]) -> list[str]:
+    head = ["account", *ATTEMPTS]
+    lines = [head, ["---"] * len(head), *([f"`{who}`", *found.values()] for who, found in rows.items())]
+    return ["| %s |" % " | ".join(line) for line in lines]
+
+
+def test_what_no_account_can_do_is_what_the_page_says(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = {ADMIN: cells(ADMIN, place.admin)}
+    manifests = sorted(
+        file.stem for file in (COLLECTION / "docs/rbac").glob("*.yml") if "ServiceAccount" in file.read_text()
+    )
+    for name in [name for name in manifests if name != "network_daemonsets"]:
+        rows[f"{name}.yml"] = cells(name, place.account(name))
+    rows["network.yml` and `network_daemonsets.yml"] = cells("both", place.account("network", "network_daemonsets"))
+    rows["multus` on a node, `whereabouts"] = cells("multus", place.of_node("multus", FIRST))
+    assert cells("whereabouts", place.of_node("whereabouts", FIRST)) == rows["multus` on a node, `whereabouts"]
+    lines = table(rows)
+    with capsys.disabled():
+        print("\n" + "\n".join(lines))
+    page = (COLLECTION / "docs/rights.md").read_text(encoding="utf-8").splitlines()
+    assert [line for line in page if line.startswith("| account |") or line in lines] == lines
+
+
+def test_multus_writes_the_status_of_pods_on_its_own_node_alone(place: Place) -> None:
+    container = {"name": "c", "image": "none"}
+    for node in (FIRST, SECOND):
+        place.put(made("v1", "Pod", f"on-{node}", "default", spec={"nodeName": node, "containers": [container]}))
+
+    def note(client: Client, node: str) -> str:
+        """Write the annotation as Multus does, and return why the API server refuses that."""
+        where = path("v1", "pods", "default", f"on-{node}")
+        body = client.get(where, "Looking") or {}
+        body["metadata"]["annotations"] = {"k8s.v1.cni.cncf.io/network-status": "[]"}
+        try:
+            client.replace(f"{where}/status", body, "Writing")
+        except ApiError as exc:
+            if exc.status != 403:
+                raise
+            return str(exc)
+        return ""
+
+    multus, runs = place.of_node("multus", FIRST), place.account("network")
+    # RBAC alone does not tell one node's pods from another's.
+    assert [note(multus, FIRST), note(multus, SECOND), note(runs, FIRST)] == ["", "", ""]
+    place.apply(COLLECTION / "docs/rbac/multus.yml")
+    wait_for(lambda: note(multus, SECOND))
+    refused = f"this token writes the status of pods on the node it is bound to ({FIRST}), and the pod is on {SECOND}"
+    assert refused in note(multus, SECOND)
+    assert note(multus, FIRST) == ""
+    assert "the node it is bound to (), and the pod is on" in note(runs, FIRST)
+    # Others, such as a kubelet or an administrator, are none of its business.
+    assert [note(place.admin, node) for node in (FIRST, SECOND)] == ["", ""]
