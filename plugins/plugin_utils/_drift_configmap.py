@@ -28,7 +28,6 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_report i
 
 Json = t.Dict[str, t.Any]
 
-SET = "drift"
 RUN = "rdmaops.gpu-fabric/drift-run"
 # What a ConfigMap holds: one job's report, or that of all jobs of a run.
 PART = "rdmaops.gpu-fabric/drift-part"
@@ -60,6 +59,8 @@ class ConfigMaps:
     def __init__(self, given: t.Mapping[str, t.Any], client: Client) -> None:
         self._given, self._client = given, client
         self._namespace: str = given["namespace"]
+        # Another installation may publish in the same namespace, by another name.
+        self._set: str = "drift.%s" % given["name"]
 
     def _path(self, name: str | None = None) -> str:
         return path("v1", "configmaps", self._namespace, name)
@@ -79,7 +80,7 @@ class ConfigMaps:
                 "(RDMAOPS_DRIFT_MAX_DIFF), run in more slices, or publish it at a URL or a path"
                 % (doing, size, CONFIGMAP_BYTES)
             )
-        labels = {OWNER: SET, RUN: self._given["run"], PART: MERGED if merged else SLICE}
+        labels = {OWNER: self._set, RUN: self._given["run"], PART: MERGED if merged else SLICE}
         body: Object = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -87,7 +88,15 @@ class ConfigMaps:
             "data": data,
             "binaryData": {REPORT: base64.b64encode(packed).decode()},
         }
-        self._client.apply(self._path(name), body, doing, force=True)
+        try:
+            self._client.apply(self._path(name), body, doing, force=True)
+        except ApiError as exc:
+            if not exc.missing:
+                raise
+            raise FabricError(
+                "%s. Make the namespace first (kubectl create namespace %s, or docs/rbac/namespace.yml), or name "
+                "another one" % (str(exc).rstrip("."), self._namespace)
+            ) from exc
         self._remove_old()
         return called
 
@@ -99,7 +108,7 @@ class ConfigMaps:
         """Keep the newest runs; a run is as new as its newest ConfigMap."""
         doing = "Listing the drift reports in %s, of which %d runs are kept" % (self._namespace, self._given["keep"])
         newest: dict[str, str] = {}
-        found = self._listed({OWNER: SET}, doing)
+        found = self._listed({OWNER: self._set}, doing)
         for one in found:
             run = one["metadata"]["labels"].get(RUN, "")
             newest[run] = max(newest.get(run, ""), one["metadata"]["creationTimestamp"])
@@ -123,7 +132,7 @@ class ConfigMaps:
         doing = "Listing the drift reports of run %s in %s" % (self._given["run"], self._namespace)
         found: list[tuple[str, Json]] = []
         problems: list[str] = []
-        for one in self._listed({OWNER: SET, RUN: self._given["run"], PART: SLICE}, doing):
+        for one in self._listed({OWNER: self._set, RUN: self._given["run"], PART: SLICE}, doing):
             source = "ConfigMap %s/%s" % (self._namespace, one["metadata"]["name"])
             try:
                 found.append((source, unpacked(one, "Reading the drift report in %s" % source)))

@@ -24,8 +24,10 @@ def plane() -> Cluster:
     return cluster()
 
 
-def maps(file: Path, namespace: str, run: str, job: str = "1", keep: int = 14) -> configmap.ConfigMaps:
-    given = {"namespace": namespace, "name": "drift", "run": run, "job": job, "keep": keep}
+def maps(
+    file: Path, namespace: str, run: str, job: str = "1", keep: int = 14, name: str = "drift"
+) -> configmap.ConfigMaps:
+    given = {"namespace": namespace, "name": name, "run": run, "job": job, "keep": keep}
     return configmap.ConfigMaps(given, configmap.connect({**given, "kubeconfig": str(file), "timeout": 30}))
 
 
@@ -37,7 +39,7 @@ def report(host: str, **more: t.Any) -> Json:
 
 
 def names(plane: Cluster, namespace: str) -> list[str]:
-    found = plane.json("get", "configmaps", "-n", namespace, "-l", "rdmaops.gpu-fabric/owner=drift")
+    found = plane.json("get", "configmaps", "-n", namespace, "-l", "rdmaops.gpu-fabric/owner=drift.drift")
     return sorted(one["metadata"]["name"] for one in found["items"])
 
 
@@ -49,7 +51,7 @@ def test_slices_are_published_and_read_back(plane: Cluster) -> None:
         found = plane.json("get", "configmap", "drift.4711.1", "-n", namespace)
         assert found["data"] == {"verdict": "in_sync", "message": "all is well"}
         assert found["metadata"]["labels"] == {
-            "rdmaops.gpu-fabric/owner": "drift",
+            "rdmaops.gpu-fabric/owner": "drift.drift",
             "rdmaops.gpu-fabric/drift-run": "4711",
             "rdmaops.gpu-fabric/drift-part": "slice",
         }
@@ -90,6 +92,8 @@ def test_one_that_cannot_be_read_hides_no_other(plane: Cluster) -> None:
 def test_old_runs_go(plane: Cluster) -> None:
     with plane.namespace() as namespace:
         plane.kubectl("create", "configmap", "drift.foreign", "-n", namespace)
+        # Another installation that publishes in this namespace, by its own name.
+        maps(plane.kubeconfig, namespace, "1", name="site-b").publish(report("gpu-9"), "", False)
         for run in ("1", "2", "3"):
             for job in ("a", "b"):
                 maps(plane.kubeconfig, namespace, run, job, keep=2).publish(report("gpu-1"), "", False)
@@ -98,7 +102,7 @@ def test_old_runs_go(plane: Cluster) -> None:
         # With times of a second, which of the first two went is not told. The run itself stays, however old it is.
         maps(plane.kubeconfig, namespace, "4", keep=1).publish(report("gpu-1"), "", False)
         assert names(plane, namespace) == ["drift.4.1"]
-        assert plane.kubectl("get", "configmap", "drift.foreign", "-n", namespace)
+        plane.kubectl("get", "configmap", "drift.foreign", "site-b.1.1", "-n", namespace)
 
 
 def noise(size: int) -> str:
@@ -136,7 +140,7 @@ def test_rights(plane: Cluster) -> None:
         joe.publish(report("gpu-1"), "", False)
         maps(plane.user("joe"), namespace, "4712", keep=1).publish(report("gpu-1"), "", False)
         assert names(plane, namespace) == ["drift.4712.1"]
-        with pytest.raises(FabricError, match='namespaces "nowhere" not found'):
+        with pytest.raises(FabricError, match='namespaces "nowhere" not found. Make the namespace first'):
             maps(plane.kubeconfig, "nowhere", "4711").publish(report("gpu-1"), "", False)
 
 

@@ -27,17 +27,34 @@ def documents(name: str) -> list[Json]:
     return [one for one in yaml.safe_load((COLLECTION / "docs/rbac" / name).read_text())["items"] if one]
 
 
-def granted(objects: t.Sequence[Json]) -> set[tuple[str, str, str, str]]:
-    """What roles give: namespace (all: empty), group, resource and verb."""
+class Right(t.NamedTuple):
+    """A namespace (all: empty), a group, a resource, a verb and a name (all: empty)."""
+
+    namespace: str
+    group: str
+    resource: str
+    verb: str
+    name: str = ""
+
+
+def granted(objects: t.Sequence[Json]) -> set[Right]:
+    """What roles give."""
     return {
-        (one["metadata"].get("namespace", ""), group, resource, verb)
+        Right(one["metadata"].get("namespace", ""), group, resource, verb, name)
         for one in objects
         if one["kind"] in ("Role", "ClusterRole")
         for rule in one["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
+        for name in rule.get("resourceNames", [""])
     }
+
+
+def holds(held: set[Right], right: Right) -> bool:
+    """Whether a right is given, be it for all namespaces or names."""
+    wider = ({"namespace": space, "name": name} for space in ("", right.namespace) for name in ("", right.name))
+    return any(right._replace(**one) in held for one in wider)
 
 
 def test_every_module_is_in_one_table() -> None:
@@ -66,12 +83,55 @@ def test_a_manifest_binds_what_it_makes(path: t.Any) -> None:
     made = {(one["kind"], one["metadata"]["name"], one["metadata"].get("namespace")) for one in objects}
     assert len(made) == len(objects)
     for one in objects:
-        if one["kind"].endswith("Binding"):
+        if one["kind"] in ("RoleBinding", "ClusterRoleBinding"):
             kind = one["kind"].removesuffix("Binding")
             assert (kind, one["roleRef"]["name"], one["metadata"].get("namespace")) in made
             assert {subject["name"] for subject in one["subjects"]} == accounts
         if one["kind"] in ("Role", "ClusterRole"):
             assert not any("*" in rule[key] for rule in one["rules"] for key in ("verbs", "resources", "apiGroups"))
+
+
+# What is not bound to names beside create, list and watch, which cannot be, and why.
+NO_NAMES = {
+    ("drift_report", "configmaps"): "named after runs; nothing else is in that namespace",
+    ("maintenance", "nodes"): "any node may be the one",
+    ("network", "nodes"): "labels of any node",
+    ("network", "pods"): "of Multus: any pod may have attachments",
+    ("network", "pods/status"): "of Multus; multus.yml binds it to the node of a token",
+    ("network", "events"): "of Multus",
+    ("network", "network-attachment-definitions"): "named by the site",
+    ("network", "ippools"): "named after ranges, in a namespace that is whereabouts' own",
+    ("network", "overlappingrangeipreservations"): "named after addresses, likewise",
+    ("network", "nodeslicepools"): "named after ranges, likewise",
+    ("network", "leases"): "named after pools, likewise",
+    ("network_daemonsets", "nodes"): "of whereabouts' control loop",
+    ("network_daemonsets", "ippools"): "of whereabouts' control loop",
+    **{
+        ("training", resource): "named after jobs, in their namespace"
+        for resource in (
+            *("pods", "pods/log", "services", "configmaps", "secrets", "network-attachment-definitions"),
+            *("mpijobs", "pytorchjobs", "jobs", "podgroups"),
+        )
+    },
+}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_right_is_bound_to_names_or_there_is_a_reason(path: t.Any) -> None:
+    wide = {
+        (path.stem, one.resource)
+        for one in granted(documents(path.name))
+        if not one.name and one.verb not in ("create", "list", "watch")
+    }
+    assert wide == {key for key in NO_NAMES if key[0] == path.stem}
+
+
+def test_no_account_lists_secrets_or_has_a_right_in_kube_system() -> None:
+    for path in FILES:
+        for one in granted(documents(path.name)):
+            assert one.namespace != "kube-system", (path.stem, one)
+            assert (one.resource, one.verb) not in {("secrets", "list"), ("secrets", "watch")}, (path.stem, one)
+            assert one.resource != "secrets" or one.namespace, (path.stem, one)
 
 
 CHOICES: list[Json] = [
@@ -82,31 +142,38 @@ CHOICES: list[Json] = [
 ]
 
 
-def may_make(held: set[tuple[str, str, str, str]], objects: t.Sequence[Json]) -> None:
-    """Module cluster_objects reads, compares by a dry run, applies, and looks for what is to be pruned."""
+def may_make(held: set[Right], objects: t.Sequence[Json], prunes: bool = True) -> None:
+    """Module cluster_objects reads, compares by a dry run, applies, removes, and looks for what is to be pruned."""
     for one in objects:
         group, _slash, _version = one["apiVersion"].rpartition("/")
         plural = one["kind"].lower() + "s"
-        space = one["metadata"].get("namespace", "")
-        for verb in ("get", "create", "patch"):
-            assert {(space, group, plural, verb), ("", group, plural, verb)} & held, (plural, verb)
-        assert ("", group, plural, "list") in held, plural
+        space, name = one["metadata"].get("namespace", ""), one["metadata"]["name"]
+        removes = ["delete"] if one["kind"] != "CustomResourceDefinition" else []
+        for verb in ("get", "patch", *removes):
+            assert holds(held, Right(space, group, plural, verb, name)), (plural, verb, name)
+        for verb in ("create", *(["list"] if prunes else [])):
+            assert holds(held, Right(space, group, plural, verb)), (plural, verb)
 
 
-def test_the_account_of_monitoring_may_make_the_objects() -> None:
-    held = granted(documents("monitoring.yml"))
+def test_the_account_of_the_exporter_may_make_the_objects() -> None:
     objects = values(COLLECTION / "roles/rdma_exporter").value(
         "__rdma_exporter_objects", rdma_exporter_image="x", rdma_exporter_web_config={"basic_auth_users": {"a": "b"}}
     )
-    objects += values(COLLECTION / "roles/monitoring").value("__monitoring_objects", groups={})
-    assert {"Secret", "DaemonSet", "ServiceMonitor", "PrometheusRule"} <= {one["kind"] for one in objects}
-    may_make(held, objects)
+    assert {"Secret", "DaemonSet"} <= {one["kind"] for one in objects}
+    may_make(granted(documents("exporter.yml")), objects, prunes=False)
+
+
+def test_the_account_of_monitoring_may_make_the_objects() -> None:
+    objects = values(COLLECTION / "roles/monitoring").value("__monitoring_objects", groups={})
+    objects += values(COLLECTION / "roles/monitoring").value("__monitoring_config_maps")
+    assert {"ConfigMap", "Service", "ServiceMonitor", "PrometheusRule"} == {one["kind"] for one in objects}
+    may_make(granted(documents("monitoring.yml")), objects)
 
 
 @pytest.mark.parametrize("given", CHOICES, ids=lambda given: "-".join(map(str, given)) or "default")
 def test_the_account_of_the_network_has_what_it_gives_and_may_make_the_objects(given: Json) -> None:
-    held = granted(documents("network.yml"))
+    held = granted(documents("network.yml") + (documents("network_daemonsets.yml") if given else []))
     objects = values(COLLECTION / "roles/secondary_network").value("__secondary_network_objects", **given)
-    for space, group, resource, verb in granted(objects):
-        assert {(space, group, resource, verb), ("", group, resource, verb)} & held, (group, resource, verb)
+    for right in granted(objects):
+        assert holds(held, right), right
     may_make(held, objects)

@@ -104,7 +104,7 @@ def multus(node: Guest, command: str, pod: dict[str, t.Any]) -> str:
 
 
 def allocations(plane: Cluster) -> list[dict[str, str]]:
-    pools = plane.json("get", "ippools.whereabouts.cni.cncf.io", "-n", "kube-system")["items"]
+    pools = plane.json("get", "ippools.whereabouts.cni.cncf.io", "-n", "rdmaops-network")["items"]
     return [one for pool in pools for one in (pool["spec"].get("allocations") or {}).values()]
 
 

@@ -13,7 +13,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support.prometheus import Prom
 
 
 def test_a_pod_on_each_node_and_no_service(lab: podlab.PodLab) -> None:
-    found = lab.cluster.json("get", "pods", "-n", "kube-system", "-l", "app.kubernetes.io/name=rdma-exporter")["items"]
+    found = lab.cluster.json("get", "pods", "-n", "rdmaops-system", "-l", "app.kubernetes.io/name=rdma-exporter")["items"]
     assert sorted(one["spec"]["nodeName"] for one in found) == list(podlab.NODES)
     for node in podlab.NODES:
         for unit in ("rdma_exporter", "rdma_exporter-look"):
@@ -40,7 +40,7 @@ def test_it_sees_devices_of_hosts_and_of_pods(lab: podlab.PodLab, metrics: Prome
 def test_its_containers_have_the_rights_that_they_need_and_no_more(
     lab: podlab.PodLab, container: str, user: str, capabilities: int
 ) -> None:
-    argv = ["exec", "-n", "kube-system", "daemonset/rdma-exporter", "-c", container, "--", "python3", "-c"]
+    argv = ["exec", "-n", "rdmaops-system", "daemonset/rdma-exporter", "-c", container, "--", "python3", "-c"]
     code = "import json; print(json.dumps(dict(l.split(':', 1) for l in open('/proc/self/status') if ':' in l)))"
     status = {name: text.strip() for name, text in json.loads(lab.cluster.kubectl(*argv, code, limit=180)).items()}
     rights = f"{capabilities:016x}"

@@ -40,7 +40,7 @@ def test_prometheus_sees_it_on_the_host_again(metrics: Prometheus, node: str) ->
 
 
 def test_no_address_is_left(lab: podlab.PodLab) -> None:
-    pools = lab.cluster.json("get", "ippools.whereabouts.cni.cncf.io", "-n", "kube-system")["items"]
+    pools = lab.cluster.json("get", "ippools.whereabouts.cni.cncf.io", "-n", "rdmaops-network")["items"]
     assert [one for pool in pools for one in (pool["spec"].get("allocations") or {}).values()] == []
 
 
