@@ -109,9 +109,7 @@ def role(name: str, refused: bool = False, **variables: Json) -> Json:
 @pytest.mark.parametrize("account", ["network"], indirect=True)
 def test_network(account: Account, tmp_path: Path) -> None:
     need_root()
-    for name in ("node", *network.RAILS):
-        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
-        account.owner.kubectl("apply", "-f", "-", stdin=json.dumps(node))
+    network.make_nodes(account.owner)
     place = network.Site(account, tmp_path, "rdmaops-network")
     rails = {"secondary_network_rails_network": "10.100.0.0/16", "secondary_network_rails_namespace": "default"}
     label = {"node_labels_labels": {"schedule": "topology"}}
@@ -121,7 +119,7 @@ def test_network(account: Account, tmp_path: Path) -> None:
         network.play("labels", role("node_labels", **label), hosts="gpu-*"),
     ]
     again = [{**one, "name": f"{one['name']} again"} for one in plays]
-    found = place.run(*plays, *again, network.play("away", network.include(secondary_network_state="absent")))
+    found = place.run(*plays, *again, network.play("away", network.include(secondary_network_state="absent", **rails)))
     assert {name: len(one.changed) for name, one in found.items()} == {
         "node": 2, "rails": 1, "labels": 1, "node again": 0, "rails again": 0, "labels again": 0, "away": 3
     }  # fmt: skip

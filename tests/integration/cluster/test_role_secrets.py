@@ -71,7 +71,6 @@ def plays(place: network.Site, config: Json, canary: Canaries, chart: Path) -> l
         "monitoring_method": "operator",
         "monitoring_api_host": "api",
         "monitoring_kubeconfig": config,
-        "monitoring_namespace": "monitoring",
     }
     job = {
         "training_job_kubeconfig": config,
@@ -126,7 +125,7 @@ def objects(plane: Cluster) -> dict[str, str]:
 def test_whole_roles(own_cluster: Cluster, tmp_path: Path) -> None:
     need_root()
     operators.install(own_cluster, "prometheus-operator")
-    own_cluster.kubectl("create", "namespace", "monitoring")
+    network.make_nodes(own_cluster)
     config, token = administrator(own_cluster)
     canary = Canaries()
     canary.words["token"] = token

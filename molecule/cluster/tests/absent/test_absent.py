@@ -14,7 +14,9 @@ def test_nothing_is_left_on_the_api_server() -> None:
     plane = cluster()
     assert plane.kubectl("get", "network-attachment-definitions", "-A", "-o", "name", check=False) == ""
     assert (
-        plane.kubectl("get", "serviceaccounts", "multus", "whereabouts", "-n", "rdmaops-network", "-o", "name", check=False)
+        plane.kubectl(
+            "get", "serviceaccounts", "multus", "whereabouts", "-n", "rdmaops-network", "-o", "name", check=False
+        )
         == ""
     )
     assert plane.json("get", "secrets", "-n", "gpu-operator", "-l", "owner=helm")["items"] == []

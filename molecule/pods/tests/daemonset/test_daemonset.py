@@ -13,7 +13,9 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support.prometheus import Prom
 
 
 def test_a_pod_on_each_node_and_no_service(lab: podlab.PodLab) -> None:
-    found = lab.cluster.json("get", "pods", "-n", "rdmaops-system", "-l", "app.kubernetes.io/name=rdma-exporter")["items"]
+    found = lab.cluster.json("get", "pods", "-n", "rdmaops-system", "-l", "app.kubernetes.io/name=rdma-exporter")[
+        "items"
+    ]
     assert sorted(one["spec"]["nodeName"] for one in found) == list(podlab.NODES)
     for node in podlab.NODES:
         for unit in ("rdma_exporter", "rdma_exporter-look"):
