@@ -67,7 +67,7 @@ _value:
       choices: [channels, init]
       sample: channels
     network:
-      description: NCCL's name for the network, several with a comma between them. Null when it has named none.
+      description: NCCL's name for the network, the first 10 with a comma between them. Null when it has named none.
       type: str
       returned: always
       sample: IBext_v8
@@ -121,10 +121,19 @@ _value:
       returned: always
       sample: []
     errors:
-      description: NCCL's warnings and failures, and what PyTorch or nccl-tests say of its failures, each once.
+      description:
+        - NCCL's warnings and failures, and what PyTorch or nccl-tests say of its failures, each once.
+        - The first 100, of each the first 1024 characters.
       type: list
       elements: str
       returned: always
+    left_out:
+      description:
+        - How many more the log has than RV(_value.errors) (100), RV(_value.devices) (1000), RV(_value.ranks) and
+          RV(_value.socket_ranks) (100000 each) can hold.
+      type: dict
+      returned: always
+      sample: {devices: 0, errors: 0, ranks: 0, socket_ranks: 0}
 """
 
 import typing as t

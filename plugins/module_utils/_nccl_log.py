@@ -23,18 +23,20 @@ _TAGS = re.compile(
 )
 _NAME = re.compile(r"\s*(?=[^\s\d/-]*[\d/-])[\w./-]{1,253}(?=\s)")
 # host:pid:tid [gpu] NCCL INFO message; WARN has the place in the source before NCCL, TRACE the time too. Two threads
-# may write into each other's line, so that it has this twice.
+# may write into each other's line, so that it has this twice. The host's name is what stands before (_owns): a pattern
+# that begins with it would be tried at each of its characters.
 _OWN = re.compile(
-    r"(?P<host>[^\s:\[\]()\"'`]{1,253}):(?P<pid>\d{1,10}):(?P<tid>\d{1,10}) \[(?P<gpu>-?\d{1,4})\] "
+    r":(?P<pid>\d{1,10}):\d{1,10} \[-?\d{1,4}\] "
     r"(?:[\w./+-]{1,253}:\d{1,7} |\d+\.\d+ \S{1,253}:\d{1,7} )?NCCL (?P<level>INFO|WARN|TRACE|ABORT|CALL|VERSION) ?"
 )
-_VERSION = re.compile(r"(?:NCCL|RCCL) version (\d+(?:\.\d+)+\S*)\s*\Z")
+_NO_HOST = re.compile(r"[\s:\[\]()\"'`]")
+_VERSION = re.compile(r"(?:NCCL|RCCL) version (\d+\.\d\S{0,100})\s*\Z")
 _CHANNEL = re.compile(
     r"(?:(?:Channel|Ring|Tree|Coll[Nn]et|NVLS \w+) \d+(?:/\d+)? : |)"
     r"(?P<from>\d{1,7})?(?:\[\w*\])?(?: -> (?P<to>\d{1,7})?(?:\[\w*\])?)? ?\[(?P<way>send|receive)\] "
     r"via (?P<kind>NET|COLLNET)/(?P<net>[^/]{1,60})/-?\d+(?:\(-?\d+\))?(?P<flags>(?:/\w+(?:\(\w+\))?)*)\s*\Z"
 )
-_NETWORK = re.compile(r"(?:Using (?:internal )?[Nn]etwork|Assigned NET plugin) (\S.*?)(?: to comm)?\s*\Z")
+_NETWORK = re.compile(r"(?:Using (?:internal )?[Nn]etwork|Assigned NET plugin) (?=\S)")
 _USING_IB = re.compile(r"NET/IB ?: (?:Using )?(?=\[\d+\])")
 _DEVICE = re.compile(r"(?:\[\d+\] ?=?|[{+, ])(?P<name>[A-Za-z][\w.-]{0,63}):(?P<port>\d{1,3})/(?P<link>IB|RoCE)\b")
 _OOB = re.compile(r"OOB ([^\s:]{1,64}):")
@@ -42,7 +44,7 @@ _USING_SOCKET = re.compile(r"NET/Socket ?: Using \[\d+\]([^\s:]{1,64}):")
 _BOOTSTRAP = re.compile(r"(?:Bootstrap ?: Using (?:\[\d+\])?|NET ?: Using interface )([^\s:]{1,64}):")
 _PROVIDER = re.compile(r"NET/OFI Selected [Pp]rovider is ([\w;.-]+)")
 _GPU_DIRECT = re.compile(r"(?:NET/[\w ]{1,60}: )?GPU Direct RDMA (?:\([\w-]+\) )?(Enabled|Disabled)\b", re.I)
-_RANK = re.compile(r"(?:\w*[Cc]omm\w* 0x\w+ |ncclCommInitRank\w* comm 0x\w+ |)rank (\d{1,7}) n[rR]anks \d+\b")
+_RANK = re.compile(r"(?:(?=\w*[Cc]omm)\w+ 0x\w+ |ncclCommInitRank\w* comm 0x\w+ |)rank (\d{1,7}) n[rR]anks \d+\b")
 # What NCCL's callers say of its failures; the words of NCCL's own lines at level INFO are its way back up the stack.
 _CALLERS = re.compile(
     r"\bunhandled (?:system|cuda) error\b"
@@ -54,90 +56,161 @@ _FAILED = re.compile(r"\bGot completion from peer\b|\bibv_\w+ failed\b|\bCall to
 
 # NCCL writes no more than 1024 characters at once. What goes on for longer must not cost time.
 _LONGEST = 8000
+# What a caller can read; a log may have been written to be in the way.
+_MOST_ERRORS, _MOST_DEVICES, _MOST_NETWORKS, _MOST_RANKS = 100, 1000, 10, 100_000
+_LONGEST_ERROR, _LONGEST_NETWORK, _LONGEST_HOST = 1024, 200, 253
+
+# Host, process and level of a message, and where on the line it begins and ends.
+_Message = t.Tuple[str, str, str, int, int]
+# Sets that keep their order.
+_Names = t.Dict[str, None]
+_Ranks = t.Dict[int, None]
 
 
 class _Process:
     """What one process said: the networks of its channels, of its start, and its ranks."""
 
     def __init__(self) -> None:
-        self.channels: list[str] = []
-        self.named: list[str] = []
-        self.found: list[str] = []
-        self.ranks: list[int] = []
+        self.channels: _Names = {}
+        self.named: _Names = {}
+        self.found: _Names = {}
+        self.ranks: _Ranks = {}
+
+
+class _Log:
+    """What the processes of a log have said."""
+
+    def __init__(self) -> None:
+        self.processes: dict[tuple[str, str], _Process] = {}
+        self.devices: dict[tuple[str, int, str], None] = {}
+        self.interfaces: dict[str, str] = {}
+        self.kinds: dict[str, str] = {}
+        self.direct: list[bool] = []
+        self.channels_direct: list[bool] = []
+        self.errors: _Names = {}
+        self.ranks: _Ranks = {}
+        self.socket_ranks: _Ranks = {}
+        self.version: str | None = None
+
+    def read(self, line: str) -> None:
+        own = _messages(line)
+        for host, pid, level, start, end in own:
+            message = line[start:end]
+            process = self.processes.get((host, pid))
+            if process is None:
+                process = self.processes[(host, pid)] = _Process()
+            if level == "WARN" or _FAILED.search(message) or _CALLERS.search(message):
+                self._failed(message)
+            if level != "WARN":
+                self._said(message, process)
+        if not own:
+            self.version = self.version or _bare_version(line)
+            if _CALLERS.search(line):
+                self._failed(line)
+
+    def _failed(self, text: str) -> None:
+        self.errors[text.strip()[:_LONGEST_ERROR]] = None
+
+    def _said(self, message: str, process: _Process) -> None:
+        version = _VERSION.match(message)
+        self.version = self.version or (version.group(1) if version else None)
+        channel = _CHANNEL.match(message)
+        if channel:
+            self._channel(channel, process)
+            return
+        self._start(message, process)
+        rank = _RANK.match(message)
+        if rank:
+            self.ranks[int(rank.group(1))] = process.ranks[int(rank.group(1))] = None
+
+    def _channel(self, channel: t.Match[str], process: _Process) -> None:
+        network = "SHARP" if channel.group("kind") == "COLLNET" else channel.group("net")
+        direct = "/GDRDMA" in channel.group("flags") and network != "Socket"
+        process.channels[network] = None
+        self.channels_direct.append(direct)
+        if direct:
+            self.kinds.setdefault(network, "rdma")
+        rank = channel.group("from" if channel.group("way") == "send" else "to") or channel.group("from")
+        if rank is not None:
+            self.ranks[int(rank)] = process.ranks[int(rank)] = None
+            if network == "Socket":
+                self.socket_ranks[int(rank)] = None
+
+    def _start(self, message: str, process: _Process) -> None:
+        """Take what a line says of the start of the network."""
+        network = _NETWORK.match(message)
+        if network:
+            name = message[network.end() :].rstrip()
+            name = name[: -len(" to comm")] if name.endswith(" to comm") else name
+            process.named[name[:_LONGEST_NETWORK]] = None
+            return
+        provider = _PROVIDER.match(message)
+        if provider:
+            name = provider.group(1)
+            kind = "rdma" if name == "efa" or name.startswith("verbs") else "socket" if name.startswith("tcp") else None
+            if kind:
+                # The plugin has had several names: AWS Libfabric, Libfabric, OFI.
+                self.kinds["Libfabric"] = kind if self.kinds.get("Libfabric", kind) == kind else "unknown"
+            return
+        gpu_direct = _GPU_DIRECT.match(message)
+        if gpu_direct:
+            self.direct.append(gpu_direct.group(1).lower() == "enabled")
+            return
+        if _USING_IB.match(message):
+            for device in _DEVICE.finditer(message.partition("OOB ")[0]):
+                layer = {"IB": "InfiniBand", "RoCE": "Ethernet"}[device.group("link")]
+                self.devices[(device.group("name"), int(device.group("port")), layer)] = None
+                process.found["IB"] = None
+            self._interface("oob", _OOB.search(message))
+            return
+        socket = _USING_SOCKET.match(message)
+        if socket:
+            process.found["Socket"] = None
+        self._interface("socket", socket)
+        self._interface("bootstrap", _BOOTSTRAP.match(message))
+
+    def _interface(self, name: str, named: t.Match[str] | None) -> None:
+        if named:
+            self.interfaces.setdefault(name, named.group(1))
+
+    def gpudirect(self, transport: str, evidence: str | None) -> bool | None:
+        if evidence == "channels":
+            return all(self.channels_direct) and transport != "mixed"
+        if transport == "mixed" or (transport == "socket" and self.direct):
+            return False
+        if transport == "rdma" and len(set(self.direct)) == 1:
+            return self.direct[0]
+        return None
 
 
 def parse(text: str) -> dict[str, t.Any]:
     """Return the transport, what it is told by, and what else NCCL said of its network."""
-    processes: dict[tuple[str, str], _Process] = {}
-    devices: list[dict[str, t.Any]] = []
-    interfaces: dict[str, str] = {}
-    direct: list[bool] = []
-    channels_direct: list[bool] = []
-    errors: list[str] = []
-    ranks: set[int] = set()
-    socket_ranks: set[int] = set()
-    kinds: dict[str, str] = {}
-    version = None
-    for raw in re.split(r"\r?\n|\r", text):
-        line = _plain(raw[:_LONGEST])
-        own = list(_messages(line))
-        if not own:
-            version = version or _bare_version(line)
-            if _CALLERS.search(line):
-                _once(errors, line.strip())
-            continue
-        for host, pid, level, message in own:
-            process = processes.setdefault((host, pid), _Process())
-            if level == "WARN" or _FAILED.search(message) or _CALLERS.search(message):
-                _once(errors, message.strip())
-            if level == "WARN":
-                continue
-            told = _VERSION.match(message)
-            version = version or (told.group(1) if told else None)
-            channel = _CHANNEL.match(message)
-            if channel:
-                network = "SHARP" if channel.group("kind") == "COLLNET" else channel.group("net")
-                flags = channel.group("flags")
-                gdr = "/GDRDMA" in flags
-                _once(process.channels, network)
-                channels_direct.append(gdr and network != "Socket")
-                if gdr and network != "Socket":
-                    kinds.setdefault(network, "rdma")
-                rank = channel.group("from" if channel.group("way") == "send" else "to") or channel.group("from")
-                if rank is not None:
-                    ranks.add(int(rank))
-                    _once(process.ranks, int(rank))
-                    if network == "Socket":
-                        socket_ranks.add(int(rank))
-                continue
-            _start(message, process, devices, interfaces, direct, kinds)
-            rank_told = _RANK.match(message)
-            if rank_told:
-                ranks.add(int(rank_told.group(1)))
-                _once(process.ranks, int(rank_told.group(1)))
-    transport, evidence, networks = _judge(processes.values(), kinds)
-    for process in processes.values():
-        if not process.channels and _networks(process) == ["Socket"]:
-            socket_ranks.update(process.ranks)
-    gpudirect: bool | None = None
-    if evidence == "channels":
-        gpudirect = all(channels_direct) and transport != "mixed"
-    elif transport == "mixed" or (transport == "socket" and direct):
-        gpudirect = False
-    elif transport == "rdma" and len(set(direct)) == 1:
-        gpudirect = direct[0]
+    log = _Log()
+    for line in re.split(r"\r?\n|\r", text):
+        log.read(_plain(line[:_LONGEST]))
+    transport, evidence, networks = _judge(log.processes.values(), log.kinds)
+    for process in log.processes.values():
+        if not process.channels and list(_networks(process)) == ["Socket"]:
+            log.socket_ranks.update(process.ranks)
     names = ("socket", "bootstrap", "oob") if transport == "socket" else ("bootstrap", "oob", "socket")
+    lists: dict[str, tuple[list[t.Any], int]] = {
+        "devices": (list(log.devices), _MOST_DEVICES),
+        "ranks": (sorted(log.ranks), _MOST_RANKS),
+        "socket_ranks": (sorted(log.socket_ranks), _MOST_RANKS),
+        "errors": (list(log.errors), _MOST_ERRORS),
+    }
+    shown = {name: whole[:most] for name, (whole, most) in lists.items()}
+    more = len(networks) - _MOST_NETWORKS
     return {
         "transport": transport,
         "evidence": evidence,
-        "network": ", ".join(networks) or None,
-        "devices": devices,
-        "interface": next((interfaces[name] for name in names if name in interfaces), None),
-        "gpudirect": gpudirect,
-        "version": version,
-        "ranks": sorted(ranks),
-        "socket_ranks": sorted(socket_ranks),
-        "errors": errors,
+        "network": ", ".join(networks[:_MOST_NETWORKS] + (["and %d more" % more] if more > 0 else [])) or None,
+        "interface": next((log.interfaces[name] for name in names if name in log.interfaces), None),
+        "gpudirect": log.gpudirect(transport, evidence),
+        "version": log.version,
+        **shown,
+        "devices": [dict(zip(("name", "port", "link_layer"), one)) for one in shown["devices"]],
+        "left_out": {name: len(whole) - len(shown[name]) for name, (whole, _most) in lists.items()},
     }
 
 
@@ -145,19 +218,22 @@ def _plain(line: str) -> str:
     return re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", line) if "\x1b" in line else line
 
 
-def _messages(line: str) -> t.Iterator[tuple[str, str, str, str]]:
-    """Yield host, process, level and message of what NCCL itself wrote on a line."""
-    if "NCCL " not in line:
-        return
-    first = _OWN.search(line)
-    if first is None or not _is_prefix(line[: first.start()]):
-        return
-    own: t.Match[str] | None = first
-    while own is not None:
-        following = _OWN.search(line, own.end())
-        end = following.start() if following else len(line)
-        yield own.group("host"), own.group("pid"), own.group("level"), line[own.end() : end]
-        own = following
+def _messages(line: str) -> list[_Message]:
+    """Return what NCCL itself wrote on a line."""
+    found: list[_Message] = []
+    first = 0
+    for own in _OWN.finditer(line) if "NCCL " in line else ():
+        end = found[-1][3] if found else 0
+        host = _NO_HOST.split(line[max(end, own.start() - _LONGEST_HOST) : own.start()])[-1]
+        if not host:
+            continue
+        start = own.start() - len(host)
+        if found:
+            found[-1] = (*found[-1][:4], start)
+        else:
+            first = start
+        found.append((host, own.group("pid"), own.group("level"), own.end(), len(line)))
+    return found if _is_prefix(line[:first]) else []
 
 
 def _is_prefix(before: str) -> bool:
@@ -185,66 +261,12 @@ def _bare_version(line: str) -> str | None:
     return told.group(1) if told and _is_prefix(line[: at - 1]) else None
 
 
-def _once(items: list[t.Any], item: t.Any) -> None:
-    if item not in items:
-        items.append(item)
-
-
-def _start(
-    message: str,
-    process: _Process,
-    devices: list[dict[str, t.Any]],
-    interfaces: dict[str, str],
-    direct: list[bool],
-    kinds: dict[str, str],
-) -> None:
-    """Take what a line says of the start of the network."""
-    network = _NETWORK.match(message)
-    if network:
-        _once(process.named, network.group(1))
-        return
-    provider = _PROVIDER.match(message)
-    if provider:
-        name = provider.group(1)
-        kind = "rdma" if name == "efa" or name.startswith("verbs") else "socket" if name.startswith("tcp") else None
-        if kind:
-            # The plugin has had several names: AWS Libfabric, Libfabric, OFI.
-            kinds["Libfabric"] = kind if kinds.get("Libfabric", kind) == kind else "unknown"
-        return
-    gpu_direct = _GPU_DIRECT.match(message)
-    if gpu_direct:
-        direct.append(gpu_direct.group(1).lower() == "enabled")
-        return
-    if _USING_IB.match(message):
-        before_oob = message.partition("OOB ")[0]
-        for device in _DEVICE.finditer(before_oob):
-            entry = {
-                "name": device.group("name"),
-                "port": int(device.group("port")),
-                "link_layer": {"IB": "InfiniBand", "RoCE": "Ethernet"}[device.group("link")],
-            }
-            _once(devices, entry)
-            _once(process.found, "IB")
-        oob = _OOB.search(message)
-        if oob:
-            interfaces.setdefault("oob", oob.group(1))
-        return
-    socket = _USING_SOCKET.match(message)
-    if socket:
-        interfaces.setdefault("socket", socket.group(1))
-        _once(process.found, "Socket")
-        return
-    bootstrap = _BOOTSTRAP.match(message)
-    if bootstrap:
-        interfaces.setdefault("bootstrap", bootstrap.group(1))
-
-
-def _networks(process: _Process) -> list[str]:
+def _networks(process: _Process) -> _Names:
     """Return what a process used: its channels beat what it said at its start, a choice beats what there was."""
     if process.channels or process.named:
         return process.channels or process.named
     # NCCL before 2.7 does not name its choice: it looks for sockets only where it has found no device.
-    return ["IB"] if "IB" in process.found else process.found
+    return {"IB": None} if "IB" in process.found else process.found
 
 
 def _kind(network: str, kinds: t.Mapping[str, str]) -> str:
@@ -259,14 +281,15 @@ def _kind(network: str, kinds: t.Mapping[str, str]) -> str:
 
 def _judge(processes: t.Iterable[_Process], kinds: t.Mapping[str, str]) -> tuple[str, str | None, list[str]]:
     """Return transport, evidence and the names of the networks, over all processes."""
-    networks: list[str] = []
+    named: _Names = {}
     evidence = None
     for process in processes:
         for network in _networks(process):
-            _once(networks, network)
+            named[network] = None
             evidence = evidence or "init"
         if process.channels:
             evidence = "channels"
+    networks = list(named)
     found = {_kind(network, kinds) for network in networks}
     if not found:
         return "unknown", None, []

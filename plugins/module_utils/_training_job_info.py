@@ -90,10 +90,7 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, client: Client) -> d
     result["last_line"] = None
     names = [row["name"] for row in found["pods"]]
     if found["state"] in ENDED and params["wait_for"] == "ended":
-        logs = {
-            name: _training_job_log.read(client, one.namespace, name, params["log_head"], params["log_tail"])
-            for name in names
-        }
+        logs = _training_job_log.read_all(client, one.namespace, names, params["log_head"], params["log_tail"])
         result["transport"] = _training_job_log.transport(logs)
         result["logs"] = [
             {"pod": name, "text": log.tail, "cut": log.cut, "error": log.error} for name, log in logs.items()

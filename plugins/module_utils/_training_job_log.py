@@ -18,6 +18,11 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes imp
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
+# What is held and searched of all logs together, in bytes: a job may have a thousand pods.
+HEADS = 64 << 20
+TAILS = 16 << 20
+
+
 class Log(t.NamedTuple):
     """A pod's log: its beginning, its end (the same where it is short), and why there is none."""
 
@@ -40,6 +45,13 @@ def read(client: Client, namespace: str, pod: str, head: int, tail: int) -> Log:
     except ApiError as exc:
         return Log("", "", False, str(exc))
     return Log(_plain(first), _plain(last[-tail:]), True, None)
+
+
+def read_all(client: Client, namespace: str, pods: t.Sequence[str], head: int, tail: int) -> dict[str, Log]:
+    """Read the logs of all pods; of many pods less than ``head`` and ``tail``, the same of each."""
+    head = max(1, min(head, HEADS // max(1, len(pods))))
+    tail = max(1, min(tail, TAILS // max(1, len(pods))))
+    return {pod: read(client, namespace, pod, head, tail) for pod in pods}
 
 
 def last_line(client: Client, namespace: str, pod: str) -> str | None:
@@ -71,4 +83,4 @@ def transport(logs: t.Mapping[str, Log]) -> dict[str, t.Any]:
     return {**found, "socket_pods": sockets, "unread": unread, "cut": [pod for pod, log in logs.items() if log.cut]}
 
 
-__all__ = ("Log", "last_line", "read", "transport")
+__all__ = ("HEADS", "TAILS", "Log", "last_line", "read", "read_all", "transport")

@@ -66,11 +66,15 @@ options:
     type: str
     default: ""
   log_head:
-    description: How much of the beginning of each pod's log is searched for what NCCL says, in bytes.
+    description:
+      - How much of the beginning of each pod's log is searched for what NCCL says, in bytes.
+      - Of all logs together it is at most 64 MiB, the same for each pod.
     type: int
     default: 4194304
   log_tail:
-    description: How much of the end of each pod's log is returned, in bytes.
+    description:
+      - How much of the end of each pod's log is returned, in bytes.
+      - Of all logs together it is at most 16 MiB, the same for each pod.
     type: int
     default: 65536
 seealso:

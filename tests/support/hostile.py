@@ -99,6 +99,23 @@ def text(rng: random.Random, seeds: t.Sequence[str]) -> str:
     return made[:LARGEST]
 
 
+def stretched(rng: random.Random, seeds: t.Sequence[str], size: int) -> str:
+    """Return a log of ``size`` characters: one line of a seed again and again, numbered, a part of it up to a thousand times.
+
+    What compares each line with all before it, or tries each of a line's characters as a beginning, takes minutes here.
+    """
+    line = rng.choice([one for one in rng.choice(seeds).split("\n") if one])
+    start, end = _place(rng, len(line))
+    part = line[start:end] or rng.choice(TOKENS) or "x"
+    head, tail = line[:start] + part * rng.choice((1, 10, 1000)), line[end:]
+    lines = (f"{head}{tail}{number}" if start % 2 else f"{head}{number}{tail}" for number in range(size))
+    made: list[str] = []
+    while size > 0:
+        made.append(next(lines))
+        size -= len(made[-1]) + 1
+    return "\n".join(made)
+
+
 def octets(rng: random.Random, seeds: t.Sequence[bytes]) -> bytes:
     """Return one of the seeds with a few bytes done to it."""
     made = bytearray(rng.choice(seeds))
@@ -168,4 +185,4 @@ def document(rng: random.Random, seeds: t.Sequence[str]) -> str:
         return text(rng, seeds)
 
 
-__all__ = ["LARGEST", "TOKENS", "VALUES", "Bounded", "Slow", "document", "octets", "source", "text", "value"]
+__all__ = ["LARGEST", "TOKENS", "VALUES", "Bounded", "Slow", "document", "octets", "source", "stretched", "text", "value"]

@@ -577,6 +577,28 @@ PARSERS: dict[str, Parser] = {
 }
 
 
+LOGS = [one.read_text(errors="surrogateescape") for one in outputs("nccl[-_][!t]*.txt")]
+
+
+def feed_logs(name: str, count: int, size: int) -> None:
+    with faults.tried("parsers", f"{name} of many lines") as tally:
+        for number in range(count):
+            given = escaped(hostile.stretched(hostile.source(name, number), LOGS, size))
+            with tally.one(f"input {number}, {given[:300]!r}"), hostile.Bounded():
+                PARSERS[name].call(given)
+
+
+@pytest.mark.parametrize("name", ["nccl_log", "training log"])
+def test_a_log_of_many_lines(name: str) -> None:
+    feed_logs(name, 6, 1 << 19)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["nccl_log", "training log"])
+def test_logs_of_very_many_lines(name: str) -> None:
+    feed_logs(name, 200, 4 << 20)
+
+
 def feed(name: str, parser: Parser, count: int) -> None:
     first = int(os.environ.get("FUZZ_FROM", "0"))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import random
 import re
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ UNKNOWN: dict[str, Any] = {
     "ranks": [],
     "socket_ranks": [],
     "errors": [],
+    "left_out": {"devices": 0, "ranks": 0, "socket_ranks": 0, "errors": 0},
 }
 
 
@@ -360,6 +363,61 @@ def test_long_lines_take_no_time() -> None:
     for junk in ("1:" * 5000, "[" * 5000, "a-1 " * 5000, "(" * 5000, "1:1:1 [0] " * 3000, ":".join("1" * 5000)):
         nccl_log(junk + " NCCL INFO Using network IB\n")
         nccl_log(junk + " " + OWN + "Using network IB\n")
+
+
+LINES: dict[str, Callable[[int], str]] = {
+    "other warnings": lambda number: f"{OWN[:-5]}WARN w{number:07d}",
+    "other processes": lambda number: f"n{number}:1:2 [0] NCCL INFO Using network N{number}",
+    "other channels": lambda number: OWN + f"Channel 0/0 : {number}[0] -> 1[0] [send] via NET/N{number}/0",
+    "other devices": lambda number: OWN + "NET/IB : Using" + "".join(f" [{at}]m{number}x{at}:1/IB" for at in range(60)),
+    "other ranks": lambda number: OWN + f"comm 0x1 rank {number} nranks 9",
+    "comm": lambda _number: OWN + "comm" * 1900,
+    "spaces": lambda _number: OWN + "Using network a" + " " * 7900 + "b",
+    "versions": lambda _number: OWN + "NCCL version " + "1." * 3900 + "1 x y",
+    "bare versions": lambda _number: "x: NCCL version " + "1." * 3900 + "1 x y",
+    "names of hosts": lambda _number: OWN + "a" * 7900 + " NCCL ",
+    "beginnings": lambda _number: OWN * 300,
+}
+
+
+def hostile_log(name: str, size: int) -> str:
+    lines: list[str] = []
+    while size > 0:
+        lines.append(LINES[name](len(lines)) + "\n")
+        size -= len(lines[-1])
+    return "".join(lines)
+
+
+def seconds(text: str) -> float:
+    """Return the processor time that a log takes, which other work on the machine hardly changes."""
+    began = time.process_time()
+    nccl_log(text)
+    return time.process_time() - began
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_a_hostile_log_costs_no_more_than_its_length(name: str) -> None:
+    """A quarter of what training_job_info reads of a pod; what grows with the square takes 5 to 300 s here."""
+    assert seconds(hostile_log(name, 1 << 20)) < 2
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", LINES)
+def test_a_hostile_log_of_the_largest_size(name: str) -> None:
+    assert seconds(hostile_log(name, 4 << 20)) < 4
+
+
+def test_what_a_hostile_log_names_is_limited() -> None:
+    lines = [LINES[name](number) for name in LINES if name.startswith("other") for number in range(2000)]
+    result = nccl_log("\n".join(lines))
+    assert [len(result[name]) for name in ("errors", "devices", "ranks")] == [100, 1000, 2000]
+    assert result["errors"][::99] == ["w0000000", "w0000099"]
+    assert result["left_out"] == {"devices": 119_000, "ranks": 0, "socket_ranks": 0, "errors": 1900}
+    assert result["network"] == "N0, N1, N2, N3, N4, N5, N6, N7, N8, N9, and 1990 more"
+
+
+def test_a_long_warning_is_cut() -> None:
+    assert nccl_log(OWN[:-5] + "WARN " + "x" * 5000)["errors"] == ["x" * 1024]
 
 
 @pytest.mark.parametrize("value", [None, 3, b"x", ["x"]])

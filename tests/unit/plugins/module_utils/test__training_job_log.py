@@ -102,6 +102,18 @@ def test_a_log_of_100_megabytes(server: Server) -> None:
     assert _training_job_log.transport({"long": found})["transport"] == "socket"
 
 
+def test_logs_of_many_pods(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is read of all logs has a limit, whatever the options say, and each pod gets the same share."""
+    monkeypatch.setattr(_training_job_log, "HEADS", 400_000)
+    monkeypatch.setattr(_training_job_log, "TAILS", 40_000)
+    server.logs = {f"p{number}": SOCKET + b"noise\n" * 1_000_000 for number in range(4)}
+    found = _training_job_log.read_all(connect(server), "lab", [*server.logs], 1 << 40, 1 << 40)
+    assert {name: len(log.head) for name, log in found.items()} == dict.fromkeys(server.logs, 100_000)
+    assert max(len(log.tail) for log in found.values()) <= 10_000
+    assert server.sent < 400_000 + 4 * 40_000 + 1000
+    assert _training_job_log.transport(found)["socket_pods"] == [*server.logs]
+
+
 def test_what_nccl_said_after_the_beginning_is_not_known(server: Server) -> None:
     late = b"noise\n" * (HEAD // 6 + 1) + SOCKET + b"noise\n" * (4 * TAIL)
     told = _training_job_log.transport({"late": read(server, late=late)["late"]})
