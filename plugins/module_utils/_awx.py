@@ -28,6 +28,7 @@ Object = t.Dict[str, t.Any]
 BASE = "/api/v2/"
 # max_page_size in awx/api/pagination.py.
 PAGE_SIZE = 200
+_REDIRECTS = (301, 302, 303, 307, 308)
 
 
 class AwxError(FabricError):
@@ -98,7 +99,8 @@ class Client:
             headers=headers,
             timeout=self.timeout,
             context=context,
-            follow_redirects="safe",
+            # urllib would send the token and the password along, to whatever host.
+            follow_redirects="none",
             # A ~/.netrc would take the place of the token.
             use_netrc=False,
             **login,
@@ -133,6 +135,13 @@ class Client:
             ) from exc
 
     def _refusal(self, error: HTTPError) -> str:
+        if error.code in _REDIRECTS:
+            place = urlsplit(error.geturl())
+            return (
+                "AWX at %s answered with a redirect to %s://%s%s. Credentials are sent to controller_host alone: if "
+                "that is where AWX is, set controller_host to its address"
+                % (self.host, place.scheme, place.netloc.rpartition("@")[2], place.path[:300])
+            )
         try:
             text = error.read().decode("utf-8", "replace")
         except OSError:

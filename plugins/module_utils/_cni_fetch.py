@@ -39,7 +39,10 @@ def fetch(url: str, timeout: int) -> t.Any:
     from ansible.module_utils.urls import open_url
 
     try:
-        return open_url(url, timeout=timeout, http_agent="rdmaops.gpu_fabric")
+        # Releases are redirected to where their files are; what ~/.netrc has for the first host is not for the others.
+        return open_url(
+            url, timeout=timeout, http_agent="rdmaops.gpu_fabric", unredirected_headers=["Authorization", "Cookie"]
+        )
     except Exception as exc:  # urllib's, ssl's, socket's and Ansible's own
         raise FetchError(
             "Fetching %s: %s. Where hosts do not reach it, give a mirror (a URL or a directory)"

@@ -1,0 +1,239 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Redirects from the server that was meant to another one, both real: no secret of ours may arrive there."""
+
+from __future__ import annotations
+
+import base64
+import http.server
+import json
+import subprocess
+import sys
+import threading
+import typing as t
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _awx, _cni_fetch, _kubernetes
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import _drift_publish
+from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
+from ansible_collections.rdmaops.gpu_fabric.tests.support.site import environment
+
+Json = dict[str, t.Any]
+
+SECRET = "a-secret-of-ours"
+PAIR = base64.b64encode(f"joe:{SECRET}".encode()).decode()
+CODES = (301, 302, 303, 307, 308)
+EMPTY_REPORT = {"schema": 1, "verdict": "in_sync", "hosts": {}}
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Answers all with one file, or sends all elsewhere, and notes what it was sent."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.got: list[str] = []
+        self.elsewhere: tuple[int, str] | None = None
+        threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    server: Server
+
+    def _answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.server.got.append(f"{self.command} {self.path}\n{self.headers}{body.decode(errors='replace')}")
+        code, place = self.server.elsewhere or (200, "")
+        self.send_response(code)
+        if place:
+            self.send_header("Location", place + self.path)
+        data = json.dumps({"count": 0, "next": None, "results": []}).encode()
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(data)
+
+    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815
+
+    def log_message(self, *_unused: t.Any) -> None:
+        pass
+
+
+class Pair(t.NamedTuple):
+    """The server that is meant, and the one to which it sends."""
+
+    meant: Server
+    other: Server
+
+    def sends(self, code: int) -> None:
+        self.meant.elsewhere = (code, self.other.url)
+
+    def arrived(self) -> list[str]:
+        return [text for text in self.other.got if SECRET in text or PAIR in text]
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    made = Pair(Server(), Server())
+    yield made
+    for server in made:
+        server.shutdown()
+        server.server_close()
+
+
+def awx(pair: Pair, **login: str) -> None:
+    given = {**dict.fromkeys(_awx.CONNECTION), "controller_host": pair.meant.url, "validate_certs": True, **login}
+    _awx.Client({**given, "request_timeout": 10}).every("projects/", "Looking at the projects")
+
+
+def publish(pair: Pair, url: str, **headers: str) -> None:
+    given = {"url": url, "method": "PUT", "headers": headers, "timeout": 10, "ca_path": None}
+    _drift_publish.send(EMPTY_REPORT, given)
+
+
+def kubernetes(pair: Pair, **login: str) -> None:
+    given = {**dict.fromkeys(_kubernetes.CONNECTION), "host": pair.meant.url, "timeout": 10, **login}
+    _kubernetes.Client(given).request("GET", "/api/v1/nodes", "Looking at the nodes")
+
+
+def with_password(server: Server) -> str:
+    return server.url.replace("http://", f"http://joe:{SECRET}@")
+
+
+ASKS: dict[str, t.Callable[[Pair], None]] = {
+    "AWX's token": lambda pair: awx(pair, controller_oauthtoken=SECRET),
+    "AWX's password": lambda pair: awx(pair, controller_username="joe", controller_password=SECRET),
+    "drift report, token": lambda pair: publish(pair, pair.meant.url + "/x", Authorization=f"Bearer {SECRET}"),
+    "drift report, password": lambda pair: publish(pair, with_password(pair.meant) + "/x"),
+    "drift report, query": lambda pair: publish(pair, pair.meant.url + f"/x?token={SECRET}"),
+    "Kubernetes' token": lambda pair: kubernetes(pair, api_key=SECRET),
+    "Kubernetes' password": lambda pair: kubernetes(pair, username="joe", password=SECRET),
+}
+
+
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("what", ASKS)
+def test_what_has_a_secret_goes_nowhere_else(pair: Pair, what: str, code: int) -> None:
+    pair.sends(code)
+    with pytest.raises(FabricError) as caught:
+        ASKS[what](pair)
+    assert pair.meant.got
+    assert pair.other.got == []
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_awx_says_where_it_was_sent(pair: Pair, code: int) -> None:
+    pair.sends(code)
+    with pytest.raises(_awx.AwxError) as caught:
+        awx(pair, controller_oauthtoken=SECRET)
+    assert str(caught.value) == (
+        f"Looking at the projects: AWX at {pair.meant.url} answered with a redirect to "
+        f"{pair.other.url}/api/v2/projects/. Credentials are sent to controller_host alone: if that is where AWX is, set "
+        "controller_host to its address"
+    )
+
+
+def test_what_awx_is_sent_itself_still_arrives(pair: Pair) -> None:
+    awx(pair, controller_oauthtoken=SECRET)
+    assert SECRET in pair.meant.got[0]
+
+
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("where", ["url", "netrc"])
+def test_a_download_goes_on_without_the_secret(
+    pair: Pair, code: int, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Projects keep their releases on other hosts than those that name them, so a redirect is followed."""
+    monkeypatch.setenv("NETRC", str(netrc(tmp_path)) if where == "netrc" else "/dev/null")
+    url = pair.meant.url if where == "netrc" else with_password(pair.meant)
+    pair.sends(code)
+    with _cni_fetch.fetch(f"{url}/plugin.tgz", 10) as stream:
+        assert b"results" in stream.read()
+    assert len(pair.other.got) == 1
+    assert pair.arrived() == []
+
+
+def netrc(place: Path) -> Path:
+    """For every host: 127.0.0.1 is the name of both servers, and would be looked up again."""
+    path = place / "netrc"
+    path.write_text(f"default login joe password {SECRET}\n")
+    path.chmod(0o600)
+    return path
+
+
+def task(path: str, name: str) -> Json:
+    found = yaml.safe_load((COLLECTION / path).read_text())
+    return next(one for one in (*found, *found[0].get("block", ())) if one["name"] == name)
+
+
+MONITORING = {
+    "monitoring_prometheus_username": "joe",
+    "monitoring_prometheus_password": SECRET,
+    "monitoring_prometheus_ca_path": "",
+    "monitoring_wait": 1,
+    "__monitoring_asked_path": "/-/ready",
+    "__monitoring_rules_path": "/x",
+    "__monitoring_jobs": ["x"],
+}
+TASKS = [
+    pytest.param("roles/monitoring/tasks/ask.yml", "Ask Prometheus", "/-/ready", id="Ask Prometheus"),
+    pytest.param("roles/monitoring/tasks/reload_http.yml", "Reload Prometheus by its API", "/-/reload", id="Reload"),
+    pytest.param(
+        "roles/monitoring/tasks/verify.yml",
+        "Wait for Prometheus to have them",
+        "/api/v1/rules",
+        marks=pytest.mark.long,
+        id="Wait for Prometheus to have them",
+    ),
+]
+
+
+def play(place: Path, wanted: Json, variables: Json, **env: str) -> str:
+    """Run one task of a role, and return what was printed."""
+    (place / "play.yml").write_text(yaml.safe_dump([{
+        "hosts": "localhost", "connection": "local", "gather_facts": False, "vars": variables, "tasks": [wanted],
+    }]))  # fmt: skip
+    program = str(Path(sys.executable).parent / "ansible-playbook")
+    done = subprocess.run(
+        [program, "-i", "localhost,", "-e", f"ansible_python_interpreter={sys.executable}", "play.yml"],
+        cwd=place, env={**environment(), **env}, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("path", "name", "asked"), TASKS)
+def test_the_password_of_prometheus_stays_with_it(pair: Pair, path: str, name: str, asked: str, tmp_path: Path) -> None:
+    pair.sends(307)
+    printed = play(tmp_path, task(path, name), {**MONITORING, "monitoring_prometheus_url": pair.meant.url})
+    assert any(asked in text and PAIR in text for text in pair.meant.got), printed
+    assert pair.other.got == [], printed
+    assert "307" in printed
+
+
+@pytest.mark.long
+def test_the_manifest_of_the_pod_network(pair: Pair, tmp_path: Path) -> None:
+    pair.sends(302)
+    wanted = task("roles/kubernetes/tasks/network_manifest.yml", "Have the manifest")
+    variables = {
+        "kubernetes_pod_network_manifest": pair.meant.url + "/calico.yaml",
+        "kubernetes_pod_network_checksum": "",
+        "__kubernetes_manifest_file": str(tmp_path / "calico.yaml"),
+        "__kubernetes_manifest_remote": True,
+    }
+    printed = play(tmp_path, wanted, variables, NETRC=str(netrc(tmp_path)))
+    assert (tmp_path / "calico.yaml").exists(), printed
+    assert any(PAIR in text for text in pair.meant.got)
+    assert pair.other.got
+    assert pair.arrived() == []
