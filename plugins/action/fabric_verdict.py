@@ -75,7 +75,7 @@ class ActionModule(ActionBase):
                 continue
             try:
                 if not self._task.check_mode:
-                    atomic_write(path, text)
+                    atomic_write(path, text, 0o666 & ~_umask())
                 files.append(path)
             except (FabricError, OSError) as exc:
                 errors.append(str(exc))
@@ -84,6 +84,12 @@ class ActionModule(ActionBase):
 
 def _now() -> str:
     return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _umask() -> int:
+    former = os.umask(0o077)
+    os.umask(former)
+    return former
 
 
 def _holds(path: str, text: str) -> bool:

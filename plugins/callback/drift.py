@@ -40,6 +40,7 @@ options:
   report:
     description:
       - A file on the controller for the report as JSON. It is written whole or not at all, and its directory is made.
+      - A new file is for its owner alone (mode 0600), whatever the umask. One that exists keeps its mode.
       - Variables of the environment are put in, so that jobs that run at once have a file each, as in
         V(/srv/drift/$JOB_ID.json) with AWX.
       - A relative path is taken from the directory of C(ansible.cfg), and from the working directory where it comes
@@ -56,6 +57,7 @@ options:
     description:
       - The same for metrics in the format of Prometheus, as the textfile collector of node_exporter reads them. Their
         names begin with C(gpu_fabric_drift_). The name has to end in C(.prom) for that.
+      - A new file may be read by all (mode 0644).
     type: path
     env: [{name: RDMAOPS_DRIFT_PROMETHEUS}]
     ini: [{section: callback_drift, key: prometheus}]

@@ -89,6 +89,7 @@ options:
     description:
       - A file on the controller for the report as JSON. A relative path is taken from the playbook's directory.
       - The file is written whole or not at all, and its directory is made.
+      - Who may read a new file is up to the umask of C(ansible-playbook). One that exists keeps its mode.
     type: path
   html_path:
     description: The same for the report as an HTML page, which needs nothing but itself.

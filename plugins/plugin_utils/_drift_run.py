@@ -22,8 +22,12 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_text imp
 
 Json = t.Dict[str, t.Any]
 
-# How a report becomes each file.
-FILES: dict[str, t.Callable[[Json], str]] = {"report": dumps, "html": page, "prometheus": metrics}
+# How a report becomes each file, and the mode of a new one: diffs are of files that others may not read.
+FILES: dict[str, tuple[t.Callable[[Json], str], int]] = {
+    "report": (dumps, 0o600),
+    "html": (page, 0o600),
+    "prometheus": (metrics, 0o644),
+}
 
 
 class Run(t.NamedTuple):
@@ -49,13 +53,13 @@ def write(report: Json, paths: t.Mapping[str, str | None]) -> tuple[list[str], d
     """Write the files whose paths are given; return those written, and for the others why not."""
     written: list[str] = []
     problems: dict[str, str] = {}
-    for name, render in FILES.items():
+    for name, (render, mode) in FILES.items():
         path = paths.get(name)
         if not path:
             continue
         path = os.path.abspath(path)
         try:
-            atomic_write(path, render(report))
+            atomic_write(path, render(report), mode)
             written.append(path)
         except (FabricError, OSError, UnicodeError) as exc:
             problems[path] = "%s, the drift report's option '%s'. Name a path that %s may write" % (exc, name, _user())

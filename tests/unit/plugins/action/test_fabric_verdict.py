@@ -159,21 +159,27 @@ def test_files_the_four_steps(tmp_path: Path, shown: Shown) -> None:
     before = act(given, tmp_path, check_mode=True)
     assert (before["changed"], before["files"], before["failed"]) == (True, files, False)
     assert list(tmp_path.iterdir()) == []
-    mask = os.umask(0o077)
-    try:
-        done = act(given, tmp_path)
-    finally:
-        os.umask(mask)
+    done = act(given, tmp_path)
     assert (done["changed"], done["files"], done["report"]) == (True, files, before["report"])
     assert json.loads(Path(files[0]).read_text()) == done["report"]
     assert "Fabric check: <span" in Path(files[1]).read_text()
-    assert {stat.S_IMODE(Path(file).stat().st_mode) for file in files} == {0o644}
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["deep", "made", "r.html", "r.json"]
     for check_mode in (False, True):
         again = act(given, tmp_path, check_mode)
         assert (again["changed"], again["files"]) == (False, [])
     other = act({**given, "started": "later"}, tmp_path)
     assert (other["changed"], other["files"]) == (True, files)
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o027, 0o640), (0o077, 0o600)])
+def test_who_may_read_the_files_is_up_to_the_umask(tmp_path: Path, shown: Shown, umask: int, mode: int) -> None:
+    former = os.umask(umask)
+    try:
+        done = act(bad(json_path="r.json", html_path="r.html", fail_on=[]), tmp_path)
+        assert os.umask(umask) == umask
+    finally:
+        os.umask(former)
+    assert [stat.S_IMODE(Path(file).stat().st_mode) for file in done["files"]] == [mode, mode]
 
 
 def test_a_file_is_written_before_the_task_fails(tmp_path: Path, shown: Shown) -> None:

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import html.parser
 import json
+import os
 import re
+import stat
 import typing as t
 from pathlib import Path
 
@@ -316,6 +318,30 @@ def test_files(tmp_path: Path) -> None:
     assert Path(paths["prometheus"]).read_text() == texts.metrics(found)
     assert sorted(path.name for path in (tmp_path / "d").iterdir()) == ["html", "prometheus", "report"]
     assert run.write(found, {"report": None, "html": ""}) == ([], {})
+
+
+def modes(directory: Path) -> dict[str, int]:
+    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in directory.iterdir()}
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_what_shows_diffs_is_for_its_owner_alone(tmp_path: Path, umask: int) -> None:
+    """Diffs are of files that others may not read; metrics have names and numbers, and are read by node_exporter."""
+    names = {"report": "r.json", "html": "r.html", "prometheus": "r.prom"}
+    former = os.umask(umask)
+    try:
+        run.write(report({"a": [thing()]}), {name: str(tmp_path / file) for name, file in names.items()})
+    finally:
+        os.umask(former)
+    assert modes(tmp_path) == {"r.json": 0o600, "r.html": 0o600, "r.prom": 0o644}
+
+
+def test_a_report_for_others_stays_one(tmp_path: Path) -> None:
+    path = tmp_path / "r.html"
+    path.touch()
+    path.chmod(0o640)
+    run.write(report({"a": [thing()]}), {"html": str(path)})
+    assert modes(tmp_path) == {"r.html": 0o640}
 
 
 def test_a_file_that_cannot_be_written_does_not_stop_the_others(tmp_path: Path) -> None:
