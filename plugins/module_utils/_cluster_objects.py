@@ -26,6 +26,8 @@ DEFINITION = "CustomResourceDefinition"
 CONTAINERS = ("Namespace", DEFINITION)
 # What others refer to comes first.
 _ORDER = {"Namespace": 0, DEFINITION: 1, "ServiceAccount": 2, "ClusterRole": 2, "Role": 2, "ConfigMap": 2, "Secret": 2}
+# The whole object, Base64 of a Secret's data included, as `kubectl apply` was given it.
+_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 # Set by the server at every write, or at none that matters here.
 _SERVER = ("managedFields", "resourceVersion", "generation", "creationTimestamp", "uid", "selfLink")
 
@@ -179,6 +181,9 @@ def show(raw: Object | None) -> str:
         for key in ("data", "stringData"):
             if key in made:
                 made[key] = dict.fromkeys(made[key], "(hidden)")
+        notes = made["metadata"].get("annotations") or {}
+        if _APPLIED in notes:
+            made["metadata"] = {**made["metadata"], "annotations": {**notes, _APPLIED: "(hidden)"}}
     return json.dumps(made, indent=2, sort_keys=True) + "\n"
 
 

@@ -185,4 +185,16 @@ def document(rng: random.Random, seeds: t.Sequence[str]) -> str:
         return text(rng, seeds)
 
 
-__all__ = ["LARGEST", "TOKENS", "VALUES", "Bounded", "Slow", "document", "octets", "source", "stretched", "text", "value"]
+__all__ = [
+    "LARGEST",
+    "TOKENS",
+    "VALUES",
+    "Bounded",
+    "Slow",
+    "document",
+    "octets",
+    "source",
+    "stretched",
+    "text",
+    "value",
+]

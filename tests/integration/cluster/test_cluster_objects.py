@@ -136,6 +136,18 @@ def test_secrets_are_not_shown(plane: Cluster, name: str) -> None:
         assert "(hidden)" in result["diff"][0]["after"]
 
 
+def test_what_kubectl_apply_notes_of_a_secret_is_not_shown(plane: Cluster, name: str) -> None:
+    with plane.namespace() as namespace:
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": namespace}}
+        wanted = {**secret, "stringData": {"password": "other"}}
+        plane.kubectl("apply", "-f", "-", stdin=json.dumps({**secret, "data": {"password": "aHVudGVyMg=="}}))
+        results = [run(plane, name, wanted, check=check, adopt=True, force_conflicts=True) for check in (True, False)]
+        results.append(run(plane, name, wanted, state="absent"))
+        for result in results:
+            assert "last-applied-configuration" in result["diff"][0]["before"]
+            assert "aHVudGVyMg" not in json.dumps(result)
+
+
 def test_drift_is_mended(plane: Cluster, name: str) -> None:
     with plane.namespace() as namespace:
         config = {

@@ -5,11 +5,12 @@
 from __future__ import annotations
 
 import copy
+import json
 import typing as t
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cluster_objects import ObjectsError, manage
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cluster_objects import ObjectsError, manage, show
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import OWNER, ApiError
 
 Json = t.Any
@@ -153,3 +154,24 @@ def test_a_namespace_goes_with_consent_only(way: str) -> None:
     assert server.written == []
     run(server, *wanted, **options, remove_definitions=True)
     assert server.written == ["delete work"]
+
+
+NOTE = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def test_what_kubectl_apply_notes_of_a_secret_is_not_shown() -> None:
+    secret = {
+        "kind": "Secret",
+        "metadata": {"name": "s", "annotations": {"a": "b", NOTE: "hunter2"}},
+        "data": {"x": "hunter2"},
+    }
+    given = copy.deepcopy(secret)
+    shown = json.loads(show(secret))
+    assert shown["metadata"]["annotations"] == {"a": "b", NOTE: "(hidden)"}
+    assert shown["data"] == {"x": "(hidden)"}
+    assert secret == given
+    assert "hunter2" in show({**secret, "kind": "ConfigMap"})
+    assert json.loads(show({"kind": "Secret", "metadata": {"annotations": None}})) == {
+        "kind": "Secret",
+        "metadata": {"annotations": None},
+    }
