@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import ctypes
 import hashlib
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import typing as t
@@ -56,11 +58,22 @@ _OUTPUT_LINES, _OUTPUT_SIZE = 30, 4000
 # not run then.
 _NOT_RUN = "Close_Fd sealing memfd copy: Device or resource busy"
 
+# buildah is the first process of a PID namespace: when it ends, the kernel ends all others of it, in whatever session
+# they are (pid_namespaces(7)), and what it has mounted goes too. Not with a container runtime: it gives the numbers of
+# its processes to systemd, and on the host those of a namespace are other processes'.
+_ALONE = ("unshare", "--mount", "--pid", "--mount-proc", "--fork", "--kill-child")
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
 Params = t.Mapping[str, t.Any]
 
 
 class BuildError(ImageError):
     """An image could not be built, written or pushed."""
+
+
+def _end_with_parent() -> None:
+    """Let the kernel end this process with the module, however that ends (prctl(2))."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def find(binary: str | None, *, needed: bool) -> str:
@@ -146,6 +159,7 @@ class Build:
         self.host = parse_name(self.name).host
         # In check mode, a task before this one may be what would install it.
         self.buildah = find(params["buildah_binary"], needed=not check_mode)
+        self._alone = _ALONE if params.get("isolation") == "chroot" and os.geteuid() == 0 else ()
         self.registry = params["output"] == "registry"
         base = os.path.join(params["directory"], re.sub(r"[^A-Za-z0-9._-]", "_", self.name))
         self.archive = base + ".tar"
@@ -157,24 +171,33 @@ class Build:
     def _call(
         self, arguments: t.Sequence[str], doing: str, limit: int, stderr: int = subprocess.PIPE
     ) -> subprocess.CompletedProcess[bytes]:
+        argv = [*self._alone, self.buildah, *arguments]
         try:
-            return subprocess.run(
-                [self.buildah, *arguments],
+            process = subprocess.Popen(
+                argv,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
-                timeout=limit,
-                check=False,
                 env={**os.environ, "LC_ALL": "C"},
+                start_new_session=True,
+                preexec_fn=_end_with_parent,  # noqa: PLW1509 (a module has no other threads)
             )
-        except subprocess.TimeoutExpired as exc:
+        except (OSError, subprocess.SubprocessError) as exc:
+            why = because(exc) if isinstance(exc, OSError) else str(exc)
+            raise BuildError("%s: %s cannot be run: %s" % (doing, argv[0], why)) from exc
+        try:
+            out, err = process.communicate(timeout=limit)
+        except BaseException as exc:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if not isinstance(exc, subprocess.TimeoutExpired):
+                raise
             output = exc.stdout if stderr == subprocess.STDOUT else exc.stderr
             said = last_lines((output or b"").decode("utf-8", "replace"))
             raise BuildError(
-                "%s: buildah was not done after %d s and was ended. It said: %s. Raise timeout" % (doing, limit, said)
+                "%s: buildah was not done after %d s and was stopped. It said: %s. Raise timeout" % (doing, limit, said)
             ) from exc
-        except OSError as exc:
-            raise BuildError("%s: %s cannot be run: %s" % (doing, self.buildah, because(exc))) from exc
+        return subprocess.CompletedProcess(argv, process.returncode, out, err)
 
     def run(self, arguments: t.Sequence[str], doing: str, limit: int, hint: t.Callable[[str], str]) -> str:
         """Run buildah and return its standard output."""

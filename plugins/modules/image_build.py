@@ -77,7 +77,10 @@ options:
     type: path
     default: /var/lib/rdmaops/images
   isolation:
-    description: How buildah runs the steps. V(chroot) needs no container runtime.
+    description:
+      - How buildah runs the steps. V(chroot) needs no container runtime.
+      - With V(chroot) and as root, buildah runs by C(unshare) of util-linux in namespaces of its own, so that a build that takes too long or is interrupted
+        ends with every process that its steps have started, and with its mounts. With the others it is up to the container runtime.
     type: str
     choices: [chroot, oci, rootless]
     default: chroot

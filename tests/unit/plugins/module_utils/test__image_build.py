@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import subprocess
 import typing as t
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _image_build
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._container_image_oci import ImageError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import has_ended, limits_count_from
 
 
 def file(name: str, **more: t.Any) -> dict[str, t.Any]:
@@ -155,14 +155,14 @@ def test_an_error_of_buildah_itself_is_kept(tmp_path: Path) -> None:
 
 
 def test_a_build_that_is_not_done_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    build = scripted(tmp_path, "")
-
-    def expire(argv: list[str], timeout: float, **_more: object) -> None:
-        raise subprocess.TimeoutExpired(argv, timeout, output=b"STEP 1/1: RUN forever\n")
-
-    monkeypatch.setattr(subprocess, "run", expire)
-    with pytest.raises(ImageError, match=r"was not done after 60 s and was ended\. It said: STEP 1/1: RUN forever\."):
+    mark, pid = tmp_path / "mark", tmp_path / "pid"
+    build = scripted(tmp_path, f"echo STEP 1/1: RUN forever; echo $$ >{pid}; touch {mark}; exec sleep 1000")
+    # Without a namespace, in which it would have another number.
+    build.params, build._alone = {**build.params, "timeout": 1}, ()
+    limits_count_from(mark, monkeypatch)
+    with pytest.raises(ImageError, match=r"was not done after 1 s and was stopped\. It said: STEP 1/1: RUN forever\."):
         build._build()
+    assert has_ended(int(pid.read_text()))
 
 
 NOT_RUN = "Close_Fd sealing memfd copy: Device or resource busy"
