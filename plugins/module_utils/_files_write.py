@@ -15,10 +15,17 @@ import stat
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import (
     BACKUP_SUFFIX,
+    MAX_LINKS,
     FileError,
     because,
     read_text,
 )
+
+# What a file system without extended attributes answers, or says of one that only root may set. ENOENT: another run has
+# removed the file since.
+_NO_ATTRIBUTE = (errno.ENODATA, errno.ENOTSUP, errno.EPERM, errno.ENOENT)
+# Sums over what a file holds, which are wrong for the new one (security/integrity/ima and evm in the kernel).
+_SUMS = ("security.ima", "security.evm")
 
 
 def fsync_directory(path: str) -> None:
@@ -33,21 +40,24 @@ def fsync_directory(path: str) -> None:
 def atomic_write(path: str, text: str, mode: int = 0o644) -> None:
     """Write ``text`` to ``path`` so that any reader, at any time, sees the old file or the new one.
 
-    An existing file's owner, mode and SELinux label are kept; a new one gets ``mode``, whatever the umask is.
+    An existing file's owner, mode and extended attributes (ACL, SELinux label) are kept; a new one gets ``mode``,
+    whatever the umask is. A symbolic link stays, and the file to which it leads is written, unless another user could
+    lead it elsewhere. Another hard link to the file keeps the old text, as with ``sed -i``.
     """
-    directory, name = os.path.split(path)
-    # kmod, udev and systemd read no dot files. The name is fixed, so that a leftover of a power cut is used up by
-    # the write that follows it.
-    temporary = os.path.join(directory, ".%s.rdmaops-new" % name)
     try:
+        target = _target(path)
+        directory, name = os.path.split(target)
+        # kmod, udev and systemd read no dot files. The name is fixed, so that a leftover of a power cut is used up by
+        # the write that follows it.
+        temporary = os.path.join(directory, ".%s.rdmaops-new" % name)
         os.makedirs(directory, exist_ok=True)
-        with os.fdopen(_alone(temporary), "w", encoding="utf-8", errors="surrogateescape", newline="") as stream:
+        with os.fdopen(_alone(path, temporary), "w", encoding="utf-8", errors="surrogateescape", newline="") as stream:
             try:
                 stream.write(text)
                 stream.flush()
-                _copy_attributes(path, stream.fileno(), mode)
+                _copy_attributes(target, stream.fileno(), mode)
                 os.fsync(stream.fileno())
-                os.rename(temporary, path)
+                os.rename(temporary, target)
             except (OSError, UnicodeEncodeError):
                 _discard(temporary)
                 raise
@@ -62,14 +72,70 @@ def atomic_write(path: str, text: str, mode: int = 0o644) -> None:
         ) from exc
 
 
-def _alone(temporary: str) -> int:
+def _target(path: str) -> str:
+    """Return the regular file to which ``path`` leads, or is to lead; only a link's way is judged."""
+    target = _followed(path) if os.path.islink(path) else path
+    if os.path.exists(target) and not os.path.isfile(target):
+        raise FileError("Writing %s: %s is not a regular file. Name another path" % (path, target))
+    return target
+
+
+def _followed(path: str) -> str:
+    """Follow a link as the kernel does, and see that nobody but root and this user can change the way."""
+    todo = os.path.abspath(path).split("/")
+    here, links = "/", 0
+    while todo:
+        part = todo.pop(0)
+        step = os.path.normpath(os.path.join(here, part))
+        try:
+            found = os.lstat(step)
+        except FileNotFoundError:
+            if not todo:
+                return step
+            raise FileError("Writing %s: it is a symbolic link, and there is no %s" % (path, step)) from None
+        why = _changeable(found)
+        if why:
+            raise FileError(
+                "Writing %s: it is a symbolic link, and the way to its file leads over %s, which %s. Replace the link "
+                "by a file, or give what it leads to an owner and rights like those of /etc" % (path, step, why)
+            )
+        if not stat.S_ISLNK(found.st_mode):
+            here = step
+            continue
+        links += 1
+        if links > MAX_LINKS:
+            raise FileError("Writing %s: %s" % (path, os.strerror(errno.ELOOP)))
+        text = os.readlink(step)
+        here = "/" if text.startswith("/") else here
+        todo = text.split("/") + todo
+    return here
+
+
+def _changeable(found: os.stat_result) -> str | None:
+    """Return how others could put something else in the place of a directory, a link or a file."""
+    if found.st_uid not in (0, os.geteuid()):
+        return "belongs to the user with the id %d" % found.st_uid
+    others = 0o002 if found.st_gid == 0 else 0o022
+    # In a sticky directory, a name of root's is root's alone (unlink(2), rename(2)).
+    if stat.S_ISDIR(found.st_mode) and found.st_mode & others and not found.st_mode & stat.S_ISVTX:
+        return "others than its owner may write to"
+    return None
+
+
+def _alone(path: str, temporary: str) -> int:
     """Open ``temporary``, empty, for one writer at a time: two runs may write the same file of a host at once.
 
-    Who waits for the lock (flock(2)) gets a file that its last writer has given the wanted name, and begins anew.
+    Who waits for the lock (flock(2)) gets a file that its last writer has given the wanted name, and begins again.
     """
     while True:
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
         try:
+            found = os.fstat(handle)
+            # In /tmp another user could have made it, to own the file or hold its lock, or have linked a file of ours.
+            if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_nlink > 1:
+                raise FileError(
+                    "Writing %s: %s is in the way and was not made by this user. Remove it" % (path, temporary)
+                )
             fcntl.flock(handle, fcntl.LOCK_EX)
             if _is_named(handle, temporary):
                 os.ftruncate(handle, 0)
@@ -100,15 +166,28 @@ def _copy_attributes(path: str, handle: int, mode: int) -> None:
     except FileNotFoundError:
         os.fchmod(handle, mode)
         return
-    os.fchmod(handle, stat.S_IMODE(old.st_mode))
     if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
         os.fchown(handle, old.st_uid, old.st_gid)
+    # After the owner, with which the kernel takes set-user-ID bits and capabilities away (chown(2)).
+    os.fchmod(handle, stat.S_IMODE(old.st_mode))
+    # A control node need not run Linux.
+    if hasattr(os, "listxattr"):
+        _copy_extended(path, handle)
+
+
+def _copy_extended(path: str, handle: int) -> None:
     try:
-        os.setxattr(handle, "security.selinux", os.getxattr(path, "security.selinux"))
+        names = set(os.listxattr(path)).difference(_SUMS)
     except OSError as exc:
-        # ENOENT: another run has removed the file since.
-        if exc.errno not in (errno.ENODATA, errno.ENOTSUP, errno.EPERM, errno.ENOENT):
+        if exc.errno not in _NO_ATTRIBUTE:
             raise
+        return
+    for name in names:
+        try:
+            os.setxattr(handle, name, os.getxattr(path, name))
+        except OSError as exc:
+            if exc.errno not in _NO_ATTRIBUTE:
+                raise
 
 
 def backup(path: str) -> str:
