@@ -7,19 +7,17 @@
 """Whether a container may register memory with an RDMA device, which pins it.
 
 ib_umem_get() in drivers/infiniband/core/umem.c of Linux refuses with EPERM where RLIMIT_MEMLOCK is 0 (can_do_mlock()),
-and with ENOMEM where the pages that a process has pinned are more than RLIMIT_MEMLOCK. CAP_IPC_LOCK passes both, so it
-is taken away here: what is tested is the limit, and that a pod without this capability can do with it.
+and with ENOMEM where the pages that a process has pinned are more than RLIMIT_MEMLOCK. CAP_IPC_LOCK passes both, so the
+image's setpriv takes it away: what is tested is the limit, and that a pod without this capability can do with it.
 """
 
 from __future__ import annotations
 
 import errno
 import json
-import resource
 import typing as t
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_enter import CAP_IPC_LOCK
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_host import LOGS, Pod
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_pod import Pod
 
 LIMIT_S = 60
 
@@ -68,19 +66,29 @@ REMEDY = (
     "runtime with gpu_node_runtime_restart_ok; then make the pod again"
 )
 
+# Root gets back at execve(2) what is in the bounding or the inheritable set (capabilities(7)).
+WITHOUT = ["setpriv", "--ambient-caps=-ipc_lock", "--inh-caps=-ipc_lock", "--bounding-set=-ipc_lock"]
+EXCEEDS = (
+    "the container has CAP_IPC_LOCK, to which the limit does not apply, and setpriv (package util-linux) is not in the "
+    "image to test without"
+)
+
 
 def memlock(port: t.Mapping[str, t.Any], size: int, tcp_port: int, pod: Pod) -> dict[str, t.Any]:
     """Register ``size`` bytes as the container's user: ``ok``, ``error``, the limit, and what it was done ``by``."""
-    soft = pod.held.limits[resource.RLIMIT_MEMLOCK][0]
-    limit = None if soft == resource.RLIM_INFINITY else soft
+    text, exceeds = pod.memlock()
+    limit = None if text == "unlimited" else int(text)
     found = {"wanted_bytes": size, "limit_bytes": limit, "unlimited": limit is None}
     device = port["device"]
+    if exceeds and not pod.which("setpriv"):
+        return {**found, "by": None, "ok": None, "error": EXCEEDS}
+    before = WITHOUT if exceeds else []
     if pod.which("python3"):
-        status, text = pod.run(["python3", "-c", REGISTER, device, str(size)], LIMIT_S, without=CAP_IPC_LOCK)
+        status, text = pod.run([*before, "python3", "-c", REGISTER, device, str(size)], LIMIT_S)
         return {**found, "by": "python3", **_answer(device, size, limit, status, text)}
     # pp_init_ctx() of libibverbs/examples/rc_pingpong.c registers before the server listens.
     if pod.which("ibv_rc_pingpong"):
-        return {**found, "by": "ibv_rc_pingpong", **_pingpong(port, size, limit, tcp_port, pod)}
+        return {**found, "by": "ibv_rc_pingpong", **_pingpong(port, size, limit, tcp_port, pod, before)}
     error = "neither python3 nor ibv_rc_pingpong (Debian: ibverbs-utils, RHEL: libibverbs-utils) is in the image"
     return {**found, "by": None, "ok": None, "error": error}
 
@@ -119,12 +127,13 @@ def refusal(device: str, size: int, limit: int | None, code: int | None) -> str:
     return text + "RLIMIT_MEMLOCK of the container is %d bytes. %s" % (limit, REMEDY)
 
 
-def _pingpong(port: t.Mapping[str, t.Any], size: int, limit: int | None, tcp_port: int, pod: Pod) -> dict[str, t.Any]:
+def _pingpong(
+    port: t.Mapping[str, t.Any], size: int, limit: int | None, tcp_port: int, pod: Pod, before: t.Sequence[str]
+) -> dict[str, t.Any]:
     argv = ["ibv_rc_pingpong", "-d", port["device"], "-i", str(port["port"]), "-p", str(tcp_port), "-s", str(size)]
     if port.get("gid_index") is not None:
         argv += ["-g", str(port["gid_index"])]
-    log = "%s/memlock.server" % LOGS
-    server = pod.start(argv, LIMIT_S, log, without=CAP_IPC_LOCK)
+    server = pod.start([*before, *argv], LIMIT_S, "")
     try:
         while True:
             ended = server.status()
@@ -135,10 +144,10 @@ def _pingpong(port: t.Mapping[str, t.Any], size: int, limit: int | None, tcp_por
             pod.sleep(0.1)
     finally:
         server.stop()
-    said = " ".join(pod.read(log).split())[-200:]
+    said = " ".join(server.said().split())[-200:]
     if "Couldn't register MR" in said:
         return {"ok": False, "error": refusal(port["device"], size, limit, None)}
     return {"ok": None, "error": "ibv_rc_pingpong ended with %d: %s" % (ended, said or "it printed nothing")}
 
 
-__all__ = ("REGISTER", "REMEDY", "memlock", "refusal")
+__all__ = ("EXCEEDS", "REGISTER", "REMEDY", "WITHOUT", "memlock", "refusal")

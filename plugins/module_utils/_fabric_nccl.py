@@ -11,7 +11,8 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _nccl_log, _nccl_tests
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_host import ContainerError, Host, ProbeError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_host import Host, ProbeError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec import ContainerError
 
 PROGRAM = "/usr/local/bin/all_reduce_perf"
 # sshd starts ranks with an environment of its own.

@@ -13,19 +13,15 @@ import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import (
     _fabric_memlock,
+    _fabric_nccl,
     _fabric_quiet,
     _ibv_devinfo,
     _perftest,
     _rping,
 )
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_host import (
-    LOGS,
-    ContainerError,
-    Host,
-    Pod,
-    ProbeError,
-    Server,
-)
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_host import LOGS, Host, ProbeError, Server
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_pod import Pod
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec import ContainerError
 
 _PERFTEST = ("ib_write_bw", "perftest")
 # The program of each test, and the package that has it. Memlock takes what there is.
@@ -184,12 +180,12 @@ def listen(tests: t.Sequence[Test], lifetime: float, patience: float, host: Host
     started = []
     for test in tests:
         log = "%s/%s.server" % (LOGS, test["id"])
-        started.append((test, log, host.start(command(test, server=True), lifetime, log)))
+        started.append((test, host.start(command(test, server=True), lifetime, log)))
     deadline = host.now() + patience
     failed = []
-    for test, log, server in started:
+    for test, server in started:
         try:
-            error = _listening(test, server, log, deadline, patience, host)
+            error = _listening(test, server, deadline, patience, host)
         except ContainerError as exc:
             error = str(exc)
         if error:
@@ -197,12 +193,12 @@ def listen(tests: t.Sequence[Test], lifetime: float, patience: float, host: Host
     return failed
 
 
-def _listening(test: Test, server: Server, log: str, deadline: float, patience: float, host: Host) -> str | None:
+def _listening(test: Test, server: Server, deadline: float, patience: float, host: Host) -> str | None:
     """Why a server did not come up; None as soon as it has."""
     while True:
         ended = server.status()
         if ended is not None:
-            said = " ".join(host.read(log).split())[-300:]
+            said = " ".join(server.said().split())[-300:]
             return "its server ended with %d: %s" % (ended, said or "it printed nothing")
         if test["test"] in _UNSEEN or host.listens(test["tcp_port"]):
             return None
@@ -240,14 +236,14 @@ def measure(
 
 def _watched(test: Test, limit: float, patience: float, host: Host, quiet: Quiet) -> dict[str, t.Any]:
     def look() -> dict[str, t.Any]:
-        return _fabric_quiet.look(test["device"], test["port"])
+        return _fabric_quiet.parse(host.texts(_fabric_quiet.paths(test["device"], test["port"])))
 
     began = host.now()
     try:
-        before = host.network(look)
+        before = look()
         result = _measure(test, limit, patience, host)
-        after = host.network(look)
-    except (OSError, ProbeError) as exc:
+        after = look()
+    except (ContainerError, ValueError) as exc:
         return {**NOTHING, "error": "the counters of the network cannot be read: %s" % exc, "seconds": 0.0}
     what = _fabric_quiet.Measured(
         test["device"], quiet.rails, result.get("sent_bytes"), round(host.now() - began, 1), quiet.allowed
@@ -316,4 +312,49 @@ def _bandwidth_result(_test: Test, status: int, text: str, document: str) -> dic
     }
 
 
-__all__ = ("BANDWIDTHS", "CHECKS", "TOOLS", "Quiet", "check", "command", "listen", "measure", "ready", "refused")
+# --- what the module does ------------------------------------------------------------------------------------------
+
+
+def part(given: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[str, t.Any]:
+    """Do what the state asks for."""
+    if given["state"] == "ready":
+        seen = ready(given["tools"], given["devices"], host)
+        return {
+            **seen,
+            "checks": check(given["tools"], given["ports"], given["memlock_bytes"], given["tcp_port"], host),
+        }
+    if check_mode:
+        return {"failed_tests": [], "results": []}
+    if given["state"] == "together":
+        keys = ("members", "interface", "ssh_port", "environment", "biggest")
+        order = _fabric_nccl.Order(*(given[key] for key in keys))
+        return {"nccl": _fabric_nccl.run(order, host.variables(), given["test_timeout"], host)}
+    if given["state"] == "listening":
+        return {"failed_tests": listen(given["tests"], given["lifetime"], given["patience"], host)}
+    allowed = given["quiet_bytes_per_second"]
+    quiet = None if allowed is None else Quiet(given["rail_netdevs"], allowed)
+    return {"results": measure(given["tests"], given["test_timeout"], given["patience"], host, quiet)}
+
+
+def unknown(given: t.Mapping[str, t.Any], error: str) -> dict[str, t.Any]:
+    """What could not be done in a pod that was there when it was looked at: that is no failure of the fabric."""
+    if given["state"] == "together":
+        return {"nccl": {"ok": None, "error": error}}
+    results = refused(given["tests"], error)
+    return {"failed_tests": results, "results": results}
+
+
+__all__ = (
+    "BANDWIDTHS",
+    "CHECKS",
+    "TOOLS",
+    "Quiet",
+    "check",
+    "command",
+    "listen",
+    "measure",
+    "part",
+    "ready",
+    "refused",
+    "unknown",
+)

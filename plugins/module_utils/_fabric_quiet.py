@@ -17,27 +17,31 @@ _WORD = 4
 _FULL = 0xFFFFFFFF
 
 
-def look(device: str, port: int, sys: str = "/sys", proc: str = "/proc") -> dict[str, t.Any]:
-    """Read the counters of the calling process's network namespace: ``netdevs``, bytes in both directions by name;
-    ``words`` and ``packets`` that the port has sent, each None where the driver does not count them.
+def paths(device: str, port: int) -> list[str]:
+    """The files that parse() reads."""
+    place = "/sys/class/infiniband/%s/ports/%d" % (device, port)
+    # The last one is soft-RoCE's.
+    return ["/proc/self/net/dev", place + "/counters/port_xmit_data", place + "/hw_counters/sent_pkts"]
+
+
+def parse(texts: t.Sequence[str]) -> dict[str, t.Any]:
+    """Read the counters of a network namespace: ``netdevs``, bytes in both directions by name; ``words`` and
+    ``packets`` that the port has sent, None where the driver does not count them. ValueError: it is no /proc/net/dev.
     """
-    place = "%s/class/infiniband/%s/ports/%d" % (sys, device, port)
-    with open(proc + "/self/net/dev", encoding="utf-8", errors="replace") as stream:
-        rows = [line.partition(":") for line in stream.read().split("\n")[2:] if ":" in line]
+    devices, words, packets = texts
+    rows = [line.partition(":") for line in devices.split("\n")[2:] if ":" in line]
     # proc_net_dev: 8 columns received, 8 sent, bytes first.
-    bytes_of = {name.strip(): int(rest.split()[0]) + int(rest.split()[8]) for name, _colon, rest in rows}
-    return {
-        "netdevs": bytes_of,
-        "words": _number(place + "/counters/port_xmit_data"),
-        "packets": _number(place + "/hw_counters/sent_pkts"),  # soft-RoCE
-    }
+    columns = {name.strip(): rest.split() for name, _colon, rest in rows}
+    if not columns or any(len(numbers) < 9 for numbers in columns.values()):
+        raise ValueError("/proc/net/dev has no list of network devices")
+    bytes_of = {name: int(numbers[0]) + int(numbers[8]) for name, numbers in columns.items()}
+    return {"netdevs": bytes_of, "words": _number(words), "packets": _number(packets)}
 
 
-def _number(path: str) -> int | None:
+def _number(text: str) -> int | None:
     try:
-        with open(path, encoding="ascii") as stream:
-            return int(stream.read())
-    except (OSError, ValueError):
+        return int(text)
+    except ValueError:
         return None
 
 
@@ -96,4 +100,4 @@ def compare(before: Counters, after: Counters, what: Measured) -> dict[str, t.An
     return {"quiet": quiet, "why": why, **found}
 
 
-__all__ = ("Measured", "compare", "look")
+__all__ = ("Measured", "compare", "parse", "paths")

@@ -191,7 +191,7 @@ def last_lines(text: str, secrets: t.Iterable[str] = ()) -> str:
 
 def kubeconfig(client: Client) -> tuple[dict[str, t.Any], set[str]]:
     """Return a kubeconfig with what a client has found out, and the secrets in it."""
-    made = client._configuration
+    made = client.configuration
     cluster: dict[str, t.Any] = {"server": client.host}
     if not made.verify_ssl:
         cluster["insecure-skip-tls-verify"] = True

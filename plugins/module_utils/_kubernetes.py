@@ -78,7 +78,7 @@ class Client:
                 % (doing, " ".join(str(exc).split()) or type(exc).__name__)
             ) from exc
         self.host: str = configuration.host
-        self._configuration = configuration
+        self.configuration = configuration
         # What the library makes of certificates and proxies; its own requests differ from release to release.
         self._pool = library.rest_client(configuration).pool_manager
         self._impersonate = (values["impersonate_user"], values["impersonate_groups"] or [])
@@ -88,21 +88,21 @@ class Client:
 
     def secrets(self) -> set[str]:
         """Return the tokens that come out of files and credential plugins, and how a password is sent."""
-        values = [*self._configuration.api_key.values()]
+        values = [*self.configuration.api_key.values()]
         if self._basic:
             import urllib3
 
             values += urllib3.util.make_headers(basic_auth=self._basic).values()
         return {word for value in values for word in str(value or "").split() if len(word) > 8}
 
-    def _headers(self) -> t.Any:
+    def headers(self) -> t.Any:
         import urllib3
 
         headers = urllib3.HTTPHeaderDict({"User-Agent": MANAGER})
         if self._basic:
             headers.extend(urllib3.util.make_headers(basic_auth=self._basic))
         # Asked for at every request: a token of a pod or of a credential plugin is renewed meanwhile.
-        for auth in self._configuration.auth_settings().values():
+        for auth in self.configuration.auth_settings().values():
             if auth["value"]:
                 headers[auth["key"]] = auth["value"]
         user, groups = self._impersonate
@@ -157,16 +157,16 @@ class Client:
         url = self.host + path + ("?" + urlencode(query) if query else "")
         try:
             with Limit(self.timeout, doing):
-                headers = self._headers()
+                headers = self.headers()
             headers["Accept"] = accept
             if body is not None:
                 headers["Content-Type"] = content_type
             data = None if body is None else json.dumps(body).encode()
             answer = self._answer(method, url, headers, data, patient=patient)
         except (urllib3.exceptions.HTTPError, OSError) as exc:
-            raise self._unreachable(exc, doing) from None
+            raise self.unreachable(exc, doing) from None
         if not 200 <= answer.status <= 299:
-            raise self._refused(answer.status, answer.reason, answer.data, doing)
+            raise self.refused(answer.status, answer.reason, answer.data, doing)
         return t.cast(bytes, answer.data)
 
     def _answer(self, method: str, url: str, headers: t.Any, body: bytes | None, *, patient: bool) -> t.Any:
@@ -194,7 +194,7 @@ class Client:
                 return answer
             time.sleep(pause)
 
-    def _refused(self, code: int, phrase: str | None, data: bytes, doing: str) -> ApiError:
+    def refused(self, code: int, phrase: str | None, data: bytes, doing: str) -> ApiError:
         body = data.decode("utf-8", "replace")
         try:
             status = from_json(body)
@@ -219,7 +219,7 @@ class Client:
             reason,
         )
 
-    def _unreachable(self, exc: BaseException, doing: str) -> ApiError:
+    def unreachable(self, exc: BaseException, doing: str) -> ApiError:
         text = " ".join(str(exc).split())
         if "certificate" in text.lower():
             hint = "Give the cluster's CA by ca_cert, or a kubeconfig whose certificates are valid"

@@ -18,7 +18,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import de
 if t.TYPE_CHECKING:  # pragma: no cover
     from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Namespace
 
-SUBSETS = ("gids", "empty_gids", "pkeys", "counters", "hw_counters", "active_mtu")
+SUBSETS = ("gids", "empty_gids", "pkeys", "counters", "hw_counters", "active_mtu", "users")
 DEFAULT_SUBSETS = ("gids", "pkeys")
 
 
@@ -64,11 +64,10 @@ class Host:
 
     def look_in_pod(self, pod: str, gather: t.Collection[str]) -> dict[str, t.Any]:
         """What is in the namespace of a pod: its ``inode``, the pod's ``uid``, and what devices.look() tells."""
-        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_container import find
-        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import enter, target
+        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import enter, pods, target
 
-        container = find(pod)
-        found = target.resolve("netns", "/proc/%d/ns/net" % container.pid)
+        process = pods.first(pod)
+        found = target.resolve("netns", "/proc/%d/ns/net" % process.pid)
 
         def everything() -> dict[str, t.Any]:
             return {**devices.look(gather), "netdevs": os.listdir("/sys/class/net")}
@@ -77,7 +76,7 @@ class Host:
             seen = enter.inside(found.handle, everything, sysfs=True, timeout=60.0)
         finally:
             os.close(found.handle)
-        return {**seen, "inode": found.inode, "uid": container.uid}
+        return {**seen, "inode": found.inode, "uid": process.uid}
 
     def pods(self) -> dict[str, tuple[str, str]]:
         from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import pods

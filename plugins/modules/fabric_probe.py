@@ -11,14 +11,15 @@ short_description: Do one host's part in measuring an RDMA fabric
 version_added: 0.1.0
 description:
   - Runs C(rping) and C(ib_write_bw) between hosts or pods, for role P(rdmaops.gpu_fabric.fabric_check#role), which decides who measures with whom.
-  - Every program gets a time limit, the servers too, which go on after the task.
+  - Every program gets a time limit, the servers too, which go on after the task. Of what it prints the last 4 MiB are kept.
+  - On hosts it needs root (C(become=true)), in pods see O(exec).
   - The traffic takes all that the link gives. Devices that are in use are told by O(state=ready); whether to go on is the caller's decision.
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
   - rdmaops.gpu_fabric._attributes
   - rdmaops.gpu_fabric._attributes.linux
-  - rdmaops.gpu_fabric._attributes.root
+  - rdmaops.gpu_fabric._kubernetes
 attributes:
   check_mode:
     support: partial
@@ -35,17 +36,28 @@ attributes:
 options:
   pod:
     description:
-      - Pod of this host, as V(NAMESPACE/NAME), in whose container everything is done that is otherwise done on the host.
-      - Programs are the container's own. They get what its first process has - namespaces, root directory, control groups, and so the devices that
-        it may open, resource limits, user, groups, capabilities and environment - but no seccomp filter and no label of a security module.
-        That is the kernel's work alone, so it is the same with containerd, CRI-O and Docker.
-      - A program ends at its time limit with all that came of it, and with the container. Nothing is written into the container.
-      - A pod that has no running container, and two pods of this name, of which one is ending, are errors. So is a pod with a user namespace of
-        its own (C(hostUsers) is false).
+      - Pod as V(NAMESPACE/NAME), in whose container everything is done that is otherwise done on the host. Where the task runs depends on O(exec).
+      - Programs are the container's own, and are run by the container runtime with the user, capabilities, limits, control group, seccomp filter and
+        label that the container has. Nothing is written into the container, and no path of it is opened from outside.
+      - A program gets a time limit by C(timeout) of the image. What is left of one is found by E(RDMAOPS_FABRIC_CHECK) in its environment, and killed.
+      - The image needs C(sh), and C(env), C(timeout) and C(cat) of coreutils or busybox.
+      - A pod that has no running container is an error.
+      - O(devices) is not for pods, whose containers do not see each other's processes. V(users) of O(rdmaops.gpu_fabric.rdma_info#module:gather) tells
+        who has the devices of a pod open.
     type: str
   container:
-    description: Container of O(pod). By default the one that has run longest, and is not the sandbox.
+    description:
+      - Container of O(pod). By default with O(exec=api) the one that C(kubectl exec) takes, with O(exec=crictl) the running one that was made first.
     type: str
+  exec:
+    description:
+      - How programs are run in O(pod).
+      - V(api) is the API server's exec, as C(kubectl exec) does it. The task runs on a host that has the kubeconfig, and needs no root. The account needs
+        C(get) on C(pods), and C(create) and C(get) on C(pods/exec), in the pod's namespace.
+      - V(crictl) is C(crictl exec) on the node of the pod. The task runs there, as root.
+    type: str
+    choices: [api, crictl]
+    default: api
   state:
     description:
       - V(ready) says what is missing and what is in use.
@@ -60,8 +72,9 @@ options:
       - Tests that are going to be run, for O(state=ready). Those of one end are run at once, on O(ports), see RV(checks).
       - V(ibv_devinfo) asks C(ibv_devinfo) whether the port is there and active.
       - V(memlock) registers O(memlock_bytes) with the device, as the container's user, within its RLIMIT_MEMLOCK and without CAP_IPC_LOCK, to which
-        the limit would not apply. It takes the image's C(python3) with its libibverbs; where there is none, C(ibv_rc_pingpong) with a message
-        of that size, which does not tell the reason of a failure. In pods only.
+        the limit would not apply. A container that has this capability needs C(setpriv) (util-linux) in its image to be tested. It takes the
+        image's C(python3) with its libibverbs; if the image has none, C(ibv_rc_pingpong) with a message of that size, which does not tell the
+        reason of a failure. In pods only.
     type: list
     elements: str
     choices: [rping, ib_write_bw, ib_write_bw_cm, ib_write_bw_cuda, ibv_devinfo, memlock, nccl_tests]
@@ -183,7 +196,7 @@ options:
     description: Largest message, for O(state=together), in bytes.
     type: int
     default: 134217728
-  timeout:
+  test_timeout:
     description: Seconds that each test may take on the client.
     type: int
     default: 60
@@ -205,12 +218,14 @@ EXAMPLES = r"""
     tools: [rping, ib_write_bw]
     devices: [mlx5_0]
 
-- name: Look whether a pod of this host can be measured
+- name: Look whether a pod can be measured
   rdmaops.gpu_fabric.fabric_probe:
     state: ready
     pod: ml/train-0
+    kubeconfig: ~/.kube/config
     tools: [rping, ib_write_bw]
-    devices: [mlx5_0]
+  delegate_to: localhost
+  become: false
 
 - name: Measure with a host that listens
   rdmaops.gpu_fabric.fabric_probe:
@@ -314,19 +329,28 @@ import re
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _fabric_nccl
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_host import ContainerError, Host, Pod
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_probe import (
-    CHECKS,
-    TOOLS,
-    Quiet,
-    check,
-    listen,
-    measure,
-    ready,
-    refused,
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import (
+    _kubernetes,
+    _pod_exec_api,
+    _pod_exec_crictl,
 )
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_host import Host
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_pod import Pod
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_probe import CHECKS, TOOLS, part, unknown
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec import ContainerError
+
+
+def place(module: AnsibleModule) -> Host:
+    """Where the programs run."""
+    pod, container = module.params["pod"], module.params["container"]
+    if not pod:
+        return Host()
+    if not re.fullmatch(r"[a-z0-9-]+/[a-z0-9.-]+", pod):
+        raise ContainerError("'%s' is no pod: it has to be NAMESPACE/NAME" % pod)
+    if module.params["exec"] == "api":
+        return Pod(_pod_exec_api.find(_kubernetes.connect(module), pod, container))
+    return Pod(_pod_exec_crictl.find(pod, container))
 
 
 def main() -> None:
@@ -349,8 +373,10 @@ def main() -> None:
     }
     module = AnsibleModule(
         argument_spec={
+            **_kubernetes.CONNECTION,
             "pod": {"type": "str"},
             "container": {"type": "str"},
+            "exec": {"type": "str", "choices": ["api", "crictl"], "default": "api"},
             "state": {"type": "str", "choices": ["ready", "listening", "measured", "together"], "required": True},
             "tools": {"type": "list", "elements": "str", "choices": [*TOOLS, *CHECKS, "nccl_tests"], "default": []},
             "ports": {"type": "list", "elements": "dict", "default": []},
@@ -365,7 +391,7 @@ def main() -> None:
             "ssh_port": {"type": "int", "default": 2222},
             "environment": {"type": "dict", "default": {}},
             "biggest": {"type": "int", "default": 134217728},
-            "timeout": {"type": "int", "default": 60},
+            "test_timeout": {"type": "int", "default": 60},
             "lifetime": {"type": "int", "default": 300},
             "patience": {"type": "int", "default": 20},
         },
@@ -377,35 +403,19 @@ def main() -> None:
     for one in given["tests"]:
         if not re.fullmatch(r"[\w.-]{1,200}", one["id"], re.ASCII):
             module.fail_json(msg="The test id %r is no file name (letters, digits, '.', '-', '_')" % one["id"])
+    if given["pod"] and given["devices"]:
+        module.fail_json(msg="devices is for hosts: rdma_info with users in gather tells who has a pod's devices open")
     try:
-        host = Pod(given["pod"], given["container"]) if given["pod"] else Host()
-        if given["state"] == "ready":
-            seen = ready(given["tools"], given["devices"], host)
-            checks = check(given["tools"], given["ports"], given["memlock_bytes"], given["tcp_port"], host)
-            module.exit_json(changed=False, checks=checks, **seen)
-        if module.check_mode:
-            module.exit_json(changed=False, failed_tests=[], results=[])
-        if given["state"] == "together":
-            keys = ("members", "interface", "ssh_port", "environment", "biggest")
-            order = _fabric_nccl.Order(*(given[key] for key in keys))
-            module.exit_json(changed=False, nccl=_fabric_nccl.run(order, host.variables(), given["timeout"], host))
-        if given["state"] == "listening":
-            failed = listen(given["tests"], given["lifetime"], given["patience"], host)
-            module.exit_json(changed=False, failed_tests=failed)
-        allowed = given["quiet_bytes_per_second"]
-        quiet = None if allowed is None else Quiet(given["rail_netdevs"], allowed)
-        results = measure(given["tests"], given["timeout"], given["patience"], host, quiet)
-        module.exit_json(changed=False, results=results)
-    except ContainerError as exc:
-        if given["state"] == "ready":
-            module.fail_json(msg=str(exc))
-        if given["state"] == "together":
-            module.exit_json(changed=False, nccl={"ok": None, "error": str(exc)})
-        # It was there when it was looked at: what could not be measured since is no failure of this host.
-        unknown = refused(given["tests"], str(exc))
-        module.exit_json(changed=False, failed_tests=unknown, results=unknown)
+        host = place(module)
+        try:
+            result = part(given, module.check_mode, host)
+        finally:
+            host.close()
     except (FabricError, OSError) as exc:
-        module.fail_json(msg=str(exc))
+        if not given["pod"] or given["state"] == "ready":
+            module.fail_json(msg=str(exc))
+        result = unknown(given, str(exc))
+    module.exit_json(changed=False, **result)
 
 
 if __name__ == "__main__":

@@ -29,9 +29,10 @@ options:
       - V(pkeys) are the partition keys.
       - V(counters) are the port counters of the InfiniBand specification, V(hw_counters) those of the driver.
       - V(active_mtu) is the MTU that the port uses, in bytes. It takes a user context of the device, so C(ibv_devinfo) of rdma-core asks for it.
+      - V(users) are the processes that have the device open.
     type: list
     elements: str
-    choices: [gids, empty_gids, pkeys, counters, hw_counters, active_mtu]
+    choices: [gids, empty_gids, pkeys, counters, hw_counters, active_mtu, users]
     default: [gids, pkeys]
   all_netns:
     description:
@@ -44,7 +45,7 @@ options:
       - Look at the network namespace of this pod of the host instead, as V(NAMESPACE/NAME). It needs root on the host itself.
       - In mode V(shared), where every namespace shows every device, only the GIDs of the pod's own network devices are told, and of Ethernet ports
         only those that have one or whose network device is the pod's. That needs V(gids) in O(gather).
-      - A pod that has no running container, and two pods of this name, of which one is ending, are errors.
+      - A pod that has no process on the host, and two pods of this name, of which one is ending, are errors.
     type: str
 seealso:
   - module: rdmaops.gpu_fabric.rdma_device
@@ -121,6 +122,12 @@ devices:
     netns:
       description: Network namespace - its C(inode), its C(name) as C(ip netns) lists it or null, and whether it is the C(initial) one.
       type: dict
+    users:
+      description:
+        - Processes that have objects of the device, as V(COMMAND \(PID NUMBER\)) with the number that the host counts, without the kernel itself.
+        - Null unless V(users) is in O(gather), and where the kernel does not tell, which is in RV(unreadable) then.
+      type: list
+      elements: str
     pod:
       description: Pod whose processes are in that namespace - C(namespace), C(name), C(uid) - or null.
       type: dict
@@ -201,6 +208,7 @@ devices:
       board_id: MT_0000000838
       netns: {"inode": 4026531833, "name": null, "initial": true}
       pod: null
+      users: null
       can_change_netns: true
       can_change_netns_source: mlx5_ib has disassociate_ucontext (/proc/kallsyms)
       ports:

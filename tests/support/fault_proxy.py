@@ -115,7 +115,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         wanted = ("accept", "content-type", "user-agent")
         headers = {name: value for name, value in self.headers.items() if name.lower() in wanted}
         behind = self.server.behind
-        mine = {**headers, **dict(behind._headers()), "User-Agent": headers.get("User-Agent", "proxy")}
+        mine = {**headers, **dict(behind.headers()), "User-Agent": headers.get("User-Agent", "proxy")}
         answer = behind._pool.request(
             self.command, behind.host + self.path, body=body or None, headers=mine, redirect=False, retries=False
         )

@@ -50,6 +50,14 @@ def counter(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else None
 
 
+def _command(pid: int) -> str:
+    try:
+        with open("/proc/%d/comm" % pid, encoding="utf-8", errors="replace") as stream:
+            return "%s (PID %d)" % (stream.read().strip(), pid)
+    except OSError:
+        return "PID %d" % pid  # it has ended meanwhile
+
+
 class Look:
     """One look at the namespace of the calling process. ``gather`` are the subsets that rdma_info has.
 
@@ -129,7 +137,17 @@ class Look:
             "firmware": row.firmware,
             "board_id": (self._text(row.name, "board_id") or None) if sysfs else None,
             "ports": [self._port(row, port, sysfs) for port in ports],
+            "users": self._users(row) if "users" in self.gather else None,
         }
+
+    def _users(self, row: nldev.Device) -> list[str] | None:
+        """Who has objects of the device, beside the kernel itself; PIDs as this process counts them."""
+        try:
+            pids = [pid for pid, kernel in nldev.owners(row.index) if kernel is None]
+        except nldev.NldevError as exc:
+            self.failed(row.name, "users", exc)
+            return None
+        return ["a process that cannot be seen" if pid is None else _command(pid) for pid in sorted(pids, key=str)]
 
     def _origin(self, device: str) -> tuple[str | None, str | None]:
         """Driver and PCI address."""

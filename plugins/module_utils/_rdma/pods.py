@@ -9,14 +9,21 @@ from __future__ import annotations
 
 import os
 import re
+import typing as t
 
-__all__ = ("LOGS", "NOT_A_POD", "SEVERAL", "names", "uids")
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import netns
+
+__all__ = ("LOGS", "NOT_A_POD", "SEVERAL", "PodError", "Process", "first", "names", "uids")
 
 # The kubelet makes NAMESPACE_NAME_UID for every pod (BuildPodLogsDirectory() in pkg/kubelet/kuberuntime/helpers.go);
 # neither a namespace nor a pod's name can have a "_".
 LOGS = "/var/log/pods"
 NOT_A_POD = "'%s' is no pod: it has to be NAMESPACE/NAME"
 SEVERAL = "There are %d pods %s on this host (UIDs %s): one of them is ending. Wait until it is gone"
+# cri-containerd-ID.scope, crio-ID.scope, docker-ID.scope, and just ID with the cgroupfs driver. CRI-O's own helper of a
+# container, which is in the host's namespaces, is in crio-conmon-ID.scope.
+_CONTAINER = re.compile(r"(?:/|-|:)(?<!conmon-)[0-9a-f]{64}(?:\.scope)?(?=/|$)", re.M)
 _ENTRY = re.compile(r"([^_]+)_([^_]+)_([0-9a-f-]+)\Z")
 
 
@@ -40,3 +47,53 @@ def uids(pod: str, logs: str = LOGS) -> set[str] | None:
     if not (namespace and slash and name) or "/" in name:
         return None
     return {uid for uid, known in names(logs).items() if known == (namespace, name)}
+
+
+class PodError(FabricError):
+    """There is no such pod on this node; the text says what was looked for, and what unblocks it."""
+
+
+class Process(t.NamedTuple):
+    """A process of a pod."""
+
+    started: int
+    pid: int
+    uid: str  # the pod's
+
+
+def _processes(proc: str, known: t.Collection[str]) -> t.Iterator[Process]:
+    for pid in (name for name in os.listdir(proc) if name.isdigit()):
+        try:
+            with open("%s/%s/cgroup" % (proc, pid), encoding="utf-8", errors="replace") as stream:
+                groups = stream.read()
+            pod = netns.cgroup_pod(groups)
+            if not pod or pod["uid"] not in known or not _CONTAINER.search(groups):
+                continue
+            with open("%s/%s/stat" % (proc, pid), encoding="utf-8", errors="replace") as stream:
+                fields = stream.read().rpartition(")")[2].split()
+        except OSError:
+            continue  # it ended
+        if fields[0] not in "ZX":
+            yield Process(int(fields[19]), int(pid), pod["uid"])
+
+
+def first(pod: str, proc: str = "/proc", logs: str = LOGS) -> Process:
+    """The process of a pod that has run longest: its sandbox, or its first container where it has none."""
+    known = uids(pod, logs)
+    if known is None:
+        raise PodError(NOT_A_POD % pod)
+    if not known:
+        raise PodError(
+            "The kubelet of this host knows no pod %s (%s has no directory of it). Make it, and see that it runs on "
+            "this node" % (pod, logs)
+        )
+    alive = sorted(_processes(proc, known))
+    if not alive:
+        raise PodError(
+            "The pod %s has no process on this host: its sandbox is not there yet, or it has ended. Wait until it is "
+            "Running" % pod
+        )
+    several = {one.uid for one in alive}
+    if len(several) > 1:
+        raise PodError(SEVERAL % (len(several), pod, ", ".join(sorted(several))))
+    return alive[0]
