@@ -85,14 +85,21 @@ class Pod(Host):
 
     def memlock(self) -> tuple[str, bool]:
         """RLIMIT_MEMLOCK, as /proc has it, and whether the container has CAP_IPC_LOCK, to which it does not apply."""
-        limits, status = self.texts(["/proc/self/limits", "/proc/self/status"])
-        limit, effective = _MEMLOCK.search(limits), _EFFECTIVE.search(status)
-        if not limit or not effective:
+        found = memlock_in(*self.texts(["/proc/self/limits", "/proc/self/status"]))
+        if not found:
             raise ContainerError("The limits of the %s cannot be read from its /proc" % self._way.text)
-        return limit.group(1), bool(int(effective.group(1), 16) & 1 << CAP_IPC_LOCK)
+        return found
 
     def close(self) -> None:
         _pod_exec.sweep(self._way, self._mark)
+
+
+def memlock_in(limits: str, status: str) -> tuple[str, bool] | None:
+    """RLIMIT_MEMLOCK, and whether CAP_IPC_LOCK is effective, of /proc/PID/limits and /proc/PID/status."""
+    limit, effective = _MEMLOCK.search(limits), _EFFECTIVE.search(status)
+    if not limit or not effective:
+        return None
+    return limit.group(1), bool(int(effective.group(1), 16) & 1 << CAP_IPC_LOCK)
 
 
 def texts_in(text: str, sign: str, number: int) -> list[str]:
@@ -101,4 +108,4 @@ def texts_in(text: str, sign: str, number: int) -> list[str]:
     return [*found, *[""] * number][:number]
 
 
-__all__ = ("CAP_IPC_LOCK", "Pod", "texts_in")
+__all__ = ("CAP_IPC_LOCK", "Pod", "memlock_in", "texts_in")

@@ -36,7 +36,7 @@ class ByApi:
         query = [("container", self._container), ("stdout", "true"), ("stderr", "true")]
         query += [("command", word) for word in argv]
         return _Stream(
-            _connected(self._client, self._path + "?" + urlencode(query), "Opening an exec in the " + self.text)
+            _connected(self._client, self._path + "?" + urlencode(query), "Opening an exec in the %s" % self.text)
         )
 
 

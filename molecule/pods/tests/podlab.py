@@ -137,10 +137,11 @@ class PodLab:
             capture_output=True, text=True, timeout=1200, check=False,
         )  # fmt: skip
 
-    def memlock(self, node: str, pod: str, device: str = "rxe0") -> Json:
+    def memlock(self, pod: str, device: str = "rxe0") -> Json:
         """Have a program of a pod register memory with a device."""
         ports = [{"rail": 0, "device": device, "port": 1, "gid_index": 1}]
-        found = self.module(node, "fabric_probe", state="ready", pod=pod, tools=["memlock"], ports=ports)
+        where = {"kubeconfig": str(self.cluster.kubeconfig), "pod": pod}
+        found = self.module("control-plane", "fabric_probe", state="ready", tools=["memlock"], ports=ports, **where)
         (check,) = found["checks"]
         return t.cast(Json, check)
 

@@ -30,7 +30,7 @@ def test_with_the_limit_of_the_distribution_registering_fails(lab: podlab.PodLab
         lab.ready("low")
         limits = lab.inside("low", "grep", "Max locked memory", "/proc/1/limits").split()
         assert limits[3] == "8388608", limits
-        check = lab.memlock(node, "ml/low")
+        check = lab.memlock("ml/low")
         assert check["ok"] is False
         assert check["error"].startswith(
             "registering 67108864 bytes with rxe0 failed with ENOMEM, RLIMIT_MEMLOCK of the container is 8388608 bytes"

@@ -6,26 +6,32 @@ from __future__ import annotations
 
 import errno
 import json
-import resource
 import subprocess
 import sys
 import typing as t
-from types import SimpleNamespace
 
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _fabric_memlock
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_enter import CAP_IPC_LOCK
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_host import Pod
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_memlock import REGISTER, REMEDY, memlock
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_memlock import (
+    EXCEEDS,
+    REGISTER,
+    REMEDY,
+    WITHOUT,
+    memlock,
+)
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_pod import Pod
 
 SIZE = 67108864
 PORT = {"rail": 0, "device": "rxe0", "port": 1, "gid_index": 1}
 
 
 class FakePod(Pod):
-    def __init__(self, limit: int, tools: t.Collection[str], answer: tuple[int | None, str]) -> None:
-        self.held = t.cast("t.Any", SimpleNamespace(limits={resource.RLIMIT_MEMLOCK: (limit, limit)}))
+    def __init__(
+        self, limit: int, tools: t.Collection[str], answer: tuple[int | None, str], *, exceeds: bool = True
+    ) -> None:
+        self.limit = "unlimited" if limit == -1 else str(limit)
+        self.exceeds = exceeds
         self.tools = tools
         self.answer = answer
         self.ran: list[t.Any] = []
@@ -35,12 +41,15 @@ class FakePod(Pod):
     def which(self, tool: str) -> str | None:
         return "/usr/bin/" + tool if tool in self.tools else None
 
-    def run(self, argv: t.Sequence[str], limit: float, *, without: int | None = None) -> tuple[int | None, str]:
-        self.ran.append((list(argv), without))
+    def memlock(self) -> tuple[str, bool]:
+        return self.limit, self.exceeds
+
+    def run(self, argv: t.Sequence[str], limit: float) -> tuple[int | None, str]:
+        self.ran.append(list(argv))
         return self.answer
 
-    def start(self, argv: t.Sequence[str], limit: float, log: str, *, without: int | None = None) -> t.Any:
-        self.ran.append((list(argv), without))
+    def start(self, argv: t.Sequence[str], limit: float, _log: str) -> t.Any:
+        self.ran.append(list(argv))
         return self
 
     def status(self) -> int | None:
@@ -53,7 +62,7 @@ class FakePod(Pod):
         self.looks += 1
         return self.looks > 2
 
-    def read(self, path: str) -> str:
+    def said(self) -> str:
         return self.answer[1]
 
     def sleep(self, seconds: float) -> None:
@@ -89,12 +98,12 @@ PYTHON: list[tuple[int, tuple[int | None, str], bool | None, str | None]] = [
 
 @pytest.mark.parametrize(("limit", "answer", "ok", "error"), PYTHON, ids=range(len(PYTHON)))
 def test_with_python(limit: int, answer: tuple[int | None, str], ok: bool | None, error: str | None) -> None:
-    pod = FakePod(limit, {"python3", "ibv_rc_pingpong"}, answer)
+    pod = FakePod(limit, {"setpriv", "python3", "ibv_rc_pingpong"}, answer)
     found = memlock(PORT, SIZE, 18515, pod)
     assert (found["ok"], found["by"], found["wanted_bytes"]) == (ok, "python3", SIZE)
     assert (found["limit_bytes"], found["unlimited"]) == ((None, True) if limit == -1 else (limit, False))
     assert found["error"] is None if error is None else error in found["error"]
-    assert pod.ran == [(["python3", "-c", REGISTER, "rxe0", str(SIZE)], CAP_IPC_LOCK)]
+    assert pod.ran == [[*WITHOUT, "python3", "-c", REGISTER, "rxe0", str(SIZE)]]
 
 
 PINGPONG: list[tuple[tuple[int | None, str], bool | None, str | None]] = [
@@ -111,18 +120,31 @@ PINGPONG: list[tuple[tuple[int | None, str], bool | None, str | None]] = [
 
 @pytest.mark.parametrize(("answer", "ok", "error"), PINGPONG, ids=range(len(PINGPONG)))
 def test_without_python(answer: tuple[int | None, str], ok: bool | None, error: str | None) -> None:
-    pod = FakePod(8388608, {"ibv_rc_pingpong"}, answer)
+    pod = FakePod(8388608, {"setpriv", "ibv_rc_pingpong"}, answer)
     found = memlock(PORT, SIZE, 18515, pod)
     assert (found["ok"], found["by"], pod.stopped) == (ok, "ibv_rc_pingpong", 1)
     assert found["error"] is None if error is None else error in found["error"]
     argv = ["ibv_rc_pingpong", "-d", "rxe0", "-i", "1", "-p", "18515", "-s", str(SIZE), "-g", "1"]
-    assert pod.ran == [(argv, CAP_IPC_LOCK)]
+    assert pod.ran == [[*WITHOUT, *argv]]
 
 
 def test_with_neither() -> None:
-    found = memlock(PORT, SIZE, 18515, FakePod(-1, (), (0, "")))
+    found = memlock(PORT, SIZE, 18515, FakePod(-1, (), (0, ""), exceeds=False))
     assert (found["ok"], found["by"]) == (None, None)
     assert "neither python3 nor ibv_rc_pingpong" in found["error"]
+
+
+def test_a_container_that_may_exceed_its_limit_and_has_no_setpriv_is_unknown() -> None:
+    pod = FakePod(8388608, {"python3"}, said("done"))
+    found = memlock(PORT, SIZE, 18515, pod)
+    assert (found["ok"], found["by"], found["error"], pod.ran) == (None, None, EXCEEDS, [])
+    assert "has CAP_IPC_LOCK" in EXCEEDS
+
+
+def test_without_the_right_nothing_has_to_be_taken_away() -> None:
+    pod = FakePod(8388608, {"python3"}, said("done"), exceeds=False)
+    assert memlock(PORT, SIZE, 18515, pod)["ok"] is True
+    assert pod.ran == [["python3", "-c", REGISTER, "rxe0", str(SIZE)]]
 
 
 def test_the_program_itself_says_how_far_it_came() -> None:

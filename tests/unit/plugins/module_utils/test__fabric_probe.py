@@ -9,13 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _fabric_host, _fabric_probe, _fabric_quiet
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_host import (
-    ContainerError,
-    Host,
-    ProbeError,
-    Server,
-)
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _fabric_host, _fabric_probe
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_host import Host, ProbeError, Server
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_probe import (
     Quiet,
     check,
@@ -24,7 +19,8 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_probe i
     ready,
     refused,
 )
-from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import limits_count_from
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec import ContainerError
+from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import limits_count_from, wait_for
 
 PING = "ping data: rdma-ping-%d: %s\n"
 LETTERS = "".join(chr(code) for code in range(65, 123))
@@ -43,8 +39,12 @@ def a_test(kind: str, **more: t.Any) -> dict[str, t.Any]:
 
 
 class FakeServer:
-    def __init__(self, ended: t.Any) -> None:
+    def __init__(self, ended: t.Any, words: str) -> None:
         self.ended = ended
+        self.words = words
+
+    def said(self) -> str:
+        return self.words
 
     def status(self) -> int | None:
         if isinstance(self.ended, Exception):
@@ -87,7 +87,7 @@ class FakeHost(Host):
 
     def start(self, argv: t.Sequence[str], limit: float, log: str) -> Server:
         self.ran.append([*argv, "for %d s" % limit])
-        return FakeServer(self.ended.get(argv[0]))
+        return FakeServer(self.ended.get(argv[0]), self.files.get(log, ""))
 
     def read(self, path: str) -> str:
         return self.files.get(path, "")
@@ -314,11 +314,9 @@ def test_bandwidth_by_the_connection_manager() -> None:
 
 
 def test_counters_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
-    looks = [
-        {"netdevs": {"eth0": 10}, "words": 0, "packets": None},
-        {"netdevs": {"eth0": 15}, "words": 9, "packets": 0},
-    ]
-    monkeypatch.setattr(_fabric_quiet, "look", lambda device, port: looks.pop(0))
+    head = "Inter-|   Receive\n face |bytes\n"
+    looks = [[f"{head}  eth0: 10 {'0 ' * 15}\n", "0\n", ""], [f"{head}  eth0: 15 {'0 ' * 15}\n", "9\n", "0\n"]]
+    monkeypatch.setattr(Host, "texts", lambda self, paths: looks.pop(0))
     host = FakeHost((0, pings(3)), (0, "", FIXTURE.read_text()))
     ping, found = measure([a_test("rping"), a_test("ib_write_bw")], 30, 10, host, Quiet(["net1"], 1000))
     assert ping["traffic"] is None
@@ -331,14 +329,11 @@ def test_counters_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_counters_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    def look(device: str, port: int) -> t.Any:
-        raise OSError(1, "not permitted")
-
-    monkeypatch.setattr(_fabric_quiet, "look", look)
+    monkeypatch.setattr(Host, "texts", lambda self, paths: ["", "", ""])
     (found,) = measure([a_test("ib_write_bw")], 30, 10, FakeHost(), Quiet([], 0))
     assert (found["ok"], found["error"]) == (
         None,
-        "the counters of the network cannot be read: [Errno 1] not permitted",
+        "the counters of the network cannot be read: /proc/net/dev has no list of network devices",
     )
 
 
@@ -409,6 +404,20 @@ def test_what_was_printed_before_the_limit(tmp_path: Path, monkeypatch: pytest.M
     mark = tmp_path / "printed"
     limits_count_from(mark, monkeypatch)
     assert Host().run(["sh", "-c", f"echo a; touch {mark}; exec sleep 60"], 0.3) == (None, "a\n")
+
+
+def test_what_a_server_prints_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_fabric_host, "_LOG", 1 << 16)
+    log = tmp_path / "server"
+    server = Host().start(["sh", "-c", "yes | head -c 300000; echo 'still here' >&2; exit 7"], 60, str(log))
+    wait_for(lambda: server.status() is not None)
+    assert (server.status(), log.stat().st_size) == (7, 1 << 16)
+    assert server.said() == log.read_text()
+
+
+def test_what_a_client_prints_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_fabric_host, "_KEPT", 1000)
+    assert Host().run(["sh", "-c", "yes | head -c 300000; echo end"], 60) == (0, ("y\n" * 1000)[-996:] + "end\n")
 
 
 def test_ports_that_listen() -> None:

@@ -5,11 +5,16 @@
 from __future__ import annotations
 
 import typing as t
-from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_quiet import Measured, compare, look
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_host import Host
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_quiet import (
+    Measured,
+    compare,
+    parse,
+    paths,
+)
 
 # The head and lines of /proc/net/dev of Linux 6.18.
 DEV = """\
@@ -21,25 +26,23 @@ Inter-|   Receive                                                |  Transmit
 """
 
 
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    (tmp_path / "self/net").mkdir(parents=True)
-    (tmp_path / "self/net/dev").write_text(DEV % 1000)
-    for name in ("counters", "hw_counters"):
-        (tmp_path / "class/infiniband/mlx5_0/ports/1" / name).mkdir(parents=True)
-    return tmp_path
-
-
-def test_look(tree: Path) -> None:
-    ports = tree / "class/infiniband/mlx5_0/ports/1"
+def test_parse() -> None:
     netdevs = {"lo": 200, "eth0": 1050, "net1": 18000}
-    assert look("mlx5_0", 1, str(tree), str(tree)) == {"netdevs": netdevs, "words": None, "packets": None}
-    (ports / "counters/port_xmit_data").write_text("700\n")
-    (ports / "hw_counters/sent_pkts").write_text("5\n")
-    assert look("mlx5_0", 1, str(tree), str(tree)) == {"netdevs": netdevs, "words": 700, "packets": 5}
-    (ports / "counters/port_xmit_data").write_text("N/A (no PMA)\n")
-    assert look("mlx5_0", 1, str(tree), str(tree))["words"] is None
-    assert "lo" in look("mlx5_0", 1)["netdevs"]
+    assert parse([DEV % 1000, "", ""]) == {"netdevs": netdevs, "words": None, "packets": None}
+    assert parse([DEV % 1000, "700\n", "5\n"]) == {"netdevs": netdevs, "words": 700, "packets": 5}
+    assert parse([DEV % 1000, "N/A (no PMA)\n", ""])["words"] is None
+
+
+@pytest.mark.parametrize("text", ["", "\n\nno: list\n", "\n\n  eth0: x 2 3 4 5 6 7 8 9\n"])
+def test_what_is_no_list_of_devices(text: str) -> None:
+    with pytest.raises(ValueError, match="."):
+        parse([text, "", ""])
+
+
+def test_the_hosts_own() -> None:
+    texts = Host().texts(paths("mlx5_0", 1))
+    assert "lo" in parse(texts)["netdevs"]
+    assert texts[1:] == ["", ""]
 
 
 def seen(eth0: int = 0, words: int | None = 0, packets: int | None = None, **more: int) -> dict[str, t.Any]:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 import subprocess
 import typing as t
@@ -126,6 +127,7 @@ def test_default(tmp_path: Path, cards: list[Card]) -> None:
                 "hw_counters": None,
             }
         ],
+        "users": None,
     }
 
 
@@ -303,3 +305,21 @@ def test_texts_of_any_kind_are_read(text: str) -> None:
 def test_ipv4_of_a_gid() -> None:
     found = [devices.gid_ipv4(gid) for gid in (V4, LOCAL, ZERO, "junk")]
     assert found == ["10.90.0.1", None, None, None]
+
+
+def test_who_has_it_open(tmp_path: Path, cards: list[Card], monkeypatch: pytest.MonkeyPatch) -> None:
+    cards += [Card(tmp_path, "rxe0")]
+    owners: list[tuple[int | None, str | None]] = [(None, "nvme_rdma"), (os.getpid(), None), (None, None)]
+    monkeypatch.setattr(nldev, "owners", lambda index: owners)
+    (found,), unreadable = seen(tmp_path, "users")
+    command = Path("/proc/self/comm").read_text().strip()
+    assert found["users"] == [f"{command} (PID {os.getpid()})", "a process that cannot be seen"]
+    assert unreadable == []
+
+    def refused(_index: int) -> t.Any:
+        raise nldev.NldevError(errno.EPERM, "list the users")
+
+    monkeypatch.setattr(nldev, "owners", refused)
+    (found,), unreadable = seen(tmp_path, "users")
+    assert found["users"] is None
+    assert [(one["device"], one["what"]) for one in unreadable] == [("rxe0", "users")]

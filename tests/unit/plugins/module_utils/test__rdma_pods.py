@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which process is a pod's container, over a /proc and logs of the kubelet that are given by the test."""
+"""Which process is a pod's first one, over a /proc and logs of the kubelet that are given by the test."""
 
 from __future__ import annotations
 
@@ -9,11 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_container import (
-    Container,
-    ContainerError,
-    find,
-)
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.pods import PodError, Process, first
 
 OLD, NEW = "0b5e3a4e-8f0c-4b0e-9a34-4f6f2f4a1c11", "1c6f4b5f-901d-4c1f-8b45-5a70304b2d22"
 SANDBOX, MAIN, SIDE = (letter * 64 for letter in "abc")
@@ -23,16 +19,12 @@ CGROUPFS = "11:pids:/kubepods/burstable/pod%s/%s\n1:name=systemd:/kubepods/burst
 
 class Node:
     def __init__(self, path: Path) -> None:
-        self.places = {name: path / name for name in ("proc", "logs", "links")}
+        self.places = {name: path / name for name in ("proc", "logs")}
         for place in self.places.values():
             place.mkdir()
 
     def pod(self, uid: str, name: str = "ml_train-0") -> Node:
         (self.places["logs"] / f"{name}_{uid}").mkdir()
-        return self
-
-    def named(self, ident: str, container: str, name: str = "train-0_ml") -> Node:
-        (self.places["links"] / f"{name}_{container}-{ident}.log").touch()
         return self
 
     def process(self, pid: int, groups: str, command: str = "python3", state: str = "S", started: int = 0) -> Node:
@@ -42,9 +34,9 @@ class Node:
         (place / "stat").write_text(f"{pid} ({command}) {state} {'0 ' * 18}{started or pid} 0 0\n")
         return self
 
-    def find(self, container: str | None = None, pod: str = "ml/train-0") -> Container:
+    def first(self, pod: str = "ml/train-0") -> Process:
         places = {name: str(place) for name, place in self.places.items()}
-        return find(pod, container, **places)
+        return first(pod, **places)
 
 
 @pytest.fixture
@@ -61,42 +53,24 @@ def scope(uid: str, ident: str, runtime: str = "cri-containerd") -> str:
     [scope(OLD, MAIN), scope(OLD, MAIN, "crio"), scope(OLD, MAIN, "docker"), CGROUPFS % (OLD, MAIN, OLD, MAIN)],
 )
 def test_every_runtime(node: Node, groups: str) -> None:
-    node.pod(OLD).named(MAIN, "main")
-    node.process(1, "0::/init.scope\n", "systemd")
-    node.process(70, groups.replace(MAIN, SANDBOX), "pause").process(80, groups).process(
-        90, groups, "ssh", started=2000
-    )
-    assert node.find() == Container("ml/train-0", OLD, "main", MAIN, 80)
-    assert node.find("main").text == "container main of the pod ml/train-0"
+    node.pod(OLD).process(1, "0::/init.scope\n", "systemd")
+    node.process(70, groups.replace(MAIN, SANDBOX), "pause").process(80, groups)
+    assert node.first() == Process(70, 70, OLD)
 
 
-def test_a_helper_of_the_runtime_is_not_the_container(node: Node) -> None:
+def test_a_helper_of_the_runtime_is_in_the_hosts_namespaces(node: Node) -> None:
     node.pod(OLD).process(60, scope(OLD, MAIN, "crio-conmon"), "conmon").process(80, scope(OLD, MAIN, "crio"))
-    assert node.find().pid == 80
+    assert node.first().pid == 80
 
 
 def test_pids_may_have_begun_again(node: Node) -> None:
     node.pod(OLD).process(99, scope(OLD, MAIN), started=5).process(12, scope(OLD, MAIN), "sh", started=7)
-    assert node.find().pid == 99
-
-
-def test_several_containers(node: Node) -> None:
-    node.pod(OLD).named(MAIN, "main").named(SIDE[:20], "side")
-    node.process(70, scope(OLD, SANDBOX), "pause").process(90, scope(OLD, MAIN)).process(80, scope(OLD, SIDE))
-    assert [node.find(name).pid for name in (None, "main", "side")] == [80, 90, 80]
-    with pytest.raises(ContainerError) as caught:
-        node.find("other")
-    assert str(caught.value) == ("The pod ml/train-0 has no running container named other. Running are: main, side")
-
-
-def test_a_container_that_runs_pause_itself(node: Node) -> None:
-    node.pod(OLD).named(MAIN, "main").process(70, scope(OLD, SANDBOX), "pause").process(80, scope(OLD, MAIN), "pause")
-    assert node.find().pid == 80
+    assert node.first().pid == 99
 
 
 def test_the_pod_of_before_has_logs_only(node: Node) -> None:
     node.pod(OLD).pod(NEW).process(80, scope(NEW, MAIN))
-    assert node.find().uid == NEW
+    assert node.first().uid == NEW
 
 
 SAID: dict[str, tuple[t.Callable[[Node], t.Any], str]] = {
@@ -105,11 +79,6 @@ SAID: dict[str, tuple[t.Callable[[Node], t.Any], str]] = {
         lambda node: node.pod(OLD),
         "The pod ml/train-0 has no process on this host: its sandbox is not there yet, or it has ended. Wait until it "
         "is Running",
-    ),
-    "sandbox only": (
-        lambda node: node.pod(OLD).process(70, scope(OLD, SANDBOX), "pause"),
-        "The pod ml/train-0 has its sandbox and no running container: its image is still to be pulled, or its "
-        "containers have ended. See 'kubectl --namespace ml describe pod train-0'",
     ),
     "a zombie": (lambda node: node.pod(OLD).process(80, scope(OLD, MAIN), state="Z"), "has no process on this host"),
     "two": (
@@ -123,12 +92,12 @@ SAID: dict[str, tuple[t.Callable[[Node], t.Any], str]] = {
 @pytest.mark.parametrize(("prepare", "text"), SAID.values(), ids=SAID)
 def test_what_is_missing_is_said(node: Node, prepare: t.Callable[[Node], t.Any], text: str) -> None:
     prepare(node)
-    with pytest.raises(ContainerError) as caught:
-        node.find()
+    with pytest.raises(PodError) as caught:
+        node.first()
     assert text in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["train-0", "ml/", "/train-0", "ml/train-0/main"])
 def test_what_is_no_pod(node: Node, name: str) -> None:
-    with pytest.raises(ContainerError, match=f"'{name}' is no pod: it has to be NAMESPACE/NAME"):
-        node.find(pod=name)
+    with pytest.raises(PodError, match=f"'{name}' is no pod: it has to be NAMESPACE/NAME"):
+        node.first(name)
