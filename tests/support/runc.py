@@ -92,6 +92,7 @@ class Runtime:
         programs: t.Sequence[str] = (),
         argv: t.Sequence[str] = ("sleep", "1000"),
         rights: t.Sequence[str] = RIGHTS,
+        confined: bool = True,
     ) -> t.Iterator[Container]:
         """The container main of the pod ml/train-0, which sleeps.
 
@@ -120,7 +121,7 @@ class Runtime:
             "linux": {
                 "cgroupsPath": f"/kubepods/pod{ident[:8]}/{ident}",
                 "namespaces": [{"type": kind} for kind in ("pid", "ipc", "uts", "mount", "network")],
-                "seccomp": {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [refused]},
+                **({"seccomp": {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [refused]}} if confined else {}),
             },
         }
         path = self.work / f"{ident}.json"
