@@ -95,6 +95,8 @@ def test_a_manifest_binds_what_it_makes(path: t.Any) -> None:
 NO_NAMES = {
     ("drift_report", "configmaps"): "named after runs; nothing else is in that namespace",
     ("maintenance", "nodes"): "any node may be the one",
+    ("measure", "pods"): "named by the site, in the namespace of the measurement",
+    ("measure", "pods/exec"): "likewise; the page says what it amounts to",
     ("network", "nodes"): "labels of any node",
     ("network", "pods"): "of Multus: any pod may have attachments",
     ("network", "pods/status"): "of Multus; multus.yml binds it to the node of a token",
