@@ -73,6 +73,7 @@ case "$1 $2" in
         echo $id.0123456789abcdef
         exit ;;
     "init phase") exit ;;
+    version*) echo v1.36.3; exit ;;
 esac
 
 for other in $place/active/$host.*; do
@@ -192,7 +193,8 @@ class Hosts:
                 "conditions": [{"type": "Ready", "status": "True"}],
                 "nodeInfo": {"machineID": f"{number:032x}"},
             }
-            (made / "node.json").write_text(json.dumps({"metadata": {"name": name}, "status": status}))
+            node = {"metadata": {"name": name}, "spec": {"podCIDR": f"10.244.{number}.0/24"}, "status": status}
+            (made / "node.json").write_text(json.dumps(node))
             (self.root(name) / "bin").mkdir(parents=True)
             (self.root(name) / "proc").symlink_to("/proc")
             for program, text in (("kubeadm", KUBEADM), ("kubectl", KUBECTL)):
