@@ -192,7 +192,7 @@ class Kubeadm:
         self.result.update(certificate_key=key)
 
     def _unused(self, token_id: str) -> str:
-        """Delete a token that nobody will use; what is to be said if that fails."""
+        """Delete a token that no host will use, and return a sentence on what became of it."""
         try:
             self._delete("bootstrap-token-" + token_id)
         except FabricError as exc:

@@ -191,7 +191,7 @@ class Work:
 
     def _note(self) -> None:
         text = json.dumps(self._mark) + "\n"
-        # The lock keeps others away also where there is no room for a name in it.
+        # The lock keeps others away even if a full disk has no room for a name in it.
         with contextlib.suppress(FabricError, OSError):
             os.ftruncate(self.handles[0], 0)
             os.pwrite(self.handles[0], text.encode("ascii"), 0)

@@ -17,8 +17,8 @@ description:
   - What a broken off C(kubeadm init) or C(kubeadm join) of this collection has left is distinguished from a node, and is cleaned up by the next try. What another
     tool or an administrator has left is not.
   - A host on which kubeadm is still at work is refused. A control plane is never cleaned up if its API server reports ready, or if etcd has data and the manifests
-    are complete, even if its C(kubeadm init) did not come to its end - an administrator may have finished it. It is a node, and C(unmark) says that its
-    mark is out of date.
+    are complete, even if its C(kubeadm init) did not come to its end - an administrator may have finished it. It is a node, and its mark, which is
+    out of date, is to be removed (C(unmark)).
   - What kubeadm has written down in a cluster that is there (the ConfigMaps C(kubeadm-config) and C(kubelet-config)) is compared with what is wanted.
     Only fields that are wanted are looked at.
   - It runs on the controller, without a connection to a host, and changes nothing.

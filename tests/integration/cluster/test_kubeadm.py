@@ -68,6 +68,19 @@ def test_a_token_is_made_and_deleted(here: Host) -> None:
     here.do("token_absent", token_id=made["token_id"], upload_certificates=True)
 
 
+def test_a_token_that_no_host_will_use(here: Host) -> None:
+    """This machine has none of the certificates that kubeadm is to leave in the cluster."""
+
+    def tokens() -> str:
+        kind = "--field-selector=type=bootstrap.kubernetes.io/token"
+        return here.plane.kubectl("get", "secrets", "-n", "kube-system", kind, "-o", "name")
+
+    before = tokens()
+    with pytest.raises(KubeadmError, match="The bootstrap token that was made for it has been deleted"):
+        here.do("token", upload_certificates=True, documents=config.documents(settings(), PLANE, "init"))
+    assert tokens() == before
+
+
 def test_a_token_of_a_cluster_that_does_not_answer(here: Host) -> None:
     kubeconfig = json.loads(here.admin.read_text())
     kubeconfig["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"

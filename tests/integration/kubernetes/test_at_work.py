@@ -88,7 +88,7 @@ def test_a_reboot(hosts: Hosts) -> None:
     assert hosts.look(PLANE)["info"]["membership"]["started"] is None
 
 
-def test_a_look_is_in_nobodys_way(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_look_does_not_keep_a_module_away(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
     """It holds the lock for a moment, and a module waits for that."""
     monkeypatch.setattr(_kubeadm_work, "_LOOK_S", 30)
     path = hosts.root(PLANE) / "run/rdmaops/kubeadm.lock"

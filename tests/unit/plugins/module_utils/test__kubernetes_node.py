@@ -426,7 +426,7 @@ READY = "--server=https://192.0.2.10:6443 --tls-server-name=kubernetes --request
 
 
 def begun(here: Host, stat: str | None, boot: str = "b1") -> Json:
-    """What is told of a mark, with a process of that stat and boot on the host."""
+    """What is seen of a mark, with a process of that stat and boot on the host."""
     here.write(
         **{
             "var/lib/rdmaops/kubeadm-started.json": json.dumps(MARK),
