@@ -220,11 +220,18 @@ def test_users_and_certificates(installed: Installed, tmp_path: Path) -> None:
         assert one.get(headers=basic("eve", "right"), context=trust)
         with pytest.raises(urllib.error.HTTPError, match="401"):
             one.get(headers=basic("ann", "right"), context=trust)
-        # A client certificate, from now on.
+        # A client certificate, from now on, on connections that were there before too.
+        kept = http.client.HTTPSConnection("127.0.0.1", one.port, context=trust, timeout=30)
+        kept.request("GET", "/metrics", headers=basic("eve", "right"))
+        assert kept.getresponse().read()
         config.write_text(
             "tls_server_config: {cert_file: server.crt, key_file: server.key, client_ca_file: client.crt,"
             " client_auth_type: RequireAndVerifyClientCert}\n"
         )
+        kept.request("GET", "/metrics", headers=basic("eve", "right"))
+        with pytest.raises((OSError, http.client.HTTPException)):
+            kept.getresponse()
+        kept.close()
         with pytest.raises((OSError, http.client.HTTPException)):
             one.get(context=trust)
         trust.load_cert_chain(tmp_path / "client.crt", tmp_path / "client.key")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.roles.rdma_exporter.files.rdma_exporter import handover
+from ansible_collections.rdmaops.gpu_fabric.roles.rdma_exporter.files.rdma_exporter import handover, look
 from ansible_collections.rdmaops.gpu_fabric.roles.rdma_exporter.files.rdma_exporter.handover import HandoverError
 
 LIMIT_S = 20.0
@@ -145,6 +145,16 @@ def test_no_process_looks(tmp_path: Path) -> None:
         handover.ask(str(path), 1)
     # What the one before has left does not stop the next one.
     handover.listen(str(path)).close()
+
+
+@pytest.mark.parametrize("abstract", [False, True])
+def test_systemd_is_notified(abstract: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = f"\0{tmp_path}" if abstract else str(tmp_path / "notify")
+    monkeypatch.setenv("NOTIFY_SOCKET", address.replace("\0", "@"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notified:
+        notified.bind(address)
+        look.ready()
+        assert notified.recv(100) == b"READY=1"
 
 
 def test_an_offer_that_is_too_large(tmp_path: Path) -> None:

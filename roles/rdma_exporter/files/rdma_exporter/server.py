@@ -161,13 +161,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.place.work()
+        config = self.server.config.current()
+        if getattr(self.request, "context", None) is not (config.context if config else None):
+            # It was connected under certificates that are no longer in force.
+            self.close_connection = True
+            return
         path = self.path.partition("?")[0]
         if path == "/-/healthy":
             # Without a password: a kubelet's probe has none, and there is nothing in it but the version.
             self._answer(200, b"rdma_exporter %s is healthy\n" % self.server.revision.encode(), "text/plain")
             return
         try:
-            allowed = self._allowed()
+            allowed = self._allowed(config.users if config else {})
         except TooManyWaiting:
             self._answer(429, b"Too many passwords wait to be compared\n", "text/plain", {"Retry-After": "1"})
             return
@@ -182,9 +187,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     do_HEAD = do_GET  # noqa: N815 - the library's name
 
-    def _allowed(self) -> bool:
-        config = self.server.config.current()
-        if config is None or not config.users:
+    def _allowed(self, users: t.Mapping[str, str]) -> bool:
+        if not users:
             return True
         scheme, _space, told = self.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "basic":
@@ -193,8 +197,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             name, colon, password = base64.b64decode(told, validate=True).decode("utf-8").partition(":")
         except (binascii.Error, UnicodeDecodeError):
             return False
-        known = config.users.get(name)
-        return bool(colon) and self.server.passwords.right(name, known, password, self.client_address[0])
+        return bool(colon) and self.server.passwords.right(name, users.get(name), password, self.place.address)
 
     def _metrics(self) -> None:
         try:
