@@ -193,6 +193,8 @@ class Maintenance:
         node = self._find(self._nodes(self.params["ready_timeout"] if waits else 0), "Uncordoning")
         self.lease.read()
         note = memory.note_of(node) if node else None
+        if node is not None and not self.params["take_over"]:
+            self._refuse_what_others_have(note)
         if node is None or note is None:
             if node is not None:
                 live = "not in maintenance"
@@ -208,8 +210,6 @@ class Maintenance:
         self._give_back_the_lease()
 
     def _decide_return(self, node: Object, note: t.Mapping[str, t.Any]) -> None:
-        if not self.params["take_over"]:
-            self._refuse_what_others_have(note)
         failed = note.get("failed") or {}
         live = "%s: %s%s" % (note["step"], note["reason"], ", failed: %s" % failed["message"] if failed else "")
         self.resources.append(resource("node", self.name, desired="not in maintenance", live=live, status=DRIFT))
@@ -232,12 +232,16 @@ class Maintenance:
         self.decision.add(doing, functools.partial(memory.write, self.client, node, doing, self._return))
         self._show(node, None, False)
 
-    def _refuse_what_others_have(self, note: t.Mapping[str, t.Any]) -> None:
+    def _refuse_what_others_have(self, note: t.Mapping[str, t.Any] | None) -> None:
         self.lease.refuse_loss()
-        if note.get("run") != self.run:
+        if note is None or note.get("run") != self.run:
             raise DrainError(
-                "Uncordoning node %s: the run %s has taken it over from %s, and gives it back"
-                % (self.name, note.get("run"), self.run)
+                "Uncordoning node %s: it is not in maintenance by the run %s any more. %s"
+                % (
+                    self.name,
+                    self.run,
+                    "The run %s has taken it over" % note.get("run") if note else "It was given back",
+                )
             )
 
     def _decide_to_forget(self, node: Object, note: t.Mapping[str, t.Any]) -> None:

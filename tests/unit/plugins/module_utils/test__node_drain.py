@@ -1053,7 +1053,7 @@ def test_a_run_whose_lease_was_taken_does_not_uncordon(clock: Clock, lost: str) 
     text = {
         "held": "the run two holds it",
         "released": "no run holds it now",
-        "adopted": "the run two has taken it over",
+        "adopted": "it is not in maintenance by the run one any more. The run two has taken it over",
     }
     for check in (True, False):
         with pytest.raises(DrainError, match=text[lost]):
@@ -1062,6 +1062,9 @@ def test_a_run_whose_lease_was_taken_does_not_uncordon(clock: Clock, lost: str) 
     if lost == "released":
         assert plane.manage(state="uncordoned")["changed"]
         assert not plane.cordoned
+        lease_of(plane, "one", 60).take("b")
+        with pytest.raises(DrainError, match="by the run one any more. It was given back"):
+            plane.manage(state="uncordoned", take_over=False)
 
 
 def test_what_comes_after_a_drain_has_the_whole_lease(clock: Clock) -> None:
