@@ -10,7 +10,7 @@ module: maintenance_lock
 short_description: Keep other runs of maintenance on this controller away
 version_added: 0.2.0
 description:
-  - Role P(rdmaops.gpu_fabric.node_maintenance#role) calls it if there is no API server with a Lease to keep runs apart.
+  - Role P(rdmaops.gpu_fabric.node_maintenance#role) calls it if it has no API server whose Lease would keep runs apart.
   - It writes the process of this run into a file on the controller, and fails while another process that is named there is alive. The file is void when that
     process has ended, however it ended, so there is nothing to release.
   - A process is known by its number, the time of its start and the boot id of the machine.
@@ -30,7 +30,7 @@ attributes:
   idempotent:
     support: full
     details:
-      - The file is no state of a host, so that writing it is no change.
+      - The file is not part of the state of a host, so writing it does not count as a change.
   platform:
     support: full
     platforms: posix
