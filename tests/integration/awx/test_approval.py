@@ -27,10 +27,8 @@ DONE = {"name": "Repair", "ansible.builtin.debug": {"msg": "repaired"}}
 
 
 def role(tasks_from: str) -> dict[str, t.Any]:
-    return {
-        "name": "Role",
-        "ansible.builtin.import_role": {"name": "rdmaops.gpu_fabric.drift", "tasks_from": tasks_from},
-    }
+    named = {"name": "rdmaops.gpu_fabric.drift", "tasks_from": tasks_from}
+    return {"name": "Role", "ansible.builtin.import_role": named, "run_once": True}
 
 
 def job(place: Path, tasks: list[dict[str, t.Any]] | str, variables: dict[str, t.Any], *more: str) -> Run:
