@@ -81,7 +81,7 @@ def _target(path: str) -> str:
 
 
 def _followed(path: str) -> str:
-    """Follow a link as the kernel does, and see that nobody but root and this user can change the way."""
+    """Follow a link as the kernel does, and see that only root and this user can change the way."""
     todo = os.path.abspath(path).split("/")
     here, links = "/", 0
     while todo:
@@ -115,7 +115,8 @@ def _changeable(found: os.stat_result) -> str | None:
     """Return how others could put something else in the place of a directory, a link or a file."""
     if found.st_uid not in (0, os.geteuid()):
         return "belongs to the user with the id %d" % found.st_uid
-    others = 0o002 if found.st_gid == 0 else 0o022
+    # Where each user has a group of the same name, directories are made with its write bit.
+    others = 0o002 if found.st_gid in (0, os.getegid()) else 0o022
     # In a sticky directory, a name of root's is root's alone (unlink(2), rename(2)).
     if stat.S_ISDIR(found.st_mode) and found.st_mode & others and not found.st_mode & stat.S_ISVTX:
         return "others than its owner may write to"

@@ -97,6 +97,8 @@ options:
     default: 1800
 notes:
   - C(ctr) talks to the registry, and containerd does not. A proxy has to be in the environment of the task.
+  - C(ctr) also sends O(username) and O(password) to a host to which the registry redirects, if that host asks for a login (seen with containerd 1.6.20).
+    Use a token that may only pull from this registry.
   - With C(discard_unpacked_layers) in containerd's configuration, images that kubelet pulls have no layers in the content store. Such an image counts as
     incomplete, and is pulled again.
 """
