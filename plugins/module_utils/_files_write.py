@@ -51,7 +51,8 @@ def atomic_write(path: str, text: str, mode: int = 0o644) -> None:
         # the write that follows it.
         temporary = os.path.join(directory, ".%s.rdmaops-new" % name)
         os.makedirs(directory, exist_ok=True)
-        with os.fdopen(_alone(path, temporary), "w", encoding="utf-8", errors="surrogateescape", newline="") as stream:
+        handle = _alone(temporary, target)
+        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape", newline="") as stream:
             try:
                 stream.write(text)
                 stream.flush()
@@ -123,7 +124,7 @@ def _changeable(found: os.stat_result) -> str | None:
     return None
 
 
-def _alone(path: str, temporary: str) -> int:
+def _alone(temporary: str, target: str) -> int:
     """Open ``temporary``, empty, for one writer at a time: two runs may write the same file of a host at once.
 
     Who waits for the lock (flock(2)) gets a file that its last writer has given the wanted name, and begins again.
@@ -133,9 +134,11 @@ def _alone(path: str, temporary: str) -> int:
         try:
             found = os.fstat(handle)
             # In /tmp another user could have made it, to own the file or hold its lock, or have linked a file of ours.
-            if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_nlink > 1:
+            # A leftover may have the owner of the file that was to be replaced.
+            owners = [os.geteuid()] + ([os.stat(target).st_uid] if os.path.exists(target) else [])
+            if not stat.S_ISREG(found.st_mode) or found.st_uid not in owners or found.st_nlink > 1:
                 raise FileError(
-                    "Writing %s: %s is in the way and was not made by this user. Remove it" % (path, temporary)
+                    "Writing %s: %s is in the way and was not made by this user. Remove it" % (target, temporary)
                 )
             fcntl.flock(handle, fcntl.LOCK_EX)
             if _is_named(handle, temporary):

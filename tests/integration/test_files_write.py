@@ -171,6 +171,24 @@ def test_a_temporary_file_of_another_user(place: Path) -> None:
     assert names(place) == [temporary.name]
 
 
+def test_a_leftover_that_had_its_owner_already(place: Path) -> None:
+    """A module that was killed between the change of the owner and the rename."""
+    for name in ("r.json", ".r.json.rdmaops-new"):
+        (place / name).write_text("old and long\n")
+        os.chown(place / name, OTHER, OTHER)
+    atomic_write(str(place / "r.json"), "new\n")
+    assert (place / "r.json").read_text() == "new\n"
+    assert (place / "r.json").stat().st_uid == OTHER
+    assert names(place) == ["r.json"]
+
+
+def test_a_temporary_file_with_another_name(place: Path) -> None:
+    (place / "other").write_text("of ours\n")
+    os.link(place / "other", place / ".r.json.rdmaops-new")
+    assert "is in the way and was not made by this user" in refused(place / "r.json")
+    assert (place / "other").read_text() == "of ours\n"
+
+
 def test_a_temporary_file_that_is_a_fifo(place: Path) -> None:
     temporary = place / ".r.json.rdmaops-new"
     os.mkfifo(temporary)
