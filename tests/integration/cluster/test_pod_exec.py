@@ -1,0 +1,161 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Programs in a pod by a real API server, kubelet and containerd: module fabric_probe, and what its account may do."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _pod_exec, _pod_exec_api
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_pod import Pod
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec import ContainerError
+from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, kubelet, node, site
+from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
+from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
+
+pytestmark = pytest.mark.long
+Json = t.Any
+RBAC = COLLECTION / "docs/rbac/measure.yml"
+
+
+@pytest.fixture(scope="module")
+def here(own_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[node.Node]:
+    with node.node(own_cluster, tmp_path_factory.mktemp("node")) as made:
+        own_cluster.kubectl("create", "namespace", "ml")
+        own_cluster.kubectl("apply", "-f", str(RBAC))
+        yield made
+
+
+@pytest.fixture(scope="module")
+def account(here: node.Node, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A kubeconfig of the account of docs/rbac/measure.yml."""
+    token = here.plane.kubectl("-n", "ml", "create", "token", "gpu-fabric-measure", "--duration", "1h")
+    config = yaml.safe_load(here.plane.kubeconfig.read_text())
+    config["users"] = [{"name": one["name"], "user": {"token": token.strip()}} for one in config["users"]]
+    path = tmp_path_factory.mktemp("account") / "kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    path.chmod(0o600)
+    return path
+
+
+@pytest.fixture(scope="module")
+def train(here: node.Node) -> t.Iterator[None]:
+    with here.pod("ml", "train-0"):
+        yield
+
+
+def way(account: Path, pod: str = "ml/train-0") -> _pod_exec_api.ByApi:
+    return _pod_exec_api.find(kubelet.client(account), pod, None)
+
+
+def left(pod: Pod) -> str:
+    """Command lines of what the container runs."""
+    return pod.run(["sh", "-c", "cat /proc/[0-9]*/cmdline"], 30)[1].replace("\0", " ")
+
+
+@pytest.mark.usefixtures("train")
+def test_status_text_document_and_limit(account: Path) -> None:
+    pod = Pod(way(account))
+    script = f"echo out; echo error >&2; echo '{{}}' > {pod.place('x')}; exit 3"
+    assert pod.run(["sh", "-c", script], 20) == (3, "out\nerror\n")
+    assert pod.read("x") == "{}\n"
+    began = time.monotonic()
+    status, said = pod.run(["sh", "-c", "trap '' TERM; setsid sleep 333 & echo here; while true; do sleep 1; done"], 1)
+    assert (status, said.split("\n")[0]) == (None, "here")
+    assert time.monotonic() - began < 40
+    assert "sleep 333" not in left(pod)
+    status, said = pod.run(["yes"], 2)
+    assert status is None
+    assert 0 < len(said) <= _pod_exec.KEPT
+    assert pod.way()[1] == node.address()
+    assert pod.memlock()[0].isdigit() or pod.memlock()[0] == "unlimited"
+    pod.close()
+
+
+@pytest.mark.usefixtures("train")
+def test_a_server_goes_on_and_is_swept_up(account: Path) -> None:
+    pod = Pod(way(account))
+    server = pod.start(["sh", "-c", "setsid sleep 444 & sleep 555"], 100, "")
+    wait_for(lambda: "sleep 444" in left(pod))
+    assert server.status() is None
+    server.stop()
+    assert "sleep 444" not in left(pod)
+    short = pod.start(["sh", "-c", "echo words; exit 7"], 20, "")
+    wait_for(lambda: short.status() is not None)
+    assert (short.status(), short.said()) == (7, "words\n")
+
+
+def module(account: Path, **arguments: Json) -> Json:
+    argv = [
+        str(Path(sys.executable).parent / "ansible"),
+        "localhost",
+        "-c",
+        "local",
+        "-m",
+        "rdmaops.gpu_fabric.fabric_probe",
+    ]
+    argv += [
+        "-e",
+        f"ansible_python_interpreter={sys.executable}",
+        "-a",
+        json.dumps({"kubeconfig": str(account), **arguments}),
+    ]
+    done = subprocess.run(
+        argv, cwd=COLLECTION, env=site.environment(ANSIBLE_LOAD_CALLBACK_PLUGINS="1"), stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    document = json.loads(done.stdout[done.stdout.index("{\n") :])
+    return document["plays"][0]["tasks"][0]["hosts"]["localhost"]
+
+
+@pytest.mark.usefixtures("train")
+def test_the_module_by_its_account(here: node.Node, account: Path) -> None:
+    ports = [{"rail": 0, "device": "mlx5_0", "port": 1}]
+    seen = module(account, state="ready", pod="ml/train-0", tools=["rping", "memlock"], ports=ports)
+    assert seen["address"] == node.address()
+    assert seen["problems"] == ["rping is not installed (package rdmacm-utils (RHEL: librdmacm-utils))"]
+    (check,) = seen["checks"]
+    assert (check["ok"], check["test"]) == (None, "memlock")
+    a_test = {"id": "0-0-x", "client": "a", "server": "b", "rail": 0, "test": "ib_write_bw", "address": "192.0.2.1"}
+    a_test.update(tcp_port=18515, device="mlx5_0", gid_index=3)
+    listening = module(account, state="listening", pod="ml/train-0", tests=[a_test])
+    (failed,) = listening["failed_tests"]
+    assert failed["ok"] is None
+    assert failed["error"].startswith("its server ended with 127: ")
+    assert "ib_write_bw" in failed["error"]
+
+
+@pytest.mark.usefixtures("train")
+def test_what_the_account_may_not_do(here: node.Node, account: Path) -> None:
+    with here.plane.namespace() as other, here.pod(other, "mine"):
+        client = kubelet.client(account)
+        with pytest.raises(Exception, match="is forbidden: User"):
+            _pod_exec_api.find(client, f"{other}/mine", None)
+        blind = _pod_exec_api.ByApi(client, f"{other}/mine", "main", None)
+        with pytest.raises(ContainerError) as caught:
+            Pod(blind)
+    said = str(caught.value)
+    assert said.startswith(f"Opening an exec in the container main of the pod {other}/mine: https://")
+    assert "answered 403 (Forbidden)" in said
+    assert "Give this user that right by a Role or a ClusterRole" in said
+
+
+def test_a_pod_that_goes_meanwhile(here: node.Node, account: Path) -> None:
+    with here.pod("ml", "going"):
+        pod = Pod(way(account, "ml/going"))
+        server = pod.start(["sleep", "444"], 100, "")
+        wait_for(lambda: "sleep 444" in left(pod))
+    with pytest.raises(ContainerError, match=r"Running sleep in the container main of the pod ml/going: .+"):
+        wait_for(lambda: server.status() is not None)
+    with pytest.raises(ContainerError, match="Opening an exec in the container main of the pod ml/going"):
+        pod.run(["sleep", "1"], 20)
+    with pytest.raises(ContainerError, match="There is no pod ml/going"):
+        way(account, "ml/going")
