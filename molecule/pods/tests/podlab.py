@@ -140,8 +140,10 @@ class PodLab:
     def memlock(self, pod: str, device: str = "rxe0") -> Json:
         """Have a program of a pod register memory with a device."""
         ports = [{"rail": 0, "device": device, "port": 1, "gid_index": 1}]
-        where = {"kubeconfig": str(self.cluster.kubeconfig), "pod": pod}
-        found = self.module("control-plane", "fabric_probe", state="ready", tools=["memlock"], ports=ports, **where)
+        found = self.module(
+            *("control-plane", "fabric_probe"), kubeconfig=str(self.cluster.kubeconfig), pod=pod, state="ready",
+            tools=["memlock"], ports=ports,
+        )  # fmt: skip
         (check,) = found["checks"]
         return t.cast(Json, check)
 
