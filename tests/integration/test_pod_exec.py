@@ -41,7 +41,7 @@ def container(runtime: Runtime) -> t.Iterator[Container]:
         yield made
 
 
-@pytest.mark.parametrize("user", [0, 1000])
+@pytest.mark.parametrize("user", [0, pytest.param(1000, marks=pytest.mark.long)])
 def test_a_program_is_as_if_the_container_ran_it(runtime: Runtime, user: int) -> None:
     with runtime.container(user=user) as container:
         pod = Pod(container)
@@ -93,6 +93,7 @@ def test_a_time_limit_ends_whatever_came_of_it(container: Container) -> None:
     assert container.processes() == SLEEPS
 
 
+@pytest.mark.long
 def test_a_child_that_is_left_behind_holds_nothing_up(container: Container) -> None:
     pod = Pod(container)
     began = time.monotonic()
@@ -146,6 +147,7 @@ def task(what: str, container: Container) -> list[str]:
     return [sys.executable, "-c", TASK, what, container.ident, " ".join(container.ctr)]
 
 
+@pytest.mark.long
 def test_a_server_outlives_the_task_until_its_limit(container: Container) -> None:
     began = time.monotonic()
     subprocess.run(task("start", container), check=True, timeout=60)
@@ -154,6 +156,7 @@ def test_a_server_outlives_the_task_until_its_limit(container: Container) -> Non
     assert time.monotonic() - began >= 4
 
 
+@pytest.mark.long
 def test_a_client_of_a_killed_task_ends_at_its_limit(container: Container) -> None:
     with subprocess.Popen(task("run", container), stdout=subprocess.DEVNULL) as killed:
         wait_for(lambda: "sleep 666" in container.processes())
@@ -174,6 +177,7 @@ def test_a_container_that_ends_meanwhile(container: Container) -> None:
         Pod(container)
 
 
+@pytest.mark.long
 def test_what_an_image_lacks_is_named(runtime: Runtime) -> None:
     with runtime.container(tools=("sleep",)) as container, pytest.raises(ContainerError) as caught:
         Pod(container)
@@ -204,6 +208,7 @@ def test_the_network_is_the_pods(container: Container) -> None:
     assert not pod.listens(8000)
 
 
+@pytest.mark.long
 def test_a_look_that_hangs_has_a_limit(container: Container, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_fabric_pod, "_LOOK_S", 1)
     pod = Pod(container)

@@ -25,7 +25,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support.runc import Container,
 
 SECRET = "what only root of the host reads"
 # A file that the host's process has open, its program, and its root directory by the numbers that would come next.
-LINKS = ("/proc/self/fd/{handle}", "/proc/self/exe", *("/proc/%d/root{secret}" % pid for pid in (9, 10)))
+LINKS = ("/proc/self/fd/{handle}", "/proc/self/exe", "/proc/9/root{secret}", "/proc/10/root{secret}")
 SYS_ADMIN, SYS_PTRACE = ("CAP_SYS_ADMIN", "CAP_MKNOD"), ("CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH")
 
 
