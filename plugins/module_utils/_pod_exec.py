@@ -89,10 +89,10 @@ def run(way: Way, argv: t.Sequence[str], limit: float, mark: str, kept: int = KE
     environment = ["env", "LC_ALL=C", "%s=%s" % (MARK, mark)]
     whole = [*environment, "timeout", "-k", str(_GRACE), str(seconds), *argv]
     done = within(way, whole, seconds + _GRACE + _SPARE, kept)
+    if done.status in _STOPPED and time.monotonic() - began >= seconds:
+        done = done._replace(status=None)
     if done.status is None:
         sweep(way, mark)
-    elif done.status in _STOPPED and time.monotonic() - began >= seconds:
-        return done._replace(status=None)
     return done
 
 

@@ -89,7 +89,6 @@ def test_a_time_limit_ends_whatever_came_of_it(container: Container) -> None:
     status, said = pod.run(["sh", "-c", STUBBORN], 1)
     assert (status, said.split("\n")[0]) == (None, "here")
     assert time.monotonic() - began < 30
-    pod.close()
     assert container.processes() == SLEEPS
 
 

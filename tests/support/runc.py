@@ -136,6 +136,10 @@ class Runtime:
             self._run("tasks", "kill", "--signal", "SIGKILL", ident, check=False)
             self._run("tasks", "rm", "--force", ident, check=False)
             self._run("containers", "rm", ident, check=False)
+            # Of the pod; runc removes the container's own.
+            for place in Path("/sys/fs/cgroup").glob(f"**/kubepods/pod{ident[:8]}"):
+                with contextlib.suppress(OSError):
+                    place.rmdir()
 
 
 @contextlib.contextmanager

@@ -134,6 +134,28 @@ def test_the_module_by_its_account(here: node.Node, account: Path) -> None:
 
 
 @pytest.mark.usefixtures("train")
+def test_the_role_looks_from_the_host_that_has_the_kubeconfig(account: Path, tmp_path: Path) -> None:
+    """This machine's kernel has no RDMA device, so it comes to no more than a look, and the verdict is unknown."""
+    host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    nodes = {"hosts": {name: {**host, "fabric_check_pod": "ml/train-0"} for name in ("gpu-1", "gpu-2")}}
+    inventory = tmp_path / "hosts.yml"
+    inventory.write_text(json.dumps({"gpu_nodes": nodes, "kubernetes_api": {"hosts": {"here": host}}}))
+    report = tmp_path / "report.json"
+    given = {"fabric_check_kubeconfig": str(account), "fabric_check_report_json": str(report)}
+    argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(inventory), "rdmaops.gpu_fabric.verify"]
+    done = subprocess.run(
+        [*argv, "-e", json.dumps(given)], cwd=COLLECTION, env=site.environment(ANSIBLE_STDOUT_CALLBACK="default"),
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    said = done.stdout + done.stderr
+    assert "gpu-1 -> here" in said, said
+    found = json.loads(report.read_text())
+    assert found["verdict"] == "unknown"
+    skipped = json.dumps(found)
+    assert "rping is not installed (package rdmacm-utils" in skipped, skipped
+
+
+@pytest.mark.usefixtures("train")
 def test_what_the_account_may_not_do(here: node.Node, account: Path) -> None:
     with here.plane.namespace() as other, here.pod(other, "mine"):
         client = kubelet.client(account)
