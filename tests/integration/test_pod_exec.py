@@ -9,6 +9,7 @@ cluster/test_pod_exec.py.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,8 +20,9 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _fabric_pod, _pod_exec
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_pod import Pod
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_probe import Quiet, listen, measure
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec import ContainerError
-from ansible_collections.rdmaops.gpu_fabric.tests.support import runc
+from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, runc
 from ansible_collections.rdmaops.gpu_fabric.tests.support.runc import Container, Runtime
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
 
@@ -215,3 +217,35 @@ def test_a_look_that_hangs_has_a_limit(container: Container, monkeypatch: pytest
     assert pod.texts(["/tmp/hangs", "/proc/self/limits"]) == ["", ""]
     pod.close()
     assert container.processes() == SLEEPS
+
+
+# Stands in for perftest, for which this kernel would need RDMA: listens, or leaves what one has once left.
+IB_WRITE_BW = """#!/bin/sh
+for last; do case $last in --out_json_file=*) place=${last#*=};; esac; done
+[ "$place" ] || exec nc -l -p 18599
+echo "words to $last"
+cat /tmp/result.json > "$place"
+"""
+RESULT = COLLECTION / "tests/unit/plugins/filter/fixtures/perftest_25.01_write_bw_rxe.json"
+
+
+def test_a_bandwidth_from_end_to_end(runtime: Runtime, container: Container) -> None:
+    root = runtime.work / container.ident
+    (root / "bin/ib_write_bw").write_text(IB_WRITE_BW)
+    (root / "bin/ib_write_bw").chmod(0o755)
+    shutil.copy(RESULT, root / "tmp/result.json")
+    names = {"id": "0-0-ib_write_bw", "client": "b", "server": "a", "rail": 0, "test": "ib_write_bw"}
+    options = {"address": "192.0.2.7", "tcp_port": 18599, "device": "mlx5_0", "port": 1, "seconds": 1, "bytes": 4096}
+    server = Pod(container)
+    assert listen([{**names, **options}], 60, 30, server) == []
+    server.close()
+    client = Pod(container)
+    (result,) = measure([{**names, **options}], 30, 20, client, Quiet([], 1000))
+    client.close()
+    assert (result["ok"], result["gbps"], result["error"]) == (True, 0.024885, None)
+    assert (result["traffic"]["quiet"], result["traffic"]["why"]) == (None, "mlx5_0 counts no bytes")
+    assert "nc -l -p 18599" in container.processes()
+    (root / "bin/ib_write_bw").unlink()
+    (failed,) = listen([{**names, **options, "tcp_port": 18600}], 60, 30, Pod(container))
+    assert failed["ok"] is None
+    assert failed["error"].startswith("its server ended with 127: ")
