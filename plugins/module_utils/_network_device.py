@@ -13,10 +13,11 @@ import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision import DRIFT, IN_SYNC, Decision, resource
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import cards, enter, netns
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import cards, enter, netns, walk
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_info import pod_of, pod_text
 
 if t.TYPE_CHECKING:  # pragma: no cover
+    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.child import Answer
     from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Namespace
 
 LIMIT_S = 30
@@ -43,8 +44,9 @@ class Host:
         found = netns.survey()
         return found.namespaces, found.problem
 
-    def inside(self, space: Namespace) -> list[cards.Netdev]:
-        return [cards.Netdev(*one) for one in enter.within(space, cards.netdevs, sysfs=True)]
+    def inside(self, spaces: t.Sequence[Namespace]) -> dict[int, Answer]:
+        """Name and PCI address of each network device in each namespace, by its inode."""
+        return walk.look_into(spaces, cards.netdevs)
 
     def pods(self) -> dict[str, tuple[str, str]]:
         from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import pods
@@ -80,15 +82,16 @@ def locate(pci_address: str, host: Host) -> Found:
         if netdev.pci_address == pci_address:
             return Found(netdev.name, None)
     spaces, problem = host.others()
+    answers = host.inside(spaces)
+    problem = problem or walk.unreached(spaces, answers)
     for space in spaces:
-        try:
-            inside = host.inside(space)
-        except OSError as exc:
-            problem = problem or str(exc)
+        answer = answers[space.inode]
+        if "value" not in answer:
+            problem = problem or answer["error"]
             continue
-        for netdev in inside:
-            if netdev.pci_address == pci_address:
-                return Found(netdev.name, space)
+        for name, address in answer["value"]:
+            if address == pci_address:
+                return Found(name, space)
     known = ", ".join("%s (%s)" % (one.pci_address, one.name) for one in here) or "none"
     raise DeviceError(
         "There is no network device of the PCI address %s on this host. The host's own namespace has: %s%s"

@@ -12,16 +12,19 @@ moves it, too. What belongs together is told by the PCI address, which does not 
 
 from __future__ import annotations
 
+import errno
 import os
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _rdma_device, _rdma_link
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import cards, drivers, enter, nldev, spaces
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import cards, drivers, enter, nldev, spaces, walk
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.cards import Netdev
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Namespace
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.target import Target
 
-if t.TYPE_CHECKING:  # pragma: no cover
-    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Namespace
+# An answer in a namespace takes milliseconds, and a pod waits for the end of the whole look.
+LIMIT_S, TOTAL_S = 2.0, 10.0
 
 
 class Link(t.NamedTuple):
@@ -40,12 +43,17 @@ class Device(t.NamedTuple):
 
 
 class Place(t.NamedTuple):
-    """Where a network device is: the namespace, by its path, and the network device's name there."""
+    """Where a network device is: the namespace, the network device's name there, and the RDMA devices there."""
 
-    inode: int
-    path: str
+    space: Namespace
     netdev: str
     devices: tuple[str, ...]
+
+    @property
+    def path(self) -> str:
+        """What people find the namespace by."""
+        holders = sorted(self.space.holders, key=lambda holder: holder.kind != "mount")
+        return holders[0].path if holders else "net:[%d]" % self.space.inode
 
 
 class Step(t.NamedTuple):
@@ -89,8 +97,12 @@ def plan(
     here: t.Sequence[Netdev],
     places: t.Mapping[str, t.Sequence[Place]],
     links: t.Sequence[Link],
+    problem: str | None = None,
 ) -> Plan:
-    """Decide for each device of ``wanted``. ``places`` is where the network devices are that are not ``here``."""
+    """Decide for each device of ``wanted``. ``places`` is where the network devices are that are not ``here``.
+
+    ``problem`` says why some places may be missing.
+    """
     made = Plan([], {}, {})
     kinds = {link.name: link for link in links}
     host = {device.name for device in devices}
@@ -103,8 +115,8 @@ def plan(
                 made.steps.append(Step(name, link, local[0], None))
         elif not found:
             text = "%s: the network device of %s is in no network namespace that could be seen"
-            made.waiting[name] = text % (name, address)
-        elif len({place.inode for place in found}) > 1:
+            made.waiting[name] = text % (name, address) + (". " + problem if problem else "")
+        elif len({place.space.inode for place in found}) > 1:
             paths = ", ".join(sorted(place.path for place in found))
             text = "%s: the network devices of %s are in several network namespaces (%s), and it can be in one"
             made.wrong[name] = text % (name, address, paths)
@@ -115,7 +127,19 @@ def plan(
     return made
 
 
-class LinkHost(_rdma_link.Host):
+class DeviceHost(_rdma_device.Host):
+    """Has one namespace to bring a device to: this very one, not what has its path by then."""
+
+    def __init__(self, space: Namespace | None) -> None:
+        self.space = space
+
+    def resolve(self, kind: str, value: t.Any) -> Target:
+        if self.space is None:
+            return super().resolve(kind, value)
+        return Target(enter.opened(self.space), self.space.inode, str(value))
+
+
+class LinkHost(DeviceHost, _rdma_link.Host):
     """Looks for a link of that name where processes are, which needs fewer rights than to look everywhere.
 
     One in a namespace that only an open file keeps is found by the kernel: names are unique on a host.
@@ -139,30 +163,32 @@ class Host:
     def netdevs(self) -> list[Netdev]:
         return cards.netdevs()
 
-    def places(self, addresses: t.Collection[str]) -> dict[str, list[Place]]:
-        """Look into all other namespaces: a card with two network devices may have them in two."""
+    def places(self, addresses: t.Collection[str]) -> tuple[dict[str, list[Place]], str | None]:
+        """Look into all other namespaces: a card with two network devices may have them in two. Say what was missed."""
         found: dict[str, list[Place]] = {}
-        for space in spaces.spaces().others:
-            path = _path(space)
-            try:
-                netdevs, devices = enter.within(space, _inside, sysfs=True)
-            except OSError:
-                continue  # it ended while we looked
+        others = spaces.spaces().others
+        answers = walk.look_into(others, _inside, LIMIT_S, TOTAL_S)
+        problem = walk.unreached(others, answers)
+        for space in others:
+            answer = answers[space.inode]
+            if "value" not in answer:
+                if answer["errno"] != errno.ENOENT:  # else it ended while we looked
+                    problem = problem or answer["error"]
+                continue
+            netdevs, devices = answer["value"]
             for name, address in netdevs:
                 if address in addresses:
-                    found.setdefault(address, []).append(Place(space.inode, path, name, tuple(devices)))
-        return found
+                    found.setdefault(address, []).append(Place(space, name, tuple(devices)))
+        return found, problem
 
     def carry_out(self, step: Step) -> None:
         where = {"netns": step.place.path} if step.place else {}
+        space = step.place.space if step.place else None
         if step.link:
-            _rdma_link.manage(
-                _params(step.device, "present", type=step.link.type, netdev=step.netdev, **where),
-                False,
-                LinkHost(),
-            )
+            params = _params(step.device, "present", type=step.link.type, netdev=step.netdev, **where)
+            _rdma_link.manage(params, False, LinkHost(space))
         else:
-            _rdma_device.manage(_params(step.device, "attached", **where), False, _rdma_device.Host())
+            _rdma_device.manage(_params(step.device, "attached", **where), False, DeviceHost(space))
 
 
 def _params(name: str, state: str, **others: t.Any) -> dict[str, t.Any]:
@@ -172,14 +198,6 @@ def _params(name: str, state: str, **others: t.Any) -> dict[str, t.Any]:
 
 def _inside() -> tuple[list[Netdev], list[str]]:
     return cards.netdevs(), [row.name for row in nldev.devices()]
-
-
-def _path(space: Namespace) -> str:
-    """A path by which the host has the namespace."""
-    for holder in space.holders:
-        if holder.kind == "mount":
-            return holder.path
-    return "/proc/%d/ns/net" % space.holders[0].pid
 
 
 class Follower:
@@ -201,7 +219,8 @@ class Follower:
         devices, here = self.host.devices(), self.host.netdevs()
         wanted = members(devices, self.links, self.include, self.exclude)
         missing = elsewhere(wanted, here)
-        return plan(wanted, devices, here, self.host.places(missing) if missing else {}, self.links)
+        places, problem = self.host.places(missing) if missing else ({}, None)
+        return plan(wanted, devices, here, places, self.links, problem)
 
     def once(self) -> bool:
         """Do what is to be done now; whether all is where it belongs."""

@@ -12,10 +12,11 @@ import time
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision import DRIFT, IN_SYNC, UNKNOWN, resource
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import cards, devices, enter
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import cards, devices, walk
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_info import Host, gather_info, pod_of, pod_text
 
 if t.TYPE_CHECKING:  # pragma: no cover
+    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.child import Answer
     from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Namespace
 
 KIND, NETDEV = "rdma_device", "network_device"
@@ -47,10 +48,14 @@ class AuditHost(Host):
         self.cards = [Card(*one, self.own()) for one in cards.netdevs()]
         return super().look(gather)
 
-    def look_inside(self, space: Namespace, gather: t.Collection[str]) -> dict[str, t.Any]:
-        seen, inside = enter.within(space, lambda: (devices.look(gather), cards.netdevs()), sysfs=True)
-        self.cards += [Card(name, address, space.inode) for name, address in inside]
-        return t.cast("dict[str, t.Any]", seen)
+    def look_inside(self, spaces: t.Sequence[Namespace], gather: t.Collection[str]) -> dict[int, Answer]:
+        answers = walk.look_into(spaces, lambda: (devices.look(gather), cards.netdevs()))
+        for inode, answer in answers.items():
+            if "value" in answer:
+                seen, inside = answer["value"]
+                answer["value"] = seen
+                self.cards += [Card(name, address, inode) for name, address in inside]
+        return answers
 
     def wait(self, seconds: int) -> None:
         time.sleep(seconds)

@@ -14,9 +14,18 @@ import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision import DRIFT, IN_SYNC, Decision, resource
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import drivers, enter, netns, nldev, pods, target
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import (
+    drivers,
+    enter,
+    netns,
+    nldev,
+    pods,
+    target,
+    walk,
+)
 
 if t.TYPE_CHECKING:  # pragma: no cover
+    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.child import Answer
     from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.target import Target
 
 # The subsystem's own objects on every device, which go and come with a move.
@@ -93,8 +102,12 @@ class Host:
                 return "%s/%s" % known if known else "with the UID %s" % holder.pod["uid"]
         return None
 
+    def inside(self, spaces: t.Sequence[netns.Namespace]) -> dict[int, Answer]:
+        """As devices(), for each namespace, by its inode."""
+        return walk.look_into(spaces, _list)
+
     def open(self, space: netns.Namespace) -> int:
-        return enter.open_namespace(space)
+        return enter.opened(space)
 
     def close(self, handle: int) -> None:
         os.close(handle)
@@ -158,25 +171,24 @@ def locate(name: str, mode: str | None, host: Host) -> Found:
     problem = None
     if mode == "exclusive":
         spaces, problem = host.others()
+        answers = host.inside(spaces)
+        problem = problem or walk.unreached(spaces, answers)
         for space in spaces:
-            try:
-                handle = host.open(space)
-            except (FabricError, OSError) as exc:
-                problem = problem or str(exc)
+            answer = answers[space.inode]
+            if "value" not in answer:
+                problem = problem or answer["error"]
                 continue
-            try:
-                inside = host.devices(handle)
-            except (FabricError, OSError) as exc:
-                host.close(handle)
-                problem = problem or str(exc)
-                continue
-            for device in inside:
+            for device in answer["value"]:
                 known.append(device["name"])
                 if device["name"] == name:
                     pod = host.pod(space)
                     text = "pod %s" % pod if pod else _told(space)
+                    try:
+                        handle = host.open(space)
+                    except OSError as exc:
+                        problem = problem or str(exc)
+                        continue
                     return _found(device, handle, space.inode, text, initial=False)._replace(pod=pod)
-            host.close(handle)
     raise GoneError(
         "There is no RDMA device named %s on this host. There are: %s%s"
         % (name, ", ".join(sorted(known)) or "none", ". It may be where nobody looked: " + problem if problem else ""),

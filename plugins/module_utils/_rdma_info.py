@@ -12,10 +12,10 @@ import errno
 import os
 import typing as t
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import devices, drivers, nldev
 
 if t.TYPE_CHECKING:  # pragma: no cover
+    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.child import Answer
     from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Namespace
 
 SUBSETS = ("gids", "empty_gids", "pkeys", "counters", "hw_counters", "active_mtu", "users")
@@ -57,10 +57,11 @@ class Host:
         found = netns.survey()
         return found.namespaces, found.problem
 
-    def look_inside(self, space: Namespace, gather: t.Collection[str]) -> dict[str, t.Any]:
-        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import enter
+    def look_inside(self, spaces: t.Sequence[Namespace], gather: t.Collection[str]) -> dict[int, Answer]:
+        """What devices.look() tells in each namespace, by its inode."""
+        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import walk
 
-        return t.cast("dict[str, t.Any]", enter.within(space, lambda: devices.look(gather), sysfs=True))
+        return walk.look_into(spaces, lambda: devices.look(gather))
 
     def look_in_pod(self, pod: str, gather: t.Collection[str]) -> dict[str, t.Any]:
         """What is in the namespace of a pod: its ``inode``, the pod's ``uid``, and what devices.look() tells."""
@@ -137,20 +138,9 @@ def gather_info(subsets: t.Sequence[str], all_netns: bool, host: Host, pod: str 
     unreadable = [{**line, "netns": {"inode": own, "name": None}} for line in seen["unreadable"]]
     # In shared mode every namespace shows every device, and all of them are the initial one's.
     if all_netns and mode == "exclusive":
-        spaces, problem = host.others()
-        if problem:
-            unreadable.append({"device": None, "what": "network namespaces", "error": problem, "netns": None})
-        names = host.pods() if any(holder.pod for space in spaces for holder in space.holders) else {}
-        for space in spaces:
-            where = {"inode": space.inode, "name": space.name}
-            try:
-                inside = host.look_inside(space, subsets)
-            except (FabricError, OSError) as exc:
-                unreadable.append({"device": None, "what": "network namespace", "error": str(exc), "netns": where})
-                continue
-            held = pod_of(space, names)
-            found += [_placed(device, space.inode, space.name, False, held) for device in inside["devices"]]
-            unreadable += [{**line, "netns": where} for line in inside["unreadable"]]
+        inside, missed = _elsewhere(subsets, host)
+        found += inside
+        unreadable += missed
     able = host.movers() if any(device["netns"]["initial"] and device["driver"] for device in found) else None
     for device in found:
         moved = not device["netns"]["initial"] and mode == "exclusive"
@@ -158,6 +148,31 @@ def gather_info(subsets: t.Sequence[str], all_netns: bool, host: Host, pod: str 
         device["can_change_netns"], device["can_change_netns_source"] = can, source
     found.sort(key=lambda device: device["index"])
     return {"netns_mode": mode, "devices": found, "unreadable": unreadable}
+
+
+def _elsewhere(subsets: t.Sequence[str], host: Host) -> tuple[list[dict[str, t.Any]], list[dict[str, t.Any]]]:
+    """The devices in all other namespaces, and what could not be looked at."""
+    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import walk
+
+    spaces, problem = host.others()
+    answers = host.look_inside(spaces, subsets)
+    found: list[dict[str, t.Any]] = []
+    unreadable: list[dict[str, t.Any]] = []
+    for text in filter(None, (problem, walk.unreached(spaces, answers))):
+        unreadable.append({"device": None, "what": "network namespaces", "error": text, "netns": None})
+    names = host.pods() if any(holder.pod for space in spaces for holder in space.holders) else {}
+    for space in spaces:
+        where = {"inode": space.inode, "name": space.name}
+        answer = answers[space.inode]
+        if "value" in answer:
+            held = pod_of(space, names)
+            inside = answer["value"]
+            found += [_placed(device, space.inode, space.name, False, held) for device in inside["devices"]]
+            unreadable += [{**line, "netns": where} for line in inside["unreadable"]]
+        elif answer["error"] != walk.NOT_REACHED:
+            text = answer["error"]
+            unreadable.append({"device": None, "what": "network namespace", "error": text, "netns": where})
+    return found, unreadable
 
 
 def _placed(

@@ -19,12 +19,16 @@ if t.TYPE_CHECKING:  # pragma: no cover
     from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_system import Host
 
 
+# What is told of a holder.
+HOLDER = ("kind", "path", "pid", "command", "unit", "pod")
+
+
 def _blocker(space: Namespace) -> dict[str, t.Any]:
     """Return one entry of ``blockers``."""
     return {
         "inode": space.inode,
         "name": space.name,
-        "holders": [holder._asdict() for holder in space.holders],
+        "holders": [dict(zip(HOLDER, holder)) for holder in space.holders],
         "holders_total": space.holders_total,
     }
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import enter, netns, target
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import enter, netns, nsfs, target
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need_tool
 
 COUNTER = itertools.count()
@@ -107,7 +107,9 @@ def test_nothing_but_a_network_namespace_is_entered() -> None:
     need_root()
     handle = os.open("/proc/self/ns/mnt", os.O_RDONLY)
     try:
-        assert not enter.is_net_namespace(handle)
+        assert not nsfs.is_net_namespace(handle)
+        with pytest.raises(OSError, match="it is not a network namespace"):
+            nsfs.by_link("/proc/self/ns/mnt")
         with pytest.raises(enter.EnterError, match="Could not enter the network namespace: Invalid argument"):
             enter.inside(handle, interfaces)
     finally:
@@ -149,7 +151,7 @@ def test_a_namespace_is_opened_by_whatever_keeps_it(name: str, kind: str) -> Non
             subprocess.run(["ip", "netns", "del", name], check=True, timeout=30)
         (space,) = [space for space in netns.survey().namespaces if space.inode == inode]
         assert {one.kind for one in space.holders} == {kind}
-        handle = enter.open_namespace(space)
+        handle = enter.opened(space)
         try:
             assert os.fstat(handle).st_ino == inode
             assert enter.inside(handle, interfaces, sysfs=True) == ["lo", "rd0", "rd1"]
@@ -157,4 +159,4 @@ def test_a_namespace_is_opened_by_whatever_keeps_it(name: str, kind: str) -> Non
             os.close(handle)
     if kind != "mount":
         with pytest.raises(enter.EnterError, match="Could not open the network namespace net:"):
-            enter.open_namespace(space._replace(name=None))
+            enter.opened(space._replace(name=None))

@@ -25,6 +25,8 @@ import re
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.cgroups import cgroup_pod, cgroup_unit
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.pidfd import Kernel
 
 __all__ = (
     "Holder",
@@ -39,16 +41,13 @@ __all__ = (
     "mounts",
     "others",
     "process",
+    "read",
+    "started",
     "survey",
 )
 
 KINDS = ("mount", "process", "fd", "socket")
 
-# Numbers of all architectures: calls from 424 on share one table.
-_PIDFD_OPEN, _PIDFD_GETFD = 434, 438
-_PIDFD_THREAD = 0x80  # Linux 6.9
-_NS_GET_NSTYPE, _SIOCGSKNS = 0xB703, 0x894C
-_CLONE_NEWNET = 0x40000000
 _PF_KTHREAD = 0x00200000
 # PROC_PID_INIT_INO of include/linux/proc_ns.h, the same since Linux 3.8
 _INIT_PID_NS = 0xEFFFFFFC
@@ -60,12 +59,18 @@ class NamespaceError(FabricError):
 
 
 class Holder(t.NamedTuple):
+    """`started` tells two processes of one PID apart. `foreign`: a mount that only a mount table names which is not the
+    host's, and not this process's own. Who has made that one chose the path, so nothing follows it.
+    """
+
     kind: str
     path: str
     pid: int
     command: str
     unit: str | None
     pod: dict[str, str] | None
+    started: int | None = None
+    foreign: bool = False
 
 
 class Namespace(t.NamedTuple):
@@ -114,18 +119,13 @@ class Process(t.NamedTuple):
     comm: str
     threads: int
     kernel: bool
+    started: int
 
 
 # --- texts of /proc ------------------------------------------------------------------------------------
 
 _NAMESPACE = re.compile(r"(\w+):\[(\d{1,20})\]\Z", re.ASCII)
 _OCTAL = re.compile(r"\\([0-3][0-7]{2})", re.ASCII)
-# cgroupfs: kubepods/burstable/pod<uid>; systemd: kubepods-burstable-pod<uid with _>.slice. The UID of a static
-# pod that the API server has not seen is 32 digits.
-_POD = re.compile(
-    r"(?:\A|-)pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?(?=\Z|:)", re.ASCII
-)
-_UNITS = (".service", ".scope", ".socket", ".mount", ".swap")
 
 
 def _namespace(text: str, kind: str) -> int | None:
@@ -168,52 +168,18 @@ def process(stat: str) -> Process | None:
     head, _parenthesis, tail = stat.rpartition(")")
     fields = tail.split()
     try:
-        return Process(head.partition("(")[2], int(fields[17]), bool(int(fields[6]) & _PF_KTHREAD))
+        return Process(head.partition("(")[2], int(fields[17]), bool(int(fields[6]) & _PF_KTHREAD), int(fields[19]))
     except (IndexError, ValueError):
         return None
-
-
-def _cgroup_paths(cgroup: str) -> list[str]:
-    """The paths of a /proc/PID/cgroup text, those that systemd manages first."""
-    paths = []
-    for line in cgroup.split("\n"):
-        fields = line.split(":", 2)
-        if len(fields) == 3 and fields[2] not in ("", "/"):
-            # name=systemd where there is one (v1 and hybrid), then the unified hierarchy (v2), then the controllers.
-            paths.append((0 if fields[1] == "name=systemd" else 1 if fields[0] == "0" else 2, fields[2]))
-    return [path for _order, path in sorted(paths, key=lambda item: item[0])]
-
-
-def cgroup_unit(cgroup: str) -> str | None:
-    """The unit of the host's systemd: the first component that is no slice.
-
-    What is below it (a user's units, a systemd in a container, delegated groups) `systemctl` of the host does not know.
-    """
-    for path in _cgroup_paths(cgroup)[:1]:
-        for component in path.strip("/").split("/"):
-            # A component that could be taken for a cgroup file is escaped with "_" (cg_escape()).
-            name = component[1:] if component.startswith("_") else component
-            if not name.endswith(".slice"):
-                return name if name.endswith(_UNITS) else None
-    return None
-
-
-def cgroup_pod(cgroup: str) -> dict[str, str] | None:
-    for path in _cgroup_paths(cgroup):
-        if "kubepods" in path:
-            for component in path.split("/"):
-                match = _POD.search(component)
-                if match:
-                    return {"uid": match.group(1).replace("_", "-")}
-    return None
 
 
 # --- edges ---------------------------------------------------------------------------------------------
 
 
-def _read(path: str) -> str:
+def read(path: str, directory: int | None = None) -> str:
+    """The text of a file of /proc; ``directory`` is open on the process's."""
     # A third of the time of open(), and there are thousands of these.
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)
     try:
         parts = [os.read(handle, 16384)]
         while parts[-1]:
@@ -223,80 +189,14 @@ def _read(path: str) -> str:
     return b"".join(parts).decode("utf-8", "surrogateescape")
 
 
+def started(place: int) -> int | None:
+    """When the process began whose directory of /proc is open; OSError when it has ended."""
+    about = process(read("stat", place))
+    return about and about.started
+
+
 def _printable(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-class _Kernel:
-    """System calls that Python 3.8 has no function for."""
-
-    def __init__(self) -> None:
-        import ctypes
-        import fcntl
-
-        self._ioctl = fcntl.ioctl
-        self._errno = ctypes.get_errno
-        self._call = ctypes.CDLL(None, use_errno=True).syscall
-        self._call.argtypes = [ctypes.c_long] * 6
-        self._call.restype = ctypes.c_long
-        # kcmp(2) is older than the common table.
-        self._kcmp = {"x86_64": 312, "aarch64": 272, "riscv64": 272, "ppc64le": 354, "s390x": 343}.get(
-            os.uname().machine
-        )
-
-    def _syscall(self, number: int, *arguments: int) -> int:
-        result = self._call(number, *(arguments + (0,) * (5 - len(arguments))))
-        if result < 0:
-            code = self._errno()
-            raise OSError(code, os.strerror(code))
-        return t.cast(int, result)
-
-    def pidfd(self, task: int, thread: bool) -> int:
-        return self._syscall(_PIDFD_OPEN, task, _PIDFD_THREAD if thread else 0)
-
-    def socket_namespace(self, pidfd: int, fd: int) -> int | None:
-        """None: the descriptor is closed, or no socket any more."""
-        try:
-            copy = self._syscall(_PIDFD_GETFD, pidfd, fd, 0)
-        except OSError as exc:
-            if exc.errno == errno.EBADF:
-                return None
-            raise
-        try:
-            try:
-                handle = self._ioctl(copy, _SIOCGSKNS)
-            except OSError as exc:
-                if exc.errno in (errno.ENOTTY, errno.EINVAL, errno.EBADFD):
-                    return None
-                raise
-            try:
-                return os.fstat(handle).st_ino
-            finally:
-                os.close(handle)
-        finally:
-            os.close(copy)
-
-    def net_namespace(self, path: str, nsfs: int) -> int | None:
-        """The namespace that an open file is on, by a path that leads to it."""
-        status = os.stat(path)
-        if status.st_dev != nsfs:
-            return None
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        try:
-            return status.st_ino if self._ioctl(handle, _NS_GET_NSTYPE) == _CLONE_NEWNET else None
-        finally:
-            os.close(handle)
-
-    def own_files(self, leader: int, thread: int) -> bool:
-        """Whether a thread has a descriptor table of its own (unshare(CLONE_FILES))."""
-        if self._kcmp is None:
-            return False
-        try:
-            return self._syscall(self._kcmp, leader, thread, 2, 0, 0) != 0
-        except OSError as exc:
-            if exc.errno == errno.ENOSYS:  # a kernel without CONFIG_KCMP
-                return False
-            raise
 
 
 class _Scan:
@@ -305,15 +205,18 @@ class _Scan:
         self._kernel = kernel
         self.unreadable: list[Unreadable] = []
         self.initial = self._initial()
-        self._nsfs = os.stat(proc + "/self/ns/net").st_dev
         self.names: dict[int, str] = {}
         # namespace -> (kind, pid, what tells two holders apart) -> path
         self.found: dict[int, dict[tuple[str, int, t.Any], str]] = {}
         self._mounts: dict[int, Mount] = {}
         self._mounted: list[tuple[int, Mount]] = []
         self._mount_views: set[tuple[str, str]] = set()
+        self._own_views = self._views("self", "1")
+        # (namespace, mount point) that this process or the host's init has
+        self.own_mounts: set[tuple[int, str]] = set()
         self._sockets: dict[str, int] = {}
         self._comms: dict[int, str] = {}
+        self._started: dict[int, int] = {}
         self._askable = True
 
     def _initial(self) -> int:
@@ -355,12 +258,12 @@ class _Scan:
         tables = []
         for pid in sorted(int(name) for name in os.listdir(self._proc) if name.isdigit()):
             try:
-                about = process(_read("%s/%d/stat" % (self._proc, pid)))
+                about = process(read("%s/%d/stat" % (self._proc, pid)))
             except OSError as exc:
                 self._failed("%d/stat" % pid, exc)
                 continue
             if about is not None and not about.kernel:
-                self._comms[pid] = about.comm
+                self._comms[pid], self._started[pid] = about.comm, about.started
                 tables += self._tasks(pid, about.threads)
         self._mount_holders()
         # After all mounts are known: an open file tells the mount it was opened on.
@@ -391,19 +294,33 @@ class _Scan:
                     return []  # one line for a process of which nothing can be read
         return tables
 
-    def _mount_view(self, pid: int, path: str) -> None:
+    def _view(self, path: str) -> tuple[str, str]:
         # A chroot hides the mounts outside it, so a view is a mount namespace and a root directory.
-        view = (self._link(path + "/ns/mnt"), self._link(path + "/root"))
+        return self._link(path + "/ns/mnt"), self._link(path + "/root")
+
+    def _views(self, *paths: str) -> set[tuple[str, str]]:
+        found = set()
+        for path in paths:
+            try:
+                found.add(self._view(path))
+            except OSError:
+                continue  # a security module may shield init
+        return found
+
+    def _mount_view(self, pid: int, path: str) -> None:
+        view = self._view(path)
         if view in self._mount_views:
             return
         try:
-            text = _read("%s/%s/mountinfo" % (self._proc, path))
+            text = read("%s/%s/mountinfo" % (self._proc, path))
         except OSError as exc:
             if exc.errno != errno.EINVAL:  # the task is ending
                 raise
             return
         self._mount_views.add(view)
         for mount in mounts(text):
+            if view in self._own_views:
+                self.own_mounts.add((mount.inode, mount.point))
             if mount.id in self._mounts:
                 continue
             self._mounts[mount.id] = mount
@@ -422,7 +339,7 @@ class _Scan:
             if not any(kind == "mount" and other == (mount.point, key) for kind, _other, other in rows):
                 rows["mount", pid, (mount.point, key)] = mount.point
             directory, name = os.path.split(mount.point)
-            if directory in ("/run/netns", "/var/run/netns"):
+            if directory in ("/run/netns", "/var/run/netns") and (mount.inode, mount.point) in self.own_mounts:
                 self.names.setdefault(mount.inode, name)
 
     def _descriptors(self, pid: int, task: int, path: str) -> None:
@@ -467,7 +384,7 @@ class _Scan:
         # Opened through a mount: the link's text is the mount point as it was, and "/" when it was detached.
         number = None
         mount = None
-        for line in _read("%s/%s/%s" % (self._proc, path.replace("/fd", "/fdinfo"), fd)).split("\n"):
+        for line in read("%s/%s/%s" % (self._proc, path.replace("/fd", "/fdinfo"), fd)).split("\n"):
             if line.startswith("mnt_id:"):
                 mount = self._mounts.get(int(line[7:]))
             elif line.startswith("ino:"):  # Linux 5.14
@@ -476,21 +393,23 @@ class _Scan:
             return mount.inode if mount.kind == "net" else None
         # Namespaces have 32-bit inodes from PROC_DYNAMIC_FIRST (0xF0000000) on, the initial ones just below.
         if text == "/" if number is None else 0xEFFFFFF0 <= number <= 0xFFFFFFFF:
-            return t.cast("int | None", self._kernel.net_namespace("%s/%s/%s" % (self._proc, path, fd), self._nsfs))
+            return t.cast("int | None", self._kernel.net_namespace("%s/%s/%s" % (self._proc, path, fd)))
         return None
 
-    def holder(self, kind: str, pid: int, path: str) -> Holder:
+    def holder(self, inode: int, kind: str, pid: int, path: str) -> Holder:
         command = unit = pod = None
         try:
-            words = _read("%s/%d/cmdline" % (self._proc, pid)).rstrip("\0").split("\0")
+            words = read("%s/%d/cmdline" % (self._proc, pid)).rstrip("\0").split("\0")
             # Two words at most: what follows may be a secret.
             command = " ".join(word for word in words[:2] if word[:1] != "-")
-            cgroup = _read("%s/%d/cgroup" % (self._proc, pid))
+            cgroup = read("%s/%d/cgroup" % (self._proc, pid))
             unit, pod = cgroup_unit(cgroup), cgroup_pod(cgroup)
         except OSError as exc:
             self._failed("%d/cgroup" % pid, exc)
         command = _printable((command or self._comms.get(pid, ""))[:80])
-        return Holder(kind, _printable(path), pid, command, None if unit is None else _printable(unit), pod)
+        foreign = kind == "mount" and (inode, path) not in self.own_mounts
+        unit = None if unit is None else _printable(unit)
+        return Holder(kind, _printable(path), pid, command, unit, pod, self._started.get(pid), foreign)
 
 
 def survey(limit: int = 10, proc: str = "/proc", kernel: t.Any = None) -> Survey:
@@ -499,7 +418,7 @@ def survey(limit: int = 10, proc: str = "/proc", kernel: t.Any = None) -> Survey
     NamespaceError when nothing can be said: no root, or not on the host.
     """
     try:
-        scan = _Scan(proc, kernel or _Kernel())
+        scan = _Scan(proc, kernel or Kernel())
         scan.run()
     except OSError as exc:
         raise NamespaceError("Could not list network namespaces: %s: %s" % (exc.filename, exc.strerror)) from exc
@@ -512,7 +431,7 @@ def survey(limit: int = 10, proc: str = "/proc", kernel: t.Any = None) -> Survey
             rank[kind] = rank.get(kind, 0) + 1
             order.append((rank[kind], KINDS.index(kind), pid, path))
         chosen = sorted(sorted(order)[:limit], key=lambda row: (row[1], row[0]))
-        holders = [scan.holder(KINDS[kind], pid, path) for _rank, kind, pid, path in chosen]
+        holders = [scan.holder(inode, KINDS[kind], pid, path) for _rank, kind, pid, path in chosen]
         name = scan.names.get(inode)
         found.append(Namespace(inode, None if name is None else _printable(name), holders, len(rows)))
     return Survey(found, scan.unreadable)

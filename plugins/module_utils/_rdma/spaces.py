@@ -61,7 +61,7 @@ def spaces(proc: str = "/proc", names: str = "/run/netns") -> Spaces:
     found = []
     for inode in sorted((set(held) | set(mounted)) - {own.st_ino}):
         name = mounted.get(inode)
-        holders = [_process(proc, pid) for pid in held.get(inode, [])[:_ASKED]]
+        holders = _holders(proc, inode, held.get(inode, []))
         if name is not None:
             holders.append(Holder("mount", "%s/%s" % (names, name), 1, "", None, None))
         total = len(held.get(inode, [])) + (name is not None)
@@ -88,10 +88,22 @@ def _mounted(directory: str, nsfs: int) -> tuple[dict[int, str], Unreadable | No
     return found, None
 
 
-def _process(proc: str, pid: int) -> Holder:
-    try:
-        with open("%s/%d/cgroup" % (proc, pid), encoding="utf-8", errors="surrogateescape") as stream:
-            text = stream.read()
-    except OSError:
-        text = ""  # it ended
-    return Holder("process", "%s/%d/ns/net" % (proc, pid), pid, "", netns.cgroup_unit(text), netns.cgroup_pod(text))
+def _holders(proc: str, inode: int, pids: t.Sequence[int]) -> list[Holder]:
+    """The first few processes of a namespace that have not ended meanwhile."""
+    found = []
+    for pid in pids[:_ASKED]:
+        try:
+            # All of it is of one process, whoever gets its number.
+            process = os.open("%s/%d" % (proc, pid), os.O_PATH | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            if os.readlink("ns/net", dir_fd=process) == "net:[%d]" % inode:
+                groups, started = netns.read("cgroup", process), netns.started(process)
+                unit, pod = netns.cgroup_unit(groups), netns.cgroup_pod(groups)
+                found.append(Holder("process", "%s/%d/ns/net" % (proc, pid), pid, "", unit, pod, started))
+        except OSError:
+            continue
+        finally:
+            os.close(process)
+    return found

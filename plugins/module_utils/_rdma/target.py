@@ -13,7 +13,7 @@ import re
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import enter, netns, pods
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import cgroups, netns, nsfs, pods
 
 __all__ = ("KINDS", "OPTIONS", "Target", "TargetError", "initial", "initial_inode", "resolve")
 
@@ -52,16 +52,16 @@ def initial_inode(proc: str = "/proc") -> int | None:
     return None
 
 
-def _open(path: str, text: str, missing: str) -> Target:
+def _open(path: str, text: str, missing: str, process: int | None = None) -> Target:
+    """Open a namespace by its path; with ``process``, a handle on a directory of /proc, that of this very process."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        handle = nsfs.by_link(path if process is None else "ns/net", directory=process)
     except OSError as exc:
         if exc.errno in (errno.ENOENT, errno.ESRCH, errno.ENOTDIR):
             raise TargetError(missing) from exc
+        if exc.errno == errno.EINVAL:
+            raise TargetError("%s is not a network namespace" % path) from exc
         raise TargetError("Opening %s: %s. This needs root on the host (become: true)" % (path, exc.strerror)) from exc
-    if not enter.is_net_namespace(handle):
-        os.close(handle)
-        raise TargetError("%s is no network namespace" % path)
     return Target(handle, os.fstat(handle).st_ino, text)
 
 
@@ -128,20 +128,20 @@ def _by_container(value: str, proc: str) -> Target:
     if not match:
         raise TargetError("'%s' is no container id (12 to 64 hexadecimal digits)" % value)
     wanted = match.group(1)
-    # cri-containerd-ID.scope, crio-ID.scope, docker-ID.scope, and just ID with the cgroupfs driver.
-    place = re.compile(r"(?:/|-|:)(%s[0-9a-f]*)(?:\.scope)?(?=/|$)" % wanted, re.M)
     found: dict[str, int] = {}
     for pid, groups in _groups(proc):
-        for ident in place.findall(groups):
-            found.setdefault(ident, pid)
+        for ident in cgroups.containers(groups):
+            if ident.startswith(wanted):
+                found.setdefault(ident, pid)
     if not found:
         raise TargetError(
-            "No process of this host is in a container with the id %s. Is it running, and on this host?" % wanted
+            "No process of this host is in a container with the id %s. Is it running, and on this host? Containers of "
+            "users (below user.slice) are not looked for: give the PID of one of their processes" % wanted
         )
     if len(found) > 1:
         raise TargetError("Several containers begin with %s: %s. Give more digits" % (wanted, ", ".join(sorted(found))))
     ident = min(found)
-    return _of_process(found[ident], "container %s" % ident[:12], proc)
+    return _of_process(found[ident], "container %s" % ident[:12], proc, lambda text: ident in cgroups.containers(text))
 
 
 def _by_pod(value: str, proc: str) -> Target:
@@ -152,18 +152,33 @@ def _by_pod(value: str, proc: str) -> Target:
         raise TargetError("The kubelet of this host knows no pod %s (%s has no directory of it)" % (value, pods.LOGS))
     found: dict[str, int] = {}
     for pid, groups in _groups(proc):
-        pod = netns.cgroup_pod(groups)
+        pod = cgroups.cgroup_pod(groups)
         if pod and pod["uid"] in wanted:
             found.setdefault(pod["uid"], pid)
     if not found:
         raise TargetError("The pod %s has no process on this host: it has not started yet, or it has ended" % value)
     if len(found) > 1:
         raise TargetError(pods.SEVERAL % (len(found), value, ", ".join(sorted(found))))
-    return _of_process(min(found.values()), "pod %s" % value, proc)
+    ((uid, pid),) = found.items()
+    return _of_process(pid, "pod %s" % value, proc, lambda text: cgroups.cgroup_pod(text) == {"uid": uid})
 
 
-def _of_process(pid: int, text: str, proc: str) -> Target:
-    found = _open("%s/%d/ns/net" % (proc, pid), text, "The processes of %s have just ended" % text)
+def _of_process(pid: int, text: str, proc: str, belongs: t.Callable[[str], bool]) -> Target:
+    """Open the namespace of a process whose cgroup text still ``belongs`` to what was looked for."""
+    ended = "The processes of %s have just ended" % text
+    try:
+        process = os.open("%s/%d" % (proc, pid), os.O_PATH | os.O_CLOEXEC)
+    except OSError as exc:
+        raise TargetError(ended) from exc
+    try:
+        # The number may have become another process's since its cgroup was read.
+        if not belongs(netns.read("cgroup", process)):
+            raise TargetError(ended)
+        found = _open("%s/%d/ns/net" % (proc, pid), text, ended, process)
+    except OSError as exc:
+        raise TargetError(ended) from exc
+    finally:
+        os.close(process)
     if found.inode == initial_inode(proc):
         os.close(found.handle)
         raise TargetError(

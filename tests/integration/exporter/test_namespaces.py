@@ -55,7 +55,7 @@ def test_what_is_inside(sleeper: subprocess.Popen[str]) -> None:
     # An exporter of another test may be looking into it.
     assert ("process", sleeper.pid) in [(holder.kind, holder.pid) for holder in space.holders]
     before = (os.readlink("/proc/self/ns/net"), os.readlink("/proc/self/ns/mnt"))
-    (answer,) = go(walk.Walker(look), space).values()
+    (answer,) = go(walk.walker(look), space).values()
     assert answer == {"value": [True, space.inode, ["lo", "rd0", "rd1"]]}
     assert (os.readlink("/proc/self/ns/net"), os.readlink("/proc/self/ns/mnt")) == before
     assert "rd0" not in os.listdir("/sys/class/net")
@@ -69,7 +69,7 @@ def test_two_by_one_child(sleeper: subprocess.Popen[str]) -> None:
         assert other.stdout is not None
         assert other.stdout.readline() == "ready\n"
         both = [space_of(sleeper), space_of(other)]
-        found = go(walk.Walker(look), *both)
+        found = go(walk.walker(look), *both)
         assert [found[space.inode]["value"][2] for space in both] == [["lo", "rd0", "rd1"], ["lo"]]
         assert [found[space.inode]["value"][1] for space in both] == [space.inode for space in both]
     finally:
@@ -79,7 +79,7 @@ def test_two_by_one_child(sleeper: subprocess.Popen[str]) -> None:
 
 def test_one_that_hangs_does_not_keep_its_namespace(sleeper: subprocess.Popen[str]) -> None:
     space = space_of(sleeper)
-    (answer,) = go(walk.Walker(lambda has_sysfs: time.sleep(60)), space, limit=1).values()
+    (answer,) = go(walk.walker(lambda has_sysfs: time.sleep(60)), space, limit=1).values()
     assert answer["error"] == "no answer from inside within 1 s"
     # The walk waits for the end of what it kills only for a moment.
     wait_for(lambda: [pid for pid in os.listdir("/proc") if is_in(pid, space.inode)] == [str(sleeper.pid)])
@@ -96,6 +96,6 @@ def test_one_that_is_gone(sleeper: subprocess.Popen[str]) -> None:
     space = space_of(sleeper)
     sleeper.kill()
     sleeper.wait()
-    (answer,) = go(walk.Walker(look), space).values()
+    (answer,) = go(walk.walker(look), space).values()
     assert answer["errno"] == 2
     assert f"Could not open the network namespace net:[{space.inode}]" in answer["error"]

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import nldev, spaces
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.child import Answer, failed
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Holder, Namespace, Unreadable
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.spaces import Spaces
 from ansible_collections.rdmaops.gpu_fabric.roles.rdma_exporter.files.rdma_exporter import collector, walk
@@ -317,7 +318,7 @@ class Node:
         self.host: list[dict[str, t.Any]] = []
         self.spaces: list[Namespace] = []
         self.unreadable: list[Unreadable] = []
-        self.inside: dict[int, walk.Answer] = {}
+        self.inside: dict[int, Answer] = {}
         self.own = INITIAL
         logs = tmp_path / "pods"
         (logs / f"ml_train-0_{UID}").mkdir(parents=True)
@@ -327,7 +328,7 @@ class Node:
         monkeypatch.setattr(spaces, "spaces", lambda proc: Spaces(INITIAL, self.own, self.spaces, self.unreadable))
         monkeypatch.setattr(walk.Walker, "walk", lambda walker, found, limit, deadline: self.answers(found))
 
-    def answers(self, found: t.Sequence[Namespace]) -> dict[int, walk.Answer]:
+    def answers(self, found: t.Sequence[Namespace]) -> dict[int, Answer]:
         empty = {"value": {"devices": [], "unreadable": []}}
         return {one.inode: self.inside.get(one.inode, empty) for one in found}
 
@@ -373,7 +374,7 @@ def test_a_namespace_that_does_not_answer(machine: Node, capfd: pytest.CaptureFi
     machine.has(7, device("mlx5_1", 1, sent=2))
     machine.has(8, device("mlx5_2", 2, sent=3))
     machine.site.scrape()
-    machine.inside[7] = walk.failed("no answer from inside within 2 s")
+    machine.inside[7] = failed("no answer from inside within 2 s", errno.ETIMEDOUT)
     found = machine.site.scrape()
     assert found.of("rdma_hw_sent_total") == {"mlx5_2": 3}
     (row,) = found.labels("rdma_unreadable")
@@ -394,7 +395,7 @@ def test_a_namespace_that_goes_during_the_walk(machine: Node) -> None:
     machine.spaces = [space(7, uid=UID)]
     machine.has(7, device("mlx5_1", 1, sent=2))
     machine.site.scrape()
-    machine.inside[7] = walk.failed("what kept it is gone", errno.ENOENT)
+    machine.inside[7] = failed("what kept it is gone", errno.ENOENT)
     found = machine.site.scrape()
     # No error, and no word about a device that is on its way back.
     assert found.unreadable() == set()
@@ -411,7 +412,7 @@ def test_a_device_that_moves_is_looked_for_again_before_it_is_missed(
     machine.site.scrape()
     looks: list[int] = []
 
-    def arrives_late(found: t.Sequence[Namespace]) -> dict[int, walk.Answer]:
+    def arrives_late(found: t.Sequence[Namespace]) -> dict[int, Answer]:
         looks.append(1)
         machine.host = []
         devices = [device("mlx5_1", 1, sent=2)] if len(looks) > 1 else []

@@ -33,13 +33,14 @@ class Proc:
         file.touch()
         return file.stat().st_ino
 
-    def process(self, pid: str, name: str, cgroup: str = "0::/init.scope\n") -> None:
+    def process(self, pid: str, name: str, cgroup: str = "0::/init.scope\n", started: int = 30) -> None:
         inode = self.namespace(name)
         place = self.root / pid / "ns"
         place.mkdir(parents=True, exist_ok=True)
         os.link(self.files / name, place / f"net:[{inode}]")
         (place / "net").symlink_to(f"net:[{inode}]")
         (self.root / pid / "cgroup").write_text(cgroup)
+        (self.root / pid / "stat").write_text(f"{pid} (sh) S 1 1 1 0 -1 0 0 0 0 0 0 1 0 0 20 0 1 0 {started} 0 0")
 
     def named(self, title: str, name: str) -> None:
         self.namespace(name)
@@ -71,7 +72,21 @@ def test_by_processes_and_names(proc: Proc) -> None:
         ("process", 31, {"uid": UID}),
         ("mount", 1, None),
     ]
+    assert [holder.started for holder in pod.holders] == [30, 30, None]
     assert lab.holders == [Holder("mount", "/run/netns/lab", 1, "", None, None)]
+
+
+def test_a_number_that_another_process_has_got(proc: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is said of a process is of one process: its namespace is looked at again when its pod is known."""
+    proc.process("30", "pod", POD)
+    real = os.readlink
+
+    def readlink(path: str, dir_fd: int | None = None) -> str:
+        return real(path) if dir_fd is None else "net:[1]"
+
+    monkeypatch.setattr(module.os, "readlink", readlink)
+    (pod,) = spaces(str(proc.root)).others
+    assert (pod.inode, pod.holders) == (proc.namespace("pod"), [])
 
 
 def test_the_hosts_is_another_than_the_own(proc: Proc) -> None:
@@ -86,10 +101,10 @@ def test_what_may_not_be_read_is_said(proc: Proc, monkeypatch: pytest.MonkeyPatc
     proc.process("30", "pod", POD)
     real = os.readlink
 
-    def readlink(path: str) -> str:
+    def readlink(path: str, dir_fd: int | None = None) -> str:
         if "/30/" in path:
             raise PermissionError(13, "Permission denied")
-        return real(path)
+        return real(path, dir_fd=dir_fd)
 
     monkeypatch.setattr(module.os, "readlink", readlink)
     found = spaces(str(proc.root))

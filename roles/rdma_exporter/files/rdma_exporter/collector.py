@@ -136,7 +136,7 @@ class Collector:
         self.settings = settings
         self._guard = walk.Guard()
         self._files = KeptFiles(settings.open_files)
-        self._walker = walk.Walker(lambda has_sysfs: look(True, "/sys" if has_sysfs else _NO_SYSFS))
+        self._walker = walk.walker(lambda has_sysfs: look(True, "/sys" if has_sysfs else _NO_SYSFS))
         # name -> what stays the same when udev renames a device: its index, or its GUID where sysfs alone tells
         self._seen: dict[str, t.Any] = {}
         self._last: set[str] = set()

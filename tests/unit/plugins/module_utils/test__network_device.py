@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _network_device
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._network_device import DeviceError, Host, manage
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.cards import Netdev
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.child import failed
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.enter import EnterError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Holder, Namespace
 
@@ -31,11 +32,11 @@ class FakeHost(Host):
     def others(self) -> tuple[list[Namespace], str | None]:
         return [space for space, _rows in self.spaces], self.problem
 
-    def inside(self, space: Namespace) -> list[Netdev]:
-        rows = next(rows for one, rows in self.spaces if one is space)
-        if isinstance(rows, Exception):
-            raise rows
-        return t.cast("list[Netdev]", rows)
+    def inside(self, spaces: t.Sequence[Namespace]) -> dict[int, t.Any]:
+        return {
+            space.inode: failed(str(rows), 0) if isinstance(rows, Exception) else {"value": list(rows)}
+            for space, rows in self.spaces
+        }
 
     def pods(self) -> dict[str, tuple[str, str]]:
         return {"u": ("ml", "train-0")}

@@ -10,6 +10,7 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _rdma_attachment
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.cards import Netdev
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Holder, Namespace
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_attachment import (
     Device,
     Follower,
@@ -20,7 +21,14 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_attachmen
 )
 
 CARD, OTHER = "0000:07:00.0", "0000:08:00.0"
-POD = Place(5, "/run/netns/cni-1", "net1", ())
+SPACE = Namespace(
+    5,
+    "cni-1",
+    [Holder("process", "/proc/7/ns/net", 7, "", None, None), Holder("mount", "/run/netns/cni-1", 1, "", None, None)],
+    2,
+)
+OTHER_SPACE = Namespace(6, None, [Holder("process", "/proc/9/ns/net", 9, "", None, None)], 1)
+POD = Place(SPACE, "net1", ())
 RXE = Link("rxe0", "rxe", CARD)
 
 
@@ -32,6 +40,7 @@ class FakeHost(Host):
         self.looks: list[set[str]] = []
         self.done: list[Step] = []
         self.error: OSError | None = None
+        self.problem: str | None = None
 
     def devices(self) -> list[Device]:
         return self.known
@@ -39,9 +48,9 @@ class FakeHost(Host):
     def netdevs(self) -> list[Netdev]:
         return self.cards
 
-    def places(self, addresses: t.Collection[str]) -> dict[str, list[Place]]:
+    def places(self, addresses: t.Collection[str]) -> tuple[dict[str, list[Place]], str | None]:
         self.looks.append(set(addresses))
-        return {address: rows for address, rows in self.there.items() if address in addresses}
+        return {address: rows for address, rows in self.there.items() if address in addresses}, self.problem
 
     def carry_out(self, step: Step) -> None:
         if self.error:
@@ -106,9 +115,19 @@ def test_it_waits_for_a_network_device_that_is_nowhere_and_says_so_once() -> Non
     assert said[1:] == ["mlx5_0 is with net1 in /run/netns/cni-1"]
 
 
+def test_it_says_that_it_could_not_look_everywhere() -> None:
+    host = FakeHost([Device("mlx5_0", CARD)], [])
+    host.problem = "No time was left to look into 2 of 500 network namespaces: net:[7], net:[8]"
+    one, said = follower(host)
+    assert not one.once()
+    assert said == [
+        "mlx5_0: the network device of 0000:07:00.0 is in no network namespace that could be seen. " + host.problem
+    ]
+
+
 def test_network_devices_in_two_places_leave_it_where_it_is() -> None:
     """As of a card with two ports and one RDMA device, such as ConnectX-3."""
-    host = FakeHost([Device("mlx4_0", CARD)], [], {CARD: [POD, Place(6, "/proc/9/ns/net", "net1", ())]})
+    host = FakeHost([Device("mlx4_0", CARD)], [], {CARD: [POD, Place(OTHER_SPACE, "net1", ())]})
     one, said = follower(host)
     assert not one.once()
     assert host.done == []

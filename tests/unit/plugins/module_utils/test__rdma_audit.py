@@ -8,6 +8,7 @@ import typing as t
 
 import pytest
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.child import failed
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.enter import EnterError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Holder, Namespace
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_audit import AuditHost, Card, audit
@@ -60,11 +61,11 @@ class FakeHost(AuditHost):
         self.spaces = {space.inode: space for space, _found in self.looks[0]}
         return list(self.spaces.values()), self.problem
 
-    def look_inside(self, space: Namespace, gather: t.Collection[str]) -> dict[str, t.Any]:
-        found = next(found for one, found in self.looks[0] if one is space)
-        if isinstance(found, Exception):
-            raise found
-        return t.cast("dict[str, t.Any]", found)
+    def look_inside(self, spaces: t.Sequence[Namespace], gather: t.Collection[str]) -> dict[int, t.Any]:
+        return {
+            space.inode: failed(str(found), 0) if isinstance(found, Exception) else {"value": found}
+            for space, found in self.looks[0]
+        }
 
     def pods(self) -> dict[str, tuple[str, str]]:
         return {UID: ("ml", "train-0")}

@@ -11,6 +11,7 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _rdma_device
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import enter
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.child import attempt
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Holder, Namespace
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.target import Target, TargetError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_device import DeviceError, Host, manage
@@ -64,6 +65,12 @@ class FakeHost(Host):
 
     def others(self) -> tuple[list[Namespace], str | None]:
         return list(SPACES.values()), self.problem
+
+    def inside(self, spaces: t.Sequence[Namespace]) -> dict[int, t.Any]:
+        return {space.inode: attempt(lambda: self.rows(space.inode)) for space in spaces}  # noqa: B023
+
+    def rows(self, inode: int) -> t.Any:
+        return self.places[inode]
 
     def open(self, space: Namespace) -> int:
         self.open_now.append(space.inode)
@@ -204,17 +211,19 @@ REFUSALS: list[tuple[t.Callable[[FakeHost], None], dict[str, t.Any], str]] = [
 def test_a_namespace_that_cannot_be_looked_into_is_named(edge: str) -> None:
     class Closed(FakeHost):
         def open(self, space: Namespace) -> int:
-            if edge == "open" and space.inode == BLUE:
-                raise PermissionError(errno.EACCES, "Permission denied", "/run/netns/blue")
+            if space.inode == BLUE:
+                raise enter.EnterError("Could not open the network namespace blue: it is gone", errno.ENOENT)
             return super().open(space)
 
-        def devices(self, handle: int) -> list[Row]:
-            if edge == "devices" and handle == BLUE:
+        def rows(self, inode: int) -> t.Any:
+            if edge == "devices" and inode == BLUE:
                 raise enter.EnterError("Could not list the devices of blue: EACCES", errno.EACCES)
-            return super().devices(handle)
+            return super().rows(inode)
 
-    host = Closed({HOST: [device("mlx5_1")]})
-    with pytest.raises(_rdma_device.GoneError, match=r"There are: mlx5_1\. It may be where .*blue") as caught:
+    host = Closed({HOST: [device("mlx5_1")], BLUE: [device("mlx5_0")]})
+    with pytest.raises(
+        _rdma_device.GoneError, match=r"There are: (mlx5_0, )?mlx5_1\. It may be where .*blue"
+    ) as caught:
         _rdma_device.locate("mlx5_0", "exclusive", host)
     assert caught.value.complete is False
     assert host.open_now == []

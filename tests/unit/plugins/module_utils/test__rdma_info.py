@@ -8,6 +8,8 @@ import typing as t
 
 import pytest
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import walk
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.child import attempt
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.enter import EnterError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Holder, Namespace
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_info import Host, gather_info
@@ -62,11 +64,13 @@ class FakeHost(Host):
     def others(self) -> tuple[list[Namespace], str | None]:
         return [BLUE_SPACE, POD_SPACE], self.problem
 
-    def look_inside(self, space: Namespace, gather: t.Collection[str]) -> dict[str, t.Any]:
-        found = self.inside[space.inode]
-        if isinstance(found, Exception):
-            raise found
-        return t.cast("dict[str, t.Any]", found)
+    def look_inside(self, spaces: t.Sequence[Namespace], gather: t.Collection[str]) -> dict[int, t.Any]:
+        return {space.inode: attempt(lambda: self._inside(space)) for space in spaces}  # noqa: B023
+
+    def _inside(self, space: Namespace) -> t.Any:
+        if isinstance(self.inside[space.inode], Exception):
+            raise self.inside[space.inode]
+        return self.inside[space.inode]
 
     def pods(self) -> dict[str, tuple[str, str]]:
         return self.logs
@@ -129,6 +133,19 @@ def test_what_nobody_could_look_into_is_told() -> None:
             "error": "Could not open the network namespace blue: what kept it is gone",
             "netns": {"inode": BLUE, "name": "blue"},
         },
+    ]
+
+
+def test_what_no_time_was_left_for_is_one_line() -> None:
+    host = FakeHost()
+    host.inside[BLUE] = host.inside[POD] = TimeoutError(walk.NOT_REACHED)
+    assert gather_info([], True, host)["unreadable"] == [
+        {
+            "device": None,
+            "what": "network namespaces",
+            "error": "No time was left to look into 2 of 2 network namespaces: blue, cni-1",
+            "netns": None,
+        }
     ]
 
 

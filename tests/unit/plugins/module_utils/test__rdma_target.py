@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import typing as t
 from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import enter, pods, target
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import nsfs, pods, target
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.target import TargetError, resolve
 
 A, B = "a" * 64, "a" * 12 + "b" * 52
@@ -21,7 +22,13 @@ SLICE = "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod%s.sli
 @pytest.fixture
 def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A /proc in which every file is a network namespace."""
-    monkeypatch.setattr(enter, "is_net_namespace", lambda handle: os.fstat(handle).st_size != 3)
+
+    def opened(found: int, path: str, _inode: int | None) -> int:
+        if os.fstat(found).st_size == 3:
+            raise OSError(errno.EINVAL, "it is not a network namespace", path)
+        return os.open(f"/proc/self/fd/{found}", os.O_RDONLY)
+
+    monkeypatch.setattr(nsfs, "_opened", opened)
     groups = {
         1: "0::/init.scope\n",
         40: "0::%s/cri-containerd-%s.scope\n" % (SLICE, A),
@@ -70,7 +77,7 @@ def test_netns_by_name_and_path(proc: Path, tmp_path: Path) -> None:
         "green', or give a path",
         "..": "'..' is no name of a network namespace",
         "": "'' is no name of a network namespace",
-        "odd": "%s/odd is no network namespace" % names,
+        "odd": "%s/odd is not a network namespace" % names,
         "/nowhere/x": "There is no network namespace at /nowhere/x",
     }.items():
         with pytest.raises(TargetError) as caught:
@@ -91,7 +98,8 @@ CONTAINERS = [
     ("a" * 12, "Several containers begin with aaaaaaaaaaaa: %s, %s. Give more digits" % (A, B)),
     (
         "f" * 12,
-        "No process of this host is in a container with the id ffffffffffff. Is it running, and on this host?",
+        "No process of this host is in a container with the id ffffffffffff. Is it running, and on this host? Containers of "
+        "users (below user.slice) are not looked for: give the PID of one of their processes",
     ),
     ("train-0", "'train-0' is no container id (12 to 64 hexadecimal digits)"),
     ("aaaa", "'aaaa' is no container id (12 to 64 hexadecimal digits)"),
@@ -101,6 +109,33 @@ CONTAINERS = [
         "already",
     ),
 ]
+
+
+def test_a_users_own_groups_are_no_container_and_no_pod(proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process of a user's with a lower PID, in groups that the user has named."""
+    (proc / "30/ns").mkdir(parents=True)
+    (proc / "30/ns/net").write_text("net 30")
+    user = "0::/user.slice/user-1000.slice/user@1000.service/kubepods.slice%s/cri-containerd-%s.scope\n"
+    (proc / "30/cgroup").write_text(user % (SLICE, A))
+    monkeypatch.setattr(pods, "names", lambda _logs: {UID: ("ml", "train-0")})
+    assert found("container", A, proc)[0] == "net 40"
+    assert found("pod", "ml/train-0", proc)[0] == "net 40"
+
+
+@pytest.mark.parametrize("kind", ["container", "pod"])
+def test_a_number_that_another_process_has_got(proc: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """The pod's process ends after its cgroup was read, and another one gets its PID."""
+    monkeypatch.setattr(pods, "names", lambda _logs: {UID: ("ml", "train-0")})
+    real = target._groups
+
+    def groups(root: str) -> list[tuple[int, str]]:
+        seen = list(real(root))
+        (proc / "40/cgroup").write_text("0::/user.slice/user-1000.slice/session-1.scope\n")
+        return seen
+
+    monkeypatch.setattr(target, "_groups", groups)
+    with pytest.raises(TargetError, match=r"The processes of .* have just ended"):
+        resolve(kind, {"container": A, "pod": "ml/train-0"}[kind], str(proc))
 
 
 @pytest.mark.parametrize(("value", "text"), CONTAINERS)
@@ -146,8 +181,7 @@ def test_names_of_pods(tmp_path: Path) -> None:
     assert pods.names(str(tmp_path / "gone")) == {}
 
 
-def test_the_hosts_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(enter, "is_net_namespace", lambda handle: True)
+def test_the_hosts_own() -> None:
     one = target.initial()
     os.close(one.handle)
     assert one.text == "the host"

@@ -1,0 +1,82 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+"""What a /proc/PID/cgroup text says: the unit, the pod, the container.
+
+A user's systemd, and a service that manages a group of its own (Delegate= of systemd.resource-control(5)), may give
+groups any name. So a name counts only where the host's root makes the groups: in slices outside user.slice, and in what
+the kubelet and the container runtime make at the root of the tree.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ("cgroup_pod", "cgroup_unit", "containers")
+
+_UNITS = (".service", ".scope", ".socket", ".mount", ".swap")
+# cgroupfs: kubepods/burstable/pod<uid>; systemd: kubepods-burstable-pod<uid with _>.slice. The UID of a static
+# pod that the API server has not seen is 32 digits.
+_UID = r"(?P<uid>[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})"
+# A node of kind is a container of Docker, nerdctl or Podman, and its kubelet's groups are below /kubelet.
+_NODE = (
+    r"(?:/docker/[0-9a-f]{12,64}|/system\.slice/(?:docker|nerdctl)-[0-9a-f]{12,64}\.scope|"
+    r"/machine\.slice/libpod-[0-9a-f]{12,64}\.scope(?:/container)?)?"
+)
+# The kubelet's --cgroup-root is a slice, with the systemd driver.
+_ROOT = r"(?:/kubelet|(?:/(?!user\.slice/)[^/]+\.slice)*?)"
+_POD = re.compile(
+    _NODE + _ROOT + r"/(?:[^/]+-)?kubepods(?:\.slice)?(?:/[^/]+)?/(?:[^/]+-)?pod" + _UID + r"(?:\.slice)?(?:/|\Z)",
+    re.ASCII,
+)
+# The kubelet with the systemd driver and the runtime without: a group with a colon in its name below the runtime's own.
+_RUNTIME = re.compile(
+    r"/system\.slice/(?:containerd|crio|docker)\.service/(?:[^/:]+-)?pod" + _UID + r"(?:\.slice)?:", re.ASCII
+)
+# cri-containerd-ID.scope, crio-ID.scope, docker-ID.scope, and just ID with the cgroupfs driver
+_CONTAINER = re.compile(r"(?:/|-|:)([0-9a-f]{12,64})(?:\.scope)?(?=/|\Z)", re.ASCII)
+
+
+def _paths(cgroup: str) -> list[str]:
+    """The paths of the text, those that systemd manages first."""
+    paths = []
+    for line in cgroup.split("\n"):
+        fields = line.split(":", 2)
+        if len(fields) == 3 and fields[2] not in ("", "/"):
+            # name=systemd where there is one (v1 and hybrid), then the unified hierarchy (v2), then the controllers.
+            paths.append((0 if fields[1] == "name=systemd" else 1 if fields[0] == "0" else 2, fields[2]))
+    return [path for _order, path in sorted(paths, key=lambda item: item[0])]
+
+
+def cgroup_unit(cgroup: str) -> str | None:
+    """The unit of the host's systemd: the first component that is no slice.
+
+    What is below it (a user's units, a systemd in a container, delegated groups) `systemctl` of the host does not know.
+    """
+    for path in _paths(cgroup)[:1]:
+        for component in path.strip("/").split("/"):
+            # A component that could be taken for a cgroup file is escaped with "_" (cg_escape()).
+            name = component[1:] if component.startswith("_") else component
+            if not name.endswith(".slice"):
+                return name if name.endswith(_UNITS) else None
+    return None
+
+
+def cgroup_pod(cgroup: str) -> dict[str, str] | None:
+    """The UID of the pod that the kubelet has made the group for."""
+    for path in _paths(cgroup):
+        match = _POD.match(path) or _RUNTIME.match(path)
+        if match:
+            return {"uid": match.group("uid").replace("_", "-")}
+    return None
+
+
+def containers(cgroup: str) -> list[str]:
+    """The ids of the containers that a process is in, nested ones too."""
+    found = []
+    for path in _paths(cgroup):
+        if not path.startswith("/user.slice/"):
+            found += _CONTAINER.findall(path)
+    return found
