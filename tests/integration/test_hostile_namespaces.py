@@ -9,22 +9,23 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import itertools
 import os
+import shutil
+import stat
 import subprocess
 import sys
+import tempfile
 import typing as t
 from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import enter, netns
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Holder, Namespace
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need_tool, skip_or_fail
+from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
 
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 IN_OPEN = 0x20
-COUNTER = itertools.count()
+PYTHON = "/usr/bin/python3"
 
 # All network namespaces of the machine, as rdma_info and rdma_audit look into them in exclusive mode.
 LOOK = """
@@ -52,10 +53,105 @@ PLACES = {
     "a link to a FIFO of root's": "mkdir /tmp/d; ln -s {secret}/fifo /tmp/d/ns",
     "a link to a file of root's": "mkdir /tmp/d; ln -s {secret}/file /tmp/d/ns",
     "a directory that is a link": "ln -s {secret} /tmp/d",
-    "a link to another process": "mkdir /tmp/d; ln -s /proc/self/fd/0 /tmp/d/ns",
     "a FIFO": "mkdir /tmp/d; mkfifo /tmp/d/ns",
     "a file": "mkdir /tmp/d; echo x > /tmp/d/ns",
 }
+
+# A process whose namespace is opened by one of its files, when that has become something else.
+FILE = """
+import os, sys
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import enter, netns
+pid, number, inode = map(int, sys.argv[1:])
+holder = netns.Holder("fd", "/proc/%d/fd/%d" % (pid, number), pid, "sh", None, None)
+try:
+    enter.within(netns.Namespace(inode, None, [holder], 1), os.getpid)
+except enter.EnterError as exc:
+    print(exc)
+"""
+
+# What keeps a namespace.
+SURVEY = """
+import sys
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import netns
+for space in netns.survey().namespaces:
+    if space.inode == int(sys.argv[1]):
+        print(*[word for holder in space.holders for word in (holder.kind, holder.command)])
+"""
+
+# A process in a network namespace of its own whose memory nobody can read: it stays in mmap(2) of a file of the user's own
+# file system (fuse(4)), which waits for a page of that file. Another process reads the page, and is never answered.
+MEMORY = """
+import ctypes, os, select, signal, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype, libc.mmap.argtypes = ctypes.c_void_p, [ctypes.c_void_p] + [ctypes.c_long] * 5
+def checked(result):
+    assert result == 0, os.strerror(ctypes.get_errno())
+fuse = os.open(sys.argv[1], os.O_RDWR)
+options = "fd=%d,rootmode=40000,user_id=0,group_id=0" % fuse
+checked(libc.mount(b"fuse", b"/tmp", b"fuse", 6, options.encode()))
+holder, reader = None, os.fork()
+if reader == 0:
+    os.close(fuse)
+    try:
+        os.read(os.open("/tmp/file", os.O_RDONLY), 10)
+    finally:
+        os._exit(1)
+def hold():
+    file = os.open("/tmp/file", os.O_RDONLY)
+    checked(libc.unshare(0x40000000))
+    print(os.getpid(), os.stat("/proc/self/ns/net").st_ino, flush=True)
+    libc.mmap(0, 4096, 1, 2, file, 0)
+    os._exit(1)
+signal.signal(signal.SIGCHLD, lambda *_: os._exit(1))
+def attributes(node):
+    mode = 0o40755 if node == 1 else 0o100644
+    return struct.pack("=6Q3I7I", node, 4096, 8, 0, 0, 0, 0, 0, 0, mode, 1, 0, 0, 0, 4096, 0)
+while True:
+    ready, _, _ = select.select([fuse, sys.stdin], [], [])
+    if sys.stdin in ready:
+        break
+    request = os.read(fuse, 1 << 17)
+    _length, code, unique, node = struct.unpack_from("=IIQQ", request)
+    answer, error = b"", 0
+    if code == 15 and holder is None:
+        holder = os.fork()
+        if holder == 0:
+            os.close(fuse)
+            hold()
+    if code in (2, 15, 36):
+        continue
+    elif code == 26:
+        answer = struct.pack("=4I2HI2H8I", 7, 31, 0, 0, 1, 1, 4096, 1, 1, 0, *[0] * 7)
+    elif code == 1:
+        answer = struct.pack("=4Q2I", 2, 0, 60, 60, 0, 0) + attributes(2)
+    elif code == 3:
+        answer = struct.pack("=Q2I", 60, 0, 0) + attributes(node)
+    elif code == 14:
+        # FOPEN_KEEP_CACHE, FOPEN_DIRECT_IO for the second
+        answer = struct.pack("=Q2I", 0, 3 if holder else 2, 0)
+    elif code not in (18, 25):
+        error = -38
+    os.write(fuse, struct.pack("=IiQ", 16 + len(answer), error, unique) + answer)
+"""
+
+# Network namespaces of a user's, each with a process.
+FLOOD = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None)
+assert libc.unshare(0x10000000) == 0
+reader, writer = os.pipe()
+for _ in range(int(sys.argv[1])):
+    if os.fork() == 0:
+        os.close(reader)
+        assert libc.unshare(0x40000000) == 0
+        os.close(writer)
+        sys.stdin.read()
+        os._exit(0)
+os.close(writer)
+os.read(reader, 1)
+print("ready", flush=True)
+sys.stdin.read()
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -79,6 +175,15 @@ def secret(tmp_path: Path) -> Path:
     os.mkfifo(made / "ns")
     (made / "file").write_text("root's")
     return made
+
+
+@pytest.fixture
+def public() -> t.Iterator[Path]:
+    """A directory that everyone may enter."""
+    made = Path(tempfile.mkdtemp())
+    made.chmod(0o755)
+    yield made
+    shutil.rmtree(made)
 
 
 class Watch:
@@ -124,11 +229,17 @@ def line(child: subprocess.Popen[str]) -> str:
     return child.stdout.readline().strip()
 
 
-def look(program: str = LOOK, limit: float = 30) -> str:
-    argv = [sys.executable, "-B", "-c", program]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=limit, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def root(program: str, *arguments: str, limit: float = 30) -> str:
+    """What a program of root's prints within a time. One that hangs is left to the end of what it hangs on."""
+    argv = [sys.executable, "-B", "-c", program, *arguments]
+    child = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+    try:
+        said, _nothing = child.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        raise
+    assert child.returncode == 0
+    return said
 
 
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
@@ -137,6 +248,40 @@ def test_what_a_users_mount_table_names_is_not_opened(place: str, secret: Path, 
     with user("unshare", "-Urm", "sh", "-c", program) as child:
         inode = int(line(child))
         assert line(child) == "planted"
-        said = look()
+        said = root(LOOK)
         assert not watch.opened()
-    assert f"{inode} Could not open the network namespace net:[{inode}]: " in said
+    assert (
+        f"{inode} Could not open the network namespace net:[{inode}]: the mount /tmp/d/ns of process {child.pid} (cat) is "
+        "in another mount namespace, and paths from the mount tables of others are not followed. Ending the processes "
+        "there releases it\n"
+    ) in said
+
+
+def test_a_file_that_has_become_another_is_not_opened(public: Path) -> None:
+    """Found as a network namespace; then the user puts a FIFO under its number."""
+    fifo = public / "fifo"
+    os.mkfifo(fifo)
+    fifo.chmod(0o666)
+    with user("sh", "-c", f"exec 7<>{fifo} 8<{fifo} 7>&-; echo ready; exec cat") as child:
+        assert line(child) == "ready"
+        watch = Watch(fifo)
+        said = root(FILE, str(child.pid), "8", "4026539999")
+        assert not watch.opened()
+        os.close(watch.handle)
+    assert said == (
+        f"Could not open the network namespace net:[4026539999]: /proc/{child.pid}/fd/8: it is another file now\n"
+    )
+
+
+def test_a_command_line_that_cannot_be_read_is_not_waited_for(public: Path) -> None:
+    if not os.path.exists("/dev/fuse"):
+        skip_or_fail("needs /dev/fuse")
+    # As udev makes it, for everyone.
+    device = public / "fuse"
+    os.mknod(device, stat.S_IFCHR, os.stat("/dev/fuse").st_rdev)
+    device.chmod(0o666)
+    with user("unshare", "-Urm", PYTHON, "-c", MEMORY, str(device)) as child:
+        pid, inode = line(child).split()
+        wait_for(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "D")
+        said = root(SURVEY, inode)
+    assert said == "process python3\n"

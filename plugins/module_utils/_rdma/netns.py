@@ -21,12 +21,22 @@ from __future__ import annotations
 
 import errno
 import os
-import re
+import time
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.cgroups import cgroup_pod, cgroup_unit
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.child import Child, say
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.pidfd import Kernel
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.proc import (
+    Mount,
+    Process,
+    mounts,
+    namespace,
+    process,
+    read,
+    started,
+)
 
 __all__ = (
     "Holder",
@@ -48,7 +58,7 @@ __all__ = (
 
 KINDS = ("mount", "process", "fd", "socket")
 
-_PF_KTHREAD = 0x00200000
+_COMMANDS_S = 3.0
 # PROC_PID_INIT_INO of include/linux/proc_ns.h, the same since Linux 3.8
 _INIT_PID_NS = 0xEFFFFFFC
 _GONE = (errno.ENOENT, errno.ESRCH)
@@ -104,97 +114,6 @@ class Survey(t.NamedTuple):
         )
 
 
-class Mount(t.NamedTuple):
-    """A mount of a namespace file; `shared` and `master` are peer groups (mount_namespaces(7))."""
-
-    id: int
-    kind: str
-    inode: int
-    point: str
-    shared: str | None = None
-    master: str | None = None
-
-
-class Process(t.NamedTuple):
-    comm: str
-    threads: int
-    kernel: bool
-    started: int
-
-
-# --- texts of /proc ------------------------------------------------------------------------------------
-
-_NAMESPACE = re.compile(r"(\w+):\[(\d{1,20})\]\Z", re.ASCII)
-_OCTAL = re.compile(r"\\([0-3][0-7]{2})", re.ASCII)
-
-
-def _namespace(text: str, kind: str) -> int | None:
-    if not text.startswith(kind + ":["):
-        return None
-    match = _NAMESPACE.match(text)
-    return int(match.group(2)) if match else None
-
-
-def mounts(mountinfo: str) -> list[Mount]:
-    """The nsfs mounts of a mountinfo text (proc_pid_mountinfo(5))."""
-    found: list[Mount] = []
-    if " - nsfs " not in mountinfo:
-        return found
-    for line in mountinfo.split("\n"):
-        before, _separator, after = line.partition(" - ")
-        fields = before.split(" ")
-        if after.split(" ", 1)[0] != "nsfs" or len(fields) < 6 or not re.match(r"\d{1,18}\Z", fields[0], re.ASCII):
-            continue
-        match = _NAMESPACE.match(fields[3])
-        if match:
-            point = _OCTAL.sub(lambda octal: chr(int(octal.group(1), 8)), fields[4])
-            groups = dict(field.split(":", 1) for field in fields[6:] if ":" in field)
-            found.append(
-                Mount(
-                    int(fields[0]),
-                    match.group(1),
-                    int(match.group(2)),
-                    point,
-                    groups.get("shared"),
-                    groups.get("master"),
-                )
-            )
-    return found
-
-
-def process(stat: str) -> Process | None:
-    """What is needed of /proc/PID/stat (proc_pid_stat(5)); None when it is not such a text."""
-    # The name is in parentheses and may hold any character, ")" too.
-    head, _parenthesis, tail = stat.rpartition(")")
-    fields = tail.split()
-    try:
-        return Process(head.partition("(")[2], int(fields[17]), bool(int(fields[6]) & _PF_KTHREAD), int(fields[19]))
-    except (IndexError, ValueError):
-        return None
-
-
-# --- edges ---------------------------------------------------------------------------------------------
-
-
-def read(path: str, directory: int | None = None) -> str:
-    """The text of a file of /proc; ``directory`` is open on the process's."""
-    # A third of the time of open(), and there are thousands of these.
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)
-    try:
-        parts = [os.read(handle, 16384)]
-        while parts[-1]:
-            parts.append(os.read(handle, 1 << 20))
-    finally:
-        os.close(handle)
-    return b"".join(parts).decode("utf-8", "surrogateescape")
-
-
-def started(place: int) -> int | None:
-    """When the process began whose directory of /proc is open; OSError when it has ended."""
-    about = process(read("stat", place))
-    return about and about.started
-
-
 def _printable(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
@@ -220,7 +139,7 @@ class _Scan:
         self._askable = True
 
     def _initial(self) -> int:
-        own = _namespace(self._link("self/ns/pid"), "pid")
+        own = namespace(self._link("self/ns/pid"), "pid")
         if own != _INIT_PID_NS:
             raise NamespaceError(
                 "Could not list network namespaces: this process is in a PID namespace of its own (a container?) and "
@@ -230,7 +149,7 @@ class _Scan:
         said = ""
         for pid in ("1", "2"):
             try:
-                inode = _namespace(self._link(pid + "/ns/net"), "net")
+                inode = namespace(self._link(pid + "/ns/net"), "net")
             except OSError as exc:
                 said = said or exc.strerror or ""
                 continue
@@ -284,7 +203,7 @@ class _Scan:
         for task in tasks:
             path = str(pid) if task == pid else "%d/task/%d" % (pid, task)
             try:
-                self._add(_namespace(self._link(path + "/ns/net"), "net"), "process", pid, path + "/ns/net")
+                self._add(namespace(self._link(path + "/ns/net"), "net"), "process", pid, path + "/ns/net")
                 self._mount_view(pid, path)
                 if task != pid and self._kernel.own_files(pid, task):
                     tables.append((pid, task, path + "/fd"))
@@ -376,7 +295,7 @@ class _Scan:
                 os.close(pidfd)
 
     def _file(self, path: str, fd: str, text: str) -> int | None:
-        inode = _namespace(text, "net")
+        inode = namespace(text, "net")
         if inode is not None:
             return inode  # opened through /proc/PID/ns/net
         if not text.startswith("/") or text.startswith(("/dev/null", "/dev/pts/", "/memfd:")):
@@ -396,12 +315,35 @@ class _Scan:
             return t.cast("int | None", self._kernel.net_namespace("%s/%s/%s" % (self._proc, path, fd)))
         return None
 
-    def holder(self, inode: int, kind: str, pid: int, path: str) -> Holder:
-        command = unit = pod = None
+    def commands(self, pids: t.Iterable[int]) -> dict[int, str]:
+        """The beginnings of command lines, of those processes for which they can be read.
+
+        They are in the memory of the process, which may be a file's of a dead server or of a user's own file system
+        (mmap(2) on fuse(4)). Then the read never returns.
+        """
+
+        def work(writer: int) -> None:
+            for pid in pids:
+                try:
+                    words = read("%s/%d/cmdline" % (self._proc, pid)).rstrip("\0").split("\0")
+                except OSError:
+                    continue
+                # Two words at most: what follows may be a secret.
+                say(writer, [pid, " ".join(word for word in words[:2] if word[:1] != "-")[:80]])
+
+        found = {}
+        until = time.monotonic() + _COMMANDS_S
+        with Child(work) as child:
+            try:
+                while True:
+                    pid, command = child.answer(until)
+                    found[pid] = command
+            except (TimeoutError, EOFError):
+                return found
+
+    def holder(self, inode: int, kind: str, pid: int, path: str, command: str | None) -> Holder:
+        unit = pod = None
         try:
-            words = read("%s/%d/cmdline" % (self._proc, pid)).rstrip("\0").split("\0")
-            # Two words at most: what follows may be a secret.
-            command = " ".join(word for word in words[:2] if word[:1] != "-")
             cgroup = read("%s/%d/cgroup" % (self._proc, pid))
             unit, pod = cgroup_unit(cgroup), cgroup_pod(cgroup)
         except OSError as exc:
@@ -422,19 +364,30 @@ def survey(limit: int = 10, proc: str = "/proc", kernel: t.Any = None) -> Survey
         scan.run()
     except OSError as exc:
         raise NamespaceError("Could not list network namespaces: %s: %s" % (exc.filename, exc.strerror)) from exc
+    chosen = {inode: _chosen(rows, limit) for inode, rows in sorted(scan.found.items())}
+    pids = {row[1] for rows in chosen.values() for row in rows}
+    commands = scan.commands(sorted(pids)) if pids else {}
     found = []
-    for inode, rows in sorted(scan.found.items()):
-        # The first of each kind, then the second of each, so that no kind crowds out another.
-        rank: dict[str, int] = {}
-        order = []
-        for (kind, pid, _key), path in sorted(rows.items(), key=lambda row: (row[0][1], row[1])):
-            rank[kind] = rank.get(kind, 0) + 1
-            order.append((rank[kind], KINDS.index(kind), pid, path))
-        chosen = sorted(sorted(order)[:limit], key=lambda row: (row[1], row[0]))
-        holders = [scan.holder(inode, KINDS[kind], pid, path) for _rank, kind, pid, path in chosen]
+    for inode, rows in chosen.items():
+        holders = [scan.holder(inode, *row, commands.get(row[1])) for row in rows]
         name = scan.names.get(inode)
-        found.append(Namespace(inode, None if name is None else _printable(name), holders, len(rows)))
+        total = len(scan.found[inode])
+        found.append(Namespace(inode, None if name is None else _printable(name), holders, total))
     return Survey(found, scan.unreadable)
+
+
+def _chosen(rows: t.Mapping[tuple[str, int, t.Any], str], limit: int) -> list[tuple[str, int, str]]:
+    """As many holders of a namespace as are reported: kind, PID and path of each."""
+    # The first of each kind, then the second of each, so that no kind crowds out another.
+    rank: dict[str, int] = {}
+    order = []
+    for (kind, pid, _key), path in sorted(rows.items(), key=lambda row: (row[0][1], row[1])):
+        rank[kind] = rank.get(kind, 0) + 1
+        order.append((rank[kind], KINDS.index(kind), pid, path))
+    return [
+        (KINDS[kind], pid, path)
+        for _rank, kind, pid, path in sorted(sorted(order)[:limit], key=lambda row: (row[1], row[0]))
+    ]
 
 
 def others(limit: int = 10) -> list[Namespace]:
