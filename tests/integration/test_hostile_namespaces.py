@@ -10,16 +10,21 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
 import shutil
 import stat
 import subprocess
 import sys
 import tempfile
+import time
 import typing as t
 from pathlib import Path
 
 import pytest
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _rdma_attachment
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import enter, spaces
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Holder, Namespace
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need_tool, skip_or_fail
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
 
@@ -144,7 +149,7 @@ for _ in range(int(sys.argv[1])):
     if os.fork() == 0:
         os.close(reader)
         assert libc.unshare(0x40000000) == 0
-        os.close(writer)
+        os.close(writer)  # the parent sees the end when all have done this
         sys.stdin.read()
         os._exit(0)
 os.close(writer)
@@ -285,3 +290,67 @@ def test_a_command_line_that_cannot_be_read_is_not_waited_for(public: Path) -> N
         wait_for(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "D")
         said = root(SURVEY, inode)
     assert said == "process python3\n"
+
+
+@pytest.fixture
+def pod() -> t.Iterator[Namespace]:
+    """A namespace with a process, as if that were a pod's."""
+    argv = ["unshare", "--net", "sh", "-c", "echo ready; exec cat"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert line(child) == "ready"
+        inode = os.stat(f"/proc/{child.pid}/ns/net").st_ino
+        (found,) = [space for space in spaces.spaces().others if space.inode == inode]
+        yield found._replace(holders=[holder._replace(pod={"uid": "u"}) for holder in found.holders])
+        child.communicate()
+
+
+@pytest.fixture
+def named() -> t.Iterator[Namespace]:
+    """A namespace that root has made and no process is in."""
+    name = f"rdmaops-hostile-{os.getpid()}"
+    subprocess.run(["ip", "netns", "add", name], check=True, timeout=60)
+    path = f"/run/netns/{name}"
+    yield Namespace(os.stat(path).st_ino, name, [Holder("mount", path, 1, "", None, None)], 1)
+    subprocess.run(["ip", "netns", "del", name], check=True, timeout=60)
+
+
+CARD = "0000:07:00.0"
+
+
+@pytest.mark.parametrize("count", [50, pytest.param(500, marks=pytest.mark.long)])
+def test_many_namespaces_of_a_user_cost_a_bounded_time(
+    count: int, pod: Namespace, named: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They come last, so what pods and root have is found all the same; what was not reached is said."""
+
+    def inside() -> tuple[list[tuple[str, str]], list[str]]:
+        time.sleep(0.1)  # so that there is no time for all
+        mine = os.stat("/proc/self/ns/net").st_ino in (pod.inode, named.inode)
+        return [("net1", CARD)] if mine else [], []
+
+    monkeypatch.setattr(_rdma_attachment, "_inside", inside)
+    monkeypatch.setattr(_rdma_attachment, "TOTAL_S", 2.0)
+    with user(PYTHON, "-c", FLOOD, str(count)) as child:
+        assert line(child) == "ready"
+        seen = spaces.spaces()
+        users = [space for space in seen.others if any(holder.pid > child.pid for holder in space.holders)]
+        others = [*users[:count], named, pod]
+        monkeypatch.setattr(spaces, "spaces", lambda: seen._replace(others=others))
+        began = time.monotonic()
+        places, problem = _rdma_attachment.Host().places({CARD})
+        assert time.monotonic() - began < 10
+    assert [place.space.inode for place in places[CARD]] == [named.inode, pod.inode]
+    assert problem is not None
+    assert re.match(rf"No time was left to look into \d+ of {count + 2} network namespaces: net:\[", problem)
+
+
+def test_a_pid_that_another_process_has_got(pod: Namespace) -> None:
+    (holder,) = pod.holders
+    assert holder.started
+    assert enter.within(pod, lambda: os.stat("/proc/self/ns/net").st_ino) == pod.inode
+    other = pod._replace(holders=[holder._replace(started=holder.started - 1)])
+    text = f"Could not open the network namespace net:[{pod.inode}]: {holder.path}: the process has ended"
+    for attempt in (lambda: enter.within(other, os.getpid), lambda: enter.opened(other)):
+        with pytest.raises(enter.EnterError) as caught:
+            attempt()
+        assert str(caught.value) == text

@@ -61,23 +61,24 @@ class Walker:
     def _ask_child(self, spaces: t.Sequence[Namespace], limit: float, deadline: float) -> dict[int, Answer]:
         """What one child brings: at least an answer, or the failure, of one namespace."""
         answers: dict[int, Answer] = {}
-        at = spaces[0].inode
+        at, lost = spaces[0].inode, None
         with Child(lambda writer: self._report(spaces, writer)) as child:
-            while len(answers) < len(spaces):
+            while lost is None and len(answers) < len(spaces):
                 try:
                     inode, answer = child.answer(min(time.monotonic() + limit, deadline))
                 except TimeoutError:
-                    answers[at] = failed("no answer from inside within %g s" % limit, errno.ETIMEDOUT)
-                    break
+                    lost = failed("no answer from inside within %g s" % limit, errno.ETIMEDOUT)
                 except EOFError:
-                    answers[at] = failed("the process inside ended without an answer", errno.ECHILD)
-                    break
-                if answer is None:
-                    at = inode  # it begins with this one
+                    lost = failed("the process inside ended without an answer", errno.ECHILD)
                 else:
-                    answers[inode] = answer
-        if not child.ended():
-            self._stuck[at] = child
+                    if answer is None:
+                        at = inode  # it begins with this one
+                    else:
+                        answers[inode] = answer
+        if lost is not None:
+            answers[at] = lost
+            if not child.ended():
+                self._stuck[at] = child
         return answers
 
     def _report(self, spaces: t.Sequence[Namespace], writer: int) -> None:
@@ -91,18 +92,23 @@ class Walker:
 
 def _in_order(spaces: t.Sequence[Namespace], writer: int) -> t.Iterator[Namespace]:
     """Those of pods, then those that root has made, then those of users."""
-    rest = []
+    rest: list[Namespace] = []
+    named: list[Namespace] = []
     for space in spaces:
         if any(holder.pod for holder in space.holders):
             yield space
         else:
-            rest.append(space)
-    users = set()
+            mounted = any(holder.kind == "mount" and not holder.foreign for holder in space.holders)
+            (named if mounted else rest).append(space)
+    yield from named
+    users = []
     for space in rest:
         say(writer, [space.inode, None])
         if _is_a_users(space):
-            users.add(space.inode)
-    yield from sorted(rest, key=lambda space: space.inode in users)
+            users.append(space)
+        else:
+            yield space
+    yield from users
 
 
 def _is_a_users(space: Namespace) -> bool:
