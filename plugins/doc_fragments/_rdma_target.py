@@ -17,7 +17,9 @@ options:
     description: Network namespace of the process with this PID, as the host counts them.
     type: int
   container:
-    description: Network namespace of a container on this host, by its id (12 to 64 hexadecimal digits, C(containerd://) may come before it).
+    description:
+      - Network namespace of a container on this host, by its id (12 to 64 hexadecimal digits, C(containerd://) may come before it).
+      - Containers of users, whose control groups are below C(user.slice), are not looked for, because a user can name a group as they like.
     type: str
   pod:
     description: Network namespace of a pod on this host, as V(NAMESPACE/NAME). A pod with the host's network is refused.

@@ -13,6 +13,7 @@ description:
   - Finds the network device of a PCI card in all network namespaces, and gives it to the host's, where M(rdmaops.gpu_fabric.rdma_device) does the same for
     the card's RDMA device.
   - A namespace that a pod has left behind, because something still holds it, keeps the card, and no other pod can get it.
+  - Namespaces that cannot be looked into within the limits of M(rdmaops.gpu_fabric.rdma_info) are named in the message when the card is not found.
   - The card is told by its PCI address, because a network plugin gives it another name in the pod.
 author:
   - rdmaops contributors (@rdmaops)

@@ -14,6 +14,8 @@ description:
     of a pod with a process. A device anywhere else is stranded, such as one in a namespace that a pod has left behind, and no pod will get it.
   - The network devices of PCI cards are looked for as well, and told by the card's address, because their names change with the namespace.
   - In mode V(shared) a device is everybody's, and cannot be stranded; other namespaces are not looked into.
+  - A namespace that cannot be looked into within the limits of M(rdmaops.gpu_fabric.rdma_info) is a resource of the status V(unknown), and an expected
+    device that was found nowhere is V(unknown) then, too.
   - It only looks. M(rdmaops.gpu_fabric.rdma_device) and M(rdmaops.gpu_fabric.network_device) take devices back to the host.
 author:
   - rdmaops contributors (@rdmaops)

@@ -15,6 +15,9 @@ description:
   - In mode V(exclusive) a device is seen in the network namespace that it belongs to, and nowhere else. With O(all_netns=true) the module visits
     them all, and says which pod each device is in.
   - What exists and cannot be read is null in its place and named in RV(unreadable). Nothing is left out in silence, and no zero is made up.
+  - The look into other namespaces takes 60 seconds at most. It begins with those of pods and ends with those that users have made in user namespaces of
+    their own. RV(unreadable) names those that no time was left for, and those that only a mount in the mount namespace of another process keeps. Paths from
+    the mount tables of other processes are not followed, because any user can have one of their own.
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:

@@ -72,7 +72,14 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import (
 )
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs import contents, reader
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import devices, drivers, kernel, nldev
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import (
+    cgroups,
+    devices,
+    drivers,
+    kernel,
+    netns,
+    nldev,
+)
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import (
     _drift_configmap,
     _drift_report,
@@ -526,6 +533,22 @@ PARSERS: dict[str, Parser] = {
         documents(MANIFEST),
     ),
     "buildah inspect": Parser(_image_build.label_of, documents({"OCIv1": {"config": {"Labels": {"x": "y"}}}})),
+    "processes, mount tables and control groups of others": Parser(
+        lambda text: (
+            netns.process(text),
+            netns.mounts(text),
+            cgroups.cgroup_unit(text),
+            cgroups.cgroup_pod(text),
+            cgroups.containers(text),
+        ),
+        written(
+            "7 (a) (b) 9) S 1 7 7 0 -1 4194304 9 9 9 9 9 9 9 9 20 0 12 0 30 0",
+            "60 42 0:4 net:[4026532177] /run/netns/blue rw shared:2 - nsfs nsfs rw\n",
+            "0::/kubepods.slice/kubepods-pod0123456789abcdef0123456789abcdef.slice/cri-containerd-12ab.scope\n",
+            "0::/system.slice/docker-0123456789abcdef.scope/kubelet.slice/kubelet-kubepods.slice/x\n",
+            "0::/user.slice/user-1000.slice/user@1000.service/kubepods/pod0123456789abcdef0123456789abcdef/x\n",
+        ),
+    ),
     "certificate": Parser(_x509.parse, octets(DER)),
     "PEM": Parser(_x509.in_pem, written(PEM)),
     "kubeconfig": Parser(_kubernetes_node.kubeconfig_in, written(KUBECONFIG)),
