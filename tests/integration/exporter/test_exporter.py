@@ -35,7 +35,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_fo
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.exporter.series import Series
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.exporter.tree import node
 
-# The share of the machine's processors that others may take before it is no quiet one.
+# A machine is quiet while others take less than this share of its processors.
 QUIET = 0.05
 
 

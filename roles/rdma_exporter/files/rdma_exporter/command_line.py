@@ -19,7 +19,7 @@ def parser(part: str, description: str) -> argparse.ArgumentParser:
         "--collector.timeout", dest="total", type=seconds, default=TIMEOUT, metavar="SECONDS",
         help="for a look; less than Prometheus' scrape_timeout (default: %(default)s)",
     )  # fmt: skip
-    made.add_argument("--revision", default="unknown", help="what this exporter says that it is")
+    made.add_argument("--revision", default="unknown", help="the revision that this exporter reports")
     return made
 
 

@@ -1,9 +1,9 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who is connected. A new client gets a place at the cost of the one that has let us wait the longest.
+"""Who is connected. A new client takes the place of the one that has been waited for the longest.
 
-Clients that come back at once can be so many that the longest is no long time. Who has got metrics before, as
-Prometheus has, does not make room for those who have not.
+With enough clients that reconnect at once, even that may be milliseconds. A client that has got metrics before, as
+Prometheus has, is not disconnected for one that has not.
 """
 
 from __future__ import annotations

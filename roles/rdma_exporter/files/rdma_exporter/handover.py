@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How the process that looks hands over its text: by a Unix socket, a length and so many bytes.
 
-Nothing is sent the other way, so the process with rights parses nothing: a connection asks for a look. Who may connect
-is said by the permissions of the socket and of its directory (unix(7)).
+Nothing is sent the other way, so the process with rights parses nothing: a connection asks for a look. The permissions
+of the socket and of its directory decide who may connect (unix(7)).
 """
 
 from __future__ import annotations

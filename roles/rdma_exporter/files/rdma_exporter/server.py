@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """HTTP: /metrics for Prometheus, /-/healthy for whoever starts and watches the exporter.
 
-A request has one time limit for all of it: TLS, headers, password, look and answer. No client can stretch it by sending
-or reading little at a time, since it is no limit of a read or a write: the connection is ended when it is over.
+A request has one time limit for all of it: TLS, headers, password, look and answer. Reads and writes have no limits of
+their own, which a client could stretch by sending or reading little at a time: at its end the connection is shut down.
 """
 
 from __future__ import annotations

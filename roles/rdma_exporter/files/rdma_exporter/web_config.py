@@ -38,7 +38,7 @@ class WebConfig:
         self.users: dict[str, str] = {}
         self.context: ssl.SSLContext | None = None
         if document is None:
-            # As it is for a moment where an editor writes it: whoever means this says so.
+            # An editor leaves an empty file for a moment; it must not let everyone in.
             raise self._wrong("the document", "it is empty. {} lets everyone in, without TLS")
         self._only(document, ("tls_server_config", "basic_auth_users", "http_server_config"), "")
         # HTTP/2 is an offer of the server; this one has HTTP/1.1.
