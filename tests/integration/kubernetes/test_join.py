@@ -28,6 +28,7 @@ echo "kubeadm $*" >$n
 for word in "$@"; do case $word in --config=*) cp "${word#--config=}" $n.config ;; esac; done
 case $1 in
     token) echo TOKEN ;;
+    init) if [ -e PLACE/without-certificates ]; then echo "error: no such file: TOKEN" >&2; exit 1; fi ;;
     join) if grep -q gpu-2 $n.config; then echo "error execution phase: token TOKEN: i/o timeout" >&2; exit 1; fi ;;
 esac
 """
@@ -134,3 +135,19 @@ def test_join(place: Path) -> None:
         in done.stdout
     )
     assert "look at addresses, routes and firewalls" in done.stdout
+
+
+@pytest.mark.long
+def test_certificates_that_cannot_be_left_in_the_cluster(place: Path) -> None:
+    """No host will use the token, and what was said is seen although the task's result is not."""
+    (place / "without-certificates").touch()
+    done = run(place)
+    assert done.returncode == 2, done.stdout
+    calls = [path.read_text().strip() for path in (place / "calls").iterdir() if not path.suffix]
+    assert not [call for call in calls if call.startswith("kubeadm join")]
+    (deleted,) = [call for call in calls if call.startswith("kubectl")]
+    assert deleted.endswith("delete secret --ignore-not-found bootstrap-token-abcdef")
+    said = " ".join(done.stdout.split())
+    assert "kubeadm init ended with 1 and said: error: no such file: (hidden)" in said, done.stdout
+    assert "The bootstrap token that was made for it has been deleted" in said
+    assert TOKEN not in done.stdout
