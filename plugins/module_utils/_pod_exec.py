@@ -128,7 +128,7 @@ def within(way: Way, argv: t.Sequence[str], limit: float, kept: int = KEPT) -> D
         stream.close()
     text, document = kinds[TEXT].text(), kinds[DOCUMENT].text()
     if match:
-        return Done(int(match.group(1)), text, document[: document.rindex("\n" + sign)])
+        return Done(int(match.group(1)), text, document.rpartition("\n" + sign)[0])
     if time.monotonic() >= deadline:
         return Done(None, text, document)
     said = " ".join((word or text).split())[-300:] or "the stream ended without a status"

@@ -14,11 +14,13 @@ from urllib.parse import urlencode
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_stream import DOCUMENT, Stream
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import Client, Object, path
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes_login import Limit
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec import ContainerError
 
 # Channel 3 has a Status at the end (staging/src/k8s.io/apimachinery/pkg/util/remotecommand/constants.go).
 _PROTOCOL = "v4.channel.k8s.io"
 _ERROR = 3
+_SIGN_OF_LIFE_S = 20.0
 _DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 
 
@@ -45,7 +47,8 @@ def _connected(client: Client, where: str, doing: str) -> t.Any:
     import websocket
     from kubernetes.stream import ws_client
 
-    headers = {name.lower(): value for name, value in client.headers().items()}
+    with Limit(client.timeout, doing):
+        headers = {name.lower(): value for name, value in client.headers().items()}
     if "impersonate-user" in headers:
         raise ContainerError(
             "%s: the Python library kubernetes does not pass impersonation on here. Leave impersonate_user and "
@@ -70,11 +73,14 @@ class _Stream:
     def read(self, seconds: float) -> tuple[int, bytes] | None:
         import websocket
 
-        self._socket.settimeout(max(0.001, seconds))
+        self._socket.settimeout(max(0.001, min(seconds, _SIGN_OF_LIFE_S)))
         try:
-            code, frame = self._socket.recv_data_frame(True)
-        except websocket.WebSocketTimeoutException:
-            return None
+            try:
+                code, frame = self._socket.recv_data_frame(True)
+            except websocket.WebSocketTimeoutException:
+                # Proxies end a stream on which nothing goes.
+                self._socket.ping()
+                return None
         except (websocket.WebSocketException, OSError) as exc:
             self._word = self._word or str(exc)
             return DOCUMENT, b""
