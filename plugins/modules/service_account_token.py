@@ -47,7 +47,7 @@ options:
     type: str
     default: rdmaops-network
   nodes:
-    description: Names of the Node objects, for each of which each service account gets a token.
+    description: Names of the Node objects, for each of which each service account gets a token. One that is not there is left out of RV(nodes).
     type: list
     elements: str
     required: true
@@ -130,13 +130,7 @@ def certificates(client: _kubernetes.Client, namespace: str) -> str | None:
 def node_uids(client: _kubernetes.Client, wanted: t.Sequence[str], doing: str) -> dict[str, str]:
     found = client.items(_kubernetes.path("v1", "nodes"), "%s: listing the nodes" % doing) or []
     uids = {str(one["metadata"]["name"]): str(one["metadata"]["uid"]) for one in found}
-    missing = sorted(set(wanted) - set(uids))
-    if missing:
-        raise _kubernetes.ApiError(
-            "%s: the cluster has no Node %s, to which a token could be bound. Join the host first, or give the name of "
-            "its Node object" % (doing, ", ".join(missing))
-        )
-    return {node: uids[node] for node in wanted}
+    return {node: uids[node] for node in wanted if node in uids}
 
 
 def token(client: _kubernetes.Client, namespace: str, name: str, node: str, uid: str, lifetime: int, doing: str) -> str:

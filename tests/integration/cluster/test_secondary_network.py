@@ -317,6 +317,7 @@ REFUSED: list[tuple[Json, str]] = [
         {"secondary_network_source": "manifest"},
         "thin is a program on the nodes, and secondary_network_source is manifest",
     ),
+    ({"secondary_network_node_name": "elsewhere"}, "the cluster has no Node elsewhere, to which it could be bound"),
     ({"secondary_network_conf_dir": "/nowhere"}, "/nowhere has no configuration of the cluster's own network yet"),
 ]
 
