@@ -356,6 +356,7 @@ def test_no_more_nodes_than_may_be_out(site: Site) -> None:
     assert done.rc == 0, done.output
     assert (site.machine(second)["mode"], site.cordoned(second)) == ("exclusive", False)
     # An administrator has looked after the first one, and keeps it for another purpose.
+    site.is_the_host(host)
     site.lab.plane.kubectl("uncordon", host)
     site.lab.plane.kubectl("cordon", host)
     site.change(host, mode="exclusive", boot_id=AFTER, devices=[*RENAMED, SOFT])
