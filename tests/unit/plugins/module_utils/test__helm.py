@@ -116,7 +116,7 @@ def configuration(**more: t.Any) -> t.Any:
 
 def client(**more: t.Any) -> t.Any:
     made = {"host": "https://k:6443", "timeout": 5, "_basic": None, "_impersonate": (None, []), **more}
-    made.setdefault("_configuration", configuration())
+    made.setdefault("configuration", configuration())
     return types.SimpleNamespace(**made)
 
 
@@ -139,7 +139,7 @@ CLUSTERS = [
 
 @pytest.mark.parametrize(("options", "entry"), CLUSTERS, ids=["insecure", "proxy", "no proxy", "server name"])
 def test_kubeconfig_of_the_connection(options: dict[str, t.Any], entry: dict[str, t.Any]) -> None:
-    config, _secrets = _helm.kubeconfig(client(_configuration=configuration(**options)))
+    config, _secrets = _helm.kubeconfig(client(configuration=configuration(**options)))
     assert config["clusters"][0]["cluster"] == {"server": "https://k:6443", **entry}
 
 

@@ -246,7 +246,7 @@ class Cluster:
 
 
 def kept(run: str, hour: int, **more: str) -> Json:
-    labels = {configmap.OWNER: "drift", configmap.RUN: run, configmap.PART: "slice", **more}
+    labels = {configmap.OWNER: "drift.drift", configmap.RUN: run, configmap.PART: "slice", **more}
     meta = {"name": f"drift.{run}.{hour}", "uid": f"u{hour}", "labels": labels}
     return {"metadata": {**meta, "creationTimestamp": f"2026-11-21T{hour:02}:00:00Z"}}
 
