@@ -82,7 +82,9 @@ def test_every_role_of_site_is_compared() -> None:
         if task.get("ansible.builtin.import_tasks") == "look.yml"
     ]
     assert [f"rdmaops.gpu_fabric.{one}" for one in looked] == roles
-    imported = [Path(play["ansible.builtin.import_playbook"]).stem for play in plays("site")]
+    # Its own play looks whether AWX's workflow approved what runs.
+    names = [play.get("ansible.builtin.import_playbook") for play in plays("site")]
+    imported = [Path(name).stem for name in names if name]
     assert set(imported) - {"nodes", "kubernetes", "cluster"} == {"reboot", "verify"}
 
 
