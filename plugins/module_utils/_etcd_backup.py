@@ -91,7 +91,9 @@ class Etcd:
     def _copy(self, target: str) -> None:
         member = self.path(self.directory + "/member")
         with self._stopped(member):
-            wanted = sum(os.path.getsize(os.path.join(at, one)) for at, _, names in os.walk(member) for one in names)
+            wanted = sum(
+                os.path.getsize(os.path.join(at, one)) for at, _dirs, names in os.walk(member) for one in names
+            )
             free = free_bytes(target)
             if free < wanted:
                 raise BackupError(

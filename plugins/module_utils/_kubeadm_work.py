@@ -74,7 +74,7 @@ def mark_in(text: str | None) -> Json | None:
     words = {
         name: value[name] if isinstance(value.get(name), str) else None for name in ("action", "since", "start", "boot")
     }
-    return {**words, "pid": pid if type(pid) is int and pid > 0 else None}
+    return {**words, "pid": pid if isinstance(pid, int) and not isinstance(pid, bool) and pid > 0 else None}
 
 
 def runs(mark: Json, root: str = "/") -> bool | None:

@@ -69,7 +69,8 @@ options:
       - A file on the controller for the report as JSON, with what was merged. A relative path is taken from the playbook's directory.
       - The file is written whole or not at all, and its directory is made. One that cannot be written makes the task fail, with the verdict in RV(msg) and
         the other files written.
-      - A new file is for its owner alone (mode 0600), whatever the umask, because it has diffs of files that others may not read. One that exists keeps its mode.
+      - A new file is for its owner alone (mode 0600), whatever the umask, because it has diffs of files that others may not read. One that exists keeps
+        its mode.
     type: path
   html:
     description: The same for the report as an HTML page, which needs nothing but itself.

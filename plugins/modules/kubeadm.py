@@ -19,8 +19,9 @@ description:
   - While C(kubeadm init) or C(kubeadm join) is at work, V(/var/lib/rdmaops/kubeadm-started.json) names it and its process. By that file a try that was broken
     off is recognized - its process has ended, or the host has booted since.
   - Before anything is changed, the host is looked at again under the lock. What has become a node since, by another run or an administrator, is left alone.
-  - Before C(kubeadm reset) removes data of etcd, a copy of it is made in V(/var/lib/rdmaops/etcd-<time>) and stays there - C(snapshot.db) by C(etcdctl) where it is
-    installed and the member runs, else C(member), the files of the member, which is stopped for it and started again. If no copy can be made, nothing is removed.
+  - Before C(kubeadm reset) removes data of etcd, a copy of it is made in V(/var/lib/rdmaops/etcd-<time>) and stays there - C(snapshot.db) by C(etcdctl) where
+    it is installed and the member runs, else C(member), the files of the member, which is stopped for it and started again. If no copy can be made, nothing is
+    removed.
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:

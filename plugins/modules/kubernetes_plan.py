@@ -14,10 +14,10 @@ description:
     and which are nodes already.
   - It fails, and names everything that stands against the plan at once, before anything was changed - networks that overlap, versions that kubeadm does not
     allow together, swap, cgroup v1, ports in use, too little memory, two hosts of one name, hosts that belong to another cluster.
-  - What a broken off C(kubeadm init) or C(kubeadm join) of this collection has left is distinguished from a node, and is cleaned up by the next try. What another
-    tool or an administrator has left is not.
-  - A host on which kubeadm is still at work is refused. A control plane is never cleaned up if its API server reports ready, or if etcd has data and the manifests
-    are complete, even if its C(kubeadm init) did not come to its end - an administrator may have finished it. It is a node, and its mark, which is
+  - What a broken off C(kubeadm init) or C(kubeadm join) of this collection has left is distinguished from a node, and is cleaned up by the next try. What
+    another tool or an administrator has left is not.
+  - A host on which kubeadm is still at work is refused. A control plane is never cleaned up if its API server reports ready, or if etcd has data and the
+    manifests are complete, even if its C(kubeadm init) did not come to its end - an administrator may have finished it. It is a node, and its mark, which is
     out of date, is to be removed (C(unmark)).
   - What kubeadm has written down in a cluster that is there (the ConfigMaps C(kubeadm-config) and C(kubelet-config)) is compared with what is wanted.
     Only fields that are wanted are looked at.
@@ -126,8 +126,8 @@ plan:
     - The plan. C(leader) is the control-plane host by which the cluster is asked and by which others join.
     - C(hosts) has for each host the C(action) (V(init), V(join), V(start) for a kubelet that has not registered its node, V(none), V(refuse)), the C(reason),
       whether leftovers of a broken off try have to go before (C(clean)), data of etcd among them (C(discard_etcd)), whether certificates are to be renewed
-      (C(renew)), whether static pods have to be brought back that a broken off renewal has taken down (C(unpark)), and whether the mark of an earlier try has to
-      be removed because the host is a node all the same (C(unmark)).
+      (C(renew)), whether static pods have to be brought back that a broken off renewal has taken down (C(unpark)), and whether the mark of an earlier try has
+      to be removed because the host is a node all the same (C(unmark)).
   returned: always
   type: dict
   sample:

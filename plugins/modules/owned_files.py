@@ -38,8 +38,8 @@ options:
         description:
           - Absolute path of the file. Directories above it are made.
           - The owner, mode and extended attributes of a file that is there are kept. Another hard link to it keeps the old text.
-          - Of a symbolic link, the file to which it leads is written. That is refused if a directory, link or file on the way belongs to another user than root,
-            or if others may write to such a directory, because they could lead the write elsewhere.
+          - Of a symbolic link, the file to which it leads is written. That is refused if a directory, link or file on the way belongs to another user than
+            root, or if others may write to such a directory, because they could lead the write elsewhere.
         type: path
         required: true
       content:

@@ -127,7 +127,7 @@ devices:
       type: dict
     users:
       description:
-        - Processes that have objects of the device, as V(COMMAND \(PID NUMBER\)) with the number that the host counts, without the kernel itself.
+        - Processes that have objects of the device, as V(COMMAND (PID NUMBER\)) with the number that the host counts, without the kernel itself.
         - Null unless V(users) is in O(gather), and where the kernel does not tell, which is in RV(unreadable) then.
       type: list
       elements: str

@@ -159,7 +159,7 @@ def _by_pod(value: str, proc: str) -> Target:
         raise TargetError("The pod %s has no process on this host: it has not started yet, or it has ended" % value)
     if len(found) > 1:
         raise TargetError(pods.SEVERAL % (len(found), value, ", ".join(sorted(found))))
-    ((uid, pid),) = found.items()
+    uid, pid = next(iter(found.items()))
     return _of_process(pid, "pod %s" % value, proc, lambda text: cgroups.cgroup_pod(text) == {"uid": uid})
 
 
