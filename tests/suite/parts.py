@@ -315,12 +315,12 @@ UNIT = ("tests/unit", "tests/tools", "tests/mutants", "tests/benchmarks", "tests
 PARTS = (
     Part("lint", "ruff, yamllint, mypy, vermin, old Pythons, docs, ansible-lint", 180, 200, lint, pages=True),
     Part("sanity", "ansible-test sanity on an exported copy", 250, 300, sanity, pages=True),
-    Part("docs", "pages against the code", 15, 15, docs, pages=True),
-    Part("unit", "pytest without root, tools or machines", 105, 4800, unit, UNIT),
+    Part("docs", "pages against the code", 25, 25, docs, pages=True),
+    Part("unit", "pytest without root, tools or machines", 125, 4800, unit, UNIT),
     Part("integration", "pytest with real tools and this kernel", 360, 2400, integration, INTEGRATION),
     Part("cluster", "modules and roles on a real Kubernetes API server", 530, 5400, cluster, (*CLUSTER, *SUPPORT)),
     Part("artifact", "the built collection in an empty environment, and what Galaxy says of it", 60, 480, artifact, pages=True),
-    Part("molecule", "nodes, from a fresh Debian to RDMA in exclusive mode", 900, 1500, molecule,
+    Part("molecule", "nodes, from a fresh Debian to RDMA in exclusive mode", 870, 1500, molecule,
          ("molecule/default", *SUPPORT)),
     # Only in `make test-all`.
     scenario("cluster", "the cluster side, and its removal", 600),
