@@ -65,19 +65,18 @@ class Host:
 
     def look_in_pod(self, pod: str, gather: t.Collection[str]) -> dict[str, t.Any]:
         """What is in the namespace of a pod: its ``inode``, the pod's ``uid``, and what devices.look() tells."""
-        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import enter, pods, target
+        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import enter, target
 
-        process = pods.first(pod)
-        found = target.resolve("netns", "/proc/%d/ns/net" % process.pid)
+        opened, uid = target.of_pod(pod)
 
         def everything() -> dict[str, t.Any]:
             return {**devices.look(gather), "netdevs": os.listdir("/sys/class/net")}
 
         try:
-            seen = enter.inside(found.handle, everything, sysfs=True, timeout=60.0)
+            seen = enter.inside(opened.handle, everything, sysfs=True, timeout=60.0)
         finally:
-            os.close(found.handle)
-        return {**seen, "inode": found.inode, "uid": process.uid}
+            os.close(opened.handle)
+        return {**seen, "inode": opened.inode, "uid": uid}
 
     def pods(self) -> dict[str, tuple[str, str]]:
         from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import pods

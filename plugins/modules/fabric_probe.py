@@ -347,7 +347,7 @@ def place(module: AnsibleModule) -> Host:
     if not pod:
         return Host()
     if not re.fullmatch(r"[a-z0-9-]+/[a-z0-9.-]+", pod):
-        raise ContainerError("'%s' is no pod: it has to be NAMESPACE/NAME" % pod)
+        raise ContainerError("'%s' is not the name of a pod: write NAMESPACE/NAME" % pod)
     if module.params["exec"] == "api":
         return Pod(_pod_exec_api.find(_kubernetes.connect(module), pod, container))
     return Pod(_pod_exec_crictl.find(pod, container))

@@ -35,8 +35,9 @@ _POD = re.compile(
 _RUNTIME = re.compile(
     r"/system\.slice/(?:containerd|crio|docker)\.service/(?:[^/:]+-)?pod" + _UID + r"(?:\.slice)?:", re.ASCII
 )
-# cri-containerd-ID.scope, crio-ID.scope, docker-ID.scope, and just ID with the cgroupfs driver
-_CONTAINER = re.compile(r"(?:/|-|:)([0-9a-f]{12,64})(?:\.scope)?(?=/|\Z)", re.ASCII)
+# cri-containerd-ID.scope, crio-ID.scope, docker-ID.scope, and just ID with the cgroupfs driver. CRI-O's own helper of a
+# container, which is in the host's namespaces, is in crio-conmon-ID.scope.
+_CONTAINER = re.compile(r"(?:/|-|:)(?<!conmon-)([0-9a-f]{12,64})(?:\.scope)?(?=/|\Z)", re.ASCII)
 
 
 def _paths(cgroup: str) -> list[str]:

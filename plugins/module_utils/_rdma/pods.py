@@ -12,18 +12,13 @@ import re
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import netns
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import cgroups
 
-__all__ = ("LOGS", "NOT_A_POD", "SEVERAL", "PodError", "Process", "first", "names", "uids")
+__all__ = ("LOGS", "PodError", "Process", "first", "names")
 
 # The kubelet makes NAMESPACE_NAME_UID for every pod (BuildPodLogsDirectory() in pkg/kubelet/kuberuntime/helpers.go);
 # neither a namespace nor a pod's name can have a "_".
 LOGS = "/var/log/pods"
-NOT_A_POD = "'%s' is no pod: it has to be NAMESPACE/NAME"
-SEVERAL = "There are %d pods %s on this host (UIDs %s): one of them is ending. Wait until it is gone"
-# cri-containerd-ID.scope, crio-ID.scope, docker-ID.scope, and just ID with the cgroupfs driver. CRI-O's own helper of a
-# container, which is in the host's namespaces, is in crio-conmon-ID.scope.
-_CONTAINER = re.compile(r"(?:/|-|:)(?<!conmon-)[0-9a-f]{64}(?:\.scope)?(?=/|$)", re.M)
 _ENTRY = re.compile(r"([^_]+)_([^_]+)_([0-9a-f-]+)\Z")
 
 
@@ -39,14 +34,6 @@ def names(logs: str = LOGS) -> dict[str, tuple[str, str]]:
         if match:
             found[match.group(3)] = (match.group(1), match.group(2))
     return found
-
-
-def uids(pod: str, logs: str = LOGS) -> set[str] | None:
-    """The UIDs that this node has known a pod by; None where that is not NAMESPACE/NAME."""
-    namespace, slash, name = pod.partition("/")
-    if not (namespace and slash and name) or "/" in name:
-        return None
-    return {uid for uid, known in names(logs).items() if known == (namespace, name)}
 
 
 class PodError(FabricError):
@@ -66,8 +53,8 @@ def _processes(proc: str, known: t.Collection[str]) -> t.Iterator[Process]:
         try:
             with open("%s/%s/cgroup" % (proc, pid), encoding="utf-8", errors="replace") as stream:
                 groups = stream.read()
-            pod = netns.cgroup_pod(groups)
-            if not pod or pod["uid"] not in known or not _CONTAINER.search(groups):
+            pod = cgroups.cgroup_pod(groups)
+            if not pod or pod["uid"] not in known or not cgroups.containers(groups):
                 continue
             with open("%s/%s/stat" % (proc, pid), encoding="utf-8", errors="replace") as stream:
                 fields = stream.read().rpartition(")")[2].split()
@@ -79,9 +66,10 @@ def _processes(proc: str, known: t.Collection[str]) -> t.Iterator[Process]:
 
 def first(pod: str, proc: str = "/proc", logs: str = LOGS) -> Process:
     """The process of a pod that has run longest: its sandbox, or its first container where it has none."""
-    known = uids(pod, logs)
-    if known is None:
-        raise PodError(NOT_A_POD % pod)
+    namespace, _slash, name = pod.partition("/")
+    if not namespace or not name or "/" in name:
+        raise PodError("'%s' is not the name of a pod: write NAMESPACE/NAME" % pod)
+    known = {uid for uid, names_of in names(logs).items() if names_of == (namespace, name)}
     if not known:
         raise PodError(
             "The kubelet of this host knows no pod %s (%s has no directory of it). Make it, and see that it runs on "
@@ -93,7 +81,10 @@ def first(pod: str, proc: str = "/proc", logs: str = LOGS) -> Process:
             "The pod %s has no process on this host: its sandbox is not there yet, or it has ended. Wait until it is "
             "Running" % pod
         )
-    several = {one.uid for one in alive}
-    if len(several) > 1:
-        raise PodError(SEVERAL % (len(several), pod, ", ".join(sorted(several))))
+    alive_uids = sorted({process.uid for process in alive})
+    if len(alive_uids) > 1:
+        raise PodError(
+            "There are %d pods %s on this host (UIDs %s): one of them is ending. Wait until it is gone"
+            % (len(alive_uids), pod, ", ".join(alive_uids))
+        )
     return alive[0]

@@ -15,7 +15,7 @@ import typing as t
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import cgroups, netns, nsfs, pods
 
-__all__ = ("KINDS", "OPTIONS", "Target", "TargetError", "initial", "initial_inode", "resolve")
+__all__ = ("KINDS", "OPTIONS", "Target", "TargetError", "initial", "initial_inode", "of_pod", "resolve")
 
 # The options of every module that has a target; one of them at most is given.
 OPTIONS = {"netns": {"type": "str"}, "pid": {"type": "int"}, "container": {"type": "str"}, "pod": {"type": "str"}}
@@ -83,9 +83,14 @@ def resolve(kind: str, value: t.Any, proc: str = "/proc", names: str = NAMES) ->
         return _by_name(str(value), names)
     if kind == "pid":
         return _by_pid(int(value), proc)
-    if kind == "container":
-        return _by_container(str(value), proc)
-    return _by_pod(str(value), proc)
+    opened = _by_container(str(value), proc) if kind == "container" else of_pod(str(value), proc)[0]
+    if opened.inode == initial_inode(proc):
+        os.close(opened.handle)
+        raise TargetError(
+            "The %s is in the host's own network namespace (hostNetwork): it has the host's devices already"
+            % opened.text
+        )
+    return opened
 
 
 def _by_name(value: str, names: str) -> Target:
@@ -144,23 +149,12 @@ def _by_container(value: str, proc: str) -> Target:
     return _of_process(found[ident], "container %s" % ident[:12], proc, lambda text: ident in cgroups.containers(text))
 
 
-def _by_pod(value: str, proc: str) -> Target:
-    wanted = pods.uids(value)
-    if wanted is None:
-        raise TargetError(pods.NOT_A_POD % value)
-    if not wanted:
-        raise TargetError("The kubelet of this host knows no pod %s (%s has no directory of it)" % (value, pods.LOGS))
-    found: dict[str, int] = {}
-    for pid, groups in _groups(proc):
-        pod = cgroups.cgroup_pod(groups)
-        if pod and pod["uid"] in wanted:
-            found.setdefault(pod["uid"], pid)
-    if not found:
-        raise TargetError("The pod %s has no process on this host: it has not started yet, or it has ended" % value)
-    if len(found) > 1:
-        raise TargetError(pods.SEVERAL % (len(found), value, ", ".join(sorted(found))))
-    uid, pid = next(iter(found.items()))
-    return _of_process(pid, "pod %s" % value, proc, lambda text: cgroups.cgroup_pod(text) == {"uid": uid})
+def of_pod(pod: str, proc: str = "/proc") -> tuple[Target, str]:
+    """Open the namespace of a pod, which is the host's with hostNetwork; the second value is the pod's UID."""
+    process = pods.first(pod, proc)
+    belongs = {"uid": process.uid}
+    opened = _of_process(process.pid, "pod %s" % pod, proc, lambda text: cgroups.cgroup_pod(text) == belongs)
+    return opened, process.uid
 
 
 def _of_process(pid: int, text: str, proc: str, belongs: t.Callable[[str], bool]) -> Target:
@@ -174,14 +168,8 @@ def _of_process(pid: int, text: str, proc: str, belongs: t.Callable[[str], bool]
         # The number may have become another process's since its cgroup was read.
         if not belongs(netns.read("cgroup", process)):
             raise TargetError(ended)
-        found = _open("%s/%d/ns/net" % (proc, pid), text, ended, process)
+        return _open("%s/%d/ns/net" % (proc, pid), text, ended, process)
     except OSError as exc:
         raise TargetError(ended) from exc
     finally:
         os.close(process)
-    if found.inode == initial_inode(proc):
-        os.close(found.handle)
-        raise TargetError(
-            "The %s is in the host's own network namespace (hostNetwork): it has the host's devices already" % text
-        )
-    return found

@@ -86,7 +86,7 @@ def test_a_second_pod_that_wants_its_card_does_not_start(lab: podlab.PodLab) -> 
     ("pod", "text"),
     [
         ("ml/nobody", "The kubelet of this host knows no pod ml/nobody"),
-        ("ml", "'ml' is no pod: it has to be NAMESPACE/NAME"),
+        ("ml", "'ml' is not the name of a pod: write NAMESPACE/NAME"),
     ],
 )
 def test_a_pod_that_is_not_there(lab: podlab.PodLab, pod: str, text: str) -> None:

@@ -99,5 +99,5 @@ def test_what_is_missing_is_said(node: Node, prepare: t.Callable[[Node], t.Any],
 
 @pytest.mark.parametrize("name", ["train-0", "ml/", "/train-0", "ml/train-0/main"])
 def test_what_is_no_pod(node: Node, name: str) -> None:
-    with pytest.raises(PodError, match=f"'{name}' is no pod: it has to be NAMESPACE/NAME"):
+    with pytest.raises(PodError, match=f"'{name}' is not the name of a pod: write NAMESPACE/NAME"):
         node.first(name)

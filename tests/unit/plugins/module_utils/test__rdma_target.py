@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import nsfs, pods, target
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.pods import PodError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.target import TargetError, resolve
 
 A, B = "a" * 64, "a" * 12 + "b" * 52
@@ -40,6 +41,7 @@ def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / str(pid) / "ns").mkdir(parents=True)
         (tmp_path / str(pid) / "ns/net").write_text("net %d" % pid)
         (tmp_path / str(pid) / "cgroup").write_text(text)
+        (tmp_path / str(pid) / "stat").write_text("%d (sleep) S %s %d 0\n" % (pid, "0 " * 17 + "0", pid))
     (tmp_path / "self").mkdir()
     os.remove(tmp_path / "60/ns/net")
     os.link(tmp_path / "1/ns/net", tmp_path / "60/ns/net")
@@ -122,18 +124,31 @@ def test_a_users_own_groups_are_no_container_and_no_pod(proc: Path, monkeypatch:
     assert found("pod", "ml/train-0", proc)[0] == "net 40"
 
 
+@pytest.mark.parametrize(("kind", "value"), [("container", "e" * 64), ("pod", "ml/train-0")])
+def test_a_helper_of_cri_o_is_not_in_its_container(
+    proc: Path, monkeypatch: pytest.MonkeyPatch, kind: str, value: str
+) -> None:
+    """conmon is older than the container's first process, and in the host's namespaces."""
+    (proc / "1/cgroup").write_text("0::%s/crio-conmon-%s.scope\n" % (SLICE, "e" * 64))
+    for pid in (40, 41):
+        (proc / str(pid) / "cgroup").write_text("0::%s/crio-%s.scope\n" % (SLICE, "e" * 64))
+    monkeypatch.setattr(pods, "names", lambda _logs: {UID: ("ml", "train-0")})
+    assert found(kind, value, proc)[0] == "net 40"
+
+
 @pytest.mark.parametrize("kind", ["container", "pod"])
 def test_a_number_that_another_process_has_got(proc: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """The pod's process ends after its cgroup was read, and another one gets its PID."""
     monkeypatch.setattr(pods, "names", lambda _logs: {UID: ("ml", "train-0")})
-    real = target._groups
+    module, name = {"container": (target, "_groups"), "pod": (pods, "_processes")}[kind]
+    real = getattr(module, name)
 
-    def groups(root: str) -> list[tuple[int, str]]:
-        seen = list(real(root))
+    def processes(*args: t.Any) -> list[t.Any]:
+        seen = list(real(*args))
         (proc / "40/cgroup").write_text("0::/user.slice/user-1000.slice/session-1.scope\n")
         return seen
 
-    monkeypatch.setattr(target, "_groups", groups)
+    monkeypatch.setattr(module, name, processes)
     with pytest.raises(TargetError, match=r"The processes of .* have just ended"):
         resolve(kind, {"container": A, "pod": "ml/train-0"}[kind], str(proc))
 
@@ -150,13 +165,15 @@ def test_pod(proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pods, "names", lambda _logs: known)
     assert found("pod", "ml/train-0", proc) == ("net 40", "pod ml/train-0")
     for value, text in {
-        "ml/gone": "The kubelet of this host knows no pod ml/gone (/var/log/pods has no directory of it)",
-        "ml/ended": "The pod ml/ended has no process on this host: it has not started yet, or it has ended",
-        "train-0": "'train-0' is no pod: it has to be NAMESPACE/NAME",
-        "a/b/c": "'a/b/c' is no pod: it has to be NAMESPACE/NAME",
-        "/x": "'/x' is no pod: it has to be NAMESPACE/NAME",
+        "ml/gone": "The kubelet of this host knows no pod ml/gone (/var/log/pods has no directory of it). Make it, and see that it runs on "
+        "this node",
+        "ml/ended": "The pod ml/ended has no process on this host: its sandbox is not there yet, or it has ended. "
+        "Wait until it is Running",
+        "train-0": "'train-0' is not the name of a pod: write NAMESPACE/NAME",
+        "a/b/c": "'a/b/c' is not the name of a pod: write NAMESPACE/NAME",
+        "/x": "'/x' is not the name of a pod: write NAMESPACE/NAME",
     }.items():
-        with pytest.raises(TargetError) as caught:
+        with pytest.raises(PodError) as caught:
             resolve("pod", value, str(proc))
         assert str(caught.value) == text
 
@@ -166,7 +183,7 @@ def test_two_pods_of_one_name(proc: Path, monkeypatch: pytest.MonkeyPatch) -> No
     other = "2" * 8 + UID[8:]
     monkeypatch.setattr(pods, "names", lambda _logs: {UID: ("ml", "train-0"), other: ("ml", "train-0")})
     (proc / "41/cgroup").write_text("0::/kubepods/besteffort/pod%s/%s\n" % (other, "d" * 64))
-    with pytest.raises(TargetError) as caught:
+    with pytest.raises(PodError) as caught:
         resolve("pod", "ml/train-0", str(proc))
     assert str(caught.value) == (
         "There are 2 pods ml/train-0 on this host (UIDs %s, %s): one of them is ending. Wait until it is gone"
