@@ -366,16 +366,6 @@ def history(tree: Tree, module: str, name: str) -> list[Assignment]:
     return [found for found in tree.assignments if (found.module, found.name) == wanted]
 
 
-def cmdline_settings(text: str, module: str, builtin: bool = False) -> dict[str, str]:
-    """Return what a kernel command line sets of a module's parameters; ``builtin``: of one that is in the kernel."""
-    name = underscored(module)
-    if name not in underscored(text):
-        return {}
-    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe_cmdline import by_kernel, by_kmod
-
-    return by_kernel(text, name) if builtin else by_kmod(text, name)
-
-
 def kernel_bool(value: str | None) -> bool | None:
     """Return what the kernel's kstrtobool() makes of a value; None: no boolean."""
     start = (value or "")[:2].lower()
@@ -414,7 +404,6 @@ __all__ = (
     "Directive",
     "Tree",
     "canonical",
-    "cmdline_settings",
     "directives",
     "from_texts",
     "history",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe import kmod_name, words
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe import kmod_name, underscored, words
 
 # kmod reads this much of /proc/cmdline (KCMD_LINE_SIZE, less the final NUL).
 CMDLINE_MAX = 4095
@@ -41,4 +41,12 @@ def by_kmod(text: str, module: str) -> dict[str, str]:
     return found
 
 
-__all__ = ("by_kernel", "by_kmod")
+def cmdline_settings(text: str, module: str, builtin: bool = False) -> dict[str, str]:
+    """Return what a kernel command line sets of a module's parameters; ``builtin``: of one that is in the kernel."""
+    name = underscored(module)
+    if name not in underscored(text):
+        return {}
+    return by_kernel(text, name) if builtin else by_kmod(text, name)
+
+
+__all__ = ("by_kernel", "by_kmod", "cmdline_settings")

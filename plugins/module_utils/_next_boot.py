@@ -13,12 +13,12 @@ import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe import (
-    cmdline_settings,
     from_texts,
     same_value,
     settings,
     words,
 )
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe_cmdline import cmdline_settings
 
 if t.TYPE_CHECKING:  # pragma: no cover
     from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot import BootEntry

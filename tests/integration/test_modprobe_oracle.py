@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _modprobe
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _modprobe, _modprobe_cmdline
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need_tool
 
 ETC, RUN, LOCAL, _USR, LIB = (directory + "/" for directory in _modprobe.DIRECTORIES)
@@ -328,7 +328,7 @@ def test_kernel_command_line(oracle: Oracle, name: str) -> None:
                 wanted.update((name, value) for name, value in kernel_words(rest.decode()))
     finally:
         (oracle.root / "proc/cmdline").write_text("")
-    assert _modprobe.cmdline_settings(CMDLINES[name], "ib_core") == wanted
+    assert _modprobe_cmdline.cmdline_settings(CMDLINES[name], "ib_core") == wanted
 
 
 def kernel_words(text: str) -> list[tuple[str, str]]:
@@ -535,7 +535,7 @@ def agree_on_cmdline(oracle: Oracle, text: str) -> None:
                 wanted.update(kernel_words(rest.decode()))
     finally:
         (oracle.root / "proc/cmdline").write_text("")
-    assert _modprobe.cmdline_settings(text, "ib_core") == wanted
+    assert _modprobe_cmdline.cmdline_settings(text, "ib_core") == wanted
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

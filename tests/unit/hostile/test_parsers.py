@@ -60,6 +60,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import (
     _kubeadm_work,
     _kubernetes_node,
     _modprobe,
+    _modprobe_cmdline,
     _modprobe_conflict,
     _network_attachment_uses,
     _network_info,
@@ -404,7 +405,7 @@ PARSERS: dict[str, Parser] = {
     ),
     "kernel command line": Parser(
         lambda text: (
-            _modprobe.cmdline_settings(text, "ib_core"),
+            _modprobe_cmdline.cmdline_settings(text, "ib_core"),
             _next_boot.cmdline_value(text, "ib_core", "x", True),
         ),
         written(*CMDLINES),

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe import (
     Assignment,
     canonical,
-    cmdline_settings,
     from_texts,
     history,
     is_conf,
@@ -27,6 +26,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe impor
     settings,
     words,
 )
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe_cmdline import cmdline_settings
 
 # A busy machine is no reason to fail.
 SLOW = hypothesis_settings(deadline=None)
