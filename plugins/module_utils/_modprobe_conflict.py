@@ -24,7 +24,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe impor
     words,
 )
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe_owner import owner
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe_plan import (
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe_plan_model import (
     ConflictError,
     Plan,
     PlanError,

@@ -27,13 +27,12 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe impor
     underscored,
 )
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe_plan import (
-    Plan,
     add_to,
     check_path,
     install_command,
     plan,
-    real_path,
 )
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe_plan_model import Plan, real_path
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._next_boot import (
     Sources,
     View,

@@ -12,8 +12,7 @@ import os
 import typing as t
 from functools import partial
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import HEADER, in_root, is_ours, read_text
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import HEADER, is_ours, read_text
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe import (
     DIRECTORIES,
     Assignment,
@@ -27,40 +26,16 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe impor
     settings,
     underscored,
 )
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe_conflict import resolve
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe_plan_model import (
+    Plan,
+    PlanError,
+    real_path,
+    refuse_link,
+)
 
 if t.TYPE_CHECKING:  # pragma: no cover
     from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision import Decision
-
-
-class PlanError(FabricError):
-    """What is desired cannot be done; the text says why and what unblocks it. Nothing has been changed."""
-
-
-class ConflictError(PlanError):
-    """Files that are not ours are in the way; ``conflicts`` are the lines."""
-
-    def __init__(self, message: str, conflicts: list[dict[str, t.Any]]) -> None:
-        super().__init__(message)
-        self.conflicts = [{key: line[key] for key in ("path", "line", "text", "wins")} for line in conflicts]
-
-
-class Plan(t.NamedTuple):
-    """Files to write, in this order, each atomically; interrupted anywhere, a rerun comes to the same end."""
-
-    root: str
-    module: str
-    path: str
-    writes: dict[str, str | None]  # text, or None: removed
-    originals: dict[str, str | None]
-    backups: list[str]
-    conflicts: list[dict[str, t.Any]]
-    warnings: list[str]
-    before: Tree
-    after: Tree
-
-    @property
-    def changed(self) -> bool:
-        return bool(self.writes)
 
 
 def check_path(path: str) -> None:
@@ -115,26 +90,8 @@ def plan(
     if in_force and not foreign and not taken and text == original:
         told = _leftovers(before, desired, path, module, state)
         return Plan(root, module, path, {}, {}, [], [], told, before, before)
-    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe_conflict import resolve
-
     made = resolve(root, module, wanted, path, text, original, before, on_conflict)
     return made._replace(warnings=made.warnings + _leftovers(made.after, desired, path, module, state))
-
-
-def refuse_link(root: str, path: str) -> None:
-    """Refuse to put a file in the place of a symbolic link, which somebody else made and which may lead anywhere."""
-    where = real_path(root, path)
-    if os.path.islink(where):
-        raise PlanError(
-            f"{path} is a symbolic link to {os.readlink(where)}, and writing would put a file in its place. "
-            "Nothing has been changed. Remove the link, or set the parameter where it points to."
-        )
-
-
-def real_path(root: str, path: str) -> str:
-    """Return where a drop-in lies on this machine: links to its directory are followed, one at its own place is not."""
-    directory, name = os.path.split(path)
-    return in_root(root, directory) + "/" + name
 
 
 def _text(module: str, desired: t.Mapping[str, str | None], path: str, state: str, original: str | None) -> str | None:
@@ -195,14 +152,9 @@ def apply(plan: Plan) -> None:
 
 
 __all__ = (
-    "ConflictError",
-    "Plan",
-    "PlanError",
     "add_to",
     "apply",
     "check_path",
     "install_command",
     "plan",
-    "real_path",
-    "refuse_link",
 )

@@ -22,7 +22,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe_optio
     manage,
     same_live,
 )
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe_plan import ConflictError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe_plan_model import ConflictError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._next_boot import Sources
 
 OURS = "/etc/modprobe.d/zz-rdmaops-ib_core.conf"

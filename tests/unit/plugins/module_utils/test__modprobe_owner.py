@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe_owner import owner
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe_plan import ConflictError, Plan, plan
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe_plan import plan
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe_plan_model import ConflictError, Plan
 
 OURS = "/etc/modprobe.d/zz-rdmaops-ib_core-netns_mode.conf"
 OPERATOR = "/etc/modprobe.d/sriov_network_operator_modules_config.conf"

@@ -18,13 +18,15 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import H
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe import parse, read_tree, settings
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe_conflict import without
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe_plan import (
-    ConflictError,
-    Plan,
-    PlanError,
     add_to,
     apply,
     install_command,
     plan,
+)
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe_plan_model import (
+    ConflictError,
+    Plan,
+    PlanError,
 )
 
 # A busy machine is no reason to fail.
