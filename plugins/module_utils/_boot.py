@@ -8,75 +8,12 @@
 
 from __future__ import annotations
 
-import os
-import typing as t
-
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot_entry import BootEntry, Machine
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cache import load, signature
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cache_save import save
 
 # Raised when the meaning of the cached values changes.
 CACHE_FORMAT = 1
-
-
-class BootEntry(t.NamedTuple):
-    """The default entry of the boot loader; paths are as seen inside the root that was asked for."""
-
-    kind: str
-    source: str | None = None
-    line: int | None = None
-    cmdline: str | None = None
-    kernel: str | None = None
-    kernel_version: str | None = None
-    initrd: t.Sequence[str] = ()
-    title: str | None = None
-    problem: str | None = None
-    # (file, line, text) of everything that the command line was put together from: a variable may come from grubenv.
-    parts: t.Sequence[tuple[str, int, str]] = ()
-    # Which tool writes the arguments, for messages: a generated file is not the place to edit.
-    remedy: str | None = None
-
-    def where(self, argument: str) -> tuple[str | None, int | None]:
-        """Return file and line from which a word of the command line comes (the last place that has it)."""
-        for path, line, text in reversed(self.parts):
-            if argument in text.split():
-                return path, line
-        return self.source, self.line
-
-
-class Machine(t.NamedTuple):
-    """What the files alone do not tell."""
-
-    efi: bool = False
-    boot_is_mount: bool = False
-    ostree: bool = False
-    machine: str = "x86_64"
-    # EFI variables of the Boot Loader Interface by name (https://systemd.io/BOOT_LOADER_INTERFACE/); GRUB's bli
-    # module sets LoaderInfo too.
-    loader: t.Mapping[str, str] = {}
-
-    @classmethod
-    def of(cls, root: str = "/") -> Machine:
-        """Read the facts; those of the firmware belong to the running machine only, never to an image's directory."""
-        here = os.path.abspath(root) == "/"
-        loader = {}
-        if here:
-            for name in ("LoaderInfo", "LoaderEntryOneShot", "LoaderEntryDefault", "LoaderEntryLastBooted"):
-                try:
-                    with open("/sys/firmware/efi/efivars/%s-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f" % name, "rb") as var:
-                        # Four bytes of attributes, then UTF-16 with a final NUL.
-                        loader[name] = var.read(4096)[4:].decode("utf-16-le", "replace").split("\0")[0]
-                except OSError:
-                    continue
-        try:
-            mounted = os.stat(os.path.join(root, "boot")).st_dev != os.stat(root).st_dev
-        except OSError:
-            mounted = False
-        return cls(
-            efi=os.path.isdir("/sys/firmware/efi" if here else os.path.join(root, "boot/efi/EFI")),
-            boot_is_mount=mounted,
-            ostree=os.path.exists("/run/ostree-booted" if here else os.path.join(root, "ostree/repo")),
-            machine=os.uname().machine,
-            loader=loader,
-        )
 
 
 def default_entry(
@@ -97,15 +34,15 @@ def default_entry(
                     return BootEntry(*kept["entry"])
             except (AttributeError, KeyError, TypeError):
                 pass  # a file that we did not write: read everything again
-    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot_files import Files, find
+    # The parser of GRUB's language takes 4 ms to import.
+    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot_files import Files
+    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot_find import find
 
     files = Files(root)
     entry = find(files, machine)
     if cache is not None and entry.cmdline is not None:
-        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cache_save import save
-
         save(cache, CACHE_FORMAT, list(machine), {"seen": files.seen, "entry": list(entry)}, files.seen.values())
     return entry
 
 
-__all__ = ("BootEntry", "Machine", "default_entry")
+__all__ = ("default_entry",)

@@ -14,8 +14,8 @@ import re
 import struct
 import typing as t
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot import BootEntry, Machine
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot_bls import parse_entry, version_compare
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot_entry import BootEntry, Machine
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot_files import BootError, Files, finish
 
 # systemd-gpt-auto-generator(8), bootctl(1): where the EFI partition is mounted, then the extended boot partition.

@@ -21,7 +21,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe impor
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe_cmdline import cmdline_settings
 
 if t.TYPE_CHECKING:  # pragma: no cover
-    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot import BootEntry
+    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot_entry import BootEntry
     from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import Contents
 
 PROC_CMDLINE = "/proc/cmdline"

@@ -43,7 +43,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import (
     _boot_bls,
     _boot_efi,
     _boot_files,
-    _boot_grub,
+    _boot_grub_shell,
     _cni,
     _cni_install,
     _cni_ranges,
@@ -321,8 +321,8 @@ def initramfs(made: bytes) -> object:
 
 def grub(text: str) -> object:
     try:
-        return _boot_grub.variables(text, "/nonexistent")
-    except _boot_grub._Stop:  # the script boots something, or ends
+        return _boot_grub_shell.variables(text, "/nonexistent")
+    except _boot_grub_shell.Stop:  # the script boots something, or ends
         return None
 
 
@@ -412,7 +412,7 @@ PARSERS: dict[str, Parser] = {
     ),
     "dracut's command line": Parser(lambda text: contents.from_cmdline("dracut", text), written(*CMDLINES)),
     "GRUB configuration": Parser(grub, written(*sorted(BOOT.glob("*.cfg"))), (_boot_files.BootError,)),
-    "GRUB environment": Parser(_boot_grub.read_grubenv, written(BOOT / "grubenv-2.12-saved")),
+    "GRUB environment": Parser(_boot_grub_shell.read_grubenv, written(BOOT / "grubenv-2.12-saved")),
     "BLS entry": Parser(
         lambda text: [_boot_bls.parse_entry("/x/y.conf", text, one) for one in (True, False)], written(*BLS)
     ),

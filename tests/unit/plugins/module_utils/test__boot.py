@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import (
     _boot_bls,
     _boot_efi,
-    _boot_files,
-    _boot_grub,
+    _boot_find,
+    _boot_grub_shell,
 )
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot import BootEntry, Machine, default_entry
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot import default_entry
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot_entry import BootEntry, Machine
 
 FIXTURES = Path(__file__).parent / "fixtures" / "boot"
 NEWER = "6.12.107+deb13-amd64"
@@ -101,13 +102,13 @@ def test_saved(tmp_path: Path, env: dict[str, str], version: str, line: int) -> 
 
 def test_recorded_grubenv(tmp_path: Path) -> None:
     text = (FIXTURES / "grubenv-2.12-saved").read_text()
-    assert _boot_grub.read_grubenv(text) == {"saved_entry": (f"{ADVANCED}>{OLD}", 3), "odd": ("a\\b\nc#d", 4)}
+    assert _boot_grub_shell.read_grubenv(text) == {"saved_entry": (f"{ADVANCED}>{OLD}", 3), "odd": ("a\\b\nc#d", 4)}
     tree(tmp_path, {"boot/grub/grubenv": text})
     assert debian(tmp_path, "grub-2.12-debian13-saved.cfg").kernel_version == OLDER
 
 
 def test_grubenv_without_signature() -> None:
-    assert _boot_grub.read_grubenv("# Another Block\nsaved_entry=1\n") == {}
+    assert _boot_grub_shell.read_grubenv("# Another Block\nsaved_entry=1\n") == {}
 
 
 SEPARATE_CASES = [
@@ -580,7 +581,7 @@ def test_missing_initramfs(tmp_path: Path) -> None:
 
 
 def test_nothing(tmp_path: Path) -> None:
-    assert default_entry(str(tmp_path), Machine()) == BootEntry("unknown", problem=_boot_files.NOTHING_FOUND)
+    assert default_entry(str(tmp_path), Machine()) == BootEntry("unknown", problem=_boot_find.NOTHING_FOUND)
 
 
 def test_unreadable(tmp_path: Path) -> None:
@@ -623,7 +624,7 @@ class TestCache:
     def config(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         config = tmp_path / "grub.cfg"
         self.write(config, "one")
-        monkeypatch.setattr(_boot_files, "GRUB_CONFIGS", (str(config),))
+        monkeypatch.setattr(_boot_find, "GRUB_CONFIGS", (str(config),))
         return config
 
     @staticmethod
@@ -751,7 +752,7 @@ def test_any_grub_text(tmp_path_factory: pytest.TempPathFactory, config: str, en
     for name, text in (("grub.cfg", config), ("grubenv", "# GRUB Environment Block\n" + env)):
         tree(root, {f"boot/grub/{name}": text.encode("utf-8", "surrogateescape")})
     assert isinstance(default_entry(str(root), Machine()), BootEntry)
-    assert isinstance(_boot_grub.read_grubenv(env), dict)
+    assert isinstance(_boot_grub_shell.read_grubenv(env), dict)
 
 
 @settings(max_examples=150, deadline=None)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _modprobe_options
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot import BootEntry
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot_entry import BootEntry
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import HEADER
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import Contents

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _boot, _next_boot
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot import BootEntry
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot_entry import BootEntry
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs import contents as contents_module
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import Contents, InitramfsError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._next_boot import (

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _next_boot
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot import BootEntry
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot_entry import BootEntry
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import Contents
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import kernel
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import (
