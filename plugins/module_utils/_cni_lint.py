@@ -12,46 +12,12 @@ import ipaddress
 import re
 import typing as t
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _cni, _cni_ranges
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _cni, _cni_lint_nodes, _cni_ranges
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_lint_model import Attachment, Report, Surroundings
 
 if t.TYPE_CHECKING:  # pragma: no cover
     from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_ranges import Span
 
-# Every code, with whether ignore_lint may turn it into a warning. What it may not: there is no object without it, or a
-# host or a pod would lose its network.
-CODES: dict[str, bool] = {
-    "invalid_json": False,
-    "invalid_config": False,
-    "invalid_name": False,
-    "duplicate_name": False,
-    "unknown_key": True,
-    "invalid_value": True,
-    "missing_key": True,
-    "cni_version": True,
-    "interface_name": True,
-    "several_devices": True,
-    "duplicate_device": True,
-    "invalid_cidr": True,
-    "exclude_outside": True,
-    "range_bounds": True,
-    "gateway_in_range": True,
-    "range_too_small": True,
-    "range_overlap": True,
-    "range_overlaps_pods": True,
-    "range_overlaps_services": True,
-    "range_overlaps_nodes": True,
-    "range_in_use": False,
-    "address_shared": True,
-    "namespace_missing": True,
-    "resource_missing": True,
-    "plugin_missing": True,
-    "device_missing": True,
-    "host_interface": False,
-    "mtu_too_large": True,
-    "owned_by_other": False,
-}
-# Warnings from the start: the plugin does as it is told, and few want that.
-_WARNINGS = ("gateway_in_range",)
 
 # IFNAMSIZ less the closing zero (linux/if.h); dev_valid_name() refuses the rest.
 _NAME_MAX = 15
@@ -60,92 +26,6 @@ _INTERFACE_KEYS = ("device", "master", "vrfname", "bridge")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\Z")
 _RESOURCE = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?\Z")
 _SELECTORS = ("device", "hwaddr", "kernelpath", "pciBusID")
-
-
-class Finding(t.NamedTuple):
-    """One thing that is wrong, and what would be right."""
-
-    level: str
-    code: str
-    attachment: str
-    problem: str
-    remedy: str
-
-    def __str__(self) -> str:
-        remedy = self.remedy[:1].upper() + self.remedy[1:]
-        return "%s, %s: %s. %s" % (self.code, self.attachment, self.problem.rstrip("."), remedy.rstrip("."))
-
-
-class Attachment(t.NamedTuple):
-    """One NetworkAttachmentDefinition, wanted or found; without ``config`` its text cannot be read."""
-
-    namespace: str
-    name: str
-    config: _cni.Config | None
-    resource_name: str | None = None
-
-    @property
-    def key(self) -> str:
-        return "%s/%s" % (self.namespace, self.name)
-
-
-class NotChecked(t.NamedTuple):
-    """A lint that nothing was known for: neither passed nor failed."""
-
-    code: str
-    attachment: str | None
-    node: str | None
-    why: str
-
-
-class Surroundings(t.NamedTuple):
-    """What the lint compares with. None: it could not be looked at, ``why`` says why."""
-
-    # Attachments that are in the cluster and not of this set.
-    others: list[Attachment] | None
-    # Name to Node object of the API; and the names that the attachments are for.
-    nodes: dict[str, t.Any] | None
-    targets: list[str] | None
-    pod_networks: list[str] | None
-    service_networks: list[str] | None
-    # Node name to devices, interfaces and cni, as the option node_info.
-    node_info: t.Mapping[str, t.Any]
-    expected_pods: t.Mapping[str, int]
-    # Attachments that are in the cluster as they are wanted, with the devices that they name.
-    settled: t.Container[str]
-    why: t.Mapping[str, str]
-
-
-class Report:
-    """Findings and what was not checked."""
-
-    def __init__(self, ignored: t.Container[str] = ()) -> None:
-        self.findings: list[Finding] = []
-        self.not_checked: list[NotChecked] = []
-        # A fault of every rail on every node is thousands of rows, each looked for among the others.
-        self._known: set[tuple[str | None, ...]] = set()
-        self._ignored = ignored
-
-    def add(self, code: str, attachment: str, problem: str, remedy: str, *, warn: bool = False) -> None:
-        level = "warning" if warn or code in self._ignored or code in _WARNINGS else "error"
-        found = Finding(level, code, attachment, problem, remedy)
-        if found not in self._known:
-            self._known.add(found)
-            self.findings.append(found)
-
-    def skip(self, code: str, why: str, *, attachment: str | None = None, node: str | None = None) -> None:
-        row = NotChecked(code, attachment, node, why)
-        if row not in self._known:
-            self._known.add(row)
-            self.not_checked.append(row)
-
-    @property
-    def errors(self) -> list[Finding]:
-        return [one for one in self.findings if one.level == "error"]
-
-    @property
-    def warnings(self) -> list[Finding]:
-        return [one for one in self.findings if one.level == "warning"]
 
 
 def check(wanted: t.Sequence[Attachment], around: Surroundings, report: Report) -> None:
@@ -175,8 +55,6 @@ def check(wanted: t.Sequence[Attachment], around: Surroundings, report: Report) 
     _devices(wanted, report)
     _addresses(wanted, around, report)
     if wanted:
-        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _cni_lint_nodes
-
         _cni_lint_nodes.check(wanted, around, report)
 
 
@@ -484,4 +362,4 @@ def _node_addresses(around: Surroundings, report: Report) -> list[tuple[_cni_ran
     return list(found.items())
 
 
-__all__ = ("CODES", "Attachment", "Finding", "NotChecked", "Report", "Surroundings", "check")
+__all__ = ("check",)

@@ -13,7 +13,7 @@ import typing as t
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _cni
 
 if t.TYPE_CHECKING:  # pragma: no cover
-    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_lint import (
+    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_lint_model import (
         Attachment,
         Report,
         Surroundings,

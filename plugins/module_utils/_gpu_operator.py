@@ -18,6 +18,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision impor
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator_cluster import POLICY, Cluster
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator_compare import HIDDEN, mask
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator_policy import policy_state
 
 if t.TYPE_CHECKING:  # pragma: no cover
     from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator_plan import Plan
@@ -403,17 +404,6 @@ def _upgrade(params: Params, host: Host, plan: Plan, base: Release) -> None:
     plan.landed()
 
 
-def policy_state(policy: t.Mapping[str, t.Any] | None, name: str) -> dict[str, t.Any]:
-    """Return what a ClusterPolicy says of itself."""
-    status = (policy or {}).get("status") or {}
-    words = [
-        "%s: %s" % (one.get("reason") or one.get("type"), one["message"])
-        for one in status.get("conditions") or []
-        if one.get("message") and (one.get("type") != "Ready" or one.get("status") != "True")
-    ]
-    return {"name": name, "state": status.get("state") or None, "message": "; ".join(words)}
-
-
 def _wait(params: Params, host: Host, plan: Plan, steady: int) -> dict[str, t.Any] | None:
     """Wait until the ClusterPolicy is ready, and has been for a while."""
     if plan.policy_key is None:
@@ -516,4 +506,11 @@ def _leftovers(host: Host, removed: set[str]) -> list[str]:
     return left + ["%s %s" % (POLICY[1], name) for name in sorted(names)]
 
 
-__all__ = ("CHART", "HIDDEN", "Host", "OperatorError", "manage", "pod_list", "policy_state")
+__all__ = (
+    "CHART",
+    "HIDDEN",
+    "Host",
+    "OperatorError",
+    "manage",
+    "pod_list",
+)

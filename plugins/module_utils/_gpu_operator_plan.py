@@ -15,6 +15,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _gpu_ope
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator_cluster import POLICY
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator_compare import Change, Key, Object
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator_policy import policy_state
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import ApiError
 
 if t.TYPE_CHECKING:  # pragma: no cover
@@ -359,8 +360,6 @@ def _compare(
         plan.drift.append({"object": str(key), "path": shown.path, "live": shown.before, "desired": shown.after})
     plan.before[key], plan.after[key] = live, after
     if (key.api_version, key.kind) == POLICY:
-        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator import policy_state
-
         plan.policy_key = key
         plan.policy = policy_state(live, key.name) if live is not None else None
     if live is not None and crd is not None:

@@ -12,6 +12,7 @@ import os
 import re
 import typing as t
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _modprobe_refusal
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision import (
     DRIFT,
     IN_SYNC,
@@ -19,6 +20,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision impor
     Decision,
     resource,
 )
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import read_text
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe import (
     parse,
@@ -36,6 +38,8 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe_plan_
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._next_boot import (
     Sources,
     View,
+    initramfs_stale,
+    initramfs_state,
     sources,
     view,
 )
@@ -123,33 +127,27 @@ def check(params: t.Mapping[str, t.Any]) -> Wanted:
     """Check the task's options and return them in the form that kmod has them."""
     name = params["name"]
     if not re.fullmatch("[A-Za-z0-9_-]+", name):
-        _refusal().refuse_name(name)
+        _modprobe_refusal.refuse_name(name)
     module = underscored(name)
     options: dict[str, str] = {}
     for key, value in (params["options"] or {}).items():
         option = underscored(str(key))
         if option in options or not re.fullmatch("[A-Za-z0-9_][A-Za-z0-9_.-]*", str(key)):
-            _refusal().refuse_option(module, str(key), option in options)
+            _modprobe_refusal.refuse_option(module, str(key), option in options)
         options[option] = str(value)
         if isinstance(value, bool) or not isinstance(value, (str, int)) or _UNWRITABLE.search(options[option]):
-            _refusal().refuse_value(str(key), value)
+            _modprobe_refusal.refuse_value(str(key), value)
     if params["state"] == "present" and not options:
-        _refusal().refuse_nothing()
+        _modprobe_refusal.refuse_nothing()
     path = params["path"] or f"/etc/modprobe.d/zz-rdmaops-{module}.conf"
     if (module == RDMA_OPTION[0] and RDMA_OPTION[1] in options) or path == RDMA_FILE:
-        _refusal().refuse_rdma(*RDMA_OPTION)
+        _modprobe_refusal.refuse_rdma(*RDMA_OPTION)
     check_path(path)
     root = "/" + os.path.abspath(params["root"]).lstrip("/")
     if not os.path.isdir(root):
-        _refusal().refuse_root(root)
+        _modprobe_refusal.refuse_root(root)
     rebuild = params["initramfs"] == "rebuild"
     return Wanted(module, options, params["state"], path, root, params["on_conflict"], rebuild)
-
-
-def _refusal() -> t.Any:
-    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _modprobe_refusal
-
-    return _modprobe_refusal
 
 
 def failure(exc: Exception, done: list[str]) -> dict[str, t.Any]:
@@ -181,9 +179,7 @@ def manage(wanted: Wanted, check_mode: bool, host: Host, done: list[str]) -> dic
     add_to(made, decision)
     if wanted.rebuild and names and _any(one.stale for one in coming.values()) is not False:
         values = {name: after[name].value if name in after else None for name in names}
-        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe_rebuild import add_rebuild
-
-        add_rebuild(decision, host, src, module, values)
+        _add_rebuild(decision, host, src, module, values)
         coming = views(after, made.after, True)
     if not check_mode:
         decision.carry_out()
@@ -231,6 +227,35 @@ def manage(wanted: Wanted, check_mode: bool, host: Host, done: list[str]) -> dic
         "problems": src.problems,
         "warnings": made.warnings,
     }
+
+
+def _add_rebuild(decision: Decision, host: Host, src: Sources, module: str, values: t.Mapping[str, str | None]) -> None:
+    """Add the rebuild to a decision, after making sure that it can be done; the new image has to have ``values``."""
+    kernel = src.entry and src.entry.kernel_version
+    if src.contents is None or kernel is None:
+        known = " ".join(src.problems) or "it is not known which kernel boots next."
+        raise FabricError(
+            f"initramfs=rebuild: it cannot be told what is to be rebuilt: {known} Nothing has been changed. Set "
+            "initramfs to report, and rebuild it by the means of the distribution."
+        )
+    image = src.contents.image
+    host.preflight(image, kernel)
+
+    def verify(contents: t.Any) -> str | None:
+        for name, value in values.items():
+            state = initramfs_state(contents, module, name)
+            if initramfs_stale(state, value) is not False:
+                carried = "an unknown value" if state is None else state["value"]
+                return f"it carries {carried} instead of {value} for {name} of {module}"
+        return None
+
+    decision.add(f"Rebuild {image}", lambda: host.rebuild(image, kernel, verify))
+    old = {name: (initramfs_state(src.contents, module, name) or {}).get("value") for name in values}
+    decision.show(image, _option_lines(module, old), _option_lines(module, values))
+
+
+def _option_lines(module: str, values: t.Mapping[str, str | None]) -> str:
+    return "".join(f"options {module} {name}={value}\n" for name, value in values.items() if value is not None)
 
 
 def _ours(made: Plan, src: Sources, module: str) -> list[str]:

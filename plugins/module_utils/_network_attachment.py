@@ -11,7 +11,12 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _cni, _cni_lint
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_lint import Attachment, Report, Surroundings
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_lint_model import (
+    CODES,
+    Attachment,
+    Report,
+    Surroundings,
+)
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision import (
     DRIFT,
     IN_SYNC,
@@ -210,7 +215,7 @@ def _in_use(plans: t.Sequence[Plan], cluster: Cluster, report: Report) -> None:
 
 def _refusal(owner: str, report: Report) -> str:
     errors = report.errors
-    ignorable = sorted({one.code for one in errors if _cni_lint.CODES[one.code]})
+    ignorable = sorted({one.code for one in errors if CODES[one.code]})
     lines = ["- %s." % (str(one),) for one in errors]
     end = ""
     if ignorable:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _cni, _cni_lint
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_lint import Attachment, Report
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _cni
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_lint_model import CODES, Attachment, Report
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import OWNER
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._network_attachment_cluster import API
@@ -75,9 +75,9 @@ def check_options(params: t.Mapping[str, t.Any]) -> None:
             "from a variable gone wrong: set prune_all to true if this is meant" % (doing, params["owner"])
         )
     for code in params["ignore_lint"]:
-        if not _cni_lint.CODES.get(code):
-            can = sorted(name for name, ignorable in _cni_lint.CODES.items() if ignorable)
-            why = "may not be ignored" if code in _cni_lint.CODES else "is no lint"
+        if not CODES.get(code):
+            can = sorted(name for name, ignorable in CODES.items() if ignorable)
+            why = "may not be ignored" if code in CODES else "is no lint"
             raise AttachmentError("%signore_lint: %s %s. These may: %s" % (doing, code, why, ", ".join(can)))
     for node, info in params["node_info"].items():
         if not isinstance(info, dict):

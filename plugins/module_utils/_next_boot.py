@@ -90,7 +90,7 @@ def _running(problems: list[str]) -> str | None:
 
 
 def _contents(images: t.Sequence[str], root: str, problems: list[str]) -> tuple[Contents | None, bool]:
-    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import inspect, unfinished
+    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.inspect import inspect, unfinished
 
     try:
         contents = inspect(images, root=root)

@@ -11,7 +11,13 @@ from __future__ import annotations
 import os
 import typing as t
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _modprobe, _modprobe_plan, _next_boot
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import (
+    _modprobe,
+    _modprobe_plan,
+    _next_boot,
+)
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _rdma_system_change as change
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _rdma_system_reason as obstacles
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision import (
     DRIFT,
     IN_SYNC,
@@ -19,19 +25,18 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision impor
     Decision,
     resource,
 )
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import sysfs
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_system_model import (
+    DEFAULT,
+    MODULE,
+    PARAMETER,
+    Host,
+    ModeError,
+    mode_of,
+)
 
 if t.TYPE_CHECKING:  # pragma: no cover
-    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Survey
+    pass
 
-MODULE = "ib_core"
-PARAMETER = "netns_mode"
-DROP_IN = "/etc/modprobe.d/zz-rdmaops-ib_core-netns_mode.conf"
-
-# drivers/infiniband/core/device.c: module_param_named(netns_mode, ib_devices_shared_netns, bool, 0444), default true.
-VALUES = {"exclusive": "0", "shared": "1"}
-DEFAULT = "shared"
 
 ARGUMENTS: dict[str, t.Any] = {
     "netns_mode": {"type": "str", "choices": ["exclusive", "shared"], "required": True},
@@ -41,73 +46,6 @@ ARGUMENTS: dict[str, t.Any] = {
     "on_conflict": {"type": "str", "choices": ["fail", "warn", "take_over"], "default": "fail"},
     "on_absent": {"type": "str", "choices": ["fail", "ignore"], "default": "fail"},
 }
-
-
-class ModeError(FabricError):
-    """The mode cannot be managed here; the text says why, and what unblocks it."""
-
-
-class Host:
-    """The edges: everything that is read from the host or done to it."""
-
-    def __init__(self, root: str = "/") -> None:
-        self.root = root
-
-    def is_root(self) -> bool:
-        return os.geteuid() == 0
-
-    def boot_id(self) -> str:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
-            return stream.read().strip()
-
-    def available(self) -> bool:
-        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import kernel
-
-        found = kernel.available()
-        return found.loaded or found.how is not None
-
-    def live(self) -> str | None:
-        return sysfs.live_mode()
-
-    def sources(self) -> _next_boot.Sources:
-        return _next_boot.sources(self.root, MODULE)
-
-    def tree(self) -> _modprobe.Tree:
-        return _modprobe.read_tree(self.root, module=MODULE)
-
-    def plan(self, mode: str, on_conflict: str) -> _modprobe_plan.Plan:
-        return _modprobe_plan.plan(self.root, MODULE, {PARAMETER: VALUES[mode]}, DROP_IN, "present", on_conflict)
-
-    def others(self) -> Survey:
-        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import netns
-
-        return netns.survey()
-
-    def users(self) -> list[dict[str, t.Any]]:
-        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _rdma_system_users
-
-        return _rdma_system_users.users(_rdma_system_users.Source())
-
-    def switch(self, mode: str) -> None:
-        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import nldev
-
-        nldev.sys_set_netns_mode(mode)
-
-    def preflight(self, image: str, kernel: str) -> None:
-        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs import rebuild
-
-        rebuild.preflight(image, self.root, kernel)
-
-    def rebuild(self, image: str, kernel: str, verify: t.Callable[[t.Any], str | None]) -> None:
-        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs import rebuild
-
-        rebuild.rebuild(image, kernel, self.root, rebuild.run, verify)
-
-
-def mode_of(value: str | None) -> str | None:
-    """Return the mode that a value of the parameter stands for; None where the kernel would refuse the value."""
-    enabled = _modprobe.kernel_bool(value)
-    return None if enabled is None else "shared" if enabled else "exclusive"
 
 
 def _expected(prediction: _next_boot.Prediction) -> tuple[str | None, str | None]:
@@ -127,18 +65,6 @@ def _view(
 ) -> _next_boot.View:
     doubt = "; ".join("%s: %s" % item for item in tree.unreadable) or _modprobe_plan.install_command(tree, MODULE)
     return _next_boot.view(src, MODULE, PARAMETER, found and found.value, doubt=doubt, rebuilt=rebuilt)
-
-
-def _obstacles() -> t.Any:
-    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _rdma_system_reason
-
-    return _rdma_system_reason
-
-
-def _change() -> t.Any:
-    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _rdma_system_change
-
-    return _rdma_system_change
 
 
 def cause(desired: str, configured: str | None, src: _next_boot.Sources) -> str:
@@ -165,7 +91,7 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[
         )
     live = host.live()
     if live is None and not host.available():
-        return _change().absent(params, host)
+        return change.absent(params, host)
 
     src = host.sources()
     plan = host.plan(desired, params["on_conflict"]) if params["persistent"] else None
@@ -182,19 +108,19 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[
     boot_before, why_before = _expected(view_before.next_boot)
     boot_after, why_after = _expected(view_after.next_boot)
 
-    conflicts = plan.conflicts if plan else _obstacles().contradictions(tree, desired)
+    conflicts = plan.conflicts if plan else obstacles.contradictions(tree, desired)
     if mode_of(view_before.cmdline["next_boot"]) not in (None, desired):
-        conflicts = conflicts + _obstacles().boot_conflicts(src)
+        conflicts = conflicts + obstacles.boot_conflicts(src)
 
     problems = list(src.problems)
     differs = live not in (None, desired)
-    spaces = _obstacles().blockers(host, problems) if differs else []
-    users = _obstacles().users(host, problems) if differs else []
+    spaces = obstacles.blockers(host, problems) if differs else []
+    users = obstacles.users(host, problems) if differs else []
     may_switch = differs and params["runtime"] != "never"
     if may_switch and spaces and params["runtime"] == "require":
         raise ModeError(
             "Switching the RDMA subsystem from %s to %s: the kernel refuses while other network namespaces exist: %s. "
-            "End their holders, or set runtime to auto and reboot" % (live, desired, _obstacles().told(spaces))
+            "End their holders, or set runtime to auto and reboot" % (live, desired, obstacles.told(spaces))
         )
     switch = may_switch and not spaces
     live_after = desired if switch else live
@@ -203,11 +129,11 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[
     if plan:
         _modprobe_plan.add_to(plan, decision)
     if rebuild:
-        image, kernel = _change().to_rebuild(src)
+        image, kernel = change.to_rebuild(src)
         host.preflight(image, kernel)
         decision.add(
             "Rebuild %s" % image,
-            lambda: host.rebuild(image, kernel, lambda contents: _change().unlike(contents, after and after.value)),
+            lambda: host.rebuild(image, kernel, lambda contents: change.unlike(contents, after and after.value)),
         )
     if switch:
         decision.add("Switch the RDMA subsystem from %s to %s" % (live, desired), lambda: None)
@@ -217,14 +143,14 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[
     if not check_mode:
         decision.carry_out()
         if switch:
-            late = _change().switch(host, live, desired, params["runtime"])
+            late = change.switch(host, live, desired, params["runtime"])
             if late is not None:
                 live_after, spaces = live, late
 
     def reason(mode: str | None, following: str | None, why: str | None) -> str:
         if mode in (None, desired):
             return ""
-        return _obstacles().reason(desired, mode, following, why, spaces, src, conflicts, users or [])
+        return obstacles.reason(desired, mode, following, why, spaces, src, conflicts, users or [])
 
     result = decision.result()
     if late is not None:
@@ -289,4 +215,7 @@ def _image(state: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     return shown
 
 
-__all__ = ("ARGUMENTS", "DROP_IN", "MODULE", "PARAMETER", "VALUES", "Host", "ModeError", "manage", "mode_of")
+__all__ = (
+    "ARGUMENTS",
+    "manage",
+)

@@ -13,11 +13,11 @@ import os
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _next_boot
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_system import MODULE, PARAMETER, ModeError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_system_model import MODULE, PARAMETER, ModeError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_system_reason import blockers
 
 if t.TYPE_CHECKING:  # pragma: no cover
-    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_system import Host
+    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_system_model import Host
 
 
 def to_rebuild(src: _next_boot.Sources) -> tuple[str, str]:

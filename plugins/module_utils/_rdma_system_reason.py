@@ -12,11 +12,11 @@ import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _modprobe, _next_boot
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_system import MODULE, PARAMETER, mode_of
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_system_model import MODULE, PARAMETER, mode_of
 
 if t.TYPE_CHECKING:  # pragma: no cover
     from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Namespace
-    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_system import Host
+    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_system_model import Host
 
 
 # What is told of a holder.

@@ -8,7 +8,7 @@ import time
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _cni, _cni_lint, _rail_plan
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_lint import Attachment, Report, Surroundings
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_lint_model import Attachment, Report, Surroundings
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import _fabric_rounds
 from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.library import BenchmarkError, Case, Sample, limited
 from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.nodes import Place

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs import rebuild
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import Contents, forced, inspect
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import Contents, forced
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.inspect import inspect
 from ansible_collections.rdmaops.gpu_fabric.tests.support.debian_root import (
     DRACUT_SMALL,
     copy_of,

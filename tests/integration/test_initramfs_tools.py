@@ -18,11 +18,8 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs import rebuild
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import (
-    Contents,
-    InitramfsError,
-    inspect,
-)
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import Contents, InitramfsError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.inspect import inspect
 from ansible_collections.rdmaops.gpu_fabric.tests.support.debian_root import copy_of, inside, kernel, mounted
 
 OPTION = "/etc/modprobe.d/zz-rdmaops-ib_core-netns_mode.conf"

@@ -27,12 +27,8 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files_write im
     fsync_directory,
     remove,
 )
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import (
-    UNFINISHED,
-    Contents,
-    InitramfsError,
-    inspect,
-)
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import Contents, InitramfsError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.inspect import UNFINISHED, inspect
 
 Runner = t.Callable[[t.Sequence[str], float], t.Tuple[int, str, str]]
 

@@ -10,7 +10,12 @@ import typing as t
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _cni_lint
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_lint import Attachment, Report, Surroundings
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_lint_model import (
+    CODES,
+    Attachment,
+    Report,
+    Surroundings,
+)
 
 
 def node(address: str, **allocatable: str) -> dict[str, t.Any]:
@@ -285,7 +290,7 @@ def test_errors(wanted: list[Attachment], around: dict[str, t.Any], code: str, s
     # One mistake, one kind of error: but two of one device share its range, and a name that cannot be is on no node.
     further = {"duplicate_device": {"range_overlap"}, "interface_name": {"device_missing"}}
     assert {found.code for found in report.errors} <= {code} | further.get(code, set())
-    if _cni_lint.CODES[code]:
+    if CODES[code]:
         ignored = lint(wanted, [code], **around)
         assert code not in {found.code for found in ignored.errors}
         assert code in {found.code for found in ignored.warnings}
@@ -297,7 +302,7 @@ def test_every_code_has_its_place() -> None:
         # of _cni_ranges, in its own test
         *("invalid_cidr", "exclude_outside", "range_bounds", "gateway_in_range"),
     }
-    assert {row[2] for row in WRONG} | elsewhere == set(_cni_lint.CODES)
+    assert {row[2] for row in WRONG} | elsewhere == set(CODES)
 
 
 RIGHT: list[list[Attachment]] = [

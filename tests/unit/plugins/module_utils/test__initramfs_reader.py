@@ -27,9 +27,8 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.cont
     closure,
     forced,
     from_cmdline,
-    inspect,
-    unfinished,
 )
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.inspect import inspect, unfinished
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_tool
 
 VERSION = "6.12.1"

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _files, _modprobe_plan
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _files
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision import Decision
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import HEADER, FileError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe import parse, read_tree, settings
@@ -460,7 +460,3 @@ def test_without_takes_out_that_and_nothing_else(pieces: list[str]) -> None:
 def test_without_never_fails(text: str, name: str) -> None:
     without(text, {("a", name)})
     without("options a " + text, {("a", name)})
-
-
-def test_the_module_has_what_the_contract_names() -> None:
-    assert set(_modprobe_plan.__all__) >= {"ConflictError", "Plan", "PlanError", "apply", "plan"}

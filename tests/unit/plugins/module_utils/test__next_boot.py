@@ -13,7 +13,7 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _boot, _next_boot
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot_entry import BootEntry
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs import contents as contents_module
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs import inspect as inspect_module
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import Contents, InitramfsError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._next_boot import (
     Prediction,
@@ -207,7 +207,7 @@ def boot(monkeypatch: pytest.MonkeyPatch) -> t.Callable[[BootEntry, Contents | E
             return contents
 
         monkeypatch.setattr(_boot, "default_entry", lambda _root: entry)
-        monkeypatch.setattr(contents_module, "inspect", inspect)
+        monkeypatch.setattr(inspect_module, "inspect", inspect)
 
     return put
 

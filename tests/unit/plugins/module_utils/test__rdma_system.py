@@ -20,7 +20,8 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns imp
     Survey,
     Unreadable,
 )
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_system import DROP_IN, Host, ModeError, manage
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_system import manage
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_system_model import DROP_IN, Host, ModeError
 
 IMAGE = "/boot/initrd.img-7.2.12"
 GRUB = "/boot/grub/grub.cfg"
