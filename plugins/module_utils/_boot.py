@@ -9,8 +9,7 @@
 from __future__ import annotations
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot_entry import BootEntry, Machine
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cache import load, signature
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cache_save import save
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cache import load, save, signature
 
 # Raised when the meaning of the cached values changes.
 CACHE_FORMAT = 1

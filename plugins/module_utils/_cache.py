@@ -11,10 +11,15 @@ from __future__ import annotations
 import json
 import os
 import stat
+import time
 import typing as t
 
 # (device, inode, size, mtime_ns, ctime_ns) of a file or directory; empty where there is none.
 Signature = t.Tuple[int, ...]
+
+# Of a file that is younger (nanoseconds), a second change might leave the same signature.
+# FAT keeps times of two seconds: a file changed that recently may change again without a trace.
+RACY_NS = 3 * 10**9
 
 
 def signature(path: str) -> Signature:
@@ -46,4 +51,26 @@ def load(path: str, number: int, key: t.Any) -> t.Any:
     return None
 
 
-__all__ = ("Signature", "load", "signature")
+def save(path: str, number: int, key: t.Any, value: t.Any, signatures: t.Iterable[Signature] = ()) -> None:
+    """Save a value, whole or not at all. That it cannot be saved, or not safely yet, is no error: it is read again."""
+    now = time.time_ns()
+    if any(seen and now - max(seen[3:5]) < RACY_NS for seen in signatures):
+        return
+    temporary = "%s.%d" % (path, os.getpid())
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    except OSError:
+        return
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            json.dump({"format": number, "key": key, "value": value}, stream)
+        os.rename(temporary, path)
+    except (OSError, ValueError, TypeError):
+        try:
+            os.unlink(temporary)
+        except OSError:
+            pass
+
+
+__all__ = ("Signature", "load", "save", "signature")

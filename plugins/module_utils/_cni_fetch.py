@@ -156,4 +156,18 @@ def _place(path: str, target: str) -> str:
     return made.hexdigest()
 
 
-__all__ = ("FetchError", "clean", "fetch", "install")
+def digest(path: str) -> str | None:
+    """Return the SHA-256 of a file, None where there is none."""
+    made = hashlib.sha256()
+    try:
+        with open(path, "rb") as stream:
+            for block in iter(lambda: stream.read(1 << 20), b""):
+                made.update(block)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as exc:
+        raise FetchError("Reading %s: %s" % (path, because(exc))) from exc
+    return made.hexdigest()
+
+
+__all__ = ("FetchError", "clean", "digest", "fetch", "install")

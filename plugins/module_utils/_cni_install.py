@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import base64
 import functools
-import hashlib
 import json
 import os
 import re
 import stat
 import typing as t
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_fetch import digest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision import DRIFT, IN_SYNC, Decision, resource
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import FileError, because, read_text, refuse_nul
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import FileError, read_text, refuse_nul
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import from_json
 
 RECORD = "/var/lib/rdmaops/cni.json"
@@ -31,20 +31,6 @@ Params = t.Mapping[str, t.Any]
 
 class InstallError(FileError):
     """Something could not be installed as asked."""
-
-
-def digest(path: str) -> str | None:
-    """Return the SHA-256 of a file, None where there is none."""
-    made = hashlib.sha256()
-    try:
-        with open(path, "rb") as stream:
-            for block in iter(lambda: stream.read(1 << 20), b""):
-                made.update(block)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as exc:
-        raise InstallError("Reading %s: %s" % (path, because(exc))) from exc
-    return made.hexdigest()
 
 
 def executable(path: str) -> bool:
@@ -424,7 +410,6 @@ __all__ = (
     "RECORD",
     "InstallError",
     "check",
-    "digest",
     "expiry",
     "kubeconfig",
     "manage",

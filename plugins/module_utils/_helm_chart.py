@@ -14,7 +14,7 @@ import re
 import tarfile
 import typing as t
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_install import digest
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_fetch import digest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import all_yaml, from_yaml
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm import HelmError
 

@@ -21,8 +21,7 @@ import subprocess
 import tempfile
 import typing as t
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_fetch import fetch
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_install import digest
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_fetch import digest, fetch
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._container_image_archive import opened
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._container_image_oci import (
     ImageError,

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from ansible.module_utils.testing import patch_module_args
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _cache_save, _files_write
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _cache, _files_write
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_install import InstallError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import BACKUP_SUFFIX, HEADER, FileError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import InitramfsError
@@ -296,10 +296,10 @@ def test_what_is_only_kept_is_no_error(disk: Disk) -> None:
     path = disk.root / "cache.json"
 
     def attempt(_end: str) -> None:
-        _cache_save.save(str(path), 1, "key", LONG)
+        _cache.save(str(path), 1, "key", LONG)
 
     def converge() -> None:
-        _cache_save.save(str(path), 1, "key", LONG)
+        _cache.save(str(path), 1, "key", LONG)
         assert json.loads(path.read_text())["value"] == LONG
 
     all_spoilt(disk, "cache", attempt, converge)

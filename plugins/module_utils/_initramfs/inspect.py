@@ -11,8 +11,7 @@ from __future__ import annotations
 import os
 import typing as t
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cache import load, signature
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cache_save import save
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cache import load, save, signature
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import in_root
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import Contents, InitramfsError
 

@@ -116,7 +116,7 @@ def movers(kallsyms: str = "/proc/kallsyms", cache: str | None = CACHE, sys: str
         return None
     found = symbols(text)
     if cache is not None:
-        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cache_save import save
+        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cache import save
 
         save(cache, CACHE_FORMAT, key, sorted(found))
     return found
