@@ -11,13 +11,13 @@ import typing as t
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.modules.drift_verdict import ARGUMENT_SPEC
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_configmap import ConfigMaps, connect
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_publish import artifact, send
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_report import load, merge, totals
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_run import FILES, current, write
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_text import sentence
+from ..module_utils._errors import FabricError
+from ..modules.drift_verdict import ARGUMENT_SPEC
+from ..plugin_utils._drift.configmap import ConfigMaps, connect
+from ..plugin_utils._drift.publish import artifact, send
+from ..plugin_utils._drift.report import load, merge, totals
+from ..plugin_utils._drift.run import FILES, current, write
+from ..plugin_utils._drift.text import sentence
 
 Json = t.Dict[str, t.Any]
 

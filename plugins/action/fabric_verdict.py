@@ -15,13 +15,13 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files_write import atomic_write
-from ansible_collections.rdmaops.gpu_fabric.plugins.modules.fabric_verdict import ARGUMENT_SPEC
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_page import page
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_table import table
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_terms import CHECK_MODE, NO_RESULT
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_verdict import judge
+from ..module_utils._errors import FabricError
+from ..module_utils._files_write import atomic_write
+from ..modules.fabric_verdict import ARGUMENT_SPEC
+from ..plugin_utils._fabric.page import page
+from ..plugin_utils._fabric.table import table
+from ..plugin_utils._fabric.verdict import judge
+from ..plugin_utils._fabric.vocabulary import CHECK_MODE, NO_RESULT
 
 MAX_REASONS = 10
 

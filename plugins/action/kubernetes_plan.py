@@ -12,10 +12,10 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.modules.kubernetes_plan import ARGUMENT_SPEC
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_diff import diff_text
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._kubernetes_plan import Options, plan, sentence
+from ..module_utils._errors import FabricError
+from ..modules.kubernetes_plan import ARGUMENT_SPEC
+from ..plugin_utils._drift.diff import diff_text
+from ..plugin_utils._kubernetes.plan import Options, plan, sentence
 
 # Of a diff, so many characters are shown.
 MAX_DIFF = 20000

@@ -13,9 +13,9 @@ import typing as t
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.modules.maintenance_lock import ARGUMENT_SPEC
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._maintenance_lock import hold
+from ..module_utils._errors import FabricError
+from ..modules.maintenance_lock import ARGUMENT_SPEC
+from ..plugin_utils._maintenance_lock import hold
 
 
 class ActionModule(ActionBase):

@@ -12,7 +12,7 @@ import typing as t
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.modules.training_job_info import ARGUMENT_SPEC
+from ..modules.training_job_info import ARGUMENT_SPEC
 
 MODULE = "rdmaops.gpu_fabric.training_job_info"
 # How long looks may fail in between, in seconds: an API server is upgraded while a job runs for days.

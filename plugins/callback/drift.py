@@ -100,19 +100,10 @@ from ansible import constants, context, release
 from ansible.playbook.handler import Handler
 from ansible.plugins.callback import CallbackBase
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_objects import (
-    FAILED,
-    OK,
-    SKIPPED,
-    UNREACHABLE,
-    VERDICT_ACTION,
-    Limits,
-    Task,
-    objects_of,
-)
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_report import Recorder
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_run import Run, publish, write
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_text import table
+from ..plugin_utils._drift.objects import FAILED, OK, SKIPPED, UNREACHABLE, VERDICT_ACTION, Limits, Task, objects_of
+from ..plugin_utils._drift.report import Recorder
+from ..plugin_utils._drift.run import Run, publish, write
+from ..plugin_utils._drift.text import table
 
 # Writing what is known so far takes no more than this share of the run, in processor time, which does not depend on the
 # other work of the machine. A write that takes less than QUICK seconds is never put off.

@@ -65,7 +65,7 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_rounds import Pair, RoundsError, rounds
+from ..plugin_utils._fabric.schedule import Pair, RoundsError, rounds
 
 
 def fabric_rounds(hosts: t.Any, topology: t.Any = "auto") -> list[list[Pair]]:

@@ -93,11 +93,7 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_tests import (
-    FIRST_PORT,
-    PlanError,
-    plan_tests,
-)
+from ..plugin_utils._fabric.test_plan import FIRST_PORT, PlanError, plan_tests
 
 
 def fabric_tests(

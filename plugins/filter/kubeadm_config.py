@@ -68,8 +68,8 @@ try:
 except ImportError:  # ansible-core 2.18
     from ansible.errors import AnsibleFilterTypeError as AnsibleTypeError
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import _kubeadm_config
+from ..module_utils._errors import FabricError
+from ..plugin_utils._kubernetes import kubeadm_config as kubernetes_kubeadm_config
 
 
 def kubeadm_config(settings: t.Any, kind: t.Any, node: t.Any, pin: str = "") -> list[dict[str, t.Any]]:
@@ -83,7 +83,7 @@ def kubeadm_config(settings: t.Any, kind: t.Any, node: t.Any, pin: str = "") -> 
     if missing:
         raise AnsibleFilterError("kubeadm_config: the node has no %s" % ", ".join(missing))
     try:
-        return _kubeadm_config.documents(settings, node, kind, pin)
+        return kubernetes_kubeadm_config.documents(settings, node, kind, pin)
     except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc
 

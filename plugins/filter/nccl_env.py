@@ -153,9 +153,9 @@ try:
 except ImportError:  # ansible-core 2.18
     from ansible.errors import AnsibleFilterTypeError as AnsibleTypeError
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _nccl_env
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rails import RailsTypeError
+from ..module_utils._errors import FabricError
+from ..module_utils._rails import nccl_env as rails_nccl_env
+from ..module_utils._rails.ports import RailsTypeError
 
 
 def nccl_env(
@@ -169,7 +169,7 @@ def nccl_env(
 ) -> dict[str, str]:
     """Return names of variables to values."""
     try:
-        return _nccl_env.nccl_env(data, include, exclude, socket_ifname, family, gid_index, debug)
+        return rails_nccl_env.nccl_env(data, include, exclude, socket_ifname, family, gid_index, debug)
     except RailsTypeError as exc:
         raise AnsibleTypeError(str(exc)) from exc
     except FabricError as exc:

@@ -140,7 +140,7 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._nccl_log import parse
+from ..module_utils._tool_output.nccl_log import parse
 
 
 def nccl_log(text: object) -> dict[str, t.Any]:

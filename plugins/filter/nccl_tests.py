@@ -136,7 +136,7 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._nccl_tests import NcclTestsError, parse
+from ..module_utils._tool_output.nccl_tests import NcclTestsError, parse
 
 
 def nccl_tests(text: object) -> dict[str, t.Any]:

@@ -112,7 +112,7 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._perftest import PerftestError, from_document, parse
+from ..module_utils._tool_output.perftest import PerftestError, from_document, parse
 
 
 def perftest(output: object, report_gbits: object = None) -> dict[str, t.Any]:

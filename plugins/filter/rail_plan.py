@@ -169,15 +169,15 @@ try:
 except ImportError:  # ansible-core 2.18
     from ansible.errors import AnsibleFilterTypeError as AnsibleTypeError
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _rail_plan
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rails import RailsTypeError
+from ..module_utils._errors import FabricError
+from ..module_utils._rails import plan
+from ..module_utils._rails.ports import RailsTypeError
 
 
 def rail_plan(info: t.Any, network: t.Any, **options: t.Any) -> dict[str, t.Any]:
     """Return the plan for the rails of a cluster."""
     try:
-        return _rail_plan.plan(info, network, **options)
+        return plan.plan(info, network, **options)
     except RailsTypeError as exc:
         raise AnsibleTypeError(str(exc)) from exc
     except FabricError as exc:

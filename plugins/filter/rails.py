@@ -182,8 +182,8 @@ try:
 except ImportError:  # ansible-core 2.18
     from ansible.errors import AnsibleFilterTypeError as AnsibleTypeError
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _rails
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ..module_utils._errors import FabricError
+from ..module_utils._rails import ports
 
 
 def rails(
@@ -191,8 +191,8 @@ def rails(
 ) -> list[dict[str, t.Any]]:
     """Return the ordered list of rails."""
     try:
-        return _rails.rails(data, plan, include, exclude, family)
-    except _rails.RailsTypeError as exc:
+        return ports.rails(data, plan, include, exclude, family)
+    except ports.RailsTypeError as exc:
         raise AnsibleTypeError(str(exc)) from exc
     except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc

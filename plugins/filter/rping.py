@@ -73,7 +73,7 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rping import parse
+from ..module_utils._tool_output.rping import parse
 
 
 def rping(text: object, count: object = None) -> dict[str, t.Any]:

@@ -60,8 +60,8 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job import objects
+from ..module_utils._errors import FabricError
+from ..module_utils._training_job.manage import objects
 
 
 def training_job(options: t.Any) -> list[dict[str, t.Any]]:

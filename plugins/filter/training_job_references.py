@@ -61,8 +61,8 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job import references
+from ..module_utils._errors import FabricError
+from ..module_utils._training_job.manage import references
 
 
 def training_job_references(

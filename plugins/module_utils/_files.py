@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ._errors import FabricError
 
 HEADER = "# Managed by Ansible (rdmaops.gpu_fabric). Local changes will be overwritten."
 

@@ -13,13 +13,7 @@ import fcntl
 import os
 import stat
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import (
-    BACKUP_SUFFIX,
-    MAX_LINKS,
-    FileError,
-    because,
-    read_text,
-)
+from ._files import BACKUP_SUFFIX, MAX_LINKS, FileError, because, read_text
 
 # What a file system without extended attributes answers, or says of one that only root may set. ENOENT: another run has
 # removed the file since.

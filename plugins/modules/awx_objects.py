@@ -186,10 +186,10 @@ resources:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._awx import CONNECTION, secrets
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._awx_kinds import KINDS
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._awx_objects import manage
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ..module_utils._awx.client import CONNECTION, secrets
+from ..module_utils._awx.kinds import KINDS
+from ..module_utils._awx.objects import manage
+from ..module_utils._errors import FabricError
 
 
 def main() -> None:

@@ -145,14 +145,14 @@ resources:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cluster_objects import manage, secrets
+from ..module_utils._kubernetes import client
+from ..module_utils._kubernetes.object_set import manage, secrets
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            **_kubernetes.CONNECTION,
+            **client.CONNECTION,
             "owner": {"type": "str", "required": True},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "objects": {"type": "list", "elements": "dict", "default": []},
@@ -170,7 +170,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     module.no_log_values.update(secrets(module.params["objects"]))
-    _kubernetes.run(module, manage)
+    client.run(module, manage)
 
 
 if __name__ == "__main__":

@@ -196,8 +196,8 @@ import time
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_install import RECORD, manage
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ..module_utils._cni.install import RECORD, manage
+from ..module_utils._errors import FabricError
 
 SOURCE = {
     "name": {"type": "str", "required": True},

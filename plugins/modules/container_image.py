@@ -179,9 +179,9 @@ resources:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._container_image import manage
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._containerd import ADDRESS, NAMESPACE
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ..module_utils._errors import FabricError
+from ..module_utils._images.containerd import ADDRESS, NAMESPACE
+from ..module_utils._images.manage import manage
 
 
 def main() -> None:

@@ -88,7 +88,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision import DRIFT, IN_SYNC, Decision, resource
+from ..module_utils._decision import DRIFT, IN_SYNC, Decision, resource
 
 COMMAND_LIMIT_S = "60"
 

@@ -234,7 +234,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes_login import CONNECTION
+from ..module_utils._kubernetes.auth import CONNECTION
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "drift_fail": {"type": "bool", "default": True},

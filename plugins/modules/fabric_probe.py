@@ -329,16 +329,13 @@ import re
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import (
-    _kubernetes,
-    _pod_exec_api,
-    _pod_exec_crictl,
-)
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_host import Host
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_pod import Pod
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_probe import CHECKS, TOOLS, part, unknown
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec import ContainerError
+from ..module_utils._errors import FabricError
+from ..module_utils._fabric.host import Host
+from ..module_utils._fabric.pod import Pod
+from ..module_utils._fabric.probe import CHECKS, TOOLS, part, unknown
+from ..module_utils._kubernetes import client
+from ..module_utils._pod_exec import api, crictl
+from ..module_utils._pod_exec.run import ContainerError
 
 
 def place(module: AnsibleModule) -> Host:
@@ -349,8 +346,8 @@ def place(module: AnsibleModule) -> Host:
     if not re.fullmatch(r"[a-z0-9-]+/[a-z0-9.-]+", pod):
         raise ContainerError("'%s' is not the name of a pod: write NAMESPACE/NAME" % pod)
     if module.params["exec"] == "api":
-        return Pod(_pod_exec_api.find(_kubernetes.connect(module), pod, container))
-    return Pod(_pod_exec_crictl.find(pod, container))
+        return Pod(api.find(client.connect(module), pod, container))
+    return Pod(crictl.find(pod, container))
 
 
 def main() -> None:
@@ -373,7 +370,7 @@ def main() -> None:
     }
     module = AnsibleModule(
         argument_spec={
-            **_kubernetes.CONNECTION,
+            **client.CONNECTION,
             "pod": {"type": "str"},
             "container": {"type": "str"},
             "exec": {"type": "str", "choices": ["api", "crictl"], "default": "api"},

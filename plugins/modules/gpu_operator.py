@@ -293,12 +293,12 @@ after:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator import Host, manage
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator_cluster import Cluster
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator_compare import secrets
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm import Helm, workplace
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import CONNECTION, connect
+from ..module_utils._errors import FabricError
+from ..module_utils._gpu_operator.cluster import Cluster
+from ..module_utils._gpu_operator.compare import secrets
+from ..module_utils._gpu_operator.manage import Host, manage
+from ..module_utils._helm.client import Helm, workplace
+from ..module_utils._kubernetes.client import CONNECTION, connect
 
 SPEC = {
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},

@@ -281,9 +281,9 @@ def compared(params: t.Mapping[str, t.Any]) -> tuple[dict[str, list[dict[str, t.
     asked["modprobe_options"] = params["modprobe_options"]
     if not any(asked.values()):
         return {}, []
-    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _host_compare
+    from ..module_utils._host import compare
 
-    return _host_compare.compare(asked)
+    return compare.compare(asked)
 
 
 def look(looker: Looker, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

@@ -162,8 +162,8 @@ resources:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._image_build import DIRECTORY, manage
+from ..module_utils._errors import FabricError
+from ..module_utils._images.build import DIRECTORY, manage
 
 FILE = {
     "name": {"type": "str", "required": True},

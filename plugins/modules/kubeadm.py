@@ -161,10 +161,10 @@ certificate_key:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm import Kubeadm, manage
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm_run import runner
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm_work import Work
+from ..module_utils._errors import FabricError
+from ..module_utils._kubeadm.manage import Kubeadm, manage
+from ..module_utils._kubeadm.run import runner
+from ..module_utils._kubeadm.work import Work
 
 
 def main() -> None:

@@ -172,9 +172,9 @@ cluster:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm_run import runner
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes_node_look import Looker
+from ..module_utils._errors import FabricError
+from ..module_utils._kubeadm.node_look import Looker
+from ..module_utils._kubeadm.run import runner
 
 
 def main() -> None:

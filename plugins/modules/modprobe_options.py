@@ -218,14 +218,8 @@ resources:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._modprobe_options import (
-    ARGUMENTS,
-    Host,
-    check,
-    failure,
-    manage,
-)
+from ..module_utils._errors import FabricError
+from ..module_utils._module_params.manage import ARGUMENTS, Host, check, failure, manage
 
 
 def main() -> None:

@@ -471,9 +471,9 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import CONNECTION, connect
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._network_attachment import manage
+from ..module_utils._errors import FabricError
+from ..module_utils._kubernetes.client import CONNECTION, connect
+from ..module_utils._net_attach_def.manage import manage
 
 TEXT: dict[str, t.Any] = {"type": "str"}
 WHOLE: dict[str, t.Any] = {"type": "int"}

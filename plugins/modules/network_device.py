@@ -103,9 +103,9 @@ resources:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._network_device import Host, manage
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.drivers import pci_address
+from ..module_utils._errors import FabricError
+from ..module_utils._rdma.drivers import pci_address
+from ..module_utils._rdma_devices.netdev import Host, manage
 
 
 def main() -> None:

@@ -98,8 +98,8 @@ cni:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._network_info import Host, gather
+from ..module_utils._errors import FabricError
+from ..module_utils._host.network import Host, gather
 
 
 def main() -> None:

@@ -254,14 +254,14 @@ resources:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain import manage
+from ..module_utils._kubernetes import client
+from ..module_utils._node_drain.manage import manage
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            **_kubernetes.CONNECTION,
+            **client.CONNECTION,
             "name": {"type": "str", "required": True},
             "state": {"type": "str", "choices": ["drained", "uncordoned", "failed"], "default": "drained"},
             "run": {"type": "str", "required": True},
@@ -292,7 +292,7 @@ def main() -> None:
         required_if=[("state", "drained", ["reason"]), ("state", "failed", ["failure"])],
         supports_check_mode=True,
     )
-    _kubernetes.run(module, manage)
+    client.run(module, manage)
 
 
 if __name__ == "__main__":

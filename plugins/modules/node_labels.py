@@ -90,21 +90,21 @@ resources:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_labels import manage
+from ..module_utils._kubernetes import client
+from ..module_utils._kubernetes.node_labels import manage
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            **_kubernetes.CONNECTION,
+            **client.CONNECTION,
             "nodes": {"type": "list", "elements": "str", "required": True},
             "labels": {"type": "dict", "default": {}},
             "state": {"type": "str", "choices": ["present", "restored"], "default": "present"},
         },
         supports_check_mode=True,
     )
-    _kubernetes.run(module, manage)
+    client.run(module, manage)
 
 
 if __name__ == "__main__":

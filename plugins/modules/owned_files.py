@@ -89,8 +89,8 @@ resources:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import FileError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._owned_files import ARGUMENTS, decide
+from ..module_utils._files import FileError
+from ..module_utils._host.owned_files import ARGUMENTS, decide
 
 
 def main() -> None:

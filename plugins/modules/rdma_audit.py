@@ -90,8 +90,8 @@ resources:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_audit import AuditHost, audit
+from ..module_utils._errors import FabricError
+from ..module_utils._rdma_devices.audit import AuditHost, audit
 
 
 def main() -> None:

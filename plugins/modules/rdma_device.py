@@ -128,9 +128,9 @@ resources:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.target import KINDS, OPTIONS
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_device import Host, manage
+from ..module_utils._errors import FabricError
+from ..module_utils._netns.target import KINDS, OPTIONS
+from ..module_utils._rdma_devices.move import Host, manage
 
 
 def main() -> None:

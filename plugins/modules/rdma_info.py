@@ -244,13 +244,8 @@ unreadable:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_info import (
-    DEFAULT_SUBSETS,
-    SUBSETS,
-    Host,
-    gather_info,
-)
+from ..module_utils._errors import FabricError
+from ..module_utils._rdma_devices.info import DEFAULT_SUBSETS, SUBSETS, Host, gather_info
 
 
 def main() -> None:

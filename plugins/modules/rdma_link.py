@@ -100,9 +100,9 @@ resources:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.target import KINDS, OPTIONS
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_link import Host, manage
+from ..module_utils._errors import FabricError
+from ..module_utils._netns.target import KINDS, OPTIONS
+from ..module_utils._rdma_devices.link import Host, manage
 
 
 def main() -> None:

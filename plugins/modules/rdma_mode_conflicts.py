@@ -130,21 +130,21 @@ resources:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode_conflicts_cluster import manage
+from ..module_utils._kubernetes import client
+from ..module_utils._rdma_mode_conflicts.cluster import manage
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            **_kubernetes.CONNECTION,
+            **client.CONNECTION,
             "nodes": {"type": "list", "elements": "str", "required": True},
             "netns_mode": {"type": "str", "choices": ["exclusive", "shared"], "required": True},
             "on_conflict": {"type": "str", "choices": ["fail", "warn"], "default": "fail"},
         },
         supports_check_mode=True,
     )
-    _kubernetes.run(module, manage)
+    client.run(module, manage)
 
 
 if __name__ == "__main__":

@@ -240,9 +240,9 @@ resources:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_system import ARGUMENTS, manage
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_system_model import Host
+from ..module_utils._errors import FabricError
+from ..module_utils._rdma_mode.manage import ARGUMENTS, manage
+from ..module_utils._rdma_mode.model import Host
 
 
 def main() -> None:

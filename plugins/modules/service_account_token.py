@@ -90,16 +90,16 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes
+from ..module_utils._kubernetes import client as kubernetes
 
 
-def ask(params: t.Mapping[str, t.Any], check_mode: bool, client: _kubernetes.Client) -> dict[str, t.Any]:
+def ask(params: t.Mapping[str, t.Any], check_mode: bool, client: kubernetes.Client) -> dict[str, t.Any]:
     """Return what the module returns."""
     namespace = params["namespace"]
     called = ", ".join("%s/%s" % (namespace, name) for name in params["names"])
     doing = "Asking for tokens of the service accounts %s" % called
     if params["lifetime"] < 600:
-        raise _kubernetes.ApiError("%s: lifetime is %d s; it has to be at least 600" % (doing, params["lifetime"]))
+        raise kubernetes.ApiError("%s: lifetime is %d s; it has to be at least 600" % (doing, params["lifetime"]))
     pem = certificates(client, namespace)
     nodes: dict[str, dict[str, t.Any]] = {
         node: {"uid": uid, "tokens": {}} for node, uid in node_uids(client, params["nodes"], doing).items()
@@ -116,38 +116,38 @@ def ask(params: t.Mapping[str, t.Any], check_mode: bool, client: _kubernetes.Cli
     }
 
 
-def certificates(client: _kubernetes.Client, namespace: str) -> str | None:
+def certificates(client: kubernetes.Client, namespace: str) -> str | None:
     """Return the CA certificates that the controller manager publishes in every namespace (rootcacertpublisher)."""
     # The namespace may have to be made first; default is always there.
     for place in (namespace, "default"):
-        at = _kubernetes.path("v1", "configmaps", place, "kube-root-ca.crt")
+        at = kubernetes.path("v1", "configmaps", place, "kube-root-ca.crt")
         found = client.get(at, "Reading the cluster's CA certificates")
         if found:
             return t.cast("str | None", (found.get("data") or {}).get("ca.crt"))
     return None
 
 
-def node_uids(client: _kubernetes.Client, wanted: t.Sequence[str], doing: str) -> dict[str, str]:
-    found = client.items(_kubernetes.path("v1", "nodes"), "%s: listing the nodes" % doing) or []
+def node_uids(client: kubernetes.Client, wanted: t.Sequence[str], doing: str) -> dict[str, str]:
+    found = client.items(kubernetes.path("v1", "nodes"), "%s: listing the nodes" % doing) or []
     uids = {str(one["metadata"]["name"]): str(one["metadata"]["uid"]) for one in found}
     return {node: uids[node] for node in wanted if node in uids}
 
 
-def token(client: _kubernetes.Client, namespace: str, name: str, node: str, uid: str, lifetime: int, doing: str) -> str:
+def token(client: kubernetes.Client, namespace: str, name: str, node: str, uid: str, lifetime: int, doing: str) -> str:
     bound = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid}
     body = {
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenRequest",
         "spec": {"expirationSeconds": lifetime, "boundObjectRef": bound},
     }
-    where = _kubernetes.path("v1", "serviceaccounts", namespace, name, "token")
+    where = kubernetes.path("v1", "serviceaccounts", namespace, name, "token")
     return str(client.create(where, body, doing)["status"]["token"])
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            **_kubernetes.CONNECTION,
+            **kubernetes.CONNECTION,
             "names": {"type": "list", "elements": "str", "required": True},
             "namespace": {"type": "str", "default": "rdmaops-network"},
             "nodes": {"type": "list", "elements": "str", "required": True},
@@ -155,7 +155,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    _kubernetes.run(module, ask)
+    kubernetes.run(module, ask)
 
 
 if __name__ == "__main__":

@@ -88,14 +88,14 @@ resources:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._ssh_secret import manage
+from ..module_utils._kubernetes import client
+from ..module_utils._kubernetes.ssh_secret import manage
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            **_kubernetes.CONNECTION,
+            **client.CONNECTION,
             "name": {"type": "str", "required": True},
             "namespace": {"type": "str", "default": "default"},
             "owner": {"type": "str", "required": True},
@@ -103,7 +103,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    _kubernetes.run(module, manage)
+    client.run(module, manage)
 
 
 if __name__ == "__main__":

@@ -91,20 +91,20 @@ resources:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job_check import manage
+from ..module_utils._kubernetes import client
+from ..module_utils._training_job.check import manage
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            **_kubernetes.CONNECTION,
+            **client.CONNECTION,
             "objects": {"type": "list", "elements": "dict", "required": True},
             "capacity": {"type": "bool", "default": True},
         },
         supports_check_mode=True,
     )
-    _kubernetes.run(module, manage)
+    client.run(module, manage)
 
 
 if __name__ == "__main__":

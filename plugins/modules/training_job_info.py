@@ -204,11 +204,11 @@ transport:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job_info import manage
+from ..module_utils._kubernetes import client
+from ..module_utils._training_job.info import manage
 
 ARGUMENT_SPEC = {
-    **_kubernetes.CONNECTION,
+    **client.CONNECTION,
     "kind": {"type": "str", "choices": ["pods", "mpijob", "pytorchjob", "vcjob"], "required": True},
     "name": {"type": "str", "required": True},
     "namespace": {"type": "str", "default": "default"},
@@ -224,7 +224,7 @@ ARGUMENT_SPEC = {
 
 def main() -> None:
     module = AnsibleModule(argument_spec=ARGUMENT_SPEC, supports_check_mode=True)
-    _kubernetes.run(module, manage)
+    client.run(module, manage)
 
 
 if __name__ == "__main__":

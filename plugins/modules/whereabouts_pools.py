@@ -178,14 +178,14 @@ resources:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._whereabouts_pools import manage
+from ..module_utils._kubernetes import client
+from ..module_utils._whereabouts.pools import manage
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            **_kubernetes.CONNECTION,
+            **client.CONNECTION,
             "namespace": {"type": "str", "default": "kube-system"},
             "reclaim": {"type": "bool", "default": False},
             "reclaim_after": {"type": "int", "default": 600},
@@ -194,7 +194,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    _kubernetes.run(module, manage)
+    client.run(module, manage)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import json
 import os
 import typing as t
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ..module_utils._errors import FabricError
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 

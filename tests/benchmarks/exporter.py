@@ -26,7 +26,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.integration.exporter.running i
     running,
 )
 from ansible_collections.rdmaops.gpu_fabric.tests.lab import ports
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.exporter.tree import node
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.roles.rdma_exporter.tree import node
 
 PORTS = 16
 COUNTERS = 64

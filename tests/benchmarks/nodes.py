@@ -8,13 +8,7 @@ import sys
 import typing as t
 from pathlib import Path
 
-from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.library import (
-    BenchmarkError,
-    Case,
-    Played,
-    Sample,
-    play,
-)
+from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.library import BenchmarkError, Case, Played, Sample, play
 
 # What was read from an unchanged initramfs is kept here.
 CACHE = "/run/rdmaops"

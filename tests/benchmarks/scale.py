@@ -7,9 +7,11 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _cni, _cni_lint, _rail_plan
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_lint_model import Attachment, Report, Surroundings
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import _fabric_rounds
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni import config
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni import lint as cni_lint
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni.lint_model import Attachment, Report, Surroundings
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rails import plan as rails_plan
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric import schedule
 from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.library import BenchmarkError, Case, Sample, limited
 from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks.nodes import Place
 
@@ -80,7 +82,7 @@ def attachments(plan: Json) -> list[Attachment]:
     found = []
     for one in plan["attachments"]:
         options = {key: value for key, value in one.items() if key != "name"}
-        found.append(Attachment("default", one["name"], _cni.build(options, "0.3.1")))
+        found.append(Attachment("default", one["name"], config.build(options, "0.3.1")))
     return found
 
 
@@ -98,7 +100,7 @@ def lint(wanted: list[Attachment], info: dict[str, Json]) -> Report:
         why={},
     )
     report = Report()
-    _cni_lint.check(wanted, around, report)
+    cni_lint.check(wanted, around, report)
     return report
 
 
@@ -114,7 +116,7 @@ def timed(work: t.Callable[[], t.Any]) -> Sample:
 def cases(nodes: int = NODES) -> list[Case]:
     """Measure the functions alone; what they return is looked at first."""
     info = seen(nodes)
-    plan = _rail_plan.plan(info, NETWORK)
+    plan = rails_plan.plan(info, NETWORK)
     wanted = attachments(plan)
     clean = lint(wanted, info)
     if len(wanted) != RAILS or clean.findings or clean.not_checked:
@@ -127,14 +129,14 @@ def cases(nodes: int = NODES) -> list[Case]:
     if len(faulty.errors) != RAILS * nodes:
         raise BenchmarkError(f"the lint finds {len(faulty.errors)} of {RAILS * nodes} missing devices")
     names = list(info)
-    pairs = sum(map(len, _fabric_rounds.rounds(names, "all")))
+    pairs = sum(map(len, schedule.rounds(names, "all")))
     if pairs != nodes * (nodes - 1) // 2:
         raise BenchmarkError(f"the schedule has {pairs} pairs")
     about = f"{nodes} nodes x {RAILS} rails"
-    planned = timed(lambda: lint(attachments(_rail_plan.plan(info, NETWORK)), info))
+    planned = timed(lambda: lint(attachments(rails_plan.plan(info, NETWORK)), info))
     refused = timed(lambda: lint(wanted, bare))
-    every = timed(lambda: _fabric_rounds.rounds(names, "all"))
-    ring = timed(lambda: _fabric_rounds.rounds(names, "ring"))
+    every = timed(lambda: schedule.rounds(names, "all"))
+    ring = timed(lambda: schedule.rounds(names, "ring"))
     return [
         limited(f"rail plan and lint, {about}", "s", planned, LIMIT_S),
         limited(f"lint that finds {len(faulty.errors)} faults, {about}", "s", refused, LIMIT_S),

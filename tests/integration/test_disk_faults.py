@@ -18,14 +18,14 @@ import pytest
 from ansible.module_utils.testing import patch_module_args
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _cache, _files_write
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_install import InstallError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni.install import InstallError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import BACKUP_SUFFIX, HEADER, FileError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import InitramfsError
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules import modprobe_options, owned_files
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import _drift_run
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift import run as drift_run
 from ansible_collections.rdmaops.gpu_fabric.tests.support import faults, need_root, need_tool, skip_or_fail
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils import test__cni_install as cni
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils import test__initramfs_rebuild as initramfs
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._cni import test_install as cni
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._initramfs import test_rebuild as initramfs
 
 KIND = "disk full, read-only"
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -281,12 +281,12 @@ def test_drift_reports(disk: Disk) -> None:
     path.write_text("{}")
 
     def attempt(end: str) -> None:
-        written, problems = _drift_run.write(report, {"report": str(path)})
+        written, problems = drift_run.write(report, {"report": str(path)})
         assert written == []
         assert problems[str(path)].startswith(f"Writing {path}: {end}, the drift report's option 'report'. Name a path")
 
     def converge() -> None:
-        assert _drift_run.write(report, {"report": str(path)}) == ([str(path)], {})
+        assert drift_run.write(report, {"report": str(path)}) == ([str(path)], {})
         assert json.loads(path.read_text()) == report
 
     all_spoilt(disk, "drift report", attempt, converge)

@@ -22,9 +22,9 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _rdma_attachment
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import enter, spaces
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Holder, Namespace
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns import enter, quick_survey
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.survey import Holder, Namespace
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_devices import follow
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need_tool, skip_or_fail
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
 
@@ -299,7 +299,7 @@ def pod() -> t.Iterator[Namespace]:
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         assert line(child) == "ready"
         inode = os.stat(f"/proc/{child.pid}/ns/net").st_ino
-        (found,) = [space for space in spaces.spaces().others if space.inode == inode]
+        (found,) = [space for space in quick_survey.spaces().others if space.inode == inode]
         yield found._replace(holders=[holder._replace(pod={"uid": "u"}) for holder in found.holders])
         child.communicate()
 
@@ -328,16 +328,16 @@ def test_many_namespaces_of_a_user_cost_a_bounded_time(
         mine = os.stat("/proc/self/ns/net").st_ino in (pod.inode, named.inode)
         return [("net1", CARD)] if mine else [], []
 
-    monkeypatch.setattr(_rdma_attachment, "_inside", inside)
-    monkeypatch.setattr(_rdma_attachment, "TOTAL_S", 2.0)
+    monkeypatch.setattr(follow, "_inside", inside)
+    monkeypatch.setattr(follow, "TOTAL_S", 2.0)
     with user(PYTHON, "-c", FLOOD, str(count)) as child:
         assert line(child) == "ready"
-        seen = spaces.spaces()
+        seen = quick_survey.spaces()
         users = [space for space in seen.others if any(holder.pid > child.pid for holder in space.holders)]
         others = [*users[:count], named, pod]
-        monkeypatch.setattr(spaces, "spaces", lambda: seen._replace(others=others))
+        monkeypatch.setattr(quick_survey, "spaces", lambda: seen._replace(others=others))
         began = time.monotonic()
-        places, problem = _rdma_attachment.Host().places({CARD})
+        places, problem = follow.Host().places({CARD})
         assert time.monotonic() - began < 10
     assert [place.space.inode for place in places[CARD]] == [named.inode, pod.inode]
     assert problem is not None

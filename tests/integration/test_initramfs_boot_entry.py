@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _boot_grub_shell, _boot_grub_syntax
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot import default_entry
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot_entry import Machine
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot_files import BootError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot import grub_shell, grub_syntax
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot.default import default_entry
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot.entry import Machine
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot.files import BootError
 from ansible_collections.rdmaops.gpu_fabric.tests.support.debian_root import copy_of, inside, kernel
 
 DEFAULTS = """
@@ -86,7 +86,7 @@ def test_grubenv(root: Path, value: str) -> None:
     (root / "tmp/env").unlink(missing_ok=True)
     inside(root, "grub-editenv", "/tmp/env", "create")
     inside(root, "grub-editenv", "/tmp/env", "set", "first=1", f"odd={value}", "last=2")
-    found = _boot_grub_shell.read_grubenv((root / "tmp/env").read_text())
+    found = grub_shell.read_grubenv((root / "tmp/env").read_text())
     assert {name: text for name, (text, _line) in found.items()} == {"first": "1", "odd": value, "last": "2"}
 
 
@@ -117,7 +117,7 @@ def test_scripts_that_grub_accepts_are_understood(root: Path, request: pytest.Fi
     refused = []
     for text in accepted:
         try:
-            _boot_grub_syntax.parse(text, "grub.cfg")
+            grub_syntax.parse(text, "grub.cfg")
         except BootError as exc:
             refused.append((text, str(exc)))
     print(f"{len(accepted)} of {len(texts)} scripts are good ones")
@@ -278,7 +278,7 @@ def test_grub_computes_what_we_compute(root: Path, request: pytest.FixtureReques
     assert len(found) == len(texts), printed[-3000:]
     different = []
     for number, text in enumerate(texts):
-        env: dict[str, str] = _boot_grub_shell.variables(f"set u=1; set v='p q'; set w=\n{text}\n", str(root))
+        env: dict[str, str] = grub_shell.variables(f"set u=1; set v='p q'; set w=\n{text}\n", str(root))
         ours = "".join(f"<{env.get(name, '')}>" for name in NAMES)
         if ours != found[number]:
             different.append((text, found[number], ours))

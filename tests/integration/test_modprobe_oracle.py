@@ -20,10 +20,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _modprobe, _modprobe_cmdline
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kmod import cmdline, config
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need_tool
 
-ETC, RUN, LOCAL, _USR, LIB = (directory + "/" for directory in _modprobe.DIRECTORIES)
+ETC, RUN, LOCAL, _USR, LIB = (directory + "/" for directory in config.DIRECTORIES)
 NULL = Path("/dev/null")
 RELEASE = "1.2.3-oracle"
 
@@ -191,7 +191,7 @@ class Oracle:
 
     def fill(self, tree: Tree) -> None:
         """Replace whatever an earlier test left."""
-        for directory in [*_modprobe.DIRECTORIES, "/srv"]:
+        for directory in [*config.DIRECTORIES, "/srv"]:
             shutil.rmtree(self.root / directory[1:], ignore_errors=True)
         for left in (self.root / "etc").iterdir():
             if left.is_file():
@@ -234,7 +234,7 @@ def without_eof(output: bytes, version: int) -> bytes:
     return output if version >= 34 else output.replace(b"\xff", b"")
 
 
-def ours(tree: _modprobe.Tree) -> list[tuple[bytes, bytes]]:
+def ours(tree: config.Tree) -> list[tuple[bytes, bytes]]:
     return [(os.fsencode(d.module), os.fsencode(d.rest)) for d in tree.directives if d.command == "options"]
 
 
@@ -281,7 +281,7 @@ def test_there_are_enough_trees() -> None:
 @pytest.mark.parametrize("name", TREES)
 def test_tree_in_a_chroot(oracle: Oracle, name: str) -> None:
     oracle.fill(TREES[name])
-    tree = _modprobe.read_tree(str(oracle.root))
+    tree = config.read_tree(str(oracle.root))
     assert not tree.unreadable
     assert ours(tree) == oracle.options()
 
@@ -290,7 +290,7 @@ def test_tree_in_a_chroot(oracle: Oracle, name: str) -> None:
 def test_tree_by_option_C(modprobe: tuple[str, int], tmp_path: Path, name: str) -> None:  # noqa: N802
     tree = {path: link_inside(tmp_path, content) for path, content in TREES[name].items()}
     fill(tmp_path, tree)
-    assert ours(_modprobe.read_tree(str(tmp_path))) == by_option(modprobe, tmp_path)
+    assert ours(config.read_tree(str(tmp_path))) == by_option(modprobe, tmp_path)
 
 
 def link_inside(root: Path, content: str | Path | None) -> str | Path | None:
@@ -302,7 +302,7 @@ def link_inside(root: Path, content: str | Path | None) -> str | Path | None:
 
 def by_option(modprobe: tuple[str, int], root: Path) -> list[tuple[bytes, bytes]]:
     tool, version = modprobe
-    directories = [str(root) + directory for directory in _modprobe.DIRECTORIES]
+    directories = [str(root) + directory for directory in config.DIRECTORIES]
     (root / "empty").mkdir(exist_ok=True)
 
     def ask(where: list[str]) -> list[tuple[bytes, bytes]]:
@@ -328,7 +328,7 @@ def test_kernel_command_line(oracle: Oracle, name: str) -> None:
                 wanted.update((name, value) for name, value in kernel_words(rest.decode()))
     finally:
         (oracle.root / "proc/cmdline").write_text("")
-    assert _modprobe_cmdline.cmdline_settings(CMDLINES[name], "ib_core") == wanted
+    assert cmdline.cmdline_settings(CMDLINES[name], "ib_core") == wanted
 
 
 def kernel_words(text: str) -> list[tuple[str, str]]:
@@ -429,17 +429,17 @@ def test_later_lines_come_later_in_what_the_kernel_gets(modules: Oracle) -> None
         ]
     finally:
         (modules.root / "proc/cmdline").write_text("")
-    tree = _modprobe.read_tree(str(modules.root), module="ib_core")
-    assert [found.value for found in _modprobe.history(tree, "ib-core", "netns-mode")] == ["a", "a2", "b"]
-    assert _modprobe.settings(tree, "ib_core")["netns_mode"].value == "b"
+    tree = config.read_tree(str(modules.root), module="ib_core")
+    assert [found.value for found in config.history(tree, "ib-core", "netns-mode")] == ["a", "a2", "b"]
+    assert config.settings(tree, "ib_core")["netns_mode"].value == "b"
 
 
 @pytest.mark.parametrize("name", TREES)
 def test_what_the_kernel_gets(modules: Oracle, name: str) -> None:
     modules.fill(TREES[name])
-    tree = _modprobe.read_tree(str(modules.root), module="ib_core")
+    tree = config.read_tree(str(modules.root), module="ib_core")
     wanted = dict(kernel_words(handed_over(modules)))
-    assert {key: found.value for key, found in _modprobe.settings(tree, "ib_core").items()} == wanted
+    assert {key: found.value for key, found in config.settings(tree, "ib_core").items()} == wanted
 
 
 def test_options_of_an_alias_count_only_where_it_is_loaded_by_the_alias(modules: Oracle) -> None:
@@ -448,13 +448,13 @@ def test_options_of_an_alias_count_only_where_it_is_loaded_by_the_alias(modules:
     )
     assert handed_over(modules).split() == ["netns_mode=1"]
     assert handed_over(modules, "my-alias").split() == ["netns_mode=0", "netns_mode=1"]
-    tree = _modprobe.read_tree(str(modules.root), module="ib_core")
+    tree = config.read_tree(str(modules.root), module="ib_core")
     assert [(found.module, found.value) for found in tree.assignments] == [("my_alias", "0"), ("ib_core", "1")]
 
 
 def test_what_we_write_is_what_the_kernel_gets(modules: Oracle) -> None:
     options = {"a": "x", "b": "x y", "c": "a#b", "d": "c:\\dir\\", "e": "", "f": "tab\there", "g": "größe à", "h": "'"}
-    modules.fill({ETC + "a.conf": _modprobe.render("ib_core", options, "# ours")})
+    modules.fill({ETC + "a.conf": config.render("ib_core", options, "# ours")})
     # kmod makes a blank of every tab.
     assert dict(kernel_words(handed_over(modules))) == {**options, "f": "tab here"}
 
@@ -482,13 +482,13 @@ FORESTS = st.dictionaries(st.tuples(DIRS, NAMES).map("".join), TEXTS, max_size=5
 def agree(oracle: Oracle, forest: dict[str, str]) -> None:
     tree_of_texts: Tree = dict(forest)
     oracle.fill(tree_of_texts)
-    assert ours(_modprobe.read_tree(str(oracle.root))) == oracle.options()
-    tree = _modprobe.read_tree(str(oracle.root), module="ib_core")
+    assert ours(config.read_tree(str(oracle.root))) == oracle.options()
+    tree = config.read_tree(str(oracle.root), module="ib_core")
     if any(line.command == "alias" and line.module == "ib_core" for line in tree.directives):
         # By that name modprobe looks for what the alias leads to. Other modules load ib_core by its file, as ever.
         return
     wanted = dict(kernel_words(handed_over(oracle)))
-    assert {key: found.value for key, found in _modprobe.settings(tree, "ib_core").items()} == wanted
+    assert {key: found.value for key, found in config.settings(tree, "ib_core").items()} == wanted
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -535,7 +535,7 @@ def agree_on_cmdline(oracle: Oracle, text: str) -> None:
                 wanted.update(kernel_words(rest.decode()))
     finally:
         (oracle.root / "proc/cmdline").write_text("")
-    assert _modprobe_cmdline.cmdline_settings(text, "ib_core") == wanted
+    assert cmdline.cmdline_settings(text, "ib_core") == wanted
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import netns
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns import survey
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need_tool, skip_or_fail
 
 COUNTER = itertools.count()
@@ -94,7 +94,7 @@ def _machine() -> None:
     need_root()
     need_tool("ip")
     # Some machines shield their first process even from root; every other task must be readable.
-    shielded = [row for row in netns.survey().unreadable if not row.path.startswith("/proc/1/")]
+    shielded = [row for row in survey.survey().unreadable if not row.path.startswith("/proc/1/")]
     assert shielded == []
 
 
@@ -140,21 +140,21 @@ def holding(program: str, *arguments: str) -> t.Iterator[subprocess.Popen[str]]:
         child.stdout.close()
 
 
-def find(inode: int, limit: int = 10) -> netns.Namespace | None:
-    return next((row for row in netns.survey(limit).namespaces if row.inode == inode), None)
+def find(inode: int, limit: int = 10) -> survey.Namespace | None:
+    return next((row for row in survey.survey(limit).namespaces if row.inode == inode), None)
 
 
-def held(inode: int, limit: int = 10) -> netns.Namespace:
+def held(inode: int, limit: int = 10) -> survey.Namespace:
     namespace = find(inode, limit)
     assert namespace is not None
     return namespace
 
 
-def short(namespace: netns.Namespace) -> list[tuple[str, int, str]]:
+def short(namespace: survey.Namespace) -> list[tuple[str, int, str]]:
     return [(holder.kind, holder.pid, holder.path) for holder in namespace.holders]
 
 
-def wait_until_gone(namespace: netns.Namespace) -> None:
+def wait_until_gone(namespace: survey.Namespace) -> None:
     """Wait until no holder is left that the namespace had, and no new one in this process.
 
     The kernel gives the inode number of a freed namespace to the next one (proc_alloc_inum()).
@@ -370,7 +370,7 @@ def test_processes_that_come_and_go() -> None:
     thread.start()
     try:
         for _ in range(30):
-            assert [row for row in netns.survey().unreadable if not row.path.startswith("/proc/1/")] == []
+            assert [row for row in survey.survey().unreadable if not row.path.startswith("/proc/1/")] == []
     finally:
         stop.set()
         thread.join()
@@ -380,7 +380,7 @@ OTHERS = "try:\n    print(netns.others())\nexcept netns.NamespaceError as exc:\n
 
 
 def elsewhere(*prefix: str, program: str = OTHERS) -> subprocess.CompletedProcess[str]:
-    program = f"from {netns.__package__} import netns\n" + program
+    program = f"from {survey.__package__} import netns\n" + program
     return subprocess.run(
         [*prefix, sys.executable, "-I", "-B", "-c", program], text=True, capture_output=True, timeout=60
     )
@@ -436,6 +436,6 @@ ready()
 """
     with holding(program, "-"):
         started = time.process_time()
-        netns.survey()
+        survey.survey()
         spent = time.process_time() - started
     assert spent < 1.0

@@ -18,10 +18,11 @@ import typing as t
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _fabric_pod, _pod_exec
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_pod import Pod
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_probe import Quiet, listen, measure
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec import ContainerError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric import pod as fabric_pod
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric.pod import Pod
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric.probe import Quiet, listen, measure
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec import run
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec.run import ContainerError
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, runc
 from ansible_collections.rdmaops.gpu_fabric.tests.support.runc import Container, Runtime
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
@@ -108,7 +109,7 @@ def test_what_is_printed_without_end_is_bounded(container: Container) -> None:
     pod = Pod(container)
     status, said = pod.run(["yes"], 2)
     assert status is None
-    assert 0 < len(said) <= _pod_exec.KEPT
+    assert 0 < len(said) <= run.KEPT
     server = pod.start(["yes"], 1, "")
     wait_for(lambda: server.status() is not None)
     assert (server.status(), len(server.said())) == (124, 1000)
@@ -211,7 +212,7 @@ def test_the_network_is_the_pods(container: Container) -> None:
 
 @pytest.mark.long
 def test_a_look_that_hangs_has_a_limit(container: Container, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_fabric_pod, "_LOOK_S", 1)
+    monkeypatch.setattr(fabric_pod, "_LOOK_S", 1)
     pod = Pod(container)
     assert pod.run(["mkfifo", "/tmp/hangs"], 20)[0] == 0
     assert pod.texts(["/tmp/hangs", "/proc/self/limits"]) == ["", ""]

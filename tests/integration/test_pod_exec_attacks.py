@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _fabric_pod
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_pod import Pod
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric import pod as fabric_pod
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric.pod import Pod
 from ansible_collections.rdmaops.gpu_fabric.tests.support import runc
 from ansible_collections.rdmaops.gpu_fabric.tests.support.runc import Container, Runtime
 
@@ -99,7 +99,7 @@ def test_a_null_device_that_leads_elsewhere(runtime: Runtime, host: Host, link: 
 def test_a_mount_table_that_is_hostile(
     runtime: Runtime, host: Host, script: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_fabric_pod, "_LOOK_S", 2)
+    monkeypatch.setattr(fabric_pod, "_LOOK_S", 2)
     argv, rights = ("sh", "-c", script + "; exec sleep 1000"), [*runc.RIGHTS, *SYS_ADMIN]
     with runtime.container(argv=argv, rights=rights, confined=False) as container:
         host.unharmed(*measured(container))

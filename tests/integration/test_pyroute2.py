@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import enter, netns
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns import enter, survey
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root
 from ansible_collections.rdmaops.gpu_fabric.tests.support.environment import create, interpreter
 
@@ -50,7 +50,7 @@ def test_what_pyroute2_makes_is_found(release: str, python: str, tmp_path: Path)
         argv: list[t.Any] = [tmp_path / "venv/bin/python", "-I", "-c", MAKE, name]
         made = subprocess.run(argv, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
         assert made.returncode == 0, made.stderr
-        found = [space for space in netns.survey().namespaces if space.name == name]
+        found = [space for space in survey.survey().namespaces if space.name == name]
         assert [space.inode for space in found] == [os.stat(f"/run/netns/{name}").st_ino]
         assert enter.within(found[0], links, sysfs=True) == json.loads(made.stdout)
         assert json.loads(made.stdout)["lo"] == 4200

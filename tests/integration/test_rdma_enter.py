@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import enter, netns, nsfs, target
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns import enter, nsfs, survey, target
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need_tool
 
 COUNTER = itertools.count()
@@ -149,7 +149,7 @@ def test_a_namespace_is_opened_by_whatever_keeps_it(name: str, kind: str) -> Non
             stack.callback(t.cast(t.IO[str], holder.stdin).close)
             assert t.cast(t.IO[str], holder.stdout).readline() == "ready\n"
             subprocess.run(["ip", "netns", "del", name], check=True, timeout=30)
-        (space,) = [space for space in netns.survey().namespaces if space.inode == inode]
+        (space,) = [space for space in survey.survey().namespaces if space.inode == inode]
         assert {one.kind for one in space.holders} == {kind}
         handle = enter.opened(space)
         try:

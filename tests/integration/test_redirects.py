@@ -17,9 +17,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _awx, _cni_fetch, _kubernetes
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _fetch
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._awx import client
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import _drift_publish
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import client as kubernetes_client
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift import publish as drift_publish
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
 from ansible_collections.rdmaops.gpu_fabric.tests.support.site import environment
 
@@ -93,18 +95,18 @@ def pair() -> Iterator[Pair]:
 
 
 def awx(pair: Pair, **login: str) -> None:
-    given = {**dict.fromkeys(_awx.CONNECTION), "controller_host": pair.meant.url, "validate_certs": True, **login}
-    _awx.Client({**given, "request_timeout": 10}).every("projects/", "Looking at the projects")
+    given = {**dict.fromkeys(client.CONNECTION), "controller_host": pair.meant.url, "validate_certs": True, **login}
+    client.Client({**given, "request_timeout": 10}).every("projects/", "Looking at the projects")
 
 
 def publish(pair: Pair, url: str, **headers: str) -> None:
     given = {"url": url, "method": "PUT", "headers": headers, "timeout": 10, "ca_path": None}
-    _drift_publish.send(EMPTY_REPORT, given)
+    drift_publish.send(EMPTY_REPORT, given)
 
 
 def kubernetes(pair: Pair, **login: str) -> None:
-    given = {**dict.fromkeys(_kubernetes.CONNECTION), "host": pair.meant.url, "timeout": 10, **login}
-    _kubernetes.Client(given).request("GET", "/api/v1/nodes", "Looking at the nodes")
+    given = {**dict.fromkeys(kubernetes_client.CONNECTION), "host": pair.meant.url, "timeout": 10, **login}
+    kubernetes_client.Client(given).request("GET", "/api/v1/nodes", "Looking at the nodes")
 
 
 def with_password(server: Server) -> str:
@@ -136,7 +138,7 @@ def test_what_has_a_secret_goes_nowhere_else(pair: Pair, what: str, code: int) -
 @pytest.mark.parametrize("code", CODES)
 def test_awx_says_where_it_was_sent(pair: Pair, code: int) -> None:
     pair.sends(code)
-    with pytest.raises(_awx.AwxError) as caught:
+    with pytest.raises(client.AwxError) as caught:
         awx(pair, controller_oauthtoken=SECRET)
     assert str(caught.value) == (
         f"Looking at the projects: AWX at {pair.meant.url} answered with a redirect to "
@@ -159,7 +161,7 @@ def test_a_download_goes_on_without_the_secret(
     monkeypatch.setenv("NETRC", str(netrc(tmp_path)) if where == "netrc" else "/dev/null")
     url = pair.meant.url if where == "netrc" else with_password(pair.meant)
     pair.sends(code)
-    with _cni_fetch.fetch(f"{url}/plugin.tgz", 10) as stream:
+    with _fetch.fetch(f"{url}/plugin.tgz", 10) as stream:
         assert b"results" in stream.read()
     assert len(pair.other.got) == 1
     assert pair.arrived() == []

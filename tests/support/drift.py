@@ -13,7 +13,7 @@ import sys
 import typing as t
 from pathlib import Path
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_report import validated
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import validated
 from ansible_collections.rdmaops.gpu_fabric.tests.lab import ports
 
 Json = dict[str, t.Any]

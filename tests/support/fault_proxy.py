@@ -19,7 +19,7 @@ import time
 import typing as t
 from pathlib import Path
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import client
 from ansible_collections.rdmaops.gpu_fabric.tests.lab import certificates, kubeconfig
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 
@@ -70,8 +70,8 @@ class FaultProxy(http.server.ThreadingHTTPServer):
         self.kubeconfig = directory / "proxy.kubeconfig"
         user = kubeconfig.token_user("nobody-looks-at-it")
         certificates.write(self.kubeconfig, kubeconfig.render(self.url, authority.file.read_bytes(), "proxy", user))
-        values = {**dict.fromkeys(_kubernetes.CONNECTION), "kubeconfig": str(plane.kubeconfig), "timeout": 60}
-        self.behind = _kubernetes.Client(values)
+        values = {**dict.fromkeys(client.CONNECTION), "kubeconfig": str(plane.kubeconfig), "timeout": 60}
+        self.behind = client.Client(values)
         self.lock = threading.Lock()
         self.clear()
 

@@ -19,19 +19,19 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm import Kubeadm, manage
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm_run import runner
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm_work import Work
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes_node_look import Looker
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._kubernetes_plan import Options, plan
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm.manage import Kubeadm, manage
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm.node_look import Looker
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm.run import runner
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm.work import Work
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._kubernetes.plan import Options, plan
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import has_ended, wait_for
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils.test__kubernetes_node import Authority
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils.kubernetes_hosts import (
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._kubeadm.test_node import Authority
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._kubernetes.kubernetes_hosts import (
     Json,
     host,
     settings,
 )
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils.test__kubernetes_plan import KNOWN
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._kubernetes.test_plan import KNOWN
 
 HOSTS = {"cp-1": 10, "gpu-1": 11, "gpu-2": 12}
 PLANE = "cp-1"

@@ -16,8 +16,8 @@ import time
 import typing as t
 import uuid
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import ApiError, Client, path
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import client as kubernetes
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import ApiError, Client, path
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 
 Json = t.Any
@@ -31,7 +31,7 @@ LABEL = "test-namespace"
 
 
 def client(kubeconfig: t.Any, timeout: int = 30) -> Client:
-    values = {**dict.fromkeys(_kubernetes.CONNECTION), "kubeconfig": str(kubeconfig), "timeout": timeout}
+    values = {**dict.fromkeys(kubernetes.CONNECTION), "kubeconfig": str(kubeconfig), "timeout": timeout}
     return Client(values)
 
 

@@ -16,7 +16,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, ski
 
 INVENTORY = Path(os.environ.get("LAB_INVENTORY") or COLLECTION / "inventories" / "lab") / "hosts.yml"
 # What of the collection goes to the guest: no ansible-core is needed there.
-UTILS = ("_errors.py", "_rdma")
+UTILS = ("_errors.py", "_netns", "_rdma")
 
 
 class Guest:
@@ -54,11 +54,12 @@ class Guest:
         self.run("tar", "-xf", "-", "-C", self.directory, stdin=packed.getvalue())
 
     def python(self, program: str, *arguments: str, limit: float = 180) -> str:
-        """Run a program that can import the collection's `_rdma` parts by their short names."""
+        """Run a program that can import the collection's parts for RDMA and namespaces by their short names."""
         prelude = (
             "import errno, json, os, sys\n"
             f"sys.path.insert(0, {self.directory!r})\n"
-            "from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import kernel, netns, nldev, sysfs\n"
+            "from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import kernel, nldev, sysfs\n"
+            "from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns import survey as netns\n"
         )
         return self.run("python3", "-B", "-", *arguments, stdin=(prelude + program).encode(), limit=limit)
 

@@ -24,7 +24,7 @@ if t.TYPE_CHECKING:
 # Tests of plugins that Ansible loads: in them a change of its API shows.
 LOADED = tuple(f"tests/unit/plugins/{kind}" for kind in ("action", "callback", "filter", "modules", "plugin_utils"))
 # Of what runs on nodes.
-ON_NODES = ("tests/unit/plugins/module_utils", "tests/unit/plugins/modules", "tests/unit/exporter")
+ON_NODES = ("tests/unit/plugins/module_utils", "tests/unit/plugins/modules", "tests/unit/roles/rdma_exporter")
 # Real runs of ansible-playbook on this machine: check mode, the drift callback, actions, filters, refusals, inventories.
 PLAYBOOKS = (
     "tests/integration/test_modules.py",

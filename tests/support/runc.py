@@ -13,8 +13,8 @@ import subprocess
 import typing as t
 from pathlib import Path
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_stream import Stream
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec_crictl import ByCommand
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec.crictl import ByCommand
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec.stream import Stream
 from ansible_collections.rdmaops.gpu_fabric.tests.lab import containers
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need_tool
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for

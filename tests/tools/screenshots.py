@@ -16,11 +16,11 @@ import tempfile
 import typing as t
 from pathlib import Path
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_objects import OK, UNREACHABLE, Task, objects_of
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_page import page as drift_page
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_report import Recorder
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_page import page as fabric_page
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_verdict import judge
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.objects import OK, UNREACHABLE, Task, objects_of
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.page import page as drift_page
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import Recorder
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.page import page as fabric_page
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.verdict import judge
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGES = ROOT / "docs" / "images"

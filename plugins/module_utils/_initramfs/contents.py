@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from .._errors import FabricError
 
 
 class InitramfsError(FabricError):

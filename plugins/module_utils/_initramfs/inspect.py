@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 import typing as t
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cache import load, save, signature
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import in_root
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import Contents, InitramfsError
+from .._cache import load, save, signature
+from .._files import in_root
+from .contents import Contents, InitramfsError
 
 # Raised when the meaning of the cached values changes.
 CACHE_FORMAT = 1
@@ -47,7 +47,7 @@ def inspect(images: t.Sequence[str], root: str = "/", cache: str | None = CACHE)
         kept = load(place, CACHE_FORMAT, key)
         if isinstance(kept, list) and len(kept) == len(Contents._fields):
             return Contents(*kept)
-    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.reader import read
+    from .reader import read
 
     contents = read(list(zip(images, real)))
     if place is not None and [signature(path) for path in real] == seen:

@@ -25,11 +25,7 @@ import threading
 import typing as t
 import zlib
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import (
-    Contents,
-    InitramfsError,
-    closure,
-)
+from .contents import Contents, InitramfsError, closure
 
 CHUNK = 1 << 20
 # More than any real image unpacks to; what says more is broken, or made to fill the memory.

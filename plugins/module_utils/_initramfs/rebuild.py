@@ -20,15 +20,10 @@ import signal
 import subprocess
 import typing as t
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import HEADER, FileError, in_root, read_text
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files_write import (
-    atomic_write,
-    free_bytes,
-    fsync_directory,
-    remove,
-)
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import Contents, InitramfsError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.inspect import UNFINISHED, inspect
+from .._files import HEADER, FileError, in_root, read_text
+from .._files_write import atomic_write, free_bytes, fsync_directory, remove
+from .contents import Contents, InitramfsError
+from .inspect import UNFINISHED, inspect
 
 Runner = t.Callable[[t.Sequence[str], float], t.Tuple[int, str, str]]
 
@@ -245,7 +240,7 @@ class _Build:
 
     def build(self) -> Contents:
         """Build the new image beside the old one and read it."""
-        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.reader import read
+        from .reader import read
 
         argv = self.command()
         rc, _out, stderr = self.call(argv)

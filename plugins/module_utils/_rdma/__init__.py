@@ -3,7 +3,4 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # This module util is PRIVATE to the collection: it may change in any release.
-"""RDMA devices as the kernel shows them: netlink, sysfs, network namespaces.
-
-Empty on purpose: each part is imported by name, so that a module carries and compiles only what it uses.
-"""
+"""RDMA devices as the kernel shows them: netlink, sysfs, drivers."""

@@ -16,8 +16,8 @@ import os
 import re
 import typing as t
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import drivers, nldev, sysfs
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.sysfs import SysfsError
+from . import drivers, nldev, sysfs
+from .sysfs import SysfsError
 
 __all__ = ("KNOBS", "Look", "counter", "gid_ipv4", "look", "rate_gbps")
 

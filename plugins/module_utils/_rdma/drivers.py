@@ -100,7 +100,7 @@ def movers(kallsyms: str = "/proc/kallsyms", cache: str | None = CACHE, sys: str
     A driver that is built in is named after its function: mlx5_ib_disassociate_ucontext is mlx5_ib's. The answer is
     kept for this boot as long as the same modules are loaded.
     """
-    from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cache import load
+    from .._cache import load
 
     key = _loaded(sys)
     if cache is not None:
@@ -116,7 +116,7 @@ def movers(kallsyms: str = "/proc/kallsyms", cache: str | None = CACHE, sys: str
         return None
     found = symbols(text)
     if cache is not None:
-        from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cache import save
+        from .._cache import save
 
         save(cache, CACHE_FORMAT, key, sorted(found))
     return found

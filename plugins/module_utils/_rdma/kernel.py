@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import typing as t
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.sysfs import read
+from .sysfs import read
 
 __all__ = ("Availability", "available")
 

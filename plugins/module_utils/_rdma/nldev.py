@@ -18,7 +18,7 @@ import socket
 import struct
 import typing as t
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from .._errors import FabricError
 
 __all__ = (
     "CHANGE",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from .._errors import FabricError
 
 __all__ = ("SysfsError", "attributes", "devices", "live_mode", "names", "read")
 

@@ -11,8 +11,8 @@ import os
 import re
 import typing as t
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import nldev, sysfs
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.devices import Look
+from . import nldev, sysfs
+from .devices import Look
 
 __all__ = ("NO_INDEX", "SysfsLook")
 

@@ -19,8 +19,8 @@ import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.drivers import pci_address
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_attachment import Follower, Host, Link
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_link import DRIVERS
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_devices.follow import Follower, Host, Link
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_devices.link import DRIVERS
 
 RTMGRP_LINK = 1
 # A network plugin takes milliseconds between the two halves of a move, an emulated machine seconds.

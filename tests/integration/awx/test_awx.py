@@ -16,8 +16,8 @@ import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._awx import AwxError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._awx_objects import manage
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._awx.client import AwxError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._awx.objects import manage
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
 from ansible_collections.rdmaops.gpu_fabric.tests.support.controller import Controller
 from ansible_collections.rdmaops.gpu_fabric.tests.support.role_values import with_templates

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_report import validated
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import validated
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, runner
 from ansible_collections.rdmaops.gpu_fabric.tests.support.runner import Job, as_awx
 

@@ -19,17 +19,13 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import (
-    _cluster_objects,
-    _network_attachment,
-    _node_drain,
-    _node_labels,
-    _rdma_mode_conflicts_cluster,
-    _ssh_secret,
-    _whereabouts_pools,
-)
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import Client, path
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import node_labels, object_set, ssh_secret
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import Client, path
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._net_attach_def import manage
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain import manage as node_drain
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode_conflicts import cluster
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._whereabouts import pools
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules import service_account_token
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import test_network_attachment as attachments
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import test_node_drain as drains
@@ -107,7 +103,7 @@ class Attachments(Scene):
 
     def set(self, api: Client, *wanted: Json) -> Json:
         given = {"owner": f"o-{self.namespace}", "namespace": self.namespace, "prune": True}
-        return _network_attachment.manage(attachments.params(*wanted, **given), False, lambda: api)
+        return manage.manage(attachments.params(*wanted, **given), False, lambda: api)
 
     def prepare(self) -> None:
         self.wipe(NAD_API, NADS, ["stranger"])
@@ -141,7 +137,7 @@ class Objects(Scene):
             remove_definitions=False,
             adopt=False,
         )
-        return _cluster_objects.manage({**params, "force_conflicts": False, "wait_timeout": 60}, False, api)
+        return object_set.manage({**params, "force_conflicts": False, "wait_timeout": 60}, False, api)
 
     def prepare(self) -> None:
         self.wipe("v1", "configmaps", ["stranger", "kube-root-ca.crt"])
@@ -167,18 +163,18 @@ class Labels(Scene):
     def prepare(self) -> None:
         labels = [None, "theirs"]
         for node, value in zip(self.nodes, labels, strict=True):
-            meta = {"labels": {"rail": value}, "annotations": {_node_labels.BEFORE: None}}
+            meta = {"labels": {"rail": value}, "annotations": {node_labels.BEFORE: None}}
             self.api.merge(path("v1", "nodes", None, node), {"metadata": meta}, "Preparing")
 
     def act(self, api: Client) -> Json:
         params = {"labels": {"rail": "r"}, "state": "present", "nodes": self.nodes}
-        return _node_labels.manage(params, False, api)
+        return node_labels.manage(params, False, api)
 
     def good(self) -> None:
         read = [self.lab.read(node)["metadata"] for node in self.nodes]
         assert [one["labels"]["rail"] for one in read] == ["r", "r"]
         # What it was before is remembered as it was, also when the answer to the write was lost.
-        before = [json.loads(one["annotations"][_node_labels.BEFORE])["rail"]["before"] for one in read]
+        before = [json.loads(one["annotations"][node_labels.BEFORE])["rail"]["before"] for one in read]
         assert before == [None, "theirs"]
 
 
@@ -202,7 +198,7 @@ class Drain(Scene):
         self.api.delete(drains.LEASE, "Preparing")
 
     def act(self, api: Client) -> Json:
-        return _node_drain.manage(
+        return node_drain.manage(
             drains.options(
                 self.node, force=True, lease_duration=20, machine_id=self.machine, max_unavailable=len(self.lab.nodes)
             ),
@@ -229,7 +225,7 @@ class Pools(Scene):
         lab.pod(self.node, "here", managed=False, annotations={"k8s.v1.cni.cncf.io/network-status": json.dumps(status)})
 
     def prepare(self) -> None:
-        api = _whereabouts_pools.API
+        api = pools.API
         for plural in ("ippools", "overlappingrangeipreservations"):
             self.wipe(api, plural)
         rows = {
@@ -248,7 +244,7 @@ class Pools(Scene):
         now = self.began + datetime.timedelta(minutes=minutes)
         nodes = [str(one["metadata"]["name"]) for one in self.api.items(path("v1", "nodes"), "Looking") or []]
         params["dead_nodes"] = [one for one in nodes if one != self.node]
-        return _whereabouts_pools.manage(params, False, api, now)
+        return pools.manage(params, False, api, now)
 
     def act(self, api: Client) -> Json:
         first = self._run(api, 0)
@@ -256,9 +252,9 @@ class Pools(Scene):
         return {"changed": first["changed"] or second["changed"]}
 
     def good(self) -> None:
-        found = self.api.get(path(_whereabouts_pools.API, "ippools", self.namespace, self.POOL), "Looking")
+        found = self.api.get(path(pools.API, "ippools", self.namespace, self.POOL), "Looking")
         assert sorted((found or {})["spec"]["allocations"]) == ["1"]
-        assert self.names(_whereabouts_pools.API, "overlappingrangeipreservations") == ["10.100.0.1"]
+        assert self.names(pools.API, "overlappingrangeipreservations") == ["10.100.0.1"]
 
 
 class Keys(Scene):
@@ -270,11 +266,11 @@ class Keys(Scene):
 
     def act(self, api: Client) -> Json:
         wanted = {"name": "train-ssh", "namespace": self.namespace, "owner": "training-job-train", "labels": {}}
-        return _ssh_secret.manage(wanted, False, api)
+        return ssh_secret.manage(wanted, False, api)
 
     def good(self) -> None:
         found = self.api.get(path("v1", "secrets", self.namespace, "train-ssh"), "Looking")
-        assert _ssh_secret.wrong((found or {})["data"]) is None
+        assert ssh_secret.wrong((found or {})["data"]) is None
 
 
 class Token(Scene):
@@ -305,7 +301,7 @@ class Conflicts(Scene):
 
     def act(self, api: Client) -> Json:
         params = {"nodes": [self.node], "netns_mode": "shared", "on_conflict": "warn"}
-        self.found = _rdma_mode_conflicts_cluster.manage(params, False, api)
+        self.found = cluster.manage(params, False, api)
         # A look that could not be taken is no all clear.
         assert self.found["conflicts"] or self.found["unknown"], self.found
         return self.found

@@ -12,17 +12,22 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes, _node_labels
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cluster_objects import OWNER, ObjectsError, manage
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import client as kubernetes
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import node_labels
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.object_set import (
+    OWNER,
+    ObjectsError,
+    manage,
+)
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster, cluster
 
 Json = t.Any
 
 
-def client(plane: Cluster, kubeconfig: Path | None = None) -> _kubernetes.Client:
-    values = dict.fromkeys(_kubernetes.CONNECTION)
-    return _kubernetes.Client({**values, "kubeconfig": str(kubeconfig or plane.kubeconfig), "timeout": 30})
+def client(plane: Cluster, kubeconfig: Path | None = None) -> kubernetes.Client:
+    values = dict.fromkeys(kubernetes.CONNECTION)
+    return kubernetes.Client({**values, "kubeconfig": str(kubeconfig or plane.kubeconfig), "timeout": 30})
 
 
 @pytest.fixture
@@ -318,7 +323,7 @@ def node(plane: Cluster) -> Iterator[str]:
 
 
 def label(plane: Cluster, node: str, labels: Json, state: str = "present", check: bool = False) -> Json:
-    return _node_labels.manage({"nodes": [node], "labels": labels, "state": state}, check, client(plane))
+    return node_labels.manage({"nodes": [node], "labels": labels, "state": state}, check, client(plane))
 
 
 def labels_of(plane: Cluster, node: str) -> Json:
@@ -341,7 +346,7 @@ def test_labels_there_and_back(plane: Cluster, node: str) -> None:
     assert back["actions"] == [f"Label node {node}: ack.node.gpu.schedule=default, new removed"]
     label(plane, node, {}, "restored")
     assert labels_of(plane, node) == {"ack.node.gpu.schedule": "default", "other": "stays"}
-    assert _node_labels.BEFORE not in plane.json("get", "node", node)["metadata"].get("annotations", {})
+    assert node_labels.BEFORE not in plane.json("get", "node", node)["metadata"].get("annotations", {})
     assert label(plane, node, {}, "restored")["changed"] is False
 
 
@@ -362,12 +367,12 @@ def test_what_somebody_has_changed_meanwhile_is_left(plane: Cluster, node: str) 
     ],
 )
 def test_bad_labels(plane: Cluster, node: str, labels: Json, text: str) -> None:
-    with pytest.raises(_node_labels.LabelsError, match=text):
+    with pytest.raises(node_labels.LabelsError, match=text):
         label(plane, node, labels)
 
 
 def test_a_node_that_is_not_there(plane: Cluster, node: str) -> None:
     with pytest.raises(
-        _node_labels.LabelsError, match="the cluster has no node nobody. There are: .*give the cluster's"
+        node_labels.LabelsError, match="the cluster has no node nobody. There are: .*give the cluster's"
     ):
         label(plane, "nobody", {"a": "1"})

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import _drift_configmap as configmap
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_report import dumps, merge, validated
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift import configmap
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import dumps, merge, validated
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster, cluster
 from ansible_collections.rdmaops.gpu_fabric.tests.support.drift import Json, Place, copy
 

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm import Kubeadm, KubeadmError, manage
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm_run import runner
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes_node_look import Looker
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import _kubeadm_config as config
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._kubernetes_plan import compare
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm.manage import Kubeadm, KubeadmError, manage
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm.node_look import Looker
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm.run import runner
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._kubernetes import kubeadm_config as config
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._kubernetes.plan import compare
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster, cluster
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils.kubernetes_hosts import settings
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._kubernetes.kubernetes_hosts import settings
 
 # kubeadm takes long to build, where its release cannot be had.
 pytestmark = pytest.mark.long

@@ -15,18 +15,22 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._etcd_backup import BackupError, Etcd
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm import Kubeadm, KubeadmError, manage
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm_run import runner
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm_work import Work
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes_node_look import Looker
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._kubernetes_plan import Options, plan
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm.etcd_backup import BackupError, Etcd
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm.manage import Kubeadm, KubeadmError, manage
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm.node_look import Looker
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm.run import runner
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm.work import Work
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._kubernetes.plan import Options, plan
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 from ansible_collections.rdmaops.gpu_fabric.tests.support.kubeadm_hosts import DEFAULTS, INIT, MANIFESTS
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import limits_count_from
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils.test__kubernetes_node import Authority
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils.kubernetes_hosts import Json, host, settings
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils.test__kubernetes_plan import KNOWN
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._kubeadm.test_node import Authority
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._kubernetes.kubernetes_hosts import (
+    Json,
+    host,
+    settings,
+)
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._kubernetes.test_plan import KNOWN
 
 pytestmark = pytest.mark.long
 

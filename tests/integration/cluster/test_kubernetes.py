@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import ApiError, Client
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import client as kubernetes
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import ApiError, Client
 from ansible_collections.rdmaops.gpu_fabric.tests.lab import certificates, kubeconfig
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 
@@ -26,7 +26,7 @@ WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
 def client(**options: t.Any) -> Client:
-    return Client({**dict.fromkeys(_kubernetes.CONNECTION), "timeout": 20, **options})
+    return Client({**dict.fromkeys(kubernetes.CONNECTION), "timeout": 20, **options})
 
 
 def who(found: Client) -> tuple[str, list[str]]:
@@ -150,8 +150,8 @@ def test_pages_of_a_real_list(own_cluster: Cluster, monkeypatch: pytest.MonkeyPa
         ]
         listed = {"apiVersion": "v1", "kind": "List", "items": rows}
         own_cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=json.dumps(listed))
-        monkeypatch.setattr(_kubernetes, "_PAGE", 3)
-        at = _kubernetes.path("v1", "configmaps", namespace)
+        monkeypatch.setattr(kubernetes, "_PAGE", 3)
+        at = kubernetes.path("v1", "configmaps", namespace)
         found = client(kubeconfig=str(own_cluster.kubeconfig)).items(at, "Listing", {"labelSelector": "x=y"})
         assert [row["metadata"]["name"] for row in found or []] == [f"c{n}" for n in range(7)]
 

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import ApiError, Client
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._network_attachment import manage
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._network_attachment_set import AttachmentError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import client
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import ApiError, Client
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._net_attach_def.attachment_set import AttachmentError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._net_attach_def.manage import manage
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules import network_attachment
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, site
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
@@ -115,7 +115,7 @@ def params(*attachments: Json, **given: Json) -> Json:
 
 
 def connection(kubeconfig: Path, timeout: int = 20) -> Json:
-    return {**dict.fromkeys(_kubernetes.CONNECTION), "timeout": timeout, "kubeconfig": str(kubeconfig)}
+    return {**dict.fromkeys(client.CONNECTION), "timeout": timeout, "kubeconfig": str(kubeconfig)}
 
 
 def run(plane: Cluster, *attachments: Json, check: bool = False, kubeconfig: Path | None = None, **given: Json) -> Json:

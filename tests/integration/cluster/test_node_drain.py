@@ -16,18 +16,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _node_drain_lease
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import ApiError, Client, path
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain import manage
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain_node import NOTE
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import ApiError, Client, path
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain import lease as node_drain_lease
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain.manage import manage
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain.node import NOTE
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import ADDRESS, BOOT_ID, MACHINE_ID, Lab, client
 
 Json = t.Any
 SPACE = "rdmaops-system"
-LEASE = path("coordination.k8s.io/v1", "leases", SPACE, _node_drain_lease.NAME)
+LEASE = path("coordination.k8s.io/v1", "leases", SPACE, node_drain_lease.NAME)
 OTHER_ID = "f" * 32
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}}
 NEW_BOOT = "5c0bd1e4-9a4c-4b4e-8f3e-7f2f3a1f0c11"
@@ -52,7 +52,7 @@ def lease_namespace(plane: Cluster) -> Iterator[None]:
     """The namespace of the Lease, which an administrator makes; the Lease goes afterwards."""
     plane.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(NAMESPACE))
     yield
-    plane.kubectl("delete", "lease", "-n", SPACE, _node_drain_lease.NAME, "--ignore-not-found")
+    plane.kubectl("delete", "lease", "-n", SPACE, node_drain_lease.NAME, "--ignore-not-found")
 
 
 def options(node: str, state: str = "drained", **more: Json) -> Json:
@@ -424,7 +424,7 @@ def test_a_node_comes_back_with_all_it_had(lab: Lab) -> None:
     assert cordoned(lab, node)
 
     def come_back() -> None:
-        lease = ("-n", SPACE, f"lease/{_node_drain_lease.NAME}")
+        lease = ("-n", SPACE, f"lease/{node_drain_lease.NAME}")
         lab.plane.kubectl("wait", "--for=jsonpath={.spec.holderIdentity}=two", *lease, "--timeout=50s")
         lab.status(node, allocatable={"nvidia.com/gpu": "8"})
 
@@ -470,8 +470,8 @@ def test_two_runs(lab: Lab) -> None:
     call(lab, node)
     for check in (True, False):
         told = refused(lab, second, check=check, run="two", machine_id=OTHER_ID)
-        assert f"Taking the Lease {SPACE}/{_node_drain_lease.NAME}: the run one holds it since 20" in told
-        assert f"kubectl delete lease -n {SPACE} {_node_drain_lease.NAME}" in told
+        assert f"Taking the Lease {SPACE}/{node_drain_lease.NAME}: the run one holds it since 20" in told
+        assert f"kubectl delete lease -n {SPACE} {node_drain_lease.NAME}" in told
         assert "the run one holds it" in refused(lab, node, "uncordoned", check=check, run="two")
     # A node that is in nobody's maintenance can be looked at all the same.
     assert call(lab, second, "uncordoned", run="two", machine_id=OTHER_ID)["changed"] is False

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain_node import NOTE
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain.node import NOTE
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._maintenance_lock import identity
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster.test_node_drain import (
     LEASE,

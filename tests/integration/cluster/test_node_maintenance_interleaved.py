@@ -18,11 +18,11 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _node_drain_node as memory
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import path
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain import manage
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain_lease import Lease
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import path
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain import node as memory
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain.lease import Lease
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain.manage import manage
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster.test_node_drain import (
     NEW_BOOT,
     OTHER_ID,

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _pod_exec, _pod_exec_api
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_pod import Pod
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec import ContainerError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric.pod import Pod
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec import api, run
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec.run import ContainerError
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, kubelet, node, site
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
@@ -52,8 +52,8 @@ def train(here: node.Node) -> t.Iterator[None]:
         yield
 
 
-def way(account: Path, pod: str = "ml/train-0") -> _pod_exec_api.ByApi:
-    return _pod_exec_api.find(kubelet.client(account), pod, None)
+def way(account: Path, pod: str = "ml/train-0") -> api.ByApi:
+    return api.find(kubelet.client(account), pod, None)
 
 
 def left(pod: Pod) -> str:
@@ -74,7 +74,7 @@ def test_status_text_document_and_limit(account: Path) -> None:
     assert "sleep 333" not in left(pod)
     status, said = pod.run(["yes"], 2)
     assert status is None
-    assert 0 < len(said) <= _pod_exec.KEPT
+    assert 0 < len(said) <= run.KEPT
     assert pod.way()[1] == node.address()
     assert pod.memlock()[0].isdigit() or pod.memlock()[0] == "unlimited"
     pod.close()
@@ -160,8 +160,8 @@ def test_what_the_account_may_not_do(here: node.Node, account: Path) -> None:
     with here.plane.namespace() as other, here.pod(other, "mine"):
         client = kubelet.client(account)
         with pytest.raises(Exception, match="is forbidden: User"):
-            _pod_exec_api.find(client, f"{other}/mine", None)
-        blind = _pod_exec_api.ByApi(client, f"{other}/mine", "main", None)
+            api.find(client, f"{other}/mine", None)
+        blind = api.ByApi(client, f"{other}/mine", "main", None)
         with pytest.raises(ContainerError) as caught:
             Pod(blind)
     said = str(caught.value)

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import ApiError, Client
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode_conflicts_cluster import manage
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import client as kubernetes
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import ApiError, Client
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode_conflicts.cluster import manage
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, site
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 
@@ -141,7 +141,7 @@ def namespace(ready: Cluster) -> Iterator[str]:
 
 
 def client(**options: Json) -> Client:
-    return Client({**dict.fromkeys(_kubernetes.CONNECTION), "timeout": 20, **options})
+    return Client({**dict.fromkeys(kubernetes.CONNECTION), "timeout": 20, **options})
 
 
 def ask(plane: Cluster, mode: str = "exclusive", kubeconfig: Path | None = None, **given: Json) -> Json:

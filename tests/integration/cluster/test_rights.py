@@ -19,18 +19,10 @@ import pytest
 import yaml
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import (
-    test_drift_configmap as drift,
-)
-from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import (
-    test_node_maintenance as maintenance,
-)
-from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import (
-    test_secondary_network as network,
-)
-from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import (
-    test_training_job as training,
-)
+from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import test_drift_configmap as drift
+from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import test_node_maintenance as maintenance
+from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import test_secondary_network as network
+from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import test_training_job as training
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, need_root, operators, site
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import Lab

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import ApiError, Client, path
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import client as kubernetes
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import ApiError, Client, path
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules.service_account_token import ask
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
@@ -165,7 +165,7 @@ ATTEMPTS: dict[str, list[Attempt]] = {
 
 
 def client(kubeconfig: Json) -> Client:
-    return Client({**dict.fromkeys(_kubernetes.CONNECTION), "kubeconfig": kubeconfig, "timeout": 30})
+    return Client({**dict.fromkeys(kubernetes.CONNECTION), "kubeconfig": kubeconfig, "timeout": 30})
 
 
 class Place:

@@ -17,12 +17,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import (
-    test_secondary_network as network,
-)
-from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import (
-    test_training_job as training,
-)
+from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import test_secondary_network as network
+from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import test_training_job as training
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.test_secrets import Canaries
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, charts, faults, need_root, operators, site
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster

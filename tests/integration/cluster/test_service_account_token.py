@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni_install import expiry, kubeconfig, node_of
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import ApiError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni.install import expiry, kubeconfig, node_of
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import client as kubernetes
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import ApiError
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules.service_account_token import ask
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster, cluster
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
@@ -24,8 +24,8 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_fo
 Json = t.Any
 
 
-def client(file: Path) -> _kubernetes.Client:
-    return _kubernetes.Client({**dict.fromkeys(_kubernetes.CONNECTION), "kubeconfig": str(file), "timeout": 30})
+def client(file: Path) -> kubernetes.Client:
+    return kubernetes.Client({**dict.fromkeys(kubernetes.CONNECTION), "kubeconfig": str(file), "timeout": 30})
 
 
 @pytest.fixture

@@ -13,17 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _cluster_objects, _kubernetes
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._ssh_secret import FILES, manage
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import client as kubernetes
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import object_set
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.ssh_secret import FILES, manage
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_tool
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster, cluster
 
 Json = t.Any
 
 
-def client(file: Path) -> _kubernetes.Client:
-    return _kubernetes.Client({**dict.fromkeys(_kubernetes.CONNECTION), "kubeconfig": str(file), "timeout": 30})
+def client(file: Path) -> kubernetes.Client:
+    return kubernetes.Client({**dict.fromkeys(kubernetes.CONNECTION), "kubeconfig": str(file), "timeout": 30})
 
 
 @pytest.fixture
@@ -122,7 +123,7 @@ def test_a_diff_of_their_removal_has_no_key(plane: Cluster, namespace: str) -> N
         "namespaces": [],
         "remove_definitions": False,
     }
-    done = _cluster_objects.manage(options, False, api)
+    done = object_set.manage(options, False, api)
     assert done["actions"] == [f"Remove Secret {namespace}/train-ssh"]
     told = json.dumps(done)
     assert "(hidden)" in told

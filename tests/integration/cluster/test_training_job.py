@@ -22,10 +22,11 @@ import kubernetes
 import pytest
 import urllib3
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _cluster_objects, _kubernetes
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job import JOB, objects
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job_check import manage as check_job
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import client as kubernetes_client
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import object_set
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.check import manage as check_job
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.manage import JOB, objects
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, operators, site
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 
@@ -37,14 +38,14 @@ APPLY = "Apply the job"
 MULTUS = COLLECTION / "roles/secondary_network/files/multus-definitions.yml"
 
 
-def client(plane: Cluster) -> _kubernetes.Client:
-    values = dict.fromkeys(_kubernetes.CONNECTION)
-    return _kubernetes.Client({**values, "kubeconfig": str(plane.kubeconfig), "timeout": 30})
+def client(plane: Cluster) -> kubernetes_client.Client:
+    values = dict.fromkeys(kubernetes_client.CONNECTION)
+    return kubernetes_client.Client({**values, "kubeconfig": str(plane.kubeconfig), "timeout": 30})
 
 
 def make(plane: Cluster, plural: str, body: Json) -> None:
     meta = body["metadata"]
-    where = _kubernetes.path(body["apiVersion"], plural, meta.get("namespace"), meta["name"])
+    where = kubernetes_client.path(body["apiVersion"], plural, meta.get("namespace"), meta["name"])
     client(plane).apply(where, body, "Making what the test needs", force=True)
 
 
@@ -157,7 +158,7 @@ def apply(plane: Cluster, manifests: Json, check: bool = False, **more: Json) ->
         "adopt": False,
         "force_conflicts": False,
     }
-    return _cluster_objects.manage({**params, **policy, "wait_timeout": 60, **more}, check, client(plane))
+    return object_set.manage({**params, **policy, "wait_timeout": 60, **more}, check, client(plane))
 
 
 # --- what the API server makes of the objects -----------------------------------------------------------------------
@@ -319,8 +320,8 @@ def test_drift_is_told_and_put_back_with_consent(own_cluster: Cluster, namespace
 
 def test_who_may_not_look_is_told_how_to_go_on(own_cluster: Cluster, namespace: str) -> None:
     own_cluster.kubectl("create", "rolebinding", "joe", "--clusterrole=admin", "--user=joe", "-n", namespace)
-    values = dict.fromkeys(_kubernetes.CONNECTION)
-    joe = _kubernetes.Client({**values, "kubeconfig": str(own_cluster.user("joe")), "timeout": 30})
+    values = dict.fromkeys(kubernetes_client.CONNECTION)
+    joe = kubernetes_client.Client({**values, "kubeconfig": str(own_cluster.user("joe")), "timeout": 30})
     manifests = objects(options(namespace))
     with pytest.raises(FabricError, match="right to list nodes and pods, or leave the check out"):
         check_job({"objects": manifests, "capacity": True}, False, joe)

@@ -12,23 +12,21 @@ from collections.abc import Iterator
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import (
-    _cluster_objects,
-    _kubernetes,
-    _whereabouts_pools,
-)
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._whereabouts_pools import PoolsError, manage
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import client as kubernetes
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import object_set
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._whereabouts import pools
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._whereabouts.pools import PoolsError, manage
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster, cluster
 
 Json = t.Any
-API = _whereabouts_pools.API
+API = pools.API
 POOL = "10.100.0.0-28"
 
 
-def client(plane: Cluster) -> _kubernetes.Client:
-    values = dict.fromkeys(_kubernetes.CONNECTION)
-    return _kubernetes.Client({**values, "kubeconfig": str(plane.kubeconfig), "timeout": 30})
+def client(plane: Cluster) -> kubernetes.Client:
+    values = dict.fromkeys(kubernetes.CONNECTION)
+    return kubernetes.Client({**values, "kubeconfig": str(plane.kubeconfig), "timeout": 30})
 
 
 class Lab:
@@ -112,7 +110,7 @@ def lab() -> Iterator[Lab]:
         remove_definitions=False,
         adopt=True,
     )
-    _cluster_objects.manage({**params, "force_conflicts": True, "wait_timeout": 60}, False, client(plane))
+    object_set.manage({**params, "force_conflicts": True, "wait_timeout": 60}, False, client(plane))
     node = f"node-{uuid.uuid4().hex[:8]}"
     with plane.namespace() as namespace:
         plane.kubectl(
@@ -189,24 +187,24 @@ def test_pods_that_are_not_up_and_nodes_that_are_not_ready_hold(lab: Lab) -> Non
 def test_whereabouts_was_faster(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     lab.pool(_1=f"{lab.namespace}/gone")
     lab.run()
-    real = _whereabouts_pools.read
+    real = pools.read
 
-    def slow(one: _kubernetes.Client, namespace: str) -> Json:
+    def slow(one: kubernetes.Client, namespace: str) -> Json:
         world = real(one, namespace)
         # The pod is back between the look and the write, and is given its old address, as AssignIP() does.
         patch = json.dumps({"spec": {"allocations": {"1": {"id": "new"}}}})
         lab.plane.kubectl("patch", "ippool", POOL, "-n", namespace, "--type=merge", "-p", patch)
         return world
 
-    monkeypatch.setattr(_whereabouts_pools, "read", slow)
+    monkeypatch.setattr(pools, "read", slow)
     with pytest.raises(PoolsError, match="it was changed meanwhile, and so nothing was done to it.*run again"):
         lab.run(10)
     assert lab.allocations() == ["1"]
 
 
 def test_rights_that_are_missing_are_named(lab: Lab) -> None:
-    values = dict.fromkeys(_kubernetes.CONNECTION)
-    nobody = _kubernetes.Client({**values, "kubeconfig": str(lab.plane.user("nobody-at-all")), "timeout": 30})
+    values = dict.fromkeys(kubernetes.CONNECTION)
+    nobody = kubernetes.Client({**values, "kubeconfig": str(lab.plane.user("nobody-at-all")), "timeout": 30})
     params = {
         "namespace": lab.namespace,
         "reclaim": False,
@@ -215,6 +213,6 @@ def test_rights_that_are_missing_are_named(lab: Lab) -> None:
         "dead_nodes": [],
     }
     with pytest.raises(
-        _kubernetes.ApiError, match="Listing the IPPools of whereabouts .* Give this user that right by a Role"
+        kubernetes.ApiError, match="Listing the IPPools of whereabouts .* Give this user that right by a Role"
     ):
         manage(params, True, nobody)

@@ -17,7 +17,7 @@ import ansible_runner
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.callback.drift import CORE
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_report import validated
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import validated
 from ansible_collections.rdmaops.gpu_fabric.tests.support.drift import (
     PROGRAM,
     VERDICT,

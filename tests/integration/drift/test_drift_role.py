@@ -16,8 +16,8 @@ import pytest
 import yaml
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_publish import send
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_report import validated
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.publish import send
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import validated
 from ansible_collections.rdmaops.gpu_fabric.tests.lab.certificates import Authority
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, need_root
 from ansible_collections.rdmaops.gpu_fabric.tests.support.drift import Json, Place, Ran, closed_port, copy

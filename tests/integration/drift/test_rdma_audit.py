@@ -11,7 +11,12 @@ import typing as t
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_audit import AuditHost, Look, judge, stranded
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_devices.audit import (
+    AuditHost,
+    Look,
+    judge,
+    stranded,
+)
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need_tool
 
 Json = dict[str, t.Any]

@@ -32,8 +32,8 @@ from ansible_collections.rdmaops.gpu_fabric.tests.lab import ports
 from ansible_collections.rdmaops.gpu_fabric.tests.suite.load import Others, Pace
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_tool
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.exporter.series import Series
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.exporter.tree import node
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.roles.rdma_exporter.series import Series
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.roles.rdma_exporter.tree import node
 
 # A machine is quiet while others take less than this share of its processors.
 QUIET = 0.05

@@ -11,8 +11,8 @@ import typing as t
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Namespace
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.spaces import spaces
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.quick_survey import spaces
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.survey import Namespace
 from ansible_collections.rdmaops.gpu_fabric.roles.rdma_exporter.files.rdma_exporter import walk
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need_tool
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for

@@ -27,7 +27,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.integration.exporter.running i
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.exporter.test_exporter import basic, bcrypt
 from ansible_collections.rdmaops.gpu_fabric.tests.lab import ports
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need_tool
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.exporter.tree import node
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.roles.rdma_exporter.tree import node
 
 # Numbers that no user of this machine has.
 USER, STRANGER = 59879, 59880

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _etcd_backup, _kubeadm_work
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._etcd_backup import BackupError, Etcd
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm import etcd_backup, work
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm.etcd_backup import BackupError, Etcd
 from ansible_collections.rdmaops.gpu_fabric.tests.support.kubeadm_hosts import INIT, PLANE, Hosts
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import has_ended, wait_for
 
@@ -26,7 +26,7 @@ SINCE = r"since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 
 @pytest.fixture
 def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t.Iterator[Hosts]:
-    monkeypatch.setattr(_kubeadm_work, "_LOOK_S", 0.3)
+    monkeypatch.setattr(work, "_LOOK_S", 0.3)
     made = Hosts(tmp_path)
     yield made
     made.end()
@@ -90,7 +90,7 @@ def test_a_reboot(hosts: Hosts) -> None:
 
 def test_a_look_does_not_keep_a_module_away(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
     """It holds the lock for a moment, and a module waits for that."""
-    monkeypatch.setattr(_kubeadm_work, "_LOOK_S", 30)
+    monkeypatch.setattr(work, "_LOOK_S", 30)
     path = hosts.root(PLANE) / "run/rdmaops/kubeadm.lock"
     path.parent.mkdir(parents=True)
     path.touch()
@@ -162,7 +162,7 @@ def test_a_member_is_stopped_for_the_copy_and_started_again(tmp_path: Path, memb
 
 def test_a_member_that_does_not_stop(tmp_path: Path, member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
     member.stops = False
-    monkeypatch.setattr(_etcd_backup, "_DOWN_S", 0)
+    monkeypatch.setattr(etcd_backup, "_DOWN_S", 0)
     with pytest.raises(BackupError, match="it still runs 0 s after its manifest was taken away; look at journalctl"):
         etcd(tmp_path).keep()
     assert member.manifest.exists()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubeadm_work
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm import work
 from ansible_collections.rdmaops.gpu_fabric.tests.support import faults
 from ansible_collections.rdmaops.gpu_fabric.tests.support.kubeadm_hosts import INIT, PLANE, Hosts
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import has_ended, wait_for
@@ -267,7 +267,7 @@ INTERLEAVINGS: dict[str, Check] = {
 
 def test_interleavings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # So long a module waits for another's look at the host.
-    monkeypatch.setattr(_kubeadm_work, "_LOOK_S", 0.3)
+    monkeypatch.setattr(work, "_LOOK_S", 0.3)
     killed = len([name for name in INTERLEAVINGS if name.startswith(KILLED)])
     try:
         with faults.tried("kubernetes", "interleavings") as tally:

@@ -13,14 +13,20 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm import with_certificate_key, with_secrets
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes_node import CERTIFICATES
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes_node_look import Looker
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import _kubeadm_config as config
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm.manage import (
+    with_certificate_key,
+    with_secrets,
+)
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm.node import CERTIFICATES
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm.node_look import Looker
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._kubernetes import kubeadm_config as config
 from ansible_collections.rdmaops.gpu_fabric.tests.lab import config as config_of_lab
 from ansible_collections.rdmaops.gpu_fabric.tests.lab import kubernetes_images, tools
 from ansible_collections.rdmaops.gpu_fabric.tests.support import skip_or_fail
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils.kubernetes_hosts import Json, settings
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._kubernetes.kubernetes_hosts import (
+    Json,
+    settings,
+)
 
 # kubeadm takes long to build, where its release cannot be had.
 pytestmark = pytest.mark.long

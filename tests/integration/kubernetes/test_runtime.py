@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import is_ours
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes_node import runtime_in
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm.node import runtime_in
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, need_tool
 from ansible_collections.rdmaops.gpu_fabric.tests.support.role_values import values
 

@@ -19,7 +19,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.integration.exporter import ru
 from ansible_collections.rdmaops.gpu_fabric.tests.lab import ports
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_tool, prometheus
 from ansible_collections.rdmaops.gpu_fabric.tests.support.site import Run, environment, understood
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.monitoring.made_up import DCGM, EXPECTED, MadeUp, pod_node
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.roles.monitoring.made_up import DCGM, EXPECTED, MadeUp, pod_node
 
 ROLE = "rdmaops.gpu_fabric.monitoring"
 # All of 127.0.0.0/8 is this machine: the same port for all nodes, as on a real site.

@@ -7,9 +7,9 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_objects import OK, UNREACHABLE, Task, objects_of
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_report import Recorder
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_text import table
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.objects import OK, UNREACHABLE, Task, objects_of
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import Recorder
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.text import table
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
 
 PAGE = (COLLECTION / "docs/drift.md").read_text(encoding="utf-8")

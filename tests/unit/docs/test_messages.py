@@ -11,8 +11,8 @@ import typing as t
 import pytest
 import yaml
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_table import table
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_verdict import judge
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.table import table
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.verdict import judge
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
 
 PAGE = (COLLECTION / "docs/red-verdict.md").read_text(encoding="utf-8")

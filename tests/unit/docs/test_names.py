@@ -160,7 +160,7 @@ def test_a_page_begins_with_what_the_reader_will_have(page: Path) -> None:
     text = page.read_text(encoding="utf-8").split("-->\n", 1)[1].strip()
     title, first = text.split("\n\n")[:2]
     assert title.startswith("# ")
-    assert first.startswith(("At the end of this page", "Here you find")), first
+    assert first.startswith(("This page shows", "At the end of this page", "Here you find")), first
 
 
 def test_the_picture_has_every_role_and_playbook_and_is_drawn_anew() -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _kubernetes_library
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import library as kubernetes_library
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, faults
 from ansible_collections.rdmaops.gpu_fabric.tests.support.module import module_arguments
 
@@ -128,7 +128,7 @@ def answered(name: str, options: Json) -> None:
 @pytest.fixture(scope="module", autouse=True)
 def library() -> None:
     """Imported here once, and not in each process."""
-    _kubernetes_library.parts()
+    kubernetes_library.parts()
 
 
 @pytest.mark.parametrize("name", MODULES)

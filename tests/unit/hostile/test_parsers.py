@@ -39,62 +39,42 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.filter import (
     rails,
     rping,
 )
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import (
-    _boot_bls,
-    _boot_efi,
-    _boot_files,
-    _boot_grub_shell,
-    _cni,
-    _cni_install,
-    _cni_ranges,
-    _container_image_oci,
-    _containerd,
-    _fabric_host,
-    _fabric_pod,
-    _gpu_operator_compare,
-    _gpu_operator_values,
-    _helm,
-    _helm_chart,
-    _ibv_devinfo,
-    _image_build,
-    _kubeadm_work,
-    _kubernetes_node,
-    _modprobe,
-    _modprobe_cmdline,
-    _modprobe_conflict,
-    _network_attachment_uses,
-    _network_info,
-    _next_boot,
-    _rdma_mode_conflicts_plugins,
-    _ssh_secret,
-    _training_job_log,
-    _whereabouts,
-    _x509,
-)
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot import bls, efi, grub_shell
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot import files as boot_files
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni import config, install, ranges
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric import host, pod
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator import compare
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator import values as gpu_operator_values
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm import chart as helm_chart
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm import client
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._host import network
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._images import build, containerd, oci
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs import contents, reader
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import (
-    cgroups,
-    devices,
-    drivers,
-    kernel,
-    netns,
-    nldev,
-)
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import (
-    _drift_configmap,
-    _drift_report,
-    _kubernetes_plan,
-)
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kmod import cmdline, conflict
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kmod import config as kmod
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm import node, work, x509
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import ssh_secret
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._module_params import prediction
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._net_attach_def import uses
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns import cgroups, survey
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import devices, drivers, kernel, nldev
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode_conflicts import plugins
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._tool_output import ibv_devinfo
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._tool_output.listeners import listeners_in
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job import log
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._whereabouts import allocations
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift import configmap, report
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._kubernetes import plan
 from ansible_collections.rdmaops.gpu_fabric.roles.rdma_exporter.files.rdma_exporter import server, web_config
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, faults, hostile
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils import (
-    test__initramfs_reader as images,
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._initramfs import test_reader as images
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._kubeadm import test_x509 as certificates
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._kubernetes import test_ssh_secret as keys
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._whereabouts import (
+    test_allocations as pools,
 )
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils import test__ssh_secret as keys
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils import test__whereabouts as pools
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils import test__x509 as certificates
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils.kubernetes_hosts import settings
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._kubernetes.kubernetes_hosts import settings
 
 UNIT = COLLECTION / "tests/unit"
 FILTERS = UNIT / "plugins/filter/fixtures"
@@ -321,24 +301,24 @@ def initramfs(made: bytes) -> object:
 
 def grub(text: str) -> object:
     try:
-        return _boot_grub_shell.variables(text, "/nonexistent")
-    except _boot_grub_shell.Stop:  # the script boots something, or ends
+        return grub_shell.variables(text, "/nonexistent")
+    except grub_shell.Stop:  # the script boots something, or ends
         return None
 
 
 def chart(about: str) -> object:
     files = {"Chart.yaml": about.encode("utf-8", "surrogateescape"), "values.yaml": CHART_VALUES.encode()}
-    return _helm_chart._chart("/x", files)
+    return helm_chart._chart("/x", files)
 
 
 def chart_values(text: str) -> object:
     files = {"Chart.yaml": CHART.encode(), "values.yaml": text.encode("utf-8", "surrogateescape")}
-    made = _helm_chart._chart("/x", files)
-    return _gpu_operator_values.unknown({"driver": {"rdma": {"enabled": True}, "versoin": 1}, "nfd": {"x": {}}}, made)
+    made = helm_chart._chart("/x", files)
+    return gpu_operator_values.unknown({"driver": {"rdma": {"enabled": True}, "versoin": 1}, "nfd": {"x": {}}}, made)
 
 
 def archive(made: bytes) -> object:
-    return _helm_chart.read(SCRATCH.of(made))
+    return helm_chart.read(SCRATCH.of(made))
 
 
 def tarball(**files: str) -> bytes:
@@ -353,19 +333,19 @@ def tarball(**files: str) -> bytes:
 
 def packed(text: str) -> object:
     data = base64.b64encode(gzip.compress(text.encode("utf-8", "surrogatepass"), 1)).decode()
-    return _drift_configmap.unpacked({"binaryData": {_drift_configmap.REPORT: data}}, "x")
+    return configmap.unpacked({"binaryData": {configmap.REPORT: data}}, "x")
 
 
 def damaged(data: bytes) -> object:
-    return _drift_configmap.unpacked({"binaryData": {_drift_configmap.REPORT: base64.b64encode(data).decode()}}, "x")
+    return configmap.unpacked({"binaryData": {configmap.REPORT: base64.b64encode(data).decode()}}, "x")
 
 
 def delegating(text: str) -> object:
-    return _cni_install.delegating("/x", '{"name": "multus"}', SCRATCH.of(escaped(text)))
+    return install.delegating("/x", '{"name": "multus"}', SCRATCH.of(escaped(text)))
 
 
 def pod_interfaces(text: str) -> object:
-    return _whereabouts.read_pod(
+    return allocations.read_pod(
         {"metadata": {"name": "p", "namespace": "n", "annotations": {"k8s.v1.cni.cncf.io/network-status": text}}}
     )
 
@@ -398,25 +378,23 @@ FILTER = (AnsibleFilterError, rails.AnsibleTypeError)
 BOOT = UTILS / "boot"
 
 PARSERS: dict[str, Parser] = {
-    "modprobe.d": Parser(lambda text: _modprobe.parse("/etc/modprobe.d/a.conf", text), written(*MODPROBE_D)),
+    "modprobe.d": Parser(lambda text: kmod.parse("/etc/modprobe.d/a.conf", text), written(*MODPROBE_D)),
     "modprobe.d less options": Parser(
-        lambda text: _modprobe_conflict.without(text, {("ib_core", "netns_mode"), ("mlx5_core", "prof_sel")}),
+        lambda text: conflict.without(text, {("ib_core", "netns_mode"), ("mlx5_core", "prof_sel")}),
         written(*MODPROBE_D),
     ),
     "kernel command line": Parser(
         lambda text: (
-            _modprobe_cmdline.cmdline_settings(text, "ib_core"),
-            _next_boot.cmdline_value(text, "ib_core", "x", True),
+            cmdline.cmdline_settings(text, "ib_core"),
+            prediction.cmdline_value(text, "ib_core", "x", True),
         ),
         written(*CMDLINES),
     ),
     "dracut's command line": Parser(lambda text: contents.from_cmdline("dracut", text), written(*CMDLINES)),
-    "GRUB configuration": Parser(grub, written(*sorted(BOOT.glob("*.cfg"))), (_boot_files.BootError,)),
-    "GRUB environment": Parser(_boot_grub_shell.read_grubenv, written(BOOT / "grubenv-2.12-saved")),
-    "BLS entry": Parser(
-        lambda text: [_boot_bls.parse_entry("/x/y.conf", text, one) for one in (True, False)], written(*BLS)
-    ),
-    "PE image": Parser(_boot_efi.pe_sections, octets(b"MZ" + bytes(58) + b"\x40\0\0\0PE\0\0" + bytes(400))),
+    "GRUB configuration": Parser(grub, written(*sorted(BOOT.glob("*.cfg"))), (boot_files.BootError,)),
+    "GRUB environment": Parser(grub_shell.read_grubenv, written(BOOT / "grubenv-2.12-saved")),
+    "BLS entry": Parser(lambda text: [bls.parse_entry("/x/y.conf", text, one) for one in (True, False)], written(*BLS)),
+    "PE image": Parser(efi.pe_sections, octets(b"MZ" + bytes(58) + b"\x40\0\0\0PE\0\0" + bytes(400))),
     "modules.dep": Parser(kernel._find, written(PROC["usr/lib/modules/7.2.12+deb13-amd64/modules.dep"])),
     "initramfs": Parser(
         initramfs, octets(images.cpio(*images.DEBIAN), images.MICROCODE + bytes(512) + images.cpio(*images.TREE))
@@ -429,7 +407,7 @@ PARSERS: dict[str, Parser] = {
     "module's symbols": Parser(drivers.symbols, octets(b"\x7fELF\x02\x01\x01" + bytes(57) + b"ib_register_device\0")),
     "sysfs rate": Parser(devices.rate_gbps, written("400 Gb/sec (4X NDR)\n", "2.5 Gb/sec (1X SDR)", "0 Gb/sec")),
     "sysfs counter": Parser(devices.counter, written("42\n", "18446744073709551615\n", "N/A (no PMA)\n")),
-    "ibv_devinfo": Parser(_ibv_devinfo.parse, written(*sorted((UTILS / "ibv_devinfo").glob("*.txt")))),
+    "ibv_devinfo": Parser(ibv_devinfo.parse, written(*sorted((UTILS / "ibv_devinfo").glob("*.txt")))),
     "perftest": Parser(perftest.perftest, texts(*outputs("perftest_*.txt")), FILTER),
     "perftest JSON": Parser(
         perftest.perftest, documents(*(one.read_text() for one in outputs("perftest_*.json"))), FILTER
@@ -441,7 +419,7 @@ PARSERS: dict[str, Parser] = {
     "nccl_log": Parser(nccl_log.nccl_log, texts(*outputs("nccl[-_][!t]*.txt")), FILTER),
     "nccl_tests": Parser(nccl_tests.nccl_tests, texts(*outputs("nccl-tests*.txt")), FILTER),
     "training log": Parser(
-        lambda text: _training_job_log.transport({"p": _training_job_log.Log(text, text, True, None)}),
+        lambda text: log.transport({"p": log.Log(text, text, True, None)}),
         written(*outputs("nccl[-_][!t]*.txt")),
     ),
     "nccl_env": Parser(nccl_env.nccl_env, values(INFO, {"gpu-1": INFO, "gpu-2": INFO}, [INFO]), FILTER),
@@ -463,48 +441,48 @@ PARSERS: dict[str, Parser] = {
         FILTER,
     ),
     "kubeadm ConfigMap": Parser(
-        lambda text: _kubernetes_plan.compare(
+        lambda text: plan.compare(
             SETTINGS, {"reachable": True, "cluster_configuration": text, "kubelet_configuration": text}
         ),
         written(
             "apiVersion: kubeadm.k8s.io/v1beta4\napiServer:\n  certSANs: [a, b]\nclusterName: x\nnetworking: {podSubnet: 1}\n"
         ),
     ),
-    "CNI configuration": Parser(_cni.parse, documents(NAD, NAD["plugins"][0])),
+    "CNI configuration": Parser(config.parse, documents(NAD, NAD["plugins"][0])),
     "CNI ranges": Parser(
-        _cni_ranges.parse_network, texts("10.1.0.0/24", "fd00::/64", "10.1.0.0-10.1.0.9/24"), (ValueError,)
+        ranges.parse_network, texts("10.1.0.0/24", "fd00::/64", "10.1.0.0-10.1.0.9/24"), (ValueError,)
     ),
-    "networks annotation": Parser(lambda text: _network_attachment_uses.named(text, "default"), documents(*NETWORKS)),
-    "shared plugin": Parser(_rdma_mode_conflicts_plugins.shares_in, documents(SHARED)),
-    "whole plugin": Parser(_rdma_mode_conflicts_plugins.whole_in, documents(WHOLE)),
+    "networks annotation": Parser(lambda text: uses.named(text, "default"), documents(*NETWORKS)),
+    "shared plugin": Parser(plugins.shares_in, documents(SHARED)),
+    "whole plugin": Parser(plugins.whole_in, documents(WHOLE)),
     "whereabouts pod": Parser(
         pod_interfaces, documents([{"name": "x/rail0", "interface": "net1", "ips": ["10.1.0.2"], "default": False}])
     ),
     "whereabouts range": Parser(
-        lambda text: _whereabouts.read_pool(pools.pool({"1": {"podref": "a/b", "id": "c"}}, text=text), {"n"}),
+        lambda text: allocations.read_pool(pools.pool({"1": {"podref": "a/b", "id": "c"}}, text=text), {"n"}),
         texts("10.100.0.0/28", "fd00::/120"),
     ),
     "whereabouts offset": Parser(
-        lambda text: _whereabouts.read_pool(pools.pool({text: {"podref": text, "id": text}}), {"n"}),
+        lambda text: allocations.read_pool(pools.pool({text: {"podref": text, "id": text}}), {"n"}),
         texts("1", "13", "a/b"),
     ),
     "pod network of Multus": Parser(delegating, documents(NAD, NAD["plugins"][0])),
     "token": Parser(
-        lambda text: (_cni_install.token_in(text), _cni_install.expiry(text)),
+        lambda text: (install.token_in(text), install.expiry(text)),
         documents({"users": [{"user": {"token": "a.eyJleHAiOjF9.b"}}]}, "a.eyJleHAiOjF9.b"),
     ),
     "helm list": Parser(
-        _helm.parse_list, documents(*(one.read_text() for one in (UTILS / "helm").glob("*_list*.json")))
+        client.parse_list, documents(*(one.read_text() for one in (UTILS / "helm").glob("*_list*.json")))
     ),
     "helm history": Parser(
-        _helm.parse_history, documents(*(one.read_text() for one in (UTILS / "helm").glob("*_history.json")))
+        client.parse_history, documents(*(one.read_text() for one in (UTILS / "helm").glob("*_history.json")))
     ),
     "helm release": Parser(
-        lambda text: _helm.parse_release(text, text),
+        lambda text: client.parse_release(text, text),
         written(*sorted((UTILS / "helm").glob("*_get_all.txt")), '{"a": 1}'),
     ),
-    "helm version": Parser(lambda text: _helm.parse_version(text, "helm"), written("v3.18.4+gd80839c", "v4.0.0")),
-    "helm's last lines": Parser(_helm.last_lines, written(*sorted((UTILS / "helm").glob("*_hook.txt")))),
+    "helm version": Parser(lambda text: client.parse_version(text, "helm"), written("v3.18.4+gd80839c", "v4.0.0")),
+    "helm's last lines": Parser(client.last_lines, written(*sorted((UTILS / "helm").glob("*_hook.txt")))),
     "chart": Parser(chart, written(CHART)),
     "chart values": Parser(chart_values, written(CHART_VALUES)),
     "chart archive": Parser(archive, octets(tarball(**{"Chart.yaml": CHART, "values.yaml": CHART_VALUES}))),
@@ -512,32 +490,28 @@ PARSERS: dict[str, Parser] = {
         lambda made: archive(gzip.compress(made, 1)),
         octets(gzip.decompress(tarball(**{"Chart.yaml": CHART, "charts/nfd/Chart.yaml": CHART}))),
     ),
-    "manifest": Parser(_gpu_operator_compare.documents, written(MANIFESTS)),
-    "ctr version": Parser(_containerd.parse_version, written(*sorted((UTILS / "containerd").glob("*_version.txt")))),
-    "ctr images": Parser(_containerd.parse_images, written(*sorted((UTILS / "containerd").glob("*_images*.txt")))),
-    "ctr plugins": Parser(_containerd.parse_store, written(*sorted((UTILS / "containerd").glob("*_content.txt")))),
+    "manifest": Parser(compare.documents, written(MANIFESTS)),
+    "ctr version": Parser(containerd.parse_version, written(*sorted((UTILS / "containerd").glob("*_version.txt")))),
+    "ctr images": Parser(containerd.parse_images, written(*sorted((UTILS / "containerd").glob("*_images*.txt")))),
+    "ctr plugins": Parser(containerd.parse_store, written(*sorted((UTILS / "containerd").glob("*_content.txt")))),
     "ctr's last lines": Parser(
-        lambda text: (_containerd.last_lines(text), _containerd.advice(text)),
+        lambda text: (containerd.last_lines(text), containerd.advice(text)),
         written(*sorted((UTILS / "containerd").glob("*_pull_*.txt"))),
     ),
-    "image name": Parser(_container_image_oci.parse_name, texts("ghcr.io/a/b:1.2@" + DIGEST, "localhost:5000/x")),
+    "image name": Parser(oci.parse_name, texts("ghcr.io/a/b:1.2@" + DIGEST, "localhost:5000/x")),
     "image manifest": Parser(
-        lambda text: _container_image_oci.required(
-            DIGEST, 1, lambda _digest: text.encode("utf-8", "surrogatepass"), "amd64"
-        ),
+        lambda text: oci.required(DIGEST, 1, lambda _digest: text.encode("utf-8", "surrogatepass"), "amd64"),
         documents({key: MANIFEST[key] for key in ("config", "layers")}),
     ),
     "image index": Parser(
-        lambda text: _container_image_oci.configuration(
-            DIGEST, lambda _digest: text.encode("utf-8", "surrogatepass"), "amd64"
-        ),
+        lambda text: oci.configuration(DIGEST, lambda _digest: text.encode("utf-8", "surrogatepass"), "amd64"),
         documents(MANIFEST),
     ),
-    "buildah inspect": Parser(_image_build.label_of, documents({"OCIv1": {"config": {"Labels": {"x": "y"}}}})),
+    "buildah inspect": Parser(build.label_of, documents({"OCIv1": {"config": {"Labels": {"x": "y"}}}})),
     "processes, mount tables and control groups of others": Parser(
         lambda text: (
-            netns.process(text),
-            netns.mounts(text),
+            survey.process(text),
+            survey.mounts(text),
             cgroups.cgroup_unit(text),
             cgroups.cgroup_pod(text),
             cgroups.containers(text),
@@ -550,32 +524,32 @@ PARSERS: dict[str, Parser] = {
             "0::/user.slice/user-1000.slice/user@1000.service/kubepods/pod0123456789abcdef0123456789abcdef/x\n",
         ),
     ),
-    "certificate": Parser(_x509.parse, octets(DER)),
-    "PEM": Parser(_x509.in_pem, written(PEM)),
-    "kubeconfig": Parser(_kubernetes_node.kubeconfig_in, written(KUBECONFIG)),
-    "certificate row": Parser(lambda text: _kubernetes_node.certificate_row("x", "/x", text, 0.0), written(PEM)),
-    "containerd's TOML": Parser(_kubernetes_node.runtime_in, written(CONTAINERD)),
+    "certificate": Parser(x509.parse, octets(DER)),
+    "PEM": Parser(x509.in_pem, written(PEM)),
+    "kubeconfig": Parser(node.kubeconfig_in, written(KUBECONFIG)),
+    "certificate row": Parser(lambda text: node.certificate_row("x", "/x", text, 0.0), written(PEM)),
+    "containerd's TOML": Parser(node.runtime_in, written(CONTAINERD)),
     "begun kubeadm": Parser(
-        lambda text: (lambda mark: mark and _kubeadm_work.runs(mark))(_kubeadm_work.mark_in(text)),
+        lambda text: (lambda mark: mark and work.runs(mark))(work.mark_in(text)),
         documents({"action": "init", "since": "2026-04-01T12:00:00Z", "pid": 4711, "start": "300", "boot": "b1"}),
     ),
-    "start of a process": Parser(_kubeadm_work.start_time, written(f"4711 (kube adm) S {'0 ' * 18}300 0")),
+    "start of a process": Parser(work.start_time, written(f"4711 (kube adm) S {'0 ' * 18}300 0")),
     "API server's manifest": Parser(
-        _kubernetes_node.api_server_in, written("- --advertise-address=192.0.2.10\n- --secure-port=6443\n")
+        node.api_server_in, written("- --advertise-address=192.0.2.10\n- --secure-port=6443\n")
     ),
-    "etcd's manifest": Parser(_kubernetes_node.etcd_dir_in, written("- --data-dir=/var/lib/etcd\n")),
+    "etcd's manifest": Parser(node.etcd_dir_in, written("- --data-dir=/var/lib/etcd\n")),
     "procfs": Parser(
         lambda text: (
-            _kubernetes_node.swaps_in(text),
-            _kubernetes_node.cgroup_in(text),
-            _kubernetes_node.memory_in(text),
-            _kubernetes_node.listeners_in(text),
-            _network_info.mounts(text),
-            _fabric_host.default_route(text),
-            _fabric_pod.memlock_in(text, text),
-            _fabric_pod.texts_in(text, "sign", 2),
-            _kubernetes_node.version_in(text),
-            _kubernetes_node.conffile_in(text, "/etc/x"),
+            node.swaps_in(text),
+            node.cgroup_in(text),
+            node.memory_in(text),
+            listeners_in(text),
+            network.mounts(text),
+            host.default_route(text),
+            pod.memlock_in(text, text),
+            pod.texts_in(text, "sign", 2),
+            node.version_in(text),
+            node.conffile_in(text, "/etc/x"),
         ),
         written(
             MOUNTS,
@@ -587,13 +561,13 @@ PARSERS: dict[str, Parser] = {
         ),
     ),
     "ssh keys": Parser(
-        lambda text: _ssh_secret.wrong(keys.data(id_ed25519=text.encode("utf-8", "replace").decode())),
+        lambda text: ssh_secret.wrong(keys.data(id_ed25519=text.encode("utf-8", "replace").decode())),
         written(keys.WHOLE["id_ed25519"]),
     ),
     "ssh keys in a Secret": Parser(
-        lambda text: _ssh_secret.wrong({**keys.data(), "id_ed25519": text}), written(*keys.data().values())
+        lambda text: ssh_secret.wrong({**keys.data(), "id_ed25519": text}), written(*keys.data().values())
     ),
-    "drift report": Parser(lambda found: _drift_report.validated(found, "x"), values(REPORT)),
+    "drift report": Parser(lambda found: report.validated(found, "x"), values(REPORT)),
     "drift ConfigMap": Parser(packed, documents(REPORT)),
     "damaged drift ConfigMap": Parser(damaged, octets(gzip.compress(json.dumps(REPORT).encode()))),
     "web configuration": Parser(web, written(WEB), (web_config.WebConfigError,)),

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot import default_entry
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot_entry import Machine
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot.default import default_entry
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot.entry import Machine
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs import rebuild
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules import host_info
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, need_tool, skip_or_fail

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _boot_grub_syntax
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot import grub_syntax
 from ansible_collections.rdmaops.gpu_fabric.tests.benchmarks import (
     checks,
     demo,
@@ -87,7 +87,7 @@ def test_the_boot_menu_names_the_kernel_and_no_mode() -> None:
     assert "/boot/vmlinuz-6.99.0-test " in text
     assert "/boot/initrd.img-6.99.0-test" in text
     assert "netns_mode" not in text
-    assert _boot_grub_syntax.parse(text, "grub.cfg")
+    assert grub_syntax.parse(text, "grub.cfg")
 
 
 def test_the_inventory_trusts_no_stranger(tmp_path: Path) -> None:

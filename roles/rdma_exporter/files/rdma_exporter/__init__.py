@@ -5,5 +5,5 @@
 `look` has the rights that it takes to look, and no port; `serve` answers HTTP, and has no rights. handover.py is what
 goes from one to the other.
 
-Python 3.8 and its standard library, and what `look` shares with the collection's modules (plugins/module_utils/_rdma).
+Python 3.8 and its standard library, and what `look` shares with the modules of the collection (_rdma and _netns).
 """

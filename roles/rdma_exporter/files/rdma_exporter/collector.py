@@ -11,9 +11,10 @@ import time
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import devices, nldev, pods, sysfs, sysfs_devices
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import spaces as namespaces
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Namespace
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns import pods
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns import quick_survey as namespaces
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.survey import Namespace
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import devices, nldev, sysfs, sysfs_devices
 
 from . import walk
 from .command_line import TIMEOUT

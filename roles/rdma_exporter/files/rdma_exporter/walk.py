@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Look into the own namespace in a thread, and into the others in children (module_utils/_rdma/walk.py)."""
+"""Look into the own namespace in a thread, and into the others in children (module_utils/_netns/walk.py)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import queue
 import threading
 import typing as t
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import enter
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.netns import Namespace
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.walk import Walker
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns import enter
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.survey import Namespace
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.walk import Walker
 
 
 class Hung(Exception):

@@ -15,8 +15,8 @@ from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.action import drift_verdict as plugin
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules import drift_verdict as documentation
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import _drift_run as run
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift_report import OBJECT_KEYS, Recorder, dumps
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift import run
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import OBJECT_KEYS, Recorder, dumps
 
 Json = t.Any
 NOTHING = dict.fromkeys(OBJECT_KEYS)

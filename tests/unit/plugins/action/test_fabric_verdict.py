@@ -21,9 +21,9 @@ from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.action import fabric_verdict as plugin
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules import fabric_verdict as documentation
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_table import table
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_terms import WANTED
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric_verdict import judge
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.table import table
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.verdict import judge
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.vocabulary import WANTED
 
 Json = t.Any
 

@@ -15,8 +15,8 @@ from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.action import kubernetes_plan as plugin
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules import kubernetes_plan as documentation
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import _kubeadm_config as config
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils.kubernetes_hosts import (
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._kubernetes import kubeadm_config as config
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._kubernetes.kubernetes_hosts import (
     cluster,
     host,
     node,

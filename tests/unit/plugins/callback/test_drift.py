@@ -17,7 +17,7 @@ from ansible.playbook.task import Task as AnsibleTask
 from ansible.utils.context_objects import CLIArgs
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.callback import drift as plugin
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils import _drift_run as run
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift import run
 
 Json = t.Any
 FORMS = ["2.19", "2.18"]

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter import rails as plugin
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter.rails import AnsibleTypeError, FilterModule, rails
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rails import natural, pci_key
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rails.ports import natural, pci_key
 
 SLOW = hypothesis_settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import all_yaml, from_json, from_yaml
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm_chart import loader
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm.chart import loader
 
 DEEP = 100_000
 

@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import HEADER, FileError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files_write import atomic_write
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._owned_files import decide
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._host.owned_files import decide
 from ansible_collections.rdmaops.gpu_fabric.tests.support.disk_calls import recorded
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
 

@@ -1,0 +1,220 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""What kinds of objects AWX has, how they refer to each other, and when two of them are the same."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+from .._formats import from_json
+
+# What the API shows instead of a secret (ENCRYPTED_PLACEHOLDER in awx/main/fields.py).
+ENCRYPTED = "$encrypted$"
+HIDDEN = "********"
+
+
+class Kind(t.NamedTuple):
+    """One kind of object: its path in the API is its name."""
+
+    title: str
+    # Fields that hold another object, by the kinds that it may be of.
+    refs: dict[str, tuple[str, ...]]
+    # Lists of other objects, each under a path of its own.
+    lists: dict[str, str]
+    # The field within which a name is there once.
+    scope: str = ""
+
+
+def _notifications(*more: str) -> dict[str, str]:
+    names = ("started", "success", "error", *more)
+    return {"notification_templates_%s" % name: "notification_templates" for name in names}
+
+
+_ORGANIZATION: dict[str, tuple[str, ...]] = {"organization": ("organizations",)}
+_ENVIRONMENT: dict[str, tuple[str, ...]] = {"execution_environment": ("execution_environments",)}
+_CREDENTIAL: dict[str, tuple[str, ...]] = {"credential": ("credentials",)}
+
+# In the order in which they can be made.
+KINDS: dict[str, Kind] = {
+    "organizations": Kind("organization", {}, {"galaxy_credentials": "credentials"}),
+    "execution_environments": Kind("execution environment", {**_ORGANIZATION, **_CREDENTIAL}, {}),
+    "notification_templates": Kind("notification template", _ORGANIZATION, {}, "organization"),
+    "projects": Kind(
+        "project",
+        {**_ORGANIZATION, **_CREDENTIAL, "default_environment": ("execution_environments",)},
+        _notifications(),
+        "organization",
+    ),
+    "inventories": Kind("inventory", _ORGANIZATION, {}, "organization"),
+    "inventory_sources": Kind(
+        "inventory source",
+        {"inventory": ("inventories",), "source_project": ("projects",), **_CREDENTIAL, **_ENVIRONMENT},
+        _notifications(),
+        "inventory",
+    ),
+    "job_templates": Kind(
+        "job template",
+        # AWX takes the organization from the project; it is what tells two templates of one name apart.
+        {**_ORGANIZATION, "inventory": ("inventories",), "project": ("projects",), **_ENVIRONMENT},
+        {"credentials": "credentials", **_notifications()},
+        "organization",
+    ),
+    "workflow_job_templates": Kind(
+        "workflow",
+        {**_ORGANIZATION, "inventory": ("inventories",)},
+        _notifications("approvals"),
+        "organization",
+    ),
+    "schedules": Kind(
+        "schedule",
+        {"unified_job_template": ("job_templates", "workflow_job_templates"), "inventory": ("inventories",)},
+        {},
+        "unified_job_template",
+    ),
+}
+
+TITLES = {**{name: kind.title for name, kind in KINDS.items()}, "credentials": "credential"}
+# Galaxy servers are asked in this order.
+ORDERED = frozenset(("galaxy_credentials",))
+# Dictionaries that AWX keeps as text, YAML or JSON.
+TEXT_FIELDS = frozenset(("extra_vars", "source_vars", "variables"))
+NUMBERS = frozenset(
+    ("forks", "timeout", "job_slice_count", "verbosity", "update_cache_timeout", "scm_update_cache_timeout")
+)
+# What is not a field: it is compared and written by itself.
+APART = frozenset(("survey_spec", "workflow_nodes"))
+
+
+class Entry:
+    """An object by its name: what is wanted of it, and what the controller has."""
+
+    def __init__(self, kind: str, name: str, live: dict[str, t.Any] | None = None) -> None:
+        self.kind = kind
+        self.name = name
+        self.live = live
+        self.fields: dict[str, t.Any] = {}
+        self.refs: dict[str, Entry | None] = {}
+        self.lists: dict[str, list[Entry]] = {}
+        self.survey: dict[str, t.Any] | None = None
+
+    def __str__(self) -> str:
+        return "%s %s" % (TITLES[self.kind], self.name)
+
+    @property
+    def id(self) -> int | None:
+        """Return its number, which it has once it is made."""
+        return int(self.live["id"]) if self.live else None
+
+    @property
+    def there(self) -> dict[str, t.Any]:
+        """Return what the controller has of it; asked of what is made only."""
+        return t.cast("dict[str, t.Any]", self.live)
+
+    def name_of(self, field: str) -> t.Any:
+        """Return the name of what a field refers to now."""
+        told = (self.there.get("summary_fields") or {}).get(field) or {}
+        return told.get("name", self.there.get(field))
+
+
+def given(field: str, value: t.Any) -> t.Any:
+    """Return a field as it is meant: ansible-core 2.18 makes text of a number that comes out of a template."""
+    return int(value) if field in NUMBERS and isinstance(value, str) and value.isdigit() else value
+
+
+def same(field: str, live: t.Any, wanted: t.Any, update_secrets: bool = False) -> bool:
+    """Tell whether a field is as wanted, as far as the controller lets anybody see."""
+    if live == ENCRYPTED and isinstance(wanted, str):
+        return not update_secrets
+    if field in TEXT_FIELDS and isinstance(live, str) and isinstance(wanted, dict):
+        return _parsed(live) == wanted
+    if isinstance(wanted, dict) and isinstance(live, dict):
+        # AWX adds keys with their defaults.
+        return all(key in live and same("", live[key], value, update_secrets) for key, value in wanted.items())
+    return bool(live == wanted)
+
+
+def same_survey(live: t.Any, wanted: t.Mapping[str, t.Any]) -> bool:
+    """Tell whether a survey is as wanted; AWX keeps questions in their order and may add keys to them."""
+    if not isinstance(live, dict) or not isinstance(live.get("spec"), list):
+        return False
+    head = all(live.get(key) == wanted[key] for key in ("name", "description"))
+    questions = wanted["spec"]
+    return (
+        head
+        and len(live["spec"]) == len(questions)
+        and all(same("", one, question) for one, question in zip(live["spec"], questions))
+    )
+
+
+def comparable(field: str, live: t.Any, wanted: t.Any) -> t.Any:
+    """Return a field as the controller has it, in the shape of what is wanted."""
+    if field in TEXT_FIELDS and isinstance(live, str) and isinstance(wanted, dict):
+        return _parsed(live)
+    if isinstance(wanted, dict) and isinstance(live, dict):
+        return {key: live[key] for key in wanted if key in live}
+    return live
+
+
+def sent(field: str, wanted: t.Any) -> t.Any:
+    """Return a field as the API takes it."""
+    return json.dumps(wanted, sort_keys=True) if field in TEXT_FIELDS and isinstance(wanted, dict) else wanted
+
+
+def text(fields: t.Mapping[str, t.Any]) -> str:
+    """Return fields one per line, for a diff."""
+    return "".join("%s: %s\n" % (key, json.dumps(one, sort_keys=True)) for key, one in _flat("", fields))
+
+
+def _flat(prefix: str, value: t.Any) -> t.Iterator[tuple[str, t.Any]]:
+    parts: t.Iterable[tuple[t.Any, t.Any]] = ()
+    if isinstance(value, dict):
+        parts = sorted(value.items())
+    elif isinstance(value, list) and any(isinstance(one, dict) for one in value):
+        parts = enumerate(value)
+    if not parts and prefix:
+        yield prefix, value
+    for key, one in parts:
+        yield from _flat("%s.%s" % (prefix, key) if prefix else str(key), one)
+
+
+def hide(value: t.Any, secrets: t.AbstractSet[str]) -> t.Any:
+    """Return a value with the secrets in it hidden."""
+    if isinstance(value, dict):
+        return {key: hide(one, secrets) for key, one in value.items()}
+    if isinstance(value, list):
+        return [hide(one, secrets) for one in value]
+    # What is kept encrypted is told neither before nor after.
+    return HIDDEN if value == ENCRYPTED or (isinstance(value, str) and value in secrets) else value
+
+
+def _parsed(content: str) -> t.Any:
+    # An empty one is shown as three dashes.
+    if content.strip() in ("", "---", "{}"):
+        return {}
+    try:
+        return from_json(content)
+    except ValueError:
+        return content
+
+
+__all__ = (
+    "APART",
+    "ENCRYPTED",
+    "KINDS",
+    "ORDERED",
+    "TITLES",
+    "Entry",
+    "Kind",
+    "comparable",
+    "given",
+    "hide",
+    "same",
+    "same_survey",
+    "sent",
+    "text",
+)

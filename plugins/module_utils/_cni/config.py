@@ -1,0 +1,457 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""CNI configurations: made of typed options, read from text, compared by what they mean."""
+
+from __future__ import annotations
+
+import copy
+import ipaddress
+import json
+import typing as t
+
+from .._errors import FabricError
+
+Config = t.Dict[str, t.Any]
+
+# pkg/version/version.go of containernetworking/cni 1.3.1.
+VERSIONS = ("0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0")
+# Lists of plugins came with 0.3.0 of the specification.
+LIST_VERSIONS = VERSIONS[2:]
+
+# What a key has to be: the plugins are written in Go, whose JSON reader refuses another type when the pod starts.
+# A tuple holds the values that the plugin takes.
+_SWITCH = ("on", "off")
+_LINK_STATE = ("auto", "enable", "disable")
+_COMMON = {
+    "cniVersion": "str",
+    "name": "str",
+    "type": "str",
+    "capabilities": "dict",
+    "ipam": "dict",
+    "dns": "dict",
+    "prevResult": "dict",
+    "args": "dict",
+    "runtimeConfig": "dict",
+}
+# From the NetConf of each plugin: containernetworking/plugins 1.9.1, ipoib-cni, sriov-cni and ib-sriov-cni (their
+# pkg/types/types.go and configuration references), rdma-cni 1.6.0.
+PLUGINS: dict[str, dict[str, t.Any]] = {
+    "host-device": {"device": "str", "hwaddr": "str", "kernelpath": "str", "pciBusID": "str", "deviceID": "str"},
+    "macvlan": {
+        "master": "str",
+        "mode": ("bridge", "private", "vepa", "passthru"),
+        "mtu": "int",
+        "mac": "str",
+        "linkInContainer": "bool",
+        "bcqueuelen": "int",
+    },
+    "ipvlan": {"master": "str", "mode": ("l2", "l3", "l3s"), "mtu": "int", "linkInContainer": "bool"},
+    "ipoib": {"master": "str"},
+    "sriov": {
+        "deviceID": "str",
+        "master": "str",
+        "vlan": "int",
+        "vlanQoS": "int",
+        "vlanProto": ("802.1q", "802.1ad"),
+        "mac": "str",
+        "min_tx_rate": "int",
+        "max_tx_rate": "int",
+        "spoofchk": _SWITCH,
+        "trust": _SWITCH,
+        "link_state": _LINK_STATE,
+        "logLevel": ("panic", "error", "warning", "info", "debug"),
+        "logFile": "str",
+    },
+    "ib-sriov": {
+        "deviceID": "str",
+        "master": "str",
+        "pkey": "str",
+        "link_state": _LINK_STATE,
+        "rdmaIsolation": "bool",
+        "ibKubernetesEnabled": "bool",
+        "vfioPciMode": "bool",
+        "publishPfGuid": "bool",
+        "kubeconfig": "str",
+    },
+    "rdma": {"deviceID": "str"},
+    "tuning": {
+        "sysctl": "dict",
+        "mac": "str",
+        "promisc": "bool",
+        "mtu": "int",
+        "txQLen": "int",
+        "allmulti": "bool",
+        "dataDir": "str",
+    },
+    "sbr": {"table": "int"},
+}
+# The binary of ib-sriov-cni goes by either name.
+_BINARY_ALIASES = {"ib-sriov-cni": "ib-sriov"}
+MAIN = ("host-device", "macvlan", "ipvlan", "ipoib", "sriov", "ib-sriov")
+CHAINED = ("rdma", "tuning", "sbr")
+
+_LIST = {
+    "cniVersion": "str",
+    "cniVersions": "list",
+    "name": "str",
+    "disableCheck": "bool",
+    "disableGC": "bool",
+    "loadOnlyInlinedPlugins": "bool",
+    "plugins": "list",
+}
+_ROUTE = {"dst": "str", "gw": "str", "mtu": "int", "advmss": "int", "priority": "int", "table": "int", "scope": "int"}
+_DNS = {"nameservers": "list", "domain": "str", "search": "list", "options": "list"}
+_ADDRESS = {"address": "str", "gateway": "str"}
+_WHEREABOUTS_RANGE = {"range": "str", "range_start": "str", "range_end": "str", "exclude": "list"}
+_HOST_LOCAL_RANGE = {"subnet": "str", "rangeStart": "str", "rangeEnd": "str", "gateway": "str"}
+# pkg/types/types.go of whereabouts 0.9.4; IPAMConfig of host-local, static and dhcp in containernetworking/plugins.
+IPAM: dict[str, dict[str, t.Any]] = {
+    "whereabouts": {
+        **_WHEREABOUTS_RANGE,
+        "type": "str",
+        "ipRanges": "list",
+        "gateway": "str",
+        "network_name": "str",
+        "configuration_path": "str",
+        "enable_overlapping_ranges": "bool",
+        "node_slice_size": "str",
+        "routes": "list",
+        "addresses": "list",
+        "dns": "dict",
+        "kubernetes": "dict",
+        "log_file": "str",
+        "log_level": "str",
+        "leader_lease_duration": "int",
+        "leader_renew_deadline": "int",
+        "leader_retry_period": "int",
+        "reconciler_cron_expression": "str",
+        "sleep_for_race": "int",
+        "datastore": "str",
+        "etcd_host": "str",
+        "etcd_username": "str",
+        "etcd_password": "str",
+        "etcd_key_file": "str",
+        "etcd_cert_file": "str",
+        "etcd_ca_cert_file": "str",
+    },
+    "host-local": {
+        **_HOST_LOCAL_RANGE,
+        "type": "str",
+        "ranges": "list",
+        "routes": "list",
+        "dataDir": "str",
+        "resolvConf": "str",
+    },
+    "static": {"type": "str", "addresses": "list", "routes": "list", "dns": "dict"},
+    "dhcp": {"type": "str", "daemonSocketPath": "str", "provide": "list", "request": "list", "priority": "int"},
+}
+_INSIDE = {"routes": _ROUTE, "addresses": _ADDRESS, "ipRanges": _WHEREABOUTS_RANGE}
+
+# Options are the plugins' keys in snake case; those that differ from it in anything but case are none.
+_SPECIAL = {
+    "pci_bus_id": "pciBusID",
+    "device_id": "deviceID",
+    "vlan_qos": "vlanQoS",
+    "tx_q_len": "txQLen",
+    "link_in_container": "linkInContainer",
+    "vlan_proto": "vlanProto",
+    "log_level": "logLevel",
+    "log_file": "logFile",
+    "rdma_isolation": "rdmaIsolation",
+    "ib_kubernetes_enabled": "ibKubernetesEnabled",
+    "data_dir": "dataDir",
+    "resolv_conf": "resolvConf",
+    "ip_ranges": "ipRanges",
+    "daemon_socket_path": "daemonSocketPath",
+    "range_start": "rangeStart",
+    "range_end": "rangeEnd",
+}
+
+
+class ConfigError(FabricError):
+    """A text is no CNI configuration; ``code`` is the lint's."""
+
+    def __init__(self, text: str, code: str = "invalid_config") -> None:
+        super().__init__(text)
+        self.code = code
+
+
+def option_to_key(option: str, known: t.Container[str]) -> str:
+    """Return the plugin's key for an option: whereabouts writes range_start, host-local rangeStart."""
+    if option in known:
+        return option
+    return _SPECIAL.get(option, option)
+
+
+def _keys(options: t.Mapping[str, t.Any], known: t.Mapping[str, t.Any]) -> Config:
+    made: Config = {}
+    for option, value in options.items():
+        if value is None:
+            continue
+        key = option_to_key(option, known)
+        inside = _HOST_LOCAL_RANGE if key == "ranges" else _INSIDE.get(key)
+        made[key] = _inside(value, inside) if inside else value
+    return made
+
+
+def _inside(value: t.Any, known: t.Mapping[str, t.Any]) -> t.Any:
+    if isinstance(value, list):
+        return [_inside(one, known) for one in value]
+    return _keys(value, known) if isinstance(value, dict) else value
+
+
+def build(options: t.Mapping[str, t.Any], cni_version: str) -> Config:
+    """Return the configuration for one attachment's typed options (those that are None are not given)."""
+    kind = options["type"]
+    given = {key: value for key, value in options.items() if key not in ("type", "ipam", "chain")}
+    plugin = {"type": kind, **_keys(given, PLUGINS[kind])}
+    ipam = options.get("ipam") or {"type": "none"}
+    if ipam["type"] != "none":
+        plugin["ipam"] = _keys(ipam, IPAM[ipam["type"]])
+    chain = options.get("chain") or []
+    if not chain:
+        return {"cniVersion": cni_version, **plugin}
+    plugins = [plugin]
+    for link in chain:
+        one = _keys(link, PLUGINS[link["type"]])
+        if "sysctl" in one:
+            one["sysctl"] = {name: str(value) for name, value in one["sysctl"].items()}
+        plugins.append(one)
+    return {"cniVersion": cni_version, "plugins": plugins}
+
+
+def _pairs(pairs: list[tuple[str, t.Any]]) -> Config:
+    made: Config = {}
+    for key, value in pairs:
+        if key in made:
+            raise ConfigError("the key %s is there twice, and the last one would win in silence" % key, "invalid_json")
+        made[key] = value
+    return made
+
+
+def parse(text: t.Any) -> Config:
+    """Return the configuration that stands in a text (or is one already)."""
+    if isinstance(text, dict):
+        value: t.Any = copy.deepcopy(text)
+    else:
+        try:
+            value = json.loads(str(text), object_pairs_hook=_pairs)
+        except json.JSONDecodeError as exc:
+            lines = str(text).splitlines() or [""]
+            line = lines[min(exc.lineno, len(lines)) - 1].strip()
+            raise ConfigError(
+                "no JSON: %s at line %d, column %d, near '%s'" % (exc.msg, exc.lineno, exc.colno, line[:60]),
+                "invalid_json",
+            ) from None
+        except (ValueError, RecursionError) as exc:
+            # A number of thousands of digits, and what nests too deeply.
+            raise ConfigError("no JSON that can be read: %s" % exc, "invalid_json") from None
+    if not isinstance(value, dict):
+        raise ConfigError("a CNI configuration is a JSON object, and this is %s" % type(value).__name__)
+    if "plugins" in value:
+        if not isinstance(value["plugins"], list) or not value["plugins"]:
+            raise ConfigError("plugins has to be a list of at least one plugin")
+        if not all(isinstance(one, dict) for one in value["plugins"]):
+            raise ConfigError("each entry of plugins has to be an object")
+    for one in plugins(value):
+        if not isinstance(one.get("type"), str) or not one["type"]:
+            raise ConfigError("a plugin without type")
+        if one.get("ipam") is not None and not isinstance(one["ipam"], dict):
+            raise ConfigError("ipam has to be an object")
+    return t.cast(Config, value)
+
+
+def plugins(config: Config) -> list[Config]:
+    """Return the plugins of a configuration or of a list of them."""
+    found = config.get("plugins")
+    return list(found) if isinstance(found, list) else [config]
+
+
+def kind_of(plugin: Config) -> str:
+    kind = str(plugin["type"])
+    return _BINARY_ALIASES.get(kind, kind)
+
+
+def ipam_of(plugin: Config) -> Config:
+    """Return a plugin's ipam, empty where it has none."""
+    found = plugin.get("ipam")
+    return found if isinstance(found, dict) and found.get("type") else {}
+
+
+def text(config: Config) -> str:
+    """Return what is stored: JSON that a person can read by kubectl."""
+    return json.dumps(config, indent=2)
+
+
+def pretty(config: t.Any) -> str:
+    """Return what a diff shows: one order of keys."""
+    return json.dumps(config, indent=2, sort_keys=True) + "\n"
+
+
+_NETWORKS = ("range", "subnet", "dst")
+_HOSTS = ("gateway", "gw", "range_start", "range_end", "rangeStart", "rangeEnd")
+
+
+def _network(value: str) -> str:
+    # whereabouts and host-local take addr-CIDR too: START-NETWORK or START-END/LENGTH.
+    start, dash, rest = value.rpartition("-")
+    return "%s%s%s" % (ipaddress.ip_address(start) if dash else "", dash, _plain_network(rest, bool(dash)))
+
+
+def _plain_network(value: str, end: bool) -> str:
+    # In START-END/LENGTH the host part is the end of the range.
+    return str(ipaddress.ip_interface(value) if end else ipaddress.ip_network(value, strict=False))
+
+
+def _same(key: str, value: t.Any) -> t.Any:
+    """Return one spelling of an address; what is none stays as it is, for the lint."""
+    if isinstance(value, dict):
+        return {inner: _same(inner, one) for inner, one in value.items()}
+    if isinstance(value, list):
+        return [_same(key, one) for one in value]
+    if not isinstance(value, str):
+        return value
+    try:
+        if key in _NETWORKS:
+            return _network(value)
+        if key == "exclude":
+            return str(ipaddress.ip_network(value, strict=False))
+        if key in _HOSTS:
+            return str(ipaddress.ip_address(value))
+        if key == "address":
+            return str(ipaddress.ip_interface(value))
+    except ValueError:
+        pass
+    return value
+
+
+def normal(config: Config, name: str) -> Config:
+    """Return a configuration in the one form in which two that mean the same are equal.
+
+    Multus puts the attachment's name in where a configuration has none (GetCNIConfigFromSpec in
+    network-attachment-definition-client), so that name is the same as none.
+    """
+    made = copy.deepcopy(config)
+    if made.get("name") in (name, ""):
+        del made["name"]
+    for plugin in plugins(made):
+        if isinstance(plugin.get("ipam"), dict):
+            ipam = {key: _same(key, value) for key, value in plugin["ipam"].items()}
+            # An order of exclusions means nothing.
+            if isinstance(ipam.get("exclude"), list):
+                ipam["exclude"] = sorted(ipam["exclude"], key=str)
+            if ipam:
+                plugin["ipam"] = ipam
+            else:
+                del plugin["ipam"]
+        for key in ("hwaddr", "mac", "pciBusID"):
+            if isinstance(plugin.get(key), str):
+                plugin[key] = plugin[key].lower()
+    return made
+
+
+def _nearest(key: str, known: t.Iterable[str]) -> str | None:
+    from difflib import get_close_matches
+
+    lower = {one.lower(): one for one in known}
+    flat = {one.replace("_", ""): one for one in lower}
+    found = get_close_matches(key.lower(), lower, 1, 0.6) or get_close_matches(
+        key.lower().replace("_", ""), flat, 1, 0.6
+    )
+    return lower[flat.get(found[0], found[0])] if found else None
+
+
+_TYPES: dict[str, type] = {"str": str, "int": int, "bool": bool, "dict": dict, "list": list}
+_WORDS = {"str": "a text", "int": "a whole number", "bool": "true or false", "dict": "an object", "list": "a list"}
+
+
+def _check(where: str, value: Config, known: t.Mapping[str, t.Any], owner: str) -> t.Iterator[tuple[str, str, str]]:
+    # Go's JSON reader does not tell upper from lower case in keys.
+    lower = {key.lower(): key for key in known}
+    for key, one in value.items():
+        at = "%s%s" % (where, key)
+        if key.lower() not in lower:
+            close = _nearest(key, known)
+            hint = "did you mean %s? It" % close if close else "it"
+            yield "unknown_key", "%s does not know the key %s" % (owner, at), "%s knows %s" % (hint, ", ".join(known))
+            continue
+        wanted = known[lower[key.lower()]]
+        if one is None:
+            continue
+        if isinstance(wanted, tuple):
+            # An empty text is the plugin's default.
+            if one not in (*wanted, ""):
+                yield "invalid_value", "%s is %s" % (at, json.dumps(one)), "%s takes %s" % (owner, ", ".join(wanted))
+        elif not isinstance(one, _TYPES[wanted]) or (wanted == "int" and isinstance(one, bool)):
+            yield "invalid_value", "%s is %s" % (at, json.dumps(one)), "%s wants %s" % (owner, _WORDS[wanted])
+
+
+def check_keys(config: Config) -> t.Iterator[tuple[str, str, str]]:
+    """Yield (code, what is wrong, what would be right) for keys and types of values that a plugin does not take."""
+    if "plugins" in config:
+        yield from _check("", config, _LIST, "a list of plugins")
+    for number, plugin in enumerate(plugins(config)):
+        where = "plugins[%d]." % number if "plugins" in config else ""
+        known = PLUGINS.get(kind_of(plugin))
+        if known is not None:
+            yield from _check(where, plugin, {**known, **_COMMON}, plugin["type"])
+        ipam = ipam_of(plugin)
+        where += "ipam."
+        fields = IPAM.get(ipam.get("type", ""))
+        if fields is None:
+            continue
+        owner = ipam["type"]
+        yield from _check(where, ipam, fields, owner)
+        for key, inner in _INSIDE.items():
+            for one in ipam.get(key) or [] if key in fields and isinstance(ipam.get(key), list) else []:
+                if isinstance(one, dict):
+                    yield from _check("%s%s." % (where, key), one, inner, owner)
+                else:
+                    yield "invalid_value", "%s%s holds %s" % (where, key, json.dumps(one)), "%s wants objects" % owner
+        if owner == "host-local" and isinstance(ipam.get("ranges"), list):
+            for group in ipam["ranges"]:
+                if not isinstance(group, list):
+                    yield (
+                        "invalid_value",
+                        "%sranges holds %s" % (where, json.dumps(group)),
+                        "host-local wants a list of lists of ranges",
+                    )
+                    continue
+                for one in group:
+                    yield from _check(where + "ranges.", one, _HOST_LOCAL_RANGE, owner)
+        if isinstance(ipam.get("dns"), dict):
+            yield from _check(where + "dns.", ipam["dns"], _DNS, owner)
+
+
+def unknown_types(config: Config) -> list[str]:
+    """Return plugin and IPAM types whose keys are not known here, and so not checked."""
+    found = [plugin["type"] for plugin in plugins(config) if kind_of(plugin) not in PLUGINS]
+    kinds = [ipam_of(plugin).get("type") for plugin in plugins(config)]
+    return found + [str(kind) for kind in kinds if kind and kind not in IPAM]
+
+
+__all__ = (
+    "CHAINED",
+    "IPAM",
+    "LIST_VERSIONS",
+    "MAIN",
+    "PLUGINS",
+    "VERSIONS",
+    "Config",
+    "ConfigError",
+    "build",
+    "check_keys",
+    "ipam_of",
+    "kind_of",
+    "normal",
+    "option_to_key",
+    "parse",
+    "plugins",
+    "pretty",
+    "text",
+    "unknown_types",
+)

@@ -1,0 +1,420 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""CNI plugins, their configurations and kubeconfigs on one host: what is ours is remembered, the rest not touched."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+import os
+import re
+import stat
+import typing as t
+
+from .._decision import DRIFT, IN_SYNC, Decision, resource
+from .._fetch import digest
+from .._files import FileError, read_text, refuse_nul
+from .._formats import from_json
+
+RECORD = "/var/lib/rdmaops/cni.json"
+CONFIG = "file"
+_SHA256 = re.compile(r"sha256:[0-9a-f]{64}\Z")
+
+Record = t.Dict[str, t.Any]
+Params = t.Mapping[str, t.Any]
+
+
+class InstallError(FileError):
+    """Something could not be installed as asked."""
+
+
+def executable(path: str) -> bool:
+    try:
+        return stat.S_IMODE(os.stat(path).st_mode) & 0o111 == 0o111
+    except OSError:
+        return False
+
+
+def read_record(path: str) -> Record:
+    text = read_text(path)
+    try:
+        found = from_json(text) if text else {}
+    except ValueError as exc:
+        raise InstallError(
+            "Reading %s, where it stands which CNI files are this collection's: %s. Remove it; what is installed then "
+            "counts as somebody else's" % (path, exc)
+        ) from exc
+    found = found if isinstance(found, dict) else {}
+    return {"sources": dict(found.get("sources") or {}), "files": dict(found.get("files") or {})}
+
+
+def check(params: Params) -> None:
+    """Refuse bad options before anything is looked at."""
+    refuse_nul(bin_dir=params["bin_dir"], record=params["record"])
+    taken: dict[str, str] = {}
+    for source in params["sources"]:
+        name = source["name"]
+        if not _SHA256.match(source["checksum"]):
+            raise InstallError(
+                "Installing %s: checksum is %r. Give sha256: and 64 hexadecimal digits in lower case; a file of "
+                "checksums comes from where the program comes from, and changes with it. `%s` prints the digits, on a "
+                "machine and network that you trust" % (name, source["checksum"], prints(source["url"]))
+            )
+        for one in source["files"]:
+            if not one or "/" in one or "\0" in one or one.startswith("."):
+                raise InstallError("Installing %s: files has %r; an entry is the name of a plugin" % (name, one))
+            if one in taken:
+                raise InstallError("Installing %s: the plugin %s comes from %s too" % (name, one, taken[one]))
+            taken[one] = name
+        if not source["files"]:
+            raise InstallError("Installing %s: files is empty; name the plugins that are wanted of it" % name)
+    for one in (*params["configs"], *params["kubeconfigs"]):
+        refuse_nul(path=one["path"])
+        if not one["path"].startswith("/"):
+            raise InstallError("Writing %s: the path must be absolute" % one["path"])
+
+
+def prints(url: str) -> str:
+    """Return the command that prints the digest of what is at a URL or path."""
+    return "curl -fsSL %s | sha256sum" % url if "://" in url else "sha256sum %s" % url
+
+
+def same_source(source: Params, known: t.Mapping[str, t.Any]) -> bool:
+    """Tell whether what is recorded is what is wanted; the checksum says so wherever the file comes from."""
+    return known.get("checksum") == source["checksum"] and sorted(known.get("files") or {}) == sorted(source["files"])
+
+
+def claims(token: str) -> dict[str, t.Any]:
+    """Return what a token says (RFC 7519), nothing of what is none."""
+    parts = token.split(".")
+    try:
+        found = from_json(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except (IndexError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def expiry(token: str) -> float | None:
+    """Return when a token ends (RFC 7519, 4.1.4), None where it does not say so."""
+    try:
+        return float(claims(token)["exp"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def node_of(token: str) -> str | None:
+    """Return the UID of the Node that a service account's token is bound to (pkg/serviceaccount/claims.go)."""
+    try:
+        return str(claims(token)["kubernetes.io"]["node"]["uid"])
+    except (KeyError, TypeError):
+        return None
+
+
+def delegating(path: str, text: str, delegate: str) -> str:
+    """Return a configuration with what is in another file as its only delegate.
+
+    Multus 4.3.0 forgets most of a list that it is given by name when the pod ends, so that the pod network does not get
+    its address back (multus-cni pull request 1521). What stands in its own configuration it keeps.
+    """
+    doing = "Writing %s with the pod network of %s" % (path, delegate)
+    found = read_text(delegate)
+    if found is None:
+        raise InstallError("%s: there is no such file. Install the pod network first, or name another file" % doing)
+    try:
+        whole, inner = from_json(text), from_json(found)
+        if not isinstance(inner, dict) or not ("type" in inner or inner.get("plugins")):
+            raise ValueError("it has neither type nor plugins")
+    except ValueError as exc:
+        raise InstallError("%s: that is no CNI configuration: %s" % (doing, exc)) from exc
+    return json.dumps({**whole, "delegates": [inner]}, indent=4, sort_keys=True) + "\n"
+
+
+def kubeconfig(one: Params, token: str) -> str:
+    """Return a kubeconfig. JSON is YAML as well, and hosts need no library to read it back."""
+    made = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {"name": "cluster", "cluster": {"server": one["server"], "certificate-authority-data": one["ca_data"]}}
+        ],
+        "users": [{"name": one["user"], "user": {"token": token}}],
+        "contexts": [
+            {"name": "cni", "context": {"cluster": "cluster", "user": one["user"], "namespace": one["namespace"]}}
+        ],
+        "current-context": "cni",
+    }
+    return json.dumps(made, indent=2) + "\n"
+
+
+def token_in(text: str | None) -> str:
+    try:
+        return str(from_json(text or "")["users"][0]["user"]["token"])
+    except (ValueError, KeyError, IndexError, TypeError):
+        return ""
+
+
+class Install:
+    """What is there, what is wanted, and what follows."""
+
+    def __init__(self, params: Params, now: float, fetch: t.Callable[..., t.Any] | None = None) -> None:
+        self.params, self.now = params, now
+        self.record_path: str = params["record"]
+        self.record = read_record(self.record_path)
+        self.before = json.dumps(self.record, sort_keys=True)
+        self.decision = Decision()
+        self.resources: list[dict[str, t.Any]] = []
+        self.kept: list[str] = []
+        self.token_needed: list[str] = []
+        self._fetch = fetch
+
+    def _row(self, kind: str, name: str, desired: str, live: str | None) -> None:
+        status = IN_SYNC if live == desired else DRIFT
+        self.resources.append(resource(kind, name, desired=desired, configured=live, live=live, status=status))
+
+    def _save(self) -> None:
+        from .. import _files_write
+
+        if self.record["sources"] or self.record["files"]:
+            _files_write.atomic_write(self.record_path, json.dumps(self.record, indent=1, sort_keys=True) + "\n")
+        else:
+            _files_write.remove(self.record_path)
+
+    # --- plugins ---
+
+    def source(self, source: Params) -> None:
+        name, bin_dir = source["name"], self.params["bin_dir"]
+        known = self.record["sources"].get(name) or {}
+        ours = known.get("files") or {}
+        wanted, kept = [], []
+        for one in source["files"]:
+            live = digest(os.path.join(bin_dir, one))
+            if live is not None and one not in ours:
+                if self.params["on_foreign"] == "keep":
+                    kept.append(one)
+                    continue
+                if self.params["on_foreign"] == "fail":
+                    raise InstallError(
+                        "Installing %s: %s is there and was not installed by this collection. Set on_foreign to keep "
+                        "(it is used as it is) or to take_over" % (name, os.path.join(bin_dir, one))
+                    )
+            wanted.append(one)
+        self.kept += ["%s: somebody else's" % os.path.join(bin_dir, one) for one in kept]
+        asked = {**source, "files": wanted}
+        fresh = not wanted or same_source(asked, known)
+        bad = [
+            one
+            for one in wanted
+            if not fresh
+            or digest(os.path.join(bin_dir, one)) != ours.get(one)
+            or not executable(os.path.join(bin_dir, one))
+        ]
+        gone = [one for one in ours if one not in source["files"]]
+        live = "present" if not bad else "absent" if not ours else "different"
+        self._row("cni_plugins", name, "present", live)
+        if bad:
+            doing = "Install %s in %s from %s" % (", ".join(wanted), bin_dir, source["url"])
+            self.decision.add(doing, functools.partial(self._install, asked))
+            self.decision.show(name, _lines(known), "%s\n%s\n" % (source["checksum"], "\n".join(sorted(wanted))))
+        self._drop(name, gone, ours)
+
+    def _install(self, source: Params) -> None:
+        from .. import _fetch
+
+        fetch = self._fetch or _fetch.fetch
+        known = self.record["sources"].setdefault(source["name"], {})
+
+        def about_to() -> None:
+            # The names first: should the power go in between, the plugins are known to be ours.
+            known["files"] = {**dict.fromkeys(source["files"], ""), **(known.get("files") or {})}
+            self._save()
+
+        files = _fetch.install(source, self.params["bin_dir"], self.params["timeout"], fetch, about_to)
+        self.record["sources"][source["name"]] = {"url": source["url"], "checksum": source["checksum"], "files": files}
+        self._save()
+
+    def _drop(self, name: str, gone: t.Sequence[str], ours: t.Mapping[str, str]) -> None:
+        """Remove plugins that are ours and not wanted; one that somebody has replaced is theirs by now."""
+        for one in gone:
+            path = os.path.join(self.params["bin_dir"], one)
+            live = digest(path)
+            if live == ours[one]:
+                self.decision.add("Remove %s" % path, functools.partial(self._remove_plugin, name, one, path))
+                self.decision.show(path, live + "\n", "")
+            else:
+                if live is not None:
+                    self.kept.append("%s: somebody has replaced it" % path)
+                self.decision.add("Forget %s" % path, functools.partial(self._remove_plugin, name, one, None))
+
+    def _remove_plugin(self, name: str, one: str, path: str | None) -> None:
+        from .. import _files_write
+
+        if path is not None:
+            _files_write.remove(path)
+        known = self.record["sources"].get(name) or {}
+        (known.get("files") or {}).pop(one, None)
+        if not known.get("files"):
+            self.record["sources"].pop(name, None)
+        self._save()
+
+    # --- files ---
+
+    def _foreign(self, path: str, found: str | None) -> bool:
+        return found is not None and path not in self.record["files"]
+
+    def _refuse(self, path: str) -> t.NoReturn:
+        raise InstallError(
+            "Writing %s: the file is there and was not written by this collection. Move it away, or have whoever "
+            "wrote it (an operator, a DaemonSet) leave this to the role, and run again" % path
+        )
+
+    def config(self, one: Params) -> None:
+        path, text = one["path"], one["content"].rstrip("\n") + "\n"
+        if one["delegate"]:
+            text = delegating(path, text, one["delegate"])
+        found = read_text(path)
+        if self._foreign(path, found) and found != text:
+            self._refuse(path)
+        self._row(CONFIG, path, "present", "absent" if found is None else "present" if found == text else "different")
+        if found != text or path not in self.record["files"]:
+            self._write(path, text, 0o644 if one["public"] else 0o600)
+            self.decision.show(path, found or "", text)
+
+    def _write(self, path: str, text: str, mode: int) -> None:
+        self.decision.add("Write %s" % path, functools.partial(self._written, path, text, mode))
+
+    def _written(self, path: str, text: str, mode: int) -> None:
+        from .. import _files_write
+
+        # The name first: should the power go in between, the file is known to be ours.
+        self.record["files"][path] = True
+        self._save()
+        _files_write.atomic_write(path, text, mode)
+
+    def kubeconfig(self, one: Params) -> None:
+        path = one["path"]
+        found = read_text(path)
+        if self._foreign(path, found):
+            self._refuse(path)
+        old = token_in(found)
+        ends = expiry(old)
+        bound = one["node_uid"] is None or node_of(old) == one["node_uid"]
+        fine = bool(old) and bound and (ends is None or ends - self.now > one["renew_before"])
+        same = found is not None and found == kubeconfig(one, old)
+        wrong = "about to expire" if bound else "bound to no node, or to another"
+        state = "absent" if found is None else "different" if not same else "valid" if fine else wrong
+        self._row("kubeconfig", path, "valid", state)
+        if same and fine:
+            return
+        token = old if fine else str(self.params["tokens"].get(one["user"]) or "")
+        if not token:
+            self.token_needed.append(path)
+        self.decision.add(
+            "Write %s%s" % (path, "" if fine else " with a new token"), functools.partial(self._kubeconfig, one, token)
+        )
+        shown = kubeconfig(one, "(hidden)") if fine else kubeconfig(one, "(hidden, new)")
+        self.decision.show(path, "" if found is None else kubeconfig_hidden(found), shown)
+
+    def _kubeconfig(self, one: Params, token: str) -> None:
+        if not token:
+            raise InstallError(
+                "Writing %s: it needs a token of the service account %s, and none was given. Give one by tokens, for "
+                "example of the module service_account_token" % (one["path"], one["user"])
+            )
+        self._written(one["path"], kubeconfig(one, token), 0o600)
+
+    def file_absent(self, path: str) -> None:
+        from .. import _files_write
+
+        found = read_text(path)
+        if path not in self.record["files"]:
+            if found is not None:
+                self.kept.append("%s: somebody else's" % path)
+            self._row(CONFIG, path, "absent", "absent")
+            return
+        self._row(CONFIG, path, "absent", "present")
+
+        def remove() -> None:
+            _files_write.remove(path)
+            self.record["files"].pop(path, None)
+            self._save()
+
+        self.decision.add("Remove %s" % path, remove)
+        self.decision.show(path, kubeconfig_hidden(found) if found else "", "")
+
+    # --- all of it ---
+
+    def decide(self) -> None:
+        params = self.params
+        paths = [one["path"] for one in (*params["configs"], *params["kubeconfigs"])]
+        if params["state"] == "absent":
+            # The other way round: what makes the runtime use the plugins goes first.
+            for path in sorted({*paths, *self.record["files"]}, key=lambda path: (path not in paths, path)):
+                self.file_absent(path)
+            names = [source["name"] for source in params["sources"]]
+            for name in sorted({*names, *self.record["sources"]}):
+                ours = (self.record["sources"].get(name) or {}).get("files") or {}
+                self._row("cni_plugins", name, "absent", "present" if ours else "absent")
+                self._drop(name, sorted(ours), ours)
+            return
+        for source in params["sources"]:
+            self.source(source)
+        for one in params["kubeconfigs"]:
+            self.kubeconfig(one)
+        for one in params["configs"]:
+            self.config(one)
+        for path in sorted(set(self.record["files"]) - set(paths)):
+            self.file_absent(path)
+        for name in sorted(set(self.record["sources"]) - {source["name"] for source in params["sources"]}):
+            ours = self.record["sources"][name].get("files") or {}
+            self._row("cni_plugins", name, "absent", "present")
+            self._drop(name, sorted(ours), ours)
+
+
+def kubeconfig_hidden(text: str) -> str:
+    """Return a file for a diff, without a token in it."""
+    token = token_in(text)
+    return text.replace(token, "(hidden)") if token else text
+
+
+def _lines(known: t.Mapping[str, t.Any]) -> str:
+    return "%s\n%s\n" % (known["checksum"], "\n".join(sorted(known["files"]))) if known.get("checksum") else ""
+
+
+def mirrored(source: Params, mirror: str) -> Params:
+    """Return a source with its files at a mirror, by the names that they have upstream."""
+    return {**source, "url": mirror.rstrip("/") + "/" + os.path.basename(source["url"])} if mirror else source
+
+
+def manage(
+    params: Params, check_mode: bool, now: float, fetch: t.Callable[..., t.Any] | None = None
+) -> dict[str, t.Any]:
+    """Return what the module cni_install returns."""
+    check(params)
+    params = {**params, "sources": [mirrored(source, params["mirror"]) for source in params["sources"]]}
+    one = Install(params, now, fetch)
+    one.decide()
+    if not check_mode:
+        from .._fetch import clean
+
+        clean(params["bin_dir"])
+        one.decision.carry_out()
+    return {**one.decision.result(), "kept": one.kept, "token_needed": one.token_needed, "resources": one.resources}
+
+
+__all__ = (
+    "RECORD",
+    "InstallError",
+    "check",
+    "expiry",
+    "kubeconfig",
+    "manage",
+    "mirrored",
+    "node_of",
+    "prints",
+    "same_source",
+)

@@ -1,0 +1,161 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""Attachments against what is on the nodes: plugin binaries, devices, what the hosts use them for, MTU."""
+
+from __future__ import annotations
+
+import typing as t
+
+from . import config
+
+if t.TYPE_CHECKING:  # pragma: no cover
+    from .lint_model import Attachment, Report, Surroundings
+
+_CODES = ("plugin_missing", "device_missing", "host_interface", "mtu_too_large")
+# Keys of the plugins to the key of an interface in node_info.
+_BY = {"device": "name", "master": "name", "hwaddr": "mac", "pciBusID": "pci_address"}
+
+
+def check(wanted: t.Sequence[Attachment], around: Surroundings, report: Report) -> None:
+    """Add what the target nodes lack, or need themselves."""
+    if not around.node_info or around.targets is None:
+        for code in _CODES:
+            report.skip(code, around.why.get("nodes", "") if around.node_info else "node_info is not given")
+        return
+    for node in around.targets:
+        info = around.node_info.get(node)
+        if info is None:
+            for code in _CODES:
+                report.skip(code, "node_info says nothing about this node", node=node)
+            continue
+        for one in wanted:
+            if one.config is not None:
+                _plugins(one, node, info, report)
+                _devices(one, node, info, around, report)
+
+
+def _plugins(one: Attachment, node: str, info: t.Mapping[str, t.Any], report: Report) -> None:
+    cni = info.get("cni")
+    if cni is None:
+        report.skip("plugin_missing", "node_info has no list of CNI plugins for it", node=node)
+        return
+    present = cni.get("plugins") or []
+    for plugin in config.plugins(t.cast("config.Config", one.config)):
+        ipam = config.ipam_of(plugin).get("type")
+        for kind, what in ((plugin["type"], "CNI plugin"), (ipam, "IPAM plugin")):
+            if kind and kind not in present:
+                report.add(
+                    "plugin_missing",
+                    one.key,
+                    "node %s has no %s %s in %s" % (node, what, kind, cni.get("bin_dir") or "its directory of plugins"),
+                    "install it there (the role rdmaops.gpu_fabric.secondary_network does), or take one of: %s"
+                    % (", ".join(sorted(present)) or "none"),
+                )
+
+
+def _find(interfaces: list[t.Any], key: str, value: str) -> t.Any:
+    return next((row for row in interfaces if str(row.get(_BY[key]) or "").lower() == value.lower()), None)
+
+
+def _devices(one: Attachment, node: str, info: t.Mapping[str, t.Any], around: Surroundings, report: Report) -> None:
+    first = config.plugins(t.cast("config.Config", one.config))[0]
+    kind = config.kind_of(first)
+    keys = ("device", "hwaddr", "kernelpath", "pciBusID") if kind == "host-device" else ("master",)
+    if kind not in ("host-device", "macvlan", "ipvlan", "ipoib"):
+        return
+    key = next((key for key in keys if isinstance(first.get(key), str) and first[key]), None)
+    if key is None:
+        return
+    if key == "kernelpath":
+        report.skip("device_missing", "a kernel path is not looked up", attachment=one.key, node=node)
+        report.skip("host_interface", "a kernel path is not looked up", attachment=one.key, node=node)
+        return
+    interfaces = info.get("interfaces")
+    if interfaces is None:
+        for code in ("device_missing", "host_interface", "mtu_too_large"):
+            report.skip(code, "node_info has no list of interfaces for it", node=node)
+        return
+    row = _find(interfaces, key, first[key])
+    if row is None:
+        _missing(one, node, key, first[key], interfaces, around, report)
+        return
+    if kind == "host-device":
+        _host(one, node, first[key], row, around, report)
+        _rdma(one, node, row, info, report)
+    mtu = first.get("mtu")
+    if isinstance(mtu, int) and isinstance(row.get("mtu"), int) and mtu > row["mtu"]:
+        report.add(
+            "mtu_too_large",
+            one.key,
+            "mtu %d is above the %d of its parent %s on node %s" % (mtu, row["mtu"], row.get("name"), node),
+            "an mtu of at most %d, or a larger one on the parent and the switch" % row["mtu"],
+        )
+
+
+def _missing(
+    one: Attachment,
+    node: str,
+    key: str,
+    value: str,
+    interfaces: list[t.Any],
+    around: Surroundings,
+    report: Report,
+) -> None:
+    # A device that host-device gave to a pod is not on the host for so long.
+    there = one.key in around.settled and key != "master"
+    names = sorted(str(row.get(_BY[key])) for row in interfaces if row.get(_BY[key]))
+    report.add(
+        "device_missing",
+        one.key,
+        "node %s has no %s %s%s" % (node, key, value, " (a pod may hold it now)" if there else ""),
+        "one of: %s. A device that a pod holds is not among them. Nodes without it: leave them out by target_nodes"
+        % (", ".join(names) or "none"),
+        warn=there,
+    )
+
+
+def _host(one: Attachment, node: str, value: str, row: t.Any, around: Surroundings, report: Report) -> None:
+    uses = [str(use) for use in row.get("uses") or []]
+    if row.get("master"):
+        uses.append("member of %s" % row["master"])
+    own = {
+        str(entry.get("address"))
+        for entry in (((around.nodes or {}).get(node) or {}).get("status") or {}).get("addresses") or []
+    }
+    uses += ["the node's address %s" % text for text in row.get("addresses") or [] if text.partition("/")[0] in own]
+    if uses:
+        report.add(
+            "host_interface",
+            one.key,
+            "%s on node %s is the host's own: %s. A pod would take it away from the host"
+            % (value, node, ", ".join(uses)),
+            "a device that the host does without",
+        )
+
+
+def _rdma(one: Attachment, node: str, row: t.Any, info: t.Mapping[str, t.Any], report: Report) -> None:
+    if not any(config.kind_of(plugin) == "rdma" for plugin in config.plugins(t.cast("config.Config", one.config))):
+        return
+    devices = info.get("devices")
+    if devices is None:
+        report.skip("device_missing", "node_info has no list of RDMA devices for it", attachment=one.key, node=node)
+        return
+    for device in devices:
+        netdevs = [port.get("netdev") for port in device.get("ports") or []]
+        same = row.get("pci_address") and device.get("pci_address") == row["pci_address"]
+        if row.get("name") in netdevs or same:
+            return
+    report.add(
+        "device_missing",
+        one.key,
+        "node %s has no RDMA device on %s, and the chained plugin rdma would find none" % (node, row.get("name")),
+        "a card with one (%s), or no rdma in chain"
+        % (", ".join(sorted(str(device.get("name")) for device in devices)) or "there is none"),
+    )
+
+
+__all__ = ("check",)

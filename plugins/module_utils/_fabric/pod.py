@@ -1,0 +1,111 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""Where fabric_probe runs its programs: in the container of a pod, with its own user, rights and limits."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from .._pod_exec import run as pod_exec_run
+from .._pod_exec.run import ContainerError, Way
+from .host import Host, Server, default_route
+
+CAP_IPC_LOCK = 14
+_LOOK_S = 30
+
+_WHICH = 'case $(command -v "$1") in ?*) echo "$1";; esac'
+_TEXTS = 'sign=$1; shift; for one in "$@"; do echo "$sign"; cat "$one" 2>&1 || echo "$sign-"; done'
+_MEMLOCK = re.compile(r"(?m)^Max locked memory\s+(unlimited|\d{1,20})\s")
+_EFFECTIVE = re.compile(r"(?m)^CapEff:\s+([0-9a-f]{16})$")
+
+
+class Pod(Host):
+    """A container, in which programs are run by the API server or by crictl."""
+
+    sees_processes = False
+
+    def __init__(self, way: Way) -> None:
+        self._way = way
+        self._mark = pod_exec_run.new_mark()
+        self._document = ""
+        self._known: dict[str, bool] = {}
+        # By cat it reads what is asked of /proc.
+        if not self.which("cat"):
+            raise self._lacks("cat is not there")
+
+    def _lacks(self, said: str) -> ContainerError:
+        return ContainerError(
+            "The image of the %s lacks what measuring needs, sh, and env, timeout and cat (package coreutils): %s"
+            % (self._way.text, said)
+        )
+
+    def which(self, tool: str) -> str | None:
+        if tool not in self._known:
+            status, text = self.run(["sh", "-c", _WHICH, "sh", tool], _LOOK_S)
+            if status != 0:
+                raise self._lacks(" ".join(text.split())[-300:] or "no answer within %d s" % _LOOK_S)
+            self._known[tool] = tool in text.split()
+        return tool if self._known[tool] else None
+
+    def run(self, argv: t.Sequence[str], limit: float) -> tuple[int | None, str]:
+        done = pod_exec_run.run(self._way, argv, limit, self._mark)
+        self._document = done.document
+        return done.status, done.text
+
+    def start(self, argv: t.Sequence[str], limit: float, _log: str) -> Server:
+        return pod_exec_run.Running(self._way, argv, limit)
+
+    def place(self, _name: str) -> str:
+        # Nothing is written into the container, whose user could perhaps not even do it.
+        return pod_exec_run.DOCUMENT_PATH
+
+    def read(self, _path: str) -> str:
+        return self._document
+
+    def remove(self, _path: str) -> None:
+        self._document = ""
+
+    def texts(self, paths: t.Sequence[str]) -> list[str]:
+        sign = pod_exec_run.new_mark()
+        status, text = self.run(["sh", "-c", _TEXTS, "sh", sign, *paths], _LOOK_S)
+        return texts_in(text, sign, len(paths)) if status == 0 else [""] * len(paths)
+
+    def way(self) -> tuple[str | None, str | None]:
+        (routes,) = self.texts(["/proc/self/net/route"])
+        return default_route(routes), self._way.address
+
+    def variables(self) -> t.Collection[str]:
+        _status, text = self.run(["env"], _LOOK_S)
+        return {line.partition("=")[0] for line in text.split("\n") if "=" in line}
+
+    def memlock(self) -> tuple[str, bool]:
+        """RLIMIT_MEMLOCK, as /proc has it, and whether the container has CAP_IPC_LOCK, to which it does not apply."""
+        found = memlock_in(*self.texts(["/proc/self/limits", "/proc/self/status"]))
+        if not found:
+            raise ContainerError("The limits of the %s cannot be read from its /proc" % self._way.text)
+        return found
+
+    def close(self) -> None:
+        pod_exec_run.sweep(self._way, self._mark)
+
+
+def memlock_in(limits: str, status: str) -> tuple[str, bool] | None:
+    """RLIMIT_MEMLOCK, and whether CAP_IPC_LOCK is effective, of /proc/PID/limits and /proc/PID/status."""
+    limit, effective = _MEMLOCK.search(limits), _EFFECTIVE.search(status)
+    if not limit or not effective:
+        return None
+    return limit.group(1), bool(int(effective.group(1), 16) & 1 << CAP_IPC_LOCK)
+
+
+def texts_in(text: str, sign: str, number: int) -> list[str]:
+    """Files that were printed with a line before each, and another after one that cannot be read."""
+    found = ["" if part.endswith(sign + "-\n") else part for part in text.split(sign + "\n")[1:]]
+    return [*found, *[""] * number][:number]
+
+
+__all__ = ("CAP_IPC_LOCK", "Pod", "memlock_in", "texts_in")

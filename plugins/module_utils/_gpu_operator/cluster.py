@@ -1,0 +1,182 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""What the GPU Operator's module asks a cluster: its kinds, live objects, CRDs, and the pods that hold GPUs."""
+
+from __future__ import annotations
+
+import re
+import time
+import typing as t
+
+from .._kubernetes import client as kubernetes
+from .._kubernetes.client import ApiError, Client, Object
+from .compare import Key
+
+CRD = "apiextensions.k8s.io/v1"
+POLICY = ("nvidia.com/v1", "ClusterPolicy")
+# How long a changed CRD may take to be in force on the API server; it takes about a second.
+_SETTLE = 60
+# What NVIDIA's device plugin offers; other operators of NVIDIA's offer network devices under the same domain.
+_GPU = re.compile(r"^nvidia\.com/(gpu(\.shared)?|mig-.*|pgpu|.*vgpu.*)$", re.IGNORECASE)
+
+
+class Resource(t.NamedTuple):
+    plural: str
+    namespaced: bool
+
+
+class Cluster:
+    """The edge to the API server."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.version = ""
+        self.api_versions: list[str] = []
+        self.kinds: dict[tuple[str, str], Resource] = {}
+        self._to_come: set[tuple[str, str]] = set()
+
+    def discover(self) -> None:
+        """Learn the version and every kind that is served: what a chart may ask for by .Capabilities."""
+        about = self.client.get("/version", "Asking the API server for its version") or {}
+        self.version = str(about.get("gitVersion") or "")
+        for version, kinds in self.client.served().items():
+            self.api_versions.append(version)
+            for one in kinds:
+                self.kinds[(version, one.kind)] = Resource(one.plural, one.namespaced)
+                self.api_versions.append("%s/%s" % (version, one.kind))
+
+    def learn(self, definition: Object) -> None:
+        """Note the kinds of a CRD that is to be made."""
+        spec = definition["spec"]
+        for one in spec.get("versions") or []:
+            key = ("%s/%s" % (spec["group"], one["name"]), str(spec["names"]["kind"]))
+            if key not in self.kinds:
+                self._to_come.add(key)
+                self.kinds[key] = Resource(str(spec["names"]["plural"]), spec.get("scope") != "Cluster")
+
+    def served(self, key: Key) -> bool:
+        """Whether the API server has served this kind when it was asked."""
+        return (key.api_version, key.kind) in self.kinds and (key.api_version, key.kind) not in self._to_come
+
+    def key(self, one: Object, namespace: str) -> Key:
+        metadata = one.get("metadata") or {}
+        resource = self.kinds.get((str(one.get("apiVersion")), str(one.get("kind"))))
+        inside = resource is None or resource.namespaced
+        return Key(
+            str(one.get("apiVersion")),
+            str(one["kind"]),
+            str(metadata.get("namespace") or namespace) if inside else "",
+            str(metadata.get("name")),
+        )
+
+    def path(self, key: Key, *, name: bool = True) -> str:
+        resource = self.kinds[(key.api_version, key.kind)]
+        namespace = key.namespace if resource.namespaced else None
+        return kubernetes.path(key.api_version, resource.plural, namespace, key.name if name else None)
+
+    def read(self, key: Key) -> Object | None:
+        if (key.api_version, key.kind) not in self.kinds:
+            return None
+        return self.client.get(self.path(key), "Reading the %s" % key)
+
+    def namespace(self, name: str) -> Object | None:
+        return self.client.get(kubernetes.path("v1", "namespaces", None, name), "Reading the namespace %s" % name)
+
+    def definition(self, name: str) -> Object | None:
+        doing = "Reading the CustomResourceDefinition %s" % name
+        return self.client.get(kubernetes.path(CRD, "customresourcedefinitions", None, name), doing)
+
+    def definitions(self, group: str) -> list[str]:
+        """Return the names of the CRDs of a group."""
+        found = self.client.items(kubernetes.path(CRD, "customresourcedefinitions"), "Listing the CRDs")
+        return sorted(one["metadata"]["name"] for one in found or [] if one["spec"]["group"] == group)
+
+    def policies(self) -> list[Object]:
+        """Return every ClusterPolicy, whoever made it."""
+        return self.client.items(kubernetes.path(POLICY[0], "clusterpolicies"), "Listing the ClusterPolicies") or []
+
+    def apply_definition(self, definition: Object) -> None:
+        """Make or renew a CRD and wait until it is served."""
+        name = definition["metadata"]["name"]
+        body = {key: value for key, value in definition.items() if key != "status"}
+        body["metadata"] = {key: value for key, value in body["metadata"].items() if key != "creationTimestamp"}
+        doing = "Applying the CustomResourceDefinition %s" % name
+        self.client.apply(kubernetes.path(CRD, "customresourcedefinitions", None, name), body, doing, force=True)
+        deadline = time.monotonic() + _SETTLE
+        while True:
+            found = (self.definition(name) or {}).get("status") or {}
+            conditions = {one["type"]: one["status"] for one in found.get("conditions") or []}
+            if conditions.get("Established") == "True":
+                return
+            if time.monotonic() > deadline:
+                raise ApiError(
+                    "%s: it was taken, and is not established after %d s: %s. Look at its status"
+                    % (doing, _SETTLE, found.get("conditions") or "no conditions")
+                )
+            time.sleep(0.3)
+
+    def try_out(self, key: Key, one: Object) -> Object:
+        """Return what the API server would keep of an object, by a dry run under another name."""
+        body = dict(one)
+        body["metadata"] = {"generateName": key.name[:50] + "-"}
+        if key.namespace:
+            body["metadata"]["namespace"] = key.namespace
+        return self.client.create(self.path(key, name=False), body, "Trying the %s by a dry run" % key, dry_run=True)
+
+    def settle(self, key: Key, one: Object, whole: t.Callable[[Object], bool]) -> None:
+        """Wait until a renewed CRD is in force for an object: the API server takes it up a moment later."""
+        deadline = time.monotonic() + _SETTLE
+        while True:
+            try:
+                if whole(self.try_out(key, one)):
+                    return
+            except ApiError as exc:
+                if not exc.missing or time.monotonic() > deadline:
+                    raise
+            if time.monotonic() > deadline:
+                return  # what is lost then is found, and said, after the release has been applied
+            time.sleep(0.3)
+
+    def gpu_pods(self) -> list[dict[str, str]]:
+        """Return the pods that hold GPUs, those included that use them without asking for them."""
+        query = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
+        pods = self.client.items(kubernetes.path("v1", "pods"), "Listing the pods that hold GPUs", query) or []
+        found = []
+        for pod in pods:
+            why = _gpu_use(pod)
+            if why and pod["spec"].get("nodeName"):
+                metadata = pod["metadata"]
+                found.append(
+                    {
+                        "namespace": metadata["namespace"],
+                        "name": metadata["name"],
+                        "node": pod["spec"]["nodeName"],
+                        "holds": why,
+                    }
+                )
+        return sorted(found, key=lambda one: (one["namespace"], one["name"]))
+
+
+def _gpu_use(pod: Object) -> str:
+    """Return what of a GPU a pod holds: resources it asked for, else device files or NVIDIA's runtime."""
+    spec = pod["spec"]
+    owners = (pod["metadata"].get("labels") or {}).get("app.kubernetes.io/managed-by")
+    for container in (spec.get("containers") or []) + (spec.get("initContainers") or []):
+        resources = container.get("resources") or {}
+        for name, amount in {**(resources.get("requests") or {}), **(resources.get("limits") or {})}.items():
+            if _GPU.match(name) and str(amount) != "0":
+                return "%s: %s" % (name, amount)
+    if owners == "gpu-operator":
+        return ""  # the operator's own DaemonSets come and go with the driver
+    for volume in spec.get("volumes") or []:
+        path = (volume.get("hostPath") or {}).get("path") or ""
+        if path.startswith("/dev/nvidia"):
+            return path
+    return ""
+
+
+__all__ = ("CRD", "POLICY", "Cluster", "Resource")

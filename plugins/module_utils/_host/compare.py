@@ -1,0 +1,87 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""What the modules of a node would change, asked in one process: by their own code, as in check mode."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+
+from .._decision import IN_SYNC
+from .._errors import FabricError
+
+Params = t.Mapping[str, t.Any]
+Result = t.Dict[str, t.Any]
+
+
+def rdma_system(params: Params) -> Result:
+    from .._rdma_mode import manage, model
+
+    return manage.manage(checked(manage.ARGUMENTS, params), True, model.Host())
+
+
+def owned_files(params: Params) -> Result:
+    from . import owned_files as host_owned_files
+
+    decision, result = host_owned_files.decide(checked(host_owned_files.ARGUMENTS, params)["files"])
+    return {**decision.result(), **result}
+
+
+def modprobe_options(params: Params) -> Result:
+    from .._module_params import manage as module_params
+
+    wanted = module_params.check(checked(module_params.ARGUMENTS, params))
+    return module_params.manage(wanted, True, module_params.Host(wanted.root), [])
+
+
+LOOKS: dict[str, t.Callable[[Params], Result]] = {
+    "rdma_system": rdma_system,
+    "owned_files": owned_files,
+    "modprobe_options": modprobe_options,
+}
+
+
+def checked(arguments: t.Mapping[str, t.Any], params: Params) -> dict[str, t.Any]:
+    """Return a module's options as its own process would get them: checked, converted, with their defaults."""
+    found = ArgumentSpecValidator(arguments).validate(dict(params))
+    if found.error_messages:
+        raise FabricError("; ".join(found.error_messages))
+    return dict(found.validated_parameters)
+
+
+def compare(
+    wishes: t.Mapping[str, t.Sequence[Params]], looks: t.Mapping[str, t.Callable[[Params], Result]] | None = None
+) -> tuple[dict[str, list[Result]], list[str]]:
+    """Ask each module once for each of its options.
+
+    :param looks: how a module is asked, by its name; by default LOOKS.
+    :return: results by the modules' names, and a sentence for each thing that is not to be left as it is.
+    """
+    results: dict[str, list[Result]] = {}
+    differs = []
+    for name, asked in wishes.items():
+        results[name] = []
+        for params in asked:
+            try:
+                found = (LOOKS if looks is None else looks)[name](params)
+            except (FabricError, OSError) as exc:
+                differs.append("%s: %s" % (name, exc))
+                continue
+            results[name].append(found)
+            differs += ["%s: %s" % (name, why) for why in reasons(found)]
+    return results, differs
+
+
+def reasons(found: Result) -> list[str]:
+    """Return why a module has to run itself: it would do something, warn of something, or cannot tell."""
+    said = [*found["actions"], *found.get("warnings", ())]
+    odd = ["%s is %s" % (one["name"], one["status"]) for one in found["resources"] if one["status"] != IN_SYNC]
+    return said or odd
+
+
+__all__ = ("compare",)

@@ -1,0 +1,287 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""The network devices of a host, what the host uses them for, and its CNI plugins."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+import socket
+import subprocess
+import typing as t
+
+from .._errors import FabricError
+from .._files import refuse_nul
+from .._formats import from_json
+
+COMMAND_LIMIT_S = 30
+PLUGIN_LIMIT_S = 10
+_PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z")
+# Of these the server stands in the source of the mount (nfs(5), mount.cifs(8), mount.lustre(8), ceph(8)).
+REMOTE = ("nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "glusterfs", "fuse.glusterfs", "fuse.sshfs", "beegfs", "9p")
+
+
+class NetworkError(FabricError):
+    """Something could not be looked at."""
+
+
+def servers(source: str) -> list[str]:
+    """Return the hosts in the source of a remote mount; Lustre and CephFS name several."""
+    head = source[2:].split("/", 1)[0] if source.startswith("//") else source.split(":/", 1)[0]
+    # Lustre: ADDRESS@NETWORK, with ':' or ',' between the servers.
+    lustre = re.search(r"@(tcp|o2ib|kfi|gni)[0-9]*", head) is not None
+    head = re.sub(r"@(tcp|o2ib|kfi|gni)[0-9]*", "", head)
+    found = []
+    for part in re.split(r"[,;:]" if lustre else r"[,;]", head):
+        text = part.rsplit("@", 1)[-1].strip("[]")  # sshfs: USER@HOST
+        text = re.sub(r"^([^:]+):[0-9]+$", r"\1", text)
+        if text:
+            found.append(text)
+    return found
+
+
+def mounts(text: str) -> list[tuple[str, str, str]]:
+    """Return source, directory and type of the remote file systems in a /proc/self/mounts (proc(5))."""
+    found = []
+    for line in text.splitlines():
+        fields = line.split()
+        if len(fields) >= 3 and fields[2] in REMOTE:
+            source, place = (_unescape(field) for field in fields[:2])
+            found.append((source, place, fields[2]))
+    return found
+
+
+def _unescape(text: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)
+
+
+class Host:
+    """The edges: sysfs, procfs, ip(8) and the plugins themselves."""
+
+    def __init__(self, sys: str = "/sys", proc: str = "/proc") -> None:
+        self.sys, self.proc = sys, proc
+
+    def ip(self, *argv: str) -> t.Any:
+        """Return what ip(8) printed as JSON."""
+        command = ["ip", "-json", *argv]
+        environment = dict(os.environ, LC_ALL="C")
+        # sudo's and cron's search path may be without it.
+        environment["PATH"] = os.pathsep.join([environment.get("PATH", ""), "/usr/sbin", "/sbin"])
+        try:
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=COMMAND_LIMIT_S,
+                env=environment,
+                check=False,
+            )
+        except FileNotFoundError as exc:
+            raise NetworkError(
+                "Running %s: there is no ip(8) on this host; install iproute2" % " ".join(command)
+            ) from exc
+        except subprocess.TimeoutExpired as exc:
+            raise NetworkError("Running %s: no answer within %d s" % (" ".join(command), COMMAND_LIMIT_S)) from exc
+        if done.returncode != 0:
+            text = done.stderr.decode("utf-8", "replace").strip()
+            raise NetworkError("Running %s: exit status %d: %s" % (" ".join(command), done.returncode, text))
+        return from_json(done.stdout.decode("utf-8", "replace") or "[]")
+
+    def read(self, path: str) -> str | None:
+        try:
+            with open(path, encoding="utf-8", errors="replace") as stream:
+                return stream.read()
+        except OSError:
+            return None
+
+    def resolve(self, name: str) -> list[str]:
+        try:
+            return sorted({str(one[4][0]) for one in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)})
+        except OSError:
+            return []
+
+    def hardware(self, name: str) -> tuple[str | None, int | None]:
+        """Return the PCI address and the NUMA node of a network device."""
+        device = os.path.realpath(os.path.join(self.sys, "class/net", name, "device"))
+        place = device
+        # virtio-net's own device is virtio0, a child of the PCI device; auxiliary devices likewise.
+        while place not in ("/", self.sys) and not _PCI.match(os.path.basename(place)):
+            place = os.path.dirname(place)
+        if not os.path.exists(os.path.join(self.sys, "class/net", name, "device")) or place in ("/", self.sys):
+            return None, None
+        text = (self.read(os.path.join(place, "numa_node")) or "").strip()
+        # -1: the firmware tells none.
+        return os.path.basename(place), int(text) if text.isdigit() else None
+
+    def rdma(self, name: str) -> list[str]:
+        """Return the RDMA devices whose hardware is that of a network device."""
+        try:
+            return sorted(os.listdir(os.path.join(self.sys, "class/net", name, "device/infiniband")))
+        except OSError:
+            return []
+
+    def plugin_version(self, path: str) -> tuple[list[str] | None, str | None]:
+        """Return the CNI versions that a plugin speaks, asked by CNI_COMMAND=VERSION (CNI specification, section 2)."""
+        try:
+            done = subprocess.run(
+                [path],
+                input=b'{"cniVersion": "1.0.0"}',
+                capture_output=True,
+                timeout=PLUGIN_LIMIT_S,
+                env={"CNI_COMMAND": "VERSION", "PATH": os.environ.get("PATH", os.defpath)},
+                check=False,
+            )
+            found = from_json(done.stdout.decode("utf-8", "replace"))
+            versions = found.get("supportedVersions") if isinstance(found, dict) else None
+        except (OSError, ValueError, subprocess.SubprocessError) as exc:
+            return None, " ".join(str(exc).split())[:200]
+        if done.returncode != 0 or not isinstance(versions, list):
+            return None, "exit status %d, and no supportedVersions" % done.returncode
+        return [str(one) for one in versions], None
+
+
+def interfaces(host: Host, internal: t.Sequence[str]) -> list[dict[str, t.Any]]:
+    """Return the network devices of the calling process's namespace, with what the host needs them for."""
+    links = host.ip("-details", "link", "show")
+    addresses = {row["ifname"]: row.get("addr_info") or [] for row in host.ip("address", "show") if row.get("ifname")}
+    uses: dict[str, list[str]] = {}
+    for family in ("-4", "-6"):
+        for route in host.ip(family, "route", "show", "default"):
+            hops = route.get("nexthops") or [route]
+            for name in {hop.get("dev") for hop in hops if hop.get("dev")}:
+                _add(uses, name, "default_route")
+    kinds = {row["ifname"]: (row.get("linkinfo") or {}).get("info_kind") for row in links}
+    for row in links:
+        if row.get("master"):
+            _add(uses, row["ifname"], "%s %s" % (kinds.get(row["master"]) or "master", row["master"]))
+        # A VLAN's or macvlan's traffic goes through its parent, which ip shows as NAME@PARENT.
+        if (
+            row.get("link")
+            and row["link"] in kinds
+            and kinds.get(row["ifname"]) in ("vlan", "macvlan", "ipvlan", "ipoib")
+        ):
+            below = row["ifname"]
+            if any(one.get("scope") == "global" for one in addresses.get(below, [])):
+                _add(uses, row["link"], "%s %s" % (kinds[below], below))
+    for name, rows in addresses.items():
+        if any(one.get("local") in internal for one in rows):
+            _add(uses, name, "internal_ip")
+    for source, place, _kind in mounts(host.read(os.path.join(host.proc, "self/mounts")) or ""):
+        for server in servers(source):
+            for name in _towards(host, server):
+                _add(uses, name, "storage mount %s from %s" % (place, server))
+    _inherit(uses, links)
+    return [_interface(host, row, addresses.get(row["ifname"], []), uses) for row in links if row["ifname"] != "lo"]
+
+
+def _add(uses: dict[str, list[str]], name: str, what: str) -> None:
+    if what not in uses.setdefault(name, []):
+        uses[name].append(what)
+
+
+def _inherit(uses: dict[str, list[str]], links: t.Sequence[t.Mapping[str, t.Any]]) -> None:
+    """What a bond or a VLAN is used for, its members and its parent are used for."""
+    for _depth in range(4):
+        for row in links:
+            for below in (row["ifname"],) if row.get("master") else ():
+                for what in uses.get(row["master"], []):
+                    _add(uses, below, what)
+            parent = row.get("link")
+            for what in uses.get(row["ifname"], []) if parent else ():
+                if (row.get("linkinfo") or {}).get("info_kind") == "vlan":
+                    _add(uses, str(parent), what)
+
+
+def _towards(host: Host, server: str) -> set[str]:
+    """Return the devices by which a server is reached."""
+    try:
+        found = [str(ipaddress.ip_address(server))]
+    except ValueError:
+        found = host.resolve(server)
+    devices: set[str] = set()
+    for address in found:
+        try:
+            devices.update(route["dev"] for route in host.ip("route", "get", address) if route.get("dev"))
+        except NetworkError:
+            continue  # there is no route to it
+    return devices - {"lo"}
+
+
+def _interface(
+    host: Host,
+    row: t.Mapping[str, t.Any],
+    addresses: t.Sequence[t.Mapping[str, t.Any]],
+    uses: t.Mapping[str, list[str]],
+) -> dict[str, t.Any]:
+    name = row["ifname"]
+    pci, numa = host.hardware(name)
+    return {
+        "name": name,
+        "mac": row.get("address"),
+        "mtu": row.get("mtu"),
+        "state": row.get("operstate"),
+        "kind": (row.get("linkinfo") or {}).get("info_kind"),
+        "pci_address": pci,
+        "numa_node": numa,
+        "master": row.get("master"),
+        "link": row.get("link"),
+        "addresses": ["%s/%s" % (one["local"], one["prefixlen"]) for one in addresses if one.get("local")],
+        "uses": uses.get(name, []),
+        "rdma": host.rdma(name),
+    }
+
+
+def cni(host: Host, bin_dir: str, conf_dir: str, versions: bool) -> dict[str, t.Any]:
+    """Return the CNI plugins of a host, and its configurations in the order in which runtimes read them."""
+    plugins = []
+    for name in sorted(_listed(bin_dir, "Listing the CNI plugins in %s")):
+        path = os.path.join(bin_dir, name)
+        # Beside the plugins lie a licence and a README.
+        if not name.startswith(".") and os.path.isfile(path) and os.access(path, os.X_OK):
+            plugins.append(name)
+    found: dict[str, t.Any] = {}
+    unreadable = []
+    for name in plugins if versions else ():
+        spoken, error = host.plugin_version(os.path.join(bin_dir, name))
+        found[name] = spoken
+        if error:
+            unreadable.append({"plugin": name, "error": error})
+    # libcni's ConfFiles(): these endings, by name, and the first one wins.
+    names = _listed(conf_dir, "Listing the CNI configurations in %s")
+    return {
+        "bin_dir": bin_dir,
+        "conf_dir": conf_dir,
+        "plugins": plugins,
+        "versions": found if versions else None,
+        "configs": sorted(name for name in names if name.endswith((".conf", ".conflist", ".json"))),
+        "unreadable": unreadable,
+    }
+
+
+def _listed(path: str, doing: str) -> list[str]:
+    try:
+        return os.listdir(path)
+    except FileNotFoundError:
+        return []
+    except OSError as exc:
+        raise NetworkError("%s: %s. Run as root (become: true)" % (doing % path, exc.strerror)) from exc
+
+
+def gather(params: t.Mapping[str, t.Any], host: Host) -> dict[str, t.Any]:
+    """Return what the module network_info returns."""
+    refuse_nul(bin_dir=params["bin_dir"], conf_dir=params["conf_dir"])
+    subsets = params["gather"]
+    return {
+        "interfaces": interfaces(host, params["internal_ips"]) if "interfaces" in subsets else None,
+        "cni": cni(host, params["bin_dir"], params["conf_dir"], "versions" in subsets)
+        if {"cni", "versions"} & set(subsets)
+        else None,
+    }
+
+
+__all__ = ("REMOTE", "Host", "NetworkError", "cni", "gather", "interfaces", "mounts", "servers")

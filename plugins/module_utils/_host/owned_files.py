@@ -1,0 +1,72 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""What the module owned_files compares, and what it would write."""
+
+from __future__ import annotations
+
+import functools
+import typing as t
+
+from .._decision import DRIFT, IN_SYNC, Decision, resource
+from .._files import HEADER, FileError, is_ours, read_text, refuse_nul
+
+ARGUMENTS: dict[str, t.Any] = {
+    "files": {
+        "type": "list",
+        "elements": "dict",
+        "required": True,
+        "options": {
+            "path": {"type": "path", "required": True},
+            "content": {"type": "str", "default": ""},
+        },
+    },
+}
+
+
+def decide(files: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[Decision, dict[str, t.Any]]:
+    """Compare every file, and refuse all of them where one is not ours."""
+    decision = Decision()
+    paths, resources = [], []
+    for wish in files:
+        path, body = wish["path"], wish["content"]
+        if not path.startswith("/"):
+            raise FileError("Writing %s: the path must be absolute" % path)
+        refuse_nul(path=path)
+        found = read_text(path)
+        wanted = "%s\n%s\n" % (HEADER, body.rstrip("\n")) if body.strip() else None
+        state = "absent" if found is None else "present"
+        differs = found != wanted
+        if differs and found is not None and not is_ours(found):
+            if wanted is None:
+                differs = False  # somebody else's file of that name is none of our business
+            else:
+                raise FileError(
+                    "Writing %s: the file is there and was not written by this collection. "
+                    "Move what it says to a file of another name, or remove it, and run again" % path
+                )
+        if differs:
+            from .. import _files_write
+
+            if wanted is None:
+                decision.add("Remove %s" % path, functools.partial(_files_write.remove, path))
+            else:
+                decision.add("Write %s" % path, functools.partial(_files_write.atomic_write, path, wanted))
+            decision.show(path, found or "", wanted or "")
+            paths.append(path)
+        resources.append(
+            resource(
+                "file",
+                path,
+                desired="absent" if wanted is None else "present",
+                configured=state if not differs or found is None else "different",
+                status=DRIFT if differs else IN_SYNC,
+            )
+        )
+    return decision, {"changed_paths": paths, "resources": resources}
+
+
+__all__ = ("ARGUMENTS", "decide")

@@ -1,0 +1,384 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""An image that buildah builds from a Containerfile, and builds again only where what it is made of changed."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import ctypes
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import typing as t
+
+from .._decision import DRIFT, IN_SYNC, Decision, resource
+from .._fetch import digest, fetch
+from .._files import FileError, because, read_text
+from .._files_write import atomic_write
+from .._formats import from_json
+from .archive import opened
+from .containerd import advice, last_lines
+from .oci import ImageError, architecture, document, parse_name
+
+# The label that says of what an image was made.
+LABEL = "rdmaops.gpu-fabric.inputs"
+DIRECTORY = "/var/lib/rdmaops/images"
+_QUICK = 120
+_SHA256 = re.compile(r"sha256:[0-9a-f]{64}\Z")
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
+
+# A file of the host, for what a step has to say when it fails. With isolation chroot, buildah ends without waiting for
+# the goroutine that relays a failed step's output (chroot/run_common.go, runUsingChrootMain), which may be lost.
+ERROR = "/run/rdmaops-build-error"
+_STEP = re.compile(r"(?m)^(?:\[\d+/\d+\] )?STEP \d+(?:/\d+)?: .*$")
+# What buildah adds to the output of a step that fails: the exit status, three times.
+_STATUS = re.compile(
+    r"subprocess exited (?:with status \d+|on .*)|"
+    r"(?:Error: |error )building at STEP \".*\": (?:while running runtime: )?exit status \d+"
+)
+_OUTPUT_LINES, _OUTPUT_SIZE = 30, 4000
+# buildah starts a step by a sealed copy of itself (containers/storage, pkg/unshare/unshare.c, copy_self_proc_exe), and
+# F_ADD_SEALS ends with EBUSY while the kernel still uses a page of it (mm/memfd.c, memfd_wait_for_pins). The step has
+# not run then.
+_NOT_RUN = "Close_Fd sealing memfd copy: Device or resource busy"
+
+# buildah is the first process of a PID namespace: when it ends, the kernel ends all others of it, in whatever session
+# they are (pid_namespaces(7)), and what it has mounted goes too. Not with a container runtime: it gives the numbers of
+# its processes to systemd, and on the host those of a namespace are other processes'.
+_ALONE = ("unshare", "--mount", "--pid", "--mount-proc", "--fork", "--kill-child")
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+Params = t.Mapping[str, t.Any]
+
+
+class BuildError(ImageError):
+    """An image could not be built, written or pushed."""
+
+
+def _end_with_parent() -> None:
+    """Let the kernel end this process with the module, however that ends (prctl(2))."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def find(binary: str | None, *, needed: bool) -> str:
+    """Return the path of buildah, nothing where there is none and none is needed."""
+    found = shutil.which(binary or "buildah", path=os.environ.get("PATH", os.defpath) + ":/usr/local/bin:/usr/bin")
+    if found is None and needed:
+        raise BuildError(
+            "Looking for %s: it is not there. Install the package buildah on the host that builds"
+            % (binary or "buildah")
+        )
+    return found or ""
+
+
+def check(params: Params) -> None:
+    """Refuse bad options before anything is looked at."""
+    name = parse_name(params["name"])
+    if name.digest or not name.tag:
+        raise BuildError("Building %s: give a tag; the digest is known when it is built" % params["name"])
+    if not re.search(r"(?mi)^\s*FROM\s", params["containerfile"]):
+        raise BuildError("Building %s: the containerfile has no FROM" % params["name"])
+    for one in params["files"]:
+        if not _PLAIN.match(one["name"]) or one["name"] == "Containerfile":
+            raise BuildError("Building %s: %r is no name for a file of the context" % (params["name"], one["name"]))
+        if one["checksum"] and not _SHA256.match(one["checksum"]):
+            raise BuildError(
+                "Building %s: the checksum of %s is %r; give sha256: and 64 hexadecimal digits in lower case"
+                % (params["name"], one["name"], one["checksum"])
+            )
+        if one["content"] is None and not one["src"].startswith("/") and not one["checksum"]:
+            raise BuildError(
+                "Building %s: nothing would verify %s. Give its checksum, or an absolute path"
+                % (params["name"], one["src"])
+            )
+
+
+def sum_of(path: str) -> str:
+    found = digest(path)
+    if found is None:
+        raise BuildError("Reading %s for the context: there is no such file on the host that builds" % path)
+    return "sha256:" + found
+
+
+def inputs(params: Params) -> str:
+    """Return one hash over all that the image is made of. What a tag of a registry means is not part of it."""
+    made = hashlib.sha256(params["containerfile"].encode("utf-8"))
+    for one in sorted(params["files"], key=lambda one: str(one["name"])):
+        if one["content"] is not None:
+            found = "sha256:" + hashlib.sha256(one["content"].encode("utf-8")).hexdigest()
+        else:
+            found = one["checksum"] or sum_of(one["src"])
+        made.update(("\n%s %s %s" % (one["name"], one["mode"], found)).encode("utf-8"))
+    return made.hexdigest()
+
+
+def label_of(text: str) -> str | None:
+    """Read `buildah inspect --type image`: what the image says it was made of."""
+    what = "what buildah says of the image"
+    found: t.Any = document(text.encode("utf-8", "surrogatepass"), what)
+    for step in ("OCIv1", "config", "Labels"):
+        found = found.get(step) or {}
+        if not isinstance(found, dict):
+            raise BuildError("Reading %s: %s is no JSON object" % (what, step))
+    label = found.get(LABEL)
+    return label if isinstance(label, str) else None
+
+
+def last_step(printed: bytes) -> tuple[str, str]:
+    """Return the last step that `buildah bud` has begun, cut short, and its output, less what buildah adds to it."""
+    text = printed.decode("utf-8", "replace")
+    step, start = "", 0
+    for match in _STEP.finditer(text):
+        step, start = match.group(), match.end()
+    lines = [line for line in text[start:].splitlines() if not _STATUS.fullmatch(line.strip())]
+    return step[:200], "".join(line + "\n" for line in lines)
+
+
+class Build:
+    """One image, what is there of it, and what follows."""
+
+    def __init__(self, params: Params, check_mode: bool) -> None:
+        self.params = params
+        self.name: str = params["name"]
+        self.host = parse_name(self.name).host
+        # In check mode, a task before this one may be what would install it.
+        self.buildah = find(params["buildah_binary"], needed=not check_mode)
+        self._alone = _ALONE if params.get("isolation") == "chroot" and os.geteuid() == 0 else ()
+        self.registry = params["output"] == "registry"
+        base = os.path.join(params["directory"], re.sub(r"[^A-Za-z0-9._-]", "_", self.name))
+        self.archive = base + ".tar"
+        self.record = base + ".json"
+        self.inputs = inputs(params)
+        self.digest: str | None = None
+        self.live = "absent"
+
+    def _call(
+        self, arguments: t.Sequence[str], doing: str, limit: int, stderr: int = subprocess.PIPE
+    ) -> subprocess.CompletedProcess[bytes]:
+        argv = [*self._alone, self.buildah, *arguments]
+        try:
+            process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                env={**os.environ, "LC_ALL": "C"},
+                start_new_session=True,
+                preexec_fn=_end_with_parent,  # noqa: PLW1509 (a module has no other threads)
+            )
+        except (OSError, subprocess.SubprocessError) as exc:
+            why = because(exc) if isinstance(exc, OSError) else str(exc)
+            raise BuildError("%s: %s cannot be run: %s" % (doing, argv[0], why)) from exc
+        try:
+            out, err = process.communicate(timeout=limit)
+        except BaseException as exc:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if not isinstance(exc, subprocess.TimeoutExpired):
+                raise
+            output = exc.stdout if stderr == subprocess.STDOUT else exc.stderr
+            said = last_lines((output or b"").decode("utf-8", "replace"))
+            raise BuildError(
+                "%s: buildah was not done after %d s and was stopped. It said: %s. Raise timeout" % (doing, limit, said)
+            ) from exc
+        return subprocess.CompletedProcess(argv, process.returncode, out, err)
+
+    def run(self, arguments: t.Sequence[str], doing: str, limit: int, hint: t.Callable[[str], str]) -> str:
+        """Run buildah and return its standard output."""
+        done = self._call(arguments, doing, limit)
+        if done.returncode != 0:
+            text = done.stderr.decode("utf-8", "replace")
+            raise BuildError(
+                "%s: buildah ended with %d and said: %s. %s" % (doing, done.returncode, last_lines(text), hint(text))
+            )
+        return done.stdout.decode("utf-8", "replace")
+
+    def _run_steps(self, arguments: t.Sequence[str], doing: str, error: str) -> None:
+        """Run `buildah bud`; ``error`` is the file that the steps know as ERROR."""
+        arguments = ["bud", "--volume", "%s:%s:Z" % (error, ERROR), *arguments]
+        done = self._call(arguments, doing, self.params["timeout"], subprocess.STDOUT)
+        if done.returncode != 0 and _NOT_RUN in last_step(done.stdout)[1]:
+            done = self._call(arguments, doing, self.params["timeout"], subprocess.STDOUT)
+        if done.returncode != 0:
+            step, text = last_step(done.stdout)
+            with open(error, "rb") as stream:
+                text += stream.read().decode("utf-8", "replace")
+            raise BuildError(
+                "%s: buildah ended with %d%s and said: %s. %s"
+                % (
+                    doing,
+                    done.returncode,
+                    " at %s" % step if step else "",
+                    last_lines(text, count=_OUTPUT_LINES, size=_OUTPUT_SIZE),
+                    self._advice(text),
+                )
+            )
+
+    def _kept(self) -> str | None:
+        """Return what the image in buildah's own storage was made of."""
+        if not self.buildah:
+            return None
+        listed = self.run(["images", "--json"], "Listing buildah's images", _QUICK, lambda _text: "Run as root")
+        try:
+            names = [name for one in from_json(listed or "[]") or [] for name in one.get("names") or []]
+        except ValueError as exc:
+            raise BuildError("Listing buildah's images: what it printed is no JSON: %s" % exc) from exc
+        if self.name not in names:
+            return None
+        doing = "Looking at the image %s of buildah" % self.name
+        return label_of(self.run(["inspect", "--type", "image", self.name], doing, _QUICK, lambda _text: ""))
+
+    def _delivered(self) -> tuple[str, str] | None:
+        """Return digest and inputs of what was written or pushed before."""
+        if self.registry:
+            try:
+                found = from_json(read_text(self.record) or "{}")
+                return str(found["digest"]), str(found["inputs"])
+            except (ValueError, KeyError, TypeError):
+                return None
+        if not os.path.exists(self.archive):
+            return None
+        try:
+            with opened(self.archive) as archive:
+                there = archive.choose(None, self.name)
+                return there, str(archive.label(there, architecture(), LABEL))
+        except ImageError:
+            # Cut short, or somebody else's: it is written again.
+            return None
+
+    def plan(self, decision: Decision) -> None:
+        delivered = self._delivered()
+        if delivered:
+            self.live = delivered[1]
+        if delivered and delivered[1] == self.inputs and not self.params["rebuild"]:
+            self.digest = delivered[0]
+            return
+        if self.params["rebuild"] or self._kept() != self.inputs:
+            decision.add("Build %s" % self.name, self._build)
+        if self.registry:
+            decision.add("Push %s" % self.name, self._push)
+        else:
+            decision.add("Write %s to %s" % (self.name, self.archive), self._write)
+        decision.show(self.name, "inputs: %s\n" % self.live, "inputs: %s\n" % self.inputs)
+
+    def _directory(self) -> str:
+        try:
+            os.makedirs(self.params["directory"], mode=0o755, exist_ok=True)
+        except OSError as exc:
+            raise FileError("Making %s: %s" % (self.params["directory"], because(exc))) from exc
+        return str(self.params["directory"])
+
+    def _build(self) -> None:
+        doing = "Building %s" % self.name
+        with tempfile.TemporaryDirectory(prefix=".build-", dir=self._directory()) as work:
+            context = os.path.join(work, "context")
+            os.mkdir(context)
+            for one in self.params["files"]:
+                self._place(one, os.path.join(context, one["name"]))
+            path = os.path.join(work, "Containerfile")
+            atomic_write(path, self.params["containerfile"])
+            error = os.path.join(work, "error")
+            # Not every step is run by root.
+            atomic_write(error, "", 0o666)
+            arguments = ["--isolation", self.params["isolation"], "--layers=false", "--format", "oci"]
+            arguments += ["--label", "%s=%s" % (LABEL, self.inputs), "--file", path, "--tag", self.name]
+            # Without --authfile, a base image of another registry is pulled with what `buildah login` has left.
+            ours = self.params["auth_file"] or self.host + "/" in self.params["containerfile"]
+            with _login(self.params, self.host) as login:
+                arguments += login if ours else []
+                self._run_steps([*arguments, context], doing, error)
+
+    @staticmethod
+    def _advice(text: str) -> str:
+        if "no such host" in text or "unauthorized" in text or "connection refused" in text:
+            return advice(text)
+        return "Correct the step that failed; the image that was there is still there"
+
+    def _place(self, one: Params, target: str) -> None:
+        if one["content"] is not None:
+            atomic_write(target, one["content"], int(one["mode"], 8))
+            return
+        try:
+            with contextlib.closing(fetch(one["src"], _QUICK)) as stream, open(target, "wb") as sink:
+                shutil.copyfileobj(stream, sink, 1 << 20)
+        except OSError as exc:
+            raise FileError("Copying %s to %s: %s" % (one["src"], target, because(exc))) from exc
+        found = sum_of(target)
+        if one["checksum"] and found != one["checksum"]:
+            raise BuildError(
+                "Verifying %s: its checksum is %s, and should be %s. Nothing was built: the file is broken or not the "
+                "one that was meant" % (one["src"], found, one["checksum"])
+            )
+
+    def _write(self) -> None:
+        doing = "Writing %s to %s" % (self.name, self.archive)
+        with tempfile.TemporaryDirectory(prefix=".write-", dir=self._directory()) as work:
+            path = os.path.join(work, "image.tar")
+            target = "oci-archive:%s:%s" % (path, self.name)
+            self.run(["push", self.name, target], doing, self.params["timeout"], lambda _text: "Is there space left?")
+            with opened(path) as archive:
+                self.digest = archive.choose(None, self.name)
+            try:
+                # No secret is in it, and the connection's user has to be able to fetch it.
+                os.chmod(path, 0o644)
+                os.rename(path, self.archive)
+            except OSError as exc:
+                raise FileError("%s: %s" % (doing, because(exc))) from exc
+
+    def _push(self) -> None:
+        doing = "Pushing %s" % self.name
+        with tempfile.TemporaryDirectory(prefix=".push-", dir=self._directory()) as work:
+            told = os.path.join(work, "digest")
+            with _login(self.params, self.host) as login:
+                arguments = ["push", *login, "--digestfile", told, self.name, "docker://" + self.name]
+                self.run(arguments, doing, self.params["timeout"], advice)
+            self.digest = (read_text(told) or "").strip()
+        if not _SHA256.match(self.digest):
+            raise BuildError("%s: buildah reports success and no digest" % doing)
+        known = {"name": self.name, "digest": self.digest, "inputs": self.inputs}
+        atomic_write(self.record, json.dumps(known, indent=2) + "\n")
+
+
+@contextlib.contextmanager
+def _login(params: Params, host: str) -> t.Iterator[list[str]]:
+    """Arguments of buildah with a file that only this user may read; a password among them everybody could read."""
+    if not params["username"]:
+        yield ["--authfile", params["auth_file"]] if params["auth_file"] else []
+        return
+    pair = "%s:%s" % (params["username"], params["password"])
+    auth = base64.b64encode(pair.encode("utf-8")).decode("ascii")
+    with tempfile.NamedTemporaryFile("w", prefix="rdmaops-auth-") as sink:
+        sink.write(json.dumps({"auths": {host: {"auth": auth}}}))
+        sink.flush()
+        yield ["--authfile", sink.name]
+
+
+def manage(params: Params, check_mode: bool) -> dict[str, t.Any]:
+    """Return what the module image_build returns."""
+    check(params)
+    decision = Decision()
+    build = Build(params, check_mode)
+    build.plan(decision)
+    status = DRIFT if decision.changed else IN_SYNC
+    if not check_mode:
+        decision.carry_out()
+    return {
+        **decision.result(),
+        "digest": build.digest,
+        "archive": None if build.registry else build.archive,
+        "inputs": build.inputs,
+        "resources": [resource("image_build", build.name, desired=build.inputs, live=build.live, status=status)],
+    }
+
+
+__all__ = ("DIRECTORY", "ERROR", "LABEL", "BuildError", "check", "inputs", "label_of", "last_step", "manage")

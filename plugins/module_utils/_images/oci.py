@@ -1,0 +1,151 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""Manifests and indexes of the OCI image specification, and the equal ones of Docker."""
+
+from __future__ import annotations
+
+import os
+import re
+import typing as t
+
+from .._errors import FabricError
+from .._formats import from_json
+
+Json = t.Dict[str, t.Any]
+Read = t.Callable[[str], bytes]
+
+DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
+# distribution's reference grammar: HOST[:PORT]/PATH[:TAG][@DIGEST], less what containerd takes and Kubernetes does not.
+_NAME = re.compile(
+    r"(?P<host>[A-Za-z0-9.-]+(?::[0-9]+)?|\[[0-9a-fA-F:]+\](?::[0-9]+)?)"
+    r"/(?P<path>[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*)"
+    r"(?P<tag>:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?P<digest>@sha256:[0-9a-f]{64})?\Z"
+)
+# GOARCH by what uname(2) calls a machine.
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
+
+
+class ImageError(FabricError):
+    """An image that is not what was asked for, or not whole."""
+
+
+class Name(t.NamedTuple):
+    """The parts of an image's name."""
+
+    host: str
+    repository: str
+    tag: str
+    digest: str
+
+
+def parse_name(name: str) -> Name:
+    match = _NAME.match(name)
+    host = match.group("host") if match else ""
+    if match is None or not (match.group("tag") or match.group("digest")):
+        raise ImageError(
+            "%r is no full name of an image: give HOST/PATH:TAG or HOST/PATH@sha256:DIGEST. containerd knows "
+            "nothing of short names: busybox:1 is docker.io/library/busybox:1" % name
+        )
+    if not ("." in host or ":" in host or host == "localhost"):
+        raise ImageError(
+            "%r does not begin with a registry's host: what Docker calls %s is docker.io/%s" % (name, name, name)
+        )
+    repository = "%s/%s" % (host, match.group("path"))
+    return Name(host, repository, (match.group("tag") or "")[1:], (match.group("digest") or "")[1:])
+
+
+def architecture() -> str:
+    """Return what Go, and so every manifest, calls the machine that this runs on."""
+    machine = os.uname().machine
+    return _ARCHITECTURES.get(machine, machine)
+
+
+def document(data: bytes, what: str) -> Json:
+    try:
+        found = from_json(data.decode("utf-8"))
+    except ValueError as exc:
+        raise ImageError("Reading %s: it is no JSON: %s" % (what, exc)) from exc
+    if not isinstance(found, dict):
+        raise ImageError("Reading %s: it is no JSON object" % what)
+    return found
+
+
+def descriptors(found: Json, key: str, what: str) -> list[Json]:
+    """Return the list of descriptors under a key of a manifest or index."""
+    listed = found.get(key)
+    listed = [listed] if isinstance(listed, dict) else listed
+    good = isinstance(listed, list) and all(
+        isinstance(one, dict) and DIGEST.match(str(one.get("digest"))) and isinstance(one.get("size"), int)
+        for one in listed
+    )
+    if not good:
+        raise ImageError("Reading %s: %s are no descriptors with a sha256 digest and a size" % (what, key))
+    return t.cast("t.List[Json]", listed)
+
+
+def required(digest: str, size: int | None, read: Read, machine: str) -> dict[str, int | None]:
+    """Return what of an image this platform needs: the digests of all blobs with their sizes, the manifest first.
+
+    ``read`` raises KeyError for a blob that is not there: then what is known until there is returned.
+    """
+    needed: dict[str, int | None] = {digest: size}
+    what = "blob %s" % digest
+    try:
+        found = document(read(digest), what)
+        if "manifests" in found:
+            one = _of_platform(descriptors(found, "manifests", what), read, machine, what)
+            return {**needed, **required(one["digest"], one["size"], read, machine)}
+    except KeyError:
+        return needed
+    for one in (*descriptors(found, "config", what), *descriptors(found, "layers", what)):
+        # Layers that lie elsewhere by licence are fetched from there and kept by nobody (Windows base images).
+        if not one.get("urls"):
+            needed[one["digest"]] = one["size"]
+    return needed
+
+
+def _of_platform(listed: t.Sequence[Json], read: Read, machine: str, what: str) -> Json:
+    seen = []
+    for one in listed:
+        # An entry without a platform has that of its configuration.
+        platform = one.get("platform") or configuration(one["digest"], read, machine)
+        if not isinstance(platform, dict):
+            raise ImageError("Reading %s: the platform of %s is no JSON object" % (what, one["digest"]))
+        name = "%s/%s" % (platform.get("os"), platform.get("architecture"))
+        if name == "linux/%s" % machine:
+            return one
+        seen.append(name)
+    raise ImageError(
+        "Reading %s: it has no manifest for linux/%s, only for %s. Give the digest of an image for this machine"
+        % (what, machine, ", ".join(sorted(set(seen))) or "nothing")
+    )
+
+
+def configuration(digest: str, read: Read, machine: str) -> Json:
+    """Return the configuration of an image; KeyError where something on the way to it is not there."""
+    what = "blob %s" % digest
+    found = document(read(digest), what)
+    if "manifests" in found:
+        listed = descriptors(found, "manifests", what)
+        return configuration(_of_platform(listed, read, machine, what)["digest"], read, machine)
+    configs = descriptors(found, "config", what)
+    if len(configs) != 1:
+        raise ImageError("Reading %s: it has %d configurations, and an image has one" % (what, len(configs)))
+    return document(read(configs[0]["digest"]), "blob %s" % configs[0]["digest"])
+
+
+__all__ = (
+    "DIGEST",
+    "ImageError",
+    "Name",
+    "architecture",
+    "configuration",
+    "descriptors",
+    "document",
+    "parse_name",
+    "required",
+)

@@ -1,0 +1,420 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""What kmod makes of modprobe.d and of the kernel command line, without running it.
+
+The rules are those of kmod 29 to 34 (modprobe.d(5), libkmod-config.c) and, for what is inside an ``options`` line,
+of the kernel (next_arg() in lib/cmdline.c, parse_args() in kernel/params.c): kmod hands the line over as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import typing as t
+
+from .._errors import FabricError
+
+# Highest priority first: a file hides those of the same name in later directories. kmod before 29 (RHEL 8, 9) takes
+# /run before /etc, which differs only for one name in both; /usr/lib came with 32, and is /lib on a merged /usr.
+DIRECTORIES = (
+    "/etc/modprobe.d",
+    "/run/modprobe.d",
+    "/usr/local/lib/modprobe.d",
+    "/usr/lib/modprobe.d",
+    "/lib/modprobe.d",
+)
+
+# The kernel's isspace() (lib/ctype.c) takes the Latin-1 no-break space too.
+SPACES = " \t\n\v\f\r\xa0"
+_WORD = re.compile(r'(?:[^ \t\n\v\f\r\xa0"]|"[^"]*(?:"|\Z))+')
+LINE = re.compile(r"[\t ]*([^\t ]+)[\t ]+([^\t ]+)(?:[\t ](.+))?", re.S)
+_CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f]")
+
+
+class Assignment(t.NamedTuple):
+    """One parameter on an ``options`` line; module and name have ``_`` for ``-``.
+
+    A name without ``=`` has the value 1, as param_set_bool() in kernel/params.c has it.
+    """
+
+    path: str
+    line: int
+    text: str
+    module: str
+    name: str
+    value: str
+
+
+class Directive(t.NamedTuple):
+    """A line of modprobe.d that kmod understands: its command, its first word and the rest of the line."""
+
+    path: str
+    line: int
+    text: str
+    command: str
+    module: str
+    rest: str
+    marks: list[tuple[int, int, str]]  # offset in rest from which on: physical line, its text
+
+
+class Tree(t.NamedTuple):
+    """A whole configuration. With a module given to the reader, only what concerns it is in the lists."""
+
+    files: list[str]
+    assignments: list[Assignment]
+    unreadable: list[tuple[str, str]]
+    directives: list[Directive]
+
+
+def underscored(name: str) -> str:
+    """Return a module's or parameter's name with ``_`` for ``-``, which kmod and the kernel hold to be equal."""
+    return name.replace("-", "_")
+
+
+def parse(path: str, text: str) -> list[Assignment]:
+    """Return every assignment of one file's text."""
+    return _assign(directives(path, text))
+
+
+def directives(path: str, text: str) -> list[Directive]:
+    """Return the lines of one file that kmod understands."""
+    found = []
+    for line, pieces in _logical_lines(text):
+        whole = "".join([piece for _number, piece, _raw in pieces])
+        # A NUL ends a C string; what follows on the line is never seen.
+        whole = whole.split("\0", 1)[0]
+        # '#' counts at the very start of a line only; a comment can be continued like any other line.
+        match = None if whole.startswith("#") else LINE.match(whole)
+        if match is None:
+            continue
+        command, module, rest = match.groups()
+        # "options" without parameters, like any other incomplete line, is a syntax error that kmod skips.
+        if command not in ("options", "alias", "install") or rest is None:
+            continue
+        name = kmod_name(module)
+        if name is None:
+            continue
+        if command == "options":
+            rest = rest.replace("\t", " ")
+        start, offset, marks = match.start(3), 0, []
+        for number, piece, raw in pieces:
+            marks.append((offset - start, number, raw))
+            offset += len(piece)
+        found.append(Directive(path, line, pieces[0][2], command, name, rest, marks))
+    return found
+
+
+def _logical_lines(text: str) -> t.Iterator[tuple[int, list[tuple[int, str, str]]]]:
+    """Yield lines put together from continued ones, each piece with its line number, and its text in the file.
+
+    A backslash takes itself and a following newline away; before any other character only itself goes. With CR LF it
+    therefore continues nothing.
+    """
+    pieces: list[tuple[int, str, str]] = []
+    for number, raw in enumerate(text.split("\n"), 1):
+        continued = False
+        piece = raw
+        if "\\" in raw:
+            continued = (len(raw) - len(raw.rstrip("\\"))) % 2 == 1
+            piece = re.sub(r"\\(.)", r"\1", raw[:-1] if continued else raw, flags=re.S)
+        pieces.append((number, piece, raw))
+        if not continued:
+            yield pieces[0][0], pieces
+            pieces = []
+    if pieces:
+        yield pieces[0][0], pieces
+
+
+def kmod_name(name: str) -> str | None:
+    """Return a name as kmod compares it: ``-`` inside brackets stays; brackets that do not pair spoil the line."""
+    if "[" not in name and "]" not in name:
+        return name.replace("-", "_")
+    done = ""
+    while name:
+        head, bracket, name = name.partition("[")
+        if "]" in head:
+            return None
+        done += head.replace("-", "_")
+        if bracket:
+            inside, closing, name = name.partition("]")
+            if not closing:
+                return None
+            done += "[" + inside + "]"
+    return done
+
+
+def _assign(lines: t.Iterable[Directive]) -> list[Assignment]:
+    """Split options lines as the kernel does.
+
+    kmod makes one string of all lines of a module, with a blank after each. So a quote left open, or a ``--``, reaches
+    into the lines that follow.
+    """
+    modules: dict[str, list[tuple[int, Directive]]] = {}
+    for number, directive in enumerate(lines):
+        if directive.command == "options":
+            modules.setdefault(directive.module, []).append((number, directive))
+    found: list[tuple[int, int, Assignment]] = []
+    for module, own in modules.items():
+        starts, joined = [], ""
+        for number, directive in own:
+            starts.append((len(joined), number, directive))
+            joined += directive.rest + " "
+        at = 0
+        for offset, _end, name, value in words(joined):
+            while at + 1 < len(starts) and starts[at + 1][0] <= offset:
+                at += 1
+            start, number, directive = starts[at]
+            mark = [entry for entry in directive.marks if entry[0] <= offset - start][-1]
+            found.append((number, offset, Assignment(directive.path, mark[1], mark[2], module, name, value)))
+    found.sort(key=lambda entry: entry[:2])
+    return [entry[2] for entry in found]
+
+
+def words(options: str) -> list[tuple[int, int, str, str]]:
+    """Split a string of parameters as the kernel's next_arg() does: start, end, name, value; ``--`` ends it."""
+    latin = options if options.isascii() else options.encode("utf-8", "surrogateescape").decode("latin-1")
+
+    def back(text: str) -> str:
+        return text if latin is options else text.encode("latin-1").decode("utf-8", "surrogateescape")
+
+    found = []
+    for match in _WORD.finditer(latin):
+        name, value = _split_word(match.group())
+        if value is None and name == "--":
+            break
+        start, end = match.span()
+        if latin is not options:
+            start, end = len(back(latin[:start])), len(back(latin[:end]))
+        found.append((start, end, underscored(back(name)), "1" if value is None else back(value)))
+    return found
+
+
+def _split_word(word: str) -> tuple[str, str | None]:
+    quoted = word.startswith('"')
+    if quoted:
+        word = word[1:]
+    trimmed = False
+    equals = word.find("=", 1)
+    value = None
+    if equals > 0:
+        word, value = word[:equals], word[equals + 1 :]
+        if value.startswith('"'):
+            value = value[1:]
+            trimmed = value.endswith('"')
+            value = value[:-1] if trimmed else value
+    if quoted and not trimmed:
+        if value is None:
+            word = word[:-1] if word.endswith('"') else word
+        else:
+            value = value[:-1] if value.endswith('"') else value
+    return word, value
+
+
+def from_texts(
+    texts: t.Mapping[str, str], module: str | None = None, unreadable: t.Iterable[tuple[str, str]] = ()
+) -> Tree:
+    """Evaluate files given by their paths, which are in the directories that kmod reads; others are left out."""
+    named: dict[str, tuple[int, str]] = {}
+    broken = dict(unreadable)
+    for path in [*texts, *broken]:
+        directory, name = os.path.split(path)
+        if directory in DIRECTORIES and is_conf(name):
+            rank = DIRECTORIES.index(directory)
+            if name not in named or rank < named[name][0]:
+                named[name] = (rank, path)
+    files = [named[name][1] for name in sorted(named, key=os.fsencode)]
+    bad: list[tuple[str, str]] = []
+    good: list[str] = []
+    for path in files:
+        problem = broken[path] if path in broken else _not_text(texts[path])
+        if problem:
+            bad.append((path, problem))
+        else:
+            good.append(path)
+    lines: list[Directive] = []
+    names = {module}
+    for path in good:
+        # Most files say nothing of the module: looking for its name costs less than parsing.
+        if module is None or module in underscored(texts[path]) or "\\" in texts[path]:
+            lines += directives(path, texts[path])
+    if module is not None:
+        names.update(line.module for line in lines if line.command == "alias" and _target(line) == module)
+        if len(names) > 1:
+            lines = [line for path in good for line in directives(path, texts[path])]
+        lines = [line for line in lines if line.module in names]
+    return Tree(good, _assign(lines), bad, lines)
+
+
+def _target(line: Directive) -> str | None:
+    """Return the module that an alias line is for."""
+    words = re.split("[\t ]+", line.rest.strip("\t "))
+    return kmod_name(words[0])
+
+
+def is_conf(name: str) -> bool:
+    """Tell whether kmod takes a file of this name. (Up to 32 it read ``*.alias`` too, which nobody documented.)"""
+    return name.endswith(".conf") and not name.startswith(".")
+
+
+def _not_text(text: str) -> str | None:
+    """Return why a file's text is not a configuration, or None."""
+    if _CONTROL.search(text):
+        return "it is not a text file (it has control characters), and what kmod makes of it is not known"
+    if text.isascii():
+        return None
+    try:
+        # Old comments may be in Latin-1; kmod skips them.
+        "\n".join(line for line in text.split("\n") if not line.startswith("#")).encode("utf-8")
+    except UnicodeEncodeError:
+        return "it is not a text file (it is not UTF-8), and what kmod makes of it is not known"
+    return None
+
+
+def read_tree(root: str = "/", planned: t.Mapping[str, str | None] | None = None, module: str | None = None) -> Tree:
+    """Read what kmod would read in ``root``. ``planned`` lays files over it: texts, or None for one that is removed."""
+    texts: dict[str, str] = {}
+    broken: list[tuple[str, str]] = []
+    dangling: list[str] = []
+    real: dict[str, str] = {}
+    for directory in DIRECTORIES:
+        where = _real(root, directory)
+        if where in real:
+            continue
+        real[where] = directory
+        try:
+            entries = sorted(os.listdir(where))
+        except FileNotFoundError:
+            continue
+        except OSError as exc:
+            broken.append((directory + "/*.conf", _because(exc)))
+            continue
+        for name in entries:
+            if is_conf(name):
+                path = directory + "/" + name
+                try:
+                    _read_file(root, where + "/" + name, path, texts, broken)
+                except FileNotFoundError:
+                    dangling.append(path)
+                except (FabricError, OSError) as exc:
+                    broken.append((path, _because(exc)))
+    for path, text in (planned or {}).items():
+        directory, name = os.path.split(path)
+        path = real.get(_real(root, directory), directory) + "/" + name
+        broken = [entry for entry in broken if entry[0] != path]
+        texts.pop(path, None)
+        if text is not None:
+            texts[path] = text
+    # A link to nowhere hides the files of its name from kmod 30, and does not from 34.
+    names = {os.path.basename(path) for path in texts}
+    broken += [(path, "it is a symbolic link to nowhere") for path in dangling if os.path.basename(path) in names]
+    whole = [entry for entry in broken if entry[0].endswith("/*.conf")]
+    tree = from_texts(texts, module, [entry for entry in broken if entry not in whole])
+    return tree._replace(unreadable=whole + tree.unreadable)
+
+
+def canonical(root: str, path: str) -> str:
+    """Return ``path`` with the name that read_tree() gives its directory: on a merged /usr, /lib is /usr/lib."""
+    directory, name = os.path.split(path)
+    where = _real(root, directory)
+    return next((known for known in DIRECTORIES if _real(root, known) == where), directory) + "/" + name
+
+
+def _real(root: str, path: str) -> str:
+    if os.path.abspath(root) == "/":
+        return os.path.realpath(path)
+    from .._files import in_root
+
+    return in_root(root, path)
+
+
+def _read_file(root: str, real: str, path: str, texts: dict[str, str], broken: list[tuple[str, str]]) -> None:
+    """Read one file as far as kmod would. A directory is skipped; a link to /dev/null is an empty file."""
+    mode = os.lstat(real).st_mode
+    if stat.S_ISLNK(mode):
+        real = _real(root, path)
+        if real == _real(root, "/dev/null"):
+            texts[path] = ""
+            return
+        mode = os.stat(real).st_mode
+    if stat.S_ISREG(mode):
+        with open(real, encoding="utf-8", errors="surrogateescape", newline="") as stream:
+            texts[path] = stream.read()
+    elif not stat.S_ISDIR(mode):
+        # kmod opens a named pipe and waits for ever.
+        broken.append((path, "it is not a regular file"))
+
+
+def _because(exc: Exception) -> str:
+    reason = getattr(exc, "strerror", None) or str(exc)
+    return reason + "; run as root (become: true)" if isinstance(exc, PermissionError) else reason
+
+
+def settings(tree: Tree, module: str) -> dict[str, Assignment]:
+    """Return what each parameter of a module is set to: the kernel takes the last assignment."""
+    name = underscored(module)
+    return {found.name: found for found in tree.assignments if found.module == name}
+
+
+def history(tree: Tree, module: str, name: str) -> list[Assignment]:
+    """Return every assignment of one parameter, in the order in which the kernel gets them."""
+    wanted = (underscored(module), underscored(name))
+    return [found for found in tree.assignments if (found.module, found.name) == wanted]
+
+
+def kernel_bool(value: str | None) -> bool | None:
+    """Return what the kernel's kstrtobool() makes of a value; None: no boolean."""
+    start = (value or "")[:2].lower()
+    if start[:1] in ("y", "t", "1") or start == "on":
+        return True
+    if start[:1] in ("n", "f", "0") or start == "of":
+        return False
+    return None
+
+
+def same_value(one: str | None, other: str | None) -> bool:
+    """Tell whether two values are the same: literally, or as booleans where one is Y or N, as sysfs prints them."""
+    if one == other:
+        return True
+    if one is None or other is None or not {"Y", "N"} & {one, other}:
+        return False
+    return kernel_bool(one) is not None and kernel_bool(one) == kernel_bool(other)
+
+
+def render(module: str, options: t.Mapping[str, str], header: str) -> str:
+    """Return the text of a drop-in that sets ``options``, a line each."""
+    lines = [header]
+    for name in sorted(options):
+        value = options[name]
+        if any(space in value.encode("utf-8").decode("latin-1") for space in SPACES):
+            value = f'"{value}"'
+        escaped = value.replace("\\", "\\\\")
+        lines.append(f"options {module} {name}={escaped}")
+    return "\n".join(lines) + "\n"
+
+
+__all__ = (
+    "DIRECTORIES",
+    "LINE",
+    "Assignment",
+    "Directive",
+    "Tree",
+    "canonical",
+    "directives",
+    "from_texts",
+    "history",
+    "is_conf",
+    "kernel_bool",
+    "kmod_name",
+    "parse",
+    "read_tree",
+    "render",
+    "same_value",
+    "settings",
+    "underscored",
+    "words",
+)

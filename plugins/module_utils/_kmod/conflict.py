@@ -1,0 +1,214 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""The part of a plan for modprobe.d that is needed only where something changes or is in the way."""
+
+from __future__ import annotations
+
+import os
+import typing as t
+
+from .._files import BACKUP_SUFFIX, is_ours, read_text
+from .config import DIRECTORIES, LINE, Tree, parse, read_tree, same_value, settings, underscored, words
+from .owner import owner
+from .plan_model import ConflictError, Plan, PlanError, real_path, refuse_link
+
+UNCHANGED = "Nothing has been changed."
+
+
+def resolve(
+    root: str,
+    module: str,
+    wanted: t.Mapping[str, str],
+    path: str,
+    text: str | None,
+    original: str | None,
+    before: Tree,
+    on_conflict: str,
+) -> Plan:
+    """Return the plan for our file's new ``text``, or raise where files that are not ours forbid it."""
+    taken = original is not None and not is_ours(original)
+    if taken and on_conflict != "take_over":
+        raise ConflictError(
+            f"{path} was not written by this collection (it does not have its header), so it is left alone. "
+            f"{UNCHANGED} Move it away, choose another path, or set on_conflict to take_over, which keeps a copy as "
+            f"{path}{BACKUP_SUFFIX}.",
+            [{"path": path, "line": 1, "text": (original or "").split("\n", 1)[0], "wins": path in before.files}],
+        )
+    writes = {} if text == original else {path: text}
+    originals = {path: original}
+    backups = [path] if taken and writes else []
+    after = read_tree(root, {path: text}, module)
+    conflicts = _conflicts(after, module, path, wanted)
+    warnings: list[str] = []
+    if conflicts and on_conflict == "take_over":
+        for foreign in dict.fromkeys(found["path"] for found in conflicts):
+            lines = [found for found in conflicts if found["path"] == foreign]
+            originals[foreign], writes[foreign] = _taken_over(root, foreign, lines, conflicts)
+            backups.append(foreign)
+        after = read_tree(root, writes, module)
+    elif on_conflict == "fail" or any(found["wins"] for found in conflicts):
+        if conflicts:
+            raise ConflictError(_refusal(module, path, conflicts, wanted, on_conflict), conflicts)
+    elif conflicts:
+        warnings = [
+            f"{_line(found, wanted)}; {path} comes later and wins{_owned([found], ' (', ')')}" for found in conflicts
+        ]
+    _check(after, module, path, wanted)
+    told = [{key: found[key] for key in ("path", "line", "text", "wins")} for found in conflicts]
+    return Plan(root, module, path, writes, originals, backups, told, warnings, before, after)
+
+
+def _conflicts(after: Tree, module: str, path: str, wanted: t.Mapping[str, str]) -> list[dict[str, t.Any]]:
+    """Return the lines that contradict us, as kmod meets them once our file is written."""
+    ours = {
+        found.name: index
+        for index, found in enumerate(after.assignments)
+        if found.path == path and found.module == module
+    }
+    return [
+        {
+            "path": found.path,
+            "line": found.line,
+            "text": found.text.strip(),
+            "wins": index > ours.get(found.name, -1),
+            "name": found.name,
+            "module": found.module,
+        }
+        for index, found in enumerate(after.assignments)
+        if found.path != path and found.name in wanted and not same_value(found.value, wanted[found.name])
+    ]
+
+
+def _line(found: dict[str, t.Any], wanted: t.Mapping[str, str]) -> str:
+    name = found["name"]
+    return f"{found['path']}:{found['line']}: {found['text']} ({name} is to be {wanted[name]})"
+
+
+def _refusal(
+    module: str, path: str, conflicts: list[dict[str, t.Any]], wanted: t.Mapping[str, str], on_conflict: str
+) -> str:
+    lines = "; ".join(_line(found, wanted) for found in conflicts)
+    message = f"Files that are not managed by this task give {module} another value: {lines}. {UNCHANGED} "
+    later = sorted({found["path"] for found in conflicts if found["wins"]})
+    message += _owned(conflicts, "", ". ")
+    if any(who.rewrites for who in map(owner, later or [found["path"] for found in conflicts]) if who):
+        message += "" if later else f"With on_conflict=warn they stay ({path} comes later and wins)."
+        return message.rstrip()
+    remedy = "Remove what is said there, or set on_conflict to take_over, which takes the parameter out of files in "
+    remedy += f"{DIRECTORIES[0]} and keeps a copy"
+    if not later:
+        return message + remedy + f", or to warn, which leaves them alone ({path} comes later and wins)."
+    if on_conflict == "warn":
+        return message + f"{', '.join(later)} would win over {path}, so a warning would not be enough. " + remedy + "."
+    return message + remedy + "."
+
+
+def _owned(conflicts: list[dict[str, t.Any]], begin: str, end: str) -> str:
+    """Say whose files they are that are known by their names, and where these owners are told otherwise."""
+    known = {found["path"]: owner(found["path"]) for found in conflicts}
+    told = [f"{path} belongs to {who.name}: {who.remedy}" for path, who in known.items() if who]
+    return begin + "; ".join(told) + end if told else ""
+
+
+def _taken_over(
+    root: str, path: str, lines: list[dict[str, t.Any]], conflicts: list[dict[str, t.Any]]
+) -> tuple[str, str]:
+    """Return a foreign file's text, and that without the parameters that contradict us."""
+    named = "; ".join(f"{found['path']}:{found['line']}: {found['text']}" for found in lines)
+    directory, name = os.path.split(path)
+    if directory != DIRECTORIES[0]:
+        raise ConflictError(
+            f"{named}: on_conflict=take_over changes files in {DIRECTORIES[0]} only. {UNCHANGED} To be rid of this, "
+            f"put a file named {DIRECTORIES[0]}/{name} in place, empty or without the parameter: it hides those of the "
+            "same name in the other directories.",
+            conflicts,
+        )
+    refuse_link(root, path)
+    who = owner(path)
+    if who and who.rewrites:
+        raise ConflictError(
+            f"{named}: {who.name} would write this again after on_conflict=take_over. {UNCHANGED} Rather {who.remedy}.",
+            conflicts,
+        )
+    text = read_text(real_path(root, path)) or ""
+    gone = {(found["module"], found["name"]) for found in lines}
+    new = without(text, gone)
+    kept = [(found.module, found.name, found.value) for found in parse(path, text)]
+    kept = [entry for entry in kept if entry[:2] not in gone]
+    if [(found.module, found.name, found.value) for found in parse(path, new)] != kept:
+        raise ConflictError(
+            f"{named}: this cannot be taken out without changing what else the file says. {UNCHANGED} "
+            "Change it by hand.",
+            conflicts,
+        )
+    return text, new
+
+
+def without(text: str, gone: t.Collection[tuple[str, str]]) -> str:
+    """Return a file's text without some parameters (module, name), and every other byte as it was.
+
+    An options line that has none left goes as a whole: kmod complains about an empty one.
+    """
+    cuts: list[tuple[int, int]] = []
+    for begin, end, line, spans in _positions(text):
+        match = None if line.startswith("#") else LINE.match(line)
+        if match is None or match.group(1) != "options" or not match.group(3):
+            continue
+        start = match.start(3)
+        found = words(match.group(3).replace("\t", " "))
+        doomed = [word for word in found if (underscored(match.group(2)), word[2]) in gone]
+        if doomed and len(doomed) == len(found):
+            cuts.append((begin, end))
+            continue
+        for word in doomed:
+            first, last = start + word[0], start + word[1]
+            cut = spans[first][0]
+            # The kernel parts words at a carriage return too, kmod the module's name from the rest at blanks only.
+            parted = last == len(line) or line[last] in " \t" or word[0] > found[0][0]
+            while parted and line[first - 1] in " \t" and spans[first - 1][1] == cut:
+                first -= 1
+                cut = spans[first][0]
+            cuts.append((cut, spans[last - 1][1]))
+    for first, last in reversed(cuts):
+        text = text[:first] + text[last:]
+    return text
+
+
+def _positions(text: str) -> t.Iterator[tuple[int, int, str, list[tuple[int, int]]]]:
+    """Yield each logical line: where it begins and ends, its letters, and where in the file each letter stands."""
+    at = begin = 0
+    letters: list[str] = []
+    spans: list[tuple[int, int]] = []
+    while at < len(text):
+        letter, width = text[at], 1
+        if letter == "\n":
+            yield begin, at + 1, "".join(letters), spans
+            begin, letters, spans = at + 1, [], []
+        elif letter == "\\":
+            width = 2
+            letter = text[at + 1 : at + 2]
+        if letter not in ("", "\n"):
+            letters.append(letter)
+            spans.append((at, at + width))
+        at += width
+    yield begin, len(text), "".join(letters), spans
+
+
+def _check(after: Tree, module: str, path: str, wanted: t.Mapping[str, str]) -> None:
+    """Make sure that kmod would take what we write; a file of the same name or a stray quote can prevent it."""
+    now = settings(after, module)
+    for name, value in wanted.items():
+        if name in now and same_value(now[name].value, value):
+            continue
+        hiding = [other for other in after.files if os.path.basename(other) == os.path.basename(path) and other != path]
+        reason = "an earlier line ends the parameters with -- or opens a quote that it does not close"
+        if hiding:
+            reason = f"{hiding[0]} hides it, having the same name in a directory of higher priority"
+        raise PlanError(f"{path} would not set {name} of {module}: {reason}. {UNCHANGED} Repair that first.")
+
+
+__all__ = ("resolve", "without")

@@ -1,0 +1,155 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""What has to be written so that a module's parameters are set as desired, by a drop-in that we own."""
+
+from __future__ import annotations
+
+import os
+import typing as t
+from functools import partial
+
+from .._files import HEADER, is_ours, read_text
+from .config import (
+    DIRECTORIES,
+    Assignment,
+    Tree,
+    canonical,
+    is_conf,
+    parse,
+    read_tree,
+    render,
+    same_value,
+    settings,
+    underscored,
+)
+from .conflict import resolve
+from .plan_model import Plan, PlanError, real_path, refuse_link
+
+if t.TYPE_CHECKING:  # pragma: no cover
+    from .._decision import Decision
+
+
+def check_path(path: str) -> None:
+    """Refuse a drop-in that kmod would not read."""
+    directory, name = os.path.split(path)
+    if directory not in DIRECTORIES or not is_conf(name):
+        raise PlanError(
+            f"{path}: kmod does not read this file. The path has to end in .conf and to be directly in "
+            f"one of {', '.join(DIRECTORIES)}, best in the first."
+        )
+
+
+def install_command(tree: Tree, module: str) -> str | None:
+    """Return a sentence about the line that makes modprobe run a command instead of loading the module."""
+    # kmod takes the first one (kmod_lookup_alias_from_commands()).
+    for line in tree.directives:
+        if line.command == "install" and line.module == underscored(module):
+            return f"{line.path}:{line.line} runs a command instead of loading {line.module}: {line.text.strip()}"
+    return None
+
+
+def plan(
+    root: str,
+    module: str,
+    desired: t.Mapping[str, str | None],
+    path: str,
+    state: str = "present",
+    on_conflict: str = "fail",
+) -> Plan:
+    """Decide.
+
+    ``present``: our file has exactly the parameters with a value in ``desired``. ``absent``: it has those of them no
+    more, or is gone when ``desired`` is empty.
+    """
+    check_path(path)
+    module = underscored(module)
+    path = canonical(root, path)
+    before = read_tree(root, module=module)
+    if before.unreadable:
+        raise PlanError(
+            " ".join(f"Reading {name}: {error}." for name, error in before.unreadable)
+            + " Nothing has been changed. Repair the file, or rename it so that its name does not end in .conf."
+        )
+    refuse_link(root, path)
+    original = read_text(real_path(root, path))
+    text = _text(module, desired, path, state, original)
+    wanted = {name: value for name, value in desired.items() if value is not None} if state == "present" else {}
+    foreign = [found for found in before.assignments if found.path != path and _contradicts(found, wanted)]
+    taken = original is not None and not is_ours(original)
+    now = settings(before, module)
+    in_force = all(name in now and same_value(now[name].value, value) for name, value in wanted.items())
+    if in_force and not foreign and not taken and text == original:
+        told = _leftovers(before, desired, path, module, state)
+        return Plan(root, module, path, {}, {}, [], [], told, before, before)
+    made = resolve(root, module, wanted, path, text, original, before, on_conflict)
+    return made._replace(warnings=made.warnings + _leftovers(made.after, desired, path, module, state))
+
+
+def _text(module: str, desired: t.Mapping[str, str | None], path: str, state: str, original: str | None) -> str | None:
+    if state == "present":
+        options = {name: value for name, value in desired.items() if value is not None}
+    elif desired and original is not None and is_ours(original):
+        ours = [found for found in parse(path, original) if found.module == module]
+        options = {found.name: found.value for found in ours if found.name not in desired}
+    else:
+        options = {}
+    return render(module, options, HEADER) if options else None
+
+
+def _contradicts(found: Assignment, wanted: t.Mapping[str, str]) -> bool:
+    return found.name in wanted and not same_value(found.value, wanted[found.name])
+
+
+def _leftovers(tree: Tree, desired: t.Mapping[str, str | None], path: str, module: str, state: str) -> list[str]:
+    """Say what other files still set of what ours does not (any more), and what may keep ours from having effect."""
+    now = settings(tree, module)
+    gone = [now[name] for name in desired if name in now and (state == "absent" or desired[name] is None)]
+    told = [
+        f"{found.path}:{found.line} still sets {found.name} of {module}: {found.text.strip()}"
+        for found in gone
+        if found.path != path
+    ]
+    command = install_command(tree, module)
+    if command is not None:
+        told.append(command + "; whether it passes parameters on is not known")
+    return told
+
+
+def add_to(plan: Plan, decision: Decision) -> None:
+    """Add the plan's steps, and its diff, to a decision."""
+    if not plan.writes and not plan.backups:
+        return
+    from .._files_write import atomic_write, backup, remove
+
+    for path in plan.backups:
+        where = real_path(plan.root, path)
+        decision.add(f"Back up {path}", partial(backup, where))
+    for path, text in plan.writes.items():
+        where = real_path(plan.root, path)
+        decision.show(path, plan.originals[path] or "", text or "")
+        if text is None:
+            decision.add(f"Remove {path}", partial(remove, where))
+        else:
+            decision.add(f"Write {path}", partial(atomic_write, where, text))
+
+
+def apply(plan: Plan) -> None:
+    """Carry a plan out."""
+    from .._decision import Decision
+
+    decision = Decision()
+    add_to(plan, decision)
+    decision.carry_out()
+
+
+__all__ = (
+    "add_to",
+    "apply",
+    "check_path",
+    "install_command",
+    "plan",
+)

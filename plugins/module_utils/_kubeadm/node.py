@@ -1,0 +1,269 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""What files and programs of a host say about it as a node of Kubernetes. Texts in, values out.
+
+Paths and ports are kubeadm's (cmd/kubeadm/app/constants/constants.go in k8s.io/kubernetes).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import typing as t
+
+from . import x509
+
+Json = t.Dict[str, t.Any]
+
+CONF_DIR = "/etc/kubernetes"
+ETCD_DIR = "/var/lib/etcd"
+# What this collection has begun on a host and not ended: the action, and its process.
+STARTED = "/var/lib/rdmaops/kubeadm-started.json"
+# Where manifests wait while their pods are restarted.
+PARKED = CONF_DIR + "/rdmaops-parked"
+CERTIFICATES = (
+    "ca",
+    "apiserver",
+    "apiserver-kubelet-client",
+    "apiserver-etcd-client",
+    "front-proxy-ca",
+    "front-proxy-client",
+    "etcd/ca",
+    "etcd/server",
+    "etcd/peer",
+    "etcd/healthcheck-client",
+)
+KUBECONFIGS = ("admin.conf", "super-admin.conf", "controller-manager.conf", "scheduler.conf")
+# `kubeadm certs renew` makes no new authorities.
+AUTHORITIES = ("ca", "front-proxy-ca", "etcd/ca")
+
+_VERSION = re.compile(r"\bv?(\d{1,9}\.\d{1,9}\.\d{1,9})")
+_HEADER = re.compile(r"\[{1,2}([^\[\]]+)\]{1,2}\s*(?:#.*)?$")
+_PART = re.compile(r"\"[^\"]*\"|'[^']*'|[^.\"'\s]+")
+_PAIR = re.compile(r"([A-Za-z0-9_-]+)\s*=\s*(.+)$")
+
+
+def version_in(text: str) -> str | None:
+    """Return the first version in what a program has printed, without a leading v."""
+    found = _VERSION.search(text)
+    return found.group(1) if found else None
+
+
+def swaps_in(text: str) -> list[str]:
+    """Return what is swapped to, of /proc/swaps (proc(5)): a line of titles, then one for each."""
+    return [line.split()[0] for line in text.splitlines()[1:] if line.strip()]
+
+
+def cgroup_in(mounts: str) -> str | None:
+    """Return what /proc/mounts has at /sys/fs/cgroup: v2, v1 (also with v2 at its side), or None."""
+    for line in mounts.splitlines():
+        fields = line.split()
+        if len(fields) > 2 and fields[1] == "/sys/fs/cgroup":
+            return "v2" if fields[2] == "cgroup2" else "v1"
+    return None
+
+
+def memory_in(meminfo: str) -> int | None:
+    """Return the whole memory in MiB, of /proc/meminfo."""
+    found = re.search(r"(?m)^MemTotal:\s+(\d{1,19}) kB$", meminfo)
+    return int(found.group(1)) // 1024 if found else None
+
+
+def interfaces_in(addresses: t.Sequence[Json]) -> list[dict[str, str]]:
+    """Return devices with their global addresses and prefix lengths, of `ip -j address`."""
+    return [
+        {"device": str(link["ifname"]), "address": "%s/%s" % (one["local"], one["prefixlen"])}
+        for link in addresses
+        for one in link.get("addr_info") or []
+        if one.get("scope") == "global" and "local" in one
+    ]
+
+
+def toml_values(text: str) -> dict[tuple[str, ...], str]:
+    """Return the plain values of a TOML file by section and key, as containerd prints its own; no nested values."""
+    section: tuple[str, ...] = ()
+    found = {}
+    for line in text.splitlines():
+        line = line.strip()
+        header = _HEADER.match(line)
+        if header:
+            section = tuple(part.strip("\"'") for part in _PART.findall(header.group(1)))
+            continue
+        pair = _PAIR.match(line)
+        if pair:
+            found[(*section, pair.group(1))] = pair.group(2).strip("\"'")
+    return found
+
+
+def runtime_in(dump: str) -> Json:
+    """Return what counts for a node of what `containerd config dump` printed, of containerd 1.x and 2.x."""
+    values = toml_values(dump)
+    old, images, runtime = (
+        "io.containerd.grpc.v1.cri",
+        "io.containerd.cri.v1.images",
+        "io.containerd.cri.v1.runtime",
+    )
+
+    def first(*keys: tuple[str, ...]) -> str | None:
+        return next((values[("plugins", *key)] for key in keys if ("plugins", *key) in values), None)
+
+    runc = ("containerd", "runtimes", "runc", "options", "SystemdCgroup")
+    disabled = values.get(("disabled_plugins",), "")
+    directories = first((old, "cni", "bin_dir"), (runtime, "cni", "bin_dir"))
+    several = first((runtime, "cni", "bin_dirs"))
+    return {
+        "cri": not any(name in disabled for name in (old, images, runtime)),
+        "systemd_cgroup": first((old, *runc), (runtime, *runc)) == "true",
+        "sandbox_image": first((old, "sandbox_image"), (images, "pinned_images", "sandbox")),
+        "config_path": first((old, "registry", "config_path"), (images, "registry", "config_path")) or "",
+        "cni_bin_dirs": re.findall(r"[\"']?(/[^\"',\]\s]+)", several or directories or ""),
+        "cni_conf_dir": first((old, "cni", "conf_dir"), (runtime, "cni", "conf_dir")),
+    }
+
+
+def conffile_in(listed: str, path: str) -> str | None:
+    """Return the MD5 with which a Debian package delivers a file, of `dpkg-query -f '${Conffiles}'`."""
+    for line in listed.splitlines():
+        fields = line.split()
+        if len(fields) >= 2 and fields[0] == path:
+            return fields[1]
+    return None
+
+
+def _yaml_value(text: str, key: str) -> str | None:
+    # kubeadm writes kubeconfigs in block style, a key to a line, and nodes have no library for YAML.
+    found = re.search(r"(?m)^[ \t-]*%s:[ \t]*[\"']?([^\"'\s]+)[\"']?[ \t]*$" % re.escape(key), text)
+    return found.group(1) if found else None
+
+
+def _decoded(text: str | None) -> str:
+    try:
+        return base64.b64decode(text or "", validate=True).decode("utf-8", "replace")
+    except (binascii.Error, ValueError):
+        return ""
+
+
+def certificate_row(name: str, path: str, pem: str, now: float) -> Json:
+    """Return what is told of a certificate; what cannot be read has null in it."""
+    try:
+        found = x509.in_pem(pem)
+    except x509.CertificateError:
+        found = []
+    first = found[0] if found else None
+    return {
+        "name": name,
+        "path": path,
+        "common_name": first.common_name if first else None,
+        "not_after": first.not_after if first else None,
+        "days": int((first.not_after - now) // 86400) if first else None,
+        "renewable": name not in AUTHORITIES,
+    }
+
+
+def kubeconfig_in(text: str | None) -> Json | None:
+    """Return what a kubeconfig of kubeadm says, without a key: server, authority, and who its user is."""
+    if text is None:
+        return None
+    pem = _decoded(_yaml_value(text, "client-certificate-data"))
+    authority = authority_in(_decoded(_yaml_value(text, "certificate-authority-data")))
+    try:
+        found = x509.in_pem(pem)
+    except x509.CertificateError:
+        found = []
+    return {
+        "server": _yaml_value(text, "server"),
+        "authority": authority["fingerprint"] if authority else None,
+        "user": found[0].common_name if found else None,
+    }
+
+
+def client_pem(text: str) -> str:
+    """Return the client certificate in a kubeconfig, or nothing."""
+    return _decoded(_yaml_value(text, "client-certificate-data"))
+
+
+def authority_in(pem: str | None) -> dict[str, str] | None:
+    """Return the fingerprint of an authority, and its key's hash as kubeadm pins it; None where it cannot be read."""
+    try:
+        found = x509.in_pem(pem or "")
+    except x509.CertificateError:
+        return None
+    return {"fingerprint": found[0].fingerprint, "pin": "sha256:" + found[0].public_key} if found else None
+
+
+def nodes_in(answer: Json) -> list[Json]:
+    """Return what counts of a list of Nodes."""
+    return [node_in(one) for one in answer.get("items") or []]
+
+
+def node_in(one: Json) -> Json:
+    meta, status = one["metadata"], one.get("status") or {}
+    conditions = {row["type"]: row["status"] for row in status.get("conditions") or []}
+    addresses = {row["type"]: row["address"] for row in reversed(status.get("addresses") or [])}
+    about = status.get("nodeInfo") or {}
+    return {
+        "name": meta["name"],
+        "version": (about.get("kubeletVersion") or "").lstrip("v") or None,
+        "machine_id": about.get("machineID"),
+        "ready": conditions.get("Ready") == "True",
+        "internal_ip": addresses.get("InternalIP"),
+        "pod_cidr": (one.get("spec") or {}).get("podCIDR"),
+        "control_plane": "node-role.kubernetes.io/control-plane" in (meta.get("labels") or {}),
+    }
+
+
+def configurations_in(answer: Json) -> dict[str, str | None]:
+    """Return the texts of kubeadm's configurations, of a list of ConfigMaps."""
+    texts = {one["metadata"]["name"]: one.get("data") or {} for one in answer.get("items") or []}
+    return {
+        "cluster_configuration": texts.get("kubeadm-config", {}).get("ClusterConfiguration"),
+        "kubelet_configuration": texts.get("kubelet-config", {}).get("kubelet"),
+    }
+
+
+def api_server_in(manifest: str) -> str | None:
+    """Return the address of the API server that kubeadm's manifest starts, as a URL."""
+    found = dict(re.findall(r"--(advertise-address|secure-port)=([0-9A-Fa-f.:]{1,45})", manifest))
+    if len(found) != 2:
+        return None
+    address = found["advertise-address"]
+    return "https://%s:%s" % ("[%s]" % address if ":" in address else address, found["secure-port"])
+
+
+def etcd_dir_in(manifest: str | None) -> str:
+    """Return where etcd has its data, of kubeadm's manifest."""
+    found = re.search(r"--data-dir=(/[^\s\"'\0]+)", manifest or "")
+    return found.group(1) if found else ETCD_DIR
+
+
+__all__ = (
+    "AUTHORITIES",
+    "CERTIFICATES",
+    "CONF_DIR",
+    "ETCD_DIR",
+    "KUBECONFIGS",
+    "PARKED",
+    "STARTED",
+    "api_server_in",
+    "authority_in",
+    "certificate_row",
+    "cgroup_in",
+    "client_pem",
+    "conffile_in",
+    "configurations_in",
+    "etcd_dir_in",
+    "interfaces_in",
+    "kubeconfig_in",
+    "memory_in",
+    "node_in",
+    "nodes_in",
+    "runtime_in",
+    "swaps_in",
+    "toml_values",
+    "version_in",
+)

@@ -1,0 +1,114 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""Programs of a node of Kubernetes: run with a time limit, and what they said, without secrets."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import typing as t
+
+from .work import Work
+
+Run = t.Callable[[t.Sequence[str]], t.Optional[t.Tuple[int, str, str]]]
+
+# A bootstrap token, wherever it is printed (BootstrapTokenPattern in k8s.io/cluster-bootstrap).
+TOKEN = re.compile(r"\b[a-z0-9]{6}\.[a-z0-9]{16}\b")
+_LINES = 12
+_NOISE = re.compile(r"^\s*$|^\[[a-z-]+\] |^To see the stack trace|^\t?\[WARNING|^W\d{4} |^I\d{4} ")
+# After SIGTERM kubeadm has this long to end.
+_PATIENCE_S = 10
+
+
+def runner(directories: t.Sequence[str], limit: int, work: Work | None = None) -> Run:
+    """Return what runs a program, looked for in the system's directories and in these; with a time limit.
+
+    A program inherits the lock of the work that it belongs to.
+    """
+    system = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    path = os.pathsep.join([*directories, system])
+
+    def run(argv: t.Sequence[str]) -> tuple[int, str, str] | None:
+        program = shutil.which(argv[0], path=path)
+        if program is None:
+            return None
+        environment = {"PATH": path, "LC_ALL": "C", "HOME": os.environ.get("HOME", "/root")}
+        # A proxy is the site's matter, for pulling images.
+        environment.update({name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")})
+        process = subprocess.Popen(
+            [program, *argv[1:]],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+            start_new_session=True,
+            pass_fds=work.handles if work else (),
+        )
+        if work:
+            work.started(process.pid)
+        try:
+            out, err = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            out, err = _end(process)
+            err += b"\nnot done after %d s, and ended" % limit
+            return 124, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+        return process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+
+    return run
+
+
+def _end(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        try:
+            return process.communicate(timeout=_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            continue
+    return b"", b""
+
+
+def told(out: str, err: str, secrets: t.Iterable[str] = ()) -> str:
+    """Return the lines that say what went wrong, without tokens."""
+    text = err if err.strip() else out
+    lines = [line.strip() for line in text.splitlines() if not _NOISE.match(line) or "[ERROR" in line]
+    shown = " / ".join(lines[-_LINES:]) or " / ".join(text.split("\n")[-3:]).strip()
+    for secret in secrets:
+        if secret:
+            shown = shown.replace(secret, "(hidden)")
+    return TOKEN.sub("(hidden)", shown)
+
+
+def advice(text: str) -> str:
+    """Return what unblocks kubeadm, where it is known."""
+    known = [
+        ("could not find a JWS signature", "The token has expired or was deleted: run again, which makes a new one"),
+        (
+            "cluster CA found in cluster-info ConfigMap is invalid",
+            "The API server at the endpoint belongs to another cluster: look at kubernetes_control_plane_endpoint",
+        ),
+        (
+            "a Node with name",
+            "A node of that name is in the cluster: give this one another kubernetes_node_name, or delete the Node",
+        ),
+        ("ImagePull", "Load the images, or set kubernetes_image_repository to a registry that the host reaches"),
+        ("connection refused", "Look at the API server of the control-plane endpoint, and at the way to it"),
+        (
+            "i/o timeout",
+            "The control-plane endpoint does not answer this host: look at addresses, routes and firewalls",
+        ),
+        ("context deadline exceeded", "Look at the kubelet of this host: journalctl -u kubelet"),
+        ("not done after", "Raise kubernetes_timeout, or look at the kubelet of this host: journalctl -u kubelet"),
+    ]
+    return next((one for sign, one in known if sign in text), "Look at the kubelet of this host: journalctl -u kubelet")
+
+
+__all__ = ("TOKEN", "Run", "advice", "runner", "told")

@@ -1,0 +1,292 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""What the module modprobe_options does, without Ansible."""
+
+from __future__ import annotations
+
+import os
+import re
+import typing as t
+
+from .._decision import DRIFT, IN_SYNC, UNKNOWN, Decision, resource
+from .._errors import FabricError
+from .._files import read_text
+from .._kmod.config import parse, same_value, settings, underscored
+from .._kmod.plan import add_to, check_path, install_command, plan
+from .._kmod.plan_model import Plan, real_path
+from . import refusal
+from .prediction import Sources, View, initramfs_stale, initramfs_state, sources, view
+
+SYS_MODULE = "/sys/module"
+
+# The option that is the business of the module rdma_system, and the file in which it keeps it.
+RDMA_OPTION = ("ib_core", "netns_mode")
+RDMA_FILE = "/etc/modprobe.d/zz-rdmaops-ib_core-netns_mode.conf"
+
+ARGUMENTS: dict[str, t.Any] = {
+    "name": {"type": "str", "required": True},
+    "options": {"type": "dict"},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "path": {"type": "path"},
+    "root": {"type": "path", "default": "/"},
+    "on_conflict": {"type": "str", "choices": ["fail", "warn", "take_over"], "default": "fail"},
+    "initramfs": {"type": "str", "choices": ["report", "rebuild"], "default": "report"},
+}
+
+_UNWRITABLE = re.compile('[\x00-\x1f\x7f"]')
+
+
+class Wanted(t.NamedTuple):
+    """The task's options, checked."""
+
+    module: str
+    options: dict[str, str]
+    state: str
+    path: str
+    root: str
+    on_conflict: str
+    rebuild: bool
+
+
+class Host:
+    """The edges: what is read from the host beside modprobe.d, and what is done to its initramfs."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    def live(self, module: str, name: str) -> str | None:
+        """Return what sysfs has of a parameter; None: the module is not loaded, or does not show it."""
+        if os.path.abspath(self.root) != "/":
+            return None
+        try:
+            with open(f"{SYS_MODULE}/{module}/parameters/{name}", encoding="utf-8", errors="replace") as stream:
+                return stream.read().rstrip("\n")
+        except OSError:
+            return None
+
+    def loaded(self, module: str) -> bool:
+        return os.path.abspath(self.root) == "/" and os.path.isdir(f"{SYS_MODULE}/{module}")
+
+    def sources(self, module: str) -> Sources:
+        return sources(self.root, module)
+
+    def preflight(self, image: str, kernel: str) -> None:
+        from .._initramfs import rebuild
+
+        rebuild.preflight(image, self.root, kernel)
+
+    def rebuild(self, image: str, kernel: str, verify: t.Callable[[t.Any], str | None]) -> None:
+        from .._initramfs import rebuild
+
+        rebuild.rebuild(image, kernel, self.root, rebuild.run, verify)
+
+
+class _Recorded(Decision):
+    """A decision that writes down what has been done, for a failure halfway."""
+
+    def __init__(self, done: list[str]) -> None:
+        super().__init__()
+        self.done = done
+
+    def add(self, action: str, step: t.Callable[[], t.Any]) -> None:
+        def recorded() -> None:
+            step()
+            self.done.append(action)
+
+        super().add(action, recorded)
+
+
+def check(params: t.Mapping[str, t.Any]) -> Wanted:
+    """Check the task's options and return them in the form that kmod has them."""
+    name = params["name"]
+    if not re.fullmatch("[A-Za-z0-9_-]+", name):
+        refusal.refuse_name(name)
+    module = underscored(name)
+    options: dict[str, str] = {}
+    for key, value in (params["options"] or {}).items():
+        option = underscored(str(key))
+        if option in options or not re.fullmatch("[A-Za-z0-9_][A-Za-z0-9_.-]*", str(key)):
+            refusal.refuse_option(module, str(key), option in options)
+        options[option] = str(value)
+        if isinstance(value, bool) or not isinstance(value, (str, int)) or _UNWRITABLE.search(options[option]):
+            refusal.refuse_value(str(key), value)
+    if params["state"] == "present" and not options:
+        refusal.refuse_nothing()
+    path = params["path"] or f"/etc/modprobe.d/zz-rdmaops-{module}.conf"
+    if (module == RDMA_OPTION[0] and RDMA_OPTION[1] in options) or path == RDMA_FILE:
+        refusal.refuse_rdma(*RDMA_OPTION)
+    check_path(path)
+    root = "/" + os.path.abspath(params["root"]).lstrip("/")
+    if not os.path.isdir(root):
+        refusal.refuse_root(root)
+    rebuild = params["initramfs"] == "rebuild"
+    return Wanted(module, options, params["state"], path, root, params["on_conflict"], rebuild)
+
+
+def failure(exc: Exception, done: list[str]) -> dict[str, t.Any]:
+    """Return what a module that fails returns: also what had been done until then."""
+    told: dict[str, t.Any] = {"msg": str(exc), "changed": bool(done), "actions": done}
+    if hasattr(exc, "conflicts"):
+        told["conflicts"] = exc.conflicts
+    return told
+
+
+def manage(wanted: Wanted, check_mode: bool, host: Host, done: list[str]) -> dict[str, t.Any]:
+    """Look, decide and, out of check mode, act. Return what the module returns; ``done`` gets what has been done."""
+    module = wanted.module
+    made = plan(wanted.root, module, wanted.options, wanted.path, wanted.state, wanted.on_conflict)
+    src = host.sources(module)
+    names = sorted(wanted.options) or _ours(made, src, module)
+    desired = {name: wanted.options[name] if wanted.state == "present" else None for name in names}
+    before, after = settings(made.before, module), settings(made.after, module)
+
+    def views(found: t.Mapping[str, t.Any], tree: t.Any, rebuilt: bool) -> dict[str, View]:
+        doubt = install_command(tree, module)
+        values = {name: found[name].value if name in found else None for name in names}
+        return {name: view(src, module, name, values[name], doubt=doubt, rebuilt=rebuilt) for name in names}
+
+    seen, coming = views(before, made.before, False), views(after, made.after, False)
+    live = {name: host.live(module, name) for name in names}
+
+    decision = _Recorded(done)
+    add_to(made, decision)
+    if wanted.rebuild and names and _any(one.stale for one in coming.values()) is not False:
+        values = {name: after[name].value if name in after else None for name in names}
+        _add_rebuild(decision, host, src, module, values)
+        coming = views(after, made.after, True)
+    if not check_mode:
+        decision.carry_out()
+
+    reload_required = _reload_required(desired, after, live, host.loaded(module))
+    return {
+        **decision.result(),
+        "name": module,
+        "path": made.path,
+        "parameters": {
+            name: {
+                "desired": desired[name],
+                "configured": {key: getattr(before[name], key) for key in ("value", "path", "line")}
+                if name in before
+                else None,
+                "cmdline": seen[name].cmdline,
+                "initramfs": seen[name].initramfs,
+                "live": live[name],
+                "next_boot": seen[name].next_boot.value,
+                "next_boot_known": seen[name].next_boot.known,
+                "next_boot_reason": seen[name].next_boot.reason,
+            }
+            for name in names
+        },
+        "conflicts": made.conflicts,
+        "initramfs_stale": _any(one.stale for one in seen.values()),
+        "reload_required": reload_required,
+        "after": {
+            "next_boot": {name: coming[name].next_boot.value for name in names},
+            "reload_required": reload_required,
+            "initramfs_stale": _any(one.stale for one in coming.values()),
+        },
+        "resources": [
+            resource(
+                "modprobe_option",
+                f"{module}.{name}",
+                desired=desired[name],
+                configured=before[name].value if name in before else None,
+                live=live[name],
+                next_boot=seen[name].next_boot.value,
+                status=_status(desired[name], live[name], seen[name], decision.changed),
+            )
+            for name in names
+        ],
+        "problems": src.problems,
+        "warnings": made.warnings,
+    }
+
+
+def _add_rebuild(decision: Decision, host: Host, src: Sources, module: str, values: t.Mapping[str, str | None]) -> None:
+    """Add the rebuild to a decision, after making sure that it can be done; the new image has to have ``values``."""
+    kernel = src.entry and src.entry.kernel_version
+    if src.contents is None or kernel is None:
+        known = " ".join(src.problems) or "it is not known which kernel boots next."
+        raise FabricError(
+            f"initramfs=rebuild: it cannot be told what is to be rebuilt: {known} Nothing has been changed. Set "
+            "initramfs to report, and rebuild it by the means of the distribution."
+        )
+    image = src.contents.image
+    host.preflight(image, kernel)
+
+    def verify(contents: t.Any) -> str | None:
+        for name, value in values.items():
+            state = initramfs_state(contents, module, name)
+            if initramfs_stale(state, value) is not False:
+                carried = "an unknown value" if state is None else state["value"]
+                return f"it carries {carried} instead of {value} for {name} of {module}"
+        return None
+
+    decision.add(f"Rebuild {image}", lambda: host.rebuild(image, kernel, verify))
+    old = {name: (initramfs_state(src.contents, module, name) or {}).get("value") for name in values}
+    decision.show(image, _option_lines(module, old), _option_lines(module, values))
+
+
+def _option_lines(module: str, values: t.Mapping[str, str | None]) -> str:
+    return "".join(f"options {module} {name}={value}\n" for name, value in values.items() if value is not None)
+
+
+def _ours(made: Plan, src: Sources, module: str) -> list[str]:
+    """Return the parameters of the file that is removed: on disk or, if that was done before, in the initramfs."""
+    texts = [made.originals.get(made.path) or read_text(real_path(made.root, made.path))]
+    if src.contents is not None:
+        texts.append(src.contents.modprobe.get(made.path))
+    found = [found for text in texts if text for found in parse(made.path, text)]
+    return sorted({one.name for one in found if one.module == module})
+
+
+def _any(values: t.Iterable[bool | None]) -> bool | None:
+    """Return the logical or of three-valued truth."""
+    found = list(values)
+    return True if True in found else None if None in found else False
+
+
+def _reload_required(
+    desired: t.Mapping[str, str | None],
+    after: t.Mapping[str, t.Any],
+    live: t.Mapping[str, str | None],
+    loaded: bool,
+) -> bool | None:
+    """Tell whether the loaded module has another value; None: it does not show all of them."""
+    if not loaded:
+        return False
+    found: list[bool | None] = []
+    for name, value in desired.items():
+        target = value if value is not None or name not in after else after[name].value
+        if target is not None:
+            found.append(None if live[name] is None else not same_live(target, live[name]))
+    return _any(found)
+
+
+def same_live(value: str, live: str | None) -> bool:
+    """Tell whether sysfs shows ``value``: numbers come back in decimal, a string as it was written."""
+    if live is None or same_value(value, live):
+        return live is not None
+    try:
+        # kstrtol() with base 0: a leading 0 alone is octal.
+        return int(live) == int(re.sub(r"^([+-]?)0(?=\d)", r"\g<1>0o", value), 0)
+    except ValueError:
+        return False
+
+
+def _status(desired: str | None, live: str | None, seen: View, changed: bool) -> str:
+    following = seen.next_boot
+    if changed or (desired is not None and live is not None and not same_live(desired, live)):
+        return DRIFT
+    if desired is None:
+        return IN_SYNC
+    if not following.known:
+        return UNKNOWN
+    return IN_SYNC if same_value(following.value, desired) else DRIFT
+
+
+__all__ = ("ARGUMENTS", "Host", "Wanted", "check", "failure", "manage", "same_live")

@@ -1,0 +1,86 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""Why options of modprobe_options are refused, and what to write instead."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .._errors import FabricError
+from .._kmod.config import underscored
+
+
+class OptionsError(FabricError):
+    """The task's options cannot be right; the text says which and what to write instead."""
+
+
+def refuse_name(name: str) -> t.NoReturn:
+    """Refuse a name that no module has."""
+    raise OptionsError(
+        f"name: {name!r} is not the name of a kernel module. Write it as lsmod shows it, without directory and "
+        "suffix, for example mlx5_core."
+    )
+
+
+def refuse_option(module: str, key: str, again: bool) -> t.NoReturn:
+    """Refuse a parameter's name, or its second appearance."""
+    if again:
+        key = underscored(key)
+        raise OptionsError(f"options: {key} is there twice, with - and with _, which the kernel holds to be equal.")
+    raise OptionsError(f"options: {key!r} is not the name of a parameter. modinfo -p {module} lists them.")
+
+
+def refuse_value(key: str, value: t.Any) -> t.NoReturn:
+    """Refuse a value."""
+    if isinstance(value, str):
+        raise OptionsError(
+            f"options: {key} has a line break, another control character or a double quote in its value, for which "
+            "modprobe.d has no way of writing. Leave it out."
+        )
+    kind = {bool: "a boolean", float: "a floating point number", type(None): "null"}.get(type(value))
+    raise OptionsError(
+        f"options: {key} is {kind or 'a ' + type(value).__name__}, and only strings and integers say exactly what "
+        f"reaches the kernel. Quote it as the kernel is to see it, for example {key}: '{_example(value)}'. "
+        "(YAML takes on, off, yes and no for booleans.)"
+    )
+
+
+def _example(value: t.Any) -> str:
+    if isinstance(value, bool):
+        return "Y" if value else "N"
+    if isinstance(value, list):
+        return ",".join(str(item) for item in value)
+    return str(value) if isinstance(value, float) else "1"
+
+
+def refuse_nothing() -> t.NoReturn:
+    """Refuse a task without options."""
+    raise OptionsError("options: state=present needs at least one. To remove the file, set state to absent.")
+
+
+def refuse_rdma(module: str, option: str) -> t.NoReturn:
+    """Refuse what another module manages."""
+    raise OptionsError(
+        f"{option} of {module} belongs to the module rdmaops.gpu_fabric.rdma_system, which knows when it takes effect: "
+        "set its option netns_mode instead."
+    )
+
+
+def refuse_root(root: str) -> t.NoReturn:
+    """Refuse a root that is not there."""
+    raise OptionsError(f"root: {root} is not a directory. Mount or unpack the image first.")
+
+
+__all__ = (
+    "OptionsError",
+    "refuse_name",
+    "refuse_nothing",
+    "refuse_option",
+    "refuse_rdma",
+    "refuse_root",
+    "refuse_value",
+)

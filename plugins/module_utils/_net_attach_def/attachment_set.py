@@ -1,0 +1,191 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""The set that is wanted, what is in the cluster of it, and what has to be applied."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from .._cni import config as cni
+from .._cni.lint_model import CODES, Attachment, Report
+from .._errors import FabricError
+from .._kubernetes.client import OWNER
+from .cluster import API
+
+if t.TYPE_CHECKING:  # pragma: no cover
+    from .._kubernetes.client import Object
+
+# Multus takes a device plugin's resource from here.
+RESOURCE = "k8s.v1.cni.cncf.io/resourceName"
+# validation.IsValidLabelValue in apimachinery.
+_LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?\Z")
+
+
+class AttachmentError(FabricError):
+    """The set cannot be applied; ``result`` is what the module returns beside the message."""
+
+    def __init__(self, text: str, result: dict[str, t.Any] | None = None) -> None:
+        super().__init__(text)
+        self.result = result or {}
+
+
+class Live(t.NamedTuple):
+    """An attachment that is in the cluster."""
+
+    body: Object
+    text: str
+    config: cni.Config | None
+    resource_name: str | None
+    owner: str | None
+
+    @property
+    def attachment(self) -> Attachment:
+        meta = self.body["metadata"]
+        return Attachment(str(meta.get("namespace")), str(meta["name"]), self.config, self.resource_name)
+
+    @property
+    def key(self) -> str:
+        return self.attachment.key
+
+
+class Plan(t.NamedTuple):
+    """One object to apply."""
+
+    attachment: Attachment
+    live: Live | None
+    body: Object
+    what: list[str]
+
+
+def check_options(params: t.Mapping[str, t.Any]) -> None:
+    doing = "Checking the options: "
+    if not _LABEL.match(params["owner"]):
+        raise AttachmentError(
+            "%sowner %s cannot be a label's value: letters, digits, '-', '_' and '.', at most 63, with a letter or "
+            "digit at both ends" % (doing, params["owner"])
+        )
+    if params["prune"] and not params["attachments"] and not params["prune_all"]:
+        raise AttachmentError(
+            "%sprune with an empty list of attachments would delete every attachment of %s. An empty list may come "
+            "from a variable gone wrong: set prune_all to true if this is meant" % (doing, params["owner"])
+        )
+    for code in params["ignore_lint"]:
+        if not CODES.get(code):
+            can = sorted(name for name, ignorable in CODES.items() if ignorable)
+            why = "may not be ignored" if code in CODES else "is no lint"
+            raise AttachmentError("%signore_lint: %s %s. These may: %s" % (doing, code, why, ", ".join(can)))
+    for node, info in params["node_info"].items():
+        if not isinstance(info, dict):
+            raise AttachmentError(
+                "%snode_info of %s has to be a dictionary with devices, interfaces and cni" % (doing, node)
+            )
+
+
+def expected(given: t.Any, wanted: t.Sequence[Attachment]) -> dict[str, int]:
+    if given is None:
+        return {}
+    if isinstance(given, dict):
+        names: dict[str, list[str]] = {}
+        for one in wanted:
+            names.setdefault(one.name, []).append(one.key)
+            names[one.key] = [one.key]
+        unknown = sorted(str(name) for name in given if name not in names)
+        if unknown:
+            raise AttachmentError(
+                "Checking the options: expected_pods names %s, and there is no such attachment. There are: %s"
+                % (", ".join(unknown), ", ".join(sorted(one.key for one in wanted)) or "none")
+            )
+        return {key: _number(value) for name, value in given.items() for key in names[name]}
+    return {one.key: _number(given) for one in wanted}
+
+
+def _number(value: t.Any) -> int:
+    if isinstance(value, bool) or not re.match(r"[0-9]+\Z", str(value)):
+        raise AttachmentError(
+            "Checking the options: expected_pods has to be a number, or a dictionary of attachment to number; it "
+            "holds %r" % (value,)
+        )
+    return int(value)
+
+
+def read(options: t.Mapping[str, t.Any], params: t.Mapping[str, t.Any], report: Report) -> Attachment:
+    given = dict(options)
+    given.pop("pci_address", None)  # an alias, whose value stands under its name too
+    name, namespace = given.pop("name"), given.pop("namespace") or params["namespace"]
+    raw, resource_name = given.pop("config"), given.pop("resource_name")
+    version = given.pop("cni_version")
+    config: cni.Config | None = None
+    key = "%s/%s" % (namespace, name)
+    if raw is not None:
+        extra = sorted(option for option, value in [*given.items(), ("cni_version", version)] if value is not None)
+        if extra:
+            report.add("invalid_config", key, "config stands beside %s" % ", ".join(extra), "one or the other")
+        try:
+            config = cni.parse(raw)
+        except cni.ConfigError as exc:
+            report.add(exc.code, key, "config: %s" % exc, "a CNI configuration as JSON or as a dictionary")
+    elif given["type"] is None:
+        report.add("invalid_config", key, "neither type nor config is given", "one of them")
+    else:
+        config = cni.build(given, version or params["cni_version"])
+    return Attachment(namespace, name, config, resource_name)
+
+
+def live_of(body: Object) -> Live:
+    meta = body["metadata"]
+    text = str((body.get("spec") or {}).get("config") or "")
+    config = None
+    try:
+        config = cni.parse(text)
+    except cni.ConfigError:
+        pass
+    notes, labels = meta.get("annotations") or {}, meta.get("labels") or {}
+    return Live(body, text, config, notes.get(RESOURCE), labels.get(OWNER))
+
+
+def same(config: cni.Config | None, live: Live) -> bool:
+    name = str(live.body["metadata"]["name"])
+    if config is None or live.config is None:
+        return False
+    return cni.normal(config, name) == cni.normal(live.config, name)
+
+
+def plan_of(one: Attachment, live: Live | None, owner: str) -> Plan | None:
+    """Return what has to be applied for an attachment; None: nothing."""
+    if one.config is None:
+        return None
+    text, what = cni.text(one.config), ["create"]
+    if live is not None:
+        equal = same(one.config, live)
+        what = [] if equal else ["config"]
+        what += [] if one.resource_name == live.resource_name else ["resource name"]
+        what += [] if owner == live.owner else ["owner"]
+        # Another spelling of the same would only start a conflict with who wrote it.
+        text = live.text if equal else text
+    if not what:
+        return None
+    meta: Object = {"name": one.name, "namespace": one.namespace, "labels": {OWNER: owner}}
+    if one.resource_name:
+        meta["annotations"] = {RESOURCE: one.resource_name}
+    body = {"apiVersion": API, "kind": "NetworkAttachmentDefinition", "metadata": meta, "spec": {"config": text}}
+    return Plan(one, live, body, what)
+
+
+__all__ = (
+    "OWNER",
+    "RESOURCE",
+    "AttachmentError",
+    "Live",
+    "Plan",
+    "check_options",
+    "expected",
+    "live_of",
+    "plan_of",
+    "read",
+    "same",
+)

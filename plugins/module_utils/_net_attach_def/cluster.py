@@ -1,0 +1,172 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""What the lint of attachments compares with, read from the API server: one list for each kind."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from .._kubernetes.client import ApiError, path
+
+if t.TYPE_CHECKING:  # pragma: no cover
+    from .._kubernetes.client import Client, Object
+
+API = "k8s.cni.cncf.io/v1"
+PLURAL = "network-attachment-definitions"
+_WHEREABOUTS = "whereabouts.cni.cncf.io/v1alpha1"
+_TAINTS = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+
+
+class Cluster:
+    """Reads; what may not be read is None, and ``why`` says why, by what it is for."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.why: dict[str, str] = {}
+
+    def _list(
+        self, api: str, plural: str, doing: str, what: str, query: t.Mapping[str, str] | None = None
+    ) -> list[Object] | None:
+        """Return a list, or None where the user may not read it."""
+        try:
+            return self.client.items(path(api, plural), doing, query) or []
+        except ApiError as exc:
+            if exc.status != 403:
+                raise
+            self.why[what] = str(exc)
+            return None
+
+    def attachments(self, namespaces: t.Iterable[str]) -> list[Object] | None:
+        """Return every attachment that may be seen; None: the cluster has no such kind.
+
+        Who may look into some namespaces only sees those that are asked for.
+        """
+        doing = "Listing the NetworkAttachmentDefinitions of %s"
+        try:
+            return self.client.items(path(API, PLURAL), doing % "all namespaces")
+        except ApiError as exc:
+            if exc.status != 403:
+                raise
+            self.why["others"] = str(exc)
+        found: list[Object] = []
+        for namespace in sorted(set(namespaces)):
+            rows = self.client.items(path(API, PLURAL, namespace), doing % ("namespace %s" % namespace))
+            if rows is None:
+                return None
+            found += rows
+        return found
+
+    def nodes(self) -> dict[str, Object] | None:
+        rows = self._list("v1", "nodes", "Listing the nodes", "nodes")
+        return None if rows is None else {str(row["metadata"]["name"]): row for row in rows}
+
+    def selected(self, selector: str) -> list[str] | None:
+        """Return the names of nodes that a label selector chooses."""
+        doing = "Listing the nodes with the labels %s" % selector
+        rows = self._list("v1", "nodes", doing, "nodes", {"labelSelector": selector})
+        return None if rows is None else sorted(str(row["metadata"]["name"]) for row in rows)
+
+    def pod_networks(self, nodes: dict[str, Object] | None) -> list[str] | None:
+        """Return the pod networks: of each node, else what kubeadm was told."""
+        code = "range_overlaps_pods"
+        if nodes is None:
+            self.why[code] = self.why.get("nodes", "")
+            return None
+        found: list[str] = []
+        for node in nodes.values():
+            spec = node.get("spec") or {}
+            found += spec.get("podCIDRs") or ([spec["podCIDR"]] if spec.get("podCIDR") else [])
+        if found:
+            return found
+        # Pod networks that count for themselves (Calico, Cilium) leave podCIDRs empty.
+        self.why[code] = "no node has podCIDRs, and there is no kubeadm-config that names a podSubnet"
+        doing = "Reading what kubeadm knows of the pod network (ConfigMap kube-system/kubeadm-config)"
+        try:
+            config = self.client.get(path("v1", "configmaps", "kube-system", "kubeadm-config"), doing)
+        except ApiError as exc:
+            if exc.status != 403:
+                raise
+            self.why[code] = str(exc)
+            return None
+        text = ((config or {}).get("data") or {}).get("ClusterConfiguration") or ""
+        subnet = re.search(r"^\s+podSubnet:\s*[\"']?([0-9a-fA-F:.,/]+)", text, re.MULTILINE)
+        return subnet.group(1).split(",") if subnet else None
+
+    def service_networks(self) -> list[str] | None:
+        """Return the service networks; where the API server does not tell them, the one address that is known."""
+        code = "range_overlaps_services"
+        rows: list[Object] | None = None
+        try:
+            rows = self.client.items(path("networking.k8s.io/v1", "servicecidrs"), "Listing the service networks")
+        except ApiError as exc:
+            if exc.status != 403:
+                raise
+            self.why[code] = str(exc)
+        if rows:
+            return [cidr for row in rows for cidr in (row.get("spec") or {}).get("cidrs") or []]
+        # ServiceCIDR is stable since Kubernetes 1.33.
+        doing = "Reading the address of the service default/kubernetes"
+        try:
+            service = self.client.get(path("v1", "services", "default", "kubernetes"), doing)
+        except ApiError as exc:
+            if exc.status != 403:
+                raise
+            self.why.setdefault(code, str(exc))
+            return None
+        spec = (service or {}).get("spec") or {}
+        found = spec.get("clusterIPs") or ([spec["clusterIP"]] if spec.get("clusterIP") else [])
+        self.why.setdefault(code, "the API server has no ServiceCIDR objects")
+        self.why[code] += "; only the address of the service kubernetes was compared"
+        return found or None
+
+    def namespace(self, name: str) -> bool | None:
+        """Return whether a namespace exists; None: it may not be looked at."""
+        try:
+            return (
+                self.client.get(path("v1", "namespaces", None, name), "Looking for the namespace %s" % name) is not None
+            )
+        except ApiError as exc:
+            if exc.status != 403:
+                raise
+            self.why["namespace_missing"] = str(exc)
+            return None
+
+    def pools(self) -> list[Object] | None:
+        """Return whereabouts' pools, in whatever namespace it keeps them."""
+        return self._list(_WHEREABOUTS, "ippools", "Listing whereabouts' address pools", "range_in_use")
+
+    def users(self, candidates: t.Iterable[str]) -> tuple[dict[str, list[str]], list[str]]:
+        """Return who names attachments, and which kinds could not be looked at and why."""
+        from . import uses
+
+        wanted = list(candidates)
+        found: dict[str, list[str]] = {}
+        unknown = []
+        for api, plural, kind in uses.KINDS:
+            rows = self._list(api, plural, "Listing every %s, to see which attachments they name" % kind, kind)
+            if rows is None:
+                unknown.append(self.why[kind])
+                continue
+            for key, who in uses.users(rows, kind, wanted).items():
+                found.setdefault(key, []).extend(who)
+        return found, unknown
+
+
+def schedulable(nodes: t.Mapping[str, Object]) -> list[str]:
+    """Return the nodes that ordinary pods can come to: those of the control plane are not, by their taint."""
+    return sorted(
+        name
+        for name, node in nodes.items()
+        if not any(
+            taint.get("key") in _TAINTS and taint.get("effect") != "PreferNoSchedule"
+            for taint in (node.get("spec") or {}).get("taints") or []
+        )
+    )
+
+
+__all__ = ("API", "PLURAL", "Cluster", "schedulable")

@@ -1,0 +1,445 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""The rails of a host: its RDMA ports in an order, each with the GID index that NCCL would use."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import typing as t
+
+from .._errors import FabricError
+
+FAMILIES = ("ipv4", "ipv6")
+ACTIVE = "ACTIVE"
+ABSENT = "absent"
+
+INFINIBAND = "InfiniBand"
+ROCE = "RoCE"
+IWARP = "iWARP"
+
+_PCI = re.compile(r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})\.([0-7])")
+_GUID = re.compile(r"(?:0x)?([0-9a-f]{16})")
+_LINK_LOCAL = ipaddress.IPv6Network("fe80::/10")
+
+_OF_DEVICE = ("protocol", "numa_node", "pci_address", "node_guid")
+_OF_PORT = ("port", "netdev", "state", "rate_gbps", "netdev_mtu", "active_mtu", "link_layer")
+
+
+class RailsError(FabricError):
+    """What was asked for is not there, or contradicts itself."""
+
+
+class RailsTypeError(RailsError):
+    """A value has another type than the one that is needed."""
+
+
+class Gid(t.NamedTuple):
+    """An entry of a port's GID table that was chosen."""
+
+    index: int  # type: ignore[assignment]  # hides tuple.index()
+    gid: str
+    address: ipaddress.IPv6Address
+
+    @property
+    def ipv4(self) -> str | None:
+        """Return the address that is in an IPv4-mapped GID."""
+        return str(self.address.ipv4_mapped) if self.address.ipv4_mapped else None
+
+    @property
+    def link_local(self) -> bool:
+        """Tell whether no router passes this address on."""
+        return self.address in _LINK_LOCAL
+
+
+class Port(t.NamedTuple):
+    """A port as rdma_info reports it. A device whose ports are not known has one without a number."""
+
+    name: str
+    number: int | None
+    netdev: str | None
+    state: str | None
+    guid: str | None
+    fabric: str | None  # InfiniBand, RoCE, iWARP; None: none of these
+    device: t.Mapping[str, t.Any]
+    port: t.Mapping[str, t.Any]
+    gids: list[t.Mapping[str, t.Any]] | None  # None: not gathered
+
+    @property
+    def label(self) -> str:
+        """Return how messages call it."""
+        return self.name if self.number is None else "%s port %d" % (self.name, self.number)
+
+
+class Selection:
+    """Which devices and ports are meant: by device name, node GUID or network device."""
+
+    def __init__(self, include: t.Any, exclude: t.Any, doing: str) -> None:
+        self.doing = doing
+        self.include = self._names(include, "include")
+        self.exclude = self._names(exclude, "exclude")
+
+    def _names(self, value: t.Any, what: str) -> list[str]:
+        if value is None:
+            return []
+        if not isinstance(value, (list, tuple)) or not all(isinstance(one, str) and one for one in value):
+            raise RailsTypeError(
+                "Could not %s: %s has to be a list of names, for example ['mlx5_0'], not %s"
+                % (self.doing, what, brief(value))
+            )
+        return list(value)
+
+    def excluded(self, names: t.Collection[str]) -> str | None:
+        """Return why a port of these names is excluded, None where it is not."""
+        return next(("it is excluded by %r" % text for text in self.exclude if _key(text) in names), None)
+
+    def left_out(self, names: t.Collection[str]) -> str | None:
+        """Return why a port of these names is not meant, None where it is."""
+        why = self.excluded(names)
+        if why is not None:
+            return why
+        if self.include and not any(_key(text) in names for text in self.include):
+            return "include does not name it"
+        return None
+
+    def unmet(self, named: t.Iterable[t.Collection[str]]) -> int:
+        """Count what include has and nothing of these names is."""
+        every = {name for names in named for name in names}
+        return sum(_key(text) not in every for text in self.include)
+
+    def check(self, named: t.Iterable[t.Collection[str]], known: t.Iterable[str]) -> None:
+        """Refuse an include that names nothing. An exclude may: storage adapters differ from host to host."""
+        every = {name for names in named for name in names}
+        missing = [text for text in self.include if _key(text) not in every]
+        if missing:
+            raise RailsError(
+                "Could not %s: include has %s, which is no RDMA device, node GUID or network device here. "
+                "There are: %s. Correct include, or take the entry out"
+                % (self.doing, ", ".join(repr(text) for text in missing), "; ".join(known) or "none")
+            )
+
+
+def _key(text: str) -> str:
+    """Return a name for comparison; GUIDs are equal with and without colons, in capitals or not."""
+    match = _GUID.fullmatch(text.replace(":", "").lower())
+    return "guid " + match.group(1) if match else text
+
+
+def names(port: Port) -> set[str]:
+    """Return what include and exclude may call a port."""
+    found = {_key(port.name)}
+    if port.guid:
+        found.add(_key(port.guid))
+    if port.netdev:
+        found.add(_key(port.netdev))
+    return found
+
+
+def describe(port: Port) -> str:
+    """Return a port with the names that include and exclude know."""
+    details = [detail for detail in (port.netdev, port.guid) if detail]
+    return port.label + (" (%s)" % ", ".join(details) if details else "")
+
+
+def choice(value: t.Any, what: str, choices: t.Sequence[str]) -> str:
+    """Return a value that is one of the choices."""
+    if not isinstance(value, str) or value not in choices:
+        raise RailsError("%s is %s; it has to be one of %s" % (what, brief(value), ", ".join(choices)))
+    return value
+
+
+def brief(value: t.Any) -> str:
+    """Return a value for a message: short, on one line."""
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of more digits than Python prints
+        return "a value of type %s that is too long to be printed" % type(value).__name__
+    return text if len(text) <= 80 else "%s... (%s)" % (text[:80], type(value).__name__)
+
+
+def natural(name: str) -> tuple[t.Any, ...]:
+    """Return a sort key by which mlx5_2 comes before mlx5_10."""
+    parts: list[tuple[int, int, str]] = []
+    for part in re.split("([0-9]+)", name):
+        digits = part.lstrip("0")
+        # By length, then text: int() refuses numbers of thousands of digits.
+        parts.append((0, len(digits), digits) if part[:1].isdigit() and part.isascii() else (1, 0, part))
+    return (parts, name)
+
+
+def pci_key(address: t.Any) -> tuple[int, ...] | None:
+    """Return domain, bus, device and function as numbers; None: no PCI address, as with soft-RoCE."""
+    match = _PCI.fullmatch(address.lower()) if isinstance(address, str) else None
+    return tuple(int(part or "0", 16) for part in match.groups()) if match else None
+
+
+def _order(port: Port) -> tuple[t.Any, ...]:
+    # NCCL too sorts by PCI address and puts devices without one last (ncclIbCompareDevs() in net_ib/init.cc).
+    address = pci_key(port.device.get("pci_address"))
+    return (address is None, address or (), -1 if port.number is None else port.number, natural(port.name))
+
+
+def ports(data: t.Any, doing: str) -> list[Port]:
+    """Return all ports of one host's rdma_info, by PCI address, port and name."""
+    devices = data.get("devices") if isinstance(data, t.Mapping) else data
+    if not isinstance(devices, (list, tuple)):
+        raise RailsTypeError(
+            "Could not %s: the input has to be what rdma_info returns (a dictionary with 'devices'), "
+            "or the list of devices, not %s" % (doing, brief(data))
+        )
+    found = [port for device in devices for port in _ports(device, doing)]
+    seen: set[tuple[str, int | None]] = set()
+    for port in found:
+        if (port.name, port.number) in seen:
+            raise RailsError(
+                "Could not %s: %s is in the input twice. Give the devices of one host; "
+                "nccl_env takes several hosts as a dictionary, host name to result" % (doing, port.label)
+            )
+        seen.add((port.name, port.number))
+    return sorted(found, key=_order)
+
+
+def _ports(device: t.Any, doing: str) -> list[Port]:
+    name = device.get("name") if isinstance(device, t.Mapping) else None
+    if not isinstance(name, str) or not name:
+        raise RailsTypeError(
+            "Could not %s: an RDMA device has to be a dictionary with a 'name', as rdma_info returns it, not %s"
+            % (doing, brief(device))
+        )
+    where = "Could not %s: of %s, " % (doing, name)
+    _text(device, "pci_address", where)
+    if not isinstance(device.get("netns") or {}, t.Mapping):
+        raise RailsTypeError(where + "'netns' has to be a dictionary or null, not %s" % brief(device["netns"]))
+    listed = _dictionaries(device.get("ports"), where + "'ports'") or [{}]
+    found = []
+    for port in listed:
+        number = port.get("port")
+        if number is None and port:
+            raise RailsTypeError(where + "a port has no number ('port')")
+        if number is not None and (isinstance(number, bool) or not isinstance(number, int) or not 0 < number < 1 << 32):
+            raise RailsTypeError(where + "'port' has to be a number from 1, not %s" % brief(number))
+        found.append(
+            Port(
+                name,
+                number,
+                _text(port, "netdev", where),
+                _text(port, "state", where),
+                _text(device, "node_guid", where),
+                _fabric(_text(device, "protocol", where), _text(port, "link_layer", where)),
+                device,
+                port,
+                _dictionaries(port.get("gids"), where + "'gids'"),
+            )
+        )
+    return found
+
+
+def _text(holder: t.Mapping[str, t.Any], key: str, where: str) -> str | None:
+    value = holder.get(key)
+    if value is not None and not isinstance(value, str):
+        raise RailsTypeError(where + "%r has to be a text or null, not %s" % (key, brief(value)))
+    return value or None
+
+
+def _dictionaries(value: t.Any, what: str) -> list[t.Mapping[str, t.Any]] | None:
+    if value is None:
+        return None
+    if not isinstance(value, (list, tuple)) or not all(isinstance(one, t.Mapping) for one in value):
+        raise RailsTypeError("%s has to be a list of dictionaries, not %s" % (what, brief(value)))
+    return list(value)
+
+
+def _fabric(protocol: str | None, link_layer: str | None) -> str | None:
+    """Return what a port is.
+
+    The link layer of iWARP is Ethernet too, so the device's protocol tells. Where an old kernel names none, Ethernet
+    counts as RoCE: the RoCE v2 GID that is asked for later is something that iWARP does not have.
+    """
+    if protocol == "iw":
+        return IWARP
+    if link_layer == "InfiniBand":
+        return INFINIBAND
+    if link_layer == "Ethernet" or (link_layer is None and protocol == "roce"):
+        return ROCE
+    return INFINIBAND if link_layer is None and protocol == "ib" else None
+
+
+def address_of(gid: t.Any) -> ipaddress.IPv6Address | None:
+    """Return a GID as an address; None: an empty entry, or no GID."""
+    if not isinstance(gid, str):
+        return None
+    try:
+        address = ipaddress.IPv6Address(gid)
+    except ValueError:
+        return None
+    return address if int(address) else None
+
+
+def gids(port: Port, family: str, any_netdev: bool = False) -> list[Gid]:
+    """Return the RoCE v2 entries of an address family, lowest index first, of IPv6 the link-local ones last.
+
+    Only those of the port's own network device: a VLAN on it has entries in the same table. Where the port's network
+    device cannot be seen (it is in another network namespace), there is nothing to compare with.
+    """
+    found = []
+    for entry in port.gids or ():
+        # Most of a table's 256 entries are empty or not of this type.
+        if entry.get("type") != "RoCE v2":
+            continue
+        if not any_netdev and port.netdev is not None and entry.get("netdev") != port.netdev:
+            continue
+        index, address = entry.get("index"), address_of(entry.get("gid"))
+        if address is None or isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < 1 << 31:
+            continue
+        mapped = address.ipv4_mapped is not None
+        if (mapped and entry.get("ipv4")) if family == "ipv4" else not mapped:
+            found.append(Gid(index, entry["gid"], address))
+    return sorted(found, key=lambda gid: (family == "ipv6" and gid.link_local, gid.index))
+
+
+def gid(port: Port, family: str) -> Gid | None:
+    """Return the entry that NCCL's own choice comes to (ncclIbGetGidIndex() in net_ib/connect.cc), for RoCE.
+
+    Unlike NCCL, this keeps to the port's network device, and takes a link-local IPv6 address before nothing.
+    """
+    return next(iter(gids(port, family)), None) if port.fabric == ROCE else None
+
+
+def gid_index(port: Port, family: str) -> int | None:
+    """Return the GID index of a port, None where there is none to set.
+
+    On InfiniBand NCCL does not read NCCL_IB_GID_INDEX at all. An iWARP port has a table of one entry.
+    """
+    if port.fabric == IWARP:
+        return 0
+    chosen = gid(port, family)
+    return chosen.index if chosen else None
+
+
+def rails(
+    data: t.Any, plan: t.Any = None, include: t.Any = None, exclude: t.Any = None, family: t.Any = "ipv4"
+) -> list[dict[str, t.Any]]:
+    """Return a host's rails, with a plan in its order."""
+    doing = "list the rails"
+    family = choice(family, "Could not list the rails: family", FAMILIES)
+    selection = Selection(include, exclude, doing)
+    found = ports(data, doing)
+    entries = _plan(plan)
+    if entries:
+        slots: list[tuple[Port | None, dict[str, str] | None]] = list(zip(_assign(entries, found), entries))
+    else:
+        slots = [(port, None) for port in found]
+    planned = [{_key(entry[key]) for key in ("rdma", "netdev") if key in entry} for entry in entries]
+    selection.check([names(port) for port in found] + planned, map(describe, found))
+    result = []
+    for number, (port, entry) in enumerate(slots):
+        if selection.left_out(planned[number] if port is None else names(port)) is None:
+            result.append(_rail(number, port, entry, family))
+    if not entries:
+        for number, rail in enumerate(result):
+            rail["rail"] = number
+    return result
+
+
+def _rail(number: int, port: Port | None, entry: dict[str, str] | None, family: str) -> dict[str, t.Any]:
+    chosen = gid(port, family) if port else None
+    rail: dict[str, t.Any] = {"rail": number, "device": port.name if port else None}
+    rail.update((key, port.port.get(key) if port else None) for key in _OF_PORT)
+    rail.update((key, port.device.get(key) if port else None) for key in _OF_DEVICE)
+    rail["gid_index"] = gid_index(port, family) if port else None
+    rail["gid"] = chosen.gid if chosen else None
+    rail["ipv4"] = chosen.ipv4 if chosen else None
+    if port is not None and port.fabric != ROCE:
+        # IPoIB and iWARP have addresses on their network devices, and none among the GIDs.
+        rail["ipv4"] = _ipv4((entry or {}).get("address"))
+    rail["planned"] = entry
+    if port is None:
+        rail["state"] = ABSENT
+    return rail
+
+
+def _ipv4(text: str | None) -> str | None:
+    try:
+        return str(ipaddress.IPv4Address((text or "").split("/", 1)[0]))
+    except ValueError:
+        return None
+
+
+def _plan(plan: t.Any) -> list[dict[str, str]]:
+    wanted = "a list of dictionaries with 'rdma', 'netdev' or 'address'"
+    entries = []
+    if plan is not None and not isinstance(plan, (list, tuple)):
+        raise RailsTypeError("Could not list the rails: plan has to be %s, not %s" % (wanted, brief(plan)))
+    for entry in plan or ():
+        if not isinstance(entry, t.Mapping):
+            raise RailsTypeError("Could not list the rails: plan has to be %s; it has %s" % (wanted, brief(entry)))
+        where = "Could not list the rails: in plan, "
+        values = {key: _text(entry, key, where) for key in ("rdma", "netdev", "address")}
+        kept = {key: value for key, value in values.items() if value is not None}
+        if not kept:
+            raise RailsError(where + "%s has none of 'rdma', 'netdev', 'address'. Give one" % brief(entry))
+        entries.append(kept)
+    return entries
+
+
+def _assign(entries: list[dict[str, str]], found: list[Port]) -> list[Port | None]:
+    """Return the port of each entry of the plan: no port twice, the strongest match of all entries first."""
+    result: list[Port | None] = [None] * len(entries)
+    free = list(found)
+    for keys in (("rdma", "netdev"), ("rdma", "address"), ("rdma",), ("netdev",), ("address",)):
+        for number, entry in enumerate(entries):
+            if result[number] is not None or not all(key in entry for key in keys):
+                continue
+            port = next((port for port in free if all(_MATCH[key](port, entry[key]) for key in keys)), None)
+            if port is not None:
+                result[number] = port
+                free.remove(port)
+    return result
+
+
+def _has_address(port: Port, text: str) -> bool:
+    try:
+        address = ipaddress.ip_address(text.split("/", 1)[0])
+    except ValueError:
+        return False
+    if isinstance(address, ipaddress.IPv4Address):
+        address = ipaddress.IPv6Address((0xFFFF << 32) + int(address))
+    return any(address_of(entry.get("gid")) == address for entry in port.gids or ())
+
+
+_MATCH: dict[str, t.Callable[[Port, str], bool]] = {
+    "rdma": lambda port, text: port.name == text,
+    "netdev": lambda port, text: port.netdev == text,
+    "address": _has_address,
+}
+
+
+__all__ = (
+    "ABSENT",
+    "ACTIVE",
+    "FAMILIES",
+    "INFINIBAND",
+    "IWARP",
+    "ROCE",
+    "Gid",
+    "Port",
+    "RailsError",
+    "RailsTypeError",
+    "Selection",
+    "address_of",
+    "brief",
+    "choice",
+    "describe",
+    "gid",
+    "gid_index",
+    "gids",
+    "names",
+    "natural",
+    "pci_key",
+    "ports",
+    "rails",
+)

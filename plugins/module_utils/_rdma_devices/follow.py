@@ -1,0 +1,248 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""RDMA devices that go where their network devices are.
+
+A network plugin gives a pod the network device of a card. The card's RDMA device stays with the host, unless somebody
+moves it, too. What belongs together is told by the PCI address, which does not change with a namespace or a name.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import typing as t
+
+from .._errors import FabricError
+from .._netns import enter, quick_survey, walk
+from .._netns.survey import Namespace
+from .._netns.target import Target
+from .._rdma import drivers, nldev, pci_netdevs
+from .._rdma.pci_netdevs import Netdev
+from . import link as rdma_devices_link
+from . import move
+
+# An answer in a namespace takes milliseconds, and a pod waits for the end of the whole look.
+LIMIT_S, TOTAL_S = 2.0, 10.0
+
+
+class Link(t.NamedTuple):
+    """A software link that a card without RDMA hardware is to have, wherever the card is."""
+
+    name: str
+    type: str
+    pci_address: str
+
+
+class Device(t.NamedTuple):
+    """An RDMA device of the host's namespace."""
+
+    name: str
+    pci_address: str | None
+
+
+class Place(t.NamedTuple):
+    """Where a network device is: the namespace, the network device's name there, and the RDMA devices there."""
+
+    space: Namespace
+    netdev: str
+    devices: tuple[str, ...]
+
+    @property
+    def path(self) -> str:
+        """What people find the namespace by."""
+        holders = sorted(self.space.holders, key=lambda holder: holder.kind != "mount")
+        return holders[0].path if holders else "net:[%d]" % self.space.inode
+
+
+class Step(t.NamedTuple):
+    """``link`` is made at ``place``; without a link the device is moved there. No place: the host."""
+
+    device: str
+    link: Link | None
+    netdev: str
+    place: Place | None
+
+
+class Plan(t.NamedTuple):
+    """``waiting`` says what may yet come, by device; ``wrong`` what will not."""
+
+    steps: list[Step]
+    waiting: dict[str, str]
+    wrong: dict[str, str]
+
+
+def members(
+    devices: t.Sequence[Device], links: t.Sequence[Link], include: t.Sequence[str], exclude: t.Sequence[str]
+) -> dict[str, str]:
+    """PCI address by name of every device that is to go with its network device."""
+    found = {device.name: device.pci_address for device in devices}
+    found.update({link.name: link.pci_address for link in links})
+    return {
+        name: address
+        for name, address in sorted(found.items())
+        if address and name not in exclude and (name in include or not include)
+    }
+
+
+def elsewhere(wanted: t.Mapping[str, str], here: t.Sequence[Netdev]) -> set[str]:
+    """The PCI addresses whose network device is not with the host."""
+    return set(wanted.values()) - {netdev.pci_address for netdev in here}
+
+
+def plan(
+    wanted: t.Mapping[str, str],
+    devices: t.Sequence[Device],
+    here: t.Sequence[Netdev],
+    places: t.Mapping[str, t.Sequence[Place]],
+    links: t.Sequence[Link],
+    problem: str | None = None,
+) -> Plan:
+    """Decide for each device of ``wanted``. ``places`` is where the network devices are that are not ``here``.
+
+    ``problem`` says why some places may be missing.
+    """
+    made = Plan([], {}, {})
+    kinds = {link.name: link for link in links}
+    host = {device.name for device in devices}
+    for name, address in wanted.items():
+        link = kinds.get(name)
+        local = [netdev.name for netdev in here if netdev.pci_address == address]
+        found = places.get(address, ())
+        if local:
+            if name not in host and link is not None:
+                made.steps.append(Step(name, link, local[0], None))
+        elif not found:
+            text = "%s: the network device of %s is in no network namespace that could be seen"
+            made.waiting[name] = text % (name, address) + (". " + problem if problem else "")
+        elif len({place.space.inode for place in found}) > 1:
+            paths = ", ".join(sorted(place.path for place in found))
+            text = "%s: the network devices of %s are in several network namespaces (%s), and it can be in one"
+            made.wrong[name] = text % (name, address, paths)
+        elif name in host:
+            made.steps.append(Step(name, None, found[0].netdev, found[0]))
+        elif link is not None and name not in found[0].devices:
+            made.steps.append(Step(name, link, found[0].netdev, found[0]))
+    return made
+
+
+class DeviceHost(move.Host):
+    """Has one namespace to bring a device to: this very one, not what has its path by then."""
+
+    def __init__(self, space: Namespace | None) -> None:
+        self.space = space
+
+    def resolve(self, kind: str, value: t.Any) -> Target:
+        if self.space is None:
+            return super().resolve(kind, value)
+        return Target(enter.opened(self.space), self.space.inode, str(value))
+
+
+class LinkHost(DeviceHost, rdma_devices_link.Host):
+    """Looks for a link of that name where processes are, which needs fewer rights than to look everywhere.
+
+    One in a namespace that only an open file keeps is found by the kernel: names are unique on a host.
+    """
+
+    def others(self) -> tuple[list[Namespace], str | None]:
+        found = quick_survey.spaces()
+        return found.others, "; ".join("%s: %s" % one for one in found.unreadable) or None
+
+
+class Host:
+    """The edges."""
+
+    def devices(self) -> list[Device]:
+        found = []
+        for row in nldev.devices():
+            target = os.path.realpath("/sys/class/infiniband/%s/device" % row.name)
+            found.append(Device(row.name, drivers.pci_address(target)))
+        return found
+
+    def netdevs(self) -> list[Netdev]:
+        return pci_netdevs.netdevs()
+
+    def places(self, addresses: t.Collection[str]) -> tuple[dict[str, list[Place]], str | None]:
+        """Look into all other namespaces: a card with two network devices may have them in two. Say what was missed."""
+        found: dict[str, list[Place]] = {}
+        others = quick_survey.spaces().others
+        answers = walk.look_into(others, _inside, LIMIT_S, TOTAL_S)
+        problem = walk.unreached(others, answers)
+        for space in others:
+            answer = answers[space.inode]
+            if "value" not in answer:
+                if answer["errno"] != errno.ENOENT:  # else it ended while we looked
+                    problem = problem or answer["error"]
+                continue
+            netdevs, devices = answer["value"]
+            for name, address in netdevs:
+                if address in addresses:
+                    found.setdefault(address, []).append(Place(space, name, tuple(devices)))
+        return found, problem
+
+    def carry_out(self, step: Step) -> None:
+        where = {"netns": step.place.path} if step.place else {}
+        space = step.place.space if step.place else None
+        if step.link:
+            params = _params(step.device, "present", type=step.link.type, netdev=step.netdev, **where)
+            rdma_devices_link.manage(params, False, LinkHost(space))
+        else:
+            move.manage(_params(step.device, "attached", **where), False, DeviceHost(space))
+
+
+def _params(name: str, state: str, **others: t.Any) -> dict[str, t.Any]:
+    nothing = dict.fromkeys(("netns", "pid", "container", "pod"))
+    return {**nothing, "name": name, "state": state, "disrupt": False, **others}
+
+
+def _inside() -> tuple[list[Netdev], list[str]]:
+    return pci_netdevs.netdevs(), [row.name for row in nldev.devices()]
+
+
+class Follower:
+    """Brings devices to where they belong, and says once what it did and what it cannot do."""
+
+    def __init__(
+        self,
+        links: t.Sequence[Link],
+        include: t.Sequence[str],
+        exclude: t.Sequence[str],
+        host: Host,
+        say: t.Callable[[str], None],
+    ) -> None:
+        self.links, self.include, self.exclude = links, include, exclude
+        self.host, self.say = host, say
+        self.told: dict[str, str] = {}
+
+    def plan(self) -> Plan:
+        devices, here = self.host.devices(), self.host.netdevs()
+        wanted = members(devices, self.links, self.include, self.exclude)
+        missing = elsewhere(wanted, here)
+        places, problem = self.host.places(missing) if missing else ({}, None)
+        return plan(wanted, devices, here, places, self.links, problem)
+
+    def once(self) -> bool:
+        """Do what is to be done now; whether all is where it belongs."""
+        made = self.plan()
+        problems = {**made.waiting, **made.wrong}
+        for step in made.steps:
+            where = step.place.path if step.place else "the host"
+            try:
+                self.host.carry_out(step)
+            except (FabricError, OSError) as exc:
+                problems[step.device] = str(exc)
+            else:
+                self.say("%s is with %s in %s" % (step.device, step.netdev, where))
+        for name, text in problems.items():
+            if self.told.get(name) != text:
+                self.say(text)
+        self.told = problems
+        return not problems
+
+
+__all__ = (
+    "Device", "Follower", "Host", "Link", "LinkHost", "Netdev", "Place", "Plan", "Step", "elsewhere", "members", "plan",
+)  # fmt: skip

@@ -1,0 +1,193 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""Software RDMA links (soft-RoCE, siw): made on a network device, in the namespace where that is."""
+
+from __future__ import annotations
+
+import os
+import typing as t
+
+from .._decision import DRIFT, IN_SYNC, Decision, resource
+from .._netns import enter, target
+from .._rdma import nldev
+from . import move
+
+if t.TYPE_CHECKING:  # pragma: no cover
+    from .._netns.target import Target
+    from .move import Found
+
+# Link types of drivers/infiniband/sw and the modules that provide them.
+DRIVERS = {"rxe": "rdma_rxe", "siw": "siw"}
+
+
+class LinkError(move.DeviceError):
+    """The link cannot be made or removed; the text says why, and what unblocks it. Nothing has been changed."""
+
+
+class Host(move.Host):
+    """The edges: those of the devices, and making and removing links."""
+
+    def netdevs(self, handle: int) -> list[str]:
+        return t.cast("list[str]", enter.inside(handle, lambda: sorted(os.listdir("/sys/class/net")), sysfs=True))
+
+    def add(self, handle: int, name: str, link_type: str, netdev: str) -> None:
+        # The network device is looked up in the namespace of the socket; the RDMA device is born in the initial one.
+        enter.inside(handle, lambda: nldev.link_add(name, link_type, netdev))
+
+    def delete(self, handle: int, index: int) -> None:
+        enter.inside(handle, lambda: nldev.link_del(index))
+
+
+def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[str, t.Any]:
+    """Look, decide and, out of check mode, act. Return what the module returns."""
+    try:
+        mode = host.mode()
+    except nldev.NotLoaded:
+        mode = None
+    found = _existing(params["name"], mode, host) if mode else None
+    goal = None
+    try:
+        if params["state"] == "absent":
+            return _absent(params, check_mode, host, found)
+        kind = next((kind for kind in target.KINDS if params[kind] is not None), None)
+        goal = host.resolve(kind, params[kind]) if kind else host.initial()
+        return _present(params, check_mode, host, mode, found, goal)
+    finally:
+        for one in (found, goal):
+            if one is not None:
+                host.close(one.handle)
+
+
+def _existing(name: str, mode: str | None, host: Host) -> Found | None:
+    try:
+        return move.locate(name, mode, host)
+    except move.GoneError as exc:
+        if not exc.complete:
+            raise
+        return None
+
+
+def _result(
+    params: t.Mapping[str, t.Any], decision: Decision, found: Found | None, text: str | None
+) -> dict[str, t.Any]:
+    live = None if found is None else "%s on %s in %s" % (found.driver, ", ".join(found.netdevs) or "none", found.text)
+    return {
+        **decision.result(),
+        "name": params["name"],
+        "link": None
+        if found is None
+        else {"index": found.index, "driver": found.driver, "netdevs": found.netdevs, "netns": found.text},
+        "resources": [
+            resource(
+                "rdma_link",
+                params["name"],
+                desired=text,
+                live=live,
+                status=DRIFT if decision.changed else IN_SYNC,
+            )
+        ],
+    }
+
+
+def _present(
+    params: t.Mapping[str, t.Any], check_mode: bool, host: Host, mode: str | None, found: Found | None, goal: Target
+) -> dict[str, t.Any]:
+    name, link_type, netdev = params["name"], params["type"], params["netdev"]
+    text = "%s on %s in %s" % (DRIVERS[link_type], netdev, goal.text)
+    decision = Decision()
+    if found is not None:
+        other_netdev = bool(found.netdevs) and netdev not in found.netdevs
+        if found.driver != DRIVERS[link_type] or found.inode != _home(mode, goal, host) or other_netdev:
+            raise LinkError(
+                "Making the RDMA link %s of type %s on %s in %s: a device of that name is there already (%s on %s in "
+                "%s), and names are unique on a host. Remove it first (state: absent), or choose another name"
+                % (
+                    name,
+                    link_type,
+                    netdev,
+                    goal.text,
+                    found.driver or "of an unknown driver",
+                    ", ".join(found.netdevs) or "no network device",
+                    found.text,
+                )
+            )
+        return _result(params, decision, found, text)
+    known = host.netdevs(goal.handle)
+    if netdev not in known:
+        raise LinkError(
+            "Making the RDMA link %s: there is no network device %s in %s. There are: %s. A link does not survive the "
+            "move of its network device: move that first" % (name, netdev, goal.text, ", ".join(known) or "none")
+        )
+    decision.add(
+        "Make the RDMA link %s of type %s on %s in %s" % (name, link_type, netdev, goal.text),
+        lambda: _make(name, link_type, netdev, mode, host, goal),
+    )
+    decision.show("rdma link %s" % name, "", text + "\n")
+    if not check_mode:
+        decision.carry_out()
+    return _result(params, decision, None, text)
+
+
+def _home(mode: str | None, goal: Target, host: Host) -> int:
+    """The namespace that a link for ``goal`` belongs to: in shared mode every device is the initial one's."""
+    if mode == "exclusive":
+        return goal.inode
+    first = host.initial()
+    host.close(first.handle)
+    return first.inode
+
+
+def _make(name: str, link_type: str, netdev: str, mode: str | None, host: Host, goal: Target) -> None:
+    host.add(goal.handle, name, link_type, netdev)
+    first = host.initial()
+    try:
+        if mode is None:
+            mode = host.mode()  # making the link has loaded ib_core
+        if mode != "exclusive" or first.inode == goal.inode:
+            return
+        for device in host.devices(first.handle):
+            if device["name"] == name:
+                try:
+                    host.move(first.handle, device["index"], goal.handle)
+                except OSError as exc:
+                    host.delete(first.handle, device["index"])
+                    raise LinkError(
+                        "Making the RDMA link %s in %s: it was made, could not be moved there, and was removed again: "
+                        "%s" % (name, goal.text, exc)
+                    ) from exc
+                return
+    finally:
+        host.close(first.handle)
+    raise LinkError("Making the RDMA link %s: the kernel took the request, yet there is no such device" % name)
+
+
+def _absent(params: t.Mapping[str, t.Any], check_mode: bool, host: Host, found: Found | None) -> dict[str, t.Any]:
+    name = params["name"]
+    decision = Decision()
+    if found is not None:
+        if found.driver not in DRIVERS.values():
+            raise LinkError(
+                "Removing the RDMA link %s: it is no software link but a device of the driver %s, which is not removed"
+                % (name, found.driver or "(unknown)")
+            )
+        who = move.use(found, host)
+        if (who.processes or who.kernel) and not params["disrupt"]:
+            users = ["%s (PID %s)" % (row["command"] or "a process", row["pid"] or "unseen") for row in who.processes]
+            raise LinkError(
+                "Removing the RDMA link %s: it is in use by %s. End them, or set disrupt to true"
+                % (name, ", ".join(users + who.kernel))
+            )
+        decision.add(
+            "Remove the RDMA link %s from %s" % (name, found.text), lambda: host.delete(found.handle, found.index)
+        )
+        decision.show("rdma link %s" % name, "%s on %s\n" % (found.driver, ", ".join(found.netdevs)), "")
+    if not check_mode:
+        decision.carry_out()
+    return _result(params, decision, found, None)
+
+
+__all__ = ("DRIVERS", "Host", "LinkError", "manage")

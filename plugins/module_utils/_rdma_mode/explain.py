@@ -1,0 +1,136 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""What stands between a host and the wanted RDMA mode, and how it is told; needed only where something does."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .._errors import FabricError
+from .._kmod import config
+from .._module_params import prediction
+from .model import MODULE, PARAMETER, mode_of
+
+if t.TYPE_CHECKING:  # pragma: no cover
+    from .._netns.survey import Namespace
+    from .model import Host
+
+
+# What is told of a holder.
+HOLDER = ("kind", "path", "pid", "command", "unit", "pod")
+
+
+def _blocker(space: Namespace) -> dict[str, t.Any]:
+    """Return one entry of ``blockers``."""
+    return {
+        "inode": space.inode,
+        "name": space.name,
+        "holders": [dict(zip(HOLDER, holder)) for holder in space.holders],
+        "holders_total": space.holders_total,
+    }
+
+
+def blockers(host: Host, problems: list[str]) -> list[dict[str, t.Any]]:
+    """List the other namespaces. An incomplete list is a problem, and no obstacle: the kernel has the last word."""
+    found = host.others()
+    if found.problem:
+        problems.append(found.problem)
+    return [_blocker(space) for space in found.namespaces]
+
+
+def users(host: Host, problems: list[str]) -> list[dict[str, t.Any]] | None:
+    """List who has RDMA devices open; None where the kernel does not tell."""
+    try:
+        return host.users()
+    except (FabricError, OSError) as exc:
+        problems.append("who uses the RDMA devices is not known: %s" % exc)
+        return None
+
+
+def _holder(holder: t.Mapping[str, t.Any]) -> str:
+    if holder["kind"] == "mount":
+        return "the mount %s" % holder["path"]
+    return "%s (pid %s%s)" % (holder["command"], holder["pid"], ", %s" % holder["unit"] if holder["unit"] else "")
+
+
+def told(blockers: t.Sequence[t.Mapping[str, t.Any]]) -> str:
+    """Name the first blockers and their holders in half a sentence."""
+    parts = []
+    for item in blockers[:3]:
+        holders = dict.fromkeys(_holder(holder) for holder in item["holders"])
+        name = item["name"] or "net:[%d]" % item["inode"]
+        parts.append("%s held by %s" % (name, ", ".join(list(holders)[:3]) or "nothing that can be seen"))
+    if len(blockers) > len(parts):
+        parts.append("%d more" % (len(blockers) - len(parts)))
+    return "; ".join(parts)
+
+
+def contradictions(tree: config.Tree, desired: str) -> list[dict[str, t.Any]]:
+    """Return the lines of modprobe.d that say otherwise, where this module's own file is not managed."""
+    lines = config.history(tree, MODULE, PARAMETER)
+    return [
+        {"path": found.path, "line": found.line, "text": found.text.strip(), "wins": found is lines[-1]}
+        for found in lines
+        if mode_of(found.value) != desired
+    ]
+
+
+def boot_conflicts(src: prediction.Sources) -> list[dict[str, t.Any]]:
+    """Return what the next boot's command line says of the parameter, with the place it comes from."""
+    entry = src.entry
+    if entry is None:
+        return []
+    told = []
+    for path, line, text in entry.parts:
+        value = prediction.cmdline_value(text, MODULE, PARAMETER)
+        if value is not None:
+            told.append({"path": path, "line": line, "text": "%s.%s=%s" % (MODULE, PARAMETER, value), "wins": True})
+    return told
+
+
+def _ended(users: t.Sequence[t.Mapping[str, t.Any]]) -> str:
+    if not users:
+        return ""
+    from . import device_users
+
+    return " A reboot ends the use of %s." % device_users.told(users)
+
+
+def reason(
+    desired: str,
+    live: str,
+    next_boot: str | None,
+    why: str | None,
+    spaces: t.Sequence[t.Mapping[str, t.Any]],
+    src: prediction.Sources,
+    conflicts: t.Sequence[t.Mapping[str, t.Any]],
+    users: t.Sequence[t.Mapping[str, t.Any]],
+) -> str:
+    """Say in words whether a reboot is due, whether it would help, what is in the way, and what it ends."""
+    text = "the RDMA subsystem is in mode %s instead of %s" % (live, desired)
+    if spaces:
+        text += " and cannot be switched live while other network namespaces exist (%s)" % told(spaces)
+    if next_boot == desired:
+        return text + ". The next boot gives %s.%s" % (desired, _ended(users))
+    if next_boot is None:
+        return text + ". What the next boot gives is not known: %s." % "; ".join([why or "", *src.problems]).strip(
+            "; ."
+        )
+    text += ". The next boot gives %s" % next_boot
+    winners = [item for item in conflicts if item.get("wins")]
+    remedy = src.entry and src.entry.remedy
+    if winners:
+        text += ", because of " + "; ".join(
+            '"%s" in %s line %s' % (item["text"], item["path"], item["line"]) for item in winners
+        )
+        text += ". " + (remedy or "Remove it there, and from what that file is generated from")
+    elif why:
+        text += ", because " + why
+    return text + "."
+
+
+__all__ = ("blockers", "boot_conflicts", "contradictions", "reason", "told", "users")

@@ -1,0 +1,108 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""The mode of the RDMA subsystem: its parameter, its values, and the edges of a host that has it."""
+
+from __future__ import annotations
+
+import os
+import typing as t
+
+from .._errors import FabricError
+from .._kmod import config
+from .._kmod import plan as kmod_plan
+from .._kmod.plan_model import Plan
+from .._module_params import prediction
+from .._rdma import sysfs
+
+if t.TYPE_CHECKING:  # pragma: no cover
+    from .._netns.survey import Survey
+
+
+MODULE = "ib_core"
+
+
+PARAMETER = "netns_mode"
+
+
+DROP_IN = "/etc/modprobe.d/zz-rdmaops-ib_core-netns_mode.conf"
+
+
+# drivers/infiniband/core/device.c: module_param_named(netns_mode, ib_devices_shared_netns, bool, 0444), default true.
+VALUES = {"exclusive": "0", "shared": "1"}
+
+
+DEFAULT = "shared"
+
+
+class ModeError(FabricError):
+    """The mode cannot be managed here; the text says why, and what unblocks it."""
+
+
+class Host:
+    """The edges: everything that is read from the host or done to it."""
+
+    def __init__(self, root: str = "/") -> None:
+        self.root = root
+
+    def is_root(self) -> bool:
+        return os.geteuid() == 0
+
+    def boot_id(self) -> str:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
+            return stream.read().strip()
+
+    def available(self) -> bool:
+        from .._rdma import kernel
+
+        found = kernel.available()
+        return found.loaded or found.how is not None
+
+    def live(self) -> str | None:
+        return sysfs.live_mode()
+
+    def sources(self) -> prediction.Sources:
+        return prediction.sources(self.root, MODULE)
+
+    def tree(self) -> config.Tree:
+        return config.read_tree(self.root, module=MODULE)
+
+    def plan(self, mode: str, on_conflict: str) -> Plan:
+        return kmod_plan.plan(self.root, MODULE, {PARAMETER: VALUES[mode]}, DROP_IN, "present", on_conflict)
+
+    def others(self) -> Survey:
+        from .._netns import survey
+
+        return survey.survey()
+
+    def users(self) -> list[dict[str, t.Any]]:
+        from . import device_users
+
+        return device_users.users(device_users.Source())
+
+    def switch(self, mode: str) -> None:
+        from .._rdma import nldev
+
+        nldev.sys_set_netns_mode(mode)
+
+    def preflight(self, image: str, kernel: str) -> None:
+        from .._initramfs import rebuild
+
+        rebuild.preflight(image, self.root, kernel)
+
+    def rebuild(self, image: str, kernel: str, verify: t.Callable[[t.Any], str | None]) -> None:
+        from .._initramfs import rebuild
+
+        rebuild.rebuild(image, kernel, self.root, rebuild.run, verify)
+
+
+def mode_of(value: str | None) -> str | None:
+    """Return the mode that a value of the parameter stands for; None where the kernel would refuse the value."""
+    enabled = config.kernel_bool(value)
+    return None if enabled is None else "shared" if enabled else "exclusive"
+
+
+__all__ = ("DEFAULT", "DROP_IN", "MODULE", "PARAMETER", "VALUES", "Host", "ModeError", "mode_of")

@@ -1,0 +1,276 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""What in a cluster depends on the other mode of the RDMA subsystem, or manages the mode too."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .._cni import config as cni
+from .._errors import FabricError
+from .._kubernetes.client import OWNER, Object
+from .._net_attach_def.uses import named, texts
+from .plugins import Names, is_shared_plugin, pod_resources, wanted_on
+
+EXCLUSIVE = "exclusive"
+# Their network device is a new one on top of the host's, which stays where it is, and its RDMA device with it.
+_ON_TOP = ("macvlan", "ipvlan")
+DEVICES = "/dev/infiniband"
+# Label of nodes with an adapter of the vendor, by node feature discovery; the operator's DaemonSets select by it
+# (manifests/state-rdma-shared-device-plugin in Mellanox/network-operator).
+_NIC_LABEL = ("feature.node.kubernetes.io/pci-15b3.present", "true")
+
+
+class Gap(t.NamedTuple):
+    """What is not known, of one node, or of all of them (None)."""
+
+    node: str | None
+    what: str
+
+
+class View(t.NamedTuple):
+    """What was read from the API server; what could not be read is empty here, and is told in ``unknown``."""
+
+    nodes: dict[str, Object]
+    pods: list[Object]
+    daemon_sets: list[Object]
+    # NicClusterPolicies and NicNodePolicies, as (kind, object).
+    policies: list[tuple[str, Object]]
+    pools: list[Object]
+    # By namespace/name.
+    attachments: dict[str, Object]
+    names: Names
+    unknown: list[Gap]
+
+
+def _row(kind: str, one: Object, node: str, what: str, remedy: str) -> dict[str, t.Any]:
+    meta = one.get("metadata") or {}
+    return {
+        "kind": kind,
+        "namespace": meta.get("namespace"),
+        "name": meta.get("name"),
+        "node": node,
+        "what": what,
+        "remedy": remedy,
+    }
+
+
+def moves_device(config: cni.Config) -> bool:
+    """Tell whether an attachment gives the pod its RDMA device, for which it insists on mode exclusive.
+
+    cmdAdd() in cmd/rdma/main.go of rdma-cni, and EnsureRdmaSystemMode() in pkg/utils of ib-sriov-cni.
+    """
+    return any(
+        plugin.get("type") == "rdma" or (plugin.get("type") == "ib-sriov" and plugin.get("rdmaIsolation") is True)
+        for plugin in cni.plugins(config)
+    )
+
+
+def _is_on_top(config: cni.Config) -> bool:
+    return any(plugin.get("type") in _ON_TOP for plugin in cni.plugins(config))
+
+
+class Attached(t.NamedTuple):
+    """The attachments of a pod, by what they do with its RDMA device, and what cannot be told."""
+
+    moving: list[str]
+    on_top: list[str]
+    unknown: list[str]
+
+
+def attached(pod: Object, attachments: t.Mapping[str, Object]) -> Attached:
+    meta = pod["metadata"]
+    who = "%s/%s" % (meta["namespace"], meta["name"])
+    found = Attached([], [], [])
+    for text in texts({"metadata": meta}):
+        names = named(text, meta["namespace"])
+        if names is None:
+            found.unknown.append("the networks of Pod %s cannot be read: %s" % (who, text))
+            continue
+        # One that is not there has been deleted since, or a file on the node stands for it.
+        for name in sorted(names.intersection(attachments)):
+            try:
+                config = cni.parse((attachments[name].get("spec") or {}).get("config"))
+                moving, on_top = moves_device(config), _is_on_top(config)
+            except FabricError as exc:
+                found.unknown.append(
+                    "the NetworkAttachmentDefinition %s of Pod %s cannot be read: %s" % (name, who, exc)
+                )
+                continue
+            if moving:
+                found.moving.append(name)
+            elif on_top:
+                found.on_top.append(name)
+    return found
+
+
+def host_devices(pod: Object) -> bool:
+    """Tell whether a pod mounts the RDMA devices of the host."""
+    paths = [str((one.get("hostPath") or {}).get("path") or "") for one in pod["spec"].get("volumes") or []]
+    return any((path.rstrip("/") + "/").startswith(DEVICES + "/") for path in paths)
+
+
+def is_over(pod: Object) -> bool:
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
+def _managers(view: View, node: str, mode: str) -> t.Iterator[dict[str, t.Any]]:
+    """Yield the pools by which sriov-network-operator sets the mode of a node."""
+    for pool in view.pools:
+        spec = pool.get("spec") or {}
+        wish = spec.get("rdmaMode")
+        # findNodePoolConfig() in controllers/helper.go: pools for hardware offload are passed over, and one without
+        # a selector is for every node.
+        if not wish or (spec.get("ovsHardwareOffloadConfig") or {}).get("name"):
+            continue
+        if not wanted_on(view.nodes[node], {"labelSelector": spec.get("nodeSelector")}):
+            continue
+        what = "has sriov-network-operator set this node's mode to %s" % wish
+        what += ", and reboot it for that" if wish != mode else " too: it writes modprobe.d and reboots on its own"
+        yield _row(
+            "SriovNetworkPoolConfig",
+            pool,
+            node,
+            what,
+            "Take spec.rdmaMode out of it, upon which the operator removes what it wrote, or keep the node out of its "
+            "nodeSelector",
+        )
+
+
+def _sharers(view: View, node: str) -> t.Iterator[dict[str, t.Any]]:
+    """Yield what gives shares of devices out on a node."""
+    labels = view.nodes[node]["metadata"].get("labels") or {}
+    told = set()
+    for kind, policy in view.policies:
+        spec = policy.get("spec") or {}
+        where = {"nodeSelector": spec.get("nodeSelector"), "nodeAffinity": spec.get("nodeAffinity")}
+        if spec.get("rdmaSharedDevicePlugin") is None or labels.get(_NIC_LABEL[0]) != _NIC_LABEL[1]:
+            continue
+        if wanted_on(view.nodes[node], where):
+            told.add((kind, policy["metadata"]["name"]))
+            yield _row(
+                kind,
+                policy,
+                node,
+                "has the shared RDMA device plugin run here, which does not start in mode exclusive",
+                "Take rdmaSharedDevicePlugin out of its spec, or keep the node out of it, and give devices out whole "
+                "(sriovDevicePlugin)",
+            )
+    running = bool(told)
+    for one in view.daemon_sets:
+        spec = one["spec"]["template"]["spec"]
+        where = {
+            "nodeSelector": spec.get("nodeSelector"),
+            "nodeAffinity": (spec.get("affinity") or {}).get("nodeAffinity"),
+        }
+        if not is_shared_plugin(spec) or not wanted_on(view.nodes[node], where):
+            continue
+        running = True
+        makers = [(str(by.get("kind")), str(by.get("name"))) for by in one["metadata"].get("ownerReferences") or []]
+        if told.intersection(makers):
+            continue
+        remedy = "Delete it, or keep it off the node by its nodeSelector, and give devices out whole"
+        if makers:
+            remedy = "%s %s makes it: have it run no shared plugin here" % makers[0]
+        elif (one["metadata"].get("labels") or {}).get(OWNER):
+            remedy = "Set secondary_network_device_plugin to sriov or none"
+        yield _row(
+            "DaemonSet",
+            one,
+            node,
+            "is the shared RDMA device plugin, which does not start in mode exclusive",
+            remedy,
+        )
+    offered = (view.nodes[node].get("status") or {}).get("allocatable") or {}
+    shares = sorted(name for name in offered if view.names.is_shared(name) and str(offered[name]) != "0")
+    if shares and not running:
+        yield _row(
+            "Node",
+            view.nodes[node],
+            node,
+            "offers shares of RDMA devices (%s)" % ", ".join("%s: %s" % (name, offered[name]) for name in shares),
+            "End the shared RDMA device plugin that registers them with its kubelet; no DaemonSet known here runs one",
+        )
+
+
+def _pod_for_exclusive(view: View, pod: Object, node: str, unknown: list[Gap]) -> t.Iterator[dict[str, t.Any]]:
+    held = pod_resources(pod["spec"])
+    shares = sorted(name for name in held if view.names.is_shared(name))
+    rdma = shares + sorted(name for name in held if name in view.names.whole)
+    mounts = host_devices(pod)
+    if not rdma and not mounts:
+        return
+    holds = " and ".join([*rdma, *([DEVICES] if mounts else [])])
+    if shares:
+        yield _row(
+            "Pod",
+            pod,
+            node,
+            "holds %s, a share of an RDMA device, and mode exclusive has none" % ", ".join(shares),
+            "End it, and have it ask for a whole device and an attachment with rdma in its chain",
+        )
+    networks = attached(pod, view.attachments)
+    unknown.extend(Gap(node, text) for text in networks.unknown)
+    if networks.on_top and not networks.moving:
+        yield _row(
+            "Pod",
+            pod,
+            node,
+            "holds %s and is attached by %s (macvlan or ipvlan), which cannot bring the RDMA device along"
+            % (holds, ", ".join(networks.on_top)),
+            "End it, and attach it by host-device, sriov or ib-sriov with rdma in the chain",
+        )
+    if pod["spec"].get("hostNetwork"):
+        yield _row(
+            "Pod",
+            pod,
+            node,
+            "is on the host's network and holds %s: it loses every device that is given to another pod" % holds,
+            "End it, give it a network and a device of its own, or keep its devices out of what pods are given",
+        )
+    elif mounts:
+        yield _row(
+            "Pod",
+            pod,
+            node,
+            "mounts %s, and in mode exclusive sees no device there that is not in its own network namespace" % DEVICES,
+            "End it, and have it ask for a whole device and an attachment with rdma in its chain",
+        )
+
+
+def _pod_for_shared(view: View, pod: Object, node: str, unknown: list[Gap]) -> t.Iterator[dict[str, t.Any]]:
+    networks = attached(pod, view.attachments)
+    unknown.extend(Gap(node, text) for text in networks.unknown)
+    if networks.moving:
+        yield _row(
+            "Pod",
+            pod,
+            node,
+            "is attached by %s, which moves the RDMA device and fails in mode shared" % ", ".join(networks.moving),
+            "End it, and take the plugin rdma (rdmaIsolation of ib-sriov) out of the attachment",
+        )
+
+
+def conflicts(view: View, mode: str) -> tuple[list[dict[str, t.Any]], list[Gap]]:
+    """Return what stands against a mode, by node and kind, and what cannot be told."""
+    unknown = list(view.unknown)
+    found: list[dict[str, t.Any]] = []
+    pods: dict[str | None, list[Object]] = {}
+    for pod in view.pods:
+        if not is_over(pod):
+            pods.setdefault(pod["spec"].get("nodeName"), []).append(pod)
+    for node in view.nodes:
+        found += _managers(view, node, mode)
+        if mode == EXCLUSIVE:
+            found += _sharers(view, node)
+        judge = _pod_for_exclusive if mode == EXCLUSIVE else _pod_for_shared
+        for pod in pods.get(node, []):
+            found += judge(view, pod, node, unknown)
+    return found, unknown
+
+
+__all__ = ("DEVICES", "EXCLUSIVE", "Attached", "Gap", "View", "attached", "conflicts", "host_devices", "moves_device")

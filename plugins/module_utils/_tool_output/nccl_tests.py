@@ -1,0 +1,187 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""What the programs of nccl-tests measured, from the tables they print."""
+
+from __future__ import annotations
+
+import math
+import re
+import typing as t
+
+from .._errors import FabricError
+
+# mpirun --tag-output, torchrun, srun -l, kubectl logs --prefix and --timestamps: what may stand before a line.
+_TAGS = re.compile(r"(?:(?:\[[^\]\n]*\](?:<std\w+>)?:?|\d+:|[\w./-]+\s*\||\d{4}-\d\d-\d\dT[\d:.]+Z?)\s?)+(?=[#\s])")
+_HEADER = re.compile(r"#\s+size\s+count\s+type\s+(?:redop\s+)?(?:root\s+)?(?:cpu)?time\s")
+_NUMBER = r"-?(?:\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|inf|nan)"
+_CELLS = re.compile(rf"\s+{_NUMBER}(?:\s+(?:{_NUMBER}|N/A))*\s*\Z")
+_START = re.compile(r"\s*(\d{1,18})\s+(\d{1,18})\s+([A-Za-z]\w*)(?=\s|\Z)")
+_REDOP = re.compile(r"\s+([A-Za-z]\w*)(?=\s|\Z)")
+_ROOT = re.compile(r"\s+(-?\d{1,9})(?![\d.])")
+_AVERAGE = re.compile(rf"# Avg bus bandwidth\s*:\s*({_NUMBER})(?:\s|\Z)")
+_BOUNDS = re.compile(r"# Out of bounds values\s*:\s*(\d{1,18})(?:\s|\Z)")
+_FAILURE = re.compile(
+    r"(?:.*: Test (?:NCCL |CUDA )?failure .*| \.\. .* pid \d+: Test (?:NCCL |CUDA )?failure .*"
+    r"|invalid .*|Test timeout.*)\Z"
+)
+# Where the in-place half stands alone, the columns of the other half are blank.
+_BLANK_HALF = 24
+# The tables' lines are shorter. What goes on for longer must not cost time.
+_LONGEST = 4000
+
+
+class NcclTestsError(FabricError):
+    """The text has the results of several runs."""
+
+
+class _Table(t.NamedTuple):
+    redop: bool
+    root: bool
+    halves: list[list[str]]  # the names of the columns of each half
+
+
+def parse(text: str) -> dict[str, t.Any]:
+    """Return ``rows``, ``avg_busbw`` (GB/s), ``out_of_bounds`` and ``errors``.
+
+    A run that ended early has the rows it printed and no average. Several runs in one text have no common average:
+    they raise NcclTestsError.
+    """
+    rows: list[dict[str, t.Any]] = []
+    errors: list[str] = []
+    averages: list[float | None] = []
+    bounds: list[int] = []
+    tables: list[str] = []
+    table: _Table | None = None
+    started: tuple[dict[str, t.Any], str] | None = None
+    for raw in text.split("\n"):
+        line = _untag(raw[:_LONGEST].rstrip("\r"))
+        if _HEADER.match(line):
+            tables.append(line)
+            table = _table(line)
+            started = None
+            continue
+        if line.startswith("#"):
+            average, bound = _AVERAGE.match(line), _BOUNDS.match(line)
+            if average:
+                averages.append(_number(average.group(1)))
+            if bound:
+                bounds.append(int(bound.group(1)))
+            continue
+        if _FAILURE.match(line):
+            if line.strip() not in errors:
+                errors.append(line.strip())
+            continue
+        if table is None:
+            continue
+        # The program prints a size before it runs and the times after it; NCCL's log may come between them.
+        head = _head(line, table)
+        if head:
+            started = head
+            cells = head[1]
+        elif started and _CELLS.match(line):
+            cells = line
+        else:
+            continue
+        row = _row(started[0], cells, table)
+        if row is not None:
+            rows.append(row)
+            started = None
+    if len(averages) > 1 or len(tables) > 1:
+        raise NcclTestsError(
+            f"the text has {len(tables)} tables and {len(averages)} results, of several runs or of processes that did"
+            " not find each other (nccl-tests built without MPI=1 run alone on every node): give one run at a time"
+        )
+    return {
+        "rows": rows,
+        "avg_busbw": averages[0] if averages and rows else None,
+        "out_of_bounds": bounds[0] if bounds else None,
+        "errors": errors,
+    }
+
+
+def _untag(line: str) -> str:
+    match = _TAGS.match(line)
+    return line[match.end() :] if match else line
+
+
+def _table(header: str) -> _Table:
+    names = header.lstrip("#").split()
+    halves: list[list[str]] = []
+    for name in names:
+        if name in ("time", "cputime"):
+            halves.append([])
+        if halves:
+            halves[-1].append("time" if name == "cputime" else name)
+    return _Table("redop" in names, "root" in names, halves)
+
+
+def _head(line: str, table: _Table) -> tuple[dict[str, t.Any], str] | None:
+    """Return what a row says of the operation, and the rest of the line."""
+    match = _START.match(line)
+    if match is None:
+        return None
+    row: dict[str, t.Any] = {
+        "size_bytes": int(match.group(1)),
+        "count": int(match.group(2)),
+        "type": match.group(3),
+        "redop": None,
+        "root": None,
+    }
+    rest = line[match.end() :]
+    if table.redop:
+        redop = _REDOP.match(rest)
+        if redop:
+            row["redop"] = None if redop.group(1) == "none" else redop.group(1)
+            rest = rest[redop.end() :]
+    if table.root:
+        root = _ROOT.match(rest)
+        if root:
+            row["root"] = int(root.group(1))
+            rest = rest[root.end() :]
+    return row, rest
+
+
+def _row(head: dict[str, t.Any], cells: str, table: _Table) -> dict[str, t.Any] | None:
+    """Put the measured cells under their names; None when the line has not those of one half at least."""
+    if not _CELLS.match(cells):
+        return None
+    words = cells.split()
+    half = len(table.halves[0])
+    if len(words) < half:
+        return None
+    row = dict(head, out_of_place=_half([], table.halves[0]), in_place=_half([], table.halves[-1]))
+    if len(words) < half + 4 and len(cells) - len(cells.lstrip()) >= _BLANK_HALF:
+        row["in_place"] = _half(words, table.halves[-1])
+        return row
+    row["out_of_place"] = _half(words[:half], table.halves[0])
+    if len(table.halves) > 1 and len(words) >= half + 4:
+        row["in_place"] = _half(words[half:], table.halves[1])
+    return row
+
+
+def _half(words: list[str], names: list[str]) -> dict[str, t.Any]:
+    cells = dict(zip(names, words))
+    wrong = _number(cells.get("#wrong"))
+    return {
+        "time_us": _number(cells.get("time")),
+        "algbw": _number(cells.get("algbw")),
+        "busbw": _number(cells.get("busbw")),
+        "wrong": None if wrong is None else int(wrong),
+        "error": _number(cells.get("error")),
+    }
+
+
+def _number(word: str | None) -> float | None:
+    """Return a finite number, else None (N/A, nan)."""
+    try:
+        number = float(word or "")
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+__all__ = ("NcclTestsError", "parse")

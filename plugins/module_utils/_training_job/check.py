@@ -1,0 +1,316 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""Whether a training job can start: the kinds are served, the attachments there, and all pods have room at once."""
+
+from __future__ import annotations
+
+import decimal
+import typing as t
+
+from .._decision import DRIFT, UNKNOWN, resource
+from .._kubernetes.client import ApiError, Client, Object, path
+from .._net_attach_def.cluster import API, PLURAL
+from .manage import JOB, NETWORKS, SPEC, templates
+from .options import JobError
+
+Amounts = t.Dict[str, decimal.Decimal]
+_ENDED = ("Succeeded", "Failed")
+_OBSERVED = 8
+
+
+class Node(t.NamedTuple):
+    """A node as far as pods are put on it."""
+
+    name: str
+    labels: dict[str, str]
+    taints: list[Object]
+    closed: str  # why no pod is put on it at all; "" where pods are
+    there: Amounts
+    used: Amounts
+    users: dict[str, list[str]]  # resource -> pods
+
+    def free(self, name: str) -> decimal.Decimal:
+        return self.there.get(name, decimal.Decimal(0)) - self.used.get(name, decimal.Decimal(0))
+
+
+def amounts(values: t.Mapping[str, t.Any] | None) -> Amounts:
+    from kubernetes.utils.quantity import parse_quantity
+
+    return {name: decimal.Decimal(parse_quantity(value)) for name, value in (values or {}).items()}
+
+
+def requests(spec: Object) -> Amounts:
+    """Return what the scheduler counts for a pod: the sum of its containers, or its greatest init container."""
+    total: Amounts = {"pods": decimal.Decimal(1)}
+    for container in spec.get("containers") or []:
+        for name, amount in _requests(container).items():
+            total[name] = total.get(name, decimal.Decimal(0)) + amount
+    for container in spec.get("initContainers") or []:
+        for name, amount in _requests(container).items():
+            total[name] = max(total.get(name, decimal.Decimal(0)), amount)
+    return total
+
+
+def _requests(container: Object) -> Amounts:
+    given = container.get("resources") or {}
+    # Extended resources may be given as limits alone, which then are the requests.
+    return amounts({**(given.get("limits") or {}), **(given.get("requests") or {})})
+
+
+def survey(nodes: t.Sequence[Object], pods: t.Sequence[Object]) -> list[Node]:
+    """Return what the nodes have, and what pods use of it."""
+    found: dict[str, Node] = {}
+    for one in nodes:
+        spec, status, meta = one.get("spec") or {}, one.get("status") or {}, one["metadata"]
+        ready = [cond for cond in status.get("conditions") or [] if cond.get("type") == "Ready"]
+        closed = "cordoned" if spec.get("unschedulable") else ""
+        if not ready or ready[0].get("status") != "True":
+            closed = "not ready"
+        taints = [taint for taint in spec.get("taints") or [] if taint.get("effect") in ("NoSchedule", "NoExecute")]
+        there = amounts(status.get("allocatable"))
+        found[meta["name"]] = Node(meta["name"], meta.get("labels") or {}, taints, closed, there, {}, {})
+    for pod in pods:
+        node = found.get((pod.get("spec") or {}).get("nodeName") or "")
+        if node is None or (pod.get("status") or {}).get("phase") in _ENDED:
+            continue
+        for name, amount in requests(pod["spec"]).items():
+            node.used[name] = node.used.get(name, decimal.Decimal(0)) + amount
+            node.users.setdefault(name, []).append("%(namespace)s/%(name)s" % pod["metadata"])
+    return list(found.values())
+
+
+def tolerated(taint: Object, tolerations: t.Sequence[Object]) -> bool:
+    """Whether one of the tolerations is for a taint (ToleratesTaint in k8s.io/api)."""
+    for one in tolerations:
+        if one.get("effect") and one["effect"] != taint.get("effect"):
+            continue
+        if one.get("operator") == "Exists" and one.get("key") in (None, "", taint.get("key")):
+            return True
+        if one.get("key") == taint.get("key") and (one.get("value") or "") == (taint.get("value") or ""):
+            return True
+    return False
+
+
+def obstacles(node: Node, pod: Object) -> list[str]:
+    """Return why one pod more cannot be put on a node; empty where it can."""
+    spec = pod["spec"]
+    if node.closed:
+        return [node.closed]
+    wanted = spec.get("nodeSelector") or {}
+    found = [
+        "label %s is %s, wanted is %s" % (key, node.labels.get(key, "not there"), value)
+        for key, value in wanted.items()
+        if node.labels.get(key) != value
+    ]
+    for taint in node.taints:
+        if not tolerated(taint, spec.get("tolerations") or []):
+            text = "=%s" % taint["value"] if taint.get("value") else ""
+            found.append("taint %s%s:%s is not tolerated" % (taint["key"], text, taint["effect"]))
+    for name, amount in sorted(requests(spec).items()):
+        if node.free(name) < amount:
+            found.append(_short(node, name, amount))
+    return found
+
+
+def _short(node: Node, name: str, amount: decimal.Decimal) -> str:
+    there, users = node.there.get(name, decimal.Decimal(0)), node.users.get(name, [])
+    if not there:
+        return "no %s" % name
+    text = "%s: %s wanted, %s free of %s" % (name, _number(amount), _number(node.free(name)), _number(there))
+    if name in ("pods", "cpu", "memory") or not users:
+        return text
+    more = " and %d more" % (len(users) - _OBSERVED) if len(users) > _OBSERVED else ""
+    return "%s, used by %s%s" % (text, ", ".join(users[:_OBSERVED]), more)
+
+
+def _number(value: decimal.Decimal) -> str:
+    return format(value.normalize(), "f")
+
+
+def place(nodes: t.Sequence[Node], wanted: t.Sequence[tuple[int, Object]]) -> dict[str, t.Any]:
+    """Return where the pods of a job would find room together, and what each other node lacks.
+
+    Largest pods first, each on the first node that has room: pods of a job are alike, so that this is no guess.
+    """
+    placed: dict[str, int] = {}
+    short: dict[str, list[str]] = {}
+    missing = 0
+    order = sorted(wanted, key=lambda one: -len(requests(one[1]["spec"])))
+    taken: set[str] = set()
+    for count, pod in order:
+        apart = bool((pod["spec"].get("affinity") or {}).get("podAntiAffinity"))
+        left = count
+        for node in nodes:
+            while left and not (apart and node.name in taken):
+                why = obstacles(node, pod)
+                if why:
+                    short.setdefault(node.name, why)
+                    break
+                for name, amount in requests(pod["spec"]).items():
+                    node.used[name] = node.used.get(name, decimal.Decimal(0)) + amount
+                placed[node.name] = placed.get(node.name, 0) + 1
+                left -= 1
+                if apart:
+                    taken.add(node.name)
+        missing += left
+    return {"placed": placed, "missing": missing, "short": {name: short[name] for name in short if name not in placed}}
+
+
+def describe(wanted: t.Sequence[tuple[int, Object]]) -> str:
+    """Return how many pods with what, pods that need the same counted together."""
+    counts: dict[str, int] = {}
+    for count, pod in wanted:
+        needs = ["%s=%s" % (name, _number(n)) for name, n in sorted(requests(pod["spec"]).items()) if name != "pods"]
+        text = ", ".join(needs) or "no resources"
+        counts[text] = counts.get(text, 0) + count
+    return " and ".join("%d with %s" % (count, text) for text, count in counts.items())
+
+
+def attachments(wanted: t.Sequence[tuple[int, Object]], namespace: str) -> list[tuple[str, str]]:
+    """Return the attachments that pods name: (namespace, name)."""
+    found: dict[tuple[str, str], None] = {}
+    for _count, pod in wanted:
+        text = (pod["metadata"].get("annotations") or {}).get(NETWORKS, "")
+        for entry in filter(None, text.split(",")):
+            space, slash, name = entry.partition("@")[0].rpartition("/")
+            found[(space if slash else namespace, name)] = None
+    return list(found)
+
+
+class Check:
+    """The questions to the API server."""
+
+    def __init__(self, params: t.Mapping[str, t.Any], client: Client) -> None:
+        self.client, self.manifests = client, params["objects"]
+        if not self.manifests:
+            raise JobError("Checking the job: there are no objects. Give those that the filter training_job returns")
+        meta = self.manifests[-1]["metadata"]
+        self.namespace: str = meta["namespace"]
+        self.job = "%s/%s" % (self.namespace, meta["labels"][JOB])
+        self.doing = "Checking the job %s" % self.job
+        self.wanted = templates(self.manifests)
+        self.plurals = self._plurals()
+
+    def _plurals(self) -> dict[tuple[str, str], str | None]:
+        """Return how the API server calls each kind; None where it does not know it."""
+        found: dict[tuple[str, str], str | None] = {}
+        for version in sorted({one["apiVersion"] for one in self.manifests}):
+            served = {
+                one["kind"]: one["name"] for one in self.client.resources(version) or [] if "/" not in one["name"]
+            }
+            for one in self.manifests:
+                if one["apiVersion"] == version:
+                    found[version, one["kind"]] = served.get(one["kind"])
+        return found
+
+    def unserved(self) -> list[str]:
+        return ["%s of %s" % (kind, version) for (version, kind), plural in self.plurals.items() if plural is None]
+
+    def exists(self) -> bool:
+        """Whether the job is there; refuses one that was made of other options."""
+        there = False
+        for one in self.manifests:
+            plural, meta = self.plurals[one["apiVersion"], one["kind"]], one["metadata"]
+            if plural is None or SPEC not in meta.get("annotations", {}):
+                continue
+            text = "%s %s/%s" % (one["kind"], self.namespace, meta["name"])
+            live = self.client.get(
+                path(one["apiVersion"], plural, self.namespace, meta["name"]), "%s: reading %s" % (self.doing, text)
+            )
+            if live is None:
+                continue
+            there = True
+            before = (live["metadata"].get("annotations") or {}).get(SPEC)
+            if before is None:
+                raise JobError(
+                    "%s: %s is there already and is no part of a job of this collection. Give the job another name"
+                    % (self.doing, text)
+                )
+            if before != meta["annotations"][SPEC]:
+                raise JobError(
+                    "%s: %s was made with other options, and a job that has started cannot be changed. Remove it "
+                    "first (state absent), give this job another name, or put the options back" % (self.doing, text)
+                )
+        return there
+
+    def missing_attachments(self) -> list[str]:
+        found = []
+        for space, name in attachments(self.wanted, self.namespace):
+            where = path(API, PLURAL, space, name)
+            if self.client.get(where, "%s: reading the attachment %s/%s" % (self.doing, space, name)) is None:
+                found.append("%s/%s" % (space, name))
+        return found
+
+    def room(self) -> dict[str, t.Any]:
+        hint = "Give this user the right to list nodes and pods, or leave the check out (capacity false)"
+        try:
+            nodes = self.client.items(path("v1", "nodes"), "%s: listing the nodes" % self.doing) or []
+            pods = self.client.items(path("v1", "pods"), "%s: listing the pods" % self.doing) or []
+        except ApiError as exc:
+            if exc.status == 403:
+                raise JobError("%s. %s" % (str(exc).rstrip("."), hint)) from exc
+            raise
+        return place(survey(nodes, pods), self.wanted)
+
+    def refuse_short(self, found: t.Mapping[str, t.Any]) -> None:
+        if not found["missing"]:
+            return
+        lacking = ["%s: %s" % (name, "; ".join(why)) for name, why in sorted(found["short"].items())]
+        raise JobError(
+            "%s: not all pods can run at once: wanted are pods: %s, and for %d of them there is no room%s. %s. "
+            "Nothing was applied. Wait until what runs there has ended, mend the nodes, or ask for less"
+            % (
+                self.doing,
+                describe(self.wanted),
+                found["missing"],
+                " beside %s" % ", ".join(sorted(found["placed"])) if found["placed"] else "",
+                ". ".join(lacking) or "There is no further node",
+            )
+        )
+
+
+def manage(params: t.Mapping[str, t.Any], check_mode: bool, client: Client) -> dict[str, t.Any]:
+    """Return what the module training_job_check returns."""
+    one = Check(params, client)
+    unserved = one.unserved()
+    if unserved and not check_mode:
+        raise JobError(
+            "%s: the API server does not know %s. Install its operator first, or choose another kind or gang. Nothing "
+            "was applied" % (one.doing, ", ".join(unserved))
+        )
+    there = one.exists()
+    missing = one.missing_attachments()
+    if missing and not check_mode:
+        raise JobError(
+            "%s: these attachments are not there: %s. Make them first (role secondary_network, module "
+            "network_attachment), or correct networks. Nothing was applied" % (one.doing, ", ".join(missing))
+        )
+    placed = None
+    if params["capacity"] and not there:
+        found = one.room()
+        one.refuse_short(found)
+        placed = found["placed"]
+    rows = [
+        resource(item["kind"], "%s/%s" % (one.namespace, item["metadata"]["name"]), desired="present", status=UNKNOWN)
+        for item in one.manifests
+        if one.plurals[item["apiVersion"], item["kind"]] is None
+    ]
+    return {
+        "changed": bool(rows),
+        "exists": there,
+        "placed": placed,
+        "unserved": unserved,
+        "missing_attachments": missing,
+        "resources": rows
+        + [
+            resource("NetworkAttachmentDefinition", name, desired="present", live="absent", status=DRIFT)
+            for name in missing
+        ],
+    }
+
+
+__all__ = ("Check", "Node", "attachments", "manage", "obstacles", "place", "requests", "survey", "tolerated")

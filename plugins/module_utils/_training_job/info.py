@@ -1,0 +1,96 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""A look at a training job: its state, its pods, and when it has ended, its logs."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from .._kubernetes.client import Client, Object, path
+from . import log as training_job_log
+from .manage import CUSTOM, JOB
+from .options import JobError
+from .status import ABSENT, ENDED, RUNNING, pod_row, progress, state
+
+PAUSE = 2.0
+
+Look = t.Dict[str, t.Any]
+
+
+class Watcher:
+    """The questions to the API server, again and again."""
+
+    def __init__(self, params: t.Mapping[str, t.Any], client: Client) -> None:
+        self.params, self.client = params, client
+        self.namespace: str = params["namespace"]
+        self.job = "%s/%s" % (self.namespace, params["name"])
+
+    def look(self) -> Look:
+        kind, name = self.params["kind"], self.params["name"]
+        doing = "Looking at the job %s" % self.job
+        body: Object | None = None
+        if kind != "pods":
+            version, _kind, plural = CUSTOM[kind]
+            body = self.client.get(path(version, plural, self.namespace, name), doing)
+        pods = self.client.items(
+            path("v1", "pods", self.namespace), "%s: listing its pods" % doing, {"labelSelector": "%s=%s" % (JOB, name)}
+        )
+        pods = sorted(pods or [], key=_order)
+        found, said = state(kind, body, pods)
+        rows = [pod_row(pod) for pod in pods]
+        # Pods outlive the job's object for a while.
+        if found == ABSENT and rows:
+            said = "%d of its pods are still there" % len(rows)
+        return {"state": found, "said": said, "pods": rows, "progress": progress(found, said, rows)}
+
+    def until(self) -> Look:
+        """Look until the job is where it should be, something has changed, or time is up."""
+        until = time.monotonic() + self.params["wait_timeout"]
+        while True:
+            found = self.look()
+            left = until - time.monotonic()
+            if reached(self.params["wait_for"], found) or found["progress"] != self.params["known"] or left <= 0:
+                return found
+            time.sleep(min(PAUSE, left))
+
+
+def _order(pod: Object) -> tuple[bool, str, int]:
+    """Sort pods by their number, and not by its text; a launcher, which prints what the ranks say, comes first."""
+    head, _dash, number = pod["metadata"]["name"].rpartition("-")
+    launcher = "-launcher" in pod["metadata"]["name"]
+    return (not launcher, head, int(number) if number.isdigit() else -1)
+
+
+def reached(goal: str, found: Look) -> bool:
+    if goal == "gone":
+        return found["state"] == ABSENT and not found["pods"]
+    return found["state"] in ENDED or found["state"] == ABSENT
+
+
+def manage(params: t.Mapping[str, t.Any], check_mode: bool, client: Client) -> dict[str, t.Any]:
+    """Return what the module training_job_info returns."""
+    for name in ("log_head", "log_tail"):
+        if params[name] < 1:
+            raise JobError("Looking at the job: %s is %d; it has to be at least 1 byte" % (name, params[name]))
+    one = Watcher(params, client)
+    found = one.look() if check_mode else one.until()
+    result = {**found, "changed": False, "reached": reached(params["wait_for"], found), "logs": [], "transport": None}
+    result["last_line"] = None
+    names = [row["name"] for row in found["pods"]]
+    if found["state"] in ENDED and params["wait_for"] == "ended":
+        logs = training_job_log.read_all(client, one.namespace, names, params["log_head"], params["log_tail"])
+        result["transport"] = training_job_log.transport(logs)
+        result["logs"] = [
+            {"pod": name, "text": log.tail, "cut": log.cut, "error": log.error} for name, log in logs.items()
+        ]
+    elif found["state"] == RUNNING and names:
+        result["last_line"] = training_job_log.last_line(client, one.namespace, names[0])
+    return result
+
+
+__all__ = ("Watcher", "manage", "reached")

@@ -1,0 +1,387 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""The audit of whereabouts' pools, and the freeing of what was proven dead twice."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import functools
+import json
+import typing as t
+
+from .._decision import DRIFT, IN_SYNC, UNKNOWN, Decision, resource
+from .._errors import FabricError
+from .._formats import from_json
+from .._kubernetes.client import ApiError, Client, Object, path
+from . import allocations as wb
+
+API = "whereabouts.cni.cncf.io/v1alpha1"
+POOLS = "ippools"
+RESERVATIONS = "overlappingrangeipreservations"
+
+# Where it is remembered since when an address has been without its pod.
+SEEN = "rdmaops.gpu-fabric/without-pod"
+# All annotations of an object together may have 256 KiB (TotalAnnotationSizeLimitB in apimachinery); an entry has 150.
+MOST_SEEN = 1000
+# A day's clock error between two machines that run this would be more than the wait.
+FUTURE_S = 60
+
+
+class PoolsError(FabricError):
+    """The pools could not be looked at, or not be changed."""
+
+
+def _time(now: datetime.datetime) -> str:
+    return now.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _since(entry: t.Any) -> datetime.datetime | None:
+    try:
+        return datetime.datetime.strptime(entry["since"], "%Y-%m-%dT%H:%M:%SZ")
+    except (TypeError, KeyError, ValueError):
+        return None
+
+
+class Sightings:
+    """What an object's annotation remembers, and what it will."""
+
+    def __init__(self, raw: Object, now: datetime.datetime) -> None:
+        self.now = now
+        text = (raw["metadata"].get("annotations") or {}).get(SEEN)
+        try:
+            found = from_json(text) if text else {}
+        except ValueError:
+            found = {}
+        self.before: dict[str, t.Any] = found if isinstance(found, dict) else {}
+        self.after: dict[str, t.Any] = {}
+
+    def since(self, key: str, identity: t.Mapping[str, str]) -> datetime.datetime | None:
+        """Return since when exactly this was seen without its pod, and keep it in mind."""
+        entry = self.before.get(key)
+        began = _since(entry)
+        same = isinstance(entry, dict) and {name: entry.get(name) for name in identity} == dict(identity)
+        if same and began is not None and (began - self.now).total_seconds() <= FUTURE_S:
+            self.after[key] = entry
+            return began
+        if len(self.after) < MOST_SEEN:
+            self.after[key] = {**identity, "since": _time(self.now)}
+        return None
+
+    def forget(self, key: str) -> None:
+        self.after.pop(key, None)
+
+    @property
+    def differs(self) -> bool:
+        return self.before != self.after
+
+    def write(self, raw: Object) -> None:
+        notes = raw["metadata"].setdefault("annotations", {})
+        if self.after:
+            notes[SEEN] = json.dumps(self.after, sort_keys=True, separators=(",", ":"))
+        else:
+            notes.pop(SEEN, None)
+
+
+class World(t.NamedTuple):
+    """What was read, in this order: allocations first, so that a pod made meanwhile is not taken for gone."""
+
+    pools: list[Object]
+    reservations: list[Object] | None
+    pods: list[Object]
+    nodes: list[Object]
+
+
+def read(client: Client, namespace: str) -> World | None:
+    """Return what there is; None where the API server knows no pools."""
+    pools = client.items(path(API, POOLS, namespace), "Listing the IPPools of whereabouts in %s" % namespace)
+    if pools is None:
+        return None
+    reservations = client.items(
+        path(API, RESERVATIONS, namespace),
+        "Listing the OverlappingRangeIPReservations of whereabouts in %s" % namespace,
+    )
+    pods = client.items(path("v1", "pods"), "Listing the pods") or []
+    nodes = client.items(path("v1", "nodes"), "Listing the nodes") or []
+    return World(pools, reservations, pods, nodes)
+
+
+class Audit:
+    """One look at everything, and what follows from it."""
+
+    def __init__(self, world: World, params: t.Mapping[str, t.Any], now: datetime.datetime) -> None:
+        self.world, self.params, self.now = world, params, now
+        self.pods = {pod.ref: pod for pod in map(wb.read_pod, world.pods)}
+        names = {str(node["metadata"]["name"]) for node in world.nodes}
+        self.silent = wb.not_ready(world.nodes, params["dead_nodes"])
+        self.result: dict[str, list[dict[str, t.Any]]] = {
+            key: [] for key in ("pools", "leaked", "held", "duplicates", "unrecorded", "malformed")
+        }
+        self.resources: list[dict[str, t.Any]] = []
+        self.decision = Decision()
+        self.raw = {str(raw["metadata"]["name"]): raw for raw in world.pools}
+        self.reserved = {str(raw["metadata"]["name"]): raw for raw in world.reservations or []}
+        self.seen_pools: list[wb.Pool] = []
+        for raw in world.pools:
+            pool, why = wb.read_pool(raw, names)
+            if pool is None:
+                name = str(raw["metadata"]["name"])
+                self.result["malformed"].append({"pool": name, "offset": None, "address": None, "why": why})
+                self.resources.append(
+                    resource("ippool", name, desired="a range that can be read", live=why, status=UNKNOWN)
+                )
+            else:
+                self.seen_pools.append(pool)
+
+    def run(self, client: Client) -> None:
+        ready = list(self.pods.values())
+        self.result["duplicates"] = wb.duplicates(self.seen_pools, ready)
+        self.result["unrecorded"] = wb.unrecorded(self.seen_pools, ready)
+        taken: set[str] = set()
+        for pool in self.seen_pools:
+            taken.update(wb.reservation_name(one.network, one.address) for one in pool.allocations)
+            self._pool(client, pool)
+        self._reservations(client, taken)
+
+    def _wait(self, began: datetime.datetime | None) -> float | None:
+        """Return how many seconds are left to wait; None where the wait begins now."""
+        if began is None:
+            return None
+        return max(0.0, float(self.params["reclaim_after"]) - (self.now - began).total_seconds())
+
+    def _row(self, verdict: wb.Verdict, began: datetime.datetime | None, **more: t.Any) -> dict[str, t.Any]:
+        left = self._wait(began)
+        return {
+            **more,
+            "why": verdict.why,
+            "first_seen": _time(began) if began else None,
+            "wait_s": None if left is None else round(left),
+        }
+
+    def _pool(self, client: Client, pool: wb.Pool) -> None:
+        raw = self.raw[pool.name]
+        seen = Sightings(raw, self.now)
+        free: list[wb.Allocation] = []
+        leaked = 0
+        for one in pool.allocations:
+            verdict = wb.judge(one.podref, one.address, self.pods, self.silent)
+            if verdict.state == wb.LIVE:
+                continue
+            row = {
+                "pool": pool.name,
+                "address": str(one.address),
+                "podref": one.podref,
+                "interface": one.interface,
+                "container": one.container,
+            }
+            if verdict.state == wb.HELD:
+                self.result["held"].append({**row, "why": verdict.why})
+                continue
+            leaked += 1
+            identity = {"id": one.container, "podref": one.podref, "uid": verdict.uid}
+            began = seen.since(one.offset, identity)
+            self.result["leaked"].append(self._row(verdict, began, **row))
+            if self._wait(began) == 0:
+                free.append(one)
+                seen.forget(one.offset)
+        self.result["malformed"] += pool.malformed
+        used = len(pool.allocations)
+        share = used / pool.size if pool.size else 1.0
+        left = max(0, pool.size - used)
+        exhausted = share >= self.params["exhausted_share"]
+        self.result["pools"].append(
+            {
+                "name": pool.name,
+                "network_name": pool.network,
+                "range": str(pool.range),
+                "size": pool.size,
+                "used": used,
+                "free": left,
+                "share": round(share, 4),
+                "leaked": leaked,
+                "exhausted": exhausted,
+            }
+        )
+        bad = [
+            "%d leaked" % leaked if leaked else "",
+            "%d of %d addresses used" % (used, pool.size) if exhausted else "",
+            "%d malformed" % len(pool.malformed) if pool.malformed else "",
+            "duplicates"
+            if any(pool.name in text for row in self.result["duplicates"] for text in row["holders"])
+            else "",
+            "addresses not recorded" if any(row["pool"] == pool.name for row in self.result["unrecorded"]) else "",
+        ]
+        live = ", ".join(filter(None, bad))
+        self.resources.append(
+            resource("ippool", pool.name, desired="clean", live=live or "clean", status=DRIFT if live else IN_SYNC)
+        )
+        if self.params["reclaim"]:
+            self._decide(client, pool, raw, seen, free)
+
+    def _decide(
+        self, client: Client, pool: wb.Pool, raw: Object, seen: Sightings, free: t.Sequence[wb.Allocation]
+    ) -> None:
+        if not free and not seen.differs:
+            return
+        changed = copy.deepcopy(raw)
+        for one in free:
+            del changed["spec"]["allocations"][one.offset]
+        seen.write(changed)
+        gone = []
+        for one in free:
+            name = wb.reservation_name(one.network, one.address)
+            reserved = self.reserved.get(name)
+            if reserved is not None and str((reserved.get("spec") or {}).get("podref")) == one.podref:
+                gone.append(reserved)
+        doing = (
+            "Free %s of pool %s" % (", ".join("%s (%s)" % (one.address, one.podref) for one in free), pool.name)
+            if free
+            else "Note which addresses of pool %s are without their pod, and since when" % pool.name
+        )
+        self.decision.add(doing, functools.partial(_put, client, changed, doing))
+        self.decision.show("IPPool %s" % pool.name, _text(raw), _text(changed))
+        for reserved in gone:
+            self._delete(client, reserved)
+
+    def _delete(self, client: Client, raw: Object) -> None:
+        name = str(raw["metadata"]["name"])
+        doing = "Delete the OverlappingRangeIPReservation %s" % name
+        self.decision.add(doing, functools.partial(_delete, client, raw, doing))
+        self.decision.show(doing[11:], "podref: %s\n" % (raw.get("spec") or {}).get("podref"), "")
+
+    def _reservations(self, client: Client, taken: t.Container[str]) -> None:
+        """A reservation without an allocation keeps its address from every pool of the network."""
+        for name, raw in sorted(self.reserved.items()):
+            if name in taken:
+                continue
+            podref = str((raw.get("spec") or {}).get("podref") or "")
+            address = _address(name)
+            row = {"pool": None, "address": str(address) if address else None, "podref": podref, "reservation": name}
+            row.update(interface=str((raw.get("spec") or {}).get("ifname") or ""), container=None)
+            if address is None or len(podref.split("/")) != 2:
+                why = "podref is %r and not NAMESPACE/NAME" % podref if address else "its name has no address"
+                self.result["malformed"].append({**row, "offset": None, "why": why})
+                continue
+            verdict = wb.judge(podref, address, self.pods, self.silent)
+            status, live = IN_SYNC, "in use"
+            if verdict.state == wb.HELD:
+                self.result["held"].append({**row, "why": verdict.why})
+                status, live = UNKNOWN, verdict.why
+            elif verdict.state == wb.LEAKED:
+                seen = Sightings(raw, self.now)
+                began = seen.since("self", {"podref": podref, "uid": verdict.uid})
+                self.result["leaked"].append(self._row(verdict, began, **row))
+                status, live = DRIFT, verdict.why
+                if self.params["reclaim"] and self._wait(began) == 0:
+                    self._delete(client, raw)
+                elif self.params["reclaim"] and seen.differs:
+                    changed = copy.deepcopy(raw)
+                    seen.write(changed)
+                    doing = "Note since when the OverlappingRangeIPReservation %s is without its pod" % name
+                    self.decision.add(doing, functools.partial(_put, client, changed, doing))
+                    self.decision.show("OverlappingRangeIPReservation %s" % name, _text(raw), _text(changed))
+            self.resources.append(resource("ip_reservation", name, desired="in use", live=live, status=status))
+
+
+def _address(name: str) -> wb.Address | None:
+    """Return the address in a reservation's name, behind the network's."""
+    import ipaddress
+
+    parts = name.split("-")
+    for number in range(len(parts)):
+        text = "-".join(parts[number:])
+        for candidate in (text, text.replace("-", ":")):
+            try:
+                return ipaddress.ip_address(candidate)
+            except ValueError:
+                continue
+    return None
+
+
+def _text(raw: Object) -> str:
+    """Return what a diff shows of an object."""
+    seen = (raw["metadata"].get("annotations") or {}).get(SEEN)
+    lines = ["without pod: %s\n" % seen] if seen else []
+    for offset, one in sorted(
+        ((raw.get("spec") or {}).get("allocations") or {}).items(), key=lambda p: (len(p[0]), p[0])
+    ):
+        lines.append("%s: %s\n" % (offset, json.dumps(one, sort_keys=True)))
+    return "".join(lines)
+
+
+def _plural(raw: Object) -> str:
+    return POOLS if "range" in (raw.get("spec") or {}) else RESERVATIONS
+
+
+def _put(client: Client, raw: Object, doing: str) -> None:
+    meta = raw["metadata"]
+    where = path(API, _plural(raw), meta["namespace"], meta["name"])
+    try:
+        # With its resourceVersion: whoever was faster, whereabouts itself for one, wins.
+        client.replace(where, {"apiVersion": API, **raw}, doing)
+    except ApiError as exc:
+        if exc.status not in (404, 409):
+            raise
+        raise PoolsError(
+            "%s: it was changed meanwhile, and so nothing was done to it. Pods come and go: run again" % doing
+        ) from exc
+
+
+def _delete(client: Client, raw: Object, doing: str) -> None:
+    meta = raw["metadata"]
+    try:
+        client.delete(path(API, RESERVATIONS, meta["namespace"], meta["name"]), doing, uid=str(meta.get("uid") or ""))
+    except ApiError as exc:
+        # Gone already, or made anew for a pod that lives.
+        if exc.status not in (404, 409):
+            raise
+
+
+def manage(
+    params: t.Mapping[str, t.Any], check_mode: bool, client: Client, now: datetime.datetime | None = None
+) -> dict[str, t.Any]:
+    """Return what the module whereabouts_pools returns."""
+    if params["reclaim_after"] < 60:
+        raise PoolsError(
+            "reclaim_after is %d seconds; it has to be at least 60, because a sandbox that is being made has no pod's "
+            "status yet" % params["reclaim_after"]
+        )
+    if not 0 < params["exhausted_share"] <= 1:
+        raise PoolsError("exhausted_share is %s; it has to be above 0 and at most 1" % params["exhausted_share"])
+    world = read(client, params["namespace"])
+    if world is None:
+        return {
+            "changed": False,
+            "actions": [],
+            "diff": [],
+            "installed": False,
+            "clean": None,
+            "pools": [],
+            "leaked": [],
+            "held": [],
+            "duplicates": [],
+            "unrecorded": [],
+            "malformed": [],
+            "nodes_not_ready": [],
+            "resources": [],
+        }
+    audit = Audit(world, params, now or datetime.datetime.now(datetime.timezone.utc).replace(tzinfo=None))
+    audit.run(client)
+    if not check_mode:
+        audit.decision.carry_out()
+    bad = any(audit.result[key] for key in ("leaked", "duplicates", "unrecorded", "malformed"))
+    return {
+        **audit.decision.result(),
+        **audit.result,
+        "installed": True,
+        "clean": not bad and not any(pool["exhausted"] for pool in audit.result["pools"]),
+        "nodes_not_ready": audit.silent,
+        "resources": audit.resources,
+    }
+
+
+__all__ = ("API", "SEEN", "PoolsError", "manage", "read")

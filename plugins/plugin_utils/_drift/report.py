@@ -1,0 +1,288 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This plugin util is PRIVATE to the collection: it may change in any release.
+"""A drift report: taken down while a run goes on, judged, read back and merged."""
+
+from __future__ import annotations
+
+import collections
+import datetime
+import json
+import os
+import typing as t
+
+from ...module_utils._decision import DRIFT, IN_SYNC, UNKNOWN
+from ...module_utils._errors import FabricError
+
+Json = t.Dict[str, t.Any]
+
+SCHEMA = 1
+# What is worse stands behind.
+STATUSES = (IN_SYNC, UNKNOWN, DRIFT)
+
+# More than a run on thousands of hosts gives; a file that is larger is something else.
+MAX_BYTES = 1 << 28
+
+
+class Recorder:
+    """Takes down what a run finds; ``document()`` is what it amounts to so far."""
+
+    def __init__(self, check_mode: bool, started: str | None = None) -> None:
+        self.check_mode = check_mode
+        self.started = started or now()
+        self._finished: str | None = None
+        self._hosts: dict[str, dict[tuple[t.Any, ...], Json]] = {}
+        # In the order of the plays, which is the inventory's.
+        self._order: dict[str, None] = {}
+        self._incomplete: list[str] = []
+        # Plays by their keys: those to come with what they are called, and the one that is going on.
+        self._to_come: dict[str, str] = {}
+        self._key: str | None = None
+        self._called = ""
+        self._waiting: dict[str, None] = {}
+        self._batch: tuple[str, ...] = ()
+        # Hosts for which the play was ended, with why and by which task.
+        self._stopped: dict[str, tuple[str, str | None]] = {}
+
+    def begin_playbook(self, plays: t.Mapping[str, str]) -> None:
+        """Take down the plays that a playbook will go through."""
+        self._finished = None
+        self._to_come.update(plays)
+
+    def begin_play(self, key: str, name: str, hosts: t.Iterable[str], batch: t.Iterable[str]) -> None:
+        """Begin a play, or its next batch: ``hosts`` are all of the play's."""
+        if key != self._key:
+            self._leave_play()
+            self._key, self._called = key, name
+            self._waiting = dict.fromkeys(hosts)
+            self._order.update(self._waiting)
+        self._to_come.pop(key, None)
+        self._batch = tuple(batch)
+        for host in self._batch:
+            self._waiting.pop(host, None)
+
+    def add(self, host: str, objects: t.Iterable[Json], task: str | None = None) -> None:
+        """Take down what the task with the key ``task`` has found on a host.
+
+        Of several looks at one object the worst counts, and of equal ones the first: it was before anything was done.
+        """
+        # A host that is heard of by a later task goes on: there was a rescue.
+        if host in self._stopped and self._stopped[host][1] not in (None, task):
+            del self._stopped[host]
+        for one in objects:
+            known = self._hosts.setdefault(host, {})
+            key = tuple(one[name] for name in ("role", "task", "action", "kind", "name", "item", "delegated_to"))
+            old = known.get(key)
+            if old is None or STATUSES.index(one["status"]) > STATUSES.index(old["status"]):
+                known[key] = one
+
+    def job(self, host: str, identity: str) -> Json | None:
+        """Return the object of a task in the background, to be replaced by what became of it."""
+        for key, one in self._hosts.get(host, {}).items():
+            if one.get("job") == identity:
+                del self._hosts[host][key]
+                return one
+        return None
+
+    def stop(self, why: str, task: str | None = None) -> None:
+        """Take down that the play is ended for every host of the batch, by ``task`` where that is told."""
+        for host in self._batch:
+            self._stopped.setdefault(host, (why, task))
+
+    def end(self, all_playbooks: bool = True) -> None:
+        """Take down that the run has come to its end by itself."""
+        self._leave_play()
+        self._key = None
+        for name in self._to_come.values():
+            self._incomplete.append("play '%s' was not reached" % name)
+        self._to_come = {}
+        if all_playbooks:
+            self._finished = now()
+
+    def _leave_play(self) -> None:
+        self._settle_stopped()
+        for host in self._waiting:
+            self._not_reached(host, "play '%s' ended before this host's turn" % self._called)
+        self._waiting = {}
+
+    def _settle_stopped(self) -> None:
+        for host, (why, _task) in self._stopped.items():
+            self._not_reached(host, "play '%s' was ended early: %s" % (self._called, why))
+        self._stopped = {}
+
+    def _not_reached(self, host: str, why: str) -> None:
+        reason = "%s: %s" % (host, why)
+        if reason not in self._incomplete:
+            self._incomplete.append(reason)
+        if any(one["status"] == UNKNOWN for one in self._hosts.get(host, {}).values()):
+            return
+        self._hosts.setdefault(host, {})[("host", why)] = {
+            **dict.fromkeys(OBJECT_KEYS), "kind": "host", "name": host, "status": UNKNOWN, "why": why,
+        }  # fmt: skip
+
+    def document(self, running: bool = False) -> Json:
+        """Return the report. With ``running``, what the run has done so far counts as all that it is to do."""
+        hosts = {}
+        for name in [name for name in self._order if name in self._hosts] + list(self._hosts):
+            objects = self._hosts[name]
+            shown = [{key: value for key, value in one.items() if key != "job"} for one in objects.values()]
+            hosts[name] = {"status": worst(one["status"] for one in shown), "counts": counted(shown), "objects": shown}
+        incomplete = list(self._incomplete)
+        if not running and self._finished is None:
+            incomplete.append("the run is going on, or was stopped")
+        report: Json = {
+            "schema": SCHEMA,
+            "started": self.started,
+            "finished": now() if running else self._finished,
+            "check_mode": self.check_mode,
+            "complete": not incomplete,
+            "incomplete": incomplete,
+            "verdict": UNKNOWN,
+            "hosts": hosts,
+        }
+        report["verdict"] = verdict_of(report)
+        return report
+
+
+OBJECT_KEYS = (
+    "role", "task", "action", "kind", "name", "item", "delegated_to", "status", "desired", "configured", "live",
+    "next_boot", "diff", "repaired", "why",
+)  # fmt: skip
+
+
+def now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def worst(statuses: t.Iterable[str]) -> str:
+    """Return the worst status; of nothing, nothing is known."""
+    ranks = [STATUSES.index(one) for one in statuses]
+    return STATUSES[max(ranks)] if ranks else UNKNOWN
+
+
+def counted(objects: t.Iterable[Json]) -> dict[str, int]:
+    counts = collections.Counter(one["status"] for one in objects)
+    return {status: counts[status] for status in STATUSES}
+
+
+def totals(report: Json) -> dict[str, int]:
+    """Return how many objects have each status."""
+    return counted(one for host in report["hosts"].values() for one in host["objects"])
+
+
+def verdict_of(report: Json) -> str:
+    """Return what a report's contents amount to: drift beats unknown, which beats in sync.
+
+    A run that did not come to its end, and one that has looked at nothing, is never in sync.
+    """
+    found = worst(one["status"] for host in report["hosts"].values() for one in host["objects"])
+    return UNKNOWN if found == IN_SYNC and not report["complete"] else found
+
+
+def dumps(report: Json) -> str:
+    return json.dumps(report, indent=1, allow_nan=False) + "\n"
+
+
+def load(path: str) -> Json:
+    """Read a report that another run has published."""
+    what = "Reading the drift report %s" % path
+    try:
+        if os.path.getsize(path) > MAX_BYTES:
+            raise FabricError("%s: it is larger than %d bytes, and cannot be one" % (what, MAX_BYTES))
+        with open(path, "rb") as stream:
+            report = json.loads(stream.read().decode("utf-8"))
+    except OSError as exc:
+        raise FabricError(
+            "%s: %s. Publish the report of every slice before they are merged" % (what, exc.strerror or exc)
+        ) from exc
+    except (ValueError, RecursionError) as exc:
+        raise FabricError("%s: it is not JSON: %s" % (what, exc)) from exc
+    return validated(report, what)
+
+
+def validated(report: t.Any, what: str) -> Json:
+    """Return a report that has this release's shape."""
+    if not isinstance(report, dict) or "schema" not in report or "hosts" not in report:
+        raise FabricError("%s: it is not a drift report, which has schema and hosts" % what)
+    if report["schema"] != SCHEMA or isinstance(report["schema"], bool):
+        raise FabricError(
+            "%s: it has schema %r, and this release of rdmaops.gpu_fabric reads %d. Write and merge the reports with "
+            "one release" % (what, report["schema"], SCHEMA)
+        )
+    if report.get("left_out"):
+        raise FabricError(
+            "%s: it was cut to fit a job's artifacts, and what was cut cannot be judged. Publish whole reports, in "
+            "ConfigMaps, at a URL or a path" % what
+        )
+    shape: dict[str, t.Any] = {
+        "started": str, "check_mode": bool, "complete": bool, "incomplete": list, "hosts": dict,
+    }  # fmt: skip
+    for name, kind in shape.items():
+        if not isinstance(report.get(name), kind):
+            raise FabricError("%s: %s is missing, or not a %s" % (what, name, kind.__name__))
+    if report.get("verdict") not in STATUSES:
+        raise FabricError("%s: verdict is none of %s" % (what, ", ".join(STATUSES)))
+    for name, host in report["hosts"].items():
+        objects = host.get("objects") if isinstance(host, dict) else None
+        if not isinstance(objects, list):
+            raise FabricError("%s: host %s has no list of objects" % (what, name))
+        for one in objects:
+            if not isinstance(one, dict) or one.get("status") not in STATUSES:
+                raise FabricError("%s: an object of host %s has none of the statuses %s" % (what, name, STATUSES))
+    return report
+
+
+def merge(reports: t.Sequence[tuple[str, Json]], missing: t.Iterable[str] = ()) -> Json:
+    """Merge the reports of a run's slices, each with where it is from; ``missing`` says what there is no report of."""
+    hosts: dict[str, Json] = {}
+    owner: dict[str, str] = {}
+    incomplete = list(missing)
+    for source, report in reports:
+        for name, host in report["hosts"].items():
+            if name in owner:
+                raise FabricError(
+                    "Merging drift reports: host %s is in %s and in %s. A host belongs to one slice: which of the two "
+                    "looks counts cannot be told" % (name, owner[name], source)
+                )
+            owner[name] = source
+            objects = [{**dict.fromkeys(OBJECT_KEYS), **one} for one in host["objects"]]
+            status = worst(one["status"] for one in objects)
+            hosts[name] = {"status": status, "counts": counted(objects), "objects": objects}
+        incomplete += ["%s: %s" % (source, why) for why in report["incomplete"]]
+        if not report["complete"] and not report["incomplete"]:
+            incomplete.append("%s: it is not complete" % source)
+        if not report["hosts"]:
+            incomplete.append("%s: nothing was looked at" % source)
+    ends = [report.get("finished") for _source, report in reports]
+    merged: Json = {
+        "schema": SCHEMA,
+        "started": min(report["started"] for _source, report in reports),
+        "finished": max(end for end in ends if end) if all(ends) else None,
+        "check_mode": all(report["check_mode"] for _source, report in reports),
+        "complete": not incomplete,
+        "incomplete": incomplete,
+        "verdict": UNKNOWN,
+        "hosts": dict(sorted(hosts.items())),
+    }
+    merged["verdict"] = verdict_of(merged)
+    return merged
+
+
+__all__ = (
+    "MAX_BYTES",
+    "OBJECT_KEYS",
+    "Recorder",
+    "SCHEMA",
+    "STATUSES",
+    "counted",
+    "dumps",
+    "load",
+    "merge",
+    "now",
+    "totals",
+    "validated",
+    "verdict_of",
+    "worst",
+)

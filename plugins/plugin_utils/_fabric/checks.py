@@ -1,0 +1,81 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This plugin util is PRIVATE to the collection: it may change in any release.
+
+"""The tests of one end in a fabric report: of each node, on each rail."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .vocabulary import FAIL, NO_RESULT, PASS, UNKNOWN, printable, short, some
+
+Json = t.Dict[str, t.Any]
+
+# What is kept beside the verdict.
+DETAILS = ("state", "wanted_bytes", "limit_bytes", "unlimited", "by")
+
+
+def checked(hosts: t.Mapping[str, Json], tests: t.Sequence[str], rails: t.Sequence[int]) -> list[Json]:
+    """Return every check that was wanted with its verdict. What did not come back is unknown."""
+    entries = []
+    for test in tests:
+        for node, host in hosts.items():
+            seen = {one["rail"]: one for one in host["checks"] if one["test"] == test}
+            for rail in rails:
+                entries.append(_one(node, host, rail, test, seen.get(rail)))
+    return entries
+
+
+def _one(node: str, host: Json, rail: int, test: str, result: Json | None) -> Json:
+    port = host["rails"].get(rail) or {}
+    entry = {"node": node, "rail": rail, "test": test, "device": port.get("device")}
+    if result is None:
+        why = [] if host["reachable"] else ["the node is not reachable"]
+        why += host["problems"]
+        missing = "no result: " + "; ".join(why) if why else NO_RESULT
+        return {**entry, "verdict": UNKNOWN, "error": missing, **dict.fromkeys(DETAILS)}
+    verdict = {True: PASS, False: FAIL}.get(t.cast("bool", result["ok"]), UNKNOWN)
+    error = result["error"] or (None if verdict == PASS else "%s gave no reason" % test)
+    if verdict == PASS and error:
+        verdict = UNKNOWN  # it says that it went well, and that it did not
+    return {**entry, "verdict": verdict, "error": error, **{key: result.get(key) for key in DETAILS}}
+
+
+def reasons(entries: t.Sequence[Json], verdict: str) -> list[str]:
+    """Return sentences on the checks of one verdict; those for the same reason are one."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for entry in entries:
+        if entry["verdict"] == verdict:
+            groups.setdefault((entry["test"], entry["error"]), []).append(_where(entry))
+    return [
+        "%s: %s: %s" % (test, some(places, 2), printable(short(error, 400))) for (test, error), places in groups.items()
+    ]
+
+
+def _where(entry: Json) -> str:
+    return "node %s, rail %d" % (printable(entry["node"]), entry["rail"])
+
+
+def left_out(entries: t.Sequence[Json]) -> list[Json]:
+    """Return the checks of which nothing is known, as the report's list of what was skipped has them."""
+    return [
+        {"what": "%s, node %s, rail %d" % (entry["test"], entry["node"], entry["rail"]), "why": entry["error"]}
+        for entry in entries
+        if entry["verdict"] == UNKNOWN
+    ]
+
+
+def lines(entries: t.Sequence[Json]) -> list[str]:
+    """Return the table's lines on them, one for each test."""
+    found = []
+    for test in dict.fromkeys(entry["test"] for entry in entries):
+        own = [entry["verdict"] for entry in entries if entry["test"] == test]
+        counts = ["%d %s" % (own.count(verdict), verdict) for verdict in (PASS, UNKNOWN, FAIL) if verdict in own]
+        found.append("%s on every node and rail: %s" % (test, ", ".join(counts)))
+    return found
+
+
+__all__ = ("DETAILS", "checked", "left_out", "lines", "reasons")

@@ -1,0 +1,103 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This plugin util is PRIVATE to the collection: it may change in any release.
+
+"""What a fabric report says of GPUs: nccl-tests over all of them, and whether GPUDirect RDMA is proven."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .vocabulary import CUDA, FAIL, NCCL, PASS, UNKNOWN, printable, short, some
+
+Json = t.Dict[str, t.Any]
+
+_DETAILS = (
+    "transport", "evidence", "network", "gpudirect", "version", "avg_busbw", "max_busbw", "out_of_bounds", "ranks",
+    "seconds",
+)  # fmt: skip
+
+
+def without(hosts: t.Mapping[str, Json]) -> str | None:
+    """Return why there can be no test with GPUs, None where all nodes have some."""
+    none = [printable(name) for name, host in hosts.items() if host["gpus"] == 0]
+    unknown = [printable(name) for name, host in hosts.items() if host["gpus"] is None]
+    reasons = ["there are no GPUs (no nvidia-smi) on %s" % some(none)] if none else []
+    reasons += ["whether there are GPUs is not known of %s" % some(unknown)] if unknown else []
+    return "; ".join(reasons) or None
+
+
+def nccl(given: t.Mapping[str, t.Any] | None, hosts: t.Mapping[str, Json], asked: bool, silence: str) -> Json | None:
+    """Return the verdict on nccl-tests with what was measured; None: nobody asked."""
+    if not asked and given is None:
+        return None
+    found: Json = {key: (given or {}).get(key) for key in _DETAILS}
+    verdict, error = _nccl(given, hosts, silence)
+    return {"verdict": verdict, "error": error, **found}
+
+
+def _nccl(given: t.Mapping[str, t.Any] | None, hosts: t.Mapping[str, Json], silence: str) -> tuple[str, str | None]:
+    if given is None:
+        bare = [printable(name) for name, host in hosts.items() if not host["pod"]]
+        pods = "it is run in pods only, and not on the hosts %s" % some(bare) if bare else None
+        return UNKNOWN, without(hosts) or pods or silence
+    wrong, transport = given.get("out_of_bounds"), given.get("transport")
+    if wrong:
+        return FAIL, "%d values were wrong (out of bounds)" % wrong
+    if given.get("ok") is False:
+        return FAIL, given.get("error") or "it failed"
+    if transport in ("socket", "mixed"):
+        part = "all" if transport == "socket" else "some"
+        return FAIL, "NCCL sent %s of it by TCP (transport %s), not by RDMA" % (part, transport)
+    if given.get("ok") is None:
+        return UNKNOWN, given.get("error") or "the result could not be read"
+    if given.get("avg_busbw") is None or wrong is None:
+        return UNKNOWN, "no bandwidth, or no check of the values, could be read"
+    if transport != "rdma":
+        return UNKNOWN, "NCCL's log does not tell which way it took"
+    return PASS, None
+
+
+def sentence(entry: Json | None, verdict: str) -> list[str]:
+    """Return the reason that nccl-tests gives, where it has this verdict."""
+    if entry is None or entry["verdict"] != verdict:
+        return []
+    return ["%s: %s" % (NCCL, printable(short(entry["error"], 400)))]
+
+
+def gpudirect(pairs: t.Sequence[Json], nccl_entry: Json | None, hosts: t.Mapping[str, Json]) -> Json:
+    """Return whether GPUDirect RDMA is ``proven``, ``by`` what, or ``why`` it is not. Nothing is assumed."""
+    ran = [entry for entry in pairs if entry["test"] == CUDA and entry["verdict"] == PASS]
+    by = [
+        "ib_write_bw --use_cuda %s -> %s on rail %d" % (entry["client"], entry["server"], entry["rail"])
+        for entry in ran
+    ]
+    if nccl_entry and nccl_entry["gpudirect"]:
+        by.append("GDRDMA in NCCL's log")
+    if by:
+        return {"proven": True, "by": by, "why": None}
+    tried = any(entry["test"] == CUDA for entry in pairs) or nccl_entry is not None
+    why = without(hosts)
+    if why is None and not tried:
+        why = "neither %s nor %s was asked for" % (CUDA, NCCL)
+    elif why is None and nccl_entry and nccl_entry["gpudirect"] is False:
+        why = "NCCL's log says that it did without"
+    return {"proven": False, "by": [], "why": why or "what was asked for did not run well"}
+
+
+def lines(report: t.Mapping[str, t.Any]) -> list[str]:
+    """Return the report's lines on GPUs."""
+    direct, entry = report["gpudirect"], report["nccl"]
+    text = "proven by %s" % some(direct["by"], 2) if direct["proven"] else "not proven: %s" % direct["why"]
+    found = ["GPUDirect RDMA: %s" % printable(text)]
+    if entry:
+        shown = entry["verdict"]
+        if entry["avg_busbw"] is not None:
+            shown += ", %.2f GB/s on average, transport %s" % (entry["avg_busbw"], entry["transport"])
+        found.append("%s: %s" % (NCCL, shown))
+    return found
+
+
+__all__ = ("gpudirect", "lines", "nccl", "sentence", "without")

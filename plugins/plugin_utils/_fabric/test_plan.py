@@ -1,0 +1,104 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This plugin util is PRIVATE to the collection: it may change in any release.
+
+"""Which tests one node runs in a round, and on which side of them it is."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...module_utils._errors import FabricError
+from .vocabulary import CUDA, TESTS, WANTED
+
+SIDES = ("server", "client")
+# These find their way by IP addresses; perftest uses one to agree with the other side only.
+_BY_ADDRESS = ("rping", "ib_write_bw_cm")
+
+# perftest's own default, and as many above it as a pair has tests.
+FIRST_PORT = 18515
+
+Node = t.Mapping[str, t.Any]
+
+
+class PlanError(FabricError):
+    """The tests cannot be made out of what was given."""
+
+
+def usable(node: Node) -> bool:
+    """Whether a node can take part: it answers, nothing is missing on it, and nobody is disturbed."""
+    return bool(node["reachable"]) and not node["problems"] and not node["busy"]
+
+
+def _good(node: Node) -> dict[int, t.Mapping[str, t.Any]]:
+    return {rail["rail"]: rail for rail in node["rails"] if rail["state"] == "ACTIVE"}
+
+
+def plan_tests(
+    nodes: t.Mapping[str, Node],
+    pairs: t.Sequence[t.Mapping[str, str]],
+    host: str,
+    side: str,
+    wanted: t.Sequence[str],
+    *,
+    pings: int = 5,
+    seconds: int = 3,
+    size: int = 65536,
+    first_port: int = FIRST_PORT,
+) -> list[dict[str, t.Any]]:
+    """Return the tests of module fabric_probe for one node and one round.
+
+    Tests of one end are left out: module fabric_probe makes them when it looks whether an end is ready.
+    A rail that is not ACTIVE at both ends has none: its state is what the verdict needs to know.
+    """
+    if side not in SIDES:
+        raise PlanError("Making the tests of %s: side is %r, and has to be one of %s" % (host, side, ", ".join(SIDES)))
+    unknown = [test for test in wanted if test not in WANTED]
+    if unknown:
+        raise PlanError(
+            "Making the tests of %s: there is no test %r. There are: %s" % (host, unknown[0], ", ".join(WANTED))
+        )
+    wanted = [test for test in wanted if test in TESTS]
+    found = []
+    for number, pair in enumerate(pairs):
+        if pair[side] != host:
+            continue
+        ends = {end: nodes[pair[end]] for end in SIDES}
+        if not all(usable(node) for node in ends.values()):
+            continue
+        rails = {end: _good(node) for end, node in ends.items()}
+        port = first_port
+        for rail in sorted(set(rails["server"]) & set(rails["client"])):
+            server, client, mine = rails["server"][rail], rails["client"][rail], rails[side][rail]
+            for test in wanted:
+                port += 1
+                address = server["ipv4"] or (None if test in _BY_ADDRESS else ends["server"].get("address"))
+                if address is None or (test in _BY_ADDRESS and not client["ipv4"]):
+                    continue
+                if test == CUDA and not all(node.get("gpus") for node in ends.values()):
+                    continue
+                found.append(
+                    {
+                        "id": "%d-%d-%s" % (number, rail, test),
+                        "client": pair["client"],
+                        "server": pair["server"],
+                        "rail": rail,
+                        "test": test,
+                        "address": address,
+                        "source": client["ipv4"],
+                        "tcp_port": port - 1,
+                        "device": mine["device"],
+                        "port": mine["port"] or 1,
+                        "gid_index": mine["gid_index"],
+                        "gpu": rail % (ends[side].get("gpus") or 1),
+                        "pings": pings,
+                        "seconds": seconds,
+                        "bytes": size,
+                    }
+                )
+    return found
+
+
+__all__ = ("FIRST_PORT", "SIDES", "TESTS", "PlanError", "plan_tests", "usable")

@@ -1,0 +1,181 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This plugin util is PRIVATE to the collection: it may change in any release.
+
+"""What the measurements between nodes come to: a verdict that nothing passes untested, and who is to blame.
+
+"fail" beats "unknown" beats "pass". What was not measured, or cannot be read, is unknown.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...module_utils._rails.ports import brief
+from . import checks as fabric_checks
+from . import gpus
+from .fault_isolation import eliminate, sentences, with_findings
+from .inputs import SHOWN, Wanted, bad, limit_of, nodes_of, planned, read
+from .pairs import measured
+from .ports import Finding, look
+from .vocabulary import ABSENT, FAIL, NCCL, NO_RESULT, PASS, UNKNOWN, Json, printable, short, some, worst
+
+SCHEMA = 1
+
+
+def judge(
+    nodes: t.Any,
+    results: t.Any,
+    wanted: t.Any,
+    min_share: t.Any,
+    started: t.Any,
+    nccl: t.Any = None,
+    silence: str = NO_RESULT,
+) -> Json:
+    """Return the report on what was measured between the nodes; silence is why there is no result, if unknown."""
+    limit = limit_of(min_share)
+    if not isinstance(started, str):
+        raise bad("started has to be a text with the time, not %s" % brief(started))
+    hosts = nodes_of(nodes)
+    plan = planned(wanted, hosts)
+    seen = read(results)
+    findings = look(hosts, plan)
+    pairs = measured(hosts, plan, seen, limit, silence)
+    checks = fabric_checks.checked(hosts, plan.checks, plan.rails)
+    if nccl is not None and not isinstance(nccl, t.Mapping):
+        raise bad("nccl has to be a dictionary, not %s" % brief(nccl))
+    together = gpus.nccl(nccl, hosts, plan.nccl, silence)
+    suspects = eliminate(hosts, plan, pairs, findings, limit)
+    gaps = _gaps(hosts, plan)
+    notes = _unmeasured(pairs)
+    verdicts = [entry["verdict"] for entry in pairs + checks] + [finding.verdict for finding in findings]
+    verdicts += [together["verdict"]] if together else []
+    verdict = worst(verdicts + ([UNKNOWN] if gaps else []) or [UNKNOWN])
+    reasons = [finding.why for finding in findings if finding.verdict == FAIL]
+    reasons += sentences(suspects)
+    reasons += fabric_checks.reasons(checks, FAIL) + gpus.sentence(together, FAIL)
+    reasons += gaps
+    reasons += [finding.why for finding in findings if finding.verdict == UNKNOWN]
+    reasons += notes + fabric_checks.reasons(checks, UNKNOWN) + gpus.sentence(together, UNKNOWN)
+    reasons += _unwanted(pairs)
+    return {
+        "schema": SCHEMA,
+        "started": started,
+        "verdict": verdict,
+        "min_share": limit,
+        "wanted": {
+            "pairs": [list(pair) for pair in plan.pairs],
+            "rails": plan.rails,
+            "tests": _asked(plan),
+        },
+        "reasons": list(dict.fromkeys(reasons)),
+        "suspects": with_findings(suspects, findings),
+        "coherence": [one.as_json() for one in findings],
+        "nodes": _judged_nodes(hosts, plan, pairs, checks, findings, suspects),
+        "pairs": pairs,
+        "checks": checks,
+        "nccl": together,
+        "gpudirect": gpus.gpudirect(pairs, together, hosts),
+        "skipped": _skipped(hosts, pairs, together) + fabric_checks.left_out(checks),
+    }
+
+
+def _asked(plan: Wanted) -> list[str]:
+    return plan.tests + plan.checks + ([NCCL] if plan.nccl else [])
+
+
+def _gaps(hosts: t.Mapping[str, Json], plan: Wanted) -> list[str]:
+    """Return what nobody looked at, or asked for."""
+    asked = {"pairs": plan.pairs, "rails": plan.rails, "tests": _asked(plan)}
+    gaps = ["nothing was asked for: wanted has no %s" % what for what, given in asked.items() if not given]
+    paired = {node for pair in plan.pairs for node in pair}
+    for node, host in hosts.items():
+        start = "node %s" % printable(node)
+        if not host["reachable"]:
+            gaps.append(start + " is not reachable: nothing was looked at there")
+        gaps += ["%s: %s" % (start, printable(short(problem))) for problem in host["problems"]]
+        gaps += ["%s was left alone: %s" % (start, printable(short(busy))) for busy in host["busy"]]
+        if plan.pairs and node not in paired:
+            gaps.append(start + " is in no pair: nothing was measured with it")
+    return gaps
+
+
+def _unmeasured(pairs: list[Json]) -> list[str]:
+    groups: dict[str, list[str]] = {}
+    for entry in pairs:
+        if entry["verdict"] == UNKNOWN:
+            groups.setdefault(entry["error"], []).append("%s %s" % (entry["test"], _where(entry)))
+    return [
+        "%d of %d measurements unknown, %s: %s" % (len(places), len(pairs), printable(short(error)), some(places, 2))
+        for error, places in groups.items()
+    ]
+
+
+def _where(entry: Json) -> str:
+    return "%s -> %s on rail %d" % (printable(entry["client"]), printable(entry["server"]), entry["rail"])
+
+
+def _unwanted(pairs: list[Json]) -> list[str]:
+    extra = ["%s %s %s" % (entry["test"], _where(entry), entry["verdict"]) for entry in pairs if not entry["wanted"]]
+    return ["results that nobody asked for: " + some(extra, 3)] if extra else []
+
+
+def _skipped(hosts: t.Mapping[str, Json], pairs: list[Json], together: Json | None) -> list[Json]:
+    skipped = []
+    for node, host in hosts.items():
+        if not host["reachable"]:
+            skipped.append({"what": "node %s" % node, "why": "it is not reachable"})
+        skipped += [{"what": "node %s" % node, "why": why} for why in host["problems"] + host["busy"]]
+    for entry in pairs:
+        if entry["verdict"] == UNKNOWN:
+            what = "%s, %s -> %s, rail %d" % (entry["test"], entry["client"], entry["server"], entry["rail"])
+            skipped.append({"what": what, "why": entry["skipped"] or entry["error"]})
+    if together and together["verdict"] == UNKNOWN:
+        skipped.append({"what": NCCL, "why": together["error"]})
+    return skipped
+
+
+def _judged_nodes(
+    hosts: t.Mapping[str, Json],
+    plan: Wanted,
+    pairs: list[Json],
+    checks: list[Json],
+    findings: list[Finding],
+    suspects: list[Json],
+) -> list[Json]:
+    unknown = {node for entry in pairs if entry["verdict"] == UNKNOWN for node in (entry["client"], entry["server"])}
+    paired = {node for pair in plan.pairs for node in pair}
+    judged = []
+    for node, host in hosts.items():
+        rails = []
+        for rail in sorted({*host["rails"], *plan.rails}):
+            port = host["rails"].get(rail)
+            if port is None:
+                seen = host["reachable"] and not host["problems"]
+                port = {"rail": rail, **dict.fromkeys(SHOWN), "state": ABSENT if seen else None}
+            own = [one for one in findings if one.rail == rail and node in one.nodes]
+            why = [one.why for one in own]
+            why += [s["why"] for s in suspects if s["kind"] == "port" and (s["node"], s["rail"]) == (node, rail)]
+            verdict: str | None = worst([one.verdict for one in own] + ([FAIL] if len(why) > len(own) else []))
+            if rail not in plan.rails and not why:
+                verdict = None  # nobody asked
+            elif verdict == PASS and port["state"] is None:
+                verdict = UNKNOWN
+            rails.append({**port, "verdict": verdict, "problems": why})
+        verdicts = [one["verdict"] for one in rails if one["verdict"]]
+        verdicts += [entry["verdict"] for entry in checks if entry["node"] == node]
+        if any(suspect["node"] == node for suspect in suspects):
+            verdicts.append(FAIL)
+        if not host["reachable"] or host["problems"] or host["busy"] or node in unknown or node not in paired:
+            verdicts.append(UNKNOWN)
+        shown = {key: value for key, value in host.items() if key != "checks"}
+        judged.append({"name": node, **shown, "verdict": worst(verdicts), "rails": rails})
+    return judged
+
+
+__all__ = (
+    "SCHEMA",
+    "judge",
+)

@@ -1,0 +1,442 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This plugin util is PRIVATE to the collection: it may change in any release.
+
+"""What is to be done to which host, so that all of them are nodes of one cluster: init, join, start or nothing.
+
+Values in, a plan out. Nobody has been asked anything new by then, and nothing was changed.
+"""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+import yaml
+
+from ...module_utils._decision import DRIFT, IN_SYNC, UNKNOWN, resource
+from ...module_utils._formats import from_yaml
+from ...module_utils._kubeadm.standing import BROKEN, WORKS, begun, leftovers, standing
+from . import kubeadm_config as config
+from . import preflight
+
+Json = t.Dict[str, t.Any]
+Hosts = t.Mapping[str, t.Mapping[str, t.Any]]
+
+INIT, JOIN, START, NONE, REFUSE = "init", "join", "start", "none", "refuse"
+USER = "system:node:"
+
+
+class Options(t.NamedTuple):
+    """What a site chooses beside the cluster's settings."""
+
+    source: str = "packages"
+    ignore: t.Sequence[str] = ()
+    avoid: t.Sequence[str] = ()
+    least_mib: int = 700
+    on_difference: str = "fail"
+    renew: str = "never"
+    renew_before_days: int = 30
+    # All control-plane hosts of the inventory: one that could not be looked at may have the cluster.
+    group: t.Sequence[str] = ()
+    # The cluster whose data may go, by its name or its server.
+    reset_consent: str = ""
+
+
+class Step(t.NamedTuple):
+    """What is to be done to one host, and why."""
+
+    action: str
+    reason: str
+    clean: bool = False
+    # What is cleaned may have data of etcd.
+    discard_etcd: bool = False
+
+
+def remedy(host: str, server: str) -> str:
+    return (
+        "Leave it out with --limit, or take it out of there: "
+        "-e kubernetes_state=reset -e kubernetes_reset_consent=%s --limit %s" % (server, host)
+    )
+
+
+def server_of(member: t.Mapping[str, t.Any], fallback: str) -> str:
+    """Return HOST:PORT of the API server that a host knows, by which consent names a cluster."""
+    for name in ("kubelet", "admin"):
+        if member.get(name) and member[name].get("server"):
+            return str(member[name]["server"]).partition("://")[2].rstrip("/")
+    return fallback
+
+
+def names(member: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any]) -> list[str]:
+    """Return the names by which consent may name the cluster of a host."""
+    server = server_of(member, "")
+    own = [settings["cluster_name"]] if server in ("", settings["endpoint"]) else []
+    return [*([server] if server else []), *own]
+
+
+def whole_control_plane(member: t.Mapping[str, t.Any]) -> bool:
+    return bool(
+        member["kubelet"] and member["admin"] and member["authority"] and (member["manifests"] or member["parked"])
+    )
+
+
+class Planner:
+    """Hosts side by side, and the cluster that is among them."""
+
+    def __init__(self, hosts: Hosts, settings: t.Mapping[str, t.Any], options: Options) -> None:
+        self.hosts = hosts
+        self.settings = settings
+        self.options = options
+        self.planes = [name for name, one in hosts.items() if one["control_plane"]]
+        self.leader = self._leader()
+        self.authority: str | None = None
+        self.nodes: dict[str, Json] = {}
+        self.problems: list[str] = []
+        # What the leader's step is.
+        self.verdict = ""
+
+    def member(self, host: str) -> t.Mapping[str, t.Any]:
+        return t.cast("t.Mapping[str, t.Any]", self.hosts[host]["info"]["membership"])
+
+    def _leader(self) -> str:
+        """The control-plane host by which the cluster is asked: the first that is whole, else the first of all."""
+        whole = [
+            name
+            for name in self.planes
+            if whole_control_plane(self.member(name))
+            and (begun(self.member(name)) != INIT or standing(self.member(name))[0] == WORKS)
+        ]
+        return (whole or self.planes or [""])[0]
+
+    # --- steps ---
+
+    def first(self) -> Step:
+        """The step for the leader."""
+        host, member = self.leader, self.member(self.leader)
+        cluster = self.hosts[host]["info"]["cluster"]
+        verdict, refused = standing(member)
+        if refused:
+            return Step(REFUSE, refused)
+        if not leftovers(member):
+            others = [name for name in self.hosts if name != host and self.member(name)["kubelet"]]
+            if others:
+                return Step(
+                    REFUSE,
+                    "it is to be the first control-plane node of a new cluster, and %s belong to one already (%s). "
+                    "Name a control-plane node of that cluster in the group, or take them out of it"
+                    % (", ".join(others), server_of(self.member(others[0]), "?")),
+                )
+            unseen = [name for name in self.options.group if name not in self.hosts]
+            if unseen:
+                return Step(
+                    REFUSE,
+                    "it would be the first node of a new cluster, and %s could not be looked at and may have one. "
+                    "Mend that, or take it out of the group" % ", ".join(unseen),
+                )
+            return Step(INIT, "no host is a node yet")
+        if verdict == BROKEN and begun(member) == INIT and not (cluster or {}).get("reachable"):
+            return self._again(host)
+        if not whole_control_plane(member):
+            return Step(REFUSE, self._partial(host))
+        if not (cluster or {}).get("reachable"):
+            return Step(
+                REFUSE,
+                "its API server (%s) does not answer: %s. Look at journalctl -u kubelet there, and run again; "
+                "kubernetes_wait says how long to wait for it%s"
+                % (
+                    server_of(member, self.settings["endpoint"]),
+                    (cluster or {}).get("error") or "it was not asked",
+                    # What has data is never taken for a leftover, though it may be one.
+                    ". Its kubeadm init has not come to its end. %s" % remedy(host, names(member, self.settings)[0])
+                    if begun(member)
+                    else "",
+                ),
+            )
+        if cluster.get("cluster_configuration") is None:
+            return Step(
+                REFUSE,
+                "its cluster has no ConfigMap kubeadm-config: kubeadm has not made it, or not to its end. %s"
+                % remedy(host, server_of(member, "?")),
+            )
+        return (
+            Step(NONE, "it is a control-plane node")
+            if self.hosts[host]["name"] in {one["name"] for one in cluster["nodes"]}
+            else Step(START, "its kubelet has not registered it")
+        )
+
+    def _again(self, host: str) -> Step:
+        """The step after a kubeadm init that was broken off and whose control plane does not answer."""
+        member = self.member(host)
+        consent = names(member, self.settings)
+        if member["etcd"] and self.options.reset_consent not in consent:
+            return Step(
+                REFUSE,
+                "its kubeadm init was broken off, and etcd has data. To remove it and begin again, set "
+                "kubernetes_reset_consent=%s; a copy of the data is kept below /var/lib/rdmaops" % " or ".join(consent),
+            )
+        return Step(INIT, "an earlier kubeadm init was broken off", clean=True, discard_etcd=bool(member["etcd"]))
+
+    def _partial(self, host: str) -> str:
+        member = self.member(host)
+        return "kubeadm has left %s and no whole control-plane node. %s" % (
+            ", ".join(leftovers(member)),
+            remedy(host, server_of(member, str(self.settings["cluster_name"]))),
+        )
+
+    def further(self, host: str) -> Step:
+        """The step for any other host."""
+        member, one = self.member(host), self.hosts[host]
+        verdict, refused = standing(member)
+        if refused:
+            return Step(REFUSE, refused)
+        broken = verdict == BROKEN and begun(member) == JOIN
+        again = Step(JOIN, "an earlier kubeadm join was broken off", clean=True, discard_etcd=bool(member["etcd"]))
+        kubelet = member["kubelet"]
+        if kubelet is None:
+            if broken:
+                return self._free(host, again)
+            if leftovers(member):
+                return Step(REFUSE, self._partial(host))
+            return self._free(host, Step(JOIN, "it is no node yet"))
+        server = server_of(member, "?")
+        if self.authority is None or kubelet["authority"] != self.authority:
+            return Step(REFUSE, "it is a node of another cluster (%s). %s" % (server, remedy(host, server)))
+        if kubelet["user"] and kubelet["user"] != USER + one["name"]:
+            return Step(
+                REFUSE,
+                "it is in the cluster as %s, and not as %s: set kubernetes_node_name. %s"
+                % (
+                    kubelet["user"][len(USER) :] if kubelet["user"].startswith(USER) else kubelet["user"],
+                    one["name"],
+                    remedy(host, server),
+                ),
+            )
+        registered = self.nodes.get(one["name"])
+        if broken and not (registered and (not one["control_plane"] or whole_control_plane(member))):
+            return again
+        plane = bool(member["manifests"] or member["parked"])
+        if plane != bool(one["control_plane"]):
+            return Step(
+                REFUSE,
+                "it is a %s of the cluster and is wanted as a %s, and kubeadm makes neither of the other. %s"
+                % (
+                    *(("control-plane node", "worker") if plane else ("worker", "control-plane node")),
+                    remedy(host, server),
+                ),
+            )
+        if registered is None:
+            return Step(START, "its kubelet has not registered it")
+        machine = one["info"]["host"]["machine_id"]
+        if registered["machine_id"] and machine and registered["machine_id"] != machine:
+            return Step(
+                REFUSE,
+                "the Node %s of the cluster is another machine (machine ID %s, here %s)"
+                % (one["name"], registered["machine_id"], machine),
+            )
+        return Step(NONE, "it is a node")
+
+    def _free(self, host: str, step: Step) -> Step:
+        """A step that needs the name to be nobody's: kubeadm join refuses where a Node of that name is Ready."""
+        taken = self.nodes.get(self.hosts[host]["name"])
+        if taken and taken["ready"] and taken["machine_id"] != self.hosts[host]["info"]["host"]["machine_id"]:
+            return Step(
+                REFUSE,
+                "a Node %s is in the cluster and ready, and is another machine. Set kubernetes_node_name, or delete "
+                "that Node" % taken["name"],
+            )
+        return step
+
+    # --- all of it ---
+
+    def steps(self) -> dict[str, Step]:
+        if not self.leader:
+            self.problems.append(
+                "there is no control-plane host among the hosts of this run: fill the group kubernetes_control_plane, "
+                "or do not limit it away"
+            )
+            return {}
+        first = self.first()
+        self.verdict = first.action
+        made = {self.leader: first}
+        if first.action in (NONE, START):
+            member, cluster = self.member(self.leader), self.hosts[self.leader]["info"]["cluster"]
+            self.authority = member["authority"]["fingerprint"]
+            self.nodes = {one["name"]: one for one in cluster["nodes"]}
+        for host in self.hosts:
+            if host != self.leader:
+                if first.action == REFUSE:
+                    # What the others need is not known before the first one is right.
+                    made[host] = Step(NONE, "waits for %s" % self.leader)
+                else:
+                    made[host] = self.further(host)
+        return made
+
+    def judge(self, steps: t.Mapping[str, Step]) -> list[str]:
+        """Return everything that stands against the plan."""
+        found = [*self.problems, *preflight.cluster(self.settings, self.hosts, self.options.avoid)]
+        for host, step in steps.items():
+            one = self.hosts[host]
+            rows = [step.reason] if step.action == REFUSE else []
+            # Of a host that only waits for another, everything is told as well.
+            if step.action in (INIT, JOIN) or (self.verdict == REFUSE and not leftovers(self.member(host))):
+                rows += preflight.skew(
+                    self.settings,
+                    one["info"]["programs"] if self.options.source == "local" else {},
+                    self.options.source,
+                )
+                rows += preflight.host(self.settings, one, self.options.ignore, self.options.least_mib, step.clean)
+            elif step.action in (NONE, START):
+                rows += preflight.skew(self.settings, one["info"]["programs"], "")
+            found += ["%s: %s" % (host, row) for row in rows]
+        return found
+
+
+def _read(text: str | None) -> t.Any:
+    try:
+        return from_yaml(text or "")
+    except ValueError:
+        return None
+
+
+def _dump(value: t.Any) -> str:
+    # Ansible's own kinds of str and dict become Python's: PyYAML's safe representer knows no subclasses.
+    return yaml.safe_dump(json.loads(json.dumps(value)), sort_keys=True, default_flow_style=False)
+
+
+def compare(settings: t.Mapping[str, t.Any], cluster: t.Mapping[str, t.Any] | None) -> tuple[list[Json], list[Json]]:
+    """Return how kubeadm's configuration in a cluster differs from what is wanted: rows, and a diff to be shown."""
+    rows: list[Json] = []
+    shown: list[Json] = []
+    if not cluster or not cluster.get("reachable"):
+        return rows, shown
+    for name, wanted, text in (
+        ("kubeadm-config", config.cluster_configuration(settings), cluster.get("cluster_configuration")),
+        ("kubelet-config", config.kubelet_configuration(settings), cluster.get("kubelet_configuration")),
+    ):
+        live = _read(text)
+        found = config.differences(wanted, live)
+        rows += [{"object": name, "path": one.path, "wanted": one.wanted, "live": one.live} for one in found]
+        if found:
+            header = "ConfigMap kube-system/%s" % name
+            shown.append(
+                {
+                    "before_header": header,
+                    "after_header": header,
+                    "before": _dump(config.subset(live, wanted)),
+                    "after": _dump(wanted),
+                }
+            )
+    return rows, shown
+
+
+def sentence(row: t.Mapping[str, t.Any]) -> str:
+    """Return one difference as a sentence."""
+    live, wanted = json.dumps(row["live"]), json.dumps(row["wanted"])
+    return "%s of the cluster has %s %s, and %s is wanted" % (row["object"], row["path"], live, wanted)
+
+
+def certificates(hosts: Hosts, days: int) -> tuple[list[Json], list[Json]]:
+    """Return the certificates that end within so many days or cannot be read, and a resource for each certificate."""
+    due, rows = [], []
+    for host, one in hosts.items():
+        for row in one["info"]["certificates"]:
+            left = row["days"]
+            ends = left is None or left < days
+            if ends:
+                due.append(
+                    {
+                        "host": host,
+                        "name": row["name"],
+                        "path": row["path"],
+                        "days": left,
+                        "renewable": row["renewable"],
+                    }
+                )
+            status = UNKNOWN if left is None else DRIFT if ends else IN_SYNC
+            # Days pass, and would make every report another one.
+            live = "cannot be read" if left is None else "ends in %d days" % left if ends else "valid"
+            rows.append(
+                resource("certificate", "%s:%s" % (host, row["path"]), desired="valid", live=live, status=status)
+            )
+    return due, rows
+
+
+def plan(hosts: Hosts, settings: t.Mapping[str, t.Any], options: Options) -> Json:
+    """Return what is to be done to each host, what stands against it, and what has drifted."""
+    wrong = config.problems(settings)
+    if wrong:
+        return {**_nothing(hosts), "problems": wrong}
+    planner = Planner(hosts, settings, options)
+    steps = planner.steps()
+    problems = planner.judge(steps)
+    cluster = hosts[planner.leader]["info"]["cluster"] if planner.leader else None
+    rows, shown = compare(
+        settings, cluster if steps.get(planner.leader, Step(REFUSE, "")).action in (NONE, START) else None
+    )
+    if options.on_difference == "fail":
+        problems += [
+            "%s. Nothing of a cluster that is there is changed here: do it by kubeadm, write down what is there, or "
+            "set kubernetes_on_difference=report" % sentence(one)
+            for one in rows
+        ]
+    due, resources = certificates(hosts, options.renew_before_days)
+    renewable = {one["host"] for one in due if one["renewable"]}
+    return {
+        "leader": planner.leader,
+        "hosts": {
+            host: {
+                **step._asdict(),
+                "renew": options.renew == "due" and host in renewable and step.action == NONE,
+                "unpark": bool(planner.member(host)["parked"]) and step.action == NONE,
+                "unmark": begun(planner.member(host)) is not None and step.action in (NONE, START),
+            }
+            for host, step in steps.items()
+        },
+        "joining": [host for host, step in steps.items() if step.action == JOIN],
+        "joining_control_plane": [
+            host for host, step in steps.items() if step.action == JOIN and hosts[host]["control_plane"]
+        ],
+        "problems": problems,
+        "differences": rows,
+        "diff": shown,
+        "certificates": due,
+        "resources": [
+            *(_node_row(host, step) for host, step in steps.items()),
+            *(
+                resource(
+                    "kubeadm_configuration",
+                    "%s:%s" % (one["object"], one["path"]),
+                    desired=one["wanted"],
+                    live=one["live"],
+                    status=DRIFT,
+                )
+                for one in rows
+            ),
+            *resources,
+        ],
+    }
+
+
+def _nothing(hosts: Hosts) -> Json:
+    return {
+        "leader": "",
+        "hosts": {},
+        "joining": [],
+        "joining_control_plane": [],
+        "problems": [],
+        "differences": [],
+        "diff": [],
+        "certificates": [],
+        "resources": [resource("kubernetes_node", host, desired="a node", status=UNKNOWN) for host in hosts],
+    }
+
+
+def _node_row(host: str, step: Step) -> Json:
+    status = {NONE: IN_SYNC, REFUSE: UNKNOWN}.get(step.action, DRIFT)
+    return resource("kubernetes_node", host, desired="a node", live=step.reason, status=status)
+
+
+__all__ = ("INIT", "JOIN", "NONE", "Options", "REFUSE", "START", "Step", "certificates", "compare", "plan", "sentence")

@@ -1,0 +1,377 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is wrong with attachments, by themselves and against a cluster."""
+
+from __future__ import annotations
+
+import copy
+import typing as t
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni import lint as cni_lint
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni.lint_model import (
+    CODES,
+    Attachment,
+    Report,
+    Surroundings,
+)
+
+
+def node(address: str, **allocatable: str) -> dict[str, t.Any]:
+    return {
+        "metadata": {},
+        "spec": {},
+        "status": {
+            "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": "gpu"}],
+            "allocatable": {"cpu": "4", **allocatable},
+        },
+    }
+
+
+INFO: dict[str, t.Any] = {
+    "devices": [
+        {"name": "mlx5_0", "pci_address": "0000:07:00.0", "ports": [{"netdev": "ens192"}]},
+    ],
+    "interfaces": [
+        {
+            "name": "ens160",
+            "mac": "00:00:00:00:00:01",
+            "mtu": 1500,
+            "pci_address": None,
+            "master": None,
+            "addresses": ["10.1.0.1/24"],
+            "uses": ["default_route"],
+        },
+        {
+            "name": "ens192",
+            "mac": "00:00:00:00:00:02",
+            "mtu": 9000,
+            "pci_address": "0000:07:00.0",
+            "master": None,
+            "addresses": [],
+            "uses": [],
+        },
+        {
+            "name": "ens224",
+            "mac": "00:00:00:00:00:03",
+            "mtu": 9000,
+            "pci_address": "0000:08:00.0",
+            "master": "bond0",
+            "addresses": ["10.2.0.5/24"],
+            "uses": ["storage mount /data"],
+        },
+        {"name": "ens256", "mtu": 9000, "addresses": ["10.1.0.1/24"], "uses": []},
+    ],
+    "cni": {
+        "bin_dir": "/opt/cni/bin",
+        "plugins": ["host-device", "macvlan", "sriov", "rdma", "whereabouts", "host-local", "static"],
+    },
+}
+AROUND = Surroundings(
+    others=[],
+    nodes={"gpu-1": node("10.1.0.1", **{"nvidia.com/rail0": "1", "nvidia.com/none": "0"})},
+    targets=["gpu-1"],
+    pod_networks=["10.244.0.0/24"],
+    service_networks=["10.96.0.0/16"],
+    node_info={"gpu-1": INFO},
+    expected_pods={},
+    settled=set(),
+    why={"nodes": "nodes are forbidden", "others": "others are forbidden", "range_overlaps_pods": "no podCIDRs"},
+)
+WHEREABOUTS = {"type": "whereabouts", "range": "10.100.100.0/24"}
+DEVICE: dict[str, t.Any] = {"cniVersion": "0.3.1", "type": "host-device", "device": "ens192", "ipam": WHEREABOUTS}
+
+
+def one(name: str = "nic0", resource_name: str | None = None, **config: t.Any) -> Attachment:
+    made = {key: value for key, value in {**DEVICE, **config}.items() if value is not None}
+    return Attachment("default", name, made, resource_name)
+
+
+def ranged(name: str, text: str, **ipam: t.Any) -> Attachment:
+    device = None if name == "nic0" else "0000:07:00.0"
+    more: dict[str, t.Any] = {} if device is None else {"device": None, "pciBusID": device}
+    return one(name, ipam={"type": "whereabouts", "range": text, **ipam}, **more)
+
+
+def lint(wanted: list[Attachment], ignored: t.Container[str] = (), **around: t.Any) -> Report:
+    report = Report(ignored)
+    before = copy.deepcopy((wanted, around))
+    cni_lint.check(wanted, AROUND._replace(**around), report)
+    assert (wanted, around) == before
+    return report
+
+
+def test_what_is_right_is_passed() -> None:
+    report = lint([one()], expected_pods={"default/nic0": 200})
+    assert (report.findings, report.not_checked) == ([], [])
+
+
+# attachments, surroundings, code, sentence
+WRONG: list[tuple[list[Attachment], dict[str, t.Any], str, str]] = [
+    (
+        [ranged("nic0", "10.100.100.0/30")],
+        {"expected_pods": {"default/nic0": 3}},
+        "range_too_small",
+        "range_too_small, default/nic0: 10.100.100.0/30 holds 2 addresses and 3 pods are expected. 10.100.100.0/29 "
+        "would fit (6 addresses)",
+    ),
+    (
+        [ranged("nic0", "10.100.100.0/30")],
+        {"expected_pods": {"default/nic0": 3}, "pod_networks": ["10.100.100.4/30"]},
+        "range_too_small",
+        "A network of at least /29 elsewhere (10.100.100.0/29 would run into 10.100.100.4/30)",
+    ),
+    (
+        [ranged("nic0", "10.100.100.0/24", exclude=["10.100.100.0/25", "10.100.100.128/25"])],
+        {},
+        "range_too_small",
+        "holds 0 addresses and a pod needs one",
+    ),
+    (
+        [ranged("nic0", "10.100.100.0/24", range_end="10.100.100.2")],
+        {"expected_pods": {"default/nic0": 3}},
+        "range_too_small",
+        "Fewer exclusions, or range_start and range_end further apart: 10.100.100.0/24 has 254 addresses in all",
+    ),
+    (
+        [ranged("nic0", "10.100.100.0/28"), ranged("nic1", "10.100.100.8/29")],
+        {},
+        "range_overlap",
+        "10.100.100.0/28 overlaps 10.100.100.8/29 of default/nic1 at 10.100.100.9: two pods may get the same address",
+    ),
+    (
+        [ranged("nic0", "10.100.100.0/28"), ranged("nic1", "10.100.100.0/28")],
+        {},
+        "range_overlap",
+        "both take from whereabouts' pool 10.100.100.0-28",
+    ),
+    (
+        [one()],
+        {"others": [Attachment("other", "theirs", {"type": "macvlan", "ipam": WHEREABOUTS})]},
+        "range_overlap",
+        "overlaps 10.100.100.0/24 of other/theirs at 10.100.100.1",
+    ),
+    (
+        [ranged("nic0", "10.244.0.0/16")],
+        {},
+        "range_overlaps_pods",
+        "10.244.0.0/16 overlaps the pod network 10.244.0.0/24 at 10.244.0.1",
+    ),
+    (
+        [ranged("nic0", "10.96.3.0/24")],
+        {},
+        "range_overlaps_services",
+        "10.96.3.0/24 overlaps the service network 10.96.0.0/16 at 10.96.3.1",
+    ),
+    (
+        [ranged("nic0", "10.1.0.0/24")],
+        {},
+        "range_overlaps_nodes",
+        "10.1.0.0/24 holds 10.1.0.1, the address of node gpu-1. Exclude: [10.1.0.1/32], or another range",
+    ),
+    (
+        [ranged("nic0", "10.2.0.0/24")],
+        {},
+        "range_overlaps_nodes",
+        "10.2.0.0/24 holds 10.2.0.5, the address of ens224 on node gpu-1",
+    ),
+    ([one(), one()], {}, "duplicate_name", "default/nic0: it is listed more than once"),
+    ([one("Nic0")], {}, "invalid_name", "the name Nic0 cannot be named in a pod's annotation"),
+    ([one("n" * 64)], {}, "invalid_name", "at most 63"),
+    ([one(devcie="x")], {}, "unknown_key", "Did you mean device?"),
+    ([one(cniVersion="2.0.0")], {}, "cni_version", "there is no CNI version 2.0.0"),
+    (
+        [
+            Attachment(
+                "default", "nic0", {"cniVersion": "0.2.0", "plugins": [{"type": "host-device", "device": "ens192"}]}
+            )
+        ],
+        {},
+        "cni_version",
+        "CNI version 0.2.0 has no lists of plugins",
+    ),
+    (
+        [one(device="enp129s0f0np0v12")],
+        {},
+        "interface_name",
+        "device enp129s0f0np0v12 has 16 characters, and an interface name at most 15",
+    ),
+    ([one(type="macvlan", device=None, master="a b")], {}, "interface_name", "master 'a b' is no interface name"),
+    (
+        [one(pciBusID="0000:07:00.0")],
+        {},
+        "several_devices",
+        "device and pciBusID are given, and host-device looks at device only",
+    ),
+    ([one(device=None)], {}, "missing_key", "host-device is not told which device"),
+    ([one(type="sriov", device=None)], {}, "missing_key", "sriov is not told which virtual function"),
+    ([one(type="macvlan", device=None)], {}, "missing_key", "would take the node's default route's interface"),
+    (
+        [one("nic0"), one("nic1", ipam=None)],
+        {},
+        "duplicate_device",
+        "default/nic1: its device ens192 is also default/nic0's, and a device can be in one pod at a time",
+    ),
+    (
+        [one("nic0", "nvidia.com/rail1")],
+        {},
+        "resource_missing",
+        "no node offers the resource nvidia.com/rail1. The device plugin's configuration, or one of what the nodes "
+        "offer: nvidia.com/none, nvidia.com/rail0",
+    ),
+    ([one("nic0", "nvidia.com/none")], {}, "resource_missing", "no node offers the resource nvidia.com/none"),
+    ([one("nic0", "rail0")], {}, "resource_missing", "rail0 is no resource name"),
+    (
+        [one(ipam={"type": "host-local", "subnet": "10.100.100.0/24"})],
+        {"targets": ["gpu-1", "gpu-2"], "node_info": {}},
+        "address_shared",
+        "host-local counts on each node by itself, so that pods on two of the 2 nodes get the same address",
+    ),
+    (
+        [one(ipam={"type": "static", "addresses": [{"address": "10.100.100.7/24"}]})],
+        {"expected_pods": {"default/nic0": 2}},
+        "address_shared",
+        "static gives 10.100.100.7/24 to each pod, and 2 pods are expected",
+    ),
+    (
+        [one(ipam={"type": "static"}, type="ipvlan", device=None, master="ens192")],
+        {},
+        "plugin_missing",
+        "node gpu-1 has no CNI plugin ipvlan in /opt/cni/bin",
+    ),
+    (
+        [one(ipam={"type": "dhcp"})],
+        {},
+        "plugin_missing",
+        "node gpu-1 has no IPAM plugin dhcp in /opt/cni/bin",
+    ),
+    ([one(device="ens9")], {}, "device_missing", "node gpu-1 has no device ens9. One of: ens160, ens192"),
+    ([one(device=None, hwaddr="00:00:00:00:00:09")], {}, "device_missing", "no hwaddr 00:00:00:00:00:09"),
+    (
+        [one(type="macvlan", device=None, master="ens9")],
+        {"settled": {"default/nic0"}},
+        "device_missing",
+        "node gpu-1 has no master ens9",
+    ),
+    (
+        [
+            Attachment(
+                "default",
+                "nic0",
+                {
+                    "cniVersion": "0.3.1",
+                    "plugins": [{"type": "host-device", "device": "ens192"}, {"type": "rdma"}],
+                },
+            )
+        ],
+        {"node_info": {"gpu-1": {**INFO, "devices": []}}},
+        "device_missing",
+        "node gpu-1 has no RDMA device on ens192, and the chained plugin rdma would find none",
+    ),
+    ([one(device="ens160")], {}, "host_interface", "ens160 on node gpu-1 is the host's own: default_route, the node's"),
+    ([one(device="ens224")], {}, "host_interface", "storage mount /data, member of bond0. A pod would take it away"),
+    ([one(device=None, pciBusID="0000:08:00.0")], {}, "host_interface", "0000:08:00.0 on node gpu-1 is the host's own"),
+    ([one(device="ens256")], {}, "host_interface", "the node's address 10.1.0.1/24"),
+    (
+        [one(type="macvlan", device=None, master="ens160", mtu=9000)],
+        {},
+        "mtu_too_large",
+        "mtu 9000 is above the 1500 of its parent ens160 on node gpu-1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("wanted", "around", "code", "says"), WRONG, ids=range(len(WRONG)))
+def test_errors(wanted: list[Attachment], around: dict[str, t.Any], code: str, says: str) -> None:
+    report = lint(wanted, **around)
+    assert code in {found.code for found in report.errors}
+    assert any(says in str(found) for found in report.errors), [str(found) for found in report.errors]
+    # One mistake, one kind of error: but two of one device share its range, and a name that cannot be is on no node.
+    further = {"duplicate_device": {"range_overlap"}, "interface_name": {"device_missing"}}
+    assert {found.code for found in report.errors} <= {code} | further.get(code, set())
+    if CODES[code]:
+        ignored = lint(wanted, [code], **around)
+        assert code not in {found.code for found in ignored.errors}
+        assert code in {found.code for found in ignored.warnings}
+
+
+def test_every_code_has_its_place() -> None:
+    elsewhere = {
+        *("invalid_json", "invalid_config", "invalid_value", "namespace_missing", "owned_by_other", "range_in_use"),
+        # of _cni_ranges, in its own test
+        *("invalid_cidr", "exclude_outside", "range_bounds", "gateway_in_range"),
+    }
+    assert {row[2] for row in WRONG} | elsewhere == set(CODES)
+
+
+RIGHT: list[list[Attachment]] = [
+    # Halves of one network, by bounds and by exclusion.
+    [
+        ranged("nic0", "10.100.100.0/24", range_end="10.100.100.99"),
+        ranged("nic1", "10.100.100.0/24", range_start="10.100.100.100"),
+    ],
+    [ranged("nic0", "10.100.100.0/24", exclude=["10.100.100.0/25"]), ranged("nic1", "10.100.100.0/25")],
+    [ranged("nic0", "10.1.0.0/24", exclude=["10.1.0.1/32"])],
+    [one("nic0", "nvidia.com/rail0", device=None)],
+    [one(type="macvlan", device=None, master="ens160", mtu=1500)],
+    [one(cniVersion=version) for version in ("1.1.0",)],
+]
+
+
+@pytest.mark.parametrize("wanted", RIGHT, ids=range(len(RIGHT)))
+def test_no_error(wanted: list[Attachment]) -> None:
+    assert lint(wanted).errors == []
+
+
+def test_a_device_that_a_pod_holds_is_a_warning_where_the_attachment_is_there_already() -> None:
+    info = {"gpu-1": {**INFO, "interfaces": [row for row in INFO["interfaces"] if row["name"] != "ens192"]}}
+    assert [found.code for found in lint([one()], node_info=info).errors] == ["device_missing"]
+    report = lint([one()], node_info=info, settled={"default/nic0"})
+    assert report.errors == []
+    assert "(a pod may hold it now)" in str(report.warnings[0])
+
+
+def test_no_version_is_a_warning() -> None:
+    report = lint([one(cniVersion=None)])
+    assert (report.errors, [found.code for found in report.warnings]) == ([], ["cni_version"])
+
+
+# surroundings, code, node, why
+UNKNOWN: list[tuple[dict[str, t.Any], str, str | None, str]] = [
+    ({"node_info": {}}, "host_interface", None, "node_info is not given"),
+    ({"node_info": {"gpu-9": INFO}}, "plugin_missing", "gpu-1", "node_info says nothing about this node"),
+    ({"node_info": {"gpu-1": {**INFO, "cni": None}}}, "plugin_missing", "gpu-1", "no list of CNI plugins"),
+    ({"node_info": {"gpu-1": {**INFO, "interfaces": None}}}, "host_interface", "gpu-1", "no list of interfaces"),
+    ({"node_info": {"gpu-1": {**INFO, "interfaces": None}}}, "mtu_too_large", "gpu-1", "no list of interfaces"),
+    ({"nodes": None, "targets": None}, "range_overlaps_nodes", None, "nodes are forbidden"),
+    ({"nodes": None, "targets": None}, "device_missing", None, "nodes are forbidden"),
+    ({"pod_networks": None}, "range_overlaps_pods", None, "no podCIDRs"),
+    ({"others": None}, "range_overlap", None, "others are forbidden"),
+    ({"others": [Attachment("x", "y", None)]}, "range_overlap", None, "the config of x/y cannot be read"),
+    ({"expected_pods": {}}, "range_too_small", None, "expected_pods does not say how many pods"),
+]
+
+
+@pytest.mark.parametrize(("around", "code", "where", "why"), UNKNOWN, ids=range(len(UNKNOWN)))
+def test_what_is_not_known_is_not_passed(around: dict[str, t.Any], code: str, where: str | None, why: str) -> None:
+    report = lint([one()], **{"expected_pods": {"default/nic0": 2}, **around})
+    assert report.findings == []
+    assert [row for row in report.not_checked if row.code == code and row.node == where and why in row.why]
+
+
+def test_pods_of_a_shared_pool_are_added_up() -> None:
+    wanted = [ranged("nic0", "10.100.100.0/29"), ranged("nic1", "10.100.100.0/29")]
+    report = lint(wanted, ["range_overlap"], expected_pods={"default/nic0": 4, "default/nic1": 3})
+    assert [found.code for found in report.errors] == ["range_too_small", "range_too_small"]
+    assert "7 pods are expected of the attachments default/nic0, default/nic1 that share it" in str(report.errors[0])
+
+
+def test_the_same_is_said_once_and_in_the_order_found() -> None:
+    report = Report()
+    for _turn in range(2):
+        for name in ("b", "a"):
+            report.add("device_missing", name, "it is not there", "another one")
+            report.skip("host_interface", "nothing is known", attachment=name)
+    assert [one.attachment for one in report.findings] == ["b", "a"]
+    assert [one.attachment for one in report.not_checked] == ["b", "a"]

@@ -1,0 +1,74 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What counters say of a measurement."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric.host import Host
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric.quiet import Measured, compare, parse, paths
+
+# The head and lines of /proc/net/dev of Linux 6.18.
+DEV = """\
+Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
+    lo:     100       1    0    0    0     0          0         0      100       1    0    0    0     0       0          0
+  eth0:%8d       2    0    0    0     0          0         0       50       3    0    0    0     0       0          0
+  net1:    9000       2    0    0    0     0          0         0     9000       3    0    0    0     0       0          0
+"""
+
+
+def test_parse() -> None:
+    netdevs = {"lo": 200, "eth0": 1050, "net1": 18000}
+    assert parse([DEV % 1000, "", ""]) == {"netdevs": netdevs, "words": None, "packets": None}
+    assert parse([DEV % 1000, "700\n", "5\n"]) == {"netdevs": netdevs, "words": 700, "packets": 5}
+    assert parse([DEV % 1000, "N/A (no PMA)\n", ""])["words"] is None
+
+
+@pytest.mark.parametrize("text", ["", "\n\nno: list\n", "\n\n  eth0: x 2 3 4 5 6 7 8 9\n"])
+def test_what_is_no_list_of_devices(text: str) -> None:
+    with pytest.raises(ValueError, match="."):
+        parse([text, "", ""])
+
+
+def test_the_hosts_own() -> None:
+    texts = Host().texts(paths("mlx5_0", 1))
+    assert "lo" in parse(texts)["netdevs"]
+    assert texts[1:] == ["", ""]
+
+
+def seen(eth0: int = 0, words: int | None = 0, packets: int | None = None, **more: int) -> dict[str, t.Any]:
+    return {"netdevs": {"lo": 9**9 * words if words else 0, "eth0": eth0, "net1": 0, **more}, "words": words,
+            "packets": packets}  # fmt: skip
+
+
+CASES: list[tuple[dict[str, t.Any], dict[str, t.Any], int | None, bool | None, str | None]] = [
+    # before, after, sent, quiet, why
+    (seen(5), seen(2005, 250), 1000, True, None),
+    (seen(5), seen(2006, 250), 1000, False, "eth0 carried 2001 bytes in 2.0 s, and 2000 are allowed beside the rails"),
+    (seen(), seen(0, 249), 1000, False, "mlx5_0 counted 996 of the 1000 bytes that were sent: they went another way"),
+    (seen(net1=0), seen(0, 250, net1=10**9), 1000, True, None),
+    (seen(0, None, 7), seen(0, None, 17), 1000, None, "mlx5_0 counts no bytes, only packets (10)"),
+    (seen(0, None, 7), seen(9999, None, 17), 1000, False, "eth0 carried 9999 bytes in 2.0 s"),
+    (seen(0, None), seen(0, None), 1000, None, "mlx5_0 counts no bytes"),
+    (seen(0, 5), seen(0, None), 1000, None, "mlx5_0 counts no bytes"),
+    (seen(), seen(0, 250), None, None, "how much was sent is not known"),
+    (seen(0, 9), seen(0, 8), 1000, None, "counters went backwards: somebody has reset them"),
+    (seen(9), seen(0, 250), 1000, None, "counters went backwards: somebody has reset them"),
+    (seen(), seen(0, 0xFFFFFFFF), 1000, None, "the counter port_xmit_data of mlx5_0 is full"),
+    (seen(), seen(0, 250, eth1=10**9), 1000, True, None),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "sent", "quiet", "why"), CASES, ids=range(len(CASES)))
+def test_compare(
+    before: dict[str, t.Any], after: dict[str, t.Any], sent: int | None, quiet: bool | None, why: str | None
+) -> None:
+    found = compare(before, after, Measured("mlx5_0", ["net1"], sent, 2.0, 1000))
+    assert found["quiet"] is quiet
+    assert found["why"] is None if why is None else found["why"].startswith(why)
+    assert (found["allowed_bytes"], found["sent_bytes"]) == (2000, sent)
+    assert list(found["ethernet_bytes"]) == ["eth0"]

@@ -1,0 +1,103 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which process is a pod's first one, over a /proc and logs of the kubelet that are given by the test."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.pods import PodError, Process, first
+
+OLD, NEW = "0b5e3a4e-8f0c-4b0e-9a34-4f6f2f4a1c11", "1c6f4b5f-901d-4c1f-8b45-5a70304b2d22"
+SANDBOX, MAIN, SIDE = (letter * 64 for letter in "abc")
+SYSTEMD = "0::/kubepods.slice/kubepods-pod%s.slice/cri-containerd-%s.scope\n"
+CGROUPFS = "11:pids:/kubepods/burstable/pod%s/%s\n1:name=systemd:/kubepods/burstable/pod%s/%s\n"
+
+
+class Node:
+    def __init__(self, path: Path) -> None:
+        self.places = {name: path / name for name in ("proc", "logs")}
+        for place in self.places.values():
+            place.mkdir()
+
+    def pod(self, uid: str, name: str = "ml_train-0") -> Node:
+        (self.places["logs"] / f"{name}_{uid}").mkdir()
+        return self
+
+    def process(self, pid: int, groups: str, command: str = "python3", state: str = "S", started: int = 0) -> Node:
+        place = self.places["proc"] / str(pid)
+        place.mkdir()
+        (place / "cgroup").write_text(groups)
+        (place / "stat").write_text(f"{pid} ({command}) {state} {'0 ' * 18}{started or pid} 0 0\n")
+        return self
+
+    def first(self, pod: str = "ml/train-0") -> Process:
+        places = {name: str(place) for name, place in self.places.items()}
+        return first(pod, **places)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def scope(uid: str, ident: str, runtime: str = "cri-containerd") -> str:
+    return (SYSTEMD % (uid.replace("-", "_"), ident)).replace("cri-containerd", runtime)
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [scope(OLD, MAIN), scope(OLD, MAIN, "crio"), scope(OLD, MAIN, "docker"), CGROUPFS % (OLD, MAIN, OLD, MAIN)],
+)
+def test_every_runtime(node: Node, groups: str) -> None:
+    node.pod(OLD).process(1, "0::/init.scope\n", "systemd")
+    node.process(70, groups.replace(MAIN, SANDBOX), "pause").process(80, groups)
+    assert node.first() == Process(70, 70, OLD)
+
+
+def test_a_helper_of_the_runtime_is_in_the_hosts_namespaces(node: Node) -> None:
+    node.pod(OLD).process(60, scope(OLD, MAIN, "crio-conmon"), "conmon").process(80, scope(OLD, MAIN, "crio"))
+    assert node.first().pid == 80
+
+
+def test_pids_may_have_begun_again(node: Node) -> None:
+    node.pod(OLD).process(99, scope(OLD, MAIN), started=5).process(12, scope(OLD, MAIN), "sh", started=7)
+    assert node.first().pid == 99
+
+
+def test_the_pod_of_before_has_logs_only(node: Node) -> None:
+    node.pod(OLD).pod(NEW).process(80, scope(NEW, MAIN))
+    assert node.first().uid == NEW
+
+
+SAID: dict[str, tuple[t.Callable[[Node], t.Any], str]] = {
+    "no pod": (lambda node: node.pod(OLD, "ml_train-1"), "The kubelet of this host knows no pod ml/train-0 ("),
+    "no sandbox yet": (
+        lambda node: node.pod(OLD),
+        "The pod ml/train-0 has no process on this host: its sandbox is not there yet, or it has ended. Wait until it "
+        "is Running",
+    ),
+    "a zombie": (lambda node: node.pod(OLD).process(80, scope(OLD, MAIN), state="Z"), "has no process on this host"),
+    "two": (
+        lambda node: node.pod(OLD).pod(NEW).process(80, scope(OLD, MAIN)).process(90, scope(NEW, SIDE)),
+        "There are 2 pods ml/train-0 on this host (UIDs %s, %s): one of them is ending. Wait until it is gone"
+        % (OLD, NEW),
+    ),
+}
+
+
+@pytest.mark.parametrize(("prepare", "text"), SAID.values(), ids=SAID)
+def test_what_is_missing_is_said(node: Node, prepare: t.Callable[[Node], t.Any], text: str) -> None:
+    prepare(node)
+    with pytest.raises(PodError) as caught:
+        node.first()
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["train-0", "ml/", "/train-0", "ml/train-0/main"])
+def test_what_is_no_pod(node: Node, name: str) -> None:
+    with pytest.raises(PodError, match=f"'{name}' is not the name of a pod: write NAMESPACE/NAME"):
+        node.first(name)

@@ -1,0 +1,130 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Taking network devices back, over a host whose namespaces are given by the test."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.child import failed
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.enter import EnterError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.survey import Holder, Namespace
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.pci_netdevs import Netdev
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_devices import netdev as rdma_devices_netdev
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_devices.netdev import DeviceError, Host, manage
+
+CARD, OTHER = "0000:07:00.0", "0000:08:00.0"
+LEFT = Namespace(5, "cni-1", [Holder("mount", "/run/netns/cni-1", 1, "systemd", None, None)], 1)
+POD = Namespace(6, None, [Holder("process", "/proc/9/ns/net", 9, "pause", None, {"uid": "u"})], 1)
+
+
+class FakeHost(Host):
+    def __init__(self, spaces: list[tuple[Namespace, t.Any]], *here: Netdev, problem: str | None = None) -> None:
+        self.spaces, self.own, self.problem = spaces, list(here), problem
+        self.taken: list[tuple[int, str, str]] = []
+        self.lost = False
+
+    def here(self) -> list[Netdev]:
+        return self.own
+
+    def others(self) -> tuple[list[Namespace], str | None]:
+        return [space for space, _rows in self.spaces], self.problem
+
+    def inside(self, spaces: t.Sequence[Namespace]) -> dict[int, t.Any]:
+        return {
+            space.inode: failed(str(rows), 0) if isinstance(rows, Exception) else {"value": list(rows)}
+            for space, rows in self.spaces
+        }
+
+    def pods(self) -> dict[str, tuple[str, str]]:
+        return {"u": ("ml", "train-0")}
+
+    def take(self, space: Namespace, netdev: str, name: str) -> None:
+        self.taken.append((space.inode, netdev, name))
+        rows = next(rows for one, rows in self.spaces if one is space)
+        (row,) = [row for row in rows if row.name == netdev]
+        rows.remove(row)
+        if not self.lost:
+            self.own.append(Netdev(name, row.pci_address))
+
+
+def params(**given: t.Any) -> dict[str, t.Any]:
+    return {"pci_address": CARD, "name": None, "disrupt": False, **given}
+
+
+def test_drill() -> None:
+    host = FakeHost([(LEFT, [Netdev("net1", CARD)])], Netdev("eth0", OTHER))
+    looked = manage(params(name="rail0"), True, host)
+    assert not host.taken
+    done = manage(params(name="rail0"), False, host)
+    assert host.taken == [(5, "net1", "rail0")]
+    assert looked == done
+    assert done["changed"]
+    assert done["actions"] == ["Take the network device net1 (0000:07:00.0) from netns cni-1 to the host as rail0"]
+    assert done["after"] == {"name": "rail0", "netns": "the host"}
+    assert (done["resources"][0]["status"], done["resources"][0]["live"]) == ("drift", "netns cni-1")
+    for check in (False, True):
+        again = manage(params(name="rail0"), check, host)
+        assert not again["changed"]
+        assert again["resources"][0]["status"] == "in_sync"
+
+
+def test_it_keeps_its_name() -> None:
+    host = FakeHost([(LEFT, [Netdev("net1", CARD)])])
+    assert manage(params(), False, host)["after"]["name"] == "net1"
+    assert manage(params(name="rail0"), False, host)["after"]["name"] == "net1", "at home it is not renamed"
+
+
+@pytest.mark.parametrize(
+    ("host", "given", "text"),
+    [
+        (
+            FakeHost([(POD, [Netdev("net1", CARD)])]),
+            {},
+            "Taking the network device net1 (0000:07:00.0) back to the host: pod ml/train-0 runs and has it. End that pod, or "
+            "set disrupt to true",
+        ),
+        (
+            FakeHost([(LEFT, [Netdev("net1", CARD)])], Netdev("net1", OTHER)),
+            {},
+            "Taking the network device net1 (0000:07:00.0) back to the host as net1: that is the name of the host's "
+            "0000:08:00.0. Choose another name",
+        ),
+        (
+            FakeHost([], Netdev("eth0", OTHER)),
+            {},
+            "There is no network device of the PCI address 0000:07:00.0 on this host. The host's own namespace has: "
+            "0000:08:00.0 (eth0)",
+        ),
+        (
+            FakeHost([(LEFT, EnterError("Could not open it"))]),
+            {},
+            "There is no network device of the PCI address 0000:07:00.0 on this host. The host's own namespace has: none. It "
+            "may be where nobody looked: Could not open it",
+        ),
+    ],
+)
+def test_refusals_change_nothing(host: FakeHost, given: dict[str, t.Any], text: str) -> None:
+    with pytest.raises(DeviceError) as refused:
+        manage(params(**given), False, host)
+    assert str(refused.value) == text
+    assert not host.taken
+
+
+def test_consent_takes_it_from_a_pod() -> None:
+    host = FakeHost([(POD, [Netdev("net1", CARD)])])
+    assert manage(params(disrupt=True), False, host)["netns"] == "pod ml/train-0"
+
+
+def test_the_result_is_proven() -> None:
+    host = FakeHost([(LEFT, [Netdev("net1", CARD)])])
+    host.lost = True
+    with pytest.raises(DeviceError, match="There is no network device"):
+        manage(params(), False, host)
+
+
+def test_what_a_program_says_when_it_fails() -> None:
+    assert rdma_devices_netdev._run(["ip", "link", "show", "dev", "no-such-device"]).startswith("Device")
+    assert rdma_devices_netdev._run(["true"]) == ""

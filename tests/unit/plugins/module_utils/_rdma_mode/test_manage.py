@@ -1,0 +1,420 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The verdict on the mode, over a host whose sources are given by the test."""
+
+from __future__ import annotations
+
+import errno
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot.entry import BootEntry
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import Contents
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._module_params import prediction
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.survey import (
+    Holder,
+    Namespace,
+    Survey,
+    Unreadable,
+)
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import kernel
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode.manage import manage
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode.model import DROP_IN, Host, ModeError
+
+IMAGE = "/boot/initrd.img-7.2.12"
+GRUB = "/boot/grub/grub.cfg"
+POD = Namespace(4026532270, "pod", [Holder("mount", "/run/netns/pod", 1, "systemd", "init.scope", None)], 1)
+OTHER = Namespace(4026532271, None, [Holder("process", "/proc/340/ns/net", 340, "sleep", "pn.service", None)], 1)
+
+
+class FakeHost(Host):
+    """A host that remembers what was done to it."""
+
+    def __init__(
+        self,
+        root: Path,
+        live: str | None = "shared",
+        files: dict[str, str] | None = None,
+        cmdline: str | None = "root=/dev/vda2 quiet",
+        forced: bool = False,
+        contained: bool = False,
+        image_files: dict[str, str] | None = None,
+        spaces: t.Sequence[Namespace] = (),
+    ) -> None:
+        super().__init__(str(root))
+        for path, text in (files or {}).items():
+            (root / path[1:]).parent.mkdir(parents=True, exist_ok=True)
+            (root / path[1:]).write_text(text)
+        self.mode = live
+        self.cmdline = cmdline
+        self.contents = Contents(
+            image=IMAGE,
+            kind="initramfs-tools",
+            modules=["ib_core"] if contained or forced else [],
+            forced=["ib_core"] if forced else [],
+            modprobe=dict(image_files or {}),
+        )
+        self.spaces = list(spaces)
+        self.as_root = True
+        self.has_rdma = True
+        self.unreadable: list[t.Any] = []
+        self.done: list[str] = []
+        self.switch_error: OSError | None = None
+        self.space_on_boot = True
+        self.open: list[dict[str, t.Any]] | OSError = []
+        self.remedy: str | None = None
+        self.image = IMAGE
+
+    def is_root(self) -> bool:
+        return self.as_root
+
+    def boot_id(self) -> str:
+        return "0b5e3a4e"
+
+    def available(self) -> bool:
+        return self.has_rdma
+
+    def live(self) -> str | None:
+        return self.mode
+
+    def sources(self) -> prediction.Sources:
+        problem = None if self.cmdline is not None else "Reading %s: no menuentry found" % GRUB
+        entry = BootEntry(
+            kind="grub",
+            source=GRUB,
+            line=128,
+            cmdline=self.cmdline,
+            kernel_version="7.2.12",
+            initrd=[self.image],
+            title="Debian",
+            parts=[(GRUB, 128, self.cmdline)] if self.cmdline else [],
+            problem=problem,
+            remedy=self.remedy,
+        )
+        return prediction.Sources("/", entry, "quiet", self.contents, True, False, False, [problem] if problem else [])
+
+    def others(self) -> Survey:
+        return Survey(list(self.spaces), self.unreadable)
+
+    def users(self) -> list[dict[str, t.Any]]:
+        if isinstance(self.open, OSError):
+            raise self.open
+        return self.open
+
+    def switch(self, mode: str) -> None:
+        if self.switch_error:
+            raise self.switch_error
+        self.done.append("switch %s" % mode)
+        self.mode = mode
+
+    def preflight(self, image: str, kernel: str) -> None:
+        if not self.space_on_boot:
+            raise ModeError("no space on /boot")
+
+    def rebuild(self, image: str, kernel: str, verify: t.Callable[[t.Any], str | None]) -> None:
+        self.done.append("rebuild %s %s" % (image, kernel))
+        directory = Path(self.root, "etc/modprobe.d")
+        files = {"/etc/modprobe.d/" + path.name: path.read_text() for path in directory.iterdir()}
+        self.contents = self.contents._replace(modprobe=files)
+        assert verify(self.contents) is None
+
+
+def run(host: FakeHost, check_mode: bool = False, **options: t.Any) -> dict[str, t.Any]:
+    params = {
+        "netns_mode": "exclusive",
+        "persistent": True,
+        "runtime": "auto",
+        "initramfs": "rebuild",
+        "on_conflict": "fail",
+        "on_absent": "fail",
+    }
+    params.update(options)
+    return manage(params, check_mode, host)
+
+
+# what the host is like, options -> actions, live after, next boot after, reboot required after, would it help
+OURS = {
+    DROP_IN: "# Managed by Ansible (rdmaops.gpu_fabric). Local changes will be overwritten.\noptions ib_core netns_mode=0\n"
+}
+WRITE = "Write %s" % DROP_IN
+SWITCH = "Switch the RDMA subsystem from shared to exclusive"
+REBUILD = "Rebuild %s" % IMAGE
+VERDICTS: list[tuple[dict[str, t.Any], dict[str, t.Any], tuple[t.Any, ...]]] = [
+    ({}, {}, ([WRITE, SWITCH], "exclusive", "exclusive", False, True)),
+    ({"spaces": [POD]}, {}, ([WRITE], "shared", "exclusive", True, True)),
+    ({}, {"runtime": "never"}, ([WRITE], "shared", "exclusive", True, True)),
+    ({}, {"persistent": False}, ([SWITCH], "exclusive", "shared", False, False)),
+    ({}, {"persistent": False, "runtime": "never"}, ([], "shared", "shared", True, False)),
+    ({"live": "exclusive", "files": OURS}, {}, ([], "exclusive", "exclusive", False, True)),
+    ({"live": None}, {}, ([WRITE], None, "exclusive", False, True)),
+    ({"forced": True, "spaces": [POD]}, {}, ([WRITE, REBUILD], "shared", "exclusive", True, True)),
+    ({"forced": True, "spaces": [POD]}, {"initramfs": "report"}, ([WRITE], "shared", "shared", True, False)),
+    ({"contained": True, "spaces": [POD]}, {"initramfs": "report"}, ([WRITE], "shared", None, True, None)),
+    ({"files": OURS, "forced": True, "spaces": [POD]}, {}, ([REBUILD], "shared", "exclusive", True, True)),
+    ({"files": OURS, "cmdline": "ib_core.netns_mode=1", "spaces": [POD]}, {}, ([], "shared", "shared", True, False)),
+    ({"files": OURS, "cmdline": "ib_core.netns_mode=0", "spaces": [POD]}, {}, ([], "shared", "exclusive", True, True)),
+    ({"files": OURS, "cmdline": None, "spaces": [POD]}, {}, ([], "shared", None, True, None)),
+]
+
+
+@pytest.mark.parametrize(("like", "options", "expected"), VERDICTS)
+def test_verdicts(
+    tmp_path: Path, like: dict[str, t.Any], options: dict[str, t.Any], expected: tuple[t.Any, ...]
+) -> None:
+    checked = FakeHost(tmp_path / "checked", **like)
+    foreseen = run(checked, check_mode=True, **options)
+    assert checked.done == []
+
+    host = FakeHost(tmp_path / "host", **like)
+    result = run(host, **options)
+    actions, live, next_boot, required, would_help = expected
+    assert result["actions"] == actions
+    assert result["changed"] == bool(actions)
+    assert result["after"]["live"] == live
+    assert result["after"]["next_boot"] == next_boot
+    assert result["after"]["reboot_required"] is required
+    assert result["after"]["reboot_would_help"] is would_help
+    assert len(host.done) == len([action for action in actions if not action.startswith("Write ")])
+    assert foreseen == result
+
+    again = run(host, **options)
+    assert (again["changed"], again["actions"], again["diff"]) == (False, [], [])
+    for key in ("live", "next_boot"):
+        assert again["mode"][key] == result["after"][key]
+    assert again["reboot_required"] is required
+    assert run(host, check_mode=True, **options) == again
+
+
+def test_what_was_found_is_told_as_it_was_before(tmp_path: Path) -> None:
+    result = run(FakeHost(tmp_path, forced=True, spaces=[POD]))
+    assert result["mode"] == {
+        "desired": "exclusive",
+        "configured": None,
+        "cmdline": {"running": None, "next_boot": None},
+        "initramfs": {"image": IMAGE, "contains_module": True, "forced": True, "value": None},
+        "live": "shared",
+        "next_boot": "shared",
+    }
+    assert result["reboot_would_help"] is False
+    assert result["resources"] == [
+        {
+            "kind": "rdma_system",
+            "name": "netns_mode",
+            "status": "drift",
+            "desired": "exclusive",
+            "configured": None,
+            "live": "shared",
+            "next_boot": "shared",
+        }
+    ]
+
+
+def test_reasons_name_the_line_that_is_in_the_way(tmp_path: Path) -> None:
+    result = run(FakeHost(tmp_path, files=OURS, cmdline="quiet ib_core.netns_mode=1", spaces=[POD, OTHER]))
+    assert result["conflicts"] == [{"path": GRUB, "line": 128, "text": "ib_core.netns_mode=1", "wins": True}]
+    assert result["after"]["reason"] == (
+        "the RDMA subsystem is in mode shared instead of exclusive and cannot be switched live while other network "
+        "namespaces exist (pod held by the mount /run/netns/pod; net:[4026532271] held by sleep (pid 340, pn.service)). The next boot gives shared, "
+        'because of "ib_core.netns_mode=1" in /boot/grub/grub.cfg line 128. Remove it there, and from what that file '
+        "is generated from."
+    )
+
+
+def test_the_boot_loader_has_its_own_remedy(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, files=OURS, cmdline="quiet ib_core.netns_mode=1")
+    host.remedy = "Remove it with grubby --remove-args"
+    result = run(host, runtime="never")
+    assert result["boot_entry"] == {"kind": "grub", "source": GRUB, "line": 128, "title": "Debian"}
+    assert result["reboot_reason"] == (
+        "the RDMA subsystem is in mode shared instead of exclusive. The next boot gives shared, because of "
+        '"ib_core.netns_mode=1" in /boot/grub/grub.cfg line 128. Remove it with grubby --remove-args.'
+    )
+
+
+def test_a_mode_that_this_role_has_written_before_is_no_conflict(tmp_path: Path) -> None:
+    files = {DROP_IN: OURS[DROP_IN].replace("=0", "=1")}
+    result = run(FakeHost(tmp_path, files=files), runtime="never")
+    assert result["reboot_reason"] == (
+        "the RDMA subsystem is in mode shared instead of exclusive. The next boot gives shared."
+    )
+    assert result["conflicts"] == []
+    assert result["resources"][0]["configured"] == "shared"
+
+
+def test_lines_that_say_otherwise_are_named_if_the_file_is_not_managed(tmp_path: Path) -> None:
+    line = "options ib_core netns_mode=1"
+    files = {"/etc/modprobe.d/a.conf": "options ib_core netns_mode=N\n", "/etc/modprobe.d/b.conf": line + "\n"}
+    host = FakeHost(tmp_path, files={**files, "/etc/modprobe.d/a0.conf": line + "\n"})
+    result = run(host, persistent=False, runtime="never")
+    assert result["conflicts"] == [
+        {"path": "/etc/modprobe.d/a0.conf", "line": 1, "text": line, "wins": False},
+        {"path": "/etc/modprobe.d/b.conf", "line": 1, "text": line, "wins": True},
+    ]
+    assert result["reboot_reason"].endswith(
+        'The next boot gives shared, because of "options ib_core netns_mode=1" in /etc/modprobe.d/b.conf line 1. '
+        "Remove it there, and from what that file is generated from."
+    )
+
+
+def test_who_uses_the_devices_is_told_where_a_reboot_would_end_it(tmp_path: Path) -> None:
+    pod = {"namespace": "training", "name": "worker-0", "uid": "0c9b"}
+    host = FakeHost(tmp_path, files=OURS, spaces=[POD])
+    host.open = [{"device": "mlx5_0", "pid": 4711, "command": "python3", "pod": pod}]
+    result = run(host)
+    assert result["users"] == host.open
+    assert result["after"]["reason"].endswith(
+        ". The next boot gives exclusive. A reboot ends the use of mlx5_0 by python3 (pid 4711, pod training/worker-0)."
+    )
+    host.open = OSError("Could not list the ctx objects")
+    result = run(host)
+    assert result["users"] is None
+    assert result["problems"] == ["who uses the RDMA devices is not known: Could not list the ctx objects"]
+    # Nobody is looked for where the mode is right.
+    host.mode = "exclusive"
+    assert (run(host)["users"], run(host)["problems"]) == ([], [])
+
+
+def test_unknown_is_said_and_is_neither_yes_nor_no(tmp_path: Path) -> None:
+    result = run(FakeHost(tmp_path, live="exclusive", files=OURS, cmdline=None))
+    assert result["mode"]["next_boot"] is None
+    assert result["reboot_would_help"] is None
+    assert result["problems"] == ["Reading /boot/grub/grub.cfg: no menuentry found"]
+    assert result["resources"][0]["status"] == "unknown"
+
+
+def test_require_refuses_before_anything_is_written(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, spaces=[POD])
+    with pytest.raises(ModeError) as caught:
+        run(host, runtime="require")
+    assert str(caught.value) == (
+        "Switching the RDMA subsystem from shared to exclusive: the kernel refuses while other network namespaces exist: "
+        "pod held by the mount /run/netns/pod. End their holders, or set runtime to auto and reboot"
+    )
+    assert host.done == []
+
+
+def test_a_namespace_that_comes_in_between_leaves_it_to_a_reboot(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, files=OURS)
+    host.switch_error = OSError(errno.EBUSY, "Device or resource busy")
+    looks = [Survey([], []), Survey([POD], [])]
+    host.others = lambda: looks.pop(0)  # type: ignore[method-assign]
+    result = run(host)
+    assert result["actions"] == []
+    assert result["changed"] is False
+    assert [item["name"] for item in result["blockers"]] == ["pod"]
+    assert result["after"]["reboot_required"] is True
+
+
+def test_require_fails_if_a_namespace_comes_in_between(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, files=OURS)
+    host.switch_error = OSError(errno.EBUSY, "Device or resource busy")
+    with pytest.raises(OSError, match=r"Device or resource busy"):
+        run(host, runtime="require")
+
+
+def test_another_error_of_the_switch_is_an_error(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    host.switch_error = OSError(errno.EPERM, "Operation not permitted")
+    with pytest.raises(OSError, match=r"Operation not permitted"):
+        run(host)
+
+
+def test_a_full_boot_stops_it_before_anything_is_written(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, forced=True)
+    host.space_on_boot = False
+    with pytest.raises(ModeError, match=r"^no space on /boot$"):
+        run(host)
+    assert host.done == []
+
+
+def test_no_root(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    host.as_root = False
+    with pytest.raises(ModeError) as caught:
+        run(host)
+    assert str(caught.value) == (
+        "Reading the RDMA subsystem, the boot entry and the holders of network namespaces needs root; set become: true"
+    )
+
+
+def test_a_host_without_rdma(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, live=None)
+    host.has_rdma = False
+    with pytest.raises(ModeError, match=r"^Looking for the RDMA subsystem: kernel .* or set on_absent to ignore"):
+        run(host)
+    result = run(host, on_absent="ignore")
+    assert (result["changed"], result["mode"]["live"], result["reboot_required"]) == (False, None, False)
+    assert result["mode"]["desired"] == "exclusive"
+    assert set(result) == set(run(FakeHost(tmp_path, files=OURS)))
+    assert set(result["mode"]) == set(run(FakeHost(tmp_path, files=OURS))["mode"])
+    assert set(result["after"]) == set(run(FakeHost(tmp_path, files=OURS))["after"])
+    assert host.done == []
+
+
+def test_the_cause_changes_with_what_a_reboot_acts_on(tmp_path: Path) -> None:
+    base = run(FakeHost(tmp_path, files=OURS, spaces=[POD]))["reboot_cause"]
+    assert run(FakeHost(tmp_path, files=OURS, spaces=[OTHER]))["reboot_cause"] == base
+    assert run(FakeHost(tmp_path, files=OURS, spaces=[POD], cmdline="ib_core.netns_mode=1"))["reboot_cause"] != base
+    assert run(FakeHost(tmp_path / "other", spaces=[POD]), persistent=False)["reboot_cause"] != base
+
+
+def test_the_cause_changes_with_the_value_that_is_configured(tmp_path: Path) -> None:
+    def cause(value: str) -> str:
+        host = FakeHost(tmp_path / value, files={"/etc/modprobe.d/a.conf": "options ib_core netns_mode=%s\n" % value})
+        return str(run(host, persistent=False, runtime="never")["reboot_cause"])
+
+    assert cause("0") != cause("1")
+
+
+def test_the_cause_changes_with_the_initramfs(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, files=OURS, spaces=[POD])
+    host.image = str(tmp_path / "initrd.img")
+    causes = [run(host)["reboot_cause"]]
+    for content in ("old", "newer"):
+        Path(host.image).write_text(content)
+        causes.append(run(host)["reboot_cause"])
+    assert len(set(causes)) == 3
+    assert run(host)["reboot_cause"] == causes[-1]
+
+
+@pytest.mark.parametrize(("mode", "value"), [("exclusive", "0"), ("shared", "1")])
+def test_what_is_written_and_where_it_is_found_again(tmp_path: Path, mode: str, value: str) -> None:
+    host = FakeHost(tmp_path, live=mode)
+    run(host, netns_mode=mode)
+    assert f"options ib_core netns_mode={value}\n" in (tmp_path / DROP_IN[1:]).read_text()
+    assert run(host, netns_mode=mode)["mode"]["configured"] == {"value": mode, "path": DROP_IN, "line": 2}
+
+
+def test_a_mode_that_can_be_read_is_enough(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, files=OURS)
+    host.has_rdma = False
+    assert run(host)["actions"] == [SWITCH]
+
+
+@pytest.mark.parametrize(
+    ("loaded", "how", "available"),
+    [(True, None, True), (False, "builtin", True), (False, "module", True), (False, None, False)],
+)
+def test_a_kernel_has_rdma_if_it_is_loaded_or_can_be(
+    monkeypatch: pytest.MonkeyPatch, loaded: bool, how: str | None, available: bool
+) -> None:
+    monkeypatch.setattr(kernel, "available", lambda: kernel.Availability(loaded, how, None))
+    assert Host().available() is available
+
+
+def test_the_sources_of_a_host_are_those_of_its_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prediction, "sources", lambda root, module: (root, module))
+    assert Host().sources() == ("/", "ib_core")
+    assert Host("/image").sources() == ("/image", "ib_core")
+
+
+def test_an_incomplete_list_of_namespaces_is_told_and_the_kernel_is_asked(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, files=OURS)
+    host.unreadable = [Unreadable("/proc/7/fd", "Permission denied")]
+    result = run(host)
+    assert result["actions"] == [SWITCH]
+    assert result["problems"][0].startswith(
+        "Could not look for network namespaces everywhere: /proc/7/fd: Permission denied. This needs root"
+    )

@@ -1,0 +1,192 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is a device plugin for RDMA, what is meant for a node, and what a message tells; the rest: tests/integration."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode_conflicts import plugins
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode_conflicts.cluster import told
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode_conflicts.compare import (
+    Gap,
+    host_devices,
+    is_over,
+    moves_device,
+)
+
+Json = t.Any
+MOUNT = {"name": "config", "mountPath": "/k8s-rdma-shared-dev-plugin"}
+
+
+def spec(**container: Json) -> Json:
+    return {"containers": [{"name": "c", "image": "mirror.example:5000/a/b:1", **container}]}
+
+
+# container, is it the shared plugin, is it the one for whole devices
+MARKS = [
+    ({"image": "ghcr.io/mellanox/k8s-rdma-shared-dev-plugin"}, True, False),
+    ({"image": "nvcr.io/nvidia/mellanox/k8s-rdma-shared-dev-plugin:network-operator-v25.7.0"}, True, False),
+    ({"image": "mirror.example:5000/k8s-rdma-shared-dev-plugin@sha256:0"}, True, False),
+    ({"command": ["/bin/k8s-rdma-shared-dp"]}, True, False),
+    ({"volumeMounts": [MOUNT]}, True, False),
+    ({"image": "ghcr.io/k8snetworkplumbingwg/sriov-network-device-plugin:v3.9.0"}, False, True),
+    ({"volumeMounts": [{"name": "config", "mountPath": "/etc/pcidp/"}]}, False, True),
+    # The name of a registry or of a path within it is no image's.
+    ({"image": "k8s-rdma-shared-dev-plugin.example/other"}, False, False),
+    ({}, False, False),
+]
+
+
+@pytest.mark.parametrize(("container", "shared", "whole"), MARKS)
+def test_which_plugin(container: Json, shared: bool, whole: bool) -> None:
+    found = spec(**container)
+    assert (plugins.is_shared_plugin(found), plugins.is_whole_plugin(found)) == (shared, whole)
+
+
+# arguments, prefix
+PREFIXES = [
+    ([], "intel.com"),
+    (["--log-level=10", "--resource-prefix=openshift.io", "--config-file=/etc/pcidp/x"], "openshift.io"),
+    (["-resource-prefix", "nvidia.com"], "nvidia.com"),
+    (["--resource-prefix"], "intel.com"),
+]
+
+
+@pytest.mark.parametrize(("args", "expected"), PREFIXES)
+def test_prefix(args: list[str], expected: str) -> None:
+    assert plugins.prefix_of(spec(args=args)) == expected
+
+
+def test_names_of_shares() -> None:
+    rows = [{"resourceName": "a"}, {"resourceName": "b", "resourcePrefix": "nvidia.com"}, "nonsense"]
+    assert plugins.shares_in(json.dumps({"configList": rows})) == {"rdma/a", "nvidia.com/b"}
+    for text in ("", "[]", '{"configList": {}}', "{", None):
+        assert plugins.shares_in(text) == set()
+
+
+def test_names_of_whole_devices() -> None:
+    rows = [
+        {"resourceName": "list", "selectors": [{"vendors": ["15b3"]}, {"isRdma": True}]},
+        {"resourceName": "object", "resourcePrefix": "rdma", "selectors": {"isRdma": True}},
+        {"resourceName": "own", "isRdma": True},
+        {"resourceName": "plain", "selectors": [{"isRdma": False}]},
+        {"resourceName": "none"},
+    ]
+    text = json.dumps({"resourceList": rows})
+    assert plugins.whole_in(text, "x.io") == {"x.io/list", "rdma/object", "x.io/own"}
+    names = plugins.Names({"nvidia.com/share"}, plugins.whole_in(text))
+    told = {name: names.is_shared(name) for name in ("rdma/object", "rdma/other", "nvidia.com/share", "nvidia.com/gpu")}
+    assert told == {"rdma/object": False, "rdma/other": True, "nvidia.com/share": True, "nvidia.com/gpu": False}
+
+
+def test_resources_of_a_pod() -> None:
+    found = {
+        "containers": [{"resources": {"limits": {"rdma/a": "1", "cpu": "2", "rdma/none": "0"}}}, {}],
+        "initContainers": [{"resources": {"limits": {"x.io/b": 2}}}],
+    }
+    assert plugins.pod_resources(found) == {"rdma/a", "x.io/b"}
+
+
+NODE = {"metadata": {"name": "gpu-1", "labels": {"pool": "a", "gpus": "8"}}}
+# what is asked of the labels, does it hold
+RULES = [
+    ({"key": "pool", "operator": "In", "values": ["a", "b"]}, True),
+    ({"key": "pool", "operator": "In", "values": ["b"]}, False),
+    ({"key": "none", "operator": "In", "values": ["a"]}, False),
+    ({"key": "pool", "operator": "NotIn", "values": ["a"]}, False),
+    ({"key": "none", "operator": "NotIn", "values": ["a"]}, True),
+    ({"key": "pool", "operator": "Exists"}, True),
+    ({"key": "none", "operator": "Exists"}, False),
+    ({"key": "none", "operator": "DoesNotExist"}, True),
+    ({"key": "pool", "operator": "DoesNotExist"}, False),
+    ({"key": "gpus", "operator": "Gt", "values": ["4"]}, True),
+    ({"key": "gpus", "operator": "Gt", "values": ["8"]}, False),
+    ({"key": "gpus", "operator": "Lt", "values": ["9"]}, True),
+    ({"key": "none", "operator": "Lt", "values": ["9"]}, False),
+    # Of a later Kubernetes: it may be meant.
+    ({"key": "pool", "operator": "Resembles", "values": ["z"]}, True),
+]
+
+
+@pytest.mark.parametrize(("rule", "expected"), RULES)
+def test_rules_of_selectors(rule: Json, expected: bool) -> None:
+    terms = [{"matchExpressions": [rule]}]
+    affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    assert plugins.wanted_on(NODE, {"nodeAffinity": affinity}) is expected
+    assert plugins.wanted_on(NODE, {"labelSelector": {"matchExpressions": [rule]}}) is expected
+
+
+def test_what_is_meant_for_a_node() -> None:
+    assert plugins.wanted_on(NODE, {"nodeSelector": None, "nodeAffinity": None, "labelSelector": None})
+    assert plugins.wanted_on({"metadata": {"name": "bare"}}, {"labelSelector": {}})
+    assert plugins.wanted_on(NODE, {"nodeSelector": {"pool": "a"}, "labelSelector": {"matchLabels": {"gpus": "8"}}})
+    assert not plugins.wanted_on(NODE, {"nodeSelector": {"pool": "a", "gpus": "4"}})
+    # Terms are alternatives; what is only preferred keeps nothing away.
+    names = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [one]}]} for one in ("gpu-1", "x")]
+    key = "requiredDuringSchedulingIgnoredDuringExecution"
+    assert plugins.wanted_on(NODE, {"nodeAffinity": {key: {"nodeSelectorTerms": names}}})
+    assert not plugins.wanted_on(NODE, {"nodeAffinity": {key: {"nodeSelectorTerms": names[1:]}}})
+    assert plugins.wanted_on(NODE, {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": names[1:]}})
+
+
+# plugins of an attachment, does it move the device
+CHAINS = [
+    ([{"type": "host-device"}, {"type": "rdma"}], True),
+    ([{"type": "ib-sriov", "rdmaIsolation": True}], True),
+    ([{"type": "ib-sriov", "rdmaIsolation": False}], False),
+    ([{"type": "sriov", "rdmaIsolation": True}], False),
+    ([{"type": "macvlan"}], False),
+]
+
+
+@pytest.mark.parametrize(("chain", "expected"), CHAINS)
+def test_attachments_that_move_the_device(chain: Json, expected: bool) -> None:
+    assert moves_device({"plugins": chain}) is expected
+    if len(chain) == 1:
+        assert moves_device(chain[0]) is expected
+
+
+# paths of the host that are mounted, is it the RDMA devices
+PATHS = [
+    (["/dev/infiniband"], True),
+    (["/tmp", "/dev/infiniband/"], True),
+    (["/dev/infiniband/uverbs0"], True),
+    (["/dev/infiniband-old"], False),
+    # A device plugin mounts all of it, and opens nothing.
+    (["/dev"], False),
+    ([], False),
+]
+
+
+@pytest.mark.parametrize(("paths", "expected"), PATHS)
+def test_mounts(paths: list[str], expected: bool) -> None:
+    volumes = [{"name": str(number), "hostPath": {"path": path}} for number, path in enumerate(paths)]
+    assert host_devices({"spec": {"volumes": [*volumes, {"name": "x", "emptyDir": {}}]}}) is expected
+
+
+def test_pods_that_are_over() -> None:
+    told = {phase: is_over({"status": {"phase": phase}}) for phase in ("Pending", "Running", "Succeeded", "Failed")}
+    assert told == {"Pending": False, "Running": False, "Succeeded": True, "Failed": True}
+    assert not is_over({})
+
+
+def row(kind: str = "Pod", namespace: str | None = "t", name: str = "p", node: str = "gpu-1") -> Json:
+    return {"kind": kind, "namespace": namespace, "name": name, "node": node, "what": "is", "remedy": "End it"}
+
+
+def test_a_message_tells_each_thing_once() -> None:
+    found = [row(), row(node="gpu-2"), row("Node", None, "gpu-2", "gpu-2")]
+    gaps = [Gap(None, "no right."), Gap("gpu-1", "no right."), Gap("gpu-2", "nonsense")]
+    assert told(found, gaps) == [
+        "Pod t/p is (node gpu-1, gpu-2). End it",
+        "Node gpu-2 is. End it",
+        "Not known: no right",
+        "Not known: nonsense",
+    ]
+    texts = told([row(name=f"p{number}") for number in range(12)], [])
+    assert len(texts) == 11
+    assert texts[-1] == "2 more are in what the task returns"

@@ -1,0 +1,416 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What objects a training job is made of, by what they mean to operators, schedulers and programs."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import subprocess
+import sys
+import typing as t
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job import bundle
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.manage import (
+    JOB,
+    NETWORKS,
+    SIZE,
+    SPEC,
+    objects,
+    references,
+    templates,
+)
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.options import JobError
+
+Json = t.Any
+IMAGE = "registry.example/train@sha256:" + "0" * 64
+KINDS = ("pods", "mpijob", "pytorchjob", "vcjob")
+
+
+def options(**more: Json) -> Json:
+    return {"kind": "pods", "name": "train", "namespace": "lab", "image": IMAGE, "command": ["train"], **more}
+
+
+def made(**more: Json) -> dict[str, Json]:
+    """Return the objects by kind and name."""
+    return {f"{one['kind']} {one['metadata']['name']}": one for one in objects(options(**more))}
+
+
+def container(pod: Json) -> Json:
+    (found,) = pod["spec"]["containers"]
+    return found
+
+
+def variables(pod: Json) -> dict[str, Json]:
+    return {one["name"]: one.get("value", one.get("valueFrom")) for one in container(pod).get("env", [])}
+
+
+def training(manifests: list[Json]) -> list[Json]:
+    """Return one pod of each kind that trains: not an MPIJob's launcher."""
+    return [pod for _count, pod in templates(manifests) if "resources" in container(pod)]
+
+
+# --- each kind ------------------------------------------------------------------------------------------------------
+
+
+def test_pods_know_their_rank_and_find_the_first() -> None:
+    found = made(workers=2, gpus=1)
+    assert sorted(found) == ["Pod train-0", "Pod train-1", "Service train"]
+    service = found["Service train"]["spec"]
+    assert (service["clusterIP"], service["publishNotReadyAddresses"]) == ("None", True)
+    for rank in (0, 1):
+        pod = found[f"Pod train-{rank}"]
+        assert service["selector"].items() <= pod["metadata"]["labels"].items()
+        assert pod["metadata"]["annotations"][SIZE] == "2"
+        assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == (f"train-{rank}", "train")
+        assert pod["spec"]["restartPolicy"] == "Never"
+        told = variables(pod)
+        assert told["RANK"] == told["PET_NODE_RANK"] == str(rank)
+        assert told["WORLD_SIZE"] == told["PET_NNODES"] == "2"
+        assert told["MASTER_ADDR"] == told["PET_MASTER_ADDR"] == "train-0.train"
+        assert told["MASTER_PORT"] == told["PET_MASTER_PORT"] == "29500"
+
+
+def test_mpijob_has_a_launcher_without_gpus_and_workers_with() -> None:
+    (job,) = objects(options(kind="mpijob", workers=2, gpus=8, env={"NCCL_DEBUG": "TRACE"}, command=["python", "b.py"]))
+    assert (job["apiVersion"], job["kind"]) == ("kubeflow.org/v2beta1", "MPIJob")
+    spec = job["spec"]
+    launcher, worker = (spec["mpiReplicaSpecs"][name] for name in ("Launcher", "Worker"))
+    assert (launcher["replicas"], worker["replicas"], spec["slotsPerWorker"]) == (1, 2, 8)
+    # sshd is the operator's own choice for workers; what their pods are given does not reach ranks that ssh starts.
+    assert "command" not in container(worker["template"])
+    assert container(launcher["template"])["command"] == [
+        *("mpirun", "--allow-run-as-root", "-np", "16", "-x", "NCCL_DEBUG", "python", "b.py")
+    ]
+    assert variables(launcher["template"])["NCCL_DEBUG"] == "TRACE"
+    assert "resources" not in container(launcher["template"])
+    assert container(worker["template"])["resources"]["limits"] == {"nvidia.com/gpu": "8"}
+    assert spec["runPolicy"]["cleanPodPolicy"] == "Running"
+    assert spec["launcherCreationPolicy"] == "WaitForWorkersReady"
+
+
+def test_pytorchjob_counts_the_master() -> None:
+    (job,) = objects(options(kind="pytorchjob", workers=3, gpus=4))
+    assert (job["apiVersion"], job["kind"]) == ("kubeflow.org/v1", "PyTorchJob")
+    parts = job["spec"]["pytorchReplicaSpecs"]
+    assert {name: part["replicas"] for name, part in parts.items()} == {"Master": 1, "Worker": 2}
+    assert parts["Master"]["template"] == parts["Worker"]["template"]
+    assert container(parts["Master"]["template"])["name"] == "pytorch"
+    # The operator sets them, and its own come last.
+    assert not {"RANK", "MASTER_ADDR", "WORLD_SIZE"} & set(variables(parts["Master"]["template"]))
+
+
+def test_vcjob_is_one_task_that_volcano_numbers() -> None:
+    (job,) = objects(options(kind="vcjob", workers=2, gpus=8, task_name="task1"))
+    assert (job["apiVersion"], job["kind"]) == ("batch.volcano.sh/v1alpha1", "Job")
+    spec = job["spec"]
+    (task,) = spec["tasks"]
+    assert (spec["minAvailable"], task["minAvailable"], task["replicas"], task["name"]) == (2, 2, 2, "task1")
+    assert set(spec["plugins"]) == {"env", "svc"}
+    assert spec["schedulerName"] == task["template"]["spec"]["schedulerName"] == "volcano"
+    told = variables(task["template"])
+    assert told["MASTER_ADDR"] == "train-task1-0.train"
+    assert told["RANK"]["fieldRef"]["fieldPath"] == "metadata.annotations['volcano.sh/task-index']"
+
+
+# --- what is the same in all kinds ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_options_reach_every_pod_that_trains(kind: str) -> None:
+    manifests = objects(
+        options(
+            kind=kind,
+            workers=2,
+            gpus=4,
+            resources={"rdma/rdma": 1, "cpu": "4", "memory": "16Gi"},
+            networks=["kube-system/roce", "rail1"],
+            shm_size="16Gi",
+            pull_secrets=["regcred"],
+            labels={"team": "ml"},
+            annotations={"note": "x"},
+            tolerations=[{"operator": "Exists"}],
+            node_selector={"ack.node.gpu.schedule": "topology"},
+            gpu_topology=True,
+            ompi={"pml": "ob1", "btl": "^openib"},
+            volumes=[{"name": "data", "mount_path": "/data", "claim": "cifar", "read_only": True}],
+            priority_class="high",
+        )
+    )
+    pods = training(manifests)
+    assert pods
+    for pod in pods:
+        meta, spec, main = pod["metadata"], pod["spec"], container(pod)
+        assert {"team": "ml", JOB: "train", "gpu-topology": "train", "gpu-topology-replica": "2"}.items() <= meta[
+            "labels"
+        ].items()
+        assert meta["annotations"][NETWORKS] == "kube-system/roce,rail1"
+        assert meta["annotations"]["note"] == "x"
+        given = {"rdma/rdma": "1", "cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "4"}
+        assert main["resources"] == {"requests": given, "limits": given}
+        assert main["securityContext"] == {"capabilities": {"add": ["IPC_LOCK"]}}
+        volumes = {one["name"]: one for one in spec["volumes"]}
+        assert volumes["dshm"]["emptyDir"] == {"medium": "Memory", "sizeLimit": "16Gi"}
+        assert volumes["data"]["persistentVolumeClaim"] == {"claimName": "cifar"}
+        assert {one["mountPath"]: one.get("readOnly", False) for one in main["volumeMounts"]} == {
+            "/data": True,
+            "/dev/shm": False,
+        }
+        assert spec["imagePullSecrets"] == [{"name": "regcred"}]
+        assert spec["tolerations"] == [{"operator": "Exists"}]
+        assert spec["nodeSelector"] == {"ack.node.gpu.schedule": "topology"}
+        assert spec["priorityClassName"] == "high"
+        assert variables(pod)["OMPI_MCA_pml"] == "ob1"
+        assert variables(pod)["OMPI_MCA_btl"] == "^openib"
+        assert spec["affinity"]["podAntiAffinity"]
+    for one in manifests:
+        assert one["metadata"]["labels"]["team"] == "ml"
+        assert one["metadata"]["namespace"] == "lab"
+
+
+# kind, gang, where the minimum is, the minimum for 4 workers
+GANGS = [
+    ("pods", "volcano", lambda found: found["PodGroup train"]["spec"]["minMember"], 4),
+    ("pods", "scheduler-plugins", lambda found: found["PodGroup train"]["spec"]["minMember"], 4),
+    (
+        "pods",
+        "ack",
+        lambda found: int(found["Pod train-3"]["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io/min-available"]),
+        4,
+    ),
+    (
+        "mpijob",
+        "volcano",
+        lambda found: found["MPIJob train"]["spec"]["runPolicy"]["schedulingPolicy"]["minAvailable"],
+        5,
+    ),
+    (
+        "pytorchjob",
+        "volcano",
+        lambda found: found["PyTorchJob train"]["spec"]["runPolicy"]["schedulingPolicy"]["minAvailable"],
+        4,
+    ),
+    ("vcjob", "none", lambda found: found["Job train"]["spec"]["minAvailable"], 4),
+]
+
+
+@pytest.mark.parametrize(("kind", "gang", "minimum", "expected"), GANGS)
+def test_a_gang_is_all_of_them(kind: str, gang: str, minimum: t.Callable[[Json], int], expected: int) -> None:
+    found = made(kind=kind, gang=gang, workers=4)
+    assert minimum(found) == expected
+    manifests = list(found.values())
+    assert sum(count for count, _pod in templates(manifests)) == expected
+
+
+def test_a_gangs_pods_belong_to_it_and_its_scheduler() -> None:
+    pod = made(gang="volcano")["Pod train-0"]
+    assert pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] == "train"
+    assert pod["spec"]["schedulerName"] == "volcano"
+    pod = made(gang="scheduler-plugins")["Pod train-0"]
+    assert pod["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] == "train"
+    assert made(gang="volcano", scheduler_name="mine")["Pod train-0"]["spec"]["schedulerName"] == "mine"
+
+
+def test_a_launcher_in_a_gang_is_made_with_its_workers() -> None:
+    (job,) = objects(options(kind="mpijob", gang="volcano"))
+    assert "launcherCreationPolicy" not in job["spec"]
+
+
+@pytest.mark.parametrize("kind", ["pods", "pytorchjob", "vcjob"])
+def test_pods_begin_with_sshd_where_they_are_to_have_it(kind: str) -> None:
+    for pod in training(objects(options(kind=kind, ssh=True))):
+        assert container(pod)["command"] == ["/usr/local/sbin/training-entrypoint", "train"]
+        (volume,) = [one for one in pod["spec"]["volumes"] if "secret" in one]
+        # In octal, 0400.
+        assert volume["secret"] == {"secretName": "train-ssh", "defaultMode": 256}
+        (mount,) = [one for one in container(pod)["volumeMounts"] if one["name"] == volume["name"]]
+        assert (mount["mountPath"], mount["readOnly"]) == ("/etc/training-ssh", True)
+    # A job of before that is the same job as one without.
+    assert objects(options(kind=kind)) == objects(options(kind=kind, ssh=False))
+
+
+def test_host_network_keeps_the_clusters_names() -> None:
+    for pod in training(objects(options(host_network=True, workers=1))):
+        assert (pod["spec"]["hostNetwork"], pod["spec"]["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
+
+
+def test_strings_of_templates_mean_what_they_say() -> None:
+    """Templates of ansible-core 2.18 hand numbers and booleans on as text."""
+    loose = options(workers="2", gpus="4", spread="False", host_network="True", master_port="29501")
+    tight = options(workers=2, gpus=4, spread=False, host_network=True, master_port=29501)
+    assert objects(loose) == objects(tight)
+
+
+def test_what_a_job_is_made_of_is_written_on_it() -> None:
+    def digests(**more: Json) -> set[str]:
+        found = [one for one in objects(options(**more)) if one["kind"] != "ConfigMap"]
+        return {one["metadata"]["annotations"][SPEC] for one in found}
+
+    assert len(digests()) == 1
+    assert digests() == digests(workers=2) != digests(workers=3)
+    # What is only asked of the log does not make another job; what a pod begins with does.
+    assert digests() == digests(rdma_required=True, require_digest=False)
+    assert digests(nccl_env="pod") != digests(nccl_env="pod", rdma_required=True)
+
+
+def test_a_job_is_named_for_its_removal() -> None:
+    found = made(gang="volcano", nccl_env="pod")
+    named = references("pods", "train", "lab", "volcano", ["train-0", "train-1"])
+    # Keys are no manifest of the filter: a module makes them.
+    keys = ("v1 Secret", "Secret train-ssh")
+    assert {f"{one['kind']} {one['metadata']['name']}" for one in named} == {*found, keys[1]}
+    assert {one["apiVersion"] for one in named} == {one["apiVersion"] for one in found.values()}
+    for kind in KINDS[1:]:
+        wanted = {f"{one['apiVersion']} {one['kind']}" for one in objects(options(kind=kind, nccl_env="pod"))}
+        # The Secret of that name is the operator's own there.
+        wanted |= set() if kind == "mpijob" else {keys[0]}
+        assert {f"{one['apiVersion']} {one['kind']}" for one in references(kind, "train", "lab", "none", [])} == wanted
+
+
+# --- bad input ------------------------------------------------------------------------------------------------------
+
+# options, what is said
+BAD = [
+    ({"workers": 0}, "workers is 0; a job has at least one pod that trains"),
+    ({"workers": -1}, "workers is -1; it has to be a whole number, not below 0"),
+    ({"kind": "job"}, "kind is 'job'; there are: pods, mpijob, pytorchjob, vcjob"),
+    ({"resources": {"rdma/rdma": 0}}, "resources has rdma/rdma: 0; a resource of zero is none: leave it out"),
+    ({"resources": {"memory": "0Gi"}}, "resources has memory: 0Gi; a resource of zero is none: leave it out"),
+    ({"resources": {"rdma/rdma": "0.5"}}, "resources has rdma/rdma: 0.5; of an extended resource there are whole ones"),
+    ({"resources": {"rdma": 1}}, "resources has 'rdma'; extended resources are DOMAIN/NAME, such as rdma/rdma"),
+    ({"resources": {"memory": "16GB"}}, "resources has memory: '16GB', which is no quantity"),
+    ({"resources": {"nvidia.com/gpu": 8}}, "resources has nvidia.com/gpu, which gpus and gpu_resource set"),
+    ({"image": "train:latest"}, "image is 'train:latest'; without a digest two pods may run different programs"),
+    ({"image": ""}, "image is missing"),
+    *(
+        ({"image": image}, f"image is {image!r}; without a digest two pods may run different programs")
+        for image in ("x:1", "x@y", "x@sha256:", f"x@sha256:{'a' * 63}", f"x@sha256:{'A' * 64}", f"x@sha512:{'a' * 64}")
+    ),
+    ({"command": []}, "command is missing"),
+    ({"name": "Train"}, "name is 'Train'; it has to be a DNS label (RFC 1123)"),
+    ({"name": "t" * 46}, "at most 45 characters, as names of pods are made of it"),
+    ({"name": "train_1"}, "name is 'train_1'; it has to be a DNS label"),
+    ({"name": "1train"}, "name is '1train'; it has to begin with a letter"),
+    ({"networks": ["roce;rm"]}, "networks has 'roce;rm'; an entry is [NAMESPACE/]NAME[@INTERFACE]"),
+    ({"networks": ["roce"], "host_network": True}, "host_network and networks exclude each other"),
+    ({"shm_size": "much"}, "shm_size is 'much', which is no quantity"),
+    ({"env": {"A-B": "1"}}, "env has 'A-B', which is no name of an environment variable"),
+    ({"env": {"DEBUG": True}}, "env.DEBUG is True, which YAML reads as true or false; quote it"),
+    ({"env": {"RANK": "0"}}, "env has RANK, which the role itself sets"),
+    ({"volumes": [{"name": "d", "mount_path": "/d"}]}, "volumes[0] has to have one of claim, host_path"),
+    ({"volumes": [{"name": "d", "mount_path": "d", "claim": "c"}]}, "volumes[0] has the mount_path 'd'"),
+    ({"volumes": [{"name": "dshm", "mount_path": "/d", "claim": "c"}]}, "volumes[0] has the name 'dshm'"),
+    ({"volumes": [{"name": "d", "mount_path": "/d", "nfs": {"server": "s"}}]}, "volumes[0] has nfs {'server': 's'}"),
+    ({"volumes": [{"name": "training-ssh", "mount_path": "/d", "claim": "c"}]}, "not dshm or rdmaops or training-ssh"),
+    (
+        {"kind": "mpijob", "ssh": True},
+        "ssh is true; the operator of an MPIJob makes keys of its own, in the Secret train-",
+    ),
+    ({"gang": "kueue"}, "gang is 'kueue'; there are: none, volcano, scheduler-plugins, ack"),
+    ({"kind": "pytorchjob", "workers": 1}, "a PyTorchJob has a master and at least one further worker"),
+    ({"kind": "mpijob", "master_addr": "10.0.0.1"}, "are not for a mpijob: its operator names the master"),
+    ({"kind": "mpijob", "nccl_env": "pod", "mpirun": False}, "Set mpirun to true"),
+    ({"kind": "vcjob", "scheduler_name": "default-scheduler"}, "a vcjob is scheduled by volcano"),
+    ({"kind": "vcjob", "gang": "ack"}, "a vcjob is scheduled by Volcano, which keeps gangs by itself"),
+    ({"gpu": 8}, "gpu is no option of a job; there are: kind, name, image"),
+    ({"workers": [2]}, "workers is [2]; it has to be a whole number"),
+    ({"host_network": "perhaps"}, "host_network is 'perhaps'; it has to be true or false"),
+    ({"nccl_env_options": {"hca": "mlx5"}}, "nccl_env_options has hca; there are: include, exclude, socket_ifname"),
+    ({"nccl_env_options": {"gid_index": 3}}, "nccl_env_options has gid_index: 3; there are: pin, auto"),
+    ({"master_port": 70000}, "master_port is 70000; a port is 1 to 65535"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "said"), BAD)
+def test_what_cannot_be_is_refused(wrong: Json, said: str) -> None:
+    with pytest.raises(JobError) as caught:
+        objects(options(**wrong))
+    assert str(caught.value).startswith("Making the job: ")
+    assert said in str(caught.value)
+    assert str(caught.value).endswith("Nothing was applied")
+
+
+def test_longest_names_still_fit() -> None:
+    manifests = objects(options(kind="vcjob", name="t" * 45, task_name="w" * 15, workers=10))
+    assert len(manifests[0]["metadata"]["name"] + "-" + "w" * 15 + "-9") <= 63
+
+
+# --- what a pod begins with -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Path:
+    """The program as a pod has it, beyond the reach of this checkout."""
+    found = made(nccl_env="pod")
+    file = tmp_path / "start.pyz"
+    file.write_bytes(base64.b64decode(found["ConfigMap train"]["binaryData"][bundle.FILE]))
+    return file
+
+
+def begin(start: Path, config: Json, *argv: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    given = {"PATH": os.environ["PATH"], **environment}
+    command = [sys.executable, "-S", str(start), json.dumps(config), *argv]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=given, cwd=start.parent)
+
+
+def test_the_program_is_whole_and_the_same_every_time(start: Path) -> None:
+    first = bundle.bundle()
+    bundle.bundle.cache_clear()
+    assert bundle.bundle() == first
+    # Objects may have 1 MiB (etcd's limit on requests is 1.5).
+    assert len(first) < 512 * 1024
+    names = zipfile.ZipFile(io.BytesIO(start.read_bytes())).namelist()
+    assert f"{bundle.PACKAGE}/_rdma/devices.py" in names
+
+
+def test_a_pod_without_rdma_ends_before_it_trains_where_rdma_is_required(start: Path) -> None:
+    done = begin(start, {"nccl": {}, "required": True, "wait": 0}, "echo", "trained")
+    assert (done.returncode, done.stdout) == (78, "")
+    assert "rdmaops.gpu_fabric: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_pod_without_rdma_says_so_and_goes_on(start: Path) -> None:
+    done = begin(start, {"nccl": {}, "required": False, "wait": 0}, "echo", "trained")
+    assert (done.returncode, done.stdout) == (0, "trained\n")
+    assert "going on without: " in done.stderr
+
+
+def test_the_master_is_the_first_of_a_list_of_hosts(start: Path) -> None:
+    hosts = "train-task1-0.train,train-task1-1.train"
+    done = begin(start, {"master_from": "VC_TASK1_HOSTS"}, "printenv", "MASTER_ADDR", VC_TASK1_HOSTS=hosts)
+    assert (done.returncode, done.stdout) == (0, "train-task1-0.train\n")
+    done = begin(start, {"master_from": "VC_TASK2_HOSTS"}, "printenv", VC_TASK1_HOSTS=hosts)
+    assert done.returncode == 78
+    assert "the variable VC_TASK2_HOSTS is not set. Lists of hosts are in: VC_TASK1_HOSTS" in done.stderr
+
+
+def test_a_program_that_is_not_there(start: Path) -> None:
+    done = begin(start, {}, "no-such-program")
+    assert (done.returncode, done.stderr) == (
+        127,
+        "rdmaops.gpu_fabric: Starting no-such-program: No such file or directory\n",
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_rank_begins_with_it(kind: str) -> None:
+    manifests = objects(
+        options(kind=kind, nccl_env="pod", nccl_env_options={"exclude": ["mlx5_4"]}, rdma_required=True, rdma_wait=60)
+    )
+    assert manifests[0]["kind"] == "ConfigMap"
+    commands = [container(pod).get("command", []) for _count, pod in templates(manifests)]
+    ranks = [argv for argv in commands if "/opt/rdmaops/job/start.pyz" in argv]
+    assert ranks
+    for argv in ranks:
+        config = json.loads(argv[argv.index("/opt/rdmaops/job/start.pyz") + 1])
+        assert config == {"nccl": {"exclude": ["mlx5_4"]}, "required": True, "wait": 60}
+        assert argv[-1] == "train"
+    for pod in training(manifests):
+        assert {"name": "rdmaops", "configMap": {"name": "train"}} in pod["spec"]["volumes"]

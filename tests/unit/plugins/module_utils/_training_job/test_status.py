@@ -1,0 +1,124 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How far a job is, from what operators, scheduler and kubelet write into status."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.manage import SIZE
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.status import pod_row, progress, state
+
+Json = t.Any
+
+
+def pod(number: int, phase: str, size: int = 2, **more: Json) -> Json:
+    meta = {"name": f"train-{number}", "annotations": {SIZE: str(size)}, **more.pop("metadata", {})}
+    return {"metadata": meta, "spec": {"nodeName": f"gpu-{number}"}, "status": {"phase": phase, **more}}
+
+
+# phases, state
+PODS = [
+    ([], "absent"),
+    (["Pending", "Pending"], "pending"),
+    (["Running", "Pending"], "pending"),
+    (["Running", "Running"], "running"),
+    (["Succeeded", "Running"], "running"),
+    (["Succeeded", "Succeeded"], "succeeded"),
+    (["Failed", "Running"], "failed"),
+    # One of two was evicted or deleted: the other waits for it for ever.
+    (["Running"], "failed"),
+    (["Unknown", "Running"], "running"),
+]
+
+
+@pytest.mark.parametrize(("phases", "expected"), PODS)
+def test_pods(phases: list[str], expected: str) -> None:
+    assert state("pods", None, [pod(number, phase) for number, phase in enumerate(phases)])[0] == expected
+
+
+def test_a_pod_that_goes_takes_the_job_with_it() -> None:
+    going = pod(1, "Running", metadata={"deletionTimestamp": "2026-11-21T00:00:00Z"})
+    assert state("pods", None, [pod(0, "Running"), going]) == (
+        "failed",
+        "2 of 2 pods are there, and train-1 is being deleted",
+    )
+
+
+def condition(kind: str, status: str = "True", **more: str) -> Json:
+    return {"type": kind, "status": status, **more}
+
+
+# kind, status, state, what is said
+OPERATORS = [
+    ("mpijob", {}, "pending", None),
+    ("mpijob", {"conditions": [condition("Created")]}, "pending", None),
+    ("pytorchjob", {"conditions": [condition("Created"), condition("Running")]}, "running", None),
+    ("pytorchjob", {"conditions": [condition("Restarting"), condition("Running", "False")]}, "running", None),
+    ("mpijob", {"conditions": [condition("Running", "False"), condition("Succeeded")]}, "succeeded", None),
+    (
+        "mpijob",
+        {"conditions": [condition("Failed", reason="BackoffLimitExceeded", message="Job has reached\nits limit")]},
+        "failed",
+        "BackoffLimitExceeded: Job has reached its limit",
+    ),
+    ("vcjob", {}, "pending", None),
+    ("vcjob", {"state": {"phase": "Pending"}}, "pending", "Pending"),
+    ("vcjob", {"state": {"phase": "Running"}}, "running", "Running"),
+    ("vcjob", {"state": {"phase": "Completing"}}, "running", "Completing"),
+    ("vcjob", {"state": {"phase": "Completed"}}, "succeeded", "Completed"),
+    ("vcjob", {"state": {"phase": "Terminated", "message": "pod failed"}}, "failed", "Terminated: pod failed"),
+    ("vcjob", {"state": {"phase": "Aborted"}}, "failed", "Aborted"),
+]
+
+
+@pytest.mark.parametrize(("kind", "status", "expected", "said"), OPERATORS)
+def test_operators(kind: str, status: Json, expected: str, said: str | None) -> None:
+    found, told = state(kind, {"status": status}, [])
+    assert found == expected
+    if said is not None:
+        assert told == said
+
+
+def test_an_object_that_is_not_there() -> None:
+    assert state("mpijob", None, []) == ("absent", None)
+
+
+UNSCHEDULABLE = {
+    "conditions": [
+        {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.",
+        }
+    ]
+}
+
+
+def test_why_a_pod_does_not_run() -> None:
+    waiting = {"state": {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}}}
+    assert (
+        pod_row(pod(0, "Pending", containerStatuses=[waiting]))["reason"] == "ImagePullBackOff: Back-off pulling image"
+    )
+    creating = {"state": {"waiting": {"reason": "ContainerCreating"}}}
+    assert pod_row(pod(0, "Pending", containerStatuses=[creating]))["reason"] is None
+    killed = {"state": {"terminated": {"reason": "OOMKilled", "exitCode": 137}}, "restartCount": 0}
+    row = pod_row(pod(0, "Failed", containerStatuses=[killed]))
+    assert (row["reason"], row["exit_code"]) == ("OOMKilled (exit code 137)", 137)
+    done = {"state": {"terminated": {"reason": "Completed", "exitCode": 0}}}
+    row = pod_row(pod(0, "Succeeded", containerStatuses=[done]))
+    assert (row["reason"], row["exit_code"]) == (None, 0)
+    assert pod_row(pod(0, "Failed", reason="Evicted", message="The node was low on memory"))["reason"] == (
+        "Evicted: The node was low on memory"
+    )
+
+
+def test_one_line_for_people() -> None:
+    rows = [pod_row(pod(0, "Running")), pod_row(pod(1, "Pending", **UNSCHEDULABLE))]
+    assert progress("pending", None, rows) == (
+        "pending, pods: 1 Pending, 1 Running; train-1: Unschedulable: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
+    )
+    assert progress("absent", None, []) == "absent"

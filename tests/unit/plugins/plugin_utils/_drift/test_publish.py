@@ -1,0 +1,308 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What of a report becomes an artifact, and what of a ConfigMap becomes a report again."""
+
+from __future__ import annotations
+
+import base64
+import email.message
+import gzip
+import io
+import json
+import typing as t
+import urllib.error
+
+import pytest
+from ansible.module_utils import urls
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import ApiError
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift import configmap
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.publish import ARTIFACT_BYTES, artifact, send
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import (
+    OBJECT_KEYS,
+    counted,
+    verdict_of,
+    worst,
+)
+
+Json = dict[str, t.Any]
+
+
+def entry(**objects: int) -> Json:
+    """Return a host with as many objects of each status, of which those that drifted have a diff."""
+    made = [
+        {**dict.fromkeys(OBJECT_KEYS), "name": f"{status}-{number}", "status": status, "diff": diff}
+        for status, many in objects.items()
+        for number in range(many)
+        for diff in ["+x\n" * 100 if status == "drift" else None]
+    ]
+    return {"status": worst(one["status"] for one in made), "counts": counted(made), "objects": made}
+
+
+def report(**hosts: Json) -> Json:
+    made: Json = {"schema": 1, "started": "2026-11-21T12:00:00Z", "complete": True, "incomplete": [], "hosts": hosts}
+    return {**made, "check_mode": True, "verdict": verdict_of(made)}
+
+
+def names(found: Json) -> dict[str, list[str]]:
+    return {host: [one["name"] for one in entry["objects"]] for host, entry in found["hosts"].items()}
+
+
+def size(found: Json) -> int:
+    return len(json.dumps(found).encode())
+
+
+WHOLE = report(a=entry(in_sync=50, drift=2), b=entry(in_sync=50), c=entry(unknown=20, drift=1))
+
+
+def test_a_report_that_fits_is_whole() -> None:
+    assert artifact(WHOLE) is WHOLE
+    assert size(WHOLE) < ARTIFACT_BYTES
+
+
+# the limit in bytes, what is left out, what is left
+@pytest.mark.parametrize(
+    ("limit", "left", "kept"),
+    [
+        (10000, {"in_sync": 100, "diffs": 0, "objects": 0, "hosts": 0}, {"a": 2, "b": 0, "c": 21}),
+        (7000, {"in_sync": 100, "diffs": 3, "objects": 0, "hosts": 0}, {"a": 2, "b": 0, "c": 21}),
+        (2600, {"in_sync": 100, "diffs": 3, "objects": 15, "hosts": 0}, {"a": 2, "b": 0, "c": 6}),
+        (480, {"in_sync": 100, "diffs": 3, "objects": 23, "hosts": 1}, {"a": 0, "c": 0}),
+        (360, {"in_sync": 100, "diffs": 3, "objects": 23, "hosts": 3}, {}),
+    ],
+)
+def test_what_goes_first(limit: int, left: Json, kept: Json) -> None:
+    cut = artifact(WHOLE, limit)
+    assert size(cut) <= limit
+    assert cut["left_out"] == left, (names(cut), size(cut))
+    assert {host: len(found) for host, found in names(cut).items()} == kept
+    # Drift is the last to go, and what is told of a host stays true.
+    assert all(cut["hosts"][host]["counts"] == WHOLE["hosts"][host]["counts"] for host in cut["hosts"])
+    assert cut["verdict"] == "drift"
+    if any(kept.values()):
+        assert names(cut)["a"] == ["drift-0", "drift-1"]
+        assert "drift-0" in names(cut)["c"]
+
+
+def test_room_is_used_to_the_last_object() -> None:
+    whole = report(a=entry(unknown=9))
+    unused: dict[int, int] = {}
+    for limit in range(size(whole) - 500, size(whole)):
+        cut = artifact(whole, limit)
+        unused.setdefault(len(names(cut)["a"]), limit - size(cut))
+    # What is left out would not have fitted in: JSON has a separator of two bytes less than there are objects.
+    assert list(unused.values())[1:] == [4, 4]
+
+
+def test_reasons_that_are_too_many() -> None:
+    many = {**WHOLE, "incomplete": [f"gpu-{number}: not come to" for number in range(1000)]}
+    cut = artifact(many, 2000)
+    assert size(cut) <= 2000
+    assert cut["incomplete"][0] == "gpu-0: not come to"
+    assert cut["incomplete"][-1] == "and 990 more"
+
+
+@pytest.mark.parametrize(
+    ("binary", "said"),
+    [
+        ({}, "it has no report.json.gz in binaryData"),
+        ({"report.json.gz": "?"}, "it is not JSON, compressed by gzip"),
+        ({"report.json.gz": base64.b64encode(b"{}").decode()}, "it is not JSON, compressed by gzip"),
+        ({"report.json.gz": base64.b64encode(gzip.compress(b"{")).decode()}, "it is not JSON, compressed by gzip"),
+        ({"report.json.gz": base64.b64encode(gzip.compress(b"{}")[:-4]).decode()}, "it is not JSON, compressed"),
+        ({"report.json.gz": base64.b64encode(gzip.compress(b"{}")).decode()}, "it is not a drift report"),
+    ],
+)
+def test_a_configmap_that_is_no_report(binary: Json, said: str) -> None:
+    with pytest.raises(FabricError) as caught:
+        configmap.unpacked({"binaryData": binary}, "Reading it")
+    assert str(caught.value).startswith(f"Reading it: {said}")
+
+
+def test_a_configmap_that_unpacks_to_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(configmap, "MAX_BYTES", 1000)
+    packed = base64.b64encode(gzip.compress(b" " * 1001)).decode()
+    with pytest.raises(FabricError, match="Reading it: it is larger than 1000 bytes, and cannot be one"):
+        configmap.unpacked({"binaryData": {"report.json.gz": packed}}, "Reading it")
+
+
+GIVEN = {
+    "url": "https://jo:secret@reports.example.com:8443/drift?token=abcdef",
+    "method": "PUT",
+    "headers": {"Authorization": "Bearer s3cr3t"},
+    "timeout": 7,
+    "ca_path": "/ca.pem",
+}
+DOING = "Publishing the drift report at https://reports.example.com:8443/drift"
+
+
+class Answer:
+    """Stands for open_url: remembers how it was called, and answers or fails."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.sent: Json = {}
+
+    def __call__(self, url: str, **more: t.Any) -> io.BytesIO:
+        self.sent = {"url": url, **more}
+        if self.error:
+            raise self.error
+        return io.BytesIO()
+
+
+def sent(monkeypatch: pytest.MonkeyPatch, error: Exception | None = None, **more: t.Any) -> tuple[str, Json]:
+    answer = Answer(error)
+    monkeypatch.setattr(urls, "open_url", answer)
+    return send(WHOLE, {**GIVEN, **more}), answer.sent
+
+
+def test_what_is_sent_where(monkeypatch: pytest.MonkeyPatch) -> None:
+    address, called = sent(monkeypatch)
+    assert address == "https://reports.example.com:8443/drift"
+    assert json.loads(called.pop("data")) == WHOLE
+    assert called == {
+        "url": GIVEN["url"],
+        "method": "PUT",
+        "headers": {"Content-Type": "application/json", "Authorization": "Bearer s3cr3t"},
+        "timeout": 7,
+        "ca_path": "/ca.pem",
+        "http_agent": "rdmaops.gpu_fabric",
+        "follow_redirects": "none",
+        "use_netrc": False,
+    }
+    _, called = sent(monkeypatch, headers={"Content-Type": "text/plain"})
+    assert called["headers"] == {"Content-Type": "text/plain"}
+    with pytest.raises(FabricError, match=r"at ftp://x/y: it is no URL that begins with http:// or https://$"):
+        sent(monkeypatch, url="ftp://x/y")
+
+
+def http(code: int, body: bytes = b"", **headers: str) -> urllib.error.HTTPError:
+    message = email.message.Message()
+    for name, value in headers.items():
+        message[name] = value
+    return urllib.error.HTTPError("https://x", code, "Why", message, io.BytesIO(body))
+
+
+ADDRESS = ". Is this its address, and does it run?"
+
+
+# what fails, what is said
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (urllib.error.URLError("[Errno 111] Connection refused"), "[Errno 111] Connection refused" + ADDRESS),
+        (OSError("no route."), "no route" + ADDRESS),
+        (urllib.error.URLError(OSError("a\nb")), "a b" + ADDRESS),
+        (
+            urllib.error.URLError("CERTIFICATE_VERIFY_FAILED: certificate verify failed"),
+            "CERTIFICATE_VERIFY_FAILED: certificate verify failed. Give the CA that has signed its certificate by ca_path",
+        ),
+        (TimeoutError("timed out"), "timed out. It did not answer in 7 s: raise timeout, or look at the server"),
+        (ValueError("s3cr3t in abcdef of secret"), "******** in ******** of ********" + ADDRESS),
+        (http(500), "it answered 500 (Why)"),
+        (http(500, b"out of\n  disk"), "it answered 500 (Why): out of disk"),
+        (http(500, b"x" * 600), "it answered 500 (Why): " + "x" * 500),
+        (http(401), "it answered 401 (Why). Give credentials that may write there, by headers"),
+        (
+            http(403, b"no, s3cr3t"),
+            "it answered 403 (Why): no, ********. Give credentials that may write there, by headers",
+        ),
+        (http(405), "it answered 405 (Why). It does not take PUT: give another method"),
+        (
+            http(302, Location="https://elsewhere"),
+            "it answered 302 (Why): https://elsewhere. Redirections are not followed: give the address that it names",
+        ),
+    ],
+)
+def test_a_server_that_does_not_take_it(monkeypatch: pytest.MonkeyPatch, error: Exception, said: str) -> None:
+    with pytest.raises(FabricError) as caught:
+        sent(monkeypatch, error)
+    assert str(caught.value) == f"{DOING}: {said}"
+
+
+class Cluster:
+    """An API server that has ConfigMaps only."""
+
+    def __init__(self, *kept: Json) -> None:
+        self.kept = list(kept)
+        self.gone: list[str] = []
+        self.error: ApiError | None = None
+
+    def apply(self, path: str, body: Json, _doing: str, *, force: bool) -> None:
+        assert force
+        assert path == "/api/v1/namespaces/ops/configmaps/" + body["metadata"]["name"]
+        self.kept.append({**body, "metadata": {**body["metadata"], "creationTimestamp": "2026-11-21T09:00:00Z"}})
+
+    def items(self, path: str, _doing: str, query: Json) -> list[Json]:
+        assert path == "/api/v1/namespaces/ops/configmaps"
+        wanted = dict(pair.split("=") for pair in query["labelSelector"].split(","))
+        return [one for one in self.kept if wanted.items() <= one["metadata"]["labels"].items()]
+
+    def delete(self, path: str, _doing: str, *, uid: str) -> None:
+        if self.error:
+            raise self.error
+        self.gone.append(f"{path.rpartition('/')[2]} {uid}")
+
+
+def kept(run: str, hour: int, **more: str) -> Json:
+    labels = {configmap.OWNER: "drift.drift", configmap.RUN: run, configmap.PART: "slice", **more}
+    meta = {"name": f"drift.{run}.{hour}", "uid": f"u{hour}", "labels": labels}
+    return {"metadata": {**meta, "creationTimestamp": f"2026-11-21T{hour:02}:00:00Z"}}
+
+
+def maps(cluster: Cluster, keep: int = 2) -> configmap.ConfigMaps:
+    given = {"namespace": "ops", "name": "drift", "run": "9", "job": "77", "keep": keep}
+    return configmap.ConfigMaps(given, t.cast("t.Any", cluster))
+
+
+def test_a_report_becomes_a_configmap_and_a_report_again() -> None:
+    cluster = Cluster()
+    assert maps(cluster).publish(WHOLE, "in words", merged=False) == "ConfigMap ops/drift.9.77"
+    assert maps(cluster).publish(WHOLE, "in words", merged=True) == "ConfigMap ops/drift.9"
+    first, second = cluster.kept
+    assert (first["metadata"]["namespace"], first["data"]) == ("ops", {"verdict": "drift", "message": "in words"})
+    assert [one["metadata"]["labels"][configmap.PART] for one in (first, second)] == ["slice", "merged"]
+    assert maps(cluster).reports() == ([("ConfigMap ops/drift.9.77", WHOLE)], [])
+    first["binaryData"] = {}
+    assert maps(cluster).reports() == (
+        [],
+        ["Reading the drift report in ConfigMap ops/drift.9.77: it has no report.json.gz in binaryData"],
+    )
+    with pytest.raises(FabricError, match="there is none. Publish the report of every slice before they are merged"):
+        maps(Cluster(kept("8", 1))).reports()
+
+
+def test_a_report_that_no_configmap_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster()
+    maps(cluster).publish(WHOLE, "s", merged=True)
+    size = len(base64.b64decode(cluster.kept[0]["binaryData"]["report.json.gz"])) + len("drifts")
+    monkeypatch.setattr(configmap, "CONFIGMAP_BYTES", size)
+    maps(cluster).publish(WHOLE, "s", merged=True)
+    with pytest.raises(FabricError, match=f"it takes {size + 1} bytes, compressed, and a ConfigMap holds {size}"):
+        maps(cluster).publish(WHOLE, "ß", merged=True)
+
+
+def test_old_runs_are_removed_and_the_own_is_kept() -> None:
+    there = [kept("6", 6), kept("7", 1), kept("7", 7), kept("8", 2), kept("9", 0)]
+    for keep, gone in (
+        (1, {"6.6", "7.1", "7.7", "8.2"}),
+        (2, {"6.6", "8.2"}),
+        (3, {"8.2"}),
+        (4, set()),
+        (0, {"6.6", "7.1", "7.7", "8.2"}),
+    ):
+        cluster = Cluster(*there)
+        maps(cluster, keep).publish(WHOLE, "", merged=True)
+        assert set(cluster.gone) == {f"drift.{name} u{name[-1]}" for name in gone}
+
+
+@pytest.mark.parametrize("status", [404, 409, 403])
+def test_what_another_slice_has_removed_is_gone(status: int) -> None:
+    cluster = Cluster(kept("8", 1))
+    cluster.error = ApiError("Forbidden", status)
+    if status == 403:
+        with pytest.raises(ApiError, match="Forbidden"):
+            maps(cluster, 1).publish(WHOLE, "", merged=True)
+    else:
+        maps(cluster, 1).publish(WHOLE, "", merged=True)

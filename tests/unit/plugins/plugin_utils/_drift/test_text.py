@@ -1,0 +1,354 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Table, sentence, metrics, page and files: they say what the report says, whatever is in it."""
+
+from __future__ import annotations
+
+import html.parser
+import json
+import os
+import re
+import stat
+import typing as t
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift import page as pages
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift import run
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift import text as texts
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import OBJECT_KEYS, Recorder
+
+Json = t.Any
+NOTHING = dict.fromkeys(OBJECT_KEYS)
+
+
+def thing(status: str = "in_sync", name: str = "n", **more: Json) -> Json:
+    return {**NOTHING, "task": "T", "action": "x.y.module", "kind": "k", "name": name, "status": status, **more}
+
+
+def report(hosts: t.Mapping[str, t.Sequence[Json]], complete: bool = True, check_mode: bool = True) -> Json:
+    recorder = Recorder(check_mode, "2026-11-21T12:00:00Z")
+    recorder.begin_play("p", "Play", hosts, hosts)
+    for host, objects in hosts.items():
+        recorder.add(host, objects)
+    if complete:
+        recorder.end()
+    return recorder.document()
+
+
+MODE = {"kind": "rdma_netns_mode", "name": "ib_core", "desired": "exclusive", "live": "shared"}
+
+
+# --- one object, one sentence -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("one", "said"),
+    [
+        (thing("drift", **MODE), "rdma_netns_mode ib_core: live shared, wanted exclusive"),
+        (
+            thing("drift", **{**MODE, "configured": "exclusive", "next_boot": "exclusive"}),
+            "rdma_netns_mode ib_core: live shared, configured exclusive, next boot exclusive, wanted exclusive",
+        ),
+        (thing("drift", **{**MODE, "next_boot": "shared"}), "rdma_netns_mode ib_core: live shared, wanted exclusive"),
+        (thing("drift", desired=None, live={"a": [1]}), 'k n: live {"a": [1]}, wanted nothing'),
+        (thing("drift", desired=1), "k n: live unknown, wanted 1"),
+        (thing("drift", kind="x.y.module", name="/f"), "module /f by 'T': differs"),
+        (thing("drift", kind="x.y.module", name="T"), "module T: differs"),
+        (thing("drift", item="a", delegated_to="h", repaired=True), "k n (a) on h: differs, repaired"),
+        (thing("drift", item="n", why="because"), "k n: differs (because)"),
+        (thing("unknown", why="the task failed"), "k n: the task failed"),
+        (thing("unknown"), "k n: not known"),
+        (thing(), "k n: in sync"),
+    ],
+)
+def test_an_object_in_words(one: Json, said: str) -> None:
+    assert texts.described(one) == said
+
+
+def test_the_sentence_names_drift_first_and_no_more_than_ten() -> None:
+    found = report({"a": [thing("unknown", why="w")], "b": [thing("drift", **MODE), thing()]})
+    assert texts.sentence(found) == (
+        "The verdict is drift: 1 drift, 1 unknown, 1 in sync, on 2 hosts; "
+        "b: rdma_netns_mode ib_core: live shared, wanted exclusive; a: k n: w"
+    )
+    many = report({"a": [thing("drift", str(number)) for number in range(13)]})
+    assert texts.sentence(many).endswith("a: k 9: differs; and 3 objects more")
+    assert texts.sentence(report({"a": [thing()]}, complete=False)).endswith(
+        "not complete: the run is going on, or was stopped"
+    )
+    long = report({"a": [thing("drift", why="w" * 1000)]})
+    assert texts.sentence(long).endswith("; a: k n: differs (" + "w" * 280 + "...")
+    left = {**long, "complete": False, "incomplete": [f"gpu-{number}: not come to" for number in range(5)]}
+    assert texts.sentence(left).endswith("gpu-0: not come to, gpu-1: not come to, gpu-2: not come to and 2 more")
+    assert texts.sentence(report({})) == "The verdict is unknown: nothing was looked at"
+
+
+# --- the table ----------------------------------------------------------------------------------------------------
+
+
+def test_the_table() -> None:
+    found = report({"gpu-1": [thing()], "gpu-2": [thing("drift", **MODE), thing("unknown", why="w" * 90)]})
+    assert texts.table(found, 60) == (
+        "Drift: DRIFT\n"
+        "host     drift  unknown  in sync\n"
+        "gpu-2        1        1        0\n"
+        "gpu-1        0        0        1\n"
+        "\n"
+        "drift\n"
+        "  gpu-2: rdma_netns_mode ib_core: live shared, wanted exc...\n"
+        "\n"
+        "unknown\n"
+        "  gpu-2: k n: wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww...\n"
+    )
+    assert texts.table(report({}), 60) == "Drift: UNKNOWN\nNothing was looked at.\n"
+    assert "\nnot complete\n  the run is going on" in texts.table(report({"a": [thing()]}, complete=False), 60)
+
+
+def test_the_table_is_bounded() -> None:
+    found = report({f"h{number:03}": [thing("drift"), thing("unknown", "m")] for number in range(150)})
+    shown = texts.table(found, 80)
+    assert "and 50 hosts more" in shown
+    assert shown.count("  and 50 more, in the report") == 2
+    assert len(shown.splitlines()) < 320
+    left = {**found, "complete": False, "incomplete": [f"gpu-{number}: not come to" for number in range(13)]}
+    assert texts.table(left, 80).endswith("\n  gpu-9: not come to\n  and 3 more, in the report\n")
+
+
+NAMES = st.text(min_size=1) | st.sampled_from(
+    ["\x1b[31mred", "a\nb", "\u202eback", "\ud800", "宽宽宽", "e\u0301", "\0"]
+)
+
+
+@settings(max_examples=60)
+@given(NAMES, NAMES, st.sampled_from(["drift", "unknown", "in_sync"]), st.integers(0, 200))
+def test_no_text_steers_the_terminal_or_widens_the_table(host: str, name: str, status: str, width: int) -> None:
+    shown = texts.table(report({host: [thing(status, name, why=name, item=host)]}), width)
+    for line in shown.splitlines():
+        assert line.isprintable(), line
+        assert texts.columns(line) <= max(width, texts.MIN_WIDTH)
+    assert texts.sentence(report({host: [thing(status, name)]})).isprintable()
+
+
+# --- Prometheus ---------------------------------------------------------------------------------------------------
+
+
+def test_metrics() -> None:
+    found = report({"gpu-1": [thing("drift"), thing(name="m")], "gpu-2": [thing("unknown")]})
+    lines = texts.metrics(found).splitlines()
+    samples = [line for line in lines if not line.startswith("#")]
+    assert samples == [
+        'gpu_fabric_drift_objects{host="gpu-1",status="in_sync"} 1',
+        'gpu_fabric_drift_objects{host="gpu-1",status="unknown"} 0',
+        'gpu_fabric_drift_objects{host="gpu-1",status="drift"} 1',
+        'gpu_fabric_drift_objects{host="gpu-2",status="in_sync"} 0',
+        'gpu_fabric_drift_objects{host="gpu-2",status="unknown"} 1',
+        'gpu_fabric_drift_objects{host="gpu-2",status="drift"} 0',
+        'gpu_fabric_drift_verdict{verdict="in_sync"} 0',
+        'gpu_fabric_drift_verdict{verdict="unknown"} 0',
+        'gpu_fabric_drift_verdict{verdict="drift"} 1',
+        "gpu_fabric_drift_complete 1",
+        "gpu_fabric_drift_check_mode 1",
+        "gpu_fabric_drift_timestamp_seconds 1795262400",
+    ]
+    for name in {re.split(r"[{ ]", line)[0] for line in samples}:
+        assert [line.split()[1] for line in lines if line[0] == "#" and line.split()[2] == name] == ["HELP", "TYPE"]
+    assert "timestamp" not in texts.metrics({**found, "started": "yesterday"})
+    assert "gpu_fabric_drift_complete 0" in texts.metrics(report({}, complete=False))
+
+
+SAMPLE = re.compile(r'gpu_fabric_drift_[a-z_]+(\{([a-z]+="(\\[\\"n]|[^"\\])*",?)+\})? [0-9]+')
+
+
+@settings(max_examples=60)
+@given(NAMES)
+def test_any_host_makes_valid_metrics(host: str) -> None:
+    shown = texts.metrics(report({host: [thing()]}))
+    shown.encode("utf-8")
+    for line in shown.removesuffix("\n").split("\n"):
+        assert line.startswith("# ") or SAMPLE.fullmatch(line), line
+
+
+# --- the page -----------------------------------------------------------------------------------------------------
+
+
+class Reader(html.parser.HTMLParser):
+    """Reads a page as a browser would: tags that are opened and closed in order, texts, attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in ("meta", "br", "input"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_page_needs_nothing_else_and_runs_nothing() -> None:
+    text = pages.page(report({"gpu-1": [thing("drift", **MODE)]}))
+    reader = Reader(text)
+    assert {tag for tag, _attributes in reader.tags} & {"script", "link", "img", "iframe", "object", "form"} == set()
+    assert not re.search(r"url\(|@import|https?://", text)
+    assert "default-src 'none'; style-src 'unsafe-inline'" in text
+    for _tag, attributes in reader.tags:
+        assert not [name for name in attributes if name.startswith("on") or name in ("src", "style")]
+        assert (attributes.get("href") or "#").startswith("#")
+
+
+def test_the_page_says_what_the_report_says() -> None:
+    found = report(
+        {
+            "gpu-1": [thing()],
+            "gpu-2": [
+                thing("drift", **MODE, role="r.s.t", diff="--- a\n-old\n+new", delegated_to="kube", repaired=True),
+                thing("unknown", "m", why="no answer", item="i"),
+            ],
+        },
+        complete=False,
+    )
+    reader = Reader(pages.page(found))
+    for said in ("ib_core", "exclusive", "shared", "r.s.t", "-old", "+new", "on kube", "repaired by this run"):
+        assert said in reader.text, said
+    for said in ("no answer", "m (i)", "The run is not complete", "the run is going on, or was stopped"):
+        assert said in reader.text, said
+    assert "Started 2026-11-21T12:00:00Z" in " ".join(reader.text.split())
+    assert "Mode check" in " ".join(reader.text.split())
+    assert "Objects 1 drift, 1 unknown, 1 in sync" in " ".join(reader.text.split())
+    rows = [attributes["class"] for tag, attributes in reader.tags if tag == "tr" and "class" in attributes]
+    assert rows == ["drift", "unknown", "in_sync"]
+    sections = [attributes["class"] for tag, attributes in reader.tags if tag == "section"]
+    assert sections == ["has-unknown has-drift", "has-in_sync"]
+    checked = [attributes["id"] for tag, attributes in reader.tags if tag == "input" and "checked" in attributes]
+    assert checked == ["f-wrong"]
+    fine = Reader(pages.page(report({"a": [thing()]})))
+    assert [a["id"] for tag, a in fine.tags if tag == "input" and "checked" in a] == ["f-all"]
+    assert "Nothing was looked at." in Reader(pages.page(report({}))).text
+
+
+def test_labels_are_escaped() -> None:
+    shown = texts.metrics(report({'a\\b"c\nd\re\ud800': [thing()]}))
+    assert 'host="a\\\\b\\"c\\nd e?",status="in_sync"} 1' in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "hidden"),
+    [
+        ("wrong", ["in_sync"]),
+        ("drift", ["in_sync", "unknown"]),
+        ("unknown", ["in_sync", "drift"]),
+        ("in_sync", ["unknown", "drift"]),
+        ("all", []),
+    ],
+)
+def test_what_a_filter_hides(name: str, hidden: list[str]) -> None:
+    text = pages.page(report({"a": [thing()]}))
+    rows = [rule for rule in text.split("\n") if rule.startswith(f"#f-{name}:checked~main tr.")]
+    assert rows == (
+        [",".join(f"#f-{name}:checked~main tr.{one}" for one in hidden) + "{display:none}"] if hidden else []
+    )
+
+
+def test_a_page_of_many_objects_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "MAX_IN_SYNC", 3)
+    found = report({"a": [thing(name=str(number)) for number in range(5)] + [thing("drift", "x")], "b": [thing()]})
+    reader = Reader(pages.page(found))
+    rows = [attributes["class"] for tag, attributes in reader.tags if tag == "tr" and "class" in attributes]
+    assert rows == ["drift", "in_sync", "in_sync", "in_sync", "in_sync", "in_sync"]
+    assert "and 2 in sync, in the JSON report" in reader.text
+    assert "and 1 in sync, in the JSON report" in reader.text
+
+
+EVIL = "<script>alert(1)</script>\"' onload=x &amp;"
+
+
+@settings(max_examples=40)
+@given(st.text(min_size=1) | st.just(EVIL))
+def test_any_text_is_text(text: str) -> None:
+    one = thing(
+        "drift",
+        **dict.fromkeys(("name", "kind", "role", "task", "item", "delegated_to", "desired", "live", "diff"), text),
+    )
+    other = thing("unknown", why=text)
+    found = report({text: [one, other]}, complete=False)
+    found["incomplete"].append(text)
+    found["started"] = text
+    shown = pages.page(found)
+    shown.encode("utf-8")
+    plain = Reader(
+        pages.page(report({"h": [thing("drift", desired="x", diff="y"), thing("unknown", why="w")]}, complete=False))
+    )
+    reader = Reader(shown)
+    assert {tag for tag, _attributes in reader.tags} <= {tag for tag, _attributes in plain.tags} | {
+        "ins",
+        "del",
+        "br",
+        "li",
+    }
+    for _tag, attributes in reader.tags:
+        assert set(attributes) <= {
+            "lang", "charset", "name", "content", "http-equiv", "class", "href", "title", "type", "id", "checked", "for",
+            "role", "aria-label", "scope", "colspan",
+        }  # fmt: skip
+
+
+# --- files --------------------------------------------------------------------------------------------------------
+
+
+def test_files(tmp_path: Path) -> None:
+    found = report({"a": [thing()]})
+    paths = {name: str(tmp_path / "d" / name) for name in ("report", "html", "prometheus")}
+    assert run.write(found, paths) == (list(paths.values()), {})
+    assert json.loads(Path(paths["report"]).read_text()) == found
+    assert Path(paths["html"]).read_text() == pages.page(found)
+    assert Path(paths["prometheus"]).read_text() == texts.metrics(found)
+    assert sorted(path.name for path in (tmp_path / "d").iterdir()) == ["html", "prometheus", "report"]
+    assert run.write(found, {"report": None, "html": ""}) == ([], {})
+
+
+def modes(directory: Path) -> dict[str, int]:
+    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in directory.iterdir()}
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_what_shows_diffs_is_for_its_owner_alone(tmp_path: Path, umask: int) -> None:
+    """Diffs are of files that others may not read; metrics have names and numbers, and are read by node_exporter."""
+    names = {"report": "r.json", "html": "r.html", "prometheus": "r.prom"}
+    former = os.umask(umask)
+    try:
+        run.write(report({"a": [thing()]}), {name: str(tmp_path / file) for name, file in names.items()})
+    finally:
+        os.umask(former)
+    assert modes(tmp_path) == {"r.json": 0o600, "r.html": 0o600, "r.prom": 0o644}
+
+
+def test_a_report_for_others_stays_one(tmp_path: Path) -> None:
+    path = tmp_path / "r.html"
+    path.touch()
+    path.chmod(0o640)
+    run.write(report({"a": [thing()]}), {"html": str(path)})
+    assert modes(tmp_path) == {"r.html": 0o640}
+
+
+def test_a_file_that_cannot_be_written_does_not_stop_the_others(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    bad = str(tmp_path / "file" / "r.json")
+    good = str(tmp_path / "r.html")
+    written, problems = run.write(report({}), {"report": bad, "html": good})
+    assert written == [good]
+    assert list(problems) == [bad]
+    assert problems[bad].startswith(f"Writing {bad}: File exists, the drift report's option 'report'. Name a path")

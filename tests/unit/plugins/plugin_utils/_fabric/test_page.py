@@ -1,0 +1,272 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The page: it says what the report says, whatever the names are, and needs nothing else."""
+
+from __future__ import annotations
+
+import html.parser
+import itertools
+import re
+import typing as t
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.page import page
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.verdict import judge
+
+SLOW = hypothesis_settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+
+Json = t.Any
+VOID = {"meta", "br"}
+
+
+def report(names: t.Sequence[str], text: str = "x", rails: int = 2, pairs: Json = None, **more: Json) -> Json:
+    """A report in which a text is in every place where there can be one."""
+    known = {"device": "mlx5_0", "netdev": "ens1", "state": "ACTIVE", "rate_gbps": 400.0, "link_layer": "Ethernet"}
+    nodes: Json = {
+        name: {
+            "reachable": True,
+            "problems": [],
+            "busy": [],
+            "rails": [{"rail": rail, **known} for rail in range(rails)],
+        }
+        for name in names
+    }
+    first = nodes[names[0]]
+    check: Json = {"rail": 0, "test": "memlock", "ok": False, "error": text}
+    first.update(problems=[text], busy=[text], pod=text, checks=[check])
+    first["rails"][0].update(device=text, netdev=text, state=text, protocol=text)
+    pairs = [list(pair) for pair in itertools.combinations(names, 2)] if pairs is None else pairs
+    results: list[Json] = [
+        {"client": one, "server": other, "rail": rail, "test": test, "ok": True, "gbps": 380.0}
+        for (one, other), rail, test in itertools.product(pairs, range(rails), ("rping", "ib_write_bw"))
+    ]
+    if results:
+        results[0].update(ok=False, error=text)
+        results[-1].update(skipped=text)
+    wanted = {"pairs": pairs, "rails": list(range(rails)), "tests": ["rping", "ib_write_bw", "memlock"]}
+    return {**judge(nodes, results, wanted, 0.8, text), **more}
+
+
+class Reader(html.parser.HTMLParser):
+    """Reads a page as a browser would: tags that are opened and closed in order, texts, attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.cells: list[tuple[str, str]] = []  # class, text
+        self.names: list[str] = []  # what is in <bdi>
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "bdi":
+            self.names.append("")
+        if tag == "td":
+            self.cells.append((dict(attrs).get("class") or "", ""))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "bdi" in self.open:
+            self.names[-1] += data
+        if "td" in self.open:
+            self.cells[-1] = (self.cells[-1][0], self.cells[-1][1] + data)
+
+    def handle_comment(self, data: str) -> None:
+        raise AssertionError(data)
+
+    def handle_pi(self, data: str) -> None:
+        raise AssertionError(data)
+
+
+# --- whatever the names are ---------------------------------------------------------------------------------------
+
+PLAIN = Reader(page(report(["a", "b", "c"])))
+TEXTS = st.text(min_size=1, max_size=12) | st.text("<>&\"'/ -!=\r\n\t\u202e\u200f\x1b;#amp", min_size=1, max_size=12)
+
+
+@SLOW
+@given(st.lists(TEXTS, min_size=3, max_size=3, unique=True), TEXTS)
+def test_any_text_comes_back_and_makes_no_tag(names: list[str], text: str) -> None:
+    # HTML has no NUL: what a browser shows for one is there instead.
+    seen = [name.replace("\0", "\ufffd") for name in names]
+    read = Reader(page(report(names, text)))
+    for name in seen:
+        assert name in read.names
+    assert text.replace("\0", "\ufffd") in read.names
+    titles = [value for key, value in read.attributes if key == "title"]
+    assert any(value == seen[0] for value in titles)
+    assert any(value and value.startswith(f"{seen[0]} → {seen[1]}, rail 0, rping: fail") for value in titles)
+    assert read.tags == PLAIN.tags
+    assert [key for key, _value in read.attributes] == [key for key, _value in PLAIN.attributes]
+
+
+# name that is meant to break out
+BREAKING = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "' onmouseover='alert(1)",
+    "</title></style><b>",
+    "a\nb\r\nc\rd",
+    "&lt;&amp;&#39;&notin;",
+    "\u202egnp.exe",
+    "<!-- --><![CDATA[",
+    "gpu 01",
+]
+
+
+@pytest.mark.parametrize("name", BREAKING)
+def test_names_that_are_meant_to_break_out(name: str) -> None:
+    read = Reader(page(report([name, "b", "c"], name)))
+    assert read.names.count(name) > 5
+    assert read.tags == PLAIN.tags
+
+
+def test_a_carriage_return_is_not_left_to_the_browser() -> None:
+    assert "\r" not in page(report(["a\rb", "c", "d"], "e\rf"))
+
+
+def test_lone_surrogates_do_not_spoil_the_file() -> None:
+    text = page(report(["a\udcff", "b\ud800", "c"]))
+    assert text.encode("utf-8")
+    assert "a\ufffd" in Reader(text).names
+
+
+def test_the_page_needs_nothing_else() -> None:
+    text = page(report(["a", "b", "c"]))
+    assert not {"script", "link", "img", "iframe", "object", "base", "form", "a"} & set(PLAIN.tags)
+    assert not {"src", "href", "srcset", "action", "style"} & {key for key, _value in PLAIN.attributes}
+    assert not re.search(r"https?:|url\(|@import|javascript:", text)
+    assert "default-src 'none'" in str(PLAIN.attributes)
+
+
+# --- what it says -------------------------------------------------------------------------------------------------
+
+
+def good(names: t.Sequence[str], pairs: Json = None, rails: int = 1, gbps: float = 388.0, **change: Json) -> Json:
+    port = {
+        "device": "mlx5_0",
+        "netdev": "ens1",
+        "state": "ACTIVE",
+        "rate_gbps": 400.0,
+        "netdev_mtu": 9000,
+        "gid_index": 3,
+    }
+    nodes = {name: {"reachable": True, "rails": [{"rail": rail, **port} for rail in range(rails)]} for name in names}
+    pairs = [list(pair) for pair in itertools.combinations(names, 2)] if pairs is None else pairs
+    results: list[Json] = [
+        {"client": one, "server": other, "rail": rail, "test": test, "ok": True, "gbps": gbps}
+        for (one, other), rail, test in itertools.product(pairs, range(rails), ("rping", "ib_write_bw"))
+    ]
+    results[0].update(change)
+    return judge(
+        nodes, results, {"pairs": pairs, "rails": list(range(rails)), "tests": ["rping", "ib_write_bw"]}, 0.8, "now"
+    )
+
+
+def maps(read: Reader) -> list[tuple[str, str]]:
+    """The cells of the heat maps that stand for a measurement."""
+    return [cell for cell in read.cells if re.fullmatch("pass|fail|unknown|[pf][0-9]", cell[0])]
+
+
+# bandwidth, class and text of its cell
+SHARES = [
+    (160.0 - 1, ("f2", "39!")),
+    (160.0, ("f1", "40!")),
+    (319.9, ("f1", "79!")),
+    (320.0, ("p1", "80")),
+    (350.0, ("p2", "87")),
+    (380.0, ("p3", "95")),
+    (400.0, ("p3", "100")),
+    (480.0, ("p3", "120")),
+]
+
+
+@pytest.mark.parametrize(("gbps", "expected"), SHARES)
+def test_the_colour_is_by_share(gbps: float, expected: tuple[str, str]) -> None:
+    assert maps(Reader(page(good(["a", "b"], gbps=gbps)))) == [("pass", "ok"), expected]
+
+
+# change of the ping's result, class and text of its cell, verdict
+@pytest.mark.parametrize(
+    ("change", "cell", "verdict"),
+    [
+        ({}, ("pass", "ok"), "pass"),
+        ({"ok": False}, ("fail", "fail"), "fail"),
+        ({"ok": None}, ("unknown", "?"), "unknown"),
+        ({"skipped": "in use"}, ("unknown", "?"), "unknown"),
+    ],
+)
+def test_a_ping(change: Json, cell: tuple[str, str], verdict: str) -> None:
+    text = page(good(["a", "b"], **change))
+    assert maps(Reader(text))[0] == cell
+    assert f'<header class="banner {verdict}"><h1>Fabric check: <span class="badge {verdict}"><b>{verdict}</b>' in text
+    assert f"<title>Fabric check: {verdict}</title>" in text
+
+
+def test_unknown_is_hatched_and_has_no_other_colour() -> None:
+    styles = re.findall(r"\.unknown\{([^}]*)\}", page(good(["a", "b"])))
+    assert "repeating-linear-gradient" in styles[0]
+    assert not any(name in styles[0] for name in ("--p1", "--p2", "--p3", "green"))
+
+
+def test_an_unread_bandwidth_is_not_shown_as_a_number() -> None:
+    found = report(["a", "b"], rails=1)
+    cells = maps(Reader(page(found)))
+    assert cells == [("fail", "fail"), ("unknown", "?")]
+
+
+def test_everything_of_the_report_is_there() -> None:
+    found = report(["a", "b", "c"], "some text", started="2026-11-21T12:00:00Z")
+    text = page(found)
+    read = Reader(text)
+    assert found["reasons"]
+    assert all(reason in read.names for reason in found["reasons"])
+    assert all(entry["why"] in read.names for entry in found["skipped"])
+    assert all(entry["what"] in read.names for entry in found["skipped"])
+    assert "report schema 1, started 2026-11-21T12:00:00Z" in text
+    assert len(maps(read)) == 12
+    assert {"400 Gb/s", "mlx5_0", "ens1", "ACTIVE", "3"} <= set(Reader(page(good(["a", "b"]))).names)
+
+
+def test_a_ring_of_many_is_a_list_by_rail() -> None:
+    names = [f"gpu-{place}" for place in range(32)]
+    pairs = [[name, names[(place + 1) % 32]] for place, name in enumerate(names)]
+    read = Reader(page(good(names, pairs, rails=8)))
+    assert len(maps(read)) == 32 * 8 * 2
+    assert read.tags.count("figure") == 2
+
+
+def test_many_that_were_left_out_for_one_reason_are_one_row() -> None:
+    names = [f"gpu-{place}" for place in range(6)]
+    found = good(names)
+    found["skipped"] = [{"what": f"w{place}", "why": "in use"} for place in range(30)]
+    read = Reader(page(found))
+    assert read.names.count("in use") == 1
+    assert {f"w{place}" for place in range(30)} <= set(read.names)
+
+
+def test_nothing_at_all() -> None:
+    text = page(judge({}, [], {"pairs": [], "rails": [], "tests": []}, 1, ""))
+    Reader(text)
+    assert "nothing was asked for: wanted has no pairs" in text
+
+
+def test_tests_of_one_end_and_gpus_are_on_the_page() -> None:
+    shown = page(report(["a", "b"], "the limit is 65536 bytes"))
+    assert "GPUDirect RDMA: not proven: whether there are GPUs is not known of a, b" in shown
+    checks = shown.partition("<h2>Tests of one end</h2>")[2].partition("<h2>")[0]
+    assert checks.count("memlock") >= 4
+    assert "the limit is 65536 bytes" in checks

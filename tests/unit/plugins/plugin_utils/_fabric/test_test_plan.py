@@ -1,0 +1,126 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which tests a node runs in a round."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.filter.fabric_tests import fabric_tests
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.test_plan import PlanError, plan_tests
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.vocabulary import CUDA, TESTS, WANTED
+
+BOTH = [test for test in TESTS if test != CUDA]
+SIDES = (("a", "server"), ("b", "client"))
+PAIRS = [{"client": "b", "server": "a"}, {"client": "c", "server": "d"}]
+
+
+def rail(number: int, host: str, **more: t.Any) -> dict[str, t.Any]:
+    address = "10.90.%d.%d" % (number, ord(host) - 96)
+    ends = {"device": "mlx5_%d" % number, "port": 1, "gid_index": 3, "ipv4": address}
+    return {"rail": number, "state": "ACTIVE", **ends, **more}
+
+
+def nodes(**more: t.Any) -> dict[str, t.Any]:
+    found = {
+        name: {
+            "reachable": True,
+            "problems": [],
+            "busy": [],
+            "address": name + ".example",
+            "rails": [rail(0, name), rail(1, name)],
+        }
+        for name in "abcd"
+    }
+    for name, fields in more.items():
+        found[name].update(fields)
+    return found
+
+
+def test_both_sides_have_the_same_tests_with_their_own_devices() -> None:
+    given = nodes(a={"rails": [rail(0, "a", gid_index=5, device="rocep7s0"), rail(1, "a", port=2)]})
+    server, client = (plan_tests(given, PAIRS, host, side, BOTH) for host, side in SIDES)
+    assert client[0] == {
+        "id": "0-0-rping",
+        "client": "b",
+        "server": "a",
+        "rail": 0,
+        "test": "rping",
+        "address": "10.90.0.1",
+        "source": "10.90.0.2",
+        "tcp_port": 18515,
+        "device": "mlx5_0",
+        "port": 1,
+        "gid_index": 3,
+        "gpu": 0,
+        "pings": 5,
+        "seconds": 3,
+        "bytes": 65536,
+    }
+    own = {"device", "port", "gid_index", "gpu"}
+    assert [{key: one[key] for key in one if key not in own} for one in server] == [
+        {key: one[key] for key in one if key not in own} for one in client
+    ]
+    assert [(one["device"], one["port"], one["gid_index"]) for one in server] == [("rocep7s0", 1, 5)] * 3 + [
+        ("mlx5_1", 2, 3)
+    ] * 3
+    assert [one["tcp_port"] for one in server] == list(range(18515, 18521))
+    assert len({one["id"] for one in server}) == 6
+
+
+@pytest.mark.parametrize(("host", "side", "number"), [("a", "client", 0), ("b", "server", 0), ("d", "server", 6)])
+def test_each_node_has_its_side_only(host: str, side: str, number: int) -> None:
+    assert len(plan_tests(nodes(), PAIRS, host, side, BOTH)) == number
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"reachable": False}, {"problems": ["rping is not installed"]}, {"busy": ["mlx5_0 is in use"]}, {"rails": []}],
+)
+@pytest.mark.parametrize("who", ["a", "b"])
+def test_nodes_that_cannot_take_part_have_none(who: str, fields: dict[str, t.Any]) -> None:
+    given = nodes(**{who: fields})
+    assert plan_tests(given, PAIRS, "a", "server", BOTH) == []
+    assert plan_tests(given, PAIRS, "b", "client", BOTH) == []
+    assert len(plan_tests(given, PAIRS, "c", "client", BOTH)) == 6
+
+
+def test_rails_that_are_not_active_at_both_ends_have_none() -> None:
+    given = nodes(a={"rails": [rail(0, "a", state="DOWN"), rail(1, "a")]}, b={"rails": [rail(0, "b")]})
+    assert plan_tests(given, PAIRS, "a", "server", BOTH) == []
+
+
+def test_memory_of_gpus_needs_gpus_at_both_ends() -> None:
+    given = nodes(a={"gpus": 8}, b={"gpus": 1})
+    server, client = (plan_tests(given, PAIRS, host, side, ["ib_write_bw_cuda"]) for host, side in SIDES)
+    assert [(one["rail"], one["gpu"]) for one in server] == [(0, 0), (1, 1)]
+    assert [(one["rail"], one["gpu"]) for one in client] == [(0, 0), (1, 0)]
+    for gpus in (0, None):
+        assert plan_tests(nodes(a={"gpus": 8}, b={"gpus": gpus}), PAIRS, "a", "server", ["ib_write_bw_cuda"]) == []
+
+
+def test_tests_of_one_end_have_no_other() -> None:
+    both, own = (plan_tests(nodes(), PAIRS, "a", "server", tests) for tests in (("memlock", "rping"), ("rping",)))
+    assert both == own
+
+
+def test_infiniband_without_addresses_has_nothing_that_needs_them() -> None:
+    bare = {"ipv4": None, "gid_index": None}
+    given = nodes(a={"rails": [rail(0, "a", **bare)]}, b={"rails": [rail(0, "b", **bare)]})
+    (only,) = plan_tests(given, PAIRS, "b", "client", BOTH)
+    assert (only["test"], only["address"], only["gid_index"]) == ("ib_write_bw", "a.example", None)
+
+
+def test_what_is_wrong_is_said() -> None:
+    with pytest.raises(PlanError) as caught:
+        plan_tests(nodes(), PAIRS, "a", "left", TESTS)
+    assert str(caught.value) == "Making the tests of a: side is 'left', and has to be one of server, client"
+    with pytest.raises(AnsibleFilterError) as refused:
+        fabric_tests(nodes(), PAIRS, "a", "server", ["nccl"])
+    assert "Making the tests of a: there is no test 'nccl'. There are: " + ", ".join(WANTED) in str(refused.value)
+    for given, pairs in (({}, PAIRS), (nodes(), [{}]), (nodes(), ["a"])):
+        with pytest.raises(AnsibleFilterError, match="is not of the shape"):
+            fabric_tests(given, pairs, "a", "server", ["rping"])  # type: ignore[arg-type]
