@@ -16,6 +16,7 @@ import time
 import typing as t
 from pathlib import Path
 
+from . import words
 from .runner import Part, Runner, clock, counts
 from .tree import COLLECTION, FQCN_PATH, ROOT, export, files, interpreters
 
@@ -33,6 +34,7 @@ def lint(runner: Runner) -> None:
     """Everything that reads the code without running it."""
     scripts = Path(sys.prefix) / "bin"
     headers(runner)
+    plain_words(runner)
     runner.command("ruff check", [str(scripts / "ruff"), "check", "--no-fix", "."], limit=60)
     runner.command("ruff format", [str(scripts / "ruff"), "format", "--check", "."], limit=60)
     runner.command("yamllint", [str(scripts / "yamllint"), "--strict", "."], limit=60)
@@ -77,6 +79,16 @@ def headers(runner: Runner) -> None:
         runner.say(f"    {line}")
     seconds = time.monotonic() - began
     runner.add("licence headers", "failed" if wrong else "passed", seconds, f"{len(wrong)} missing" if wrong else "")
+
+
+def plain_words(runner: Runner) -> None:
+    """Texts for users do without the turns of words.txt."""
+    began = time.monotonic()
+    wrong = words.problems(ROOT)
+    for line in wrong:
+        runner.say(f"    {line}")
+    seconds = time.monotonic() - began
+    runner.add("plain English", "failed" if wrong else "passed", seconds, f"{len(wrong)} turns" if wrong else "")
 
 
 def mypy(runner: Runner) -> None:
@@ -285,8 +297,8 @@ def molecule(runner: Runner, scenario: str = "default") -> None:
 
 def lab(*commands: t.Sequence[str]) -> None:
     """Have lab.py clean up; what it cannot stop does not count as a failed test."""
-    for words in commands:
-        argv = [sys.executable, str(ROOT / "tests" / "lab" / "lab.py"), *words]
+    for command in commands:
+        argv = [sys.executable, str(ROOT / "tests" / "lab" / "lab.py"), *command]
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             subprocess.run(argv, cwd=ROOT, stdin=subprocess.DEVNULL, timeout=120, check=False)
 
