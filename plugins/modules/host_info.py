@@ -128,6 +128,7 @@ resources:
 """
 
 import os
+import shlex
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
@@ -142,8 +143,6 @@ class LookError(Exception):
 
 def parse_os_release(text: str) -> dict[str, t.Any]:
     """Return the identifying fields of an os-release(5) file."""
-    import shlex
-
     fields: dict[str, str] = {}
     for line in text.splitlines():
         key, sign, value = line.strip().partition("=")

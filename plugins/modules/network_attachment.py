@@ -467,6 +467,8 @@ resources:
       next_boot:
 """
 
+import difflib
+import re
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
@@ -561,9 +563,6 @@ class Module(AnsibleModule):
 
 def hint(message: str) -> str:
     """Return what was probably meant by the options that Ansible calls unsupported."""
-    import difflib
-    import re
-
     # validate_sub_spec writes them as attachments.ipam.rnage.
     found = re.match(r"Unsupported parameters for .*? module: (.*?)\. Supported parameters include", message)
     meant = []

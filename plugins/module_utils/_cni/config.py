@@ -12,6 +12,7 @@ import copy
 import ipaddress
 import json
 import typing as t
+from difflib import get_close_matches
 
 from .._errors import FabricError
 
@@ -355,8 +356,6 @@ def normal(config: Config, name: str) -> Config:
 
 
 def _nearest(key: str, known: t.Iterable[str]) -> str | None:
-    from difflib import get_close_matches
-
     lower = {one.lower(): one for one in known}
     flat = {one.replace("_", ""): one for one in lower}
     found = get_close_matches(key.lower(), lower, 1, 0.6) or get_close_matches(

@@ -16,8 +16,9 @@ import re
 import stat
 import typing as t
 
+from .. import _fetch, _files_write
 from .._decision import DRIFT, IN_SYNC, Decision, resource
-from .._fetch import digest
+from .._fetch import clean, digest
 from .._files import FileError, read_text, refuse_nul
 from .._formats import from_json
 
@@ -177,8 +178,6 @@ class Install:
         self.resources.append(resource(kind, name, desired=desired, configured=live, live=live, status=status))
 
     def _save(self) -> None:
-        from .. import _files_write
-
         if self.record["sources"] or self.record["files"]:
             _files_write.atomic_write(self.record_path, json.dumps(self.record, indent=1, sort_keys=True) + "\n")
         else:
@@ -223,8 +222,6 @@ class Install:
         self._drop(name, gone, ours)
 
     def _install(self, source: Params) -> None:
-        from .. import _fetch
-
         fetch = self._fetch or _fetch.fetch
         known = self.record["sources"].setdefault(source["name"], {})
 
@@ -251,8 +248,6 @@ class Install:
                 self.decision.add("Forget %s" % path, functools.partial(self._remove_plugin, name, one, None))
 
     def _remove_plugin(self, name: str, one: str, path: str | None) -> None:
-        from .. import _files_write
-
         if path is not None:
             _files_write.remove(path)
         known = self.record["sources"].get(name) or {}
@@ -288,8 +283,6 @@ class Install:
         self.decision.add("Write %s" % path, functools.partial(self._written, path, text, mode))
 
     def _written(self, path: str, text: str, mode: int) -> None:
-        from .. import _files_write
-
         # The name first: should the power go in between, the file is known to be ours.
         self.record["files"][path] = True
         self._save()
@@ -328,8 +321,6 @@ class Install:
         self._written(one["path"], kubeconfig(one, token), 0o600)
 
     def file_absent(self, path: str) -> None:
-        from .. import _files_write
-
         found = read_text(path)
         if path not in self.record["files"]:
             if found is not None:
@@ -399,8 +390,6 @@ def manage(
     one = Install(params, now, fetch)
     one.decide()
     if not check_mode:
-        from .._fetch import clean
-
         clean(params["bin_dir"])
         one.decision.carry_out()
     return {**one.decision.result(), "kept": one.kept, "token_needed": one.token_needed, "resources": one.resources}

@@ -9,8 +9,11 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import resource
 import shutil
+import socket
 import struct
 import subprocess
 import time
@@ -151,8 +154,6 @@ class Host:
 @contextlib.contextmanager
 def _bounded_files() -> t.Iterator[None]:
     """Have programs that are started write no file beyond the bound."""
-    import resource
-
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     bound = _LOG if hard == resource.RLIM_INFINITY else min(_LOG, hard)
     resource.setrlimit(resource.RLIMIT_FSIZE, (bound, hard))
@@ -189,9 +190,6 @@ def default_route(routes: str) -> str | None:
 
 
 def _address(interface: str) -> str | None:
-    import fcntl
-    import socket
-
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
         try:
             answer = fcntl.ioctl(handle, _SIOCGIFADDR, struct.pack("256s", interface.encode()))

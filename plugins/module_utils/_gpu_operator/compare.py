@@ -8,11 +8,14 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import re
 import typing as t
+from decimal import Decimal
 
 from .._formats import all_yaml
+from .._helm.chart import loader
 from .._helm.client import HelmError
 
 Object = t.Dict[str, t.Any]
@@ -56,8 +59,6 @@ class Change(t.NamedTuple):
 
 def documents(text: str) -> tuple[list[Object], list[Object]]:
     """Return the objects of a manifest and, apart from them, its hooks."""
-    from .._helm.chart import loader
-
     doing = "Reading the manifest that helm has made of the chart"
     try:
         found = [one for one in all_yaml(text, loader()) if isinstance(one, dict) and one.get("kind")]
@@ -85,8 +86,6 @@ def kept(one: Object) -> bool:
 
 
 def _quantity(value: t.Any) -> t.Any:
-    from decimal import Decimal
-
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     match = _QUANTITY.match(str(value))
@@ -166,8 +165,6 @@ def _merge_lists(old: list[t.Any], new: list[t.Any], live: list[t.Any]) -> list[
 
 def prepared(one: Object, release: str, namespace: str) -> Object:
     """Return an object as helm sends it: with its marks, and a Secret's texts encoded."""
-    import base64
-
     made = dict(one)
     metadata = dict(made.get("metadata") or {})
     metadata["labels"] = {**(metadata.get("labels") or {}), "app.kubernetes.io/managed-by": "Helm"}

@@ -15,6 +15,7 @@ import typing as t
 
 from .._decision import DRIFT, IN_SYNC, Decision, resource
 from .._errors import FabricError
+from .._helm import chart as helm_chart
 from .._helm import client
 from . import plan as gpu_operator_plan
 from . import values as gpu_operator_values
@@ -72,8 +73,6 @@ def manage(params: Params, check_mode: bool, host: Host) -> dict[str, t.Any]:
 
 def _chart(params: Params, host: Host) -> Chart:
     """Return the chart, fetched once: everything that follows is about this very archive."""
-    from .._helm import chart as helm_chart
-
     given = params["chart"]
     helm_chart.refuse_unverified(given, params["chart_repo_url"], params["chart_checksum"])
     local = os.path.expanduser(given)

@@ -12,6 +12,7 @@ import functools
 import typing as t
 
 from .._errors import FabricError
+from .._helm.chart import definitions
 from .._kubernetes.client import ApiError
 from . import compare
 from .cluster import POLICY
@@ -219,8 +220,6 @@ def make(
 
     ``base`` is the revision that is live, None on a fresh install; ``left`` what a killed helm left.
     """
-    from .._helm.chart import definitions
-
     release, namespace = name
     plan = Plan(cluster, chart, values, namespace)
     plan.base = base

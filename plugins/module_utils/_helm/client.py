@@ -17,6 +17,8 @@ import signal
 import subprocess
 import tempfile
 import typing as t
+from urllib.parse import unquote_plus, urlsplit
+from urllib.request import proxy_bypass_environment
 
 from .._errors import FabricError
 from .._formats import from_json
@@ -156,8 +158,6 @@ def parse_list(text: str) -> list[Listed]:
 
 def parse_release(text: str, values: str) -> Release:
     """Read `helm get all --template` and `helm get values -o json`."""
-    from urllib.parse import unquote_plus
-
     lines = [unquote_plus(line) for line in text.split("\n")] + [""]
     with _printed("a release"):
         return Release(
@@ -232,9 +232,6 @@ def kubeconfig(client: Client) -> tuple[dict[str, t.Any], set[str]]:
 def _bypassed(host: str, no_proxy: str | None) -> bool:
     if not no_proxy:
         return False
-    from urllib.parse import urlsplit
-    from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
-
     return bool(proxy_bypass_environment(urlsplit(host).netloc, {"no": no_proxy}))
 
 

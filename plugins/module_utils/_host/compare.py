@@ -14,6 +14,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from .._decision import IN_SYNC
 from .._errors import FabricError
+from . import owned_files as host_owned_files
 
 Params = t.Mapping[str, t.Any]
 Result = t.Dict[str, t.Any]
@@ -26,8 +27,6 @@ def rdma_system(params: Params) -> Result:
 
 
 def owned_files(params: Params) -> Result:
-    from . import owned_files as host_owned_files
-
     decision, result = host_owned_files.decide(checked(host_owned_files.ARGUMENTS, params)["files"])
     return {**decision.result(), **result}
 

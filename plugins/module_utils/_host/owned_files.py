@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import typing as t
 
+from .. import _files_write
 from .._decision import DRIFT, IN_SYNC, Decision, resource
 from .._files import HEADER, FileError, is_ours, read_text, refuse_nul
 
@@ -49,8 +50,6 @@ def decide(files: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[Decision, dict[str
                     "Move what it says to a file of another name, or remove it, and run again" % path
                 )
         if differs:
-            from .. import _files_write
-
             if wanted is None:
                 decision.add("Remove %s" % path, functools.partial(_files_write.remove, path))
             else:

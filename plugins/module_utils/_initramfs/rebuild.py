@@ -16,6 +16,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import typing as t
@@ -175,8 +176,6 @@ def _same_as(name: str, real: str, source: str) -> None:
     except OSError as exc:
         if exc.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS):
             raise
-        import shutil
-
         shutil.copy2(source, temporary)
         _fsync(temporary)
     os.rename(temporary, name)
@@ -318,8 +317,6 @@ def _clean(build: _Build) -> None:
     for name in os.listdir(scratch):
         path = os.path.join(scratch, name)
         if name.startswith(WORK) and os.lstat(path).st_uid == os.geteuid():
-            import shutil
-
             shutil.rmtree(path, ignore_errors=True)
 
 

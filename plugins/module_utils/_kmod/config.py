@@ -18,6 +18,7 @@ import stat
 import typing as t
 
 from .._errors import FabricError
+from .._files import in_root
 
 # Highest priority first: a file hides those of the same name in later directories. kmod before 29 (RHEL 8, 9) takes
 # /run before /etc, which differs only for one name in both; /usr/lib came with 32, and is /lib on a merged /usr.
@@ -327,8 +328,6 @@ def canonical(root: str, path: str) -> str:
 def _real(root: str, path: str) -> str:
     if os.path.abspath(root) == "/":
         return os.path.realpath(path)
-    from .._files import in_root
-
     return in_root(root, path)
 
 

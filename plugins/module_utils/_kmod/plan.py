@@ -12,7 +12,9 @@ import os
 import typing as t
 from functools import partial
 
+from .._decision import Decision
 from .._files import HEADER, is_ours, read_text
+from .._files_write import atomic_write, backup, remove
 from .config import (
     DIRECTORIES,
     Assignment,
@@ -123,8 +125,6 @@ def add_to(plan: Plan, decision: Decision) -> None:
     """Add the plan's steps, and its diff, to a decision."""
     if not plan.writes and not plan.backups:
         return
-    from .._files_write import atomic_write, backup, remove
-
     for path in plan.backups:
         where = real_path(plan.root, path)
         decision.add(f"Back up {path}", partial(backup, where))
@@ -139,8 +139,6 @@ def add_to(plan: Plan, decision: Decision) -> None:
 
 def apply(plan: Plan) -> None:
     """Carry a plan out."""
-    from .._decision import Decision
-
     decision = Decision()
     add_to(plan, decision)
     decision.carry_out()

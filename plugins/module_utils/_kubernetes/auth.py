@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import typing as t
@@ -268,16 +269,12 @@ class _PluginErrors:
         self.said: list[str] = []
 
     def __enter__(self) -> None:
-        import logging
-
         handler = logging.Handler(logging.ERROR)
         handler.emit = lambda record: self.said.append(record.getMessage())  # type: ignore[method-assign]
         self.handler = handler
         logging.getLogger().addHandler(handler)
 
     def __exit__(self, kind: t.Any, *_unused: t.Any) -> None:
-        import logging
-
         logging.getLogger().removeHandler(self.handler)
         if kind is None and self.said and not self.made.api_key and not self.made.cert_file:
             raise ValueError("; ".join(self.said))

@@ -11,7 +11,9 @@ from __future__ import annotations
 import json
 import re
 import time
+import traceback
 import typing as t
+from urllib.parse import quote, urlencode
 
 from .._errors import FabricError
 from .._formats import from_json
@@ -143,8 +145,6 @@ class Client:
         accept: str = _JSON,
         patient: bool = True,
     ) -> bytes:
-        from urllib.parse import urlencode
-
         import urllib3
 
         url = self.host + path + ("?" + urlencode(query) if query else "")
@@ -392,8 +392,6 @@ def base(api_version: str) -> str:
 
 def path(api_version: str, plural: str, namespace: str | None = None, name: str | None = None, part: str = "") -> str:
     """Return the path of an object or, without a name, of a list; ``part`` is a subresource such as status."""
-    from urllib.parse import quote
-
     steps = [base(api_version)]
     if namespace is not None:
         steps.append("namespaces/" + quote(namespace, safe=""))
@@ -408,8 +406,6 @@ def connect(module: AnsibleModule) -> Client:
     try:
         kubernetes_library.parts()
     except ImportError:
-        import traceback
-
         from ansible.module_utils.basic import missing_required_lib
 
         module.fail_json(msg=missing_required_lib("kubernetes"), exception=traceback.format_exc())

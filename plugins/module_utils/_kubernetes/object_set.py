@@ -12,6 +12,7 @@ import base64
 import copy
 import functools
 import json
+import re
 import time
 import typing as t
 
@@ -381,8 +382,6 @@ class Set:
 
 def manage(params: t.Mapping[str, t.Any], check_mode: bool, client: Client) -> dict[str, t.Any]:
     """Return what the module cluster_objects returns."""
-    import re
-
     # Values of labels (validation.IsValidLabelValue in apimachinery).
     if not re.fullmatch(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", params["owner"]):
         raise ObjectsError(

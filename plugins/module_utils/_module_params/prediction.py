@@ -12,6 +12,8 @@ import os
 import typing as t
 
 from .._errors import FabricError
+from .._files import FileError, in_root, read_text
+from .._initramfs.contents import forced
 from .._kmod.cmdline import cmdline_settings
 from .._kmod.config import from_texts, same_value, settings, words
 
@@ -99,8 +101,6 @@ def is_builtin(root: str, kernel: str | None, module: str) -> bool:
     """Tell whether ``kernel`` has the module built in, by its modules.builtin (depmod(8)); false without that file."""
     if kernel is None:
         return False
-    from .._files import FileError, in_root, read_text
-
     try:
         text = read_text(in_root(root, f"/lib/modules/{kernel}/modules.builtin"))
     except FileError:
@@ -114,8 +114,6 @@ def initramfs_state(
     """Return what the initramfs, booted with ``cmdline``, does about one parameter; None where that is not known."""
     if contents is None:
         return None
-    from .._initramfs.contents import forced
-
     tree = from_texts(contents.modprobe, module)
     if tree.unreadable:
         return None

@@ -12,6 +12,7 @@ import re
 import typing as t
 
 from .._kubernetes.client import ApiError, path
+from . import uses
 
 if t.TYPE_CHECKING:  # pragma: no cover
     from .._kubernetes.client import Client, Object
@@ -142,8 +143,6 @@ class Cluster:
 
     def users(self, candidates: t.Iterable[str]) -> tuple[dict[str, list[str]], list[str]]:
         """Return who names attachments, and which kinds could not be looked at and why."""
-        from . import uses
-
         wanted = list(candidates)
         found: dict[str, list[str]] = {}
         unknown = []

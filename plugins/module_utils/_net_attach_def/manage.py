@@ -12,6 +12,7 @@ import typing as t
 
 from .._cni import config as cni
 from .._cni import lint
+from .._cni import pools as cni_pools
 from .._cni.lint_model import CODES, Attachment, Report, Surroundings
 from .._decision import DRIFT, IN_SYNC, UNKNOWN, Decision, resource
 from .._kubernetes.client import MANAGER, ApiError, path
@@ -171,8 +172,6 @@ def _in_use(plans: t.Sequence[Plan], cluster: Cluster, report: Report) -> None:
     changing = [plan for plan in plans if plan.live is not None and "config" in plan.what]
     if not changing:
         return
-    from .._cni import pools as cni_pools
-
     moved = [(plan, spans) for plan in changing for spans in [cni_pools.leaving(plan.live, plan.attachment)] if spans]
     if not moved:
         return

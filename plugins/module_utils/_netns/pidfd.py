@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import typing as t
 
@@ -26,7 +27,6 @@ class Kernel:
 
     def __init__(self) -> None:
         import ctypes
-        import fcntl
 
         self._ioctl = fcntl.ioctl
         self._errno = ctypes.get_errno

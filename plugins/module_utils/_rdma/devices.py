@@ -14,6 +14,7 @@ import errno
 import ipaddress
 import os
 import re
+import subprocess
 import typing as t
 
 from . import drivers, nldev, sysfs
@@ -286,8 +287,6 @@ class Look:
 
     def _active_mtu(self, device: str, port: int) -> int | None:
         """The MTU in use, in bytes; it takes a user context, so the tool of rdma-core asks."""
-        import subprocess
-
         argv = ["ibv_devinfo", "-d", device, "-i", str(port)]
         try:
             done = subprocess.run(

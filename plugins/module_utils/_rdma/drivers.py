@@ -11,6 +11,8 @@ import os
 import re
 import typing as t
 
+from .._cache import load, save
+
 __all__ = ("Ability", "ability", "driver", "movers", "pci_address")
 
 _PCI = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z", re.ASCII)
@@ -100,8 +102,6 @@ def movers(kallsyms: str = "/proc/kallsyms", cache: str | None = CACHE, sys: str
     A driver that is built in is named after its function: mlx5_ib_disassociate_ucontext is mlx5_ib's. The answer is
     kept for this boot as long as the same modules are loaded.
     """
-    from .._cache import load
-
     key = _loaded(sys)
     if cache is not None:
         kept = load(cache, CACHE_FORMAT, key)
@@ -116,8 +116,6 @@ def movers(kallsyms: str = "/proc/kallsyms", cache: str | None = CACHE, sys: str
         return None
     found = symbols(text)
     if cache is not None:
-        from .._cache import save
-
         save(cache, CACHE_FORMAT, key, sorted(found))
     return found
 

@@ -12,6 +12,7 @@ import errno
 import os
 import typing as t
 
+from .._netns import pods
 from .._rdma import devices, drivers, nldev
 
 if t.TYPE_CHECKING:  # pragma: no cover
@@ -79,8 +80,6 @@ class Host:
         return {**seen, "inode": opened.inode, "uid": uid}
 
     def pods(self) -> dict[str, tuple[str, str]]:
-        from .._netns import pods
-
         return pods.names()
 
 

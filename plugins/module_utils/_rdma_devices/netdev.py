@@ -13,7 +13,7 @@ import typing as t
 
 from .._decision import DRIFT, IN_SYNC, Decision, resource
 from .._errors import FabricError
-from .._netns import enter, survey, walk
+from .._netns import enter, pods, survey, walk
 from .._rdma import pci_netdevs
 from .info import pod_of, pod_text
 
@@ -50,8 +50,6 @@ class Host:
         return walk.look_into(spaces, pci_netdevs.netdevs)
 
     def pods(self) -> dict[str, tuple[str, str]]:
-        from .._netns import pods
-
         return pods.names()
 
     def take(self, space: Namespace, netdev: str, name: str) -> None:

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import typing as t
 
@@ -50,8 +51,6 @@ def _view(
 
 def cause(desired: str, configured: str | None, src: module_params_prediction.Sources) -> str:
     """Return a hash of what a reboot is expected to act on; the same cause is not worth a second reboot."""
-    import hashlib
-
     parts: list[t.Any] = [desired, configured, None if src.entry is None else src.entry.cmdline]
     for image in [] if src.entry is None else src.entry.initrd:
         try:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import datetime
 import functools
+import ipaddress
 import json
 import typing as t
 
@@ -289,8 +290,6 @@ class Audit:
 
 def _address(name: str) -> wb.Address | None:
     """Return the address in a reservation's name, behind the network's."""
-    import ipaddress
-
     parts = name.split("-")
     for number in range(len(parts)):
         text = "-".join(parts[number:])
