@@ -15,35 +15,55 @@ DRIFT = "drift"
 UNKNOWN = "unknown"
 
 
+class Declined(Exception):
+    """Raised by a step that could not be done and is no failure: it counts as one that was never decided on."""
+
+
+class _Step(t.NamedTuple):
+    action: str
+    carry_out: t.Callable[[], t.Any]
+    diff: dict[str, str] | None
+
+
 class Decision:
-    """What a module will do: steps are added once, then carried out or, in check mode, only told."""
+    """What a module will do: steps are added once, then carried out or, in check mode, only reported."""
 
     def __init__(self) -> None:
-        self.actions: list[str] = []
-        self._steps: list[t.Callable[[], t.Any]] = []
+        self._steps: list[_Step] = []
         self._diff: list[dict[str, str]] = []
 
-    def add(self, action: str, step: t.Callable[[], t.Any]) -> None:
-        """Add a step: a sentence for ``actions`` and what carries it out."""
-        self.actions.append(action)
-        self._steps.append(step)
+    def add(self, action: str, step: t.Callable[[], t.Any], diff: tuple[str, str, str] | None = None) -> None:
+        """Add a step: a sentence for ``actions``, what carries it out, and name, before and after for ``diff``."""
+        self._steps.append(_Step(action, step, diff and _headed(*diff)))
 
     def show(self, name: str, before: str, after: str) -> None:
         """Add a before and after to ``diff`` under ``name``; equal texts are left out."""
         if before != after:
-            self._diff.append({"before_header": name, "after_header": name, "before": before, "after": after})
+            self._diff.append(_headed(name, before, after))
 
     @property
     def changed(self) -> bool:
         return bool(self._steps)
 
+    @property
+    def actions(self) -> list[str]:
+        return [step.action for step in self._steps]
+
     def carry_out(self) -> None:
-        """Do every step in the order in which it was added."""
-        for step in self._steps:
-            step()
+        """Do every step in the order in which it was added; forget those that decline."""
+        for step in list(self._steps):
+            try:
+                step.carry_out()
+            except Declined:
+                self._steps.remove(step)
 
     def result(self) -> dict[str, t.Any]:
-        return {"changed": self.changed, "actions": list(self.actions), "diff": list(self._diff)}
+        diff = self._diff + [step.diff for step in self._steps if step.diff]
+        return {"changed": self.changed, "actions": self.actions, "diff": diff}
+
+
+def _headed(name: str, before: str, after: str) -> dict[str, str]:
+    return {"before_header": name, "after_header": name, "before": before, "after": after}
 
 
 def resource(
@@ -68,4 +88,4 @@ def resource(
     }
 
 
-__all__ = ("DRIFT", "IN_SYNC", "UNKNOWN", "Decision", "resource")
+__all__ = ("DRIFT", "IN_SYNC", "UNKNOWN", "Decision", "Declined", "resource")

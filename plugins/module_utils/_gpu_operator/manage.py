@@ -245,7 +245,7 @@ def _present(params: Params, check_mode: bool, host: Host) -> dict[str, t.Any]:
     reasons = plan.reasons(rolled_back=recovery is not None)
     if base is None:
         if new_namespace:
-            decision.actions.append("Make the namespace %s" % namespace)
+            decision.add("Make the namespace %s" % namespace, lambda: None)
         decision.add(
             "Install the helm release %s/%s of %s %s" % (namespace, name, chart.name, chart.version),
             lambda: _install(params, host, plan, (name, namespace), buried),

@@ -92,12 +92,12 @@ class _Recorded(Decision):
         super().__init__()
         self.done = done
 
-    def add(self, action: str, step: t.Callable[[], t.Any]) -> None:
+    def add(self, action: str, step: t.Callable[[], t.Any], diff: tuple[str, str, str] | None = None) -> None:
         def recorded() -> None:
             step()
             self.done.append(action)
 
-        super().add(action, recorded)
+        super().add(action, recorded, diff)
 
 
 def check(params: t.Mapping[str, t.Any]) -> Wanted:

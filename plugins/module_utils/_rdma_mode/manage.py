@@ -15,9 +15,9 @@ import typing as t
 from .._decision import DRIFT, IN_SYNC, UNKNOWN, Decision, resource
 from .._kmod import config
 from .._kmod import plan as kmod_plan
-from .._module_params import prediction as module_params_prediction
-from . import explain as obstacles
-from . import switch as change
+from .._kmod.plan_model import Plan
+from .._module_params import prediction
+from . import explain, switch
 from .model import DEFAULT, MODULE, PARAMETER, Host, ModeError, mode_of
 
 ARGUMENTS: dict[str, t.Any] = {
@@ -30,26 +30,30 @@ ARGUMENTS: dict[str, t.Any] = {
 }
 
 
-def _expected(prediction: module_params_prediction.Prediction) -> tuple[str | None, str | None]:
+def _expected(expected: prediction.Prediction) -> tuple[str | None, str | None]:
     """Return the mode after the next boot and why it is that, or why it is not known."""
-    if not prediction.known:
-        return None, prediction.reason
-    if prediction.value is None:
-        return DEFAULT, prediction.reason or "nothing sets ib_core's netns_mode, and the kernel's default is shared"
-    mode = mode_of(prediction.value)
+    if not expected.known:
+        return None, expected.reason
+    if expected.value is None:
+        return DEFAULT, expected.reason or "nothing sets ib_core's netns_mode, and the kernel's default is shared"
+    mode = mode_of(expected.value)
     if mode is None:
-        return None, 'ib_core does not load with netns_mode="%s", which is no boolean' % prediction.value
-    return mode, prediction.reason
+        return None, 'ib_core does not load with netns_mode="%s", which is no boolean' % expected.value
+    return mode, expected.reason
 
 
-def _view(
-    src: module_params_prediction.Sources, tree: config.Tree, found: config.Assignment | None, rebuilt: bool = False
-) -> module_params_prediction.View:
+def _value(tree: config.Tree) -> str | None:
+    """Return what a configuration sets the parameter to."""
+    found = config.settings(tree, MODULE).get(PARAMETER)
+    return found and found.value
+
+
+def _view(src: prediction.Sources, tree: config.Tree, rebuilt: bool = False) -> prediction.View:
     doubt = "; ".join("%s: %s" % item for item in tree.unreadable) or kmod_plan.install_command(tree, MODULE)
-    return module_params_prediction.view(src, MODULE, PARAMETER, found and found.value, doubt=doubt, rebuilt=rebuilt)
+    return prediction.view(src, MODULE, PARAMETER, _value(tree), doubt=doubt, rebuilt=rebuilt)
 
 
-def cause(desired: str, configured: str | None, src: module_params_prediction.Sources) -> str:
+def cause(desired: str, configured: str | None, src: prediction.Sources) -> str:
     """Return a hash of what a reboot is expected to act on; the same cause is not worth a second reboot."""
     parts: list[t.Any] = [desired, configured, None if src.entry is None else src.entry.cmdline]
     for image in [] if src.entry is None else src.entry.initrd:
@@ -61,9 +65,154 @@ def cause(desired: str, configured: str | None, src: module_params_prediction.So
     return hashlib.sha256(repr(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
 
+class State(t.NamedTuple):
+    """What was found. ``planned`` is the configuration with what ``plan`` writes; users are None if not known."""
+
+    live: str | None
+    src: prediction.Sources
+    plan: Plan | None
+    configured: config.Tree
+    planned: config.Tree
+    blockers: list[dict[str, t.Any]]
+    users: list[dict[str, t.Any]] | None
+    problems: list[str]
+
+
+class Intent(t.NamedTuple):
+    """What follows from a state: what is to be done, and what the next boot gives without and with it."""
+
+    rebuild: bool
+    switch: bool
+    now: prediction.View
+    then: prediction.View
+    conflicts: list[dict[str, t.Any]]
+
+
+def observe(params: t.Mapping[str, t.Any], live: str | None, host: Host) -> State:
+    """Look at the host; nothing is changed."""
+    desired = params["netns_mode"]
+    src = host.sources()
+    plan = host.plan(desired, params["on_conflict"]) if params["persistent"] else None
+    tree = plan.before if plan else host.tree()
+    problems = list(src.problems)
+    differs = live not in (None, desired)
+    spaces = explain.blockers(host, problems) if differs else []
+    users = explain.users(host, problems) if differs else []
+    return State(live, src, plan, tree, plan.after if plan else tree, spaces, users, problems)
+
+
+def decide(params: t.Mapping[str, t.Any], state: State) -> Intent:
+    """Say what is to be done. Raises ModeError if a switch is required and other namespaces prevent it."""
+    desired = params["netns_mode"]
+    now, then = _view(state.src, state.configured), _view(state.src, state.planned)
+    rebuild = params["initramfs"] == "rebuild" and bool(then.stale)
+    if rebuild:
+        then = _view(state.src, state.planned, rebuilt=True)
+    conflicts = state.plan.conflicts if state.plan else explain.contradictions(state.configured, desired)
+    if mode_of(now.cmdline["next_boot"]) not in (None, desired):
+        conflicts = conflicts + explain.boot_conflicts(state.src)
+    may_switch = state.live not in (None, desired) and params["runtime"] != "never"
+    if may_switch and state.blockers and params["runtime"] == "require":
+        raise ModeError(
+            "Switching the RDMA subsystem from %s to %s: the kernel refuses while other network namespaces exist: %s. "
+            "End their holders, or set runtime to auto and reboot" % (state.live, desired, explain.told(state.blockers))
+        )
+    return Intent(rebuild, may_switch and not state.blockers, now, then, conflicts)
+
+
+def _decision(params: t.Mapping[str, t.Any], state: State, intent: Intent, host: Host) -> Decision:
+    """Return the steps; what a rebuild needs is checked before anything is done."""
+    desired, live = params["netns_mode"], state.live
+    decision = Decision()
+    if state.plan:
+        kmod_plan.add_to(state.plan, decision)
+    if intent.rebuild:
+        image, kernel = switch.to_rebuild(state.src)
+        host.preflight(image, kernel)
+        value = _value(state.planned)
+        decision.add(
+            "Rebuild %s" % image,
+            lambda: host.rebuild(image, kernel, lambda contents: switch.unlike(contents, value)),
+        )
+    if intent.switch:
+        decision.add(
+            _switching(live, desired),
+            lambda: switch.switch(host, live, desired, params["runtime"]),
+            ("rdma system", "netns %s\n" % live, "netns %s\n" % desired),
+        )
+    return decision
+
+
+def _switching(live: str | None, desired: str) -> str:
+    return "Switch the RDMA subsystem from %s to %s" % (live, desired)
+
+
+def report(
+    params: t.Mapping[str, t.Any], state: State, intent: Intent, decision: Decision, host: Host
+) -> dict[str, t.Any]:
+    """Return what the module returns: what was found, and under ``after`` what is true now, or would be."""
+    desired, live, src = params["netns_mode"], state.live, state.src
+    boot_before, why_before = _expected(intent.now.next_boot)
+    boot_after, why_after = _expected(intent.then.next_boot)
+    switched = _switching(live, desired) in decision.actions
+    live_after = desired if switched else live
+    # The kernel has refused the switch: a namespace has appeared since the look.
+    spaces = explain.blockers(host, []) if intent.switch and not switched else state.blockers
+
+    def reason(mode: str | None, following: str | None, why: str | None) -> str:
+        if mode in (None, desired):
+            return ""
+        return explain.reason(desired, mode, following, why, spaces, src, intent.conflicts, state.users or [])
+
+    before = config.settings(state.configured, MODULE).get(PARAMETER)
+    configured = before and {"value": mode_of(before.value), "path": before.path, "line": before.line}
+    cmdline = intent.now.cmdline.items()
+    return {
+        **decision.result(),
+        "mode": {
+            "desired": desired,
+            "configured": configured,
+            "cmdline": {when: mode_of(value) if value is not None else None for when, value in cmdline},
+            "initramfs": intent.now.initramfs and _image(intent.now.initramfs),
+            "live": live,
+            "next_boot": boot_before,
+        },
+        "reboot_required": live not in (None, desired),
+        "reboot_would_help": None if boot_before is None else boot_before == desired,
+        "reboot_reason": reason(live, boot_before, why_before),
+        "reboot_cause": cause(desired, _value(state.planned), src),
+        "initramfs_stale": intent.now.stale,
+        "conflicts": intent.conflicts,
+        "blockers": spaces,
+        "users": state.users,
+        "boot_id": host.boot_id(),
+        "boot_entry": src.entry and {key: getattr(src.entry, key) for key in ("kind", "source", "line", "title")},
+        "problems": state.problems,
+        "warnings": state.plan.warnings if state.plan else [],
+        "after": {
+            "live": live_after,
+            "next_boot": boot_after,
+            "reboot_required": live_after not in (None, desired),
+            "reboot_would_help": None if boot_after is None else boot_after == desired,
+            "initramfs_stale": intent.then.stale,
+            "reason": reason(live_after, boot_after, why_after),
+        },
+        "resources": [
+            resource(
+                "rdma_system",
+                PARAMETER,
+                desired=desired,
+                configured=configured and configured["value"],
+                live=live,
+                next_boot=boot_before,
+                status=_status(desired, live, boot_before, decision.changed),
+            )
+        ],
+    }
+
+
 def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[str, t.Any]:
     """Look, decide and, out of check mode, act. Return what the module returns."""
-    desired = params["netns_mode"]
     if not host.is_root():
         raise ModeError(
             "Reading the RDMA subsystem, the boot entry and the holders of network namespaces needs root; "
@@ -71,116 +220,13 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[
         )
     live = host.live()
     if live is None and not host.available():
-        return change.absent(params, host)
-
-    src = host.sources()
-    plan = host.plan(desired, params["on_conflict"]) if params["persistent"] else None
-    tree = plan.before if plan else host.tree()
-    tree_after = plan.after if plan else tree
-    before = config.settings(tree, MODULE).get(PARAMETER)
-    after = config.settings(tree_after, MODULE).get(PARAMETER)
-
-    view_before = _view(src, tree, before)
-    view_after = _view(src, tree_after, after)
-    rebuild = params["initramfs"] == "rebuild" and bool(view_after.stale)
-    if rebuild:
-        view_after = _view(src, tree_after, after, rebuilt=True)
-    boot_before, why_before = _expected(view_before.next_boot)
-    boot_after, why_after = _expected(view_after.next_boot)
-
-    conflicts = plan.conflicts if plan else obstacles.contradictions(tree, desired)
-    if mode_of(view_before.cmdline["next_boot"]) not in (None, desired):
-        conflicts = conflicts + obstacles.boot_conflicts(src)
-
-    problems = list(src.problems)
-    differs = live not in (None, desired)
-    spaces = obstacles.blockers(host, problems) if differs else []
-    users = obstacles.users(host, problems) if differs else []
-    may_switch = differs and params["runtime"] != "never"
-    if may_switch and spaces and params["runtime"] == "require":
-        raise ModeError(
-            "Switching the RDMA subsystem from %s to %s: the kernel refuses while other network namespaces exist: %s. "
-            "End their holders, or set runtime to auto and reboot" % (live, desired, obstacles.told(spaces))
-        )
-    switch = may_switch and not spaces
-    live_after = desired if switch else live
-
-    decision = Decision()
-    if plan:
-        kmod_plan.add_to(plan, decision)
-    if rebuild:
-        image, kernel = change.to_rebuild(src)
-        host.preflight(image, kernel)
-        decision.add(
-            "Rebuild %s" % image,
-            lambda: host.rebuild(image, kernel, lambda contents: change.unlike(contents, after and after.value)),
-        )
-    if switch:
-        decision.add("Switch the RDMA subsystem from %s to %s" % (live, desired), lambda: None)
-        decision.show("rdma system", "netns %s\n" % live, "netns %s\n" % desired)
-
-    late = None
+        return switch.absent(params, host)
+    state = observe(params, live, host)
+    intent = decide(params, state)
+    decision = _decision(params, state, intent, host)
     if not check_mode:
         decision.carry_out()
-        if switch:
-            late = change.switch(host, live, desired, params["runtime"])
-            if late is not None:
-                live_after, spaces = live, late
-
-    def reason(mode: str | None, following: str | None, why: str | None) -> str:
-        if mode in (None, desired):
-            return ""
-        return obstacles.reason(desired, mode, following, why, spaces, src, conflicts, users or [])
-
-    result = decision.result()
-    if late is not None:
-        result["actions"].pop()
-        result["diff"].pop()
-        result["changed"] = bool(result["actions"])
-    mode = {
-        "desired": desired,
-        "configured": before and {"value": mode_of(before.value), "path": before.path, "line": before.line},
-        "cmdline": {when: mode_of(value) if value is not None else None for when, value in view_before.cmdline.items()},
-        "initramfs": view_before.initramfs and _image(view_before.initramfs),
-        "live": live,
-        "next_boot": boot_before,
-    }
-    result.update(
-        mode=mode,
-        reboot_required=differs,
-        reboot_would_help=None if boot_before is None else boot_before == desired,
-        reboot_reason=reason(live, boot_before, why_before),
-        reboot_cause=cause(desired, after and after.value, src),
-        initramfs_stale=view_before.stale,
-        conflicts=conflicts,
-        blockers=spaces,
-        users=users,
-        boot_id=host.boot_id(),
-        boot_entry=src.entry
-        and {"kind": src.entry.kind, "source": src.entry.source, "line": src.entry.line, "title": src.entry.title},
-        problems=problems,
-        warnings=plan.warnings if plan else [],
-        after={
-            "live": live_after,
-            "next_boot": boot_after,
-            "reboot_required": live_after not in (None, desired),
-            "reboot_would_help": None if boot_after is None else boot_after == desired,
-            "initramfs_stale": view_after.stale,
-            "reason": reason(live_after, boot_after, why_after),
-        },
-        resources=[
-            resource(
-                "rdma_system",
-                PARAMETER,
-                desired=desired,
-                configured=mode["configured"] and mode["configured"]["value"],
-                live=live,
-                next_boot=boot_before,
-                status=_status(desired, live, boot_before, result["changed"]),
-            )
-        ],
-    )
-    return result
+    return report(params, state, intent, decision, host)
 
 
 def _status(desired: str, live: str | None, next_boot: str | None, changed: bool) -> str:

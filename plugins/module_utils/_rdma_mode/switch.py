@@ -12,8 +12,8 @@ import errno
 import os
 import typing as t
 
+from .._decision import Declined
 from .._module_params import prediction
-from .explain import blockers
 from .model import MODULE, PARAMETER, ModeError
 
 if t.TYPE_CHECKING:  # pragma: no cover
@@ -40,21 +40,20 @@ def unlike(contents: t.Any, configured: str | None) -> str | None:
     return None
 
 
-def switch(host: Host, live: str | None, desired: str, runtime: str) -> list[dict[str, t.Any]] | None:
-    """Switch the live mode and read it back. Return the blockers where somebody came in between, else None."""
+def switch(host: Host, live: str | None, desired: str, runtime: str) -> None:
+    """Switch the live mode and read it back. Raises Declined if another network namespace came in between."""
     try:
         host.switch(desired)
     except OSError as exc:
         if exc.errno != errno.EBUSY or runtime == "require":
             raise
-        return blockers(host, [])
+        raise Declined from exc
     found = host.live()
     if found != desired:
         raise ModeError(
             "Switching the RDMA subsystem from %s to %s: the kernel took the request, yet the mode is %s now"
             % (live, desired, found)
         )
-    return None
 
 
 def absent(params: t.Mapping[str, t.Any], host: Host) -> dict[str, t.Any]:
