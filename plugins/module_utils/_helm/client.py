@@ -18,7 +18,7 @@ import subprocess
 import tempfile
 import typing as t
 from urllib.parse import unquote_plus, urlsplit
-from urllib.request import proxy_bypass_environment
+from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]  # typeshed lacks it
 
 from .._errors import FabricError
 from .._formats import from_json
