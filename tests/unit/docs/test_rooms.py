@@ -100,7 +100,7 @@ def test_unit_tests_lie_where_the_code_does() -> None:
 
 
 def test_twenty_questions_have_an_answer() -> None:
-    section = PAGE.split("## Where is …", 1)[1].split("\n## ", 1)[0]
+    section = PAGE.split("## Twenty-five questions", 1)[1].split("\n## ", 1)[0]
     rows = re.findall(r"^\| ([^|]+) \| `([^`|]+)` \|$", section, re.M)
     assert len(rows) >= 20
     for question, path in rows:
