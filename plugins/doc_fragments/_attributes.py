@@ -13,14 +13,14 @@ class ModuleDocFragment:
 options: {}
 attributes:
   check_mode:
-    description: Predicts what would be done, and reports it as if it had been done, without changing the host.
+    description: Predicts what would be done and reports it as if it had been done, without changing the host.
   diff_mode:
     description: Shows what was found and what it is (or would be) replaced with.
   idempotent:
     description:
-      - A second run with the same options changes nothing, and says so, as long as nobody else has changed the host in between.
+      - A second run with the same options changes nothing and reports no change, unless the host was changed in between.
   platform:
-    description: The operating systems that the module works on.
+    description: The operating systems that the module supports.
 """
 
     # A module that only looks.
@@ -55,6 +55,6 @@ attributes:
 options: {}
 attributes:
   root:
-    description: The task needs root on the host, for example by C(become).
+    description: The task requires root on the host, for example through C(become).
     support: full
 """

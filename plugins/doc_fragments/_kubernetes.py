@@ -12,11 +12,11 @@ class ModuleDocFragment:
 options:
   kubeconfig:
     description:
-      - Path of a kubeconfig, or several with V(:) between them, or its content as a dictionary.
-      - Without it, and without O(host) and credentials or O(context), a pod's own account is used, else the environment variable E(KUBECONFIG),
-        else V(~/.kube/config). Credential plugins (C(exec)) run as in C(kubectl).
-      - Without the option, E(K8S_AUTH_KUBECONFIG) is used, and likewise E(K8S_AUTH_CONTEXT), E(K8S_AUTH_HOST), E(K8S_AUTH_API_KEY) and so on for all options
-        but O(timeout).
+      - Path of a kubeconfig, several paths separated by V(:), or its content as a dictionary.
+      - If neither this option, nor O(host) with credentials, nor O(context) is set, the service account of the pod is used, else the environment variable
+        E(KUBECONFIG), else V(~/.kube/config). Credential plugins (C(exec)) run as in C(kubectl).
+      - If the option is not set, E(K8S_AUTH_KUBECONFIG) is used. The same applies to E(K8S_AUTH_CONTEXT), E(K8S_AUTH_HOST), E(K8S_AUTH_API_KEY) and so on for
+        all options except O(timeout).
     type: raw
   context:
     description: Context of the kubeconfig.
@@ -28,13 +28,13 @@ options:
     description: Bearer token.
     type: str
   username:
-    description: User for HTTP basic authentication, which only a proxy before the API server takes.
+    description: User for HTTP basic authentication, which only a proxy in front of the API server accepts.
     type: str
   password:
     description: Password for HTTP basic authentication.
     type: str
   ca_cert:
-    description: Path of the CA certificates that the API server's certificate is checked by.
+    description: Path of the CA certificates used to verify the API server's certificate.
     type: path
     aliases: [ssl_ca_cert]
   client_cert:
@@ -42,32 +42,32 @@ options:
     type: path
     aliases: [cert_file]
   client_key:
-    description: Path of the client certificate's key.
+    description: Path of the key of the client certificate.
     type: path
     aliases: [key_file]
   validate_certs:
-    description: Whether the API server's certificate is checked. It is, unless the kubeconfig says otherwise.
+    description: Whether to verify the API server's certificate. It is verified unless the kubeconfig disables that.
     type: bool
     aliases: [verify_ssl]
   proxy:
     description: URL of an HTTP proxy.
     type: str
   no_proxy:
-    description: Hosts, domains and networks that are reached without the proxy, with commas between them.
+    description: Hosts, domains and networks that are reached without the proxy, separated by commas.
     type: str
   impersonate_user:
     description: User to act as.
     type: str
   impersonate_groups:
-    description: Groups to act as a member of.
+    description: Groups to act as.
     type: list
     elements: str
   timeout:
     description:
-      - How long to wait for one answer of the API server, in seconds.
-      - So long it is also asked again while it answers that it has too much to do (429, or 503 with C(Retry-After)).
+      - How long to wait for one response of the API server, in seconds.
+      - Requests are also retried for this long while the API server reports that it is overloaded (429, or 503 with C(Retry-After)).
     type: int
     default: 30
 requirements:
-  - The Python library C(kubernetes), 24.2.0 or newer, where the task runs.
+  - The Python library C(kubernetes), 24.2.0 or newer, on the host that runs the task.
 """

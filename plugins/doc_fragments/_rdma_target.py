@@ -11,17 +11,17 @@ class ModuleDocFragment:
     DOCUMENTATION = r"""
 options:
   netns:
-    description: Network namespace by its name, as C(ip netns) lists it, or by a path such as V(/proc/4242/ns/net).
+    description: Network namespace by name, as listed by C(ip netns), or by path, such as V(/proc/4242/ns/net).
     type: str
   pid:
-    description: Network namespace of the process with this PID, as the host counts them.
+    description: Network namespace of the process with this PID, as seen in the host's PID namespace.
     type: int
   container:
     description:
-      - Network namespace of a container on this host, by its id (12 to 64 hexadecimal digits, C(containerd://) may come before it).
-      - Containers of users, whose control groups are below C(user.slice), are not looked for, because a user can name a group as they like.
+      - Network namespace of a container on this host, by its ID (12 to 64 hexadecimal digits, optionally prefixed with C(containerd://)).
+      - Containers of users, whose control groups are below C(user.slice), are not considered, because users can choose the names of their groups.
     type: str
   pod:
-    description: Network namespace of a pod on this host, as V(NAMESPACE/NAME). A pod with the host's network is refused.
+    description: Network namespace of a pod on this host, as V(NAMESPACE/NAME). A pod that uses the host's network is refused.
     type: str
 """

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: awx_objects
-short_description: Manage a set of objects of AWX as code
+short_description: Manage a set of AWX objects as code
 version_added: 0.1.0
 description:
-  - Makes and changes projects, inventories, templates, workflows and schedules of AWX from one data structure, in one module process.
-  - Objects refer to each other, and to what is on the controller already, by name. Names are looked up, and everything that is wrong with them is told,
+  - Creates and changes projects, inventories, templates, workflows and schedules of AWX from one data structure, in one module process.
+  - Objects refer to each other, and to objects that already exist on the controller, by name. Names are looked up, and everything wrong with them is reported,
     before anything is changed. So check mode works on a controller that has none of the objects yet.
-  - Only the fields that are given are compared and written. Objects that are not given are left alone, and none is deleted but nodes of a workflow.
-  - A new or changed project is waited for, as AWX accepts no job template whose playbook it has not fetched.
-  - Credentials are referred to and never made. Bring them to AWX by other means.
+  - Only the fields that are given are compared and written. Objects that are not given are left alone, and nothing is deleted except nodes of a workflow.
+  - The module waits for a new or changed project, because AWX rejects a job template whose playbook it has not fetched.
+  - Credentials are referenced and never created. Create them in AWX by other means.
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
@@ -28,17 +28,18 @@ attributes:
   idempotent:
     support: partial
     details:
-      - AWX does not show secrets. They are written with a new notification template, and later only with O(update_secrets=true), which is a change every time.
+      - AWX does not return secrets. They are written with a new notification template, and later only with O(update_secrets=true), which always counts as a
+        change.
   platform:
     support: full
     platforms: posix
 notes:
-  - Written for the API of AWX 24.6.1, version 2. It was tested against a recorded controller, not against AWX itself.
+  - Written for the API of AWX 24.6.1, version 2. Tested against a recorded controller, not against AWX itself.
 options:
   objects:
     description:
-      - The objects by kind. Each is a dictionary of fields as the API of AWX has them, with names where the API has numbers.
-      - A field that AWX keeps as text, such as C(extra_vars), C(source_vars) and C(variables), is given as a dictionary.
+      - The objects by kind. Each is a dictionary of fields as in the AWX API, with names instead of the numeric IDs of the API.
+      - A field that AWX stores as text, such as C(extra_vars), C(source_vars) and C(variables), is given as a dictionary.
     type: dict
     required: true
     suboptions:
@@ -55,7 +56,7 @@ options:
         type: list
         elements: dict
       projects:
-        description: Projects, each with C(organization), C(scm_type), C(scm_url), and C(scm_branch) and C(credential) as need be.
+        description: Projects, each with C(organization), C(scm_type), C(scm_url), and C(scm_branch) and C(credential) if needed.
         type: list
         elements: dict
       inventories:
@@ -63,14 +64,14 @@ options:
         type: list
         elements: dict
       inventory_sources:
-        description: Sources of inventories, each with C(inventory), C(source), C(source_project) and C(source_path).
+        description: Inventory sources, each with C(inventory), C(source), C(source_project) and C(source_path).
         type: list
         elements: dict
       job_templates:
         description:
           - Job templates, each with C(organization), which is that of the project, C(project), C(inventory) and C(playbook).
-          - C(credentials), C(notification_templates_started), C(notification_templates_success) and C(notification_templates_error) list names. What else is in
-            such a list on the controller is taken out of it.
+          - C(credentials), C(notification_templates_started), C(notification_templates_success) and C(notification_templates_error) list names. Anything else
+            in these lists on the controller is removed.
           - C(survey_spec) is the survey, with C(name), C(description) and C(spec).
         type: list
         elements: dict
@@ -88,51 +89,51 @@ options:
         elements: dict
   notification_secrets:
     description:
-      - By the name of a notification template, keys and values of its C(notification_configuration) that nobody may see, such as C(token), C(password) or a
-        C(url) with a secret in it.
-      - They are shown neither in the diff nor in the result.
+      - For each notification template, by name, the keys and values of its C(notification_configuration) that must stay secret, such as C(token), C(password)
+        or a C(url) that contains a secret.
+      - They appear neither in the diff nor in the result.
     type: dict
     default: {}
   update_secrets:
-    description: Whether to write secrets that AWX does not show, although they may be the same.
+    description: Whether to write secrets that AWX does not return, even though they may be unchanged.
     type: bool
     default: false
   project_timeout:
-    description: How long AWX may take to fetch a project that is new or changed, in seconds.
+    description: How long AWX may take to fetch a new or changed project, in seconds.
     type: int
     default: 300
   controller_host:
     description:
-      - Address of the controller, such as V(https://awx.example.org).
-      - Without this option and the next ones, E(CONTROLLER_HOST), E(CONTROLLER_OAUTH_TOKEN), E(CONTROLLER_USERNAME), E(CONTROLLER_PASSWORD) and
-        E(CONTROLLER_VERIFY_SSL) are used, or the same with E(TOWER_HOST) and so on. AWX sets them for a job that has a credential for AWX.
+      - URL of the controller, such as V(https://awx.example.org).
+      - If this option and the following ones are not set, E(CONTROLLER_HOST), E(CONTROLLER_OAUTH_TOKEN), E(CONTROLLER_USERNAME), E(CONTROLLER_PASSWORD) and
+        E(CONTROLLER_VERIFY_SSL) are used, or the same with E(TOWER_HOST) and so on. AWX sets them for a job that has an AWX credential.
     type: str
     required: true
   controller_oauthtoken:
-    description: A token with the scope write.
+    description: Token with write scope.
     type: str
   controller_username:
-    description: User, where there is no token.
+    description: User name, if no token is used.
     type: str
   controller_password:
     description: Password of the user.
     type: str
   validate_certs:
-    description: Whether the controller's certificate is checked.
+    description: Whether to verify the controller's certificate.
     type: bool
     default: true
   ca_path:
-    description: File with CA certificates that it is checked by.
+    description: File with the CA certificates used to verify it.
     type: path
   request_timeout:
-    description: How long the controller may take for one answer, in seconds.
+    description: How long to wait for one response of the controller, in seconds.
     type: int
     default: 30
 """
 
 EXAMPLES = r"""
 ---
-- name: A nightly job template
+- name: Create a nightly job template
   rdmaops.gpu_fabric.awx_objects:
     controller_host: https://awx.example.org
     controller_oauthtoken: "{{ vaulted_token }}"
@@ -169,8 +170,8 @@ actions:
   sample: ["Create project site", "Add nodes to the credentials of the job template site drift"]
 resources:
   description:
-    - State of each object before anything was done, as the drift report reads it. C(live) is null for an object that is not there.
-    - A secret that AWX does not show is an object of its own, with the status C(unknown).
+    - State of each object before anything was done, as the drift report reads it. C(live) is null for an object that does not exist.
+    - A secret that AWX does not return is a separate object with the status C(unknown).
   returned: success
   type: list
   elements: dict

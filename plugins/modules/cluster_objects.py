@@ -7,14 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: cluster_objects
-short_description: Keep a set of Kubernetes objects that belongs to one owner
+short_description: Manage a set of Kubernetes objects that belong to one owner
 version_added: 0.1.0
 description:
-  - Applies a set of manifests in one module process, on the server (server-side apply), namespaces and definitions of resources first.
-  - What would change is found out by the API server itself, by a dry run of the same request. Spelling, order of keys and defaults are no change.
-    Unknown fields are an error, and not dropped in silence.
-  - It works in check mode before the definitions of resources are there, when M(kubernetes.core.k8s) knows of no such kind.
-  - Each object gets the label C(rdmaops.gpu-fabric/owner). What is there and has another owner, or none, stops the module before anything is written.
+  - Applies a set of manifests in one module process with server-side apply, namespaces and CustomResourceDefinitions first.
+  - The API server itself determines what would change, in a dry run of the same request. Spelling, key order and defaults do not count as a change. Unknown
+    fields are an error and are not silently dropped.
+  - It works in check mode before the CustomResourceDefinitions exist, when M(kubernetes.core.k8s) does not know such a kind.
+  - Each object gets the label C(rdmaops.gpu-fabric/owner). An existing object with another owner, or none, stops the module before anything is written.
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
@@ -24,11 +24,11 @@ attributes:
   check_mode:
     support: full
     details:
-      - What rests on a definition or a namespace that is not there yet cannot be asked of the API server, and is shown as it was given.
+      - Objects that depend on a CustomResourceDefinition or a namespace that does not exist yet cannot be checked by the API server, and are shown as given.
   diff_mode:
     support: full
     details:
-      - What a Secret keeps is hidden.
+      - The data of Secrets is hidden.
   idempotent:
     support: full
   platform:
@@ -36,12 +36,12 @@ attributes:
     platforms: posix
 options:
   owner:
-    description: Name of the set. It is a label of each object and part of the name under which fields are managed.
+    description: Name of the set. It is a label of each object and part of the field manager's name.
     type: str
     required: true
   state:
     description:
-      - V(absent) removes the objects given, as far as they are this owner's.
+      - V(absent) removes the given objects, as far as they belong to this owner.
     type: str
     choices: [present, absent]
     default: present
@@ -51,52 +51,52 @@ options:
     elements: dict
     default: []
   files:
-    description: YAML files with manifests, where the module runs. Several documents in a file are fine.
+    description: YAML files with manifests, on the host where the module runs. A file may contain several documents.
     type: list
     elements: path
     default: []
   namespace:
-    description: Namespace of objects that do not say one.
+    description: Namespace of objects that do not specify one.
     type: str
     default: default
   namespaces:
     description:
-      - Manifests of namespaces that are made if an object of the set needs them and they are not there. C(apiVersion) and C(kind) may be left out.
-      - They do not belong to the set. One that is there is left as it is, and none is removed.
+      - Manifests of namespaces that are created if an object of the set needs them and they do not exist. C(apiVersion) and C(kind) may be omitted.
+      - They do not belong to the set. An existing one is left as it is, and none is removed.
     type: list
     elements: dict
     default: []
   prune:
     description:
       - Whether to remove this owner's objects that are not in the set, of the kinds in the set and of O(prune_kinds).
-      - Objects in namespaces are looked for in O(namespace), in the namespaces of O(objects) and in O(prune_namespaces), and nowhere else. Kinds without a
-        namespace are looked for in the whole cluster, so two installations in one cluster need two values of O(owner).
+      - Namespaced objects are searched for in O(namespace), in the namespaces of O(objects) and in O(prune_namespaces), and nowhere else. Cluster-scoped kinds
+        are searched for in the whole cluster, so two installations in one cluster need two values of O(owner).
     type: bool
     default: false
   prune_kinds:
-    description: Further kinds in which to look for them, as V(VERSION/KIND) or V(GROUP/VERSION/KIND).
+    description: Additional kinds to search, as V(VERSION/KIND) or V(GROUP/VERSION/KIND).
     type: list
     elements: str
     default: []
   prune_namespaces:
-    description: Further namespaces in which to look for them, such as one that the set no longer uses.
+    description: Additional namespaces to search, such as one that the set no longer uses.
     type: list
     elements: str
     default: []
   remove_definitions:
-    description: Consent to remove namespaces and definitions of resources, with everything that is in them.
+    description: Consent to remove namespaces and CustomResourceDefinitions, with everything in them.
     type: bool
     default: false
   adopt:
-    description: Consent to take over objects of the set that are there and not this owner's.
+    description: Consent to take over objects of the set that exist and do not belong to this owner.
     type: bool
     default: false
   force_conflicts:
-    description: Whether fields that another manager has set are taken over.
+    description: Whether to take over fields that another manager has set.
     type: bool
     default: false
   wait_timeout:
-    description: How long to wait for a definition of a resource to be served, in seconds.
+    description: How long to wait for a CustomResourceDefinition to be served, in seconds.
     type: int
     default: 60
 seealso:
@@ -105,7 +105,7 @@ seealso:
 
 EXAMPLES = r"""
 ---
-- name: Have a namespace and an account
+- name: Create a namespace and an account
   rdmaops.gpu_fabric.cluster_objects:
     owner: training
     objects:
@@ -123,7 +123,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 kept:
-  description: What was to be removed and was not, and why.
+  description: What should have been removed and was not, and why.
   returned: success
   type: list
   elements: str

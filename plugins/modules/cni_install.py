@@ -10,11 +10,11 @@ module: cni_install
 short_description: Install CNI plugins with their configurations and kubeconfigs
 version_added: 0.1.0
 description:
-  - Keeps CNI plugins from pinned archives or single programs, the configurations that use them, and kubeconfigs of service accounts on a host, all compared
-    in one module process.
-  - A download is verified before anything of it is put in place, and a plugin is replaced by a rename, so that one that runs is not disturbed.
-  - What this module has installed is remembered in O(record). Everything else in the directories is somebody else's. It is never removed, and a configuration
-    of somebody else is never overwritten.
+  - Manages CNI plugins from pinned archives or single programs, the configurations that use them, and kubeconfigs of service accounts on a host. All are
+    compared in one module process.
+  - A download is verified before anything from it is installed, and a plugin is replaced by renaming, so that a running one is not disturbed.
+  - What this module has installed is recorded in O(record). Everything else in the directories belongs to others. It is never removed, and a configuration that
+    belongs to others is never overwritten.
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
@@ -25,7 +25,7 @@ attributes:
   check_mode:
     support: full
     details:
-      - Nothing is downloaded. A download that fails or has another checksum is found by a real run only.
+      - Nothing is downloaded. Only a real run detects a download that fails or has another checksum.
   diff_mode:
     support: full
     details:
@@ -35,7 +35,7 @@ attributes:
 options:
   state:
     description:
-      - V(absent) removes what this module has installed, whatever O(sources), O(configs) and O(kubeconfigs) say.
+      - V(absent) removes what this module has installed, regardless of O(sources), O(configs) and O(kubeconfigs).
     type: str
     choices: [present, absent]
     default: present
@@ -44,27 +44,27 @@ options:
     type: path
     default: /opt/cni/bin
   sources:
-    description: Where plugins come from. What came from a source that is not listed any more is removed.
+    description: Where plugins come from. Anything from a source that is no longer listed is removed.
     type: list
     elements: dict
     default: []
     suboptions:
       name:
-        description: Name of the source, for messages and O(record).
+        description: Name of the source, used in messages and in O(record).
         type: str
         required: true
       url:
-        description: A tar archive or a single program, by URL, V(file://) URL or absolute path on the host.
+        description: A tar archive or a single program, given as a URL, a V(file://) URL or an absolute path on the host.
         type: str
         required: true
       checksum:
         description:
-          - V(sha256:) and the digest of what is at O(sources[].url), 64 hexadecimal digits in lower case.
-          - A file of checksums is not accepted. It comes from where the program comes from, and whoever changes one changes the other.
+          - V(sha256:) and the digest of the file at O(sources[].url), 64 hexadecimal digits in lower case.
+          - A checksum file is not accepted, because it comes from the same place as the program, and anyone who changes one can change the other.
         type: str
         required: true
       files:
-        description: Names of the plugins that are wanted of it. A single program is called by the one name given.
+        description: Names of the plugins to install from it. A single program is installed under the one name given.
         type: list
         elements: str
         required: true
@@ -75,7 +75,7 @@ options:
     choices: [keep, fail, take_over]
     default: keep
   configs:
-    description: Files, written whole. They are written after plugins and kubeconfigs.
+    description: Files, written as a whole, after the plugins and kubeconfigs.
     type: list
     elements: dict
     default: []
@@ -90,15 +90,15 @@ options:
         required: true
       delegate:
         description:
-          - Absolute path of another CNI configuration, which becomes the only entry of C(delegates) in O(configs[].content), which then has to be JSON. A
-            change of that file is a change of this one.
+          - Absolute path of another CNI configuration, which becomes the only entry of C(delegates) in O(configs[].content), which then must be JSON. A change
+            of that file is a change of this one.
         type: path
       public:
-        description: Whether everybody may read it.
+        description: Whether the file is world-readable.
         type: bool
         default: false
   kubeconfigs:
-    description: Kubeconfigs of service accounts. They can be read by root only.
+    description: Kubeconfigs of service accounts. Only root can read them.
     type: list
     elements: dict
     default: []
@@ -108,7 +108,7 @@ options:
         type: path
         required: true
       server:
-        description: URL of the API server as this host reaches it.
+        description: URL of the API server as seen from this host.
         type: str
         required: true
       ca_data:
@@ -124,28 +124,28 @@ options:
         type: str
         required: true
       node_uid:
-        description: UID of the Node object to which the token has to be bound. One that is bound to none, or to another, is replaced.
+        description: UID of the Node object to which the token must be bound. A token that is not bound, or is bound to another object, is replaced.
         type: str
       renew_before:
-        description: Seconds before its end from which on a token is replaced.
+        description: How many seconds before its expiry a token is replaced.
         type: int
         default: 2592000
   tokens:
     description:
-      - Tokens by service account. One is used where a kubeconfig has none that is valid for longer than O(kubeconfigs[].renew_before).
+      - Tokens by service account. A token is used if a kubeconfig has none that is valid for longer than O(kubeconfigs[].renew_before).
     type: dict
     default: {}
   mirror:
     description:
-      - Base URL, or directory on the host, in place of that of O(sources[].url). The names of files stay, and so does O(sources[].checksum).
+      - Base URL, or directory on the host, that replaces that of O(sources[].url). File names stay the same, and so does O(sources[].checksum).
     type: str
     default: ""
   record:
-    description: File in which it is remembered what this module has installed.
+    description: File that records what this module has installed.
     type: path
     default: /var/lib/rdmaops/cni.json
   timeout:
-    description: How long to wait for a server from which something is downloaded, in seconds.
+    description: How long to wait for a download server, in seconds.
     type: int
     default: 60
 seealso:
@@ -166,7 +166,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 kept:
-  description: What was left as it is because it is somebody else's.
+  description: What was left as it is because it belongs to others.
   returned: success
   type: list
   elements: str

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: container_image
-short_description: Keep an image in containerd, by name, digest and content
+short_description: Manage an image in containerd by name, digest and content
 version_added: 0.1.0
 description:
-  - Sees to it that a name in one of containerd's namespaces means the image with a certain digest, and that all content of it is there for this machine.
-    Every blob of the manifest has to be in the content store and as large as the manifest says. A name alone proves nothing, since content can be removed or
-    be damaged behind it.
-  - A name that has been moved to another digest, a blob that is missing and a blob of another size are drift. They are put right.
-  - Content arrives under C(REPOSITORY@DIGEST) first. O(name) is given to it when it is complete. Where something fails, O(name) means what it meant before.
+  - Ensures that a name in one of containerd's namespaces refers to the image with a certain digest, and that all content of it for this machine is present.
+    Every blob of the manifest must be in the content store and have the size given in the manifest. A name alone proves nothing, because the content behind it
+    can be removed or damaged.
+  - A name that refers to another digest, a missing blob and a blob of another size are drift, and are repaired.
+  - Content is first imported under C(REPOSITORY@DIGEST). O(name) is assigned once it is complete. If something fails, O(name) refers to the same image as
+    before.
   - Works with containerd 1.6 to 2.x, through its client C(ctr).
 author:
   - rdmaops contributors (@rdmaops)
@@ -26,7 +27,7 @@ attributes:
   check_mode:
     support: full
     details:
-      - A registry is not asked, and what it refuses is found by a real run only. An archive is read and verified as in a real run.
+      - Registries are not contacted, and only a real run detects what they refuse. An archive is read and verified as in a real run.
   diff_mode:
     support: full
   idempotent:
@@ -34,37 +35,37 @@ attributes:
 options:
   name:
     description:
-      - Full name of the image, V(HOST/PATH:TAG) or V(HOST/PATH@sha256:DIGEST), as pods name it.
-      - A pod that names an image by digest does not find it by its tag. Where both are used, both are to be present. The second name costs no transfer.
+      - Full name of the image, V(HOST/PATH:TAG) or V(HOST/PATH@sha256:DIGEST), as pods refer to it.
+      - A pod that refers to an image by digest does not find it by its tag. If both are used, both must be present. The second name needs no transfer.
     type: str
     required: true
   state:
     description:
-      - With V(present) the name means the image with O(digest), and its content is complete.
-      - With V(absent) there is no such name. Content that no other name needs is then removed by containerd. Running containers keep what they use. Only
-        O(name), O(namespace), O(address) and O(ctr_binary) count.
+      - With V(present), the name refers to the image with O(digest), and its content is complete.
+      - With V(absent), the name does not exist. containerd then removes content that no other name needs. Running containers keep what they use. Only O(name),
+        O(namespace), O(address) and O(ctr_binary) are used.
     type: str
     choices: [present, absent]
     default: present
   digest:
     description:
-      - Digest of the image, V(sha256:) and 64 hexadecimal digits, of its manifest or of the index that has a manifest for this machine.
-      - Required with O(source=registry), unless O(name) has it. With O(source=archive) it is read from the archive where it is not given, and an archive with
-        another one is refused.
-      - An archive of C(docker save) without C(index.json) has no digest of its own. It gets the one that containerd gives it.
+      - Digest of the image, V(sha256:) and 64 hexadecimal digits, either of its manifest or of the index that has a manifest for this machine.
+      - Required with O(source=registry), unless O(name) contains it. With O(source=archive), it is read from the archive if it is not given, and an archive
+        with another digest is refused.
+      - An archive of C(docker save) without C(index.json) has no digest. It gets the one that containerd assigns to it.
     type: str
   source:
-    description: Where the image comes from when it is not there, or not complete.
+    description: Where the image comes from if it is missing or incomplete.
     type: str
     choices: [registry, archive]
     default: registry
   archive:
     description:
-      - Absolute path of an OCI archive or a Docker archive on the host. It is read as a whole before anything is imported.
-      - Where O(digest) is given and the image is there, it is not looked at and may be gone.
+      - Absolute path of an OCI archive or a Docker archive on the host. It is read completely before anything is imported.
+      - If O(digest) is given and the image is present, the archive is not read and may be missing.
     type: path
   username:
-    description: User of the registry.
+    description: User name for the registry.
     type: str
   password:
     description:
@@ -72,16 +73,16 @@ options:
     type: str
   auth_file:
     description:
-      - File on the host with the login, as C(docker login) writes it and as a Kubernetes pull secret has it under C(.dockerconfigjson). The entry with the
-        longest matching path is taken.
+      - File on the host with the login, in the format that C(docker login) writes and that a Kubernetes pull secret has under C(.dockerconfigjson). The entry
+        with the longest matching path is used.
     type: path
   hosts_dir:
     description:
-      - Directory with C(HOST/hosts.toml), by which containerd knows mirrors, certificates and registries without TLS.
-      - By default C(/etc/containerd/certs.d), where that exists.
+      - Directory with C(HOST/hosts.toml), which defines mirrors, certificates and registries without TLS for containerd.
+      - By default C(/etc/containerd/certs.d), if that exists.
     type: path
   namespace:
-    description: containerd's namespace. Kubernetes uses V(k8s.io).
+    description: The containerd namespace. Kubernetes uses V(k8s.io).
     type: str
     default: k8s.io
   address:
@@ -89,36 +90,36 @@ options:
     type: path
     default: /run/containerd/containerd.sock
   ctr_binary:
-    description: Name or path of C(ctr). By default it is looked for in E(PATH) and where distributions put it.
+    description: Name or path of C(ctr). By default it is searched for in E(PATH) and where distributions install it.
     type: str
   timeout:
-    description: How long a transfer may take, in seconds.
+    description: Time limit for a transfer, in seconds.
     type: int
     default: 1800
 notes:
-  - C(ctr) talks to the registry, and containerd does not. A proxy has to be in the environment of the task.
-  - C(ctr) also sends O(username) and O(password) to a host to which the registry redirects, if that host asks for a login (seen with containerd 1.6.20).
-    Use a token that may only pull from this registry.
-  - With C(discard_unpacked_layers) in containerd's configuration, images that kubelet pulls have no layers in the content store. Such an image counts as
-    incomplete, and is pulled again.
+  - C(ctr) talks to the registry, containerd does not. A proxy must be set in the environment of the task.
+  - C(ctr) also sends O(username) and O(password) to a host to which the registry redirects, if that host requests a login (seen with containerd 1.6.20). Use a
+    token that may only pull from this registry.
+  - With C(discard_unpacked_layers) in containerd's configuration, images pulled by the kubelet have no layers in the content store. Such an image counts as
+    incomplete and is pulled again.
 """
 
 EXAMPLES = r"""
 ---
-- name: Have the training image on the node, from the registry
+- name: Pull the training image to the node
   rdmaops.gpu_fabric.container_image:
     name: registry.example.com/ml/training:2026.11
     digest: sha256:7f0f2590a171f96da0ea0143dbe45edd6a3cd876d406f7be8271bf1f418f8eef
     username: pull
     password: "{{ registry_password }}"
 
-- name: Have it from an archive, where nodes reach no registry
+- name: Import it from an archive, if nodes cannot reach a registry
   rdmaops.gpu_fabric.container_image:
     name: registry.example.com/ml/training:2026.11
     source: archive
     archive: /mnt/images/training.tar
 
-- name: Take an old one away
+- name: Remove an old image
   rdmaops.gpu_fabric.container_image:
     name: registry.example.com/ml/training:2026.10
     state: absent
@@ -126,22 +127,22 @@ EXAMPLES = r"""
 
 RETURN = r"""
 digest:
-  description: Digest that was wanted, given or read from the archive. Null with O(state=absent).
+  description: The desired digest, given or read from the archive. Null with O(state=absent).
   returned: success
   type: str
   sample: sha256:7f0f2590a171f96da0ea0143dbe45edd6a3cd876d406f7be8271bf1f418f8eef
 live:
-  description: Digest that the name meant before anything was done. Null where there was no such name.
+  description: Digest that the name referred to before anything was done. Null if the name did not exist.
   returned: success
   type: str
   sample: sha256:7f0f2590a171f96da0ea0143dbe45edd6a3cd876d406f7be8271bf1f418f8eef
 content:
-  description: What was found of the image's content for this machine. Null where the name meant no or another image.
+  description: State of the image's content for this machine. Null if the name referred to no image or to another one.
   returned: success
   type: dict
   contains:
     required:
-      description: Number of blobs that are known to be needed. Behind a manifest that is missing or damaged, there may be more.
+      description: Number of blobs known to be required. There may be more behind a missing or damaged manifest.
       type: int
       returned: success
     missing:
@@ -150,7 +151,7 @@ content:
       elements: str
       returned: success
     damaged:
-      description: Digests of blobs that had another size, and of manifests that had another content.
+      description: Digests of blobs with another size, and of manifests with other content.
       type: list
       elements: str
       returned: success

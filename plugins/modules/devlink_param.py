@@ -10,9 +10,9 @@ module: devlink_param
 short_description: Set devlink parameters of every PCI device of a driver
 version_added: 0.1.0
 description:
-  - Compares the runtime values of devlink parameters with the wanted ones, on every device that the driver holds, and sets those that differ,
-    in the order given. See C(devlink-dev(8\)) and the kernel's Documentation/networking/devlink/devlink-params.rst.
-  - A host without such a device has nothing to set.
+  - Compares the runtime values of devlink parameters with the desired ones, on every device bound to the driver, and sets those that differ, in the order
+    given. See C(devlink-dev(8\)) and the kernel's Documentation/networking/devlink/devlink-params.rst.
+  - On a host without such a device there is nothing to set.
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
@@ -33,7 +33,7 @@ options:
   params:
     description:
       - The parameters and their boolean values.
-      - The ice driver refuses to have RoCE and iWARP on together, so the one that goes comes first.
+      - The ice driver refuses to enable RoCE and iWARP together, so list the one to disable first.
     type: list
     elements: dict
     required: true
@@ -43,7 +43,7 @@ options:
         type: str
         required: true
       value:
-        description: The wanted value.
+        description: The desired value.
         type: bool
         required: true
 """

@@ -10,13 +10,13 @@ module: drift_verdict
 short_description: Judge the drift that this run has found
 version_added: 0.1.0
 description:
-  - Reads what the callback P(rdmaops.gpu_fabric.drift#callback) has taken down in this run of C(ansible-playbook) so far, and fails when something has
-    drifted. It belongs into the last play of a run.
-  - The verdict is V(drift) where an object has drifted, else V(unknown) where one could not be looked at, where nothing was looked at or a host was not
-    come to, else V(in_sync).
-  - It sets C(drift_verdict), C(drift_counts), C(drift_hosts) and C(drift_message) as custom statistics of the run, whether it fails or not, so that
-    the next nodes of a workflow and the notifications of AWX see them.
-  - It runs on the controller, without a connection to a host. Where the callback is not enabled it fails, and says how to enable it.
+  - Reads what the callback P(rdmaops.gpu_fabric.drift#callback) has recorded so far in this run of C(ansible-playbook), and fails if anything has drifted. It
+    belongs in the last play of a run.
+  - The verdict is V(drift) if an object has drifted, else V(unknown) if one could not be checked, if nothing was checked or if a host was not reached, else
+    V(in_sync).
+  - It sets C(drift_verdict), C(drift_counts), C(drift_hosts) and C(drift_message) as custom statistics of the run, whether it fails or not, so that the next
+    nodes of a workflow and the notifications of AWX can use them.
+  - It runs on the controller, without a connection to a host. If the callback is not enabled, it fails and reports how to enable it.
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
@@ -25,35 +25,34 @@ attributes:
   check_mode:
     support: full
     details:
-      - It is made for runs in check mode. It changes nothing but what it is told to write and to publish, which it does in check mode too, because that
-        is about the run and not about a host.
+      - It is made for runs in check mode. It changes nothing except the files it writes and the reports it publishes, which it also does in check mode, because
+        these concern the run and not a host.
   diff_mode:
     support: none
   idempotent:
     support: full
     details:
-      - It changes nothing that is managed, and never says so.
+      - It changes no managed object and never reports a change.
   platform:
     support: full
     platforms: posix
 options:
   drift_fail:
-    description: Whether the task fails, when the verdict is one of O(fail_on). Without it the verdict is only told.
+    description: Whether the task fails if the verdict is one of O(fail_on). If V(false), the verdict is only reported.
     type: bool
     default: true
   fail_on:
-    description: The verdicts with which the task fails. The files are written, and the statistics set, before that.
+    description: The verdicts that make the task fail. The files are written and the statistics are set before that.
     type: list
     elements: str
     choices: [drift, unknown]
     default: [drift, unknown]
   merge:
     description:
-      - Reports that other runs, such as the slices of one job, have published as JSON. The verdict is on all of them, and on this run if it has looked at
-        anything.
-      - A host that is in two of them is an error, since it cannot be told which of the two looks counts.
-      - One that cannot be read, or was written by a release with another shape, makes the task fail. The verdict on the others is told, written and
-        published all the same, and is never V(in_sync).
+      - Reports that other runs, such as the slices of one job, have published as JSON. The verdict covers all of them, and this run if it has checked anything.
+      - A host that is in two of them is an error, because there is no way to determine which of the two results counts.
+      - A report that cannot be read, or was written by a release with another format, makes the task fail. The verdict on the others is still reported, written
+        and published, and is never V(in_sync).
     type: list
     elements: path
     default: []
@@ -61,43 +60,43 @@ options:
     description:
       - How many reports there are when all are merged. With any other number the verdict is never V(in_sync), because hosts of a slice that has published
         nothing are in no report.
-      - With V(0) as many as there are.
+      - With V(0), any number is accepted.
     type: int
     default: 0
   report:
     description:
-      - A file on the controller for the report as JSON, with what was merged. A relative path is taken from the playbook's directory.
-      - The file is written whole or not at all, and its directory is made. One that cannot be written makes the task fail, with the verdict in RV(msg) and
-        the other files written.
-      - A new file is for its owner alone (mode 0600), whatever the umask, because it has diffs of files that others may not read. One that exists keeps
-        its mode.
+      - A file on the controller for the report as JSON, including what was merged. A relative path is relative to the playbook's directory.
+      - The file is written atomically, and its directory is created. If it cannot be written, the task fails, with the verdict in RV(msg) and the other files
+        written.
+      - A new file is readable by its owner only (mode 0600), whatever the umask, because it contains diffs of files that others may not read. An existing file
+        keeps its mode.
     type: path
   html:
-    description: The same for the report as an HTML page, which needs nothing but itself.
+    description: The same for the report as a self-contained HTML page.
     type: path
   prometheus:
     description:
-      - The same for metrics in the format of Prometheus, as the textfile collector of node_exporter reads them. The name has to end in C(.prom).
-      - They have names of hosts and numbers, and a new file may be read by all (mode 0644).
+      - The same for metrics in the Prometheus format, as read by the textfile collector of node_exporter. The name must end in C(.prom).
+      - They contain host names and numbers, and a new file is world-readable (mode 0644).
     type: path
   artifact:
     description:
-      - Whether the report is set as the custom statistic C(drift_report), which AWX shows as an artifact of the job and hands to the next nodes of a workflow.
-      - A report of more than 256 KiB is cut to that. Objects in sync go first, then diffs, then what stands last of the rest, then hosts in sync. C(left_out)
-        in the report says how many of each.
+      - Whether to set the report as the custom statistic C(drift_report), which AWX shows as an artifact of the job and passes to the next nodes of a workflow.
+      - A report of more than 256 KiB is reduced to that size. Objects in sync are dropped first, then diffs, then the rest from its end, then hosts in sync.
+        C(left_out) in the report shows how many of each were dropped.
     type: bool
     default: false
   configmap:
     description:
-      - A ConfigMap for the report, as C(report.json.gz) in C(binaryData), with the verdict and RV(msg) in C(data). The API server is asked from the
-        controller, where the Python library C(kubernetes) has to be.
-      - It is called V(NAME.RUN.JOB), and V(NAME.RUN) with what was merged.
-      - A report that takes more than 1 MiB when compressed, which is all that a ConfigMap holds, makes the task fail.
-      - It takes the rights to list, patch, create and delete ConfigMaps in that namespace.
+      - A ConfigMap for the report, as C(report.json.gz) in C(binaryData), with the verdict and RV(msg) in C(data). The API server is contacted from the
+        controller, which needs the Python library C(kubernetes).
+      - Its name is V(NAME.RUN.JOB), or V(NAME.RUN) for a merged report.
+      - A report larger than 1 MiB when compressed, the limit of a ConfigMap, makes the task fail.
+      - It requires the rights to list, patch, create and delete ConfigMaps in that namespace.
     type: dict
     suboptions:
       namespace:
-        description: Namespace of the ConfigMap, which has to be there.
+        description: Namespace of the ConfigMap, which must exist.
         type: str
         required: true
       name:
@@ -105,35 +104,35 @@ options:
         type: str
         default: gpu-fabric-drift
       run:
-        description: What this run is called, the same for all of its slices. Lower case letters, digits and V(-).
+        description: Name of this run, the same for all of its slices. Lowercase letters, digits and V(-).
         type: str
         required: true
       job:
-        description: What this slice of the run is called, likewise.
+        description: Name of this slice of the run, with the same rules.
         type: str
         default: local
       merge:
-        description: Whether the reports in this run's ConfigMaps are merged, as those of O(merge) are.
+        description: Whether to merge the reports in this run's ConfigMaps, as those of O(merge) are.
         type: bool
         default: false
       keep:
-        description: How many runs are kept, this one included. The ConfigMaps of older ones are deleted.
+        description: How many runs are kept, including this one. The ConfigMaps of older runs are deleted.
         type: int
         default: 14
       kubeconfig:
-        description: Path of a kubeconfig on the controller, or its content as a dictionary. Without it, as with the modules for the cluster.
+        description: Path of a kubeconfig on the controller, or its content as a dictionary. If it is not set, the same rules apply as in the cluster modules.
         type: raw
       context:
         description: Context of the kubeconfig.
         type: str
       timeout:
-        description: How long to wait for one answer of the API server, in seconds.
+        description: How long to wait for one response of the API server, in seconds.
         type: int
         default: 30
   url:
     description:
-      - A URL that the report is sent to as JSON. The server's certificate is always checked, and redirections are not followed.
-      - Messages name it without user, password and query.
+      - A URL to which the report is sent as JSON. The server's certificate is always verified, and redirects are not followed.
+      - Messages show it without user, password and query.
     type: dict
     suboptions:
       url:
@@ -141,16 +140,16 @@ options:
         type: str
         required: true
       method:
-        description: How it is sent.
+        description: The HTTP method.
         type: str
         choices: [PUT, POST]
         default: PUT
       headers:
-        description: Headers, such as V(Authorization). They are in no message.
+        description: Headers, such as V(Authorization). They appear in no message.
         type: dict
         default: {}
       ca_path:
-        description: File with the CA certificates that the server's certificate is checked by. Without it, those of the system.
+        description: File with the CA certificates used to verify the server's certificate. By default, those of the system.
         type: path
       timeout:
         description: How long to wait for the server, in seconds.
@@ -163,10 +162,10 @@ seealso:
 
 EXAMPLES = r"""
 ---
-- name: Fail when anything has drifted, or could not be looked at
+- name: Fail if anything has drifted or could not be checked
   rdmaops.gpu_fabric.drift_verdict:
 
-- name: Tell of drift, and leave a page for those who ask
+- name: Only report drift, and publish a page
   rdmaops.gpu_fabric.drift_verdict:
     drift_fail: false
     html: /srv/drift/latest.html
@@ -199,19 +198,19 @@ counts:
   type: dict
   contains:
     in_sync:
-      description: Objects that are as they are wanted.
+      description: Objects in their desired state.
       type: int
       sample: 41
     unknown:
-      description: Objects that could not be looked at.
+      description: Objects that could not be checked.
       type: int
       sample: 0
     drift:
-      description: Objects that are not, or were not, as they are wanted.
+      description: Objects that are not, or were not, in their desired state.
       type: int
       sample: 1
 msg:
-  description: The verdict, with the first ten objects that have drifted or are not known, drift first.
+  description: The verdict, with the first ten objects that have drifted or are unknown, drift first.
   returned: always
   type: str
   sample: >-
@@ -223,7 +222,7 @@ files:
   elements: str
   sample: [/srv/drift/latest.html]
 published:
-  description: What else the report was published as.
+  description: Other places where the report was published.
   returned: when the report could be read
   type: list
   elements: str
