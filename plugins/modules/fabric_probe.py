@@ -7,13 +7,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: fabric_probe
-short_description: Do one host's part in measuring an RDMA fabric
+short_description: Run one host's part of an RDMA fabric measurement
 version_added: 0.1.0
 description:
-  - Runs C(rping) and C(ib_write_bw) between hosts or pods, for role P(rdmaops.gpu_fabric.fabric_check#role), which decides who measures with whom.
-  - Every program gets a time limit, the servers too, which go on after the task. Of what it prints the last 4 MiB are kept.
-  - On hosts it needs root (C(become=true)), in pods see O(exec).
-  - The traffic takes all that the link gives. Devices that are in use are told by O(state=ready); whether to go on is the caller's decision.
+  - Runs C(rping) and C(ib_write_bw) between hosts or pods, for the role P(rdmaops.gpu_fabric.fabric_check#role), which decides who measures with whom.
+  - Every program has a time limit, including the servers, which keep running after the task. The last 4 MiB of its output are kept.
+  - On hosts it requires root (C(become=true)). For pods, see O(exec).
+  - The traffic uses the full bandwidth of the link. O(state=ready) reports devices that are in use. Whether to go on is up to the caller.
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
@@ -24,7 +24,7 @@ attributes:
   check_mode:
     support: partial
     details:
-      - O(state=ready) only looks, and does. The others send traffic, so they do nothing in check mode and return no results.
+      - O(state=ready) only reads, and runs as usual. The others send traffic, so they do nothing in check mode and return no results.
   diff_mode:
     support: none
     details:
@@ -32,57 +32,58 @@ attributes:
   idempotent:
     support: N/A
     details:
-      - Measures anew every time, and changes nothing that lasts.
+      - Measures again every time, and changes nothing permanently.
 options:
   pod:
     description:
-      - Pod as V(NAMESPACE/NAME), in whose container everything is done that is otherwise done on the host. Where the task runs depends on O(exec).
-      - Programs are the container's own, and are run by the container runtime with the user, capabilities, limits, control group, seccomp filter and
-        label that the container has. Nothing is written into the container, and no path of it is opened from outside.
-      - A program gets a time limit by C(timeout) of the image. What is left of one is found by E(RDMAOPS_FABRIC_CHECK) in its environment, and killed.
-      - The image needs C(sh), and C(env), C(timeout) and C(cat) of coreutils or busybox.
-      - A pod that has no running container is an error.
-      - O(devices) is not for pods, whose containers do not see each other's processes. V(users) of O(rdmaops.gpu_fabric.rdma_info#module:gather) tells
-        who has the devices of a pod open.
+      - Pod as V(NAMESPACE/NAME). Everything that is otherwise done on the host is done in its container. Where the task runs depends on O(exec).
+      - Programs are the container's own, and the container runtime runs them with the user, capabilities, limits, control group, seccomp filter and label of
+        the container. Nothing is written into the container, and none of its paths is opened from outside.
+      - The time limit of a program is set with C(timeout) of the image. Leftover processes are found by E(RDMAOPS_FABRIC_CHECK) in their environment, and
+        killed.
+      - The image needs C(sh), and C(env), C(timeout) and C(cat) from coreutils or busybox.
+      - A pod without a running container is an error.
+      - O(devices) cannot be used with pods, because containers do not see each other's processes. V(users) of O(rdmaops.gpu_fabric.rdma_info#module:gather)
+        shows which processes have the devices of a pod open.
     type: str
   container:
     description:
-      - Container of O(pod). By default with O(exec=api) the one that C(kubectl exec) takes, with O(exec=crictl) the running one that was made first.
+      - Container of O(pod). The default with O(exec=api) is the one that C(kubectl exec) selects, with O(exec=crictl) the running container that was created
+        first.
     type: str
   exec:
     description:
       - How programs are run in O(pod).
-      - V(api) is the API server's exec, as C(kubectl exec) does it. The task runs on a host that has the kubeconfig, and needs no root. The account needs
+      - V(api) uses the API server's exec, like C(kubectl exec). The task runs on a host that has the kubeconfig, and does not need root. The account needs
         C(get) on C(pods), and C(create) and C(get) on C(pods/exec), in the pod's namespace.
-      - V(crictl) is C(crictl exec) on the node of the pod. The task runs there, as root.
+      - V(crictl) uses C(crictl exec) on the node of the pod. The task runs there, as root.
     type: str
     choices: [api, crictl]
     default: api
   state:
     description:
-      - V(ready) says what is missing and what is in use.
+      - V(ready) reports what is missing and what is in use.
       - V(listening) starts the servers of O(tests).
-      - V(measured) runs the clients of O(tests), one after the other.
-      - V(together) runs C(all_reduce_perf) of nccl-tests over all O(members), by C(mpirun) and the members' sshd.
+      - V(measured) runs the clients of O(tests), one after another.
+      - V(together) runs C(all_reduce_perf) of nccl-tests on all O(members), using C(mpirun) and the members' sshd.
     type: str
     choices: [ready, listening, measured, together]
     required: true
   tools:
     description:
-      - Tests that are going to be run, for O(state=ready). Those of one end are run at once, on O(ports), see RV(checks).
-      - V(ibv_devinfo) asks C(ibv_devinfo) whether the port is there and active.
-      - V(memlock) registers O(memlock_bytes) with the device, as the container's user, within its RLIMIT_MEMLOCK and without CAP_IPC_LOCK, to which
-        the limit would not apply. A container that has this capability needs C(setpriv) (util-linux) in its image to be tested. It takes the
-        image's C(python3) with its libibverbs; if the image has none, C(ibv_rc_pingpong) with a message of that size, which does not tell the
-        reason of a failure. In pods only.
+      - Tests to be run, for O(state=ready). Tests that involve one end only are run immediately, on O(ports). See RV(checks).
+      - V(ibv_devinfo) uses C(ibv_devinfo) to check that the port exists and is active.
+      - V(memlock) registers O(memlock_bytes) with the device, as the container's user, within its RLIMIT_MEMLOCK and without CAP_IPC_LOCK, to which the limit
+        would not apply. A container that has this capability needs C(setpriv) (util-linux) in its image to be tested. The test uses the image's C(python3) with
+        its libibverbs, or, if there is none, C(ibv_rc_pingpong) with a message of that size, which does not show the reason for a failure. In pods only.
     type: list
     elements: str
     choices: [rping, ib_write_bw, ib_write_bw_cm, ib_write_bw_cuda, ibv_devinfo, memlock, nccl_tests]
     default: []
   ports:
     description:
-      - Ports to look at, for O(state=ready), as filter P(rdmaops.gpu_fabric.rails#filter) gives them. Their C(rail), C(device), C(port) and
-        C(gid_index) are read. An absent one has no device, and is left out.
+      - Ports to check, for O(state=ready), as returned by the filter P(rdmaops.gpu_fabric.rails#filter). Their C(rail), C(device), C(port) and C(gid_index) are
+        read. An absent port has no device and is skipped.
     type: list
     elements: dict
     default: []
@@ -91,30 +92,30 @@ options:
     type: int
     default: 67108864
   tcp_port:
-    description: TCP port that V(memlock) listens on where it takes C(ibv_rc_pingpong).
+    description: TCP port that V(memlock) listens on if it uses C(ibv_rc_pingpong).
     type: int
     default: 18515
   devices:
-    description: RDMA devices that are going to be used, for O(state=ready).
+    description: RDMA devices to be used, for O(state=ready).
     type: list
     elements: str
     default: []
   tests:
-    description: The tests, for O(state=listening) and O(state=measured). Filter P(rdmaops.gpu_fabric.fabric_tests#filter) makes them.
+    description: The tests, for O(state=listening) and O(state=measured). The filter P(rdmaops.gpu_fabric.fabric_tests#filter) creates them.
     type: list
     elements: dict
     default: []
     suboptions:
       id:
-        description: Name of the test. Letters, digits, points, dashes and underscores.
+        description: Name of the test. Letters, digits, dots, dashes and underscores.
         type: str
         required: true
       client:
-        description: Name of the host that measures, for the result.
+        description: Name of the measuring host, for the result.
         type: str
         required: true
       server:
-        description: Name of the host that listens, for the result.
+        description: Name of the listening host, for the result.
         type: str
         required: true
       rail:
@@ -122,8 +123,8 @@ options:
         type: int
         required: true
       test:
-        description: The test. V(ib_write_bw_cm) is C(ib_write_bw -R), whose two ends find each other by the RDMA connection manager,
-          V(ib_write_bw_cuda) is C(ib_write_bw --use_cuda), from the memory of a GPU into that of another, by a perftest that was built with CUDA.
+        description: The test. V(ib_write_bw_cm) is C(ib_write_bw -R), whose two ends connect through the RDMA connection manager. V(ib_write_bw_cuda) is
+          C(ib_write_bw --use_cuda), from the memory of one GPU to that of another, and needs a perftest built with CUDA.
         type: str
         choices: [rping, ib_write_bw, ib_write_bw_cm, ib_write_bw_cuda]
         required: true
@@ -132,7 +133,7 @@ options:
         type: str
         required: true
       source:
-        description: Address that C(rping) comes from, which chooses the client's device.
+        description: Source address of C(rping), which determines the client's device.
         type: str
       tcp_port:
         description: Port of the server.
@@ -147,7 +148,7 @@ options:
         type: int
         default: 1
       gid_index:
-        description: GID index on this side. Left out on InfiniBand.
+        description: GID index on this side. Omitted on InfiniBand.
         type: int
       gpu:
         description: Number of the GPU on this side, for V(ib_write_bw_cuda).
@@ -167,29 +168,30 @@ options:
         default: 65536
   quiet_bytes_per_second:
     description:
-      - Look at the counters before and after each C(ib_write_bw), for O(state=measured), and tell in C(traffic) of RV(results) whether it went
-        through the RDMA device. Other network devices of the host or pod than O(rail_netdevs) may carry so many bytes a second meanwhile.
-      - Not looked at unless it is given.
+      - Read the counters before and after each C(ib_write_bw), for O(state=measured), and report in C(traffic) of RV(results) whether the traffic went through
+        the RDMA device. Network devices of the host or pod other than O(rail_netdevs) may carry this many bytes per second during the test.
+      - By default, the counters are not read.
     type: int
   rail_netdevs:
-    description: Network devices of the rails, which are not looked at by O(quiet_bytes_per_second).
+    description: Network devices of the rails, which O(quiet_bytes_per_second) ignores.
     type: list
     elements: str
     default: []
   members:
-    description: Who takes part, for O(state=together), each a dictionary of C(address) and of C(gpus), the number of its ranks. The first is this one.
+    description: The participants, for O(state=together), each a dictionary of C(address) and C(gpus), the number of its ranks. The first one is this host or
+      pod.
     type: list
     elements: dict
     default: []
   interface:
-    description: Network device by which MPI's processes reach each other, for O(state=together).
+    description: Network device that MPI's processes use to reach each other, for O(state=together).
     type: str
   ssh_port:
     description: Port of the members' sshd, for O(state=together).
     type: int
     default: 2222
   environment:
-    description: Environment of the ranks, for O(state=together). Filter P(rdmaops.gpu_fabric.nccl_env#filter) makes it.
+    description: Environment of the ranks, for O(state=together). The filter P(rdmaops.gpu_fabric.nccl_env#filter) creates it.
     type: dict
     default: {}
   biggest:
@@ -197,28 +199,28 @@ options:
     type: int
     default: 134217728
   test_timeout:
-    description: Seconds that each test may take on the client.
+    description: Time limit for each test on the client, in seconds.
     type: int
     default: 60
   lifetime:
-    description: Seconds after which a server is stopped.
+    description: Number of seconds after which a server is stopped.
     type: int
     default: 300
   patience:
-    description: Seconds that a server may take until it listens, and that a client tries again while its server is not there.
+    description: How long a server may take until it listens, and how long a client retries while its server does not respond, in seconds.
     type: int
     default: 20
 """
 
 EXAMPLES = r"""
 ---
-- name: Look whether this host can be measured
+- name: Check whether this host can be measured
   rdmaops.gpu_fabric.fabric_probe:
     state: ready
     tools: [rping, ib_write_bw]
     devices: [mlx5_0]
 
-- name: Look whether a pod can be measured
+- name: Check whether a pod can be measured
   rdmaops.gpu_fabric.fabric_probe:
     state: ready
     pod: ml/train-0
@@ -227,7 +229,7 @@ EXAMPLES = r"""
   delegate_to: localhost
   become: false
 
-- name: Measure with a host that listens
+- name: Measure with a listening host
   rdmaops.gpu_fabric.fabric_probe:
     state: measured
     tests:
@@ -244,27 +246,27 @@ EXAMPLES = r"""
 
 RETURN = r"""
 problems:
-  description: What keeps this host from being measured, or from knowing whether it is in use.
+  description: What prevents this host from being measured, or prevents finding out whether it is in use.
   returned: O(state=ready)
   type: list
   elements: str
   sample: ["ib_write_bw is not installed (package perftest)"]
 busy:
-  description: Who uses the devices and the GPUs.
+  description: What is using the devices and the GPUs.
   returned: O(state=ready)
   type: list
   elements: str
   sample: ["mlx5_0 is in use by python3 (PID 4242)"]
 gpus:
-  description: Number of GPUs that C(nvidia-smi) lists, 0 where there is no C(nvidia-smi), null where that is not known.
+  description: Number of GPUs that C(nvidia-smi) lists, 0 without C(nvidia-smi), null if unknown.
   returned: O(state=ready)
   type: int
   sample: 8
 checks:
   description:
-    - The tests of one end, for each of O(ports) - C(rail), C(test), C(device), C(ok) and C(error). C(ok) is null where it is not known.
-    - Those of V(memlock) also have C(limit_bytes), the RLIMIT_MEMLOCK of the container, null where it is C(unlimited); C(wanted_bytes), and what
-      the registration was done C(by).
+    - The tests that involve one end only, for each of O(ports) - C(rail), C(test), C(device), C(ok) and C(error). C(ok) is null if unknown.
+    - Those of V(memlock) also have C(limit_bytes), the RLIMIT_MEMLOCK of the container, null if it is C(unlimited); C(wanted_bytes); and C(by), which program
+      did the registration.
   returned: O(state=ready)
   type: list
   elements: dict
@@ -279,7 +281,7 @@ checks:
       unlimited: true
       by: python3
 interface:
-  description: Network device of the IPv4 default route of the host or pod. Null where there is none.
+  description: Network device of the IPv4 default route of the host or pod. Null if there is none.
   returned: O(state=ready)
   type: str
   sample: eth0
@@ -289,24 +291,24 @@ address:
   type: str
   sample: 10.244.1.7
 failed_tests:
-  description: Tests whose server did not come up, as RV(results).
+  description: Tests whose server did not start, in the format of RV(results).
   returned: O(state=listening)
   type: list
   elements: dict
   sample: []
 nccl:
   description:
-    - What nccl-tests and NCCL's log say - C(ok), which is null where nothing could be read, C(error), C(avg_busbw) and C(max_busbw) in GB/s,
-      C(out_of_bounds), C(transport), C(evidence), C(network), C(gpudirect), C(version), C(ranks) and C(seconds).
-      See P(rdmaops.gpu_fabric.nccl_tests#filter) and P(rdmaops.gpu_fabric.nccl_log#filter).
-  returned: O(state=together), but in check mode
+    - The results of nccl-tests and NCCL's log - C(ok), which is null if nothing could be read, C(error), C(avg_busbw) and C(max_busbw) in GB/s,
+      C(out_of_bounds), C(transport), C(evidence), C(network), C(gpudirect), C(version), C(ranks) and C(seconds). See P(rdmaops.gpu_fabric.nccl_tests#filter)
+      and P(rdmaops.gpu_fabric.nccl_log#filter).
+  returned: O(state=together), not in check mode
   type: dict
 results:
   description:
-    - The measurements. C(ok) is null where nothing could be read, C(gbps) is the average in Gb/s, C(seconds) is what the test took.
-    - With O(quiet_bytes_per_second), C(traffic) has C(quiet), which is true where the RDMA device counted at least the bytes that were sent and
-      nothing else carried more than is allowed, null with the reason in C(why) where its counters cannot tell, such as those of soft-RoCE;
-      and the numbers, C(seconds), C(sent_bytes), C(rdma_bytes), C(rdma_packets), C(ethernet_bytes) by network device, and C(allowed_bytes).
+    - The measurements. C(ok) is null if nothing could be read, C(gbps) is the average in Gb/s, C(seconds) is the duration of the test.
+    - With O(quiet_bytes_per_second), C(traffic) has C(quiet), which is true if the RDMA device counted at least the bytes that were sent and nothing else
+      carried more than is allowed, and null, with the reason in C(why), if its counters cannot show that, such as those of soft-RoCE; and the numbers
+      C(seconds), C(sent_bytes), C(rdma_bytes), C(rdma_packets), C(ethernet_bytes) by network device, and C(allowed_bytes).
   returned: O(state=measured)
   type: list
   elements: dict

@@ -10,14 +10,14 @@ module: fabric_verdict
 short_description: Judge measurements between GPU nodes
 version_added: 0.1.0
 description:
-  - Makes of what was seen on the nodes, and measured between them, a report with one verdict, V(pass), V(unknown) or V(fail).
-  - Nothing passes untested. The verdict is V(pass) only where every measurement that was asked for was made, and is good. What was skipped, is missing
-    or cannot be read is V(unknown). V(fail) beats V(unknown), which beats V(pass).
-  - What is to blame is found by elimination, from what the failing measurements have in common and the good ones do not touch - a node, a port of a
-    node on a rail, a whole rail, or the path between two nodes.
-  - Before that, the ports of the wanted rails are looked at. A port that is absent or not ACTIVE, and an MTU, rate, link layer or protocol that differs
-    between the nodes of a rail, fail too. So does a port that is slower than most of the other rails of its node.
-  - It runs on the controller, without a connection to a host. It measures nothing itself.
+  - Turns observations of the nodes, and measurements between them, into a report with one verdict, V(pass), V(unknown) or V(fail).
+  - Nothing passes untested. The verdict is V(pass) only if every requested measurement was made and is good. Anything skipped, missing or unreadable is
+    V(unknown). V(fail) beats V(unknown), which beats V(pass).
+  - The culprit is found by elimination, from what the failing measurements have in common and the good ones do not involve - a node, a port of a node on a
+    rail, a whole rail, or the path between two nodes.
+  - Before that, the ports of the requested rails are checked. A port that is absent or not ACTIVE, and an MTU, rate, link layer or protocol that differs
+    between the nodes of a rail, also fail. So does a port that is slower than most of the other rails of its node.
+  - It runs on the controller, without a connection to a host. It does not measure anything itself.
   - The table is shown on the terminal, unless the task has C(no_log).
 author:
   - rdmaops contributors (@rdmaops)
@@ -27,75 +27,74 @@ attributes:
   check_mode:
     support: full
     details:
-      - The verdict is told, and fails, as it would be otherwise. The files are not written.
+      - The verdict is reported, and the task fails, as it would otherwise. The files are not written.
   diff_mode:
     support: none
   idempotent:
     support: partial
     details:
-      - A file that has the same report already is left alone. With another O(started), which is the present time unless it is given, the report is
-        another one.
+      - A file that already has the same report is left alone. The report differs if O(started) differs, which defaults to the current time.
   platform:
     support: full
     platforms: posix
 options:
   nodes:
     description:
-      - What was seen on each node, a dictionary by the names of the nodes.
-      - C(reachable) tells whether the node was looked at, C(problems) is a list of what could not be looked at there, C(busy) a list of why nothing was
-        measured with it. Each of the two makes the verdict V(unknown) at best.
-      - C(gpus) is the number of its GPUs, null or missing where that is not known.
-      - C(pod) is the pod in which it was looked, C(checks) what M(rdmaops.gpu_fabric.fabric_probe) returns under this name. Both may be missing.
-      - C(rails) is the list that the filter P(rdmaops.gpu_fabric.rails#filter) gives.
+      - What was observed on each node, as a dictionary by node name.
+      - C(reachable) is whether the node was checked, C(problems) is a list of what could not be checked there, C(busy) a list of reasons why nothing was
+        measured with it. Each of the last two makes the verdict V(unknown) at best.
+      - C(gpus) is the number of its GPUs, null or missing if unknown.
+      - C(pod) is the pod that was used, C(checks) what M(rdmaops.gpu_fabric.fabric_probe) returns under this name. Both may be missing.
+      - C(rails) is the list that the filter P(rdmaops.gpu_fabric.rails#filter) returns.
     type: dict
     required: true
   results:
     description:
-      - The measurements, each a dictionary of C(client), C(server), C(rail) and C(test); of C(ok), which is true, false, or null where the result could not
-        be read; and of C(gbps), C(pings), C(error), C(skipped) and C(traffic), each of which may be null or missing.
-      - Of several for the same pair, rail and test the worst counts. What was not asked for counts too, and is named.
+      - The measurements, each a dictionary of C(client), C(server), C(rail) and C(test); of C(ok), which is true, false, or null if the result could not be
+        read; and of C(gbps), C(pings), C(error), C(skipped) and C(traffic), each of which may be null or missing.
+      - If there are several for the same pair, rail and test, the worst one counts. Measurements that were not requested also count, and are named.
     type: list
     elements: dict
     required: true
   pairs:
-    description: The pairs of nodes that were to be measured, each a list of client and server.
+    description: The pairs of nodes to be measured, each a list of client and server.
     type: list
     elements: list
     required: true
   rails:
-    description: The numbers of the rails that were to be measured.
+    description: The numbers of the rails to be measured.
     type: list
     elements: int
     required: true
   tests:
-    description: The tests that were to be run.
+    description: The tests to be run.
     type: list
     elements: str
     choices: [rping, ib_write_bw, ib_write_bw_cm, ib_write_bw_cuda, ibv_devinfo, memlock, nccl_tests]
     required: true
   nccl:
-    description: What M(rdmaops.gpu_fabric.fabric_probe) returns as C(nccl). Nothing where it was not run.
+    description: What M(rdmaops.gpu_fabric.fabric_probe) returns as C(nccl). Omit it if the test was not run.
     type: dict
   min_share:
     description:
-      - The share of the link's rate that V(ib_write_bw), V(ib_write_bw_cm) and V(ib_write_bw_cuda) have to reach, above 0 and up to 1.
-        The rate is the lower one of the two ends.
+      - The share of the link's rate that V(ib_write_bw), V(ib_write_bw_cm) and V(ib_write_bw_cuda) must reach, above 0 and up to 1. The rate is the lower one
+        of the two ends.
     type: float
     default: 0.8
   started:
-    description: When the measurements were started, as it shall be in the report. The present time, in UTC, where it is not given.
+    description: When the measurements were started, as it appears in the report. The default is the current time in UTC.
     type: str
   json_path:
     description:
-      - A file on the controller for the report as JSON. A relative path is taken from the playbook's directory.
-      - The file is written whole or not at all, and its directory is made.
-      - Who may read a new file is up to the umask of C(ansible-playbook). One that exists keeps its mode.
+      - A file on the controller for the report as JSON. A relative path is relative to the playbook's directory.
+      - The file is written atomically, and its directory is created.
+      - The mode of a new file depends on the umask of C(ansible-playbook). An existing file keeps its mode.
     type: path
   html_path:
-    description: The same for the report as an HTML page, which needs nothing but itself.
+    description: The same for the report as a self-contained HTML page.
     type: path
   fail_on:
-    description: The verdicts with which the task fails. The files are written before that.
+    description: The verdicts that make the task fail. The files are written before that.
     type: list
     elements: str
     choices: [fail, unknown]
@@ -109,7 +108,7 @@ seealso:
 
 EXAMPLES = r"""
 ---
-- name: Judge what was measured, and leave a page for those who ask
+- name: Judge what was measured, and publish a page
   rdmaops.gpu_fabric.fabric_verdict:
     nodes: "{{ nodes }}"
     results: "{{ results }}"
@@ -128,7 +127,7 @@ EXAMPLES = r"""
       - {client: gpu-01, server: gpu-02, rail: 1, test: rping, ok: true, pings: 10}
       - {client: gpu-01, server: gpu-02, rail: 1, test: ib_write_bw, ok: true, gbps: 390.4}
 
-- name: Only tell
+- name: Only report
   rdmaops.gpu_fabric.fabric_verdict:
     nodes: "{{ nodes }}"
     results: "{{ results }}"
@@ -163,7 +162,7 @@ report:
   type: dict
   contains:
     schema:
-      description: Version of this shape.
+      description: Version of this format.
       type: int
       sample: 1
     started:
@@ -182,11 +181,11 @@ report:
       description: O(pairs), O(rails) and O(tests).
       type: dict
     reasons:
-      description: Why the verdict is not V(pass), in sentences, what failed first. Empty with V(pass).
+      description: Why the verdict is not V(pass), in sentences, failures first. Empty with V(pass).
       type: list
       elements: str
     suspects:
-      description: What is to blame.
+      description: The culprits.
       type: list
       elements: dict
       contains:
@@ -194,23 +193,23 @@ report:
           description: V(rail), V(node), V(port) or V(pair).
           type: str
         node:
-          description: The node, of a node or port.
+          description: The node, if the culprit is a node or a port.
           type: str
         rail:
           description: The rail, null for a node.
           type: int
         pair:
-          description: Client and server, of a pair.
+          description: Client and server, if the culprit is a pair.
           type: list
           elements: str
         why:
-          description: Why it is to blame.
+          description: The reason.
           type: str
         worst:
-          description: What was measured there at worst.
+          description: The worst measurement there.
           type: str
     coherence:
-      description: What is wrong with ports, or not known of them, before any traffic.
+      description: What is wrong with ports, or unknown about them, before any traffic.
       type: list
       elements: dict
       contains:
@@ -221,24 +220,24 @@ report:
           description: The rail.
           type: int
         what:
-          description: The key of the port that it is about, such as V(state) or V(netdev_mtu).
+          description: The key of the affected port property, such as V(state) or V(netdev_mtu).
           type: str
         nodes:
-          description: The nodes it is about. Where there is no majority, all.
+          description: The affected nodes. If there is no majority, all nodes.
           type: list
           elements: str
         values:
           description: Their values.
           type: dict
         why:
-          description: The sentence that is among the reasons.
+          description: The corresponding sentence in the reasons.
           type: str
     nodes:
-      description: O(nodes) as a list, with C(name) and C(verdict), and for each rail C(verdict) (null where it was not asked for) and C(problems).
+      description: O(nodes) as a list, with C(name) and C(verdict), and for each rail C(verdict) (null if it was not requested) and C(problems).
       type: list
       elements: dict
     pairs:
-      description: The measurements, those that were asked for first.
+      description: The measurements, requested ones first.
       type: list
       elements: dict
       contains:
@@ -264,50 +263,50 @@ report:
           description: The rate of the slower end in Gb/s.
           type: float
         share:
-          description: The former by the latter.
+          description: The bandwidth divided by the rate.
           type: float
         pings:
           description: The number of pings.
           type: int
         error:
-          description: Why it is not V(pass).
+          description: Why the verdict is not V(pass).
           type: str
         skipped:
           description: Why it was skipped.
           type: str
         quiet:
           description:
-            - Whether the measurement went through the RDMA device and nothing beside it. False fails the measurement. Null where that was not looked
-              at, and where C(why) of C(traffic) says that the counters cannot tell.
+            - Whether the traffic went through the RDMA device and nowhere else. False fails the measurement. Null if this was not checked, or if C(why) of
+              C(traffic) gives the reason why the counters cannot show it.
           type: bool
         traffic:
-          description: The counters behind it, as C(traffic) of RV(rdmaops.gpu_fabric.fabric_probe#module:results), or null.
+          description: The underlying counters, as C(traffic) of RV(rdmaops.gpu_fabric.fabric_probe#module:results), or null.
           type: dict
         wanted:
-          description: Whether it was asked for.
+          description: Whether it was requested.
           type: bool
         results:
-          description: How many results there were, of which this is the worst.
+          description: Number of results, of which this is the worst.
           type: int
     checks:
       description:
-        - The tests of one end, of each node on each rail - C(node), C(rail), C(test), C(device), C(verdict), C(error), and what
-          M(rdmaops.gpu_fabric.fabric_probe) found with them.
+        - The tests that involve one end only, of each node on each rail - C(node), C(rail), C(test), C(device), C(verdict), C(error), and the findings of
+          M(rdmaops.gpu_fabric.fabric_probe).
       type: list
       elements: dict
     nccl:
       description:
-        - nccl-tests over all GPUs - C(verdict), C(error), C(transport), C(gpudirect), C(avg_busbw) in GB/s, C(out_of_bounds), C(ranks). Null where it
-          was not asked for. Wrong values and a transport by TCP fail.
+        - nccl-tests on all GPUs - C(verdict), C(error), C(transport), C(gpudirect), C(avg_busbw) in GB/s, C(out_of_bounds), C(ranks). Null if it was not
+          requested. Wrong values and TCP as the transport fail.
       type: dict
     gpudirect:
       description:
-        - Whether GPUDirect RDMA is C(proven), C(by) which measurements, or C(why) it is not. It is proven where V(ib_write_bw_cuda)
-          passed, and where NCCL's log says GDRDMA. It has no part in the verdict.
+        - Whether GPUDirect RDMA is C(proven), C(by) which measurements, or C(why) it is not. It is proven if V(ib_write_bw_cuda) passed, or if NCCL's log shows
+          GDRDMA. It does not affect the verdict.
       type: dict
       sample: {"proven": false, "by": [], "why": "there are no GPUs (no nvidia-smi) on gpu-01, gpu-02"}
     skipped:
-      description: What was not measured, C(what) and C(why).
+      description: What was not measured, as C(what) and C(why).
       type: list
       elements: dict
 """

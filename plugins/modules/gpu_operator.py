@@ -7,16 +7,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: gpu_operator
-short_description: Manage the helm release of the NVIDIA GPU Operator
+short_description: Manage the Helm release of the NVIDIA GPU Operator
 version_added: 0.1.0
 description:
-  - Installs, upgrades, repairs or uninstalls the release of the chart C(gpu-operator), with helm 3 or helm 4.
-  - A release of the chart is found under any name and in any namespace, for example one that was made with C(--generate-name), and is taken over.
-    The values are then exactly those that are asked for here, and nothing of what was set before.
-  - The stored release is compared, and so are the live objects. Where somebody edited the ClusterPolicy, that is shown and put right.
-  - Fields that the API server drops because the CustomResourceDefinitions are older than the chart are found before anything is done. helm installs
+  - Installs, upgrades, repairs or uninstalls the release of the chart C(gpu-operator), with Helm 3 or Helm 4.
+  - A release of the chart is found under any name and in any namespace, for example one created with C(--generate-name), and is taken over. The values are then
+    exactly those given here, without anything that was set before.
+  - The stored release is compared, and so are the live objects. If the ClusterPolicy was edited, the edit is shown and reverted.
+  - Fields that the API server drops because the CustomResourceDefinitions are older than the chart are detected before anything is done. Helm installs
     CustomResourceDefinitions with a new release only, never upgrades them, and leaves them behind when it uninstalls one.
-  - Needs no helm plugin for its diff, in check mode too. Secrets are hidden in it, by the kind C(Secret) and by the names of fields and variables.
+  - The diff needs no Helm plugin, in check mode too. Secrets in it are hidden, by the kind C(Secret) and by the names of fields and variables.
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
@@ -27,36 +27,38 @@ attributes:
   check_mode:
     support: full
     details:
-      - Works before the namespace and the CustomResourceDefinitions exist, and with rights to read only. A change of the ClusterPolicy is then not tried out on
-        the API server, which is said as a warning.
+      - Works before the namespace and the CustomResourceDefinitions exist, and with read-only rights. A change of the ClusterPolicy is then not tested on the
+        API server, and a warning reports this.
   diff_mode:
     support: full
   idempotent:
     support: full
     details:
-      - Without O(chart_version), the newest version of a chart in a repository is a new one some day.
+      - Without O(chart_version), the newest version of a chart in a repository will change some day.
 options:
   state:
     description:
-      - With V(absent), the release is uninstalled. RV(leftovers) says what helm leaves.
+      - With V(absent), the release is uninstalled. RV(leftovers) lists what Helm leaves behind.
     type: str
     choices: [present, absent]
     default: present
   chart:
     description:
       - The chart as a directory, an archive, V(repository/name), V(oci://...), or a name together with O(chart_repo_url). Required with O(state=present).
-      - For a repository with a log-in, run C(helm repo add) or C(helm registry login) as the same user before; secrets are not given to helm as arguments.
+      - For a repository that requires a login, run C(helm repo add) or C(helm registry login) as the same user first. Secrets are not passed to Helm as
+        arguments.
     type: str
   chart_repo_url:
     description: URL of the chart repository.
     type: str
   chart_version:
-    description: Version of the chart, such as V(v25.3.0). By default the newest that is not a pre-release, or what the directory or archive is.
+    description: Version of the chart, such as V(v25.3.0). The default is the newest version that is not a pre-release, or the version of the directory or
+      archive.
     type: str
   chart_checksum:
     description:
-      - V(sha256:) and the digest of the chart's archive. An archive with another digest is not used. A directory has none.
-      - Required where O(chart) or O(chart_repo_url) begins with V(http://).
+      - V(sha256:) and the digest of the chart's archive. An archive with another digest is not used. A directory has no digest.
+      - Required if O(chart) or O(chart_repo_url) begins with V(http://).
     type: str
   name:
     description: Name of a new release. An existing one keeps its name.
@@ -67,17 +69,17 @@ options:
     type: str
     default: gpu-operator
   create_namespace:
-    description: Whether to make the namespace of a new release where there is none.
+    description: Whether to create the namespace of a new release if it does not exist.
     type: bool
     default: false
   values:
     description:
-      - Values for the chart, all that are not its defaults.
-      - What looks like a secret by its name (C(password), C(token), C(secret), C(api_key) and the like) is hidden in all output.
+      - Values for the chart, all those that differ from its defaults.
+      - Values whose names suggest a secret (C(password), C(token), C(secret), C(api_key) and the like) are hidden in all output.
     type: dict
     default: {}
   driver_enabled:
-    description: Whether the operator installs the driver (C(driver.enabled)). This option, like those that follow, must not contradict O(values).
+    description: Whether the operator installs the driver (C(driver.enabled)). This option, like the following ones, must not contradict O(values).
     type: bool
   driver_version:
     description: Version of the driver (C(driver.version)).
@@ -115,48 +117,48 @@ options:
     description: Whether GDRCopy is installed (C(gdrcopy.enabled)).
     type: bool
   nfd_enabled:
-    description: Whether the chart brings Node Feature Discovery (C(nfd.enabled)).
+    description: Whether the chart installs Node Feature Discovery (C(nfd.enabled)).
     type: bool
   on_unknown_value:
     description:
-      - What to do with values that the chart does not know, and helm therefore passes over without a word. The message names the nearest known one.
-      - Known is what stands in the chart's C(values.yaml), commented or not, and what its templates ask for. What stands below open maps, such as
-        C(nodeSelector), C(tolerations), C(env), C(resources), C(labels) and C(annotations), is not looked at.
+      - What to do about values that the chart does not know and Helm therefore silently ignores. The message names the closest known value.
+      - Known values are those in the chart's C(values.yaml), commented out or not, and those that its templates use. Values below open maps, such as
+        C(nodeSelector), C(tolerations), C(env), C(resources), C(labels) and C(annotations), are not checked.
     type: str
     choices: [fail, warn, ignore]
     default: fail
   on_pruned:
     description:
-      - What to do with fields of the chart's objects that the API server drops, because the CustomResourceDefinition in the cluster does not have them.
-        The operator never sees such a setting.
+      - What to do about fields of the chart's objects that the API server drops because the CustomResourceDefinition in the cluster does not have them. The
+        operator never sees such a setting.
       - The remedy is O(upgrade_crds=true).
     type: str
     choices: [fail, warn]
     default: fail
   upgrade_crds:
     description:
-      - Whether to bring the chart's CustomResourceDefinitions to the API server where it has none, or older ones.
-      - The chart's own way, a Job before an upgrade (C(operator.upgradeCRD)), is reckoned with where it is switched on.
+      - Whether to apply the chart's CustomResourceDefinitions if they are missing from the API server or older there.
+      - The chart's own mechanism, a Job before an upgrade (C(operator.upgradeCRD)), is taken into account if it is enabled.
     type: bool
     default: false
   on_pending:
     description:
-      - What to do with a release that is C(pending-install), C(pending-upgrade), C(pending-rollback) or C(uninstalling).
-      - helm writes such a state before it works and another one afterwards. A helm that is killed leaves it, and every later helm refuses to work then.
-      - With V(recover), the release is rolled back to its last deployed revision, or uninstalled where there is none, and then brought to what is asked for.
-        This is done when the state is older than O(pending_age) and no helm on this host changes a release of this name and namespace, in this or
-        another cluster. Whether one works on another host cannot be seen.
+      - What to do about a release that is C(pending-install), C(pending-upgrade), C(pending-rollback) or C(uninstalling).
+      - Helm writes such a state before it starts work and another one afterwards. If it is killed, the state remains, and Helm then refuses to work.
+      - With V(recover), the release is rolled back to its last deployed revision, or uninstalled if there is none, and then brought to the desired state. This
+        is done if the state is older than O(pending_age) and no Helm process on this host is changing a release of this name and namespace, in this or another
+        cluster. Processes on other hosts cannot be seen.
     type: str
     choices: [fail, recover]
     default: fail
   pending_age:
-    description: How long a release has to be pending before it is recovered, in seconds. Longer than any helm of yours may take.
+    description: How long a release must be pending before it is recovered, in seconds. Set it longer than any of your Helm runs may take.
     type: int
     default: 1800
   disrupt:
     description:
-      - Whether to make a change that takes GPUs away from pods which hold them, such as one of the driver, the toolkit or MIG on an existing release, or
-        its removal. Without consent the module refuses, in check mode too, and names the pods.
+      - Whether to make a change that takes GPUs away from pods that hold them, such as one of the driver, the toolkit or MIG on an existing release, or its
+        removal. Without consent the module refuses, in check mode too, and names the pods.
     type: bool
     default: false
   wait:
@@ -164,24 +166,25 @@ options:
     type: bool
     default: true
   wait_timeout:
-    description: How long to wait for the ClusterPolicy, and for helm with the hooks of the chart, in seconds each.
+    description: Time limit for the ClusterPolicy to become ready, and for Helm with the hooks of the chart, in seconds each.
     type: int
     default: 900
   helm_binary:
-    description: Path or name of helm. By default C(helm) in the E(PATH).
+    description: Path or name of Helm. By default C(helm) in the E(PATH).
     type: str
 requirements:
-  - helm 3.8 or newer, or helm 4, where the task runs.
+  - Helm 3.8 or newer, or Helm 4, on the host that runs the task.
 seealso:
   - module: kubernetes.core.helm
 notes:
-  - Runs where the kubeconfig is, for example with C(delegate_to=localhost). helm gets the connection by a temporary kubeconfig that only this user may read.
-  - The user needs to list Secrets in all namespaces, which is where helm keeps its releases.
+  - Run it where the kubeconfig is, for example with C(delegate_to=localhost). Helm gets the connection through a temporary kubeconfig that only this user can
+    read.
+  - The user needs the right to list Secrets in all namespaces, because Helm stores its releases there.
 """
 
 EXAMPLES = r"""
 ---
-- name: The operator without a driver of its own, for GPUDirect RDMA with the host's RDMA drivers
+- name: Install the operator without its own driver, for GPUDirect RDMA with the host's RDMA drivers
   rdmaops.gpu_fabric.gpu_operator:
     chart: gpu-operator
     chart_repo_url: https://helm.ngc.nvidia.com/nvidia
@@ -191,7 +194,7 @@ EXAMPLES = r"""
     driver_rdma_use_host_mofed: true
     toolkit_version: v1.17.8-ubuntu20.04
 
-- name: An upgrade from an archive, with its CustomResourceDefinitions
+- name: Upgrade from an archive, including the CustomResourceDefinitions
   rdmaops.gpu_fabric.gpu_operator:
     chart: /srv/charts/gpu-operator-v25.10.0.tgz
     upgrade_crds: true
@@ -201,7 +204,7 @@ EXAMPLES = r"""
           - key: nvidia.com/gpu
             operator: Exists
 
-- name: Get a release going again that a killed helm left
+- name: Recover a release that a killed Helm process left pending
   rdmaops.gpu_fabric.gpu_operator:
     chart: nvidia/gpu-operator
     chart_version: v25.3.4
@@ -216,24 +219,24 @@ release:
   sample: {"name": "gpu-operator-1715330617", "namespace": "gpu-operator", "revision": 1, "status": "deployed", "chart": "gpu-operator-v24.3.0",
            "app_version": "v24.3.0"}
 values:
-  description: The values that are asked for, those of the typed options included.
+  description: The desired values, including those of the typed options.
   returned: success
   type: dict
   sample: {"toolkit": {"version": "v1.17.8-ubuntu20.04"}}
 unknown_values:
-  description: Values that the chart does not know, each with the known one that looks most like it.
+  description: Values that the chart does not know, each with the most similar known value.
   returned: success
   type: list
   elements: dict
   sample: [{"path": "toolkit-version", "nearest": "toolkit.version"}]
 drift:
-  description: Where live objects differ from what the release made them. An empty path means that the whole object is missing.
+  description: Where live objects differ from the release. An empty path means that the whole object is missing.
   returned: success
   type: list
   elements: dict
   sample: [{"object": "ClusterPolicy cluster-policy", "path": "spec.driver.enabled", "live": false, "desired": true}]
 pruned:
-  description: Fields that the CustomResourceDefinitions in the cluster do not have, and the API server drops.
+  description: Fields that the CustomResourceDefinitions in the cluster do not have and that the API server drops.
   returned: success
   type: list
   elements: dict
@@ -245,7 +248,7 @@ disruptive:
   elements: str
   sample: ["ClusterPolicy cluster-policy spec.driver.version"]
 gpu_pods:
-  description: Pods that hold GPUs. Looked for where RV(disruptive) is not empty.
+  description: Pods that hold GPUs. Only determined if RV(disruptive) is not empty.
   returned: success
   type: list
   elements: dict
@@ -256,13 +259,13 @@ cluster_policy:
   type: dict
   sample: {"name": "cluster-policy", "state": "ready", "message": ""}
 leftovers:
-  description: What helm leaves after it uninstalled the release. CustomResourceDefinitions are removed by hand (C(kubectl delete crd)).
+  description: What Helm leaves behind after it has uninstalled the release. Remove CustomResourceDefinitions by hand (C(kubectl delete crd)).
   returned: success
   type: list
   elements: str
   sample: ["CustomResourceDefinition clusterpolicies.nvidia.com"]
 helm_version:
-  description: Version of helm.
+  description: Version of Helm.
   returned: success
   type: str
   sample: 4.2.4
@@ -281,7 +284,7 @@ resources:
     - {"kind": "helm_release", "name": "gpu-operator/gpu-operator", "status": "in_sync", "desired": {"chart": "gpu-operator-v25.3.4", "values": {}},
        "configured": {"chart": "gpu-operator-v25.3.4", "values": {}, "status": "deployed", "revision": 1}, "live": {"drift": 0, "pruned": 0}, "next_boot": null}
 after:
-  description: What is true afterwards. The ClusterPolicy is null in check mode and without O(wait).
+  description: The state afterwards. The ClusterPolicy is null in check mode and without O(wait).
   returned: success
   type: dict
   sample:

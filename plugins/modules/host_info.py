@@ -7,12 +7,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_info
-short_description: Look at a host in one go, and tell whether modules would change something
+short_description: Collect the state of a host in one process, and find out whether modules would change something
 version_added: 0.1.0
 description:
-  - Reads in one module process what a role compares before it decides whether anything has to be done.
-    A role that asks C(package), C(copy) and C(systemd) one by one pays for a process each, on every host, also where nothing differs.
-  - Modules whose options it is given are asked what they would do, by their own code. Where RV(differs) is empty, a role may leave them out.
+  - Reads in one module process what a role compares before it decides whether anything needs to be done. A role that calls C(package), C(copy) and C(systemd)
+    one by one needs a process for each, on every host, even if nothing differs.
+  - If options of other modules are given, it determines what those modules would do, using their own code. If RV(differs) is empty, a role may skip them.
   - Nothing is changed.
 author:
   - rdmaops contributors (@rdmaops)
@@ -23,12 +23,12 @@ extends_documentation_fragment:
 options:
   packages:
     description:
-      - Package names to look for, by distribution.
-        A key is a value of C(ID) or a word of C(ID_LIKE) in V(/etc/os-release); C(ID) is tried first, then the words in their order.
+      - Package names to check, by distribution. A key is a value of C(ID) or a word of C(ID_LIKE) in V(/etc/os-release). C(ID) is tried first, then the words
+        in their order.
     type: dict
     default: {}
   extra_packages:
-    description: Further package names to look for, whatever the distribution.
+    description: Additional package names to check on any distribution.
     type: list
     elements: str
     default: []
@@ -39,7 +39,7 @@ options:
     default: []
   rdma_system:
     description:
-      - Options of M(rdmaops.gpu_fabric.rdma_system), which needs root.
+      - Options of M(rdmaops.gpu_fabric.rdma_system), which requires root.
     type: dict
   owned_files:
     description: Options of M(rdmaops.gpu_fabric.owned_files).
@@ -56,7 +56,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Look at a host before deciding what it needs
+- name: Collect the state of a host before deciding what it needs
   rdmaops.gpu_fabric.host_info:
     packages:
       debian: [rdma-core, perftest]
@@ -64,7 +64,7 @@ EXAMPLES = r"""
     units: [containerd.service]
   register: host
 
-- name: Look also at what other modules would change
+- name: Check also what other modules would change
   rdmaops.gpu_fabric.host_info:
     rdma_system:
       netns_mode: exclusive
@@ -73,7 +73,7 @@ EXAMPLES = r"""
         options: {prof_sel: 2}
   register: host
 
-- name: Bring the mode to the host, where something differs
+- name: Apply the mode to the host, if something differs
   rdmaops.gpu_fabric.rdma_system:
     netns_mode: exclusive
   when: host.differs | length > 0
@@ -87,38 +87,38 @@ os:
   sample: {"id": "debian", "id_like": [], "version_id": "13", "kernel": "7.2.12+deb13-amd64"}
 packages:
   description:
-    - What was asked for on this distribution.
-    - C(key) is the key of O(packages) that matched, null where none did.
+    - The requested packages on this distribution.
+    - C(key) is the key of O(packages) that matched, null if none did.
     - C(manager) is the short name of the module that installs packages here.
   returned: success
   type: dict
   sample: {"key": "debian", "manager": "apt", "wanted": ["rdma-core", "perftest"], "missing": ["perftest"]}
 units:
   description:
-    - State by unit, as systemd calls it. Empty where systemd does not run.
-    - C(memlock) is the soft limit of the running main process in bytes, V(unlimited), or null where the unit does not run.
-    - C(need_daemon_reload) tells whether systemd has yet to read a changed file of the unit.
+    - State by unit, in systemd's terms. Empty if systemd does not run.
+    - C(memlock) is the soft limit of the running main process in bytes, V(unlimited), or null if the unit does not run.
+    - C(need_daemon_reload) is whether systemd must still read a changed file of the unit.
   returned: success
   type: dict
   sample:
     containerd.service: {"load_state": "loaded", "active_state": "active", "main_pid": 912, "memlock": 8388608, "need_daemon_reload": false}
 differs:
   description:
-    - What is not as asked for, in sentences. Packages that are missing, a distribution without packages in O(packages), and of each module what it
-      would do, what it would warn of, what is not in sync or not known, or the error by which it would fail.
-    - Where it is not empty, run the modules themselves, which tell all.
+    - What differs from the requested state, in sentences. Missing packages, a distribution without packages in O(packages), and for each module what it would
+      do, what it would warn about, what is out of sync or unknown, or the error with which it would fail.
+    - If it is not empty, run the modules themselves, which report everything.
   returned: success
   type: list
   elements: str
   sample: ["rdma_system: Write /etc/modprobe.d/zz-rdmaops-ib_core-netns_mode.conf"]
 rdma_system:
-  description: What M(rdmaops.gpu_fabric.rdma_system) returns in check mode; null where it was not asked, or would fail.
+  description: What M(rdmaops.gpu_fabric.rdma_system) returns in check mode; null if it was not requested, or would fail.
   returned: success
   type: dict
   sample: null
 resources:
   description:
-    - What the modules return as C(resources), of all of them. Empty where RV(differs) is not, since the modules are to be run then.
+    - What all the modules return as C(resources). Empty if RV(differs) is not, because the modules must be run then.
   returned: success
   type: list
   elements: dict

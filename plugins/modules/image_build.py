@@ -7,13 +7,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: image_build
-short_description: Build a container image with buildah, where something that it is made of changed
+short_description: Build a container image with buildah if its inputs changed
 version_added: 0.1.0
 description:
   - Builds an image from a Containerfile and the files of its context, and writes it to an OCI archive or pushes it to a registry.
-  - A hash over all that the image is made of is a label of the image, C(rdmaops.gpu-fabric.inputs). While it is the same, nothing is built. What the tag of a
-    base image means in its registry is not part of it. Give the base image by digest, or set O(rebuild).
-  - Serves the role P(rdmaops.gpu_fabric.training_image#role).
+  - A hash over all inputs of the image is stored in its label C(rdmaops.gpu-fabric.inputs). While it stays the same, nothing is built. The hash does not
+    include what the tag of a base image refers to in its registry. Specify the base image by digest, or set O(rebuild).
+  - Used by the role P(rdmaops.gpu_fabric.training_image#role).
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
@@ -24,19 +24,18 @@ attributes:
   check_mode:
     support: full
     details:
-      - Nothing is fetched or built, and the digest of what would be built is not known. buildah may be missing then, since an earlier task may be what
-        installs it.
+      - Nothing is fetched or built, and the digest of what would be built is unknown. buildah may be missing then, because an earlier task may install it.
   diff_mode:
     support: full
     details:
-      - Shows the hash over what the image is made of.
+      - Shows the hash over the inputs of the image.
   idempotent:
     support: full
     details:
       - Not with O(rebuild=true).
 options:
   name:
-    description: Full name of the image, V(HOST/PATH:TAG), under which it is pushed, too.
+    description: Full name of the image, V(HOST/PATH:TAG), which is also used to push it.
     type: str
     required: true
   containerfile:
@@ -57,65 +56,66 @@ options:
         description: The text.
         type: str
       src:
-        description: URL, or absolute path on the host, in place of O(files[].content).
+        description: URL, or absolute path on the host, instead of O(files[].content).
         type: str
       checksum:
         description:
-          - V(sha256:) and the digest of O(files[].src). Required for a URL. With it, the file is read where something is built and not before.
+          - V(sha256:) and the digest of O(files[].src). Required for a URL. If it is given, the file is read only if something is built.
         type: str
       mode:
         description: Mode of a file with O(files[].content), octal.
         type: str
         default: "0644"
   output:
-    description: Where the image goes.
+    description: Where to write the image.
     type: str
     choices: [archive, registry]
     default: archive
   directory:
-    description: Directory of archives, of the record of what was pushed, and of contexts while something is built.
+    description: Directory of archives, of the record of what was pushed, and of build contexts.
     type: path
     default: /var/lib/rdmaops/images
   isolation:
     description:
       - How buildah runs the steps. V(chroot) needs no container runtime.
-      - With V(chroot) and as root, buildah runs by C(unshare) of util-linux in namespaces of its own, so that a build that takes too long or is interrupted
-        ends with every process that its steps have started, and with its mounts. With the others it is up to the container runtime.
+      - With V(chroot) and as root, buildah runs in its own namespaces, using C(unshare) of util-linux, so that a build that takes too long or is interrupted
+        ends with all processes that its steps have started, and with its mounts. With the other values this is up to the container runtime.
     type: str
     choices: [chroot, oci, rootless]
     default: chroot
   rebuild:
-    description: Whether to build, write and push although nothing has changed, as when a base image's tag has moved or a registry has lost the image.
+    description: Whether to build, write and push even if nothing has changed, for example because a base image's tag has moved or a registry has lost the
+      image.
     type: bool
     default: false
   username:
-    description: User of the registry of O(name), to push the image, and to pull a base image that is in it, too.
+    description: User name for the registry of O(name), used to push the image, and to pull a base image from that registry.
     type: str
   password:
     description: Password or token of that user.
     type: str
   auth_file:
-    description: File on the host with logins, as C(buildah login) writes it, in place of O(username).
+    description: File on the host with logins, in the format that C(buildah login) writes, instead of O(username).
     type: path
   buildah_binary:
     description: Name or path of buildah.
     type: str
   timeout:
-    description: How long a build or a transfer may take, in seconds.
+    description: Time limit for a build or a transfer, in seconds.
     type: int
     default: 7200
 notes:
-  - What a step writes to the file C(/run/rdmaops-build-error) is part of the message when the build fails there, after the last lines of the step's output.
-    With O(isolation=chroot), buildah can lose the output of a step that fails. A step can redirect its standard error to the file. buildah leaves an empty
+  - If a step writes to the file C(/run/rdmaops-build-error) and the build fails there, the content is part of the message, after the last lines of the step's
+    output. With O(isolation=chroot), buildah can lose the output of a failing step. A step can redirect its standard error to the file. buildah leaves an empty
     file of that name in the image.
-  - Which registries have no TLS, and where mirrors are, stands in C(/etc/containers/registries.conf).
+  - Registries without TLS, and mirrors, are configured in C(/etc/containers/registries.conf).
 seealso:
   - module: rdmaops.gpu_fabric.container_image
 """
 
 EXAMPLES = r"""
 ---
-- name: Build an image with one more package
+- name: Build an image with an additional package
   rdmaops.gpu_fabric.image_build:
     name: registry.example.com/ml/training:1
     containerfile: |
@@ -125,7 +125,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 digest:
-  description: Digest of the image in the archive or the registry. Null in check mode where something would be built, written or pushed.
+  description: Digest of the image in the archive or the registry. Null in check mode if something would be built, written or pushed.
   returned: success
   type: str
   sample: sha256:7f0f2590a171f96da0ea0143dbe45edd6a3cd876d406f7be8271bf1f418f8eef
@@ -135,7 +135,7 @@ archive:
   type: str
   sample: /var/lib/rdmaops/images/registry.example.com_ml_training_1.tar
 inputs:
-  description: The hash over what the image is made of.
+  description: The hash over the inputs of the image.
   returned: success
   type: str
   sample: 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae
@@ -146,7 +146,7 @@ actions:
   elements: str
   sample: ["Build registry.example.com/ml/training:1"]
 resources:
-  description: What the image was made of before anything was done, as the drift report reads it.
+  description: State of the inputs of the image before anything was done, as the drift report reads it.
   returned: success
   type: list
   elements: dict
