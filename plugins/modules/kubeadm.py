@@ -7,21 +7,22 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kubeadm
-short_description: Have kubeadm make, join, leave or renew a node of a cluster
+short_description: Create, join, reset or renew a node of a cluster with kubeadm
 version_added: 0.1.0
 description:
-  - Runs one action of kubeadm on a host. Which one is due, M(rdmaops.gpu_fabric.kubernetes_plan) tells of what
-    M(rdmaops.gpu_fabric.kubernetes_node_info) saw; this module does it.
-  - Configurations are handed over in a file that only root can read and that is gone afterwards. Tokens and keys are neither among the arguments of a program
-    nor in what is returned, but for O(action=token), whose result is secret.
-  - One module at a time changes a host by kubeadm. V(init), V(join), V(reset), V(renew) and V(unmark) hold a lock, V(/run/rdmaops/kubeadm.lock), and kubeadm
-    holds it where it outlives the module. Another module is refused, with the PID, the action and the time since when it is at work.
-  - While C(kubeadm init) or C(kubeadm join) is at work, V(/var/lib/rdmaops/kubeadm-started.json) names it and its process. By that file a try that was broken
-    off is recognized - its process has ended, or the host has booted since.
-  - Before anything is changed, the host is looked at again under the lock. What has become a node since, by another run or an administrator, is left alone.
-  - Before C(kubeadm reset) removes data of etcd, a copy of it is made in V(/var/lib/rdmaops/etcd-<time>) and stays there - C(snapshot.db) by C(etcdctl) where
-    it is installed and the member runs, else C(member), the files of the member, which is stopped for it and started again. If no copy can be made, nothing is
-    removed.
+  - Runs one action of kubeadm on a host. M(rdmaops.gpu_fabric.kubernetes_plan) determines which action is due from the output of
+    M(rdmaops.gpu_fabric.kubernetes_node_info). This module carries it out.
+  - Configurations are passed in a file that only root can read and that is deleted afterwards. Tokens and keys appear neither among the arguments of a program
+    nor in the result, except with O(action=token), whose result is secret.
+  - Only one module at a time changes a host with kubeadm. V(init), V(join), V(reset), V(renew) and V(unmark) hold a lock, V(/run/rdmaops/kubeadm.lock), and
+    kubeadm keeps holding it if it outlives the module. Another module is refused, with the PID, the action and the time at which it started.
+  - While C(kubeadm init) or C(kubeadm join) is running, V(/var/lib/rdmaops/kubeadm-started.json) contains its name and process. An interrupted attempt is
+    recognized by that file - its process has ended, or the host has booted since.
+  - Before anything is changed, the host is checked again under the lock. A host that has become a node in the meantime, through another run or an
+    administrator, is left alone.
+  - Before C(kubeadm reset) removes etcd data, it is copied to V(/var/lib/rdmaops/etcd-<time>) and kept there - as C(snapshot.db), using C(etcdctl), if it is
+    installed and the member runs, else as C(member), the files of the member, which is stopped for the copy and started again. If no copy can be made, nothing
+    is removed.
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
@@ -34,61 +35,62 @@ attributes:
   diff_mode:
     support: none
     details:
-      - What an action is about to do is in RV(actions).
+      - RV(actions) shows what an action is about to do.
   idempotent:
     support: none
     details:
-      - It does what it is told. C(kubeadm init) and C(kubeadm join) themselves refuse a host that is a node already.
+      - It always carries out the action. C(kubeadm init) and C(kubeadm join) themselves refuse a host that is already a node.
 options:
   action:
     description:
-      - V(init) makes the first control-plane node, V(join) a further node of the kind that O(documents) describe.
-      - V(token) makes a bootstrap token, V(token_absent) deletes it.
-      - V(reset) takes the host out of its cluster. Everything that kubeadm has made on it goes, a control-plane node's copy of the cluster's data included.
-      - V(renew) renews certificates (with O(renew=true)) and restarts the static pods one by one, so that they read them.
-      - V(unmark) removes the mark of an V(init) or V(join) that did not come to its end, on a host that has become a node all the same.
+      - V(init) creates the first control-plane node, V(join) an additional node of the kind described in O(documents).
+      - V(token) creates a bootstrap token, V(token_absent) deletes it.
+      - V(reset) removes the host from its cluster. Everything that kubeadm has created on it is deleted, including a control-plane node's copy of the cluster's
+        data.
+      - V(renew) renews certificates (with O(renew=true)) and restarts the static pods one by one, so that they read the new certificates.
+      - V(unmark) removes the mark of an unfinished V(init) or V(join) on a host that has nevertheless become a node.
     type: str
     choices: [init, join, token, token_absent, reset, renew, unmark]
     required: true
   documents:
-    description: Configuration for kubeadm, as the filter P(rdmaops.gpu_fabric.kubeadm_config#filter) makes it, without secrets.
+    description: Configuration for kubeadm, as returned by the filter P(rdmaops.gpu_fabric.kubeadm_config#filter), without secrets.
     type: list
     elements: dict
     default: []
   clean:
     description:
-      - Whether to remove what an interrupted O(action=init) or O(action=join) has left, by C(kubeadm reset), before it is tried again.
-      - A control plane that answers, or whose manifests are complete and whose etcd has data, is never removed by it.
+      - Whether to remove the leftovers of an interrupted O(action=init) or O(action=join) with C(kubeadm reset) before it is tried again.
+      - It never removes a control plane that responds, or whose manifests are complete and whose etcd has data.
     type: bool
     default: false
   discard_etcd:
-    description: Whether O(clean=true) may remove data of etcd. With V(false) a host with such data is left as it is.
+    description: Whether O(clean=true) may remove etcd data. With V(false), a host with such data is left as it is.
     type: bool
     default: false
   without_backup_ok:
-    description: Whether data of etcd may be removed although no copy of it could be made. A warning reports it.
+    description: Whether etcd data may be removed even if no copy of it could be made. A warning reports it.
     type: bool
     default: false
   token:
-    description: Bootstrap token for O(action=join), which needs one but in check mode.
+    description: Bootstrap token for O(action=join), required except in check mode.
     type: str
   certificate_key:
     description: Key to the certificates in the cluster, for O(action=join) of a control-plane node.
     type: str
   upload_certificates:
     description:
-      - Whether O(action=token) also leaves the control plane's certificates in the cluster, encrypted, and O(action=token_absent) removes them.
+      - Whether O(action=token) also stores the control plane's certificates in the cluster, encrypted, and O(action=token_absent) removes them.
     type: bool
     default: false
   token_id:
     description: The public part of a token, for O(action=token_absent).
     type: str
   token_ttl:
-    description: How long a token is good for, in seconds.
+    description: How long a token is valid, in seconds.
     type: int
     default: 1800
   renew:
-    description: Whether O(action=renew) makes new certificates. Without it only static pods are brought back that an earlier run has taken down.
+    description: Whether O(action=renew) creates new certificates. If V(false), it only restores static pods that an earlier run has stopped.
     type: bool
     default: true
   bind_port:
@@ -96,17 +98,17 @@ options:
     type: int
     default: 6443
   ignore_preflight_errors:
-    description: Checks of kubeadm whose errors it goes on with, by the names that it prints.
+    description: Preflight checks of kubeadm whose errors are ignored, by the names that kubeadm prints.
     type: list
     elements: str
     default: []
   program_dirs:
-    description: Directories in which programs are looked for, besides those of the system.
+    description: Directories to search for programs, in addition to those of the system.
     type: list
     elements: path
     default: [/usr/local/bin]
   timeout:
-    description: How long kubeadm may take, in seconds.
+    description: Time limit for kubeadm, in seconds.
     type: int
     default: 900
 seealso:
@@ -117,7 +119,7 @@ seealso:
 
 EXAMPLES = r"""
 ---
-- name: Make a token for the nodes that join now
+- name: Create a token for the nodes that join now
   rdmaops.gpu_fabric.kubeadm:
     action: token
     token_ttl: 900
@@ -139,8 +141,8 @@ actions:
   elements: str
   sample: ["Join the cluster by kubeadm join"]
 etcd_backup:
-  description: The directory with the copy of the data of etcd that was removed.
-  returned: O(action=reset), or O(clean=true), where there was such data, not in check mode
+  description: The directory with the copy of the removed etcd data.
+  returned: O(action=reset) or O(clean=true), if there was such data, not in check mode
   type: str
   sample: /var/lib/rdmaops/etcd-20260401T120000Z
 token:
@@ -154,7 +156,7 @@ token_id:
   type: str
   sample: abcdef
 certificate_key:
-  description: The key to the certificates that were left in the cluster.
+  description: The key to the certificates stored in the cluster.
   returned: O(action=token) with O(upload_certificates=true), not in check mode
   type: str
 """

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kubernetes_node_info
-short_description: Look at a host as a node of Kubernetes in one go
+short_description: Collect the state of a host as a Kubernetes node in one process
 version_added: 0.1.0
 description:
-  - Reads in one module process what decides whether kubeadm may make a host a node, or what kind of node it is already - memory, swap, cgroups, ports in use,
-    modules and settings of the kernel, programs, the configuration of containerd, what kubeadm has left in V(/etc/kubernetes), and when certificates end.
-  - With O(cluster=true), a control-plane node is asked for the cluster's nodes and for the configuration that kubeadm keeps in the cluster.
-  - No key, token or kubeconfig is returned. Authorities are told by their fingerprint.
+  - Reads in one module process what determines whether kubeadm may turn a host into a node, or what kind of node it already is - memory, swap, cgroups, ports
+    in use, kernel modules and settings, programs, the configuration of containerd, what kubeadm has left in V(/etc/kubernetes), and when certificates expire.
+  - With O(cluster=true), a control-plane node is queried for the cluster's nodes and for the configuration that kubeadm stores in the cluster.
+  - No key, token or kubeconfig is returned. Certificate authorities are identified by their fingerprint.
   - Nothing is changed.
 author:
   - rdmaops contributors (@rdmaops)
@@ -24,30 +24,30 @@ extends_documentation_fragment:
   - rdmaops.gpu_fabric._attributes.root
 options:
   ports:
-    description: TCP ports of which it is asked who listens there.
+    description: TCP ports to check for listening processes.
     type: list
     elements: int
     default: []
   modules:
-    description: Modules of the kernel of which it is asked whether they are there.
+    description: Kernel modules to check.
     type: list
     elements: str
     default: []
   sysctls:
-    description: Settings of the kernel whose value is asked.
+    description: Kernel settings to read.
     type: list
     elements: str
     default: []
   cluster:
-    description: Whether to ask the API server, by C(kubectl) and V(/etc/kubernetes/admin.conf). Without that file nothing is asked.
+    description: Whether to query the API server, using C(kubectl) and V(/etc/kubernetes/admin.conf). Without that file, nothing is queried.
     type: bool
     default: false
   wait:
-    description: How long to wait for an API server that does not answer, in seconds. One that has rebooted takes a while.
+    description: How long to wait for an API server that does not respond, in seconds. After a reboot, it takes a while.
     type: int
     default: 0
   program_dirs:
-    description: Directories in which programs are looked for, besides those of the system.
+    description: Directories to search for programs, in addition to those of the system.
     type: list
     elements: path
     default: [/usr/local/bin]
@@ -58,7 +58,7 @@ seealso:
 
 EXAMPLES = r"""
 ---
-- name: Look at a host before it becomes a node
+- name: Check a host before it becomes a node
   rdmaops.gpu_fabric.kubernetes_node_info:
     ports: [10250]
     modules: [overlay, br_netfilter]
@@ -68,7 +68,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 host:
-  description: The host itself. C(cgroup) is V(v2), V(v1) (also with v2 at its side) or null. C(cpus) are those that are on.
+  description: The host itself. C(cgroup) is V(v2), V(v1) (also with v2 next to it) or null. C(cpus) is the number of CPUs that are online.
   returned: success
   type: dict
   sample:
@@ -80,14 +80,14 @@ host:
     cgroup: v2
     interfaces: [{"device": "eth0", "address": "192.0.2.11/24"}]
 programs:
-  description: Versions of what is installed, null for what is not there or tells no version.
+  description: Versions of installed programs, null if a program is missing or does not report a version.
   returned: success
   type: dict
   sample: {"kubeadm": "1.36.3", "kubelet": "1.36.3", "kubectl": "1.36.3", "containerd": "1.7.24"}
 runtime:
   description:
-    - What containerd runs with (C(config), null where it is not there), and whose its configuration file is (C(config_owner)) - V(absent), V(ours),
-      V(package) (as the distribution delivers it) or V(foreign).
+    - The configuration that containerd runs with (C(config), null if containerd is missing), and the owner of its configuration file (C(config_owner)) -
+      V(absent), V(ours), V(package) (as shipped by the distribution) or V(foreign).
   returned: success
   type: dict
   sample:
@@ -100,7 +100,7 @@ runtime:
       cni_bin_dirs: [/opt/cni/bin]
       cni_conf_dir: /etc/cni/net.d
 ports:
-  description: Those of O(ports) on which somebody listens, and who.
+  description: Those of O(ports) on which a process listens, with that process.
   returned: success
   type: list
   elements: dict
@@ -111,18 +111,17 @@ modules:
   type: dict
   sample: {"overlay": true, "br_netfilter": false}
 sysctls:
-  description: O(sysctls), with the value of each, or null where the kernel has none of that name.
+  description: O(sysctls), with the value of each, or null if the kernel does not have it.
   returned: success
   type: dict
   sample: {"net.ipv4.ip_forward": "0"}
 membership:
   description:
-    - What kubeadm has left here. C(kubelet) and C(admin) tell of the two kubeconfigs which server and authority they name and who their user is, null where
-      the file is not there. C(bootstrapping) tells of a join that did not come to its end. C(authority.pin) is what C(kubeadm join) takes as hash of the
-      authority.
-    - C(started) is an action of M(rdmaops.gpu_fabric.kubeadm) that is at work or did not come to its end, or null. C(at_work) is true while the lock of the
-      host is held or its process runs, false if that process has ended or the host has booted since, and null if the mark names no process. C(answers) says
-      whether the API server of this host reports ready to the administrator, null if that was not asked or cannot be judged.
+    - What kubeadm has left here. C(kubelet) and C(admin) show the server, authority and user of the two kubeconfigs, null if the file is missing.
+      C(bootstrapping) indicates an unfinished join. C(authority.pin) is what C(kubeadm join) takes as the hash of the authority.
+    - C(started) is an action of M(rdmaops.gpu_fabric.kubeadm) that is running or was not finished, or null. C(at_work) is true while the lock of the host is
+      held or its process runs, false if that process has ended or the host has booted since, and null if the mark contains no process. C(answers) is whether
+      the API server of this host reports ready to the administrator, null if that was not checked or cannot be determined.
   returned: success
   type: dict
   sample:
@@ -140,7 +139,8 @@ membership:
       at_work: false
       answers: false
 certificates:
-  description: Certificates of the node, with the days that are left. What cannot be read has null. C(renewable) are those that kubeadm renews.
+  description: Certificates of the node, with the days until they expire. Certificates that cannot be read have null. C(renewable) is true for those that
+    kubeadm renews.
   returned: success
   type: list
   elements: dict
@@ -152,7 +152,7 @@ certificates:
       days: 364
       renewable: true
 cluster:
-  description: What the API server says. Null where it was not asked.
+  description: What the API server returned. Null if it was not queried.
   returned: success
   type: dict
   sample:

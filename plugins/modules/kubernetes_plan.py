@@ -7,20 +7,20 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kubernetes_plan
-short_description: Decide what makes hosts nodes of one cluster by kubeadm
+short_description: Plan which hosts kubeadm must turn into nodes of one cluster
 version_added: 0.1.0
 description:
-  - Makes of what M(rdmaops.gpu_fabric.kubernetes_node_info) saw on all hosts a plan that says which is to be the first control-plane node, which have to join,
-    and which are nodes already.
-  - It fails, and names everything that stands against the plan at once, before anything was changed - networks that overlap, versions that kubeadm does not
-    allow together, swap, cgroup v1, ports in use, too little memory, two hosts of one name, hosts that belong to another cluster.
-  - What a broken off C(kubeadm init) or C(kubeadm join) of this collection has left is distinguished from a node, and is cleaned up by the next try. What
-    another tool or an administrator has left is not.
-  - A host on which kubeadm is still at work is refused. A control plane is never cleaned up if its API server reports ready, or if etcd has data and the
-    manifests are complete, even if its C(kubeadm init) did not come to its end - an administrator may have finished it. It is a node, and its mark, which is
-    out of date, is to be removed (C(unmark)).
-  - What kubeadm has written down in a cluster that is there (the ConfigMaps C(kubeadm-config) and C(kubelet-config)) is compared with what is wanted.
-    Only fields that are wanted are looked at.
+  - Turns what M(rdmaops.gpu_fabric.kubernetes_node_info) returned for all hosts into a plan that shows which host becomes the first control-plane node, which
+    hosts must join, and which are already nodes.
+  - It fails and lists everything that prevents the plan at once, before anything is changed - networks that overlap, versions that kubeadm does not allow
+    together, swap, cgroup v1, ports in use, too little memory, two hosts with the same name, hosts that belong to another cluster.
+  - The leftovers of an interrupted C(kubeadm init) or C(kubeadm join) of this collection are distinguished from a node, and are cleaned up by the next attempt.
+    Leftovers of another tool or an administrator are not.
+  - A host on which kubeadm is still running is refused. A control plane is never cleaned up if its API server reports ready, or if etcd has data and the
+    manifests are complete, even if its C(kubeadm init) was not finished - an administrator may have finished it. It is a node, and its mark, which is out of
+    date, must be removed (C(unmark)).
+  - The configuration that kubeadm has stored in an existing cluster (the ConfigMaps C(kubeadm-config) and C(kubelet-config)) is compared with the desired one.
+    Only desired fields are compared.
   - It runs on the controller, without a connection to a host, and changes nothing.
 author:
   - rdmaops contributors (@rdmaops)
@@ -32,7 +32,7 @@ attributes:
   diff_mode:
     support: full
     details:
-      - Shows how the configuration in the cluster differs from what is wanted. It is shown although nothing is changed.
+      - Shows how the configuration in the cluster differs from the desired one. It is shown although nothing is changed.
   idempotent:
     support: full
   platform:
@@ -41,58 +41,58 @@ attributes:
 options:
   nodes:
     description:
-      - The hosts by their names in the inventory, control-plane hosts in the order in which they are to be made.
-      - C(name) is the node's name, C(address) its address in the cluster, C(control_plane) whether it is to be a control-plane node, C(info) what
+      - The hosts by inventory name, control-plane hosts in the order in which they should be created.
+      - C(name) is the node's name, C(address) its address in the cluster, C(control_plane) whether it should be a control-plane node, C(info) what
         M(rdmaops.gpu_fabric.kubernetes_node_info) returned.
     type: dict
     required: true
   settings:
-    description: The cluster's settings, as the filter P(rdmaops.gpu_fabric.kubeadm_config#filter) takes them.
+    description: The cluster's settings, in the format of the filter P(rdmaops.gpu_fabric.kubeadm_config#filter).
     type: dict
     required: true
   control_plane:
     description:
-      - All control-plane hosts of the inventory. No new cluster is begun as long as one of them could not be looked at, because it may have the cluster.
+      - All control-plane hosts of the inventory. No new cluster is created while one of them could not be checked, because it may already have the cluster.
     type: list
     elements: str
     default: []
   source:
-    description: Where programs come from. With V(local) they have to be there.
+    description: Where programs come from. With V(local), they must already be installed.
     type: str
     choices: [packages, archive, local]
     default: packages
   ignore_preflight_errors:
-    description: Checks that are passed over, by kubeadm's names - V(NumCPU), V(Mem), V(Port-6443) and so on.
+    description: Checks to ignore, by kubeadm's names - V(NumCPU), V(Mem), V(Port-6443) and so on.
     type: list
     elements: str
     default: []
   avoid:
-    description: Networks with which those of pods and services may not overlap.
+    description: Networks that must not overlap with those of pods and services.
     type: list
     elements: str
     default: []
   min_memory_mib:
-    description: Memory in MiB that any node needs. A control-plane node needs 1700, as kubeadm has it.
+    description: Memory in MiB that any node needs. A control-plane node needs 1700, as in kubeadm.
     type: int
     default: 700
   on_difference:
-    description: Whether a configuration in the cluster that differs is an error, or only reported, by a warning for each field.
+    description: Whether a different configuration in the cluster is an error, or is only reported, with a warning for each field.
     type: str
     choices: [fail, report]
     default: fail
   certificates_renew:
-    description: Whether certificates that run out soon are to be renewed.
+    description: Whether to renew certificates that expire soon.
     type: str
     choices: [never, due]
     default: never
   certificates_renew_before:
-    description: How many days before its end a certificate runs out soon.
+    description: How many days before its expiry a certificate counts as expiring soon.
     type: int
     default: 30
   reset_consent:
     description:
-      - The cluster whose data of etcd may be removed where a C(kubeadm init) was broken off after etcd had got data, by its name or as C(HOST:PORT) of its API
-        server. Without it such a host is refused.
+      - The cluster whose etcd data may be removed if a C(kubeadm init) was interrupted after etcd had received data, by its name or as C(HOST:PORT) of its API
+        server. Without it, such a host is refused.
     type: str
     default: ""
 seealso:
@@ -102,7 +102,7 @@ seealso:
 
 EXAMPLES = r"""
 ---
-- name: Decide
+- name: Create the plan
   rdmaops.gpu_fabric.kubernetes_plan:
     nodes:
       cp-1:
@@ -123,11 +123,11 @@ EXAMPLES = r"""
 RETURN = r"""
 plan:
   description:
-    - The plan. C(leader) is the control-plane host by which the cluster is asked and by which others join.
+    - The plan. C(leader) is the control-plane host used to query the cluster and to join other hosts.
     - C(hosts) has for each host the C(action) (V(init), V(join), V(start) for a kubelet that has not registered its node, V(none), V(refuse)), the C(reason),
-      whether leftovers of a broken off try have to go before (C(clean)), data of etcd among them (C(discard_etcd)), whether certificates are to be renewed
-      (C(renew)), whether static pods have to be brought back that a broken off renewal has taken down (C(unpark)), and whether the mark of an earlier try has
-      to be removed because the host is a node all the same (C(unmark)).
+      whether leftovers of an interrupted attempt must be removed first (C(clean)), including etcd data (C(discard_etcd)), whether certificates must be renewed
+      (C(renew)), whether static pods that an interrupted renewal has stopped must be restored (C(unpark)), and whether the mark of an earlier attempt must be
+      removed because the host is nevertheless a node (C(unmark)).
   returned: always
   type: dict
   sample:
@@ -144,19 +144,19 @@ plan:
     joining: [gpu-1]
     joining_control_plane: []
 problems:
-  description: What stands against it.
+  description: What prevents the plan.
   returned: always
   type: list
   elements: str
   sample: ["gpu-1: swap is on (/dev/sda2)"]
 differences:
-  description: Fields of kubeadm's configuration in the cluster that are not as they are wanted.
+  description: Fields of kubeadm's configuration in the cluster that differ from the desired ones.
   returned: always
   type: list
   elements: dict
   sample: [{"object": "kubeadm-config", "path": "networking.podSubnet", "wanted": "10.244.0.0/16", "live": "10.32.0.0/12"}]
 certificates:
-  description: Certificates that run out soon, or cannot be read.
+  description: Certificates that expire soon, or cannot be read.
   returned: always
   type: list
   elements: dict

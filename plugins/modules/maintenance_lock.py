@@ -7,14 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: maintenance_lock
-short_description: Keep other runs of maintenance on this controller away
+short_description: Prevent concurrent maintenance runs on this controller
 version_added: 0.2.0
 description:
-  - Role P(rdmaops.gpu_fabric.node_maintenance#role) calls it if it has no API server whose Lease would keep runs apart.
-  - It writes the process of this run into a file on the controller, and fails while another process that is named there is alive. The file is void when that
-    process has ended, however it ended, so there is nothing to release.
-  - A process is known by its number, the time of its start and the boot id of the machine.
-  - Runs on several controllers, by several users, or in several containers (as those of AWX) do not see each other's files.
+  - The role P(rdmaops.gpu_fabric.node_maintenance#role) uses it if there is no API server whose Lease would keep runs apart.
+  - It writes the process of this run to a file on the controller, and fails while another process recorded there is alive. The file becomes void when that
+    process ends, for whatever reason, so nothing needs to be released.
+  - A process is identified by its PID, its start time and the boot ID of the machine.
+  - Runs on several controllers, by several users, or in several containers (such as those of AWX) do not see each other's files.
   - It runs on the controller, without a connection to a host.
 author:
   - rdmaops contributors (@rdmaops)
@@ -36,7 +36,7 @@ attributes:
     platforms: posix
 options:
   path:
-    description: Path of the file on the controller. Runs that may go at the same time, as for different clusters, have different ones.
+    description: Path of the file on the controller. Runs that may run concurrently, for example for different clusters, need different files.
     type: str
     required: true
 seealso:
@@ -45,7 +45,7 @@ seealso:
 
 EXAMPLES = r"""
 ---
-- name: Keep other runs away
+- name: Prevent concurrent runs
   rdmaops.gpu_fabric.maintenance_lock:
     path: ~/.cache/rdmaops/node_maintenance.lock
 """

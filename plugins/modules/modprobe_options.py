@@ -7,15 +7,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: modprobe_options
-short_description: Manage the parameters that a kernel module is loaded with
+short_description: Manage the parameters of a kernel module
 version_added: 0.1.0
 description:
-  - Owns one file in modprobe.d, which is read by L(modprobe,https://man7.org/linux/man-pages/man5/modprobe.d.5.html) whenever a module is loaded,
-    and writes it whole and atomically.
-  - Evaluates what modprobe would make of all files that it reads, in every directory, with names that hide each other, continued lines, repeated and
-    contradicting parameters. A line that somebody else wrote and that contradicts the task is found, named, and treated as O(on_conflict) says.
-  - Says what the next boot will give. The kernel command line of the default boot entry beats modprobe.d, and a module that the initramfs loads gets
-    the parameters that the initramfs holds.
+  - Owns one file in modprobe.d, which L(modprobe,https://man7.org/linux/man-pages/man5/modprobe.d.5.html) reads whenever it loads a module, and writes it as a
+    whole and atomically.
+  - Evaluates what modprobe would make of all files that it reads, in every directory, including names that hide each other, continued lines, and repeated and
+    contradictory parameters. A line in another file that contradicts the task is found, named, and handled as set in O(on_conflict).
+  - Predicts the result of the next boot. The kernel command line of the default boot entry overrides modprobe.d, and a module that the initramfs loads gets the
+    parameters in the initramfs.
   - A loaded module is not reloaded, and the machine is not rebooted.
 author:
   - rdmaops contributors (@rdmaops)
@@ -30,66 +30,67 @@ attributes:
   idempotent:
     support: full
     details:
-      - RV(reload_required) is told by every run until the module has been loaded anew, and is no change.
+      - RV(reload_required) is reported by every run until the module has been reloaded, and does not count as a change.
 options:
   name:
     description:
-      - The kernel module, for example V(mlx5_core). V(-) and V(_) are equal.
+      - The kernel module, for example V(mlx5_core). V(-) and V(_) are equivalent.
     type: str
     required: true
   options:
     description:
       - The parameters and their values.
-      - With O(state=present) the file at O(path) holds exactly these. So one task has to have all of a module's parameters, or tasks have to differ
-        in O(path).
-      - With O(state=absent) these are taken out of the file, whatever their values here are.
-      - A value is a string or an integer. Booleans, floating point numbers, lists and null are refused, since it is not clear what of them is to reach
-        the kernel. YAML takes V(on), V(off), V(yes) and V(no) for booleans, so quote them.
-      - A value may have blanks, and is then put in double quotes. Double quotes and control characters in it are refused.
-      - C(netns_mode) of C(ib_core) belongs to M(rdmaops.gpu_fabric.rdma_system) and is refused.
+      - With O(state=present), the file at O(path) contains exactly these. So either one task must set all parameters of a module, or the tasks must use
+        different values of O(path).
+      - With O(state=absent), these are removed from the file, regardless of their values here.
+      - A value is a string or an integer. Booleans, floating point numbers, lists and null are refused, because it is not clear what should reach the kernel.
+        YAML interprets V(on), V(off), V(yes) and V(no) as booleans, so quote them.
+      - A value may contain blanks, and is then enclosed in double quotes. Double quotes and control characters in it are refused.
+      - C(netns_mode) of C(ib_core) is refused. It is managed by M(rdmaops.gpu_fabric.rdma_system).
     type: dict
   state:
     description:
       - V(present) sets O(options).
-      - V(absent) takes O(options) out of the file, or removes the file if there are none.
+      - V(absent) removes O(options) from the file, or removes the file if there are none.
     type: str
     choices: [present, absent]
     default: present
   path:
     description:
-      - The file that this task owns. It has to end in C(.conf) and to be in a directory that modprobe reads.
+      - The file that this task owns. Its name must end in C(.conf), and it must be in a directory that modprobe reads.
       - The default is V(/etc/modprobe.d/zz-rdmaops-NAME.conf), because files are read in the order of their names and the last value wins.
-      - A file that does not have this collection's header is never overwritten, unless O(on_conflict=take_over).
+      - A file without this collection's header is never overwritten, unless O(on_conflict=take_over).
     type: path
   root:
     description:
-      - The root directory of an image to manage instead of the running system. O(path) is as seen inside it, and symbolic links are followed inside it.
-      - Live values are null then.
+      - The root directory of an image to manage instead of the running system. O(path) is relative to it, and symbolic links are resolved within it.
+      - Live values are null in this case.
     type: path
     default: /
   on_conflict:
     description:
-      - What to do where a line in another file gives a parameter another value.
+      - What to do if a line in another file sets a parameter to another value.
       - V(fail) changes nothing and names the line.
-      - V(warn) warns and goes on where this task's file comes later and wins, and fails where it does not.
-      - V(take_over) takes the parameter out of the other file and leaves every other byte of it as it was. Only files in V(/etc/modprobe.d) are
-        changed. It also overwrites a file at O(path) that somebody else wrote. A copy is kept beside each, with C(.rdmaops-backup) added to its name.
+      - V(warn) warns and continues if this task's file is read later and wins, and fails if it does not.
+      - V(take_over) removes the parameter from the other file and leaves every other byte of it as it was. Only files in V(/etc/modprobe.d) are changed. It
+        also overwrites a file at O(path) that does not belong to this collection. A copy of each file is kept next to it, with C(.rdmaops-backup) added to its
+        name.
     type: str
     choices: [fail, warn, take_over]
     default: fail
   initramfs:
     description:
-      - What to do where the initramfs of the default boot entry contains the module with other parameters than modprobe.d has.
-      - V(report) says so in RV(initramfs_stale).
-      - V(rebuild) makes it anew with initramfs-tools or dracut, keeps the one before as C(IMAGE.rdmaops-previous), and reads the new one back.
-        It needs twice the image's size free on its file system, which is looked at before anything is written.
+      - What to do if the initramfs of the default boot entry contains the module with parameters that differ from modprobe.d.
+      - V(report) reports it in RV(initramfs_stale).
+      - V(rebuild) rebuilds it with initramfs-tools or dracut, keeps the previous one as C(IMAGE.rdmaops-previous), and reads the new one back. This requires
+        free space of twice the image's size on its file system, which is checked before anything is written.
     type: str
     choices: [report, rebuild]
     default: report
 notes:
-  - Files in modprobe.d that cannot be read, or that are no text, are refused, and nothing is changed, since what modprobe makes of them is not known.
-  - Where two directories have a file of one name, that in V(/etc) counts, then those in V(/run), V(/usr/local/lib), V(/usr/lib) and V(/lib), as from
-    kmod 29 on.
+  - Files in modprobe.d that cannot be read or are not text are refused, and nothing is changed, because the result of modprobe is unknown then.
+  - If several directories have a file of the same name, the one in V(/etc) counts, then those in V(/run), V(/usr/local/lib), V(/usr/lib) and V(/lib), as in
+    kmod 29 and later.
 seealso:
   - module: rdmaops.gpu_fabric.rdma_system
 """
@@ -110,14 +111,14 @@ EXAMPLES = r"""
       poll_queues: 4
     initramfs: rebuild
 
-- name: Take over a parameter that an earlier administrator set somewhere else
+- name: Take over a parameter that an administrator set elsewhere
   rdmaops.gpu_fabric.modprobe_options:
     name: nvidia
     options:
       NVreg_EnableStreamMemOPs: 1
     on_conflict: take_over
 
-- name: Take one parameter back
+- name: Remove one parameter
   rdmaops.gpu_fabric.modprobe_options:
     name: nvidia
     options:
@@ -150,14 +151,14 @@ path:
   sample: /etc/modprobe.d/zz-rdmaops-mlx5_core.conf
 parameters:
   description:
-    - The parameters of O(options), or of the file that is removed, by name. Values are those found before anything was done, as kmod sees them.
-      A parameter without a value is V(1) to the kernel.
+    - The parameters of O(options), or of the removed file, by name. Values are those found before anything was done, as kmod sees them. A parameter without a
+      value is V(1) to the kernel.
     - C(desired) is null with O(state=absent).
-    - C(configured) is what modprobe.d gives, with the line it comes from; null where no line does.
-    - C(cmdline) is what the kernel command line of this boot and of the default boot entry give.
-    - C(initramfs) is null where that entry has none, or where it cannot be read. C(forced) tells whether the image loads the module itself.
-    - C(live) is what sysfs shows; null where the module is not loaded, or does not show it.
-    - C(next_boot) is the prediction. Null means the kernel's default if C(next_boot_known), and otherwise that it cannot be told, for the reason in
+    - C(configured) is the value from modprobe.d, with the line it comes from; null if no line sets it.
+    - C(cmdline) is the value from the kernel command line of this boot and of the default boot entry.
+    - C(initramfs) is null if that entry has none, or if it cannot be read. C(forced) is whether the image loads the module itself.
+    - C(live) is the value in sysfs; null if the module is not loaded, or does not show it.
+    - C(next_boot) is the prediction. Null means the kernel's default if C(next_boot_known), and otherwise that it is unknown, for the reason in
       C(next_boot_reason).
   returned: success
   type: dict
@@ -173,7 +174,7 @@ parameters:
       next_boot_reason: null
 conflicts:
   description:
-    - Lines of other files that give a parameter another value. C(wins) tells whether kmod would take it instead of ours.
+    - Lines of other files that set a parameter to another value. C(wins) is whether kmod would use it instead of ours.
     - Also returned by a task that fails because of them.
   returned: success, or when refused because of O(on_conflict)
   type: list
@@ -181,28 +182,28 @@ conflicts:
   sample:
     - {"path": "/etc/modprobe.d/mlx5.conf", "line": 3, "text": "options mlx5_core probe_vf=1", "wins": false}
 initramfs_stale:
-  description: Whether the initramfs of the default boot entry contains the module with other values than modprobe.d has. Null where that cannot be told.
+  description: Whether the initramfs of the default boot entry contains the module with values that differ from modprobe.d. Null if unknown.
   returned: success
   type: bool
   sample: false
 reload_required:
-  description: Whether the module is loaded with another value than desired. Null where it does not show all of them.
+  description: Whether the module is loaded with another value than desired. Null if it does not show all of them.
   returned: success
   type: bool
   sample: true
 after:
-  description: What is true now, or would be in check mode. C(next_boot) has a value by parameter.
+  description: The current state, or the state that would result in check mode. C(next_boot) has a value for each parameter.
   returned: success
   type: dict
   sample: {"next_boot": {"probe_vf": "N"}, "reload_required": true, "initramfs_stale": false}
 problems:
-  description: What could not be found out about the next boot, in sentences.
+  description: What could not be determined about the next boot, in sentences.
   returned: success
   type: list
   elements: str
   sample: []
 actions:
-  description: What was done, or would be done in check mode, in order. When the task fails, what had been done by then.
+  description: What was done, or would be done in check mode, in order. If the task fails, what had been done by then.
   returned: always
   type: list
   elements: str

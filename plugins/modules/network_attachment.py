@@ -7,14 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: network_attachment
-short_description: Manage a set of NetworkAttachmentDefinitions, checked against the real nodes before they are applied
+short_description: Manage a set of NetworkAttachmentDefinitions, checked against the nodes before they are applied
 version_added: 0.1.0
 description:
   - Creates, changes and, with O(prune), deletes the C(NetworkAttachmentDefinition) objects of one owner, from typed options or from raw CNI configurations.
-  - Before anything is applied, everything is checked, among itself and against the cluster and O(node_info). One error stops the whole call. What could not be
-    looked at is in RV(not_checked), and has neither passed nor failed.
-  - Configurations are compared by what they mean. An order of keys, spacing, or another spelling of an address is no change. A key that somebody added is one.
-  - Objects are applied on the server with the field manager V(rdmaops.gpu_fabric).
+  - Before anything is applied, all attachments are checked against each other, the cluster and O(node_info). A single error stops the module. What could not be
+    checked is in RV(not_checked), and has neither passed nor failed.
+  - Configurations are compared by their meaning. Key order, spacing and another notation of an address do not count as a change. An added key does.
+  - Objects are applied with server-side apply and the field manager V(rdmaops.gpu_fabric).
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
@@ -24,9 +24,9 @@ attributes:
   check_mode:
     support: full
     details:
-      - Before the CRD exists, check mode says what would be created.
-      - With the right to patch, check mode asks the API server whether it would take the objects (a dry run), so that conflicts show. Without it that is in
-        RV(not_checked).
+      - Before the CRD exists, check mode reports what would be created.
+      - With the right to patch, check mode asks the API server in a dry run whether it would accept the objects, so that conflicts show up. Without it, this is
+        in RV(not_checked).
   diff_mode:
     support: full
   idempotent:
@@ -37,35 +37,35 @@ attributes:
 options:
   owner:
     description:
-      - Name of the set. It becomes the label C(rdmaops.gpu-fabric/owner) of each attachment, and O(prune) looks for it.
+      - Name of the set. It becomes the label C(rdmaops.gpu-fabric/owner) of each attachment, by which O(prune) finds it.
     type: str
     required: true
   namespace:
-    description: Namespace of attachments that name none.
+    description: Namespace of attachments that do not specify one.
     type: str
     default: default
   cni_version:
     description:
-      - Version of the CNI specification of attachments that name none.
-      - V(0.3.1) is known to every plugin, also to those of older distributions, and has lists of plugins. Nothing that an attachment needs came later. From
-        V(0.4.0) on runtimes may call C(CHECK), which not every plugin has.
+      - Version of the CNI specification of attachments that do not specify one.
+      - V(0.3.1) is supported by every plugin, including those of older distributions, and has plugin lists. Nothing that an attachment needs was added later.
+        Since V(0.4.0), runtimes may call C(CHECK), which not every plugin supports.
     type: str
     default: 0.3.1
   attachments:
     description:
-      - The set. An empty list is a set without attachments; see O(prune_all).
-      - Each has either O(attachments[].type) with its options or O(attachments[].config). Options are the plugin's own keys, in snake case (C(pciBusID) is
+      - The set. An empty list is a set without attachments. See O(prune_all).
+      - Each has either O(attachments[].type) with its options or O(attachments[].config). Options are the plugin's own keys in snake case (C(pciBusID) is
         O(attachments[].pci_bus_id)). An option that the plugin of that type does not have is refused.
     type: list
     elements: dict
     required: true
     suboptions:
       name:
-        description: Name, as pods write it in the annotation C(k8s.v1.cni.cncf.io/networks).
+        description: Name, as used by pods in the annotation C(k8s.v1.cni.cncf.io/networks).
         type: str
         required: true
       namespace:
-        description: Namespace. Without it, O(namespace).
+        description: Namespace. The default is O(namespace).
         type: str
       type:
         description: The CNI plugin.
@@ -73,15 +73,15 @@ options:
         choices: [host-device, macvlan, ipvlan, ipoib, sriov, ib-sriov]
       config:
         description:
-          - The CNI configuration, as JSON or as a dictionary, instead of O(attachments[].type) and all options of plugins. For plugins that have no typed
-            options here, and for what is there already.
+          - The CNI configuration, as JSON or as a dictionary, instead of O(attachments[].type) and all plugin options. For plugins without typed options here,
+            and for existing configurations.
         type: raw
       cni_version:
-        description: Version of the CNI specification. Without it, O(cni_version).
+        description: Version of the CNI specification. The default is O(cni_version).
         type: str
       resource_name:
         description:
-          - Resource of a device plugin, such as V(nvidia.com/rail0). Multus hands the device that a pod got to the plugin.
+          - Resource of a device plugin, such as V(nvidia.com/rail0). Multus passes the device allocated to the pod to the plugin.
         type: str
       device:
         description: Name of the network device on the node, for V(host-device).
@@ -97,10 +97,10 @@ options:
         type: str
         aliases: [pci_address]
       device_id:
-        description: PCI address of the virtual function, for V(sriov) and V(ib-sriov), where no O(attachments[].resource_name) chooses it.
+        description: PCI address of the virtual function, for V(sriov) and V(ib-sriov), if O(attachments[].resource_name) does not select it.
         type: str
       master:
-        description: Network device that the new one is made on, for V(macvlan), V(ipvlan) and V(ipoib).
+        description: Network device on top of which the new one is created, for V(macvlan), V(ipvlan) and V(ipoib).
         type: str
       mode:
         description:
@@ -116,7 +116,7 @@ options:
         description: Whether O(attachments[].master) is in the pod, for V(macvlan) and V(ipvlan).
         type: bool
       bcqueuelen:
-        description: Length of the queue for broadcasts, for V(macvlan).
+        description: Length of the broadcast queue, for V(macvlan).
         type: int
       vlan:
         description: VLAN of the virtual function, V(0) to V(4094), for V(sriov).
@@ -129,10 +129,10 @@ options:
         type: str
         choices: ['802.1q', '802.1ad']
       min_tx_rate:
-        description: Least rate for sending in Mb/s, for V(sriov).
+        description: Minimum transmit rate in Mb/s, for V(sriov).
         type: int
       max_tx_rate:
-        description: Highest rate for sending in Mb/s, for V(sriov).
+        description: Maximum transmit rate in Mb/s, for V(sriov).
         type: int
       spoofchk:
         description: Whether the card checks source addresses, V(on) or V(off) as text, for V(sriov).
@@ -147,11 +147,11 @@ options:
         type: str
         choices: [auto, enable, disable]
       log_level:
-        description: How much the plugin logs, for V(sriov).
+        description: Log level of the plugin, for V(sriov).
         type: str
         choices: [panic, error, warning, info, debug]
       log_file:
-        description: Where the plugin logs to, for V(sriov).
+        description: Log file of the plugin, for V(sriov).
         type: str
       pkey:
         description: Partition key, for V(ib-sriov).
@@ -160,14 +160,14 @@ options:
         description: Whether the plugin moves the RDMA device into the pod itself, for V(ib-sriov).
         type: bool
       ib_kubernetes_enabled:
-        description: Whether ib-kubernetes hands out the GUIDs, for V(ib-sriov).
+        description: Whether ib-kubernetes assigns the GUIDs, for V(ib-sriov).
         type: bool
       ipam:
-        description: Addresses. Without it the device has none.
+        description: IP address management. Without it, the device has no addresses.
         type: dict
         suboptions:
           type:
-            description: Who hands out the addresses. V(none) is nobody.
+            description: Plugin that assigns the addresses. V(none) assigns none.
             type: str
             required: true
             choices: [whereabouts, host-local, static, dhcp, none]
@@ -181,25 +181,25 @@ options:
             description: Last address, for V(whereabouts), and for V(host-local) with O(attachments[].ipam.subnet).
             type: str
           exclude:
-            description: Networks that are left out, for V(whereabouts).
+            description: Networks to exclude, for V(whereabouts).
             type: list
             elements: str
           ip_ranges:
             description:
-              - Further networks, for V(whereabouts). Dictionaries of C(range), C(range_start), C(range_end) and C(exclude). A pod gets an address from each.
+              - Additional networks, for V(whereabouts). Dictionaries of C(range), C(range_start), C(range_end) and C(exclude). A pod gets an address from each.
             type: list
             elements: dict
           gateway:
-            description: Gateway, for V(whereabouts) (which does not keep it back), and for V(host-local) with O(attachments[].ipam.subnet).
+            description: Gateway, for V(whereabouts) (which does not reserve it), and for V(host-local) with O(attachments[].ipam.subnet).
             type: str
           network_name:
-            description: Name that keeps equal ranges of different networks apart, for V(whereabouts).
+            description: Name that separates identical ranges of different networks, for V(whereabouts).
             type: str
           configuration_path:
             description: Path of C(whereabouts.conf) on the nodes, for V(whereabouts).
             type: str
           enable_overlapping_ranges:
-            description: Whether an address is given out once in all ranges, for V(whereabouts). It is, where this is not given.
+            description: Whether an address is unique across all ranges, for V(whereabouts). This is the default.
             type: bool
           node_slice_size:
             description: Size of each node's own part of the range, such as V(/28), for V(whereabouts).
@@ -214,13 +214,13 @@ options:
             type: list
             elements: list
           data_dir:
-            description: Where V(host-local) keeps what it has given out.
+            description: Directory where V(host-local) stores its allocations.
             type: str
           resolv_conf:
             description: Path of a C(resolv.conf) on the node, for V(host-local).
             type: str
           addresses:
-            description: Addresses with their length, for V(static). Dictionaries of C(address) and C(gateway). Each pod gets the same.
+            description: Addresses with prefix length, for V(static). Dictionaries of C(address) and C(gateway). Each pod gets the same addresses.
             type: list
             elements: dict
           routes:
@@ -240,7 +240,7 @@ options:
         suboptions:
           type:
             description:
-              - V(rdma) moves the RDMA device into the pod, and needs the mode V(exclusive) on the node (see M(rdmaops.gpu_fabric.rdma_system)). V(tuning) sets
+              - V(rdma) moves the RDMA device into the pod, and requires mode V(exclusive) on the node (see M(rdmaops.gpu_fabric.rdma_system)). V(tuning) sets
                 kernel parameters and link properties in the pod, V(sbr) a routing table for each device.
             type: str
             required: true
@@ -258,93 +258,93 @@ options:
             description: MTU in bytes, for V(tuning).
             type: int
           tx_q_len:
-            description: Length of the queue for sending, in packets, for V(tuning).
+            description: Length of the transmit queue, in packets, for V(tuning).
             type: int
           allmulti:
-            description: Whether all multicasts are received, for V(tuning).
+            description: Whether to receive all multicast packets, for V(tuning).
             type: bool
           data_dir:
-            description: Where V(tuning) keeps what it has changed.
+            description: Directory where V(tuning) stores what it has changed.
             type: str
           table:
             description: Number of the routing table, for V(sbr).
             type: int
   node_info:
     description:
-      - What is on the nodes. Name of the Node object to a dictionary of C(devices) (as RV(rdmaops.gpu_fabric.rdma_info#module:devices)), C(interfaces) and
-        C(cni).
-      - C(interfaces) are dictionaries of C(name), C(mac), C(mtu), C(pci_address), C(numa_node), C(master), C(addresses) (with their length) and C(uses) (for
-        what the host needs it, such as C(default_route)). C(cni) is a dictionary of C(bin_dir) and C(plugins). Null is what nobody looked at, and is not
+      - The state of the nodes. Maps the name of the Node object to a dictionary of C(devices) (as RV(rdmaops.gpu_fabric.rdma_info#module:devices)),
+        C(interfaces) and C(cni).
+      - C(interfaces) are dictionaries of C(name), C(mac), C(mtu), C(pci_address), C(numa_node), C(master), C(addresses) (with prefix length) and C(uses) (what
+        the host needs it for, such as C(default_route)). C(cni) is a dictionary of C(bin_dir) and C(plugins). Null is anything that was not read, and is not
         checked.
     type: dict
     default: {}
   expected_pods:
     description:
-      - How many pods each attachment has to have addresses for. A number for all, or a dictionary of attachment (C(NAME) or C(NAMESPACE/NAME)) to number.
+      - How many pods each attachment must have addresses for. A number for all, or a dictionary of attachment (C(NAME) or C(NAMESPACE/NAME)) to number.
     type: raw
   target_nodes:
     description:
-      - Nodes that the attachments are for, by the names of their Node objects. Without it and O(node_selector), the nodes in O(node_info), else every node less
-        those of the control plane.
+      - Nodes for which the attachments are intended, by the names of their Node objects. Without it and O(node_selector), the nodes in O(node_info), else all
+        nodes except those of the control plane.
     type: list
     elements: str
     default: []
   node_selector:
-    description: Label selector of the nodes that the attachments are for.
+    description: Label selector of the nodes for which the attachments are intended.
     type: str
   prune:
     description:
-      - Whether attachments of O(owner) that are not in O(attachments) are deleted, in O(namespace), in the namespaces of O(attachments) and in
+      - Whether to delete attachments of O(owner) that are not in O(attachments), in O(namespace), in the namespaces of O(attachments) and in
         O(prune_namespaces).
-      - One that a pod names, or a template that pods are made from (Deployment, DaemonSet, StatefulSet, Job, CronJob, MPIJob and so on), is kept and listed in
-        RV(kept). So is every one where not all of these could be looked at.
+      - An attachment that is referenced by a pod, or by a pod template (Deployment, DaemonSet, StatefulSet, Job, CronJob, MPIJob and so on), is kept and listed
+        in RV(kept). If not all of these could be checked, every attachment is kept.
     type: bool
     default: false
   prune_namespaces:
-    description: Further namespaces in which O(prune) looks for attachments, such as one that the set no longer uses.
+    description: Additional namespaces in which O(prune) searches for attachments, such as one that the set no longer uses.
     type: list
     elements: str
     default: []
   prune_in_use:
-    description: Whether O(prune) deletes also what pods and templates name. Running pods keep their devices. They cannot start again.
+    description: Whether O(prune) also deletes attachments that pods and templates reference. Running pods keep their devices, but cannot start again.
     type: bool
     default: false
   prune_all:
-    description: Whether O(prune) is meant with an empty list of O(attachments). It is refused otherwise.
+    description: Whether to allow O(prune) with an empty list of O(attachments). It is refused otherwise.
     type: bool
     default: false
   ignore_lint:
     description:
-      - Lints whose errors become warnings, by their codes (see the notes).
+      - Lint errors to turn into warnings, by their codes (see the notes).
     type: list
     elements: str
     default: []
   force_conflicts:
     description:
-      - Whether fields of an attachment of this O(owner) are taken back from another manager that has changed them (C(kubectl), C(helm), an operator).
+      - Whether to take back fields of an attachment of this O(owner) from another manager that has changed them (C(kubectl), C(helm), an operator).
     type: bool
     default: false
   force:
     description:
-      - Whether fields that another manager owns are taken over from whomever, and attachments of another O(owner) as well.
+      - Whether to take over fields owned by any other manager, and attachments of another O(owner).
     type: bool
     default: false
 notes:
-  - "Lints. Form: V(invalid_json), V(invalid_config), V(invalid_name), V(duplicate_name), V(unknown_key), V(invalid_value), V(missing_key), V(cni_version),
-    V(interface_name). Addresses: V(invalid_cidr), V(exclude_outside), V(range_bounds), V(gateway_in_range), V(range_too_small), V(range_overlap),
-    V(range_overlaps_pods), V(range_overlaps_services), V(range_overlaps_nodes), V(range_in_use), V(address_shared). Cluster: V(namespace_missing),
-    V(resource_missing), V(owned_by_other). Nodes: V(plugin_missing), V(device_missing), V(duplicate_device), V(several_devices), V(host_interface),
-    V(mtu_too_large)."
+  - "Lint codes. Form: V(invalid_json), V(invalid_config), V(invalid_name), V(duplicate_name), V(unknown_key), V(invalid_value), V(missing_key),
+    V(cni_version), V(interface_name). Addresses: V(invalid_cidr), V(exclude_outside), V(range_bounds), V(gateway_in_range), V(range_too_small),
+    V(range_overlap), V(range_overlaps_pods), V(range_overlaps_services), V(range_overlaps_nodes), V(range_in_use), V(address_shared). Cluster:
+    V(namespace_missing), V(resource_missing), V(owned_by_other). Nodes: V(plugin_missing), V(device_missing), V(duplicate_device), V(several_devices),
+    V(host_interface), V(mtu_too_large)."
   - V(invalid_json), V(invalid_config), V(invalid_name), V(duplicate_name), V(host_interface), V(range_in_use) and V(owned_by_other) cannot be ignored.
-  - Needs the rights to list C(network-attachment-definitions) and to patch them, in their namespaces. Rights to list nodes, service networks and, where ranges
-    change, C(ippools.whereabouts.cni.cncf.io) serve the lint; for O(prune), rights to list pods and workloads.
+  - Requires the rights to list C(network-attachment-definitions) and to patch them, in their namespaces. The lint also uses rights to list nodes, service
+    networks and, if ranges change, C(ippools.whereabouts.cni.cncf.io). O(prune) uses rights to list pods and workloads.
 seealso:
   - module: rdmaops.gpu_fabric.rdma_info
 """
 
 EXAMPLES = r"""
 ---
-- name: Give pods the second card, with an address of its own network
+- name: Give pods the second card, with an address from a separate network
   rdmaops.gpu_fabric.network_attachment:
     owner: training
     attachments:
@@ -356,7 +356,7 @@ EXAMPLES = r"""
           range: 10.100.100.0/29
     expected_pods: 3
 
-- name: Two rails with virtual functions, whose RDMA devices go into the pod
+- name: Define two rails with virtual functions whose RDMA devices move into the pod
   rdmaops.gpu_fabric.network_attachment:
     owner: rails
     namespace: training
@@ -384,7 +384,7 @@ EXAMPLES = r"""
     node_info: "{{ gpu_node_info }}"
     prune: true
 
-- name: A configuration as it stands
+- name: Use an existing configuration
   rdmaops.gpu_fabric.network_attachment:
     owner: legacy
     attachments:
@@ -399,7 +399,7 @@ owner:
   type: str
   sample: training
 attachments:
-  description: The set as it was asked for, with the CNI configurations that the options make.
+  description: The requested set, with the CNI configurations generated from the options.
   returned: success
   type: list
   elements: dict
@@ -409,13 +409,13 @@ attachments:
       resource_name:
       config: {"cniVersion": "0.3.1", "type": "host-device", "device": "ens192", "ipam": {"type": "whereabouts", "range": "10.100.100.0/29"}}
 actions:
-  description: What was done, or would be done in check mode. After a failure, what had been done until then.
-  returned: success, or a failure while things were done
+  description: What was done, or would be done in check mode. After a failure, what had been done by then.
+  returned: success, or a failure during changes
   type: list
   elements: str
   sample: ["Create the attachment default/nic0"]
 lint:
-  description: What was found. Errors stop the call, warnings do not.
+  description: The findings. Errors stop the module, warnings do not.
   returned: success or a refusal by the lint
   type: list
   elements: dict
@@ -426,7 +426,7 @@ lint:
       problem: 10.100.100.0/30 holds 2 addresses and 3 pods are expected
       remedy: 10.100.100.0/29 would fit (6 addresses)
 not_checked:
-  description: What the lint could not look at, by code, and why. RV(not_checked[].attachment) and RV(not_checked[].node) are null where it is about all.
+  description: What the lint could not check, by code, and why. RV(not_checked[].attachment) and RV(not_checked[].node) are null if it concerns all.
   returned: success or a refusal by the lint
   type: list
   elements: dict
@@ -434,7 +434,7 @@ not_checked:
     - {"code": "host_interface", "attachment": null, "node": null, "why": "node_info is not given"}
   contains:
     code:
-      description: The lint.
+      description: The lint code.
       type: str
     attachment:
       description: The attachment.
@@ -446,7 +446,7 @@ not_checked:
       description: Why it was not checked.
       type: str
 kept:
-  description: Attachments that O(prune) left alone, with who names them, and what could not be looked at.
+  description: Attachments that O(prune) left alone, with what references them and what could not be checked.
   returned: success
   type: list
   elements: dict

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: network_device
-short_description: Take the network device of a card back from a network namespace
+short_description: Move the network device of a card back from a network namespace
 version_added: 0.1.0
 description:
-  - Finds the network device of a PCI card in all network namespaces, and gives it to the host's, where M(rdmaops.gpu_fabric.rdma_device) does the same for
-    the card's RDMA device.
-  - A namespace that a pod has left behind, because something still holds it, keeps the card, and no other pod can get it.
-  - Namespaces that cannot be looked into within the limits of M(rdmaops.gpu_fabric.rdma_info) are named in the message when the card is not found.
-  - The card is told by its PCI address, because a network plugin gives it another name in the pod.
+  - Finds the network device of a PCI card in all network namespaces and moves it to that of the host. M(rdmaops.gpu_fabric.rdma_device) does the same for the
+    card's RDMA device.
+  - A namespace that a deleted pod has left behind, because something still holds it, keeps the card, and no other pod can get it.
+  - If the card is not found, the message names the namespaces that could not be searched within the limits of M(rdmaops.gpu_fabric.rdma_info).
+  - The card is identified by its PCI address, because a network plugin renames it in the pod.
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
@@ -35,24 +35,24 @@ options:
     required: true
   name:
     description:
-      - Name that the network device gets on the host, when it comes back. Left out, it keeps the name that it has in the namespace.
-      - A network device that is with the host already keeps its name.
+      - Name that the network device gets on the host when it is moved back. By default, it keeps its name from the namespace.
+      - A network device that is already on the host keeps its name.
     type: str
   disrupt:
-    description: Whether to take it from a pod that runs, which is cut off.
+    description: Whether to take it from a running pod, which loses its connection.
     type: bool
     default: false
 seealso:
   - module: rdmaops.gpu_fabric.rdma_audit
   - module: rdmaops.gpu_fabric.rdma_device
 notes:
-  - Needs C(ip) of iproute2.
-  - It comes back without addresses, and down. Whatever configures the host's network brings it up.
+  - Requires C(ip) of iproute2.
+  - The device comes back without addresses, and down. The tool that configures the host's network must bring it up.
 """
 
 EXAMPLES = r"""
 ---
-- name: Take the card of the first rail back
+- name: Move the card of the first rail back
   rdmaops.gpu_fabric.network_device:
     pci_address: "0000:07:00.0"
     name: rail0
@@ -66,7 +66,7 @@ pci_address:
   type: str
   sample: "0000:07:00.0"
 name:
-  description: Name of the network device where it was found.
+  description: Name of the network device in the namespace where it was found.
   returned: success
   type: str
   sample: net1

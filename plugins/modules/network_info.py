@@ -7,12 +7,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: network_info
-short_description: Look at a host's network devices, what it uses them for, and its CNI plugins
+short_description: Collect a host's network devices, their uses, and its CNI plugins
 version_added: 0.1.0
 description:
-  - Tells in one module process what a plan of rails and the lint of network attachments need to know of a node beside its RDMA devices, above all
-    which network devices the host itself cannot do without.
-  - Nothing is changed. Root is needed only where the directories of the plugins are closed to others.
+  - Returns in one module process what a rail plan and the lint of network attachments need about a node in addition to its RDMA devices, above all which
+    network devices the host itself depends on.
+  - Nothing is changed. Root is required only if other users cannot read the plugin directories.
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
@@ -22,13 +22,13 @@ extends_documentation_fragment:
 options:
   gather:
     description:
-      - What to look at. V(versions) asks each plugin which versions of the CNI specification it speaks, and includes V(cni).
+      - What to collect. V(versions) queries each plugin for the versions of the CNI specification that it supports, and includes V(cni).
     type: list
     elements: str
     choices: [interfaces, cni, versions]
     default: [interfaces, cni]
   internal_ips:
-    description: Addresses by which the cluster knows the node, its InternalIP first of all.
+    description: Addresses by which the cluster knows the node, its InternalIP first.
     type: list
     elements: str
     default: []
@@ -48,11 +48,11 @@ seealso:
 
 EXAMPLES = r"""
 ---
-- name: Look at the node's network
+- name: Collect the node's network
   rdmaops.gpu_fabric.network_info:
   register: network
 
-- name: Show what the host needs itself
+- name: Show what the host itself needs
   ansible.builtin.debug:
     msg: "{{ network.interfaces | selectattr('uses') | map(attribute='name') }}"
 """
@@ -60,11 +60,11 @@ EXAMPLES = r"""
 RETURN = r"""
 interfaces:
   description:
-    - The network devices of the host's network namespace, less C(lo). Null where O(gather) leaves them out.
-    - C(uses) says what the host needs a device for - V(default_route), V(internal_ip), the bond or bridge that it is a member of, a VLAN with addresses on it,
-      and mounts of remote file systems whose server is reached by it. What a bond is used for its members are used for.
-    - C(pci_address) of a virtio device is that of the PCI device above it. C(numa_node) is null where the firmware tells none.
-    - C(rdma) are the RDMA devices of the same hardware; soft-RoCE is not among them.
+    - The network devices in the host's network namespace, except C(lo). Null if O(gather) excludes them.
+    - C(uses) shows what the host needs a device for - V(default_route), V(internal_ip), the bond or bridge that it is a member of, a VLAN with addresses on it,
+      and mounts of remote file systems whose server is reached through it. The uses of a bond also apply to its members.
+    - C(pci_address) of a virtio device is that of its parent PCI device. C(numa_node) is null if the firmware does not report one.
+    - C(rdma) are the RDMA devices of the same hardware; soft-RoCE is not included.
   returned: success
   type: list
   elements: dict
@@ -83,8 +83,8 @@ interfaces:
       rdma: [mlx5_0]
 cni:
   description:
-    - CNI plugins by name, the versions that each speaks (null unless O(gather) has V(versions); an entry is null where the plugin did not answer, which
-      C(unreadable) tells), and configurations in the order in which runtimes read them, the first of which is used.
+    - CNI plugins by name, the versions that each supports (null unless O(gather) has V(versions); an entry is null if the plugin did not respond, which
+      C(unreadable) reports), and configurations in the order in which runtimes read them, the first of which is used.
   returned: success
   type: dict
   sample:

@@ -7,29 +7,29 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: node_drain
-short_description: Drain a Kubernetes node for maintenance, and give it back when it is as before
+short_description: Drain a Kubernetes node for maintenance, and uncordon it once it is as before
 version_added: 0.1.0
 description:
-  - With O(state=drained) it proves that the Node is the host, cordons it, and evicts its pods within their PodDisruptionBudgets. What it is for, since when,
-    by which run, and what the Node offered before is kept in the annotation C(rdmaops.gpu-fabric/maintenance) of the Node.
-  - The pods are listed first, in check mode too. One that holds a GPU or an RDMA device, has no controller, or has data in an emptyDir needs a consent.
-    Those without it are all named, with the reason, before anything is changed. Evictions are rehearsed by a dry run, so that a missing right is found
-    before the cordon.
-  - Mirror pods, pods of DaemonSets and pods that have ended are left.
-  - A node of the control plane is drained with O(control_plane_ok=true) only.
-  - A node that another user or tool has cordoned is left alone. Whose cordon it is comes from C(metadata.managedFields) of the Node - it is this module's if
-    its field manager C(rdmaops.gpu_fabric), and no other, owns C(spec.unschedulable). After C(kubectl uncordon) and C(kubectl cordon) it is the
-    administrator's, whatever the annotation remembers.
-  - With O(state=uncordoned) a node that was cordoned here is given back once its kubelet has reported since the boot, it is ready, and it offers as much of
-    each extended resource as before. A node without the annotation is left alone. An annotation on a node that was uncordoned, or cordoned by another
-    manager, since is stale - it is reported and removed, and the cordon is not touched.
-  - If a drain or a return fails, the node stays cordoned, with the reason and the time in the annotation. The next run goes on from there.
-  - A node that failed counts. No further node is drained while O(max_unavailable) other Nodes are cordoned with the annotation, by this run or any other.
+  - With O(state=drained), it proves that the Node is the host, cordons it, and evicts its pods within their PodDisruptionBudgets. The annotation
+    C(rdmaops.gpu-fabric/maintenance) of the Node records the reason, the start time, the run, and what the Node offered before.
+  - The pods are listed first, in check mode too. A pod that holds a GPU or an RDMA device, has no controller, or has data in an emptyDir requires consent. Pods
+    without consent are all listed, with the reason, before anything is changed. Evictions are tested in a dry run, so that a missing right is found before the
+    cordon.
+  - Mirror pods, pods of DaemonSets and pods that have ended are left alone.
+  - A control-plane node is drained with O(control_plane_ok=true) only.
+  - A node that another user or tool has cordoned is left alone. The owner of the cordon is determined from C(metadata.managedFields) of the Node - it is this
+    module if its field manager C(rdmaops.gpu_fabric), and no other, owns C(spec.unschedulable). After C(kubectl uncordon) and C(kubectl cordon) it is the
+    administrator, whatever the annotation contains.
+  - With O(state=uncordoned), a node that this module cordoned is uncordoned once its kubelet has reported since the boot, it is ready, and it offers as much of
+    each extended resource as before. A node without the annotation is left alone. An annotation on a node that has since been uncordoned, or cordoned by
+    another manager, is stale - it is reported and removed, and the cordon is not touched.
+  - If draining or uncordoning fails, the node stays cordoned, with the reason and the time in the annotation. The next run continues from there.
+  - Failed nodes count. No further node is drained while O(max_unavailable) other Nodes are cordoned with the annotation, by this run or any other.
   - The Lease C(rdmaops-gpu-fabric-maintenance) in O(lease_namespace) keeps two runs in one cluster apart. A run holds it from its first cordon until none of
-    its nodes is in maintenance; its annotation C(rdmaops.gpu-fabric/nodes) names them. A run that finds that it has lost the Lease stops.
-  - The user of the kubeconfig needs C(list), C(get) and C(patch) on nodes, C(list) on pods, C(create) on C(pods/eviction), C(list) on
-    C(poddisruptionbudgets) of group C(policy), and in O(lease_namespace) C(get), C(create) and C(update) on C(leases) of group
-    C(coordination.k8s.io). If pods name networks of Multus, also C(list) on C(network-attachment-definitions) of group C(k8s.cni.cncf.io).
+    its nodes is in maintenance; its annotation C(rdmaops.gpu-fabric/nodes) lists them. A run that finds that it has lost the Lease stops.
+  - The user of the kubeconfig needs C(list), C(get) and C(patch) on nodes, C(list) on pods, C(create) on C(pods/eviction), C(list) on C(poddisruptionbudgets)
+    of group C(policy), and in O(lease_namespace) C(get), C(create) and C(update) on C(leases) of group C(coordination.k8s.io). If pods reference Multus
+    networks, it also needs C(list) on C(network-attachment-definitions) of group C(k8s.cni.cncf.io).
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
@@ -39,8 +39,8 @@ attributes:
   check_mode:
     support: full
     details:
-      - What stands in the way of a drain is an error in check mode too. Nothing is waited for, RV(waiting_for) says what would be.
-      - Evictions are sent as dry runs, which the API server checks and does not carry out.
+      - Anything that prevents a drain is an error in check mode too. The module does not wait. RV(waiting_for) shows what it would wait for.
+      - Evictions are sent as dry runs, which the API server checks but does not carry out.
   diff_mode:
     support: full
     details:
@@ -52,24 +52,24 @@ attributes:
     platforms: posix
 options:
   name:
-    description: Name of the node, as the cluster has it.
+    description: Name of the node in the cluster.
     type: str
     required: true
   state:
     description:
       - V(drained) cordons the node and evicts its pods.
-      - V(uncordoned) takes the cordon back that was made with V(drained), by this run or, with O(take_over), an earlier one.
-      - V(failed) writes O(failure) into the annotation of a node that was cordoned here, and gives the Lease back. The node stays cordoned. Nothing is done
-        to a node that is not cordoned by this module, or while another run has the Lease.
+      - V(uncordoned) removes a cordon that was set with V(drained), by this run or, with O(take_over), an earlier one.
+      - V(failed) writes O(failure) to the annotation of a node that this module cordoned, and releases the Lease. The node stays cordoned. Nothing is done to a
+        node that is not cordoned by this module, or while another run has the Lease.
     type: str
     choices: [drained, uncordoned, failed]
     default: drained
   run:
-    description: Name of the run, the holder of the Lease. All calls for all nodes of one run give the same, and no other run gives it.
+    description: Name of the run, which holds the Lease. Use the same name in all calls for all nodes of one run, and in no other run.
     type: str
     required: true
   reason:
-    description: What the maintenance is for. Required with O(state=drained).
+    description: Reason for the maintenance. Required with O(state=drained).
     type: str
   failure:
     description: What went wrong. Required with O(state=failed).
@@ -77,59 +77,59 @@ options:
   machine_id:
     description:
       - Content of V(/etc/machine-id) of the host, to be compared with C(status.nodeInfo.machineID).
-      - With O(state=drained) this or O(addresses) has to be given. A machine ID or an address that several Nodes have proves nothing.
+      - With O(state=drained), this or O(addresses) is required. A machine ID or an address that several Nodes share proves nothing.
     type: str
   addresses:
-    description: IP addresses of the host, to be compared with the Nodes' InternalIP where the machine ID does not decide.
+    description: IP addresses of the host, to be compared with the Nodes' InternalIP if the machine ID is not conclusive.
     type: list
     elements: str
     default: []
   on_absent:
     description:
-      - What to do where the cluster has no node of this name.
-      - V(ignore) does nothing and says so in RV(in_cluster). It fails all the same where O(machine_id) or O(addresses) are those of another Node.
+      - What to do if the cluster has no node of this name.
+      - V(ignore) does nothing and reports this in RV(in_cluster). It still fails if O(machine_id) or O(addresses) match another Node.
     type: str
     choices: [fail, ignore]
     default: fail
   control_plane_ok:
-    description: Consent to drain a node of the control plane.
+    description: Consent to drain a control-plane node.
     type: bool
     default: false
   evict_gpu_pods:
     description:
-      - Consent to evict pods that hold GPUs, RDMA devices or devices of a network.
-      - These are pods that ask for O(device_resources), have a resource claim, mount V(/dev/nvidia*) or V(/dev/infiniband) of the host, or name an attachment
-        of Multus whose plugins are C(host-device), C(sriov), C(ib-sriov) or C(rdma), or that cannot be read.
+      - Consent to evict pods that hold GPUs, RDMA devices or network devices.
+      - These are pods that request O(device_resources), have a resource claim, mount V(/dev/nvidia*) or V(/dev/infiniband) of the host, or reference a Multus
+        attachment whose plugins are C(host-device), C(sriov), C(ib-sriov) or C(rdma), or that cannot be read.
     type: bool
     default: false
   force:
-    description: Consent to evict pods without a controller, which nothing re-creates, as C(kubectl drain --force).
+    description: Consent to evict pods without a controller, which will not be recreated, like C(kubectl drain --force).
     type: bool
     default: false
   delete_emptydir_data:
-    description: Consent to evict pods with an emptyDir, whose data is lost, as C(kubectl drain --delete-emptydir-data).
+    description: Consent to evict pods with an emptyDir, whose data is lost, like C(kubectl drain --delete-emptydir-data).
     type: bool
     default: false
   device_resources:
-    description: Patterns, as of a shell, of the extended resources that are GPUs or RDMA devices.
+    description: Shell-style patterns of the extended resources that are GPUs or RDMA devices.
     type: list
     elements: str
     default: ["nvidia.com/*", "*gpu*", "*rdma*"]
   drain_timeout:
-    description: How long the pods may take until they are gone, in seconds. An eviction that a budget does not allow is asked for again every 5 seconds.
+    description: How long to wait for the pods to end, in seconds. An eviction that a budget does not allow is retried every 5 seconds.
     type: int
     default: 600
   wait_ready:
     description:
-      - Whether an uncordon waits until the node is ready, and, with O(boot_id), until its kubelet has reported since that boot.
-      - Resources are waited for in any case.
+      - Whether to wait, when uncordoning, until the node is ready, and, with O(boot_id), until its kubelet has reported since that boot.
+      - The module waits for resources in any case.
     type: bool
     default: true
   boot_id:
-    description: Content of V(/proc/sys/kernel/random/boot_id) of the host, to be compared with C(status.nodeInfo.bootID) before an uncordon.
+    description: Content of V(/proc/sys/kernel/random/boot_id) of the host, to be compared with C(status.nodeInfo.bootID) before the node is uncordoned.
     type: str
   ready_timeout:
-    description: How long the node may take until it is ready and its resources are back, in seconds.
+    description: How long to wait until the node is ready and its resources are back, in seconds.
     type: int
     default: 600
   missing_ok:
@@ -138,25 +138,25 @@ options:
     default: false
   lease_duration:
     description:
-      - After how many seconds without a renewal another run may take the Lease. It is renewed while this module works and when a drain ends, and not while the
-        host reboots, so it has to be longer than everything that the run waits for between two calls.
+      - Number of seconds without a renewal after which another run may take the Lease. It is renewed while this module runs and when a drain ends, and not
+        while the host reboots, so it must be longer than everything that the run waits for between two calls.
     type: int
     default: 3600
   lease_namespace:
-    description: Namespace of the Lease. An administrator makes it once (C(docs/rbac/namespace.yml)); the module does not.
+    description: Namespace of the Lease. An administrator creates it once (C(docs/rbac/namespace.yml)); the module does not.
     type: str
     default: rdmaops-system
   max_unavailable:
     description:
-      - How many nodes may be in maintenance at a time, over all runs, those that failed included.
-      - A node that was given back by C(kubectl uncordon), or deleted, does not count. One that is out already may be worked on in any case.
+      - How many nodes may be in maintenance at a time, across all runs, including failed ones.
+      - A node that was uncordoned with C(kubectl uncordon), or deleted, does not count. A node that is already in maintenance may be worked on in any case.
     type: int
     default: 1
   take_over:
     description:
-      - Whether O(state=uncordoned) may give back a node that another run has cordoned.
-      - With V(false) the node has to be in maintenance by this run, which has to hold the Lease still. For use after a drain in the same run - a run that was
-        away for too long notices that another one has gone on.
+      - Whether O(state=uncordoned) may uncordon a node that another run has cordoned.
+      - With V(false), the node must be in maintenance by this run, which must still hold the Lease. For use after a drain in the same run - a run that was
+        suspended for too long then notices that another one has continued.
     type: bool
     default: true
 seealso:
@@ -176,14 +176,14 @@ EXAMPLES = r"""
     run: alice-20261121T030000Z
     delete_emptydir_data: true
 
-- name: Give it back
+- name: Uncordon it
   rdmaops.gpu_fabric.node_drain:
     name: gpu-01
     state: uncordoned
     run: alice-20261121T030000Z
     boot_id: 5c0bd1e4-9a4c-4b4e-8f3e-7f2f3a1f0c11
 
-- name: Keep it out of the cluster, and say why
+- name: Keep it out of the cluster, and record why
   rdmaops.gpu_fabric.node_drain:
     name: gpu-01
     state: failed
@@ -198,7 +198,7 @@ in_cluster:
   type: bool
   sample: true
 maintenance:
-  description: What the annotation remembered before anything was done, stale or not. Null if the node had none.
+  description: The content of the annotation before anything was done, stale or not. Null if the node had none.
   returned: success
   type: dict
   sample:
@@ -210,8 +210,8 @@ maintenance:
     before: {"unschedulable": false, "boot_id": "0d8d4c1b-5f06-4c8e-9f54-4a53b1a7a6d2", "allocatable": {"nvidia.com/gpu": "8"}}
 pods:
   description:
-    - With O(state=drained) the pods of the node, and what becomes of each - V(evict), V(wait) (it is being deleted already) or V(leave).
-    - C(traits) are those that need a consent, with the option that gives it.
+    - With O(state=drained), the pods of the node, and what is done with each - V(evict), V(wait) (it is already being deleted) or V(leave).
+    - C(traits) are those that require consent, with the option that gives it.
   returned: success
   type: list
   elements: dict
@@ -224,8 +224,8 @@ pods:
       traits: [{"option": "evict_gpu_pods", "why": "holds nvidia.com/gpu: 8"}]
 waiting_for:
   description:
-    - With O(state=drained) the pods that their budget does not let go at the moment.
-    - With O(state=uncordoned) what of the node is not back yet.
+    - With O(state=drained), the pods that their budget does not allow to be evicted at the moment.
+    - With O(state=uncordoned), what is still missing on the node.
   returned: success
   type: list
   elements: str
@@ -238,7 +238,7 @@ actions:
   sample: ["Take the Lease rdmaops-system/rdmaops-gpu-fabric-maintenance", "Cordon node gpu-01: New firmware of the NICs"]
 resources:
   description:
-    - State of the node, of the pods that have to go, and of the resources that have to be back, before anything was done, as the drift report reads it.
+    - State of the node, of the pods that must be evicted, and of the resources that must be back, before anything was done, as the drift report reads it.
   returned: success
   type: list
   elements: dict

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: node_labels
-short_description: Label Kubernetes nodes, and put the labels back
+short_description: Label Kubernetes nodes, and restore the previous labels
 version_added: 0.1.0
 description:
-  - Sets labels of many nodes in one module process, and remembers in the annotation C(rdmaops.gpu-fabric/labels-before) of the node what was there before.
-  - With O(state=restored) that is put back. A label that somebody has given another value meanwhile is left alone.
+  - Sets labels of many nodes in one module process, and records their previous values in the annotation C(rdmaops.gpu-fabric/labels-before) of the node.
+  - With O(state=restored), the previous values are restored. A label that has been set to another value in the meantime is left alone.
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
@@ -29,18 +29,18 @@ attributes:
     platforms: posix
 options:
   nodes:
-    description: Names of the nodes, as the cluster has them.
+    description: Names of the nodes in the cluster.
     type: list
     elements: str
     required: true
   labels:
     description:
       - Labels and their values.
-      - With O(state=restored) only their keys count, and none means all that are remembered.
+      - With O(state=restored), only their keys count, and none means all recorded labels.
     type: dict
     default: {}
   state:
-    description: Whether to set the labels, or to put back what was there before.
+    description: Whether to set the labels, or to restore the previous ones.
     type: str
     choices: [present, restored]
     default: present
@@ -48,13 +48,13 @@ options:
 
 EXAMPLES = r"""
 ---
-- name: Have GPUs scheduled by topology
+- name: Schedule GPUs by topology
   rdmaops.gpu_fabric.node_labels:
     nodes: [gpu-01, gpu-02]
     labels:
       ack.node.gpu.schedule: topology
 
-- name: Put everything back
+- name: Restore all labels
   rdmaops.gpu_fabric.node_labels:
     nodes: [gpu-01, gpu-02]
     state: restored
@@ -62,7 +62,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 kept:
-  description: Labels that were not put back, and why.
+  description: Labels that were not restored, and why.
   returned: success
   type: list
   elements: str
