@@ -7,12 +7,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: owned_files
-short_description: Keep files that belong to this collection, whole, and only those
+short_description: Manage files that belong entirely to this collection
 version_added: 0.1.0
 description:
-  - Compares several small files with what they should be, in one module process, and writes those that differ.
-  - A file is written whole and atomically, with the collection's header on its first line.
-    A file without that header is somebody else's, is never touched, and stops the module before anything is written.
+  - Compares several small files with their desired content, in one module process, and writes those that differ.
+  - A file is written as a whole and atomically, with the collection's header on its first line. A file without that header does not belong to this collection,
+    is never touched, and stops the module before anything is written.
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
@@ -36,15 +36,15 @@ options:
     suboptions:
       path:
         description:
-          - Absolute path of the file. Directories above it are made.
-          - The owner, mode and extended attributes of a file that is there are kept. Another hard link to it keeps the old text.
-          - Of a symbolic link, the file to which it leads is written. That is refused if a directory, link or file on the way belongs to another user than
-            root, or if others may write to such a directory, because they could lead the write elsewhere.
+          - Absolute path of the file. Parent directories are created.
+          - An existing file keeps its owner, mode and extended attributes. Another hard link to it keeps the old text.
+          - If it is a symbolic link, its target is written. That is refused if a directory, link or file on the way belongs to a user other than root, or if
+            others may write to a directory on the way, because they could redirect the write.
         type: path
         required: true
       content:
         description:
-          - Text of the file below the header. An empty one means that the file must not exist.
+          - Text of the file below the header. If it is empty, the file must not exist.
         type: str
         default: ""
 """
@@ -61,7 +61,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changed_paths:
-  description: The files that differed, the same in check mode.
+  description: The files that differed, also in check mode.
   returned: success
   type: list
   elements: str

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rdma_audit
-short_description: Find RDMA and network devices that neither the host nor a pod has
+short_description: Find RDMA and network devices that belong neither to the host nor to a pod
 version_added: 0.1.0
 description:
-  - Looks for every RDMA device of the host in all network namespaces, and holds each against where it belongs, which is the host's own namespace or that
-    of a pod with a process. A device anywhere else is stranded, such as one in a namespace that a pod has left behind, and no pod will get it.
-  - The network devices of PCI cards are looked for as well, and told by the card's address, because their names change with the namespace.
-  - In mode V(shared) a device is everybody's, and cannot be stranded; other namespaces are not looked into.
-  - A namespace that cannot be looked into within the limits of M(rdmaops.gpu_fabric.rdma_info) is a resource of the status V(unknown), and an expected
-    device that was found nowhere is V(unknown) then, too.
-  - It only looks. M(rdmaops.gpu_fabric.rdma_device) and M(rdmaops.gpu_fabric.network_device) take devices back to the host.
+  - Looks for every RDMA device of the host in all network namespaces, and compares its location with where it belongs, which is the host's own namespace or
+    that of a pod with a process. A device anywhere else is stranded, for example in a namespace that a pod has left behind, and no pod will get it.
+  - The network devices of PCI cards are looked for as well, and identified by the card's address, because their names change with the namespace.
+  - In mode V(shared), every namespace has every device, so none can be stranded, and other namespaces are not searched.
+  - A namespace that cannot be searched within the limits of M(rdmaops.gpu_fabric.rdma_info) is a resource with the status V(unknown). An expected device that
+    was found nowhere is then also V(unknown).
+  - It only reads. M(rdmaops.gpu_fabric.rdma_device) and M(rdmaops.gpu_fabric.network_device) move devices back to the host.
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
@@ -27,18 +27,18 @@ extends_documentation_fragment:
 options:
   expected:
     description:
-      - RDMA devices and cards that the host has, each by its name, its node GUID or its PCI address, whatever namespace it is in. One that is in none has
-        drifted.
-      - A device that a pod gives back may have another name than before; GUID and address stay.
+      - RDMA devices and cards that the host has, each by its name, its node GUID or its PCI address, in whatever namespace it is. One that is in no namespace
+        has drifted.
+      - A device that returns from a pod may have another name than before; GUID and address stay the same.
     type: list
     elements: str
     default: []
   settle:
     description:
-      - How long, in seconds, a device may be in a namespace without a pod's process. After that time those that are stranded are looked for again, and
-        only one that is still in the same namespace has drifted. One in another by then is not known.
-      - A network plugin has the device in the pod's namespace before the pod's first process is there, and after its last one has gone.
-      - With V(0) one look is enough. Where nothing is stranded, nothing waits.
+      - How long, in seconds, a device may be in a namespace without a process of a pod. Stranded devices are looked for again after that time, and a device has
+        drifted only if it is still in the same namespace. If it is in another one by then, its status is unknown.
+      - A network plugin moves the device into the pod's namespace before the pod's first process exists, and leaves it there after the last one has ended.
+      - With V(0), devices are looked for only once. If nothing is stranded, the module does not wait.
     type: int
     default: 30
 seealso:
@@ -55,7 +55,7 @@ EXAMPLES = r"""
   become: true
   register: audit
 
-- name: Take them back
+- name: Move them back
   rdmaops.gpu_fabric.rdma_device:
     name: "{{ item.name }}"
     state: detached
@@ -65,15 +65,15 @@ EXAMPLES = r"""
 
 RETURN = r"""
 netns_mode:
-  description: Mode of the RDMA subsystem, V(exclusive) or V(shared). Null where ib_core is not loaded, and before Linux 5.2.
+  description: Mode of the RDMA subsystem, V(exclusive) or V(shared). Null if ib_core is not loaded, and before Linux 5.2.
   returned: success
   type: str
   sample: exclusive
 resources:
   description:
-    - Each RDMA device (kind C(rdma_device)) and each card's network device (kind C(network_device), named by the PCI address), as the drift report reads
-      it, and what is expected and is in no namespace.
-    - A network namespace that could not be looked into is V(unknown), and so is an expected device then that was not found elsewhere.
+    - Each RDMA device (kind C(rdma_device)) and each card's network device (kind C(network_device), named by the PCI address), as the drift report reads it,
+      and expected devices that are in no namespace.
+    - A network namespace that could not be searched is V(unknown), and so is an expected device that was not found elsewhere in that case.
   returned: success
   type: list
   elements: dict

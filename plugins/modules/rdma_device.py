@@ -7,13 +7,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rdma_device
-short_description: Give an RDMA device to a network namespace, or take it back
+short_description: Move an RDMA device to a network namespace, or back to the host
 version_added: 0.1.0
 description:
   - Moves an RDMA device between the host and the network namespace of a process, a container or a pod, as C(rdma dev set DEVICE netns) does.
-  - It looks where the device is before it asks the kernel. A device that is where it belongs is left alone, because the kernel would reset it.
-  - The result is read back from the namespace, the character device included.
-  - A device does not take its network device with it, nor the other way round.
+  - It checks where the device is before it calls the kernel. A device that is already in the right place is left alone, because the kernel would reset it.
+  - The result is read back from the namespace, including the character device.
+  - A device does not take its network device with it, or vice versa.
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
@@ -30,39 +30,39 @@ attributes:
     support: full
 options:
   name:
-    description: The RDMA device, wherever it is now.
+    description: The RDMA device, in whatever namespace it is.
     type: str
     required: true
   state:
     description:
-      - V(attached) needs one of O(netns), O(pid), O(container) and O(pod).
-      - V(detached) takes the device back to the host's namespace, and finds it by itself.
+      - V(attached) requires one of O(netns), O(pid), O(container) and O(pod).
+      - V(detached) moves the device back to the host's namespace, from wherever it is.
     type: str
     choices: [attached, detached]
     default: attached
   disrupt:
     description:
-      - Whether to move a device that processes use. They are cut off.
-      - With O(state=attached), whether to take it from another pod that runs, too.
-      - A device that the kernel itself uses (NFS, NVMe over Fabrics, Lustre) is not moved, whatever this says.
+      - Whether to move a device that processes use. They lose their connections.
+      - With O(state=attached), this also determines whether to take the device from another running pod.
+      - A device that the kernel itself uses (NFS, NVMe over Fabrics, Lustre) is never moved, whatever this option is set to.
     type: bool
     default: false
 seealso:
   - module: rdmaops.gpu_fabric.rdma_info
   - module: rdmaops.gpu_fabric.rdma_system
 notes:
-  - Needs the RDMA subsystem in mode V(exclusive). See M(rdmaops.gpu_fabric.rdma_system).
-  - The kernel gives the device back to the host when its namespace ends.
+  - Requires the RDMA subsystem in mode V(exclusive). See M(rdmaops.gpu_fabric.rdma_system).
+  - The kernel returns the device to the host when its namespace ends.
 """
 
 EXAMPLES = r"""
 ---
-- name: Give the first rail to a pod
+- name: Move the first rail to a pod
   rdmaops.gpu_fabric.rdma_device:
     name: rocep7s0f0
     pod: ml/train-0
 
-- name: Take it back
+- name: Move it back
   rdmaops.gpu_fabric.rdma_device:
     name: rocep7s0f0
     state: detached
@@ -80,7 +80,7 @@ index:
   type: int
   sample: 0
 driver:
-  description: Kernel module that provides the device. Null where sysfs does not tell.
+  description: Kernel module that provides the device. Null if sysfs does not show it.
   returned: success
   type: str
   sample: mlx5_ib
@@ -90,13 +90,13 @@ netns:
   type: dict
   sample: {"inode": 4026531833, "text": "the host", "initial": true}
 users:
-  description: Processes that had the device open, looked for only where it has to move.
+  description: Processes that had the device open. Only determined if the device must move.
   returned: success
   type: list
   elements: dict
   sample: [{"pid": 4242, "command": "ib_write_bw"}]
 kernel_users:
-  description: Parts of the kernel that used the device, beside the subsystem itself.
+  description: Parts of the kernel that used the device, apart from the subsystem itself.
   returned: success
   type: list
   elements: str
@@ -104,7 +104,7 @@ kernel_users:
 after:
   description:
     - Name and network namespace now, or as they would be in check mode.
-    - C(chardev) is the character device that was made for it, known only after a move.
+    - C(chardev) is the character device created for it, known only after a move.
   returned: success
   type: dict
   sample:

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rdma_info
-short_description: Look at the RDMA devices of a host, in every network namespace
+short_description: List the RDMA devices of a host, in every network namespace
 version_added: 0.1.0
 description:
   - Lists RDMA devices with their ports, GIDs and partition keys, from the kernel's RDMA netlink and from sysfs. See C(rdma-dev(8\)) and
     C(rdma-link(8\)).
-  - In mode V(exclusive) a device is seen in the network namespace that it belongs to, and nowhere else. With O(all_netns=true) the module visits
-    them all, and says which pod each device is in.
-  - What exists and cannot be read is null in its place and named in RV(unreadable). Nothing is left out in silence, and no zero is made up.
-  - The look into other namespaces takes 60 seconds at most. It begins with those of pods and ends with those that users have made in user namespaces of
-    their own. RV(unreadable) names those that no time was left for, and those that only a mount in the mount namespace of another process keeps. Paths from
-    the mount tables of other processes are not followed, because any user can have one of their own.
+  - In mode V(exclusive), a device is visible only in the network namespace that it belongs to. With O(all_netns=true), the module visits all namespaces and
+    reports which pod each device is in.
+  - Anything that exists but cannot be read is null and is listed in RV(unreadable). Nothing is silently omitted, and missing values are never replaced with
+    zero.
+  - Searching other namespaces takes 60 seconds at most. It begins with those of pods and ends with those that users have created in their own user namespaces.
+    RV(unreadable) lists those for which no time was left, and those that are kept only by a mount in the mount namespace of another process. Paths from the
+    mount tables of other processes are not followed, because any user can create a mount table.
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
@@ -27,11 +28,11 @@ extends_documentation_fragment:
 options:
   gather:
     description:
-      - What to read beside the devices and the state of their ports.
+      - What to read in addition to the devices and the state of their ports.
       - V(gids) are the GIDs that are set; V(empty_gids) adds the empty ones.
       - V(pkeys) are the partition keys.
       - V(counters) are the port counters of the InfiniBand specification, V(hw_counters) those of the driver.
-      - V(active_mtu) is the MTU that the port uses, in bytes. It takes a user context of the device, so C(ibv_devinfo) of rdma-core asks for it.
+      - V(active_mtu) is the MTU that the port uses, in bytes. It requires a user context of the device, so it is read with C(ibv_devinfo) of rdma-core.
       - V(users) are the processes that have the device open.
     type: list
     elements: str
@@ -39,16 +40,16 @@ options:
     default: [gids, pkeys]
   all_netns:
     description:
-      - Whether to look into every network namespace of the host. It needs root on the host itself.
-      - In mode V(shared) there is nothing to find elsewhere, and it is not looked for.
+      - Whether to search every network namespace of the host. This requires root on the host itself.
+      - In mode V(shared), there is nothing to find elsewhere, and no other namespace is searched.
     type: bool
     default: false
   pod:
     description:
-      - Look at the network namespace of this pod of the host instead, as V(NAMESPACE/NAME). It needs root on the host itself.
-      - In mode V(shared), where every namespace shows every device, only the GIDs of the pod's own network devices are told, and of Ethernet ports
-        only those that have one or whose network device is the pod's. That needs V(gids) in O(gather).
-      - A pod that has no process on the host, and two pods of this name, of which one is ending, are errors.
+      - Read the network namespace of this pod on the host instead, as V(NAMESPACE/NAME). This requires root on the host itself.
+      - In mode V(shared), where every namespace shows every device, only the GIDs of the pod's own network devices are returned, and of Ethernet ports only
+        those that have one or whose network device is the pod's. This requires V(gids) in O(gather).
+      - It is an error if the pod has no process on the host, or if there are two pods of this name, one of which is ending.
     type: str
 seealso:
   - module: rdmaops.gpu_fabric.rdma_device
@@ -61,15 +62,15 @@ seealso:
 
 EXAMPLES = r"""
 ---
-- name: Look at the devices
+- name: List the devices
   rdmaops.gpu_fabric.rdma_info:
   register: rdma
 
-- name: Say what NCCL needs to know
+- name: Show what NCCL needs to know
   ansible.builtin.debug:
     msg: "{{ rdma | rdmaops.gpu_fabric.nccl_env(exclude=['mlx5_storage']) }}"
 
-- name: Find the devices that pods have
+- name: Find the devices that are in pods
   rdmaops.gpu_fabric.rdma_info:
     all_netns: true
     gather: []
@@ -79,12 +80,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 netns_mode:
-  description: Mode of the RDMA subsystem, V(exclusive) or V(shared). Null where ib_core is not loaded, and before Linux 5.2.
+  description: Mode of the RDMA subsystem, V(exclusive) or V(shared). Null if ib_core is not loaded, and before Linux 5.2.
   returned: success
   type: str
   sample: exclusive
 devices:
-  description: The devices, in the order of their index.
+  description: The devices, sorted by index.
   returned: success
   type: list
   elements: dict
@@ -96,19 +97,19 @@ devices:
       description: Index in RDMA netlink, unique on the host. The first one is 0.
       type: int
     driver:
-      description: Kernel module that provides the device. Null where sysfs does not tell.
+      description: Kernel module that provides the device. Null if sysfs does not show it.
       type: str
     protocol:
-      description: V(ib), V(roce), V(iw), V(opa) or V(usnic). RoCE and iWARP have the same link layer; this tells them apart.
+      description: V(ib), V(roce), V(iw), V(opa) or V(usnic). RoCE and iWARP have the same link layer; this distinguishes them.
       type: str
     node_type:
-      description: Type of the node, as C(rdma dev) has it.
+      description: Type of the node, as shown by C(rdma dev).
       type: str
     pci_address:
       description: PCI address, or null for a software device.
       type: str
     numa_node:
-      description: NUMA node, or null where there is none.
+      description: NUMA node, or null if there is none.
       type: int
     node_guid:
       description: GUID of the node.
@@ -117,25 +118,25 @@ devices:
       description: GUID of the system image.
       type: str
     firmware:
-      description: Version of the firmware, or null where the driver has none.
+      description: Version of the firmware, or null if the driver does not report it.
       type: str
     board_id:
-      description: Identifier of the board, or null where the driver has none.
+      description: Identifier of the board, or null if the driver does not report it.
       type: str
     netns:
-      description: Network namespace - its C(inode), its C(name) as C(ip netns) lists it or null, and whether it is the C(initial) one.
+      description: Network namespace - its C(inode), its C(name) as listed by C(ip netns) or null, and whether it is the C(initial) one.
       type: dict
     users:
       description:
-        - Processes that have objects of the device, as V(COMMAND (PID NUMBER\)) with the number that the host counts, without the kernel itself.
-        - Null unless V(users) is in O(gather), and where the kernel does not tell, which is in RV(unreadable) then.
+        - Processes that have objects of the device, as V(COMMAND (PID NUMBER\)) with the PID in the host's PID namespace, without the kernel itself.
+        - Null unless V(users) is in O(gather), and if the kernel does not report them, which is then in RV(unreadable).
       type: list
       elements: str
     pod:
       description: Pod whose processes are in that namespace - C(namespace), C(name), C(uid) - or null.
       type: dict
     can_change_netns:
-      description: Whether the driver lets the device move to another network namespace. Null where that is not known.
+      description: Whether the driver allows the device to move to another network namespace. Null if unknown.
       type: bool
     can_change_netns_source:
       description: How that is known.
@@ -146,13 +147,13 @@ devices:
       elements: dict
       contains:
         port:
-          description: Number, from 1 on.
+          description: Number, starting at 1.
           type: int
         state:
           description: State, V(ACTIVE) when it can carry traffic.
           type: str
         physical_state:
-          description: Physical state, as C(rdma link) has it.
+          description: Physical state, as shown by C(rdma link).
           type: str
         link_layer:
           description: V(InfiniBand) or V(Ethernet).
@@ -161,7 +162,7 @@ devices:
           description: Signalling rate in Gb/s.
           type: float
         rate:
-          description: The kernel's text for it, with width and generation.
+          description: The kernel's text for the rate, with width and generation.
           type: str
         lid:
           description: Local identifier. Null on Ethernet.
@@ -173,7 +174,7 @@ devices:
           description: Local identifier mask control. Null on Ethernet.
           type: int
         netdev:
-          description: Network device that has the port's addresses, or null where there is none in the same network namespace. A bond, not its member.
+          description: Network device that has the port's addresses, or null if there is none in the same network namespace. A bond, not its member.
           type: str
         netdev_mtu:
           description: MTU of that network device, in bytes.
@@ -182,20 +183,19 @@ devices:
           description: RDMA MTU in use, in bytes. Null unless O(gather) has V(active_mtu).
           type: int
         pkeys:
-          description: Partition keys, or null where they were not asked for.
+          description: Partition keys, or null if they were not requested.
           type: list
           elements: str
         gids:
           description:
-            - GIDs, or null where they were not asked for. The C(type) is V(IB), V(RoCE v1) or V(RoCE v2); C(ipv4) is the address that the GID maps,
-              or null.
+            - GIDs, or null if they were not requested. The C(type) is V(IB), V(RoCE v1) or V(RoCE v2); C(ipv4) is the address that the GID maps, or null.
           type: list
           elements: dict
         counters:
-          description: Port counters by name, or null where they were not asked for.
+          description: Port counters by name, or null if they were not requested.
           type: dict
         hw_counters:
-          description: The driver's counters by name, or null where they were not asked for.
+          description: The driver's counters by name, or null if they were not requested.
           type: dict
   sample:
     - name: rocep7s0f0
@@ -234,7 +234,7 @@ devices:
           hw_counters: null
 unreadable:
   description:
-    - What exists and could not be read - the C(device) (null for what is not about one), C(what), the C(error), and the C(netns) as in RV(devices).
+    - What exists but could not be read - the C(device) (null if it is not about one device), C(what), the C(error), and the C(netns) as in RV(devices).
   returned: success
   type: list
   elements: dict

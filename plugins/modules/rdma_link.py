@@ -10,10 +10,10 @@ module: rdma_link
 short_description: Manage software RDMA links (soft-RoCE, siw)
 version_added: 0.1.0
 description:
-  - Makes an RDMA device in software on an ordinary network device, or removes it, as C(rdma link add) and C(rdma link delete) do.
-  - With a target the link is made in that network namespace, where its network device has to be already. A link does not survive the move of its
-    network device.
-  - For laboratories and development. It is no replacement for a card that can do RDMA.
+  - Creates a software RDMA device on an ordinary network device, or removes it, as C(rdma link add) and C(rdma link delete) do.
+  - With a target, the link is created in that network namespace, which must already contain its network device. A link does not survive the move of its network
+    device.
+  - For labs and development. It does not replace a card that supports RDMA.
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
@@ -30,7 +30,7 @@ attributes:
     support: full
 options:
   name:
-    description: Name of the RDMA device. Names are unique on a host, also across network namespaces.
+    description: Name of the RDMA device. Names are unique on a host, even across network namespaces.
     type: str
     required: true
   type:
@@ -43,7 +43,7 @@ options:
     type: str
   state:
     description:
-      - V(absent) finds the link in whatever network namespace it is. A device that is no software link is never removed.
+      - V(absent) finds the link in whatever network namespace it is. A device that is not a software link is never removed.
     type: str
     choices: [present, absent]
     default: present
@@ -54,18 +54,18 @@ options:
 seealso:
   - module: rdmaops.gpu_fabric.rdma_device
 notes:
-  - In mode V(exclusive), a link for another namespace than the host's is made and then moved there, which the driver has to allow. The kernel's own
-    soft-RoCE and siw do not, up to Linux 7.2 at least.
+  - In mode V(exclusive), a link for a namespace other than the host's is created and then moved there, which the driver must allow. The kernel's own soft-RoCE
+    and siw do not, up to Linux 7.2 at least.
 """
 
 EXAMPLES = r"""
 ---
-- name: A soft-RoCE device on the first card
+- name: Create a soft-RoCE device on the first card
   rdmaops.gpu_fabric.rdma_link:
     name: rxe0
     netdev: eth1
 
-- name: The same for a container, which has the card already
+- name: Create one for a container, which already has the card
   rdmaops.gpu_fabric.rdma_link:
     name: rxe0
     netdev: net1
@@ -79,7 +79,7 @@ name:
   type: str
   sample: rxe0
 link:
-  description: What was found before anything was done, or null.
+  description: The link as found before anything was done, or null.
   returned: success
   type: dict
   sample: {"index": 0, "driver": "rdma_rxe", "netdevs": ["eth1"], "netns": "the host"}

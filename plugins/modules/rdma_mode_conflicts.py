@@ -7,22 +7,23 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rdma_mode_conflicts
-short_description: Look for what stands against an RDMA namespace mode in a Kubernetes cluster
+short_description: Find what conflicts with an RDMA namespace mode in a Kubernetes cluster
 version_added: 0.1.0
 description:
-  - Finds what on some nodes of a cluster depends on the other network namespace mode of the RDMA subsystem, or manages the mode too, with what to do about it.
-    Asked before the mode is set (M(rdmaops.gpu_fabric.rdma_system)), it says beforehand what would otherwise fail afterwards.
-  - Against V(exclusive) stand the shared RDMA device plugin (its DaemonSet, a NicClusterPolicy or NicNodePolicy of NVIDIA's network operator that asks
-    for it, and shares of devices that a node offers); pods that hold such shares; pods with an RDMA resource and a C(macvlan) or C(ipvlan) attachment;
-    pods on the host's network with an RDMA resource; and pods that mount V(/dev/infiniband) of the host.
-  - Against V(shared) stand pods whose attachment moves the RDMA device (the plugin C(rdma), or C(ib-sriov) with C(rdmaIsolation)).
-  - Against both stands a SriovNetworkPoolConfig with C(rdmaMode), by which the SR-IOV network operator manages the mode. A node has one master of its mode.
+  - Finds what on the given nodes of a cluster depends on the other network namespace mode of the RDMA subsystem, or also manages the mode, and what to do about
+    it. If it runs before the mode is set (M(rdmaops.gpu_fabric.rdma_system)), it reports in advance what would otherwise fail afterwards.
+  - The following conflict with V(exclusive) - the shared RDMA device plugin (its DaemonSet, a NicClusterPolicy or NicNodePolicy of NVIDIA's network operator
+    that requests it, and shares of devices that a node offers); pods that hold such shares; pods with an RDMA resource and a C(macvlan) or C(ipvlan)
+    attachment; pods on the host's network with an RDMA resource; and pods that mount V(/dev/infiniband) of the host.
+  - Pods whose attachment moves the RDMA device (the plugin C(rdma), or C(ib-sriov) with C(rdmaIsolation)) conflict with V(shared).
+  - A SriovNetworkPoolConfig with C(rdmaMode), through which the SR-IOV network operator manages the mode, conflicts with both. Only one tool may manage the
+    mode of a node.
   - Nothing is changed.
 notes:
-  - The user needs the rights to list nodes, pods, DaemonSets, NetworkAttachmentDefinitions, SriovNetworkPoolConfigs, NicClusterPolicies and
-    NicNodePolicies, and to get the ConfigMaps of the device plugins. A kind that the cluster does not know has no objects. What the user may not read
-    is in RV(unknown), and is never taken for the absence of conflicts.
-  - Pods that are over hold nothing. Of a workload that has no pod on the nodes now, nothing is said.
+  - The user needs the rights to list nodes, pods, DaemonSets, NetworkAttachmentDefinitions, SriovNetworkPoolConfigs, NicClusterPolicies and NicNodePolicies,
+    and to get the ConfigMaps of the device plugins. A kind that the cluster does not know has no objects. Anything that the user may not read is in
+    RV(unknown), and never counts as the absence of conflicts.
+  - Pods that have ended hold nothing. Workloads without a pod on the nodes are not reported.
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
@@ -36,20 +37,20 @@ attributes:
 options:
   nodes:
     description:
-      - Names of the nodes, as the cluster has them.
-      - A name that the cluster does not have is in RV(unknown).
+      - Names of the nodes in the cluster.
+      - A name that the cluster does not know is in RV(unknown).
     type: list
     elements: str
     required: true
   netns_mode:
-    description: The mode that the nodes are to have.
+    description: The desired mode of the nodes.
     type: str
     choices: [exclusive, shared]
     required: true
   on_conflict:
     description:
-      - What to do where something stands against the mode, or where that is not known.
-      - V(fail) fails and names each with its remedy, at most ten in the message and all in what is returned.
+      - What to do if something conflicts with the mode, or if this is unknown.
+      - V(fail) fails and lists each conflict with its remedy, at most ten in the message and all in the result.
       - V(warn) warns.
     type: str
     choices: [fail, warn]
@@ -60,12 +61,12 @@ seealso:
 
 EXAMPLES = r"""
 ---
-- name: See that nothing depends on shared mode
+- name: Check that nothing depends on shared mode
   rdmaops.gpu_fabric.rdma_mode_conflicts:
     nodes: [gpu-01, gpu-02]
     netns_mode: exclusive
 
-- name: List what would break, and go on
+- name: List what would break, and continue
   rdmaops.gpu_fabric.rdma_mode_conflicts:
     nodes: [gpu-01]
     netns_mode: exclusive
@@ -76,8 +77,8 @@ EXAMPLES = r"""
 RETURN = r"""
 conflicts:
   description:
-    - What stands against the mode, each once for each node that it is about.
-    - C(namespace) is null for what has none.
+    - What conflicts with the mode, once for each affected node.
+    - C(namespace) is null for objects without a namespace.
   returned: always
   type: list
   elements: dict
@@ -95,7 +96,7 @@ conflicts:
       description: Name of the node.
       type: str
     what:
-      description: What it does there that does not go with the mode.
+      description: What the object does there that conflicts with the mode.
       type: str
     remedy:
       description: What to do about it.
@@ -108,7 +109,7 @@ conflicts:
       what: holds rdma/hca_shared_devices_a, a share of an RDMA device, and mode exclusive has none
       remedy: End it, and have it ask for a whole device and an attachment with rdma in its chain
 unknown:
-  description: What could not be looked at. C(node) is null where it matters to all of O(nodes).
+  description: What could not be checked. C(node) is null if it concerns all of O(nodes).
   returned: always
   type: list
   elements: dict

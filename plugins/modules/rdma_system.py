@@ -10,13 +10,13 @@ module: rdma_system
 short_description: Manage the network namespace mode of the RDMA subsystem
 version_added: 0.1.0
 description:
-  - Brings the RDMA subsystem to mode V(exclusive), in which a device belongs to one network namespace, or V(shared), in which every namespace sees
-    every device. See C(rdma-system(8\)).
-  - The truth has four sources, and the module reads all of them. The live mode; every line of modprobe.d, as kmod would evaluate it; the kernel
-    command line of this boot and of the default boot entry; and the initramfs of that entry, from which ib_core may be loaded before the root file
-    system's modprobe.d is seen.
-  - It predicts what the next boot gives, says whether a reboot is needed and whether it would help, and names what blocks a live switch.
-  - It never reboots. Setting the mode in force is no change.
+  - Sets the RDMA subsystem to mode V(exclusive), in which a device belongs to one network namespace, or V(shared), in which every namespace sees every device.
+    See C(rdma-system(8\)).
+  - The mode depends on four sources, and the module reads all of them. The live mode; every line of modprobe.d, as kmod would evaluate it; the kernel command
+    line of this boot and of the default boot entry; and the initramfs of that entry, which may load ib_core before modprobe.d of the root file system is
+    visible.
+  - It predicts the mode after the next boot, reports whether a reboot is needed and whether it would help, and names what blocks a live switch.
+  - It never reboots. Setting the mode that is already active does not count as a change.
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
@@ -31,52 +31,52 @@ attributes:
   idempotent:
     support: full
     details:
-      - A reboot that is due is reported again by every run, and is no change.
+      - A pending reboot is reported again by every run and does not count as a change.
 options:
   netns_mode:
-    description: The wanted mode.
+    description: The desired mode.
     type: str
     choices: [exclusive, shared]
     required: true
   persistent:
     description:
-      - Whether the mode is written to V(/etc/modprobe.d/zz-rdmaops-ib_core-netns_mode.conf), which this module owns.
-      - With V(false) the file is neither written nor removed, and only the live mode is managed.
+      - Whether to write the mode to V(/etc/modprobe.d/zz-rdmaops-ib_core-netns_mode.conf), which this module owns.
+      - With V(false), the file is neither written nor removed, and only the live mode is managed.
     type: bool
     default: true
   runtime:
     description:
-      - Whether the live mode is switched.
-      - The kernel refuses that with EBUSY while any network namespace but the initial one exists, whether it has RDMA devices or not
+      - Whether to switch the live mode.
+      - The kernel refuses this with EBUSY while any network namespace other than the initial one exists, whether it has RDMA devices or not
         (drivers/infiniband/core/device.c, C(rdma_compatdev_set(\))).
-      - V(auto) switches where nothing is in the way, and asks for a reboot otherwise.
+      - V(auto) switches if nothing prevents it, and requests a reboot otherwise.
       - V(never) leaves the live mode as it is.
-      - V(require) fails where the mode cannot be switched, before anything is written.
+      - V(require) fails if the mode cannot be switched, before anything is written.
     type: str
     choices: [auto, never, require]
     default: auto
   initramfs:
     description:
-      - What to do where the initramfs of the default boot entry contains ib_core with another value than modprobe.d has.
-      - V(report) says so in RV(initramfs_stale).
-      - V(rebuild) makes it anew with initramfs-tools or dracut, keeps the one before as C(IMAGE.rdmaops-previous), and reads the new one back.
-        It needs twice the image's size free on its file system.
+      - What to do if the initramfs of the default boot entry contains ib_core with a value that differs from modprobe.d.
+      - V(report) reports it in RV(initramfs_stale).
+      - V(rebuild) rebuilds it with initramfs-tools or dracut, keeps the previous one as C(IMAGE.rdmaops-previous), and reads the new one back. This requires
+        free space of twice the image's size on its file system.
     type: str
     choices: [report, rebuild]
     default: report
   on_conflict:
     description:
-      - What to do where a line that somebody else wrote in modprobe.d gives another value.
+      - What to do if a line in modprobe.d that does not belong to this module sets another value.
       - V(fail) changes nothing and names the line.
-      - V(warn) goes on where ours wins all the same, and fails where it does not.
-      - V(take_over) takes the option out of that file, in V(/etc/modprobe.d) only, and keeps a backup.
+      - V(warn) continues if our file still wins, and fails if it does not.
+      - V(take_over) removes the option from that file, in V(/etc/modprobe.d) only, and keeps a backup.
     type: str
     choices: [fail, warn, take_over]
     default: fail
   on_absent:
     description:
-      - What to do on a host whose kernel has no RDMA subsystem, that is ib_core is neither loaded nor built in nor among its modules.
-      - A host with the subsystem but without devices is no such host.
+      - What to do on a host whose kernel has no RDMA subsystem, which means that ib_core is neither loaded nor built in nor among its modules.
+      - Hosts that only lack devices are not affected.
     type: str
     choices: [fail, ignore]
     default: fail
@@ -86,18 +86,18 @@ seealso:
 
 EXAMPLES = r"""
 ---
-- name: Give every pod its own RDMA devices, from the next boot on at the latest
+- name: Give every pod its own RDMA devices, after the next boot at the latest
   rdmaops.gpu_fabric.rdma_system:
     netns_mode: exclusive
     initramfs: rebuild
   register: rdma
 
-- name: Say what a reboot would do
+- name: Show what a reboot would do
   ansible.builtin.debug:
     msg: "{{ rdma.after.reason }}"
   when: rdma.after.reboot_required
 
-- name: Go back to the kernel's default, live, or not at all
+- name: Return to the kernel's default, live, or not at all
   rdmaops.gpu_fabric.rdma_system:
     netns_mode: shared
     runtime: require
@@ -107,11 +107,11 @@ RETURN = r"""
 mode:
   description:
     - The mode by source, as found before anything was done. V(exclusive), V(shared) or null.
-    - C(configured) is what kmod takes from modprobe.d, with the line it comes from, or null where no line sets it.
-    - C(cmdline.running) is this boot's command line, C(cmdline.next_boot) that of the default boot entry.
-    - C(initramfs.forced) tells whether the image loads ib_core itself, rather than only containing it.
-    - C(live) is null where ib_core is not loaded.
-    - C(next_boot) is the prediction, null where it rests on something that cannot be read.
+    - C(configured) is what kmod reads from modprobe.d, with the line it comes from, or null if no line sets it.
+    - C(cmdline.running) is from this boot's command line, C(cmdline.next_boot) from that of the default boot entry.
+    - C(initramfs.forced) is whether the image loads ib_core itself, rather than only containing it.
+    - C(live) is null if ib_core is not loaded.
+    - C(next_boot) is the prediction, null if it depends on something that cannot be read.
   returned: success
   type: dict
   sample:
@@ -122,36 +122,36 @@ mode:
     live: shared
     next_boot: exclusive
 reboot_required:
-  description: Whether the live mode is not the wanted one, before anything was done.
+  description: Whether the live mode differed from the desired one before anything was done.
   returned: success
   type: bool
   sample: true
 reboot_would_help:
-  description: Whether the next boot gives the wanted mode, before anything was done. Null where that cannot be told.
+  description: Whether the next boot would have resulted in the desired mode before anything was done. Null if unknown.
   returned: success
   type: bool
   sample: true
 reboot_reason:
-  description: Both in words. Empty where no reboot is needed.
+  description: An explanation of both. Empty if no reboot is needed.
   returned: success
   type: str
   sample: the RDMA subsystem is in mode shared instead of exclusive. The next boot gives exclusive.
 reboot_cause:
   description:
-    - Hash of the wanted mode, the configured value, the next boot's command line and its initramfs.
+    - Hash of the desired mode, the configured value, the next boot's command line and its initramfs.
     - While it stays the same, a reboot that did not help is not worth repeating.
   returned: success
   type: str
   sample: 5f3c0a0e6a1b0c6f1d5b7b0a2b8a4c7a5c1f0e9d8c7b6a594837261504f3e2d1
 initramfs_stale:
-  description: Whether the initramfs contains ib_core with another value than modprobe.d. Null where it cannot be read.
+  description: Whether the initramfs contains ib_core with a value that differs from modprobe.d. Null if it cannot be read.
   returned: success
   type: bool
   sample: false
 conflicts:
   description:
-    - Lines that somebody else wrote and that give another value, in modprobe.d and in the default boot entry.
-    - C(wins) tells whether they are stronger than this module's file.
+    - Lines in modprobe.d and in the default boot entry that do not belong to this module and set another value.
+    - C(wins) is whether they override this module's file.
   returned: success
   type: list
   elements: dict
@@ -159,8 +159,8 @@ conflicts:
     - {"path": "/boot/grub/grub.cfg", "line": 128, "text": "ib_core.netns_mode=1", "wins": true}
 blockers:
   description:
-    - The network namespaces that keep the kernel from switching live, looked for only where the live mode is not the wanted one.
-    - C(holders) are at most ten of C(holders_total).
+    - The network namespaces that prevent the kernel from switching live. Only determined if the live mode differs from the desired one.
+    - C(holders) lists at most ten of C(holders_total).
   returned: success
   type: list
   elements: dict
@@ -169,10 +169,11 @@ blockers:
       description: Inode of the namespace.
       type: int
     name:
-      description: Name as C(ip netns) lists it, or null.
+      description: Name as listed by C(ip netns), or null.
       type: str
     holders:
-      description: What keeps it. C(kind) is V(mount), V(process), V(fd) or V(socket); C(path), C(pid), C(command), C(unit) and C(pod) say where.
+      description: What keeps the namespace. C(kind) is V(mount), V(process), V(fd) or V(socket); C(path), C(pid), C(command), C(unit) and C(pod) give the
+        location.
       type: list
       elements: dict
     holders_total:
@@ -185,9 +186,9 @@ blockers:
       holders_total: 1
 users:
   description:
-    - Processes that have RDMA devices of the host's network namespace open, looked for only where the live mode is not the wanted one.
-      A reboot ends their use; a live switch does not.
-    - Null where the kernel does not tell. C(pid) is null for a process in a PID namespace that cannot be seen, C(pod) for one that is in no pod.
+    - Processes that have RDMA devices in the host's network namespace open. Only determined if the live mode differs from the desired one. A reboot ends their
+      use; a live switch does not.
+    - Null if the kernel does not report them. C(pid) is null for a process in a PID namespace that cannot be seen, C(pod) for one that is in no pod.
   returned: success
   type: list
   elements: dict
@@ -197,7 +198,7 @@ users:
       command: python3
       pod: {"namespace": "training", "name": "worker-0", "uid": "0c9b2f0e-2b1c-4f0e-9d3a-7f6f0f6f3c11"}
 boot_id:
-  description: The kernel's boot id, by which a reboot is proven.
+  description: The kernel's boot ID, which proves a reboot.
   returned: success
   type: str
   sample: 0b5e3a4e-8f0c-4b0e-9a34-4f6f2f4a1c11
@@ -213,7 +214,7 @@ problems:
   elements: str
   sample: []
 after:
-  description: What is true now, or would be in check mode. C(reason) is as RV(reboot_reason).
+  description: The current state, or the state that would result in check mode. C(reason) is as RV(reboot_reason).
   returned: success
   type: dict
   sample:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: service_account_token
-short_description: Ask the API server for tokens of service accounts, each for one node
+short_description: Request tokens of service accounts from the API server, each for one node
 version_added: 0.1.0
 description:
-  - Asks for tokens of limited life (TokenRequest), for kubeconfigs on hosts where no pod can be given one, and says how the API server is reached.
-  - Each token is bound to a Node object. It ends with that object, also if a new one gets the same name, and with each request the API server knows from which
-    node it comes (C(authentication.kubernetes.io/node-name)). This takes Kubernetes 1.31 or newer.
-  - The API server may shorten the life that is asked for (C(--service-account-max-token-expiration)). The token itself says when it ends.
-  - Nothing is stored in the cluster, and so nothing is reported as changed. Give the task C(no_log), as its result holds the tokens.
+  - Requests short-lived tokens (TokenRequest), for kubeconfigs on hosts that cannot get one through a pod, and returns how to reach the API server.
+  - Each token is bound to a Node object. It becomes invalid with that object, even if a new one gets the same name, and the API server knows for each request
+    which node it comes from (C(authentication.kubernetes.io/node-name)). This requires Kubernetes 1.31 or newer.
+  - The API server may shorten the requested lifetime (C(--service-account-max-token-expiration)). The token itself contains its expiry.
+  - Nothing is stored in the cluster, so nothing is reported as changed. Set C(no_log) for the task, because its result contains the tokens.
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
@@ -24,7 +24,7 @@ attributes:
   check_mode:
     support: full
     details:
-      - No token is asked for, and RV(nodes) has none.
+      - No token is requested, and RV(nodes) has none.
   diff_mode:
     support: N/A
     details:
@@ -32,7 +32,7 @@ attributes:
   idempotent:
     support: N/A
     details:
-      - Each call makes other tokens, and changes nothing in the cluster.
+      - Each call returns new tokens, and changes nothing in the cluster.
   platform:
     support: full
     platforms: posix
@@ -47,19 +47,19 @@ options:
     type: str
     default: rdmaops-network
   nodes:
-    description: Names of the Node objects, for each of which each service account gets a token. One that is not there is left out of RV(nodes).
+    description: Names of the Node objects for which each service account gets a token. Nodes that do not exist are omitted from RV(nodes).
     type: list
     elements: str
     required: true
   lifetime:
-    description: How long the tokens should be valid, in seconds. At least V(600), which is the API server's own limit.
+    description: Requested lifetime of the tokens, in seconds. At least V(600), which is the API server's own minimum.
     type: int
     default: 7776000
 """
 
 EXAMPLES = r"""
 ---
-- name: Have tokens for Multus, one for each node
+- name: Request tokens for Multus, one for each node
   rdmaops.gpu_fabric.service_account_token:
     names: [multus]
     nodes: [gpu-01, gpu-02]
@@ -69,17 +69,17 @@ EXAMPLES = r"""
 
 RETURN = r"""
 nodes:
-  description: By the name of the node, the C(uid) of its Node object, and C(tokens) by the name of the service account; none in check mode.
+  description: For each node, by name, the C(uid) of its Node object, and C(tokens) by the name of the service account; none in check mode.
   returned: success
   type: dict
   sample: {"gpu-01": {"uid": "8a3c0f6e-2f4b-4c55-9d0a-5c2f7a1d9e42", "tokens": {"multus": "eyJhbGciOiJSUzI1NiIsImtpZCI6Ii4uLiJ9.e30.c2ln"}}}
 server:
-  description: URL of the API server as this connection has it.
+  description: URL of the API server used by this connection.
   returned: success
   type: str
   sample: https://192.0.2.10:6443
 ca_data:
-  description: CA certificates by which this connection checks it, PEM in Base64. Null where it does not.
+  description: CA certificates used to verify it, PEM in Base64. Null if it is not verified.
   returned: success
   type: str
   sample: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg==

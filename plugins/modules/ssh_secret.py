@@ -7,14 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: ssh_secret
-short_description: Keep keys for ssh between the pods of one deployment
+short_description: Manage SSH keys for the pods of one deployment
 version_added: 0.1.0
 description:
-  - Makes a Secret with a host key (C(ssh_host_ed25519_key)), a login key (C(id_ed25519)) and C(authorized_keys) that lets that one in. It is what the
-    entry point of an image of P(rdmaops.gpu_fabric.training_image#role) reads.
-  - A Secret with whole keys that fit together is left as it is. Where keys are missing or damaged, both are made anew.
-  - Keys are made by C(ssh-keygen) on the host where the module runs, in a directory that is removed at once. No result, diff or message has one.
-  - The Secret is removed by M(rdmaops.gpu_fabric.cluster_objects) with the same owner.
+  - Creates a Secret with a host key (C(ssh_host_ed25519_key)), a login key (C(id_ed25519)) and C(authorized_keys), which allows the login key. The entry point
+    of an image of P(rdmaops.gpu_fabric.training_image#role) reads it.
+  - A Secret whose keys are complete and match is left as it is. If keys are missing or damaged, both are created again.
+  - Keys are created with C(ssh-keygen) on the host where the module runs, in a directory that is removed immediately. No result, diff or message contains them.
+  - To remove the Secret, use M(rdmaops.gpu_fabric.cluster_objects) with the same owner.
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
@@ -26,7 +26,7 @@ attributes:
   diff_mode:
     support: full
     details:
-      - Shows names of keys, and what is wrong with them.
+      - Shows the names of keys, and what is wrong with them.
   idempotent:
     support: full
   platform:
@@ -38,15 +38,15 @@ options:
     type: str
     required: true
   namespace:
-    description: Its namespace, which has to be there.
+    description: Its namespace, which must exist.
     type: str
     default: default
   owner:
-    description: Whose it is, as M(rdmaops.gpu_fabric.cluster_objects) has it. A Secret of somebody else is refused.
+    description: Owner of the Secret, as in M(rdmaops.gpu_fabric.cluster_objects). A Secret of another owner is refused.
     type: str
     required: true
   labels:
-    description: Labels of a Secret that is made.
+    description: Labels of a new Secret.
     type: dict
     default: {}
 seealso:
@@ -55,7 +55,7 @@ seealso:
 
 EXAMPLES = r"""
 ---
-- name: Have keys for the pods of one job
+- name: Create keys for the pods of one job
   rdmaops.gpu_fabric.ssh_secret:
     name: resnet-ssh
     namespace: ml

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: training_job_check
-short_description: Find out before its start whether all pods of a training job can run at once
+short_description: Check whether all pods of a training job can run at once, before it starts
 version_added: 0.1.0
 description:
-  - Looks whether the API server knows the job's kinds, the network attachments are there, and there is room for all its pods together.
-    What is missing is an error that names it, each node that is short, and what it is short of.
-  - A node counts when it is ready, not cordoned, its taints are tolerated, its labels are those asked for, and what other pods leave of its
-    allocatable resources is enough. Pods of the job that are there already take nothing away, as the room is not asked for again then.
-  - A job that is there and was made with other options is an error, because pods cannot be changed after their start.
+  - Checks whether the API server knows the job's kinds, the network attachments exist, and there is room for all its pods together. If not, the error lists
+    what is missing, each node that is short, and what it is short of.
+  - A node is suitable if it is ready and not cordoned, its taints are tolerated, its labels match, and enough of its allocatable resources are left by other
+    pods. Existing pods of the job do not count, because their resources are not needed twice.
+  - An existing job that was created with other options is an error, because pods cannot be changed after their start.
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
@@ -24,10 +24,9 @@ attributes:
   check_mode:
     support: full
     details:
-      - Kinds that the API server does not know are no error then, but returned as RV(unserved), and the result is changed, as the job would be made.
-        An operator may be installed before the real run.
-      - Attachments that are not there are no error either, but returned as RV(missing_attachments). The run that makes them may be the one that
-        is checked.
+      - Kinds that the API server does not know are then not an error, but are returned as RV(unserved), and the result is changed, because the job would be
+        created. An operator may be installed before the real run.
+      - Missing attachments are not an error either, but are returned as RV(missing_attachments). The run that creates them may be the one being checked.
   diff_mode:
     support: N/A
     details:
@@ -44,7 +43,7 @@ options:
     elements: dict
     required: true
   capacity:
-    description: Whether to look for room. It takes the right to list nodes and the pods of all namespaces.
+    description: Whether to check for room. This requires the right to list nodes and the pods of all namespaces.
     type: bool
     default: true
 seealso:
@@ -62,11 +61,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 exists:
-  description: Whether the job is there already.
+  description: Whether the job already exists.
   returned: success
   type: bool
 placed:
-  description: How many of its pods would find room on which node. Null where it was not asked.
+  description: How many of its pods would fit on which node. Null if this was not checked.
   returned: success
   type: dict
   sample: {"gpu-1": 1, "gpu-2": 1}
@@ -77,13 +76,13 @@ unserved:
   elements: str
   sample: ["MPIJob of kubeflow.org/v2beta1"]
 missing_attachments:
-  description: Network attachments that are not there, in check mode.
+  description: Missing network attachments, in check mode.
   returned: success
   type: list
   elements: str
   sample: ["default/rail0"]
 resources:
-  description: Objects of such kinds and such attachments, as the drift report reads them.
+  description: Objects of these kinds and these attachments, as the drift report reads them.
   returned: success
   type: list
   elements: dict

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: training_job_info
-short_description: Look at a training job, wait for it, and read its logs
+short_description: Show the state of a training job, wait for it, and read its logs
 version_added: 0.1.0
 description:
-  - Says how far a job of P(rdmaops.gpu_fabric.training_job#filter) is, what each of its pods does, and why one does not run.
-  - It can wait. Meanwhile it shows a line for each change, and at least every O(progress_interval) seconds, with the last line of the first pod's log,
-    on standard error of the control node.
-  - When the job has ended, it reads the pods' logs and says which transport NCCL used, as P(rdmaops.gpu_fabric.nccl_log#filter) does.
-    A log that is too long, or no text, is cut and cleaned, and at worst the transport is V(unknown).
+  - Returns the state of a job of P(rdmaops.gpu_fabric.training_job#filter), the state of each of its pods, and why a pod does not run.
+  - It can wait. While waiting, it prints a line for each change, and at least every O(progress_interval) seconds, with the last line of the first pod's log, on
+    standard error of the control node.
+  - When the job has ended, it reads the pods' logs and returns which transport NCCL used, as P(rdmaops.gpu_fabric.nccl_log#filter) does. A log that is too long
+    or is not text is truncated and cleaned, and at worst the transport is V(unknown).
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
@@ -25,7 +25,7 @@ attributes:
   check_mode:
     support: full
     details:
-      - It looks and does not wait.
+      - It reads, but does not wait.
   platform:
     support: full
     platforms: posix
@@ -44,37 +44,37 @@ options:
     type: str
     default: default
   wait_timeout:
-    description: How long to wait, in seconds. V(0) looks once.
+    description: How long to wait, in seconds. V(0) checks once.
     type: int
     default: 0
   wait_for:
     description:
-      - What to wait for. V(ended) is that the job has succeeded, failed, or is not there. V(gone) is that nothing of it is there.
+      - What to wait for. V(ended) means that the job has succeeded, failed, or does not exist. V(gone) means that nothing of it exists.
     type: str
     choices: [ended, gone]
     default: ended
   start_timeout:
-    description: How long the job may be pending before the waiting ends, in seconds. V(0) is no limit of its own.
+    description: How long the job may be pending before the module stops waiting, in seconds. V(0) sets no separate limit.
     type: int
     default: 0
   progress_interval:
-    description: How often a line is shown, in seconds, when nothing changes.
+    description: How often a line is printed, in seconds, if nothing changes.
     type: int
     default: 60
   known:
-    description: What RV(progress) was before. The module returns as soon as it is something else. The waiting is made of such looks.
+    description: The previous value of RV(progress). The module returns as soon as it differs. Waiting consists of such calls.
     type: str
     default: ""
   log_head:
     description:
-      - How much of the beginning of each pod's log is searched for what NCCL says, in bytes.
-      - Of all logs together it is at most 64 MiB, the same for each pod.
+      - How much of the beginning of each pod's log is searched for NCCL's output, in bytes.
+      - The limit for all logs together is 64 MiB, in equal shares for each pod.
     type: int
     default: 4194304
   log_tail:
     description:
       - How much of the end of each pod's log is returned, in bytes.
-      - Of all logs together it is at most 16 MiB, the same for each pod.
+      - The limit for all logs together is 16 MiB, in equal shares for each pod.
     type: int
     default: 65536
 seealso:
@@ -94,38 +94,38 @@ EXAMPLES = r"""
     wait_timeout: 86400
   register: job
 
-- name: Refuse what went over TCP
+- name: Fail if the job used TCP
   ansible.builtin.assert:
     that: job.transport.transport == 'rdma'
 """
 
 RETURN = r"""
 state:
-  description: Where the job is.
+  description: State of the job.
   returned: success
   type: str
   choices: [absent, pending, running, succeeded, failed]
   sample: succeeded
 said:
-  description: What its operator says to it. Null where it says nothing.
+  description: What its operator reports about it. Null if it reports nothing.
   returned: success
   type: str
   sample: "JobFailed: Job train has reached the specified backoff limit"
 progress:
-  description: The same and the pods in one line.
+  description: The state, this report and the pods in one line.
   returned: success
   type: str
   sample: "pending, pods: 1 Pending, 1 Running; train-1: Unschedulable: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
 reached:
-  description: Whether what was waited for has come about.
+  description: Whether the desired state was reached.
   returned: success
   type: bool
 looked_once:
-  description: Whether it only looked, in check mode or without O(wait_timeout).
+  description: Whether it checked only once, in check mode or without O(wait_timeout).
   returned: success
   type: bool
 gave_up:
-  description: Which limit ended the waiting, V(start_timeout) or V(wait_timeout). Null where none did.
+  description: Which limit ended the wait, V(start_timeout) or V(wait_timeout). Null if none did.
   returned: success
   type: str
 waited_s:
@@ -133,7 +133,7 @@ waited_s:
   returned: success
   type: int
 pods:
-  description: The pods, by their number, a launcher first.
+  description: The pods, by number, a launcher first.
   returned: success
   type: list
   elements: dict
@@ -142,23 +142,23 @@ pods:
       description: Name of the pod.
       type: str
     node:
-      description: Its node. Null as long as it has none.
+      description: Its node. Null while it has none.
       type: str
     phase:
-      description: Its phase, as Kubernetes has it.
+      description: Its phase in Kubernetes.
       type: str
       sample: Running
     restarts:
-      description: How often its containers were started again.
+      description: How often its containers were restarted.
       type: int
     exit_code:
-      description: Exit code of its program. Null as long as it runs.
+      description: Exit code of its program. Null while it runs.
       type: int
     reason:
-      description: Why it does not run, in the words of the scheduler or the kubelet. Null where nothing is wrong.
+      description: Why it does not run, as reported by the scheduler or the kubelet. Null if nothing is wrong.
       type: str
 last_line:
-  description: Last line of the first pod's log. Null where the job does not run, or there is none.
+  description: Last line of the first pod's log. Null if the job does not run, or there is none.
   returned: success
   type: str
 logs:
@@ -177,11 +177,11 @@ logs:
       description: Whether the log is longer.
       type: bool
     error:
-      description: Why it could not be read. Null where it could.
+      description: Why it could not be read. Null if it could be read.
       type: str
 transport:
   description:
-    - What P(rdmaops.gpu_fabric.nccl_log#filter) returns for the beginnings of all logs together, and some more. Null as long as the job has not ended.
+    - What P(rdmaops.gpu_fabric.nccl_log#filter) returns for the beginnings of all logs together, and the following keys. Null while the job has not ended.
   returned: success
   type: dict
   contains:
@@ -189,7 +189,7 @@ transport:
       description: V(rdma), V(socket), V(mixed) or V(unknown).
       type: str
     socket_pods:
-      description: Pods whose own log says that sockets were used.
+      description: Pods whose own log shows that sockets were used.
       type: list
       elements: str
     unread:

@@ -7,22 +7,22 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: whereabouts_pools
-short_description: Audit the address pools of whereabouts, and free what is proven dead
+short_description: Audit the address pools of Whereabouts, and free addresses of deleted pods
 version_added: 0.1.0
 description:
-  - Holds the allocations of every IPPool and every OverlappingRangeIPReservation of whereabouts against the pods that are there, and finds those whose pod
-    is gone, addresses that two have, pools that are (almost) used up, and entries that whereabouts itself cannot read.
-  - Without O(reclaim=true) it only reports.
-  - With it, an address is freed when no pod of that name has had it twice, at least O(reclaim_after) seconds apart, the sandbox in the allocation and the UID
-    of whatever pod now has the name being the same both times. whereabouts stores no UID. So where a pod of that name is there, it has to be running and ready
-    and its C(network-status) has to lack the address; then the allocation is an earlier pod's.
-  - Pods that are starting, being deleted or have ended are left alone. So is what belongs, or may belong, to a node that is not ready, because a sandbox goes
-    on there without its pod. O(dead_nodes) names nodes that are known to be off.
-  - An allocation does not say on which node its sandbox is. So as long as any node is not ready, every address whose pod is gone is held (RV(held)), whatever
-    node it was given out on. A node that has been deleted from the cluster holds nothing, so switch it off before.
-  - When an address was first seen without its pod is remembered in the annotation C(rdmaops.gpu-fabric/without-pod) of the pool (or the reservation). That is
-    written with O(reclaim=true) only.
-  - An allocation is removed only if the pool has not changed since it was read. Its reservation goes with it.
+  - Compares the allocations of every IPPool and every OverlappingRangeIPReservation of Whereabouts with the existing pods, and finds those whose pod is gone,
+    addresses that are allocated twice, pools that are (almost) exhausted, and entries that Whereabouts itself cannot read.
+  - Without O(reclaim=true), it only reports.
+  - With it, an address is freed if two checks at least O(reclaim_after) seconds apart found that no pod of that name has it, and the sandbox in the allocation
+    and the UID of the pod that currently has the name, if any, were the same both times. Whereabouts stores no UID. So if a pod of that name exists, it must be
+    running and ready, and its C(network-status) must not contain the address. The allocation is then that of an earlier pod.
+  - Pods that are starting, are being deleted or have ended are left alone. So is anything that belongs, or may belong, to a node that is not ready, because a
+    sandbox continues to exist there without its pod. O(dead_nodes) lists nodes that are known to be off.
+  - An allocation does not record the node of its sandbox. So while any node is not ready, every address whose pod is gone is held (RV(held)), whatever node it
+    was allocated on. A node that has been deleted from the cluster holds nothing, so switch it off first.
+  - The annotation C(rdmaops.gpu-fabric/without-pod) of the pool (or the reservation) records when an address was first seen without its pod. It is written with
+    O(reclaim=true) only.
+  - An allocation is removed only if the pool has not changed since it was read. Its reservation is removed with it.
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
@@ -32,35 +32,35 @@ attributes:
   check_mode:
     support: full
     details:
-      - Nothing is written, the memory of first sightings included. With O(reclaim=true) these are reported as changes, since they are written otherwise.
+      - Nothing is written, including the records of first sightings. With O(reclaim=true), these are reported as changes, because a real run writes them.
   diff_mode:
     support: full
   idempotent:
     support: partial
     details:
-      - With O(reclaim=true) a run some time later may free what was seen first before. Until then it changes nothing.
+      - With O(reclaim=true), a later run may free what was first seen before. Until then it changes nothing.
   platform:
     support: full
     platforms: posix
 options:
   namespace:
-    description: Namespace of the pools, that is of the context in the kubeconfig of whereabouts.
+    description: Namespace of the pools, which is that of the context in the kubeconfig of Whereabouts.
     type: str
     default: kube-system
   reclaim:
-    description: Consent to free addresses, and to remember when they were first seen without their pod.
+    description: Consent to free addresses, and to record when they were first seen without their pod.
     type: bool
     default: false
   reclaim_after:
-    description: How long an address has to be without its pod before it is freed, in seconds. At least V(60).
+    description: How long an address must be without its pod before it is freed, in seconds. At least V(60).
     type: int
     default: 600
   exhausted_share:
-    description: From which share of its addresses on a pool counts as exhausted, above V(0) and up to V(1).
+    description: The share of its addresses from which a pool counts as exhausted, above V(0) and up to V(1).
     type: float
     default: 0.9
   dead_nodes:
-    description: Nodes that are not ready and known to be off, so that no sandbox goes on there.
+    description: Nodes that are not ready and are known to be off, so that no sandbox continues to exist there.
     type: list
     elements: str
     default: []
@@ -68,12 +68,12 @@ options:
 
 EXAMPLES = r"""
 ---
-- name: Look at the pools
+- name: Check the pools
   rdmaops.gpu_fabric.whereabouts_pools:
     kubeconfig: ~/.kube/config
   register: pools
 
-- name: Free what no pod has had for half an hour
+- name: Free addresses that no pod has had for half an hour
   rdmaops.gpu_fabric.whereabouts_pools:
     reclaim: true
     reclaim_after: 1800
@@ -81,17 +81,17 @@ EXAMPLES = r"""
 
 RETURN = r"""
 installed:
-  description: Whether the API server knows IPPools. Where it does not, there is nothing to look at.
+  description: Whether the API server knows IPPools. If it does not, there is nothing to check.
   returned: success
   type: bool
   sample: true
 clean:
-  description: Whether nothing is leaked, twice there, not recorded, malformed or exhausted. Null where whereabouts is not installed.
+  description: Whether nothing is leaked, duplicate, unrecorded, malformed or exhausted. Null if Whereabouts is not installed.
   returned: success
   type: bool
   sample: false
 pools:
-  description: The pools, with the addresses that can be given out (C(size)), those that are, and how many of these are leaked.
+  description: The pools, with the number of assignable addresses (C(size)), of assigned ones, and of leaked ones among these.
   returned: success
   type: list
   elements: dict
@@ -107,8 +107,8 @@ pools:
       exhausted: false
 leaked:
   description:
-    - Addresses without their pod. C(first_seen) and C(wait_s), the seconds until it may be freed, are null where it has not been noted before.
-    - Where C(pool) is null it is a reservation without an allocation, C(reservation) by name.
+    - Addresses without their pod. C(first_seen) and C(wait_s), the seconds until it may be freed, are null if it has not been recorded before.
+    - If C(pool) is null, it is a reservation without an allocation, named by C(reservation).
   returned: success
   type: list
   elements: dict
@@ -122,7 +122,7 @@ leaked:
       first_seen: "2026-11-21T03:00:12Z"
       wait_s: 0
 held:
-  description: Addresses of which it is not known whether their pod has them, and that are left alone. C(why) says so.
+  description: Addresses that are left alone because it is unknown whether their pod has them. C(why) gives the reason.
   returned: success
   type: list
   elements: dict
@@ -144,13 +144,13 @@ duplicates:
       of: allocations
       holders: ["training/worker-1 (net1) in pool 10.100.0.0-28", "training/worker-2 (net1) in pool 10.100.0.0-24"]
 unrecorded:
-  description: Addresses that a running pod has out of a pool's range and that no pool knows of. They may be given out a second time.
+  description: Addresses from a pool's range that a running pod has and that are recorded in no pool. They may be assigned a second time.
   returned: success
   type: list
   elements: dict
   sample: [{"pool": "10.100.0.0-28", "address": "10.100.0.6", "pod": "training/worker-3", "interface": "net1"}]
 malformed:
-  description: What whereabouts cannot read, or would not have written.
+  description: Entries that Whereabouts cannot read, or would not have written.
   returned: success
   type: list
   elements: dict
