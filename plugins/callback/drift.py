@@ -7,72 +7,73 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: drift
 type: aggregate
-short_description: Take down what a run finds changed, as a drift report
+short_description: Record what a run finds changed, as a drift report
 version_added: 0.1.0
 description:
-  - Makes of a run of C(ansible-playbook), in check mode or not, one report of every object that was looked at, on every
+  - Turns a run of C(ansible-playbook), in check mode or not, into one report of every object that was checked, on every
     host, with the status V(in_sync), V(drift) or V(unknown).
-  - The modules of this collection tell about their objects themselves, in C(resources). Of any other module, a result
-    that has changed is V(drift). In check mode that is what is to be done; outside of it, it was drift and is repaired,
-    which C(repaired) says.
-  - What could not be looked at is V(unknown), never V(in_sync). That is so for a host that is unreachable, a task that
-    failed, with C(ignore_errors) and in a block with C(rescue) too, a task that was skipped because its module has no
-    check mode, one in the background whose end was not seen, and for a host that the run did not come to. A task left
-    out by its C(when) is no object.
-  - The verdict of a report is V(drift) where anything has drifted, else V(unknown) where anything is not known, nothing
-    was looked at, or the run did not come to its end, else V(in_sync).
-  - Steering such as C(include_role), C(set_fact), C(debug) and C(assert) is no object, and neither is what only looks,
-    such as C(stat), a module whose name ends in C(_info) or C(_facts), and a command with C(changed_when=false). Nor is
-    a handler, which runs because of drift that is told already. All of them are V(unknown) when they fail.
+  - The modules of this collection report their objects themselves, in C(resources). For any other module, a result that
+    has changed is V(drift). In check mode, this is a pending change; otherwise, it was drift and has been repaired, as
+    shown by C(repaired).
+  - Anything that could not be checked is V(unknown), never V(in_sync). This applies to an unreachable host, to a failed
+    task, even with C(ignore_errors) or in a block with C(rescue), to a task that was skipped because its module has no
+    check mode, to a background task whose end was not seen, and to a host that the run did not reach. A task skipped by
+    its C(when) is not an object.
+  - The verdict of a report is V(drift) if anything has drifted, else V(unknown) if anything is unknown, nothing was
+    checked, or the run was not completed, else V(in_sync).
+  - Control tasks such as C(include_role), C(set_fact), C(debug) and C(assert) are not objects, and neither are tasks
+    that only read, such as C(stat), a module whose name ends in C(_info) or C(_facts), and a command with
+    C(changed_when=false). Nor is a handler, which runs because of drift that has already been reported. All of them are
+    V(unknown) if they fail.
   - An object belongs to the host for which its task ran, which is the one that Ansible counts it for. C(delegated_to)
-    says where it was looked at. With C(run_once) that is the one host that the task ran for.
-  - Of several looks at one object, which is the same role, task, kind, name and item, the worst one counts. What was
-    drift and is repaired stays V(drift).
-  - Of a task with C(no_log) no more than its name and status is told.
-  - Diffs are taken in where Ansible shows them, with C(--diff) or a task's C(diff).
-  - The report is written at the start of every play and at the end. One of a run that was killed says that it is not
-    complete. The action P(rdmaops.gpu_fabric.drift_verdict#module) judges it from inside the run, and can fail.
+    is the host where it was checked. With C(run_once), it belongs to the one host that the task ran for.
+  - If one object, which is the same role, task, kind, name and item, is checked several times, the worst status counts.
+    Drift that has been repaired stays V(drift).
+  - Only the name and status of a task with C(no_log) are reported.
+  - Diffs are included if Ansible shows them, with C(--diff) or a task's C(diff).
+  - The report is written at the start of every play and at the end. The report of a run that was killed is marked as
+    incomplete. The action P(rdmaops.gpu_fabric.drift_verdict#module) judges it from within the run, and can fail.
 author:
   - rdmaops contributors (@rdmaops)
 requirements:
-  - To be enabled, by C(callbacks_enabled) in C(ansible.cfg) or by E(ANSIBLE_CALLBACKS_ENABLED).
+  - Must be enabled, by C(callbacks_enabled) in C(ansible.cfg) or by E(ANSIBLE_CALLBACKS_ENABLED).
 options:
   report:
     description:
-      - A file on the controller for the report as JSON. It is written whole or not at all, and its directory is made.
-      - A new file is for its owner alone (mode 0600), whatever the umask. One that exists keeps its mode.
-      - Variables of the environment are put in, so that jobs that run at once have a file each, as in
+      - A file on the controller for the report as JSON. It is written atomically, and its directory is created.
+      - A new file is readable by its owner only (mode 0600), whatever the umask. An existing file keeps its mode.
+      - Environment variables are expanded, so that concurrent jobs can have a file each, as in
         V(/srv/drift/$JOB_ID.json) with AWX.
-      - A relative path is taken from the directory of C(ansible.cfg), and from the working directory where it comes
-        from the environment.
+      - A relative path is relative to the directory of C(ansible.cfg), or to the working directory if it comes from the
+        environment.
     type: path
     env: [{name: RDMAOPS_DRIFT_REPORT}]
     ini: [{section: callback_drift, key: report}]
   html:
-    description: The same for the report as an HTML page, which needs nothing but itself. It is written at the end.
+    description: The same for the report as a self-contained HTML page. It is written at the end.
     type: path
     env: [{name: RDMAOPS_DRIFT_HTML}]
     ini: [{section: callback_drift, key: html}]
   prometheus:
     description:
-      - The same for metrics in the format of Prometheus, as the textfile collector of node_exporter reads them. Their
-        names begin with C(gpu_fabric_drift_). The name has to end in C(.prom) for that.
-      - A new file may be read by all (mode 0644).
+      - The same for metrics in the Prometheus format, as read by the textfile collector of node_exporter, for which the
+        name must end in C(.prom). The names of the metrics begin with C(gpu_fabric_drift_).
+      - A new file is world-readable (mode 0644).
     type: path
     env: [{name: RDMAOPS_DRIFT_PROMETHEUS}]
     ini: [{section: callback_drift, key: prometheus}]
   table:
     description:
-      - When to show hosts and what is not in sync on the terminal, at the end of the run. V(check) is when the run is
+      - When to show hosts and what is not in sync on the terminal, at the end of the run. V(check) means if the run is
         in check mode.
-      - With a callback for the standard output whose name ends in C(json) or C(jsonl) it goes to the standard error.
+      - With a callback for standard output whose name ends in C(json) or C(jsonl), it is written to standard error.
     type: str
     choices: [check, always, never]
     default: check
     env: [{name: RDMAOPS_DRIFT_TABLE}]
     ini: [{section: callback_drift, key: table}]
   max_diff:
-    description: After how many characters the diff of an object is cut. With V(0) there are none.
+    description: Number of characters after which the diff of an object is cut. With V(0), there are no diffs.
     type: int
     default: 8192
     env: [{name: RDMAOPS_DRIFT_MAX_DIFF}]

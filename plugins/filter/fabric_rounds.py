@@ -9,26 +9,26 @@ name: fabric_rounds
 short_description: Pair nodes for measurements, in rounds
 version_added: 0.1.0
 description:
-  - Makes of a list of nodes the pairs that measure with each other, in rounds.
-  - No node is in two pairs of a round, so that the pairs of a round can be measured at the same time.
-  - No pair comes twice. A node is the client of about as many others as it is the server of.
-  - The same list gives the same rounds.
+  - Turns a list of nodes into pairs that measure with each other, in rounds.
+  - No node is in two pairs of a round, so all pairs of a round can be measured at the same time.
+  - No pair occurs twice. A node is the client in about as many pairs as it is the server.
+  - The same list always results in the same rounds.
 author:
   - rdmaops contributors (@rdmaops)
 positional: topology
 options:
   _input:
-    description: The names of the nodes. A name that is there twice is an error.
+    description: The names of the nodes. A duplicate name is an error.
     type: list
     elements: str
     required: true
   topology:
     description:
-      - V(all) pairs every node with every other. That takes one round less than there are nodes, and as many rounds as
-        there are nodes where their number is odd.
-      - V(ring) pairs each node with the next, and the last with the first. That takes two rounds, three for an odd
+      - V(all) pairs every node with every other. This takes one round less than there are nodes, or as many rounds as
+        there are nodes if their number is odd.
+      - V(ring) pairs each node with the next, and the last with the first. This takes two rounds, or three for an odd
         number of nodes. Two nodes are one pair.
-      - V(auto) is V(all) for up to 16 nodes and V(ring) above.
+      - V(auto) is V(all) for up to 16 nodes and V(ring) for more.
     type: str
     choices: [auto, all, ring]
     default: auto
@@ -45,7 +45,7 @@ EXAMPLES = r"""
   loop_control:
     loop_var: pairs
 
-- name: Show each node with its next
+- name: Show each node with the next one
   ansible.builtin.debug:
     msg: "{{ groups['gpu_nodes'] | rdmaops.gpu_fabric.fabric_rounds(topology='ring') }}"
 """

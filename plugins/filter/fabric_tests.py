@@ -6,19 +6,19 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: fabric_tests
-short_description: Make the tests that one node runs in a round
+short_description: Create the tests that one node runs in a round
 version_added: 0.1.0
 description:
-  - Makes the value of O(rdmaops.gpu_fabric.fabric_probe#module:tests) for one node, one side and one round of
+  - Creates the value of O(rdmaops.gpu_fabric.fabric_probe#module:tests) for one node, one side and one round of
     P(rdmaops.gpu_fabric.fabric_rounds#filter).
   - Nodes that cannot take part, and rails that are not ACTIVE at both ends, have no tests.
-    M(rdmaops.gpu_fabric.fabric_verdict) says so.
+    M(rdmaops.gpu_fabric.fabric_verdict) reports them.
 author:
   - rdmaops contributors (@rdmaops)
 positional: pairs, host, side, wanted
 options:
   _input:
-    description: What is known of the nodes, as M(rdmaops.gpu_fabric.fabric_verdict) takes it.
+    description: The known state of the nodes, in the format of M(rdmaops.gpu_fabric.fabric_verdict).
     type: dict
     required: true
   pairs:
@@ -31,12 +31,12 @@ options:
     type: str
     required: true
   side:
-    description: Side on which the node is.
+    description: The node's side.
     type: str
     choices: [server, client]
     required: true
   wanted:
-    description: The tests. Those that are not between two ends are left out.
+    description: The tests. Those that do not run between two ends are skipped.
     type: list
     elements: str
     choices: [rping, ib_write_bw, ib_write_bw_cm, ib_write_bw_cuda, ibv_devinfo, memlock, nccl_tests]
@@ -61,7 +61,7 @@ options:
 
 EXAMPLES = r"""
 ---
-- name: Show what this node listens for in the first round
+- name: Show the tests for which this node listens in the first round
   ansible.builtin.debug:
     msg: "{{ nodes | rdmaops.gpu_fabric.fabric_tests(rounds[0], inventory_hostname, 'server', ['rping']) }}"
 """

@@ -6,28 +6,28 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: kubeadm_config
-short_description: Make kubeadm's configuration for one node
+short_description: Create kubeadm's configuration for one node
 version_added: 0.1.0
 description:
-  - Makes the documents that C(kubeadm init) or C(kubeadm join) read, in the version C(kubeadm.k8s.io/v1beta4), which
-    Kubernetes has since 1.31.
-  - There are no secrets in them. M(rdmaops.gpu_fabric.kubeadm) adds the token of a run.
+  - Creates the documents that C(kubeadm init) or C(kubeadm join) reads, in version C(kubeadm.k8s.io/v1beta4), which is
+    available since Kubernetes 1.31.
+  - They contain no secrets. M(rdmaops.gpu_fabric.kubeadm) adds the token of a run.
 author:
   - rdmaops contributors (@rdmaops)
 positional: kind, node
 options:
   _input:
     description:
-      - The cluster's settings, all of them - C(version), C(cluster_name), C(endpoint) (V(HOST:PORT)), C(bind_port),
-        C(pod_network), C(service_network), C(dns_domain), C(certificate_names), C(image_repository), C(etcd_image_tag),
-        C(dns_image_tag), C(proxy_mode), C(skip_phases), C(control_plane_taint), C(cri_socket), C(kubelet) (fields of
-        KubeletConfiguration), C(cluster_configuration) (further fields of ClusterConfiguration), C(timeouts) and
-        C(patches_directory) (both of InitConfiguration and JoinConfiguration).
-      - Images, C(proxy_mode) and C(patches_directory) that are empty are kubeadm's defaults.
+      - The cluster's settings, all of them required - C(version), C(cluster_name), C(endpoint) (V(HOST:PORT)),
+        C(bind_port), C(pod_network), C(service_network), C(dns_domain), C(certificate_names), C(image_repository),
+        C(etcd_image_tag), C(dns_image_tag), C(proxy_mode), C(skip_phases), C(control_plane_taint), C(cri_socket),
+        C(kubelet) (fields of KubeletConfiguration), C(cluster_configuration) (additional fields of
+        ClusterConfiguration), C(timeouts) and C(patches_directory) (both of InitConfiguration and JoinConfiguration).
+      - If images, C(proxy_mode) or C(patches_directory) are empty, kubeadm's defaults apply.
     type: dict
     required: true
   kind:
-    description: For what.
+    description: The command to configure.
     type: str
     choices: [init, join]
     required: true
@@ -36,7 +36,7 @@ options:
     type: dict
     required: true
   pin:
-    description: Hash of the authority that a node which joins has to find, V(sha256:) and 64 digits.
+    description: Hash of the certificate authority that a joining node must find, V(sha256:) and 64 digits.
     type: str
     default: ""
 seealso:
@@ -44,7 +44,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Make the first control-plane node
+- name: Create the first control-plane node
   rdmaops.gpu_fabric.kubeadm:
     action: init
     documents: "{{ settings | rdmaops.gpu_fabric.kubeadm_config('init', node) }}"

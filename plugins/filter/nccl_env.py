@@ -6,16 +6,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: nccl_env
-short_description: NCCL's environment variables for the RDMA ports of hosts
+short_description: Compute NCCL's environment variables for the RDMA ports of hosts
 version_added: 0.1.0
 description:
-  - Computes from what C(rdma_info) saw which RDMA ports NCCL shall use, and with which GID.
-  - Only ports that are V(ACTIVE) are taken. One that is down makes the list shorter, which is no error as long as
-    another is left. The filter P(rdmaops.gpu_fabric.rails#filter) shows all.
-  - NCCL falls back to sockets without an error when it finds no device, and training goes on many times slower.
-    So this filter fails, and says why, wherever NCCL could not use RDMA with the result.
-  - Give it what was seen where the job runs. A pod with a network of its own sees other entries of the GID table than
-    the host and than the next pod, at other indexes.
+  - Computes from the result of C(rdma_info) which RDMA ports NCCL should use, and with which GID.
+  - Only ports that are V(ACTIVE) are used. A port that is down makes the list shorter, which is not an error as long as
+    another one is left. The filter P(rdmaops.gpu_fabric.rails#filter) shows all.
+  - NCCL falls back to sockets without an error if it finds no device, and training becomes many times slower. So this
+    filter fails, and reports why, if NCCL could not use RDMA with the result.
+  - Pass it the state collected where the job runs. A pod with its own network sees other entries of the GID table than
+    the host or another pod, at other indexes.
 author:
   - rdmaops contributors (@rdmaops)
 positional: include, exclude
@@ -23,64 +23,64 @@ options:
   _input:
     description:
       - What C(rdma_info) returned on one host, or the list of devices in it.
-      - For several hosts of one job, a dictionary of host name to such a result, or a list of results.
-        One environment is made for all; hosts that would need different ones are an error that names them.
+      - For several hosts of one job, a dictionary of host name to result, or a list of results. One environment is
+        created for all; hosts that would need different ones are an error that names them.
     type: raw
     required: true
   include:
     description:
       - Only these, by name of the RDMA device, node GUID or network device. An empty list means all.
-      - Names are compared exactly, so that C(mlx5_1) is not C(mlx5_10).
-        GUIDs may be in capitals or not, with or without colons.
-      - An entry that names nothing on any of the hosts is an error.
+      - Names are compared exactly, so C(mlx5_1) does not match C(mlx5_10). GUIDs may be in upper or lower case, with or
+        without colons.
+      - An entry that matches nothing on any of the hosts is an error.
     type: list
     elements: str
     default: []
   exclude:
     description:
-      - Not these, named as in O(include), over which this wins. Name adapters for storage here.
-      - An entry that names nothing is no error, as the devices for storage differ from host to host.
+      - Not these, specified as in O(include), over which this takes precedence. List storage adapters here.
+      - An entry that matches nothing is not an error, because storage devices differ from host to host.
     type: list
     elements: str
     default: []
   socket_ifname:
     description:
-      - Interfaces for NCCL's own connections over IP, a name or a list of names. Without it NCCL chooses.
-      - Names are exact, unless the value begins with V(=) (exact), V(^) (all but those that begin so) or V(^=)
-        (all but exactly these), which counts for the whole list and is kept.
+      - Interfaces for NCCL's own connections over IP, a name or a list of names. If not set, NCCL chooses.
+      - Names are exact, unless the value begins with V(=) (exact), V(^) (all except those with this prefix) or V(^=)
+        (all except exactly these), which applies to the whole list and is kept.
     type: raw
   family:
     description:
       - The address family of the GIDs on RoCE.
-      - With V(ipv6), a link-local address is used only where there is no global one, and only with O(gid_index=pin).
+      - With V(ipv6), a link-local address is used only if there is no global one, and only with O(gid_index=pin).
     type: str
     choices: [ipv4, ipv6]
     default: ipv4
   gid_index:
     description:
       - What to do about the GID index on RoCE.
-      - V(pin) sets C(NCCL_IB_GID_INDEX), which is one number for all ports of all hosts.
-        Where they need different ones, it is an error that names the devices and their indexes.
-      - V(auto) sets what NCCL goes by when it chooses for each port. This needs NCCL 2.21 or newer.
-        NCCL does not look at network devices. Where a VLAN has an address on the same port, narrow the choice down with
+      - V(pin) sets C(NCCL_IB_GID_INDEX), which is one number for all ports of all hosts. If they need different ones,
+        this is an error that names the devices and their indexes.
+      - V(auto) sets the criteria by which NCCL chooses for each port. This requires NCCL 2.21 or newer. NCCL does not
+        consider network devices. If a VLAN has an address on the same port, narrow down the choice with
         C(NCCL_IB_ADDR_RANGE) (also since 2.21).
     type: str
     choices: [pin, auto]
     default: pin
   debug:
-    description: What NCCL prints.
+    description: NCCL's log level.
     type: str
     choices: [VERSION, WARN, INFO, TRACE]
     default: INFO
 notes:
-  - InfiniBand and RoCE ports, or those of iWARP, cannot be in one environment.
+  - InfiniBand ports cannot be combined with RoCE or iWARP ports in one environment.
   - NCCL reads at most 32 entries of C(NCCL_IB_HCA). More ports than that are an error.
-  - NCCL uses the list as a filter only; by itself it sorts devices by their PCI address. The order is for readers.
+  - NCCL uses the list only as a filter, and sorts devices by their PCI address itself. The order is for readers.
 seealso:
   - plugin: rdmaops.gpu_fabric.rails
     plugin_type: filter
   - name: NCCL environment variables
-    description: The reference of what the variables mean.
+    description: The reference of the variables.
     link: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
 """
 
@@ -95,7 +95,7 @@ EXAMPLES = r"""
   #   "NCCL_DEBUG": "INFO"
   # }
 
-- name: Make one environment for all hosts of the play, each of which has registered its result as rdma
+- name: Create one environment for all hosts of the play, each of which has registered its result as rdma
   ansible.builtin.set_fact:
     job_env: >-
       {{ dict(ansible_play_hosts | zip(ansible_play_hosts | map('extract', hostvars, 'rdma')))
@@ -105,30 +105,30 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: Names of variables to values, all of them strings.
+  description: Variable names and their values, all of them strings.
   type: dict
   contains:
     NCCL_IB_HCA:
       description:
         - The ports in the order of the filter P(rdmaops.gpu_fabric.rails#filter), as a list of exact names.
-        - Without the C(=) in front, NCCL takes the names for beginnings of names. C(:1) is the port.
+        - Without the leading C(=), NCCL interprets the names as prefixes. C(:1) is the port.
       returned: always
       type: str
       sample: "=mlx5_0:1,mlx5_1:1"
     NCCL_IB_GID_INDEX:
       description:
         - The GID index of all ports, since NCCL 2.1.4.
-        - Its default is C(-1), with which NCCL chooses (since 2.21; before, the default was C(0)).
+        - The default is C(-1), with which NCCL chooses (since 2.21; before, the default was C(0)).
       returned: on RoCE with O(gid_index=pin)
       type: str
       sample: "3"
     NCCL_IB_ROCE_VERSION_NUM:
-      description: The RoCE version of the GIDs among which NCCL chooses, since NCCL 2.21.
+      description: The RoCE version of the GIDs from which NCCL chooses, since NCCL 2.21.
       returned: on RoCE with O(gid_index=auto)
       type: str
       sample: "2"
     NCCL_IB_ADDR_FAMILY:
-      description: The address family of the GIDs among which NCCL chooses, since NCCL 2.21.
+      description: The address family of the GIDs from which NCCL chooses, since NCCL 2.21.
       returned: on RoCE with O(gid_index=auto)
       type: str
       sample: AF_INET
@@ -138,7 +138,7 @@ _value:
       type: str
       sample: "=eth0"
     NCCL_DEBUG:
-      description: What NCCL prints, the value of O(debug).
+      description: NCCL's log level, the value of O(debug).
       returned: always
       type: str
       sample: INFO

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: nccl_log
-short_description: Tell from NCCL's log whether it used RDMA
+short_description: Determine from NCCL's log whether it used RDMA
 version_added: 0.1.0
 description:
-  - Reads the log that NCCL writes with C(NCCL_DEBUG=INFO), of versions 2.3 to 2.27, of one rank or of all.
-  - The channels that were opened are better evidence than what NCCL said at its start.
-    A process that opened no channel to another node is judged by its start.
-  - Only lines that begin as NCCL's own do (C(host:pid:tid [gpu] NCCL INFO)) count, after tags of C(mpirun),
-    C(torchrun), C(kubectl logs),
-    Ray, or a time. Words of the program that uses NCCL are no evidence.
-  - What NCCL does inside a node (P2P, SHM, NVLink) is not looked at.
+  - Reads the log that NCCL writes with C(NCCL_DEBUG=INFO), of versions 2.3 to 2.27, of one rank or of all ranks.
+  - The channels that were opened are better evidence than what NCCL logged at startup. A process that opened no channel
+    to another node is judged by its startup.
+  - Only lines with NCCL's own prefix (C(host:pid:tid [gpu] NCCL INFO)) count, optionally after tags of C(mpirun),
+    C(torchrun), C(kubectl logs) or Ray, or a timestamp. Output of the program that uses NCCL is not evidence.
+  - NCCL's communication inside a node (P2P, SHM, NVLink) is ignored.
 author:
   - rdmaops contributors (@rdmaops)
 positional: _input
@@ -33,7 +32,7 @@ seealso:
 
 EXAMPLES = r"""
 ---
-- name: Refuse a job that fell back to TCP
+- name: Fail if a job fell back to TCP
   ansible.builtin.assert:
     that:
       - log.transport == 'rdma'
@@ -46,33 +45,32 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: What NCCL said.
+  description: What NCCL logged.
   type: dict
   contains:
     transport:
       description:
-        - V(rdma) when everything went over InfiniBand, RoCE or iWARP, V(socket) when everything went over TCP,
-          V(mixed) when some of it went over TCP.
-        - V(unknown) when the log does not tell, and where a plugin's network is not known to be RDMA.
-          A plugin's network is known to be RDMA when a channel ends in C(/GDRDMA), or libfabric's provider is
-          C(efa) or C(verbs).
+        - V(rdma) if everything used InfiniBand, RoCE or iWARP, V(socket) if everything used TCP, V(mixed) if some of it
+          used TCP.
+        - V(unknown) if the log does not show it, or if it is unknown whether a plugin's network is RDMA. A plugin's
+          network is known to be RDMA if a channel ends in C(/GDRDMA), or libfabric's provider is C(efa) or C(verbs).
       type: str
       returned: always
       choices: [rdma, socket, mixed, unknown]
       sample: rdma
     evidence:
-      description: Whether channels tell it, or only the start. Null when nothing does.
+      description: Whether the evidence is from channels, or only from startup. Null if there is none.
       type: str
       returned: always
       choices: [channels, init]
       sample: channels
     network:
-      description: NCCL's name for the network, the first 10 with a comma between them. Null when it has named none.
+      description: NCCL's names for the network, the first 10 separated by commas. Null if it has named none.
       type: str
       returned: always
       sample: IBext_v8
     devices:
-      description: RDMA devices that NCCL said it would use, of all nodes, each name and port once.
+      description: RDMA devices that NCCL announced it would use, of all nodes, each name and port once.
       type: list
       elements: dict
       returned: always
@@ -86,21 +84,21 @@ _value:
           type: int
           sample: 1
         link_layer:
-          description: V(InfiniBand) or V(Ethernet). NCCL calls all Ethernet RoCE, also iWARP.
+          description: V(InfiniBand) or V(Ethernet). NCCL calls all Ethernet RoCE, including iWARP.
           type: str
           sample: Ethernet
     interface:
       description:
-        - The first network interface that was named, of the sockets when RV(_value.transport=socket), else of
-          NCCL's start.
+        - The first network interface named, of the sockets if RV(_value.transport=socket), else of NCCL's startup.
       type: str
       returned: always
       sample: eth0
     gpudirect:
       description:
-        - Whether the network cards read the GPUs' memory. True when every network channel ends in C(/GDRDMA), false
-          when one does not.
-        - Without channels it is what NCCL said of its devices, and null when it said nothing or different things.
+        - Whether the network cards access the GPUs' memory. True if every network channel ends in C(/GDRDMA), false if
+          one does not.
+        - Without channels, it is what NCCL logged about its devices, and null if it logged nothing or contradictory
+          information.
       type: bool
       returned: always
     version:
@@ -109,7 +107,7 @@ _value:
       returned: always
       sample: 2.18.5+cuda12.2
     ranks:
-      description: The ranks that the log speaks of. Of several communicators they are all in one list.
+      description: The ranks that occur in the log. Those of several communicators are in one list.
       type: list
       elements: int
       returned: always
@@ -122,15 +120,15 @@ _value:
       sample: []
     errors:
       description:
-        - NCCL's warnings and failures, and what PyTorch or nccl-tests say of its failures, each once.
-        - The first 100, of each the first 1024 characters.
+        - NCCL's warnings and failures, and failures reported by PyTorch or nccl-tests, each once.
+        - The first 100, truncated to 1024 characters each.
       type: list
       elements: str
       returned: always
     left_out:
       description:
-        - How many more the log has than RV(_value.errors) (100), RV(_value.devices) (1000), RV(_value.ranks) and
-          RV(_value.socket_ranks) (100000 each) can hold.
+        - How many more the log has than fit in RV(_value.errors) (100), RV(_value.devices) (1000), RV(_value.ranks) and
+          RV(_value.socket_ranks) (100000 each).
       type: dict
       returned: always
       sample: {devices: 0, errors: 0, ranks: 0, socket_ranks: 0}

@@ -11,12 +11,11 @@ name: nccl_tests
 short_description: Read the output of nccl-tests
 version_added: 0.1.0
 description:
-  - Reads what C(all_reduce_perf) and the other programs of nccl-tests print, of versions 2.0 to 2.20, also between
-    lines of NCCL's log and behind the tags of C(mpirun).
-  - A run that ended early has the rows that it printed, and no RV(_value.avg_busbw). Test that RV(_value.avg_busbw)
-    is not null
-    before anything else. A text without a table has no rows and no average.
-  - A text with several tables is refused. It is of several runs, or of processes that did not find each other.
+  - Reads the output of C(all_reduce_perf) and the other programs of nccl-tests, of versions 2.0 to 2.20, even between
+    lines of NCCL's log and with tags of C(mpirun).
+  - A run that ended early has the rows that it printed, and no RV(_value.avg_busbw). Check first that
+    RV(_value.avg_busbw) is not null. A text without a table has no rows and no average.
+  - A text with several tables is refused. It is from several runs, or from processes that did not find each other.
 author:
   - rdmaops contributors (@rdmaops)
 positional: _input
@@ -32,7 +31,7 @@ seealso:
 
 EXAMPLES = r"""
 ---
-- name: Refuse a slow fabric, or one that was not measured
+- name: Fail if a fabric is slow or was not measured
   ansible.builtin.assert:
     that:
       - result.avg_busbw is not none
@@ -48,7 +47,7 @@ _value:
   type: dict
   contains:
     rows:
-      description: One entry for each size, in the order of the table. What was not measured is null.
+      description: One entry for each size, in the order of the table. Anything not measured is null.
       type: list
       elements: dict
       returned: always
@@ -64,11 +63,11 @@ _value:
           type: str
           sample: float
         redop:
-          description: The reduction, null where there is none.
+          description: The reduction, null if there is none.
           type: str
           sample: sum
         root:
-          description: The root's rank, V(-1) where there is none, null where the table does not tell.
+          description: The root's rank, V(-1) if there is none, null if the table does not show it.
           type: int
         out_of_place:
           description: The operation from one buffer to another.
@@ -85,11 +84,11 @@ _value:
               type: float
             wrong:
               description:
-                - How many elements were wrong; null when they were not checked, or the table does not count them.
+                - Number of wrong elements; null if they were not checked, or the table does not count them.
               type: int
             error:
               description:
-                - The greatest deviation, which tables before nccl-tests 2.13 have in place of a count; else null.
+                - The maximum deviation, which tables before nccl-tests 2.13 have instead of a count; else null.
               type: float
         in_place:
           description: The operation within one buffer.
@@ -106,27 +105,27 @@ _value:
               type: float
             wrong:
               description:
-                - How many elements were wrong; null when they were not checked, or the table does not count them.
+                - Number of wrong elements; null if they were not checked, or the table does not count them.
               type: int
             error:
               description:
-                - The greatest deviation, which tables before nccl-tests 2.13 have in place of a count; else null.
+                - The maximum deviation, which tables before nccl-tests 2.13 have instead of a count; else null.
               type: float
 
     avg_busbw:
       description:
-        - Average of RV(_value.rows[].out_of_place.busbw) and the other half's, in GB/s. Null unless the run came to
-          its end.
+        - Average of RV(_value.rows[].out_of_place.busbw) and its in-place counterpart, in GB/s. Null unless the run
+          completed.
       type: float
       returned: always
       sample: 2.80687
     out_of_bounds:
-      description: How many values were wrong by the program's own summary, null unless the run came to its end.
+      description: Number of wrong values according to the program's summary, null unless the run completed.
       type: int
       returned: always
       sample: 0
     errors:
-      description: The program's own words about a failure.
+      description: The program's own text about a failure.
       type: list
       elements: str
       returned: always

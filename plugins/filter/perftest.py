@@ -11,25 +11,24 @@ name: perftest
 short_description: Read the output of perftest's bandwidth tests
 version_added: 0.1.0
 description:
-  - Reads what C(ib_write_bw), C(ib_read_bw), C(ib_send_bw) and C(ib_atomic_bw) print, with and without
-    C(--report_gbits),
-    or the file of C(--out_json), also in the form of older versions that is no valid JSON.
+  - Reads the output of C(ib_write_bw), C(ib_read_bw), C(ib_send_bw) and C(ib_atomic_bw), with and without
+    C(--report_gbits), or the file of C(--out_json), including that of older versions, which is not valid JSON.
   - All rates are in Gb/s (10^9 bits). What perftest calls MB is 2^20 bytes.
-  - An output without a result is an error with perftest's own words, as is a failure after a result.
+  - An output without a result is an error with perftest's own text, as is a failure after a result.
   - Latency tests are refused.
 author:
   - rdmaops contributors (@rdmaops)
 positional: _input
 options:
   _input:
-    description: What one run printed (standard output and standard error together), its JSON, or the JSON decoded.
+    description: Output of one run (standard output and standard error together), its JSON, or the decoded JSON.
     type: raw
     required: true
   report_gbits:
     description:
-      - Whether the test ran with C(--report_gbits). Only needed for JSON, which does not say it.
-      - Without it the unit is found by comparing the rate with the message rate; where that cannot decide, it is an
-        error.
+      - Whether the test ran with C(--report_gbits). Only needed for JSON, which does not contain it.
+      - If not set, the unit is determined by comparing the rate with the message rate. If that is not conclusive, it is
+        an error.
     type: bool
 seealso:
   - plugin: rdmaops.gpu_fabric.rping
@@ -38,7 +37,7 @@ seealso:
 
 EXAMPLES = r"""
 ---
-- name: Show what a pair of nodes reached
+- name: Show the bandwidth between a pair of nodes
   ansible.builtin.debug:
     msg: "{{ result.device }}: {{ result.rows | map(attribute='average_gbps') | max }} Gb/s"
   vars:
@@ -51,12 +50,12 @@ _value:
   type: dict
   contains:
     test:
-      description: Name of the program, told from the test's title; null when that is missing.
+      description: Name of the program, determined from the test's title; null if that is missing.
       type: str
       returned: always
       sample: ib_write_bw
     bidirectional:
-      description: Whether data went both ways (C(-b)). The rates are then the sum of both.
+      description: Whether data was sent in both directions (C(-b)). The rates are then the sum of both.
       type: bool
       returned: always
     device:
@@ -65,12 +64,12 @@ _value:
       returned: always
       sample: mlx5_0
     link_type:
-      description: Link layer in perftest's words.
+      description: Link layer as named by perftest.
       type: str
       returned: always
       sample: Ethernet
     gid_index:
-      description: Index of the GID that was used, null when perftest does not say (InfiniBand without C(-x)).
+      description: Index of the GID that was used, null if perftest does not print it (InfiniBand without C(-x)).
       type: int
       returned: always
       sample: 3
@@ -81,8 +80,8 @@ _value:
       sample: 4096
     below_limit:
       description:
-        - Whether perftest itself said that a rate is below what C(-w) or C(-y) wanted. Never true of JSON, which
-          does not say it.
+        - Whether perftest itself reported that a rate is below that required by C(-w) or C(-y). Never true for JSON,
+          which does not contain it.
       type: bool
       returned: always
     rows:
@@ -98,13 +97,13 @@ _value:
           description: Number of messages.
           type: int
         peak_gbps:
-          description: Peak rate, V(0) when it was not measured.
+          description: Peak rate, V(0) if it was not measured.
           type: float
         average_gbps:
           description: Average rate.
           type: float
         mpps:
-          description: Million messages each second.
+          description: Million messages per second.
           type: float
 """
 

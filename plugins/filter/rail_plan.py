@@ -9,44 +9,43 @@ name: rail_plan
 short_description: Plan an attachment and an address range for each rail of a cluster
 version_added: 0.1.0
 description:
-  - Makes of what C(rdma_info) and C(network_info) saw on all nodes one attachment for each rail, with a range of
-    addresses of its own.
-  - A rail is an RDMA port that is V(ACTIVE) and whose network device the host does not use itself. What is left out is
-    in RV(_value.excluded), with the
-    reason. A port that only some nodes lack is an error that names them.
-  - One attachment serves all nodes, so a rail is told by the name of its network device where all nodes agree on that,
-    else by its PCI address where they
-    agree on that, or by the resource of a device plugin (O(resources)). Where they do not agree, the error names the
-    node and what differs.
-  - Rails are in the order of their PCI addresses. Soft-RoCE has none, and then that of its network device counts.
-  - Devices that are in pods at the moment cannot be compared. They are counted, and their attachments stay as they are.
+  - Turns what C(rdma_info) and C(network_info) returned for all nodes into one attachment for each rail, each with its
+    own address range.
+  - A rail is an RDMA port that is V(ACTIVE) and whose network device the host does not use itself. Excluded ports are
+    in RV(_value.excluded), with the reason. A port that only some nodes lack is an error that names them.
+  - One attachment serves all nodes, so a rail is identified by the name of its network device if all nodes agree on it,
+    else by its PCI address if they agree on that, or by the resource of a device plugin (O(resources)). If they do not
+    agree, the error names the node and the difference.
+  - Rails are sorted by PCI address. Soft-RoCE has none, so the address of its network device is used.
+  - Devices that are currently in pods cannot be compared. They are counted, and their attachments stay as they are.
 author:
   - rdmaops contributors (@rdmaops)
 positional: network
 options:
   _input:
     description:
-      - Node names to what was seen there, a dictionary with C(devices) as M(rdmaops.gpu_fabric.rdma_info) returns it
-        and C(interfaces) as
-        M(rdmaops.gpu_fabric.network_info) returns it. C(interfaces) may be null where nobody has looked; then nothing
-        is known of what the host uses.
+      - Maps node names to the state of the node, a dictionary with C(devices) as returned by
+        M(rdmaops.gpu_fabric.rdma_info) and C(interfaces) as returned by M(rdmaops.gpu_fabric.network_info).
+        C(interfaces) may be null if it was not collected; then it is unknown what the host uses.
     type: dict
     required: true
   network:
-    description: Network out of which the ranges are taken, for example V(10.100.0.0/16).
+    description: Network from which the ranges are taken, for example V(10.100.0.0/16).
     type: str
     required: true
   expected_pods:
-    description: Pods that hold one rail at the same time. By default the number of nodes times O(pods_per_node).
+    description: Number of pods that hold one rail at the same time. The default is the number of nodes times
+      O(pods_per_node).
     type: int
   pods_per_node:
-    description: Pods on a node that hold the same rail at the same time. One, as long as a pod owns its device.
+    description: Number of pods on a node that hold the same rail at the same time. One, as long as a pod owns its
+      device.
     type: int
     default: 1
   growth:
     description:
-      - How many times as many addresses a new range has as pods are expected. Up to then nodes can be added and no
-        range changes.
+      - Number of addresses in a new range as a multiple of the expected pods. Up to that number, nodes can be added
+        without changing a range.
     type: float
     default: 2.0
   include:
@@ -55,27 +54,27 @@ options:
     elements: str
     default: []
   exclude:
-    description: Not these, named as in O(include), over which this wins. Adapters for storage belong here.
+    description: Not these, specified as in O(include), over which this takes precedence. List storage adapters here.
     type: list
     elements: str
     default: []
   existing:
     description:
-      - Attachments that are there, as objects of the API server or as RV(_value.rails) of an earlier plan. Their names
-        and ranges are kept.
-      - One whose range is too small for the expected pods is an error, because a range in use is not changed.
+      - Existing attachments, as objects of the API server or as RV(_value.rails) of an earlier plan. Their names and
+        ranges are kept.
+      - An attachment whose range is too small for the expected pods is an error, because a range in use is not changed.
     type: list
     elements: dict
     default: []
   avoid:
     description:
-      - Networks that no new range may overlap with, such as those of pods and services. Those of the nodes' other
-        interfaces are avoided anyway.
+      - Networks that no new range may overlap, such as those of pods and services. Those of the nodes' other interfaces
+        are always avoided.
     type: list
     elements: str
     default: []
   select:
-    description: What a rail is told by. V(auto) takes O(resources) where given, else the name, else the PCI address.
+    description: How rails are identified. V(auto) uses O(resources) if given, else the name, else the PCI address.
     type: str
     choices: [auto, name, pci, resource]
     default: auto
@@ -85,7 +84,7 @@ options:
     elements: str
     default: []
   prefix:
-    description: Attachments are called by this and the number of the rail.
+    description: Prefix of attachment names, followed by the number of the rail.
     type: str
     default: rail
   plugin:
@@ -94,11 +93,11 @@ options:
     choices: [host-device, macvlan, ipvlan, ipoib, sriov, ib-sriov]
     default: host-device
   options:
-    description: Further options of each attachment, for the module C(network_attachment).
+    description: Additional options of each attachment, for the module C(network_attachment).
     type: dict
     default: {}
   ipam:
-    description: Further options of C(ipam) of each attachment.
+    description: Additional options of C(ipam) of each attachment.
     type: dict
     default: {}
 seealso:
@@ -118,12 +117,12 @@ _value:
   type: dict
   contains:
     select:
-      description: What rails are told by, V(name), V(pci) or V(resource).
+      description: How rails are identified, V(name), V(pci) or V(resource).
       type: str
       sample: name
     rails:
-      description: The rails. C(kept) tells that the range is that of an attachment which was there; C(addresses) is
-        how many pods it has room for.
+      description: The rails. C(kept) is whether the range is that of an existing attachment; C(addresses) is the number
+        of pods it has room for.
       type: list
       elements: dict
       sample:
@@ -137,21 +136,21 @@ _value:
           addresses: 14
           kept: false
     attachments:
-      description: What the option C(attachments) of the module C(network_attachment) takes.
+      description: Value for the option C(attachments) of the module C(network_attachment).
       type: list
       elements: dict
     expected_pods:
-      description: Pods that hold one rail at the same time.
+      description: Number of pods that hold one rail at the same time.
       type: int
       sample: 4
     excluded:
-      description: What is no rail - C(node), C(device) and C(why).
+      description: What is not a rail - C(node), C(device) and C(why).
       type: list
       elements: dict
       sample: [{"node": "gpu-01", "device": "ens9", "why": "the host uses it (default_route)"}]
     notes:
-      description: What does not hinder the plan and matters all the same, such as a rail that is on another NUMA node
-        of some machine.
+      description: Findings that do not prevent the plan but still matter, such as a rail that is on another NUMA node
+        on some machine.
       type: list
       elements: str
       sample: ["ens1f0np0 has another NUMA node on gpu-03 than elsewhere."]

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: rails
-short_description: List a host's RDMA ports as rails, in an order
+short_description: List a host's RDMA ports as rails, in order
 version_added: 0.1.0
 description:
-  - Makes of what C(rdma_info) saw on a host the ordered list of its rails, with what one asks of a rail first.
-    This is for looking - ports that are down stay in the list, and RV(_value[].state) says so.
-  - The order is that of O(plan). Without one it is by PCI address, as numbers, then by port, then by device name
-    (C(mlx5_2) before C(mlx5_10)). Devices without a PCI address, such as soft-RoCE, come last.
-  - RV(_value[].gid_index) follows the choice that NCCL makes for itself, see RV(_value[].gid_index).
+  - Turns what C(rdma_info) returned for a host into the ordered list of its rails, with their most important properties
+    first. This is for inspection - ports that are down stay in the list, as shown by RV(_value[].state).
+  - The order is that of O(plan). Without a plan, rails are sorted by PCI address, as numbers, then by port, then by
+    device name (C(mlx5_2) before C(mlx5_10)). Devices without a PCI address, such as soft-RoCE, come last.
+  - RV(_value[].gid_index) follows the choice that NCCL makes by itself, see RV(_value[].gid_index).
 author:
   - rdmaops contributors (@rdmaops)
 positional: plan, include, exclude, family
@@ -25,11 +25,11 @@ options:
     required: true
   plan:
     description:
-      - The rails in their order, as in the variable C(rails) of an inventory. Of the three keys, any may be missing.
-      - An entry is looked up by C(rdma), then by C(netdev), then by C(address).
-        Where a device has several ports, C(netdev) or C(address) tells which is meant. No port is given to two entries.
-      - An entry that matches nothing becomes a rail with V(absent) for a state, so that it is seen.
-      - Devices that are not in the plan are left out. An empty plan is none.
+      - The rails in their order, as in the inventory variable C(rails). Any of the three keys may be missing.
+      - An entry is looked up by C(rdma), then by C(netdev), then by C(address). If a device has several ports,
+        C(netdev) or C(address) determines which one is meant. No port is assigned to two entries.
+      - An entry that matches nothing becomes a rail with the state V(absent), so that it is visible.
+      - Devices that are not in the plan are omitted. An empty plan counts as no plan.
     type: list
     elements: dict
     default: []
@@ -41,20 +41,20 @@ options:
         description: Name of the network device that belongs to it.
         type: str
       address:
-        description: An IP address in the GID table of the port. A prefix length is not looked at.
+        description: An IP address in the GID table of the port. A prefix length is ignored.
         type: str
   include:
     description:
       - Only these, by name of the RDMA device, node GUID or network device. An empty list means all.
-      - Names are compared exactly. GUIDs may be in capitals or not, with or without colons.
-      - An entry that names nothing is an error.
+      - Names are compared exactly. GUIDs may be in upper or lower case, with or without colons.
+      - An entry that matches nothing is an error.
     type: list
     elements: str
     default: []
   exclude:
     description:
-      - Not these, named as in O(include), over which this wins.
-      - An entry that names nothing is no error, as the devices for storage differ from host to host.
+      - Not these, specified as in O(include), over which this takes precedence.
+      - An entry that matches nothing is not an error, because storage devices differ from host to host.
     type: list
     elements: str
     default: []
@@ -69,11 +69,11 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Show the rails of the inventory, with those that are down or not there
+- name: Show the rails of the inventory, including those that are down or missing
   ansible.builtin.debug:
     msg: "{{ rdma | rdmaops.gpu_fabric.rails(plan=rails) }}"
 
-- name: Fail where a rail is not up
+- name: Fail if a rail is not up
   ansible.builtin.assert:
     that: item.state == 'ACTIVE'
     fail_msg: "Rail {{ item.rail }} ({{ item.device or item.planned }}) is {{ item.state }}."
@@ -81,19 +81,21 @@ EXAMPLES = r"""
   loop_control:
     label: "{{ item.device }}"
 
-- name: Show everything but the adapter for storage
+- name: Show everything except the storage adapter
   ansible.builtin.debug:
     msg: "{{ rdma | rdmaops.gpu_fabric.rails(exclude=['0c42:a103:0065:1f2e']) }}"
 """
 
 RETURN = r"""
 _value:
-  description: The rails in their order. What C(rdma_info) did not see is null, and so is everything of an absent rail.
+  description: The rails in their order. Anything that C(rdma_info) did not return is null, and so is everything of an
+    absent rail.
   type: list
   elements: dict
   contains:
     rail:
-      description: Number of the rail, from 0. With a plan it is the place in the plan, whatever is left out.
+      description: Number of the rail, starting at 0. With a plan, it is the position in the plan, even if others are
+        excluded.
       type: int
       sample: 0
     device:
@@ -101,7 +103,7 @@ _value:
       type: str
       sample: mlx5_0
     port:
-      description: Number of the port, null where the ports of the device are not known.
+      description: Number of the port, null if the ports of the device are unknown.
       type: int
       sample: 1
     netdev:
@@ -109,7 +111,7 @@ _value:
       type: str
       sample: ens1f0np0
     state:
-      description: State of the port as the kernel calls it, or V(absent) for an entry of the plan that matches nothing.
+      description: State of the port as named by the kernel, or V(absent) for an entry of the plan that matches nothing.
       type: str
       sample: ACTIVE
     rate_gbps:
@@ -135,14 +137,14 @@ _value:
     gid_index:
       description:
         - On RoCE, the lowest index of a RoCE v2 entry whose GID is an IPv4 address and whose network device is the
-          port's. The one of a VLAN in the same table is not taken.
-          Where the port's network device cannot be seen, as in another network namespace, any counts.
-        - With O(family=ipv6), of a RoCE v2 entry with an IPv6 address. A link-local one (C(fe80::/10)) is taken only
-          where there is no other. NCCL itself passes it over, so it works only when it is set as C(NCCL_IB_GID_INDEX).
-        - NCCL comes to the same index, except that it does not look at the network device.
-        - Null on InfiniBand, where NCCL does not read C(NCCL_IB_GID_INDEX), and on RoCE where there is no such entry.
-        - V(0) for iWARP, which to NCCL is an Ethernet port like any other. Its GID table has this one entry,
-          from which no address is read.
+          port's. That of a VLAN in the same table is not used. If the port's network device is not visible, as in
+          another network namespace, any entry counts.
+        - With O(family=ipv6), of a RoCE v2 entry with an IPv6 address. A link-local one (C(fe80::/10)) is used only if
+          there is no other. NCCL itself skips it, so it works only if it is set as C(NCCL_IB_GID_INDEX).
+        - NCCL chooses the same index, except that it does not consider the network device.
+        - Null on InfiniBand, where NCCL does not read C(NCCL_IB_GID_INDEX), and on RoCE if there is no such entry.
+        - V(0) for iWARP, which NCCL treats as an Ethernet port like any other. Its GID table has this one entry, from
+          which no address is read.
       type: int
       sample: 3
     gid:
@@ -151,7 +153,7 @@ _value:
       sample: 0000:0000:0000:0000:0000:ffff:c633:640b
     ipv4:
       description:
-        - The IPv4 address that this GID is made of. GIDs of InfiniBand and iWARP have none; then it is the one of
+        - The IPv4 address that this GID is derived from. GIDs of InfiniBand and iWARP have none; then it is the one of
           O(plan).
       type: str
       sample: 198.51.100.11

@@ -11,21 +11,21 @@ name: rping
 short_description: Read the output of rping
 version_added: 0.1.0
 description:
-  - Tells from the output of C(rping -v), of the client or of the server, whether RDMA data came through.
-  - Give it standard output and standard error together, since C(rping) writes its errors to the latter.
-  - C(rping) ends with 0 also when the other side went away in the middle. Therefore look at RV(_value.ok) too.
+  - Determines from the output of C(rping -v), of the client or of the server, whether RDMA data arrived.
+  - Pass it standard output and standard error together, because C(rping) writes its errors to the latter.
+  - C(rping) exits with 0 even if the other side disconnected in the middle. Therefore check RV(_value.ok) as well.
 author:
   - rdmaops contributors (@rdmaops)
 positional: _input
 options:
   _input:
-    description: What one run of C(rping) printed.
+    description: Output of one run of C(rping).
     type: string
     required: true
   count:
     description:
-      - How many pings there must be, as given to C(rping -C). Fewer are not RV(_value.ok).
-      - Without it one ping is enough.
+      - The expected number of pings, as passed to C(rping -C). With fewer pings, RV(_value.ok) is false.
+      - If not set, one ping is enough.
     type: int
 seealso:
   - plugin: rdmaops.gpu_fabric.perftest
@@ -44,7 +44,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: What was seen.
+  description: The result.
   type: dict
   contains:
     ok:
@@ -54,15 +54,15 @@ _value:
       sample: true
     pings:
       description:
-        - How many different pings were seen.
-          A server that stays for several clients (C(-P)) sees the same numbers again; they count once.
+        - Number of different pings seen. A persistent server for several clients (C(-P)) sees the same numbers again;
+          they count once.
       type: int
       returned: always
       sample: 10
     errors:
       description:
-        - C(rping)'s own words, and sentences about pings that are missing. Empty when RV(_value.ok).
-        - Without C(-v) nothing is printed, which is an error here.
+        - C(rping)'s own messages, and sentences about missing pings. Empty if RV(_value.ok).
+        - Without C(-v), nothing is printed, which is an error here.
       type: list
       elements: str
       returned: always

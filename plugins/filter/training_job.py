@@ -8,20 +8,20 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: training_job
-short_description: Make the Kubernetes objects of a training job
+short_description: Create the Kubernetes objects of a training job
 version_added: 0.1.0
 description:
-  - Makes single pods, an MPIJob, a PyTorchJob or a job of Volcano from one set of options, ready to be applied.
-  - What cannot be is refused before anything is applied, such as a name that no pod can have, a resource of zero,
-    or an image without a digest.
+  - Creates single pods, an MPIJob, a PyTorchJob or a Volcano job from one set of options, ready to be applied.
+  - Impossible options are refused before anything is applied, such as a name that is not a valid pod name, a resource
+    of zero, or an image without a digest.
 author:
   - rdmaops contributors (@rdmaops)
 positional: _input
 options:
   _input:
     description:
-      - Options of the role P(rdmaops.gpu_fabric.training_job#role) without C(training_job_) before their names,
-        as far as they are about the job itself, C(kind), C(name), C(image) and C(command) at least.
+      - Options of the role P(rdmaops.gpu_fabric.training_job#role) without the prefix C(training_job_), as far as they
+        are about the job itself. At least C(kind), C(name), C(image) and C(command).
     type: dict
     required: true
 seealso:
@@ -51,7 +51,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: Manifests, in the order in which they are made.
+  description: Manifests, in the order in which they are created.
   type: list
   elements: dict
 """

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: training_job_references
-short_description: Name the Kubernetes objects of a training job, for their removal
+short_description: List the Kubernetes objects of a training job, for their removal
 version_added: 0.1.0
 description:
-  - Makes what O(rdmaops.gpu_fabric.cluster_objects#module:objects) takes with
-    O(rdmaops.gpu_fabric.cluster_objects#module:state=absent). Nothing of the job's options needs to be known for it.
+  - Creates the value of O(rdmaops.gpu_fabric.cluster_objects#module:objects) for
+    O(rdmaops.gpu_fabric.cluster_objects#module:state=absent). The options of the job are not needed.
 author:
   - rdmaops contributors (@rdmaops)
 positional: name, namespace, gang
@@ -35,7 +35,7 @@ options:
     type: str
     required: true
   gang:
-    description: Who keeps its gang.
+    description: The gang scheduler of the job.
     type: str
     choices: [none, volcano, scheduler-plugins, ack]
     default: none
@@ -52,7 +52,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: Objects with their kind and name and no more.
+  description: Objects with their kind and name only.
   type: list
   elements: dict
 """
