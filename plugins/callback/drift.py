@@ -73,7 +73,7 @@ options:
     env: [{name: RDMAOPS_DRIFT_TABLE}]
     ini: [{section: callback_drift, key: table}]
   max_diff:
-    description: Number of characters after which the diff of an object is cut. With V(0), there are no diffs.
+    description: Number of characters after which the diff of an object is cut. With V(0), diffs are omitted.
     type: int
     default: 8192
     env: [{name: RDMAOPS_DRIFT_MAX_DIFF}]

@@ -52,7 +52,7 @@ options:
   family:
     description:
       - The address family of the GIDs on RoCE.
-      - With V(ipv6), a link-local address is used only if there is no global one, and only with O(gid_index=pin).
+      - With V(ipv6), a link-local address is used only if no global one exists, and only with O(gid_index=pin).
     type: str
     choices: [ipv4, ipv6]
     default: ipv4

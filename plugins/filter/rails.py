@@ -142,7 +142,7 @@ _value:
         - With O(family=ipv6), of a RoCE v2 entry with an IPv6 address. A link-local one (C(fe80::/10)) is used only if
           there is no other. NCCL itself skips it, so it works only if it is set as C(NCCL_IB_GID_INDEX).
         - NCCL chooses the same index, except that it does not consider the network device.
-        - Null on InfiniBand, where NCCL does not read C(NCCL_IB_GID_INDEX), and on RoCE if there is no such entry.
+        - Null on InfiniBand, where NCCL does not read C(NCCL_IB_GID_INDEX), and on RoCE without such an entry.
         - V(0) for iWARP, which NCCL treats as an Ethernet port like any other. Its GID table has this one entry, from
           which no address is read.
       type: int

@@ -13,7 +13,7 @@ description:
   - Applies a set of manifests in one module process with server-side apply, namespaces and CustomResourceDefinitions first.
   - The API server itself determines what would change, in a dry run of the same request. Spelling, key order and defaults do not count as a change. Unknown
     fields are an error and are not silently dropped.
-  - It works in check mode before the CustomResourceDefinitions exist, when M(kubernetes.core.k8s) does not know such a kind.
+  - It works in check mode before the CustomResourceDefinitions exist, when M(kubernetes.core.k8s) does not know their kinds.
   - Each object gets the label C(rdmaops.gpu-fabric/owner). An existing object with another owner, or none, stops the module before anything is written.
 author:
   - rdmaops contributors (@rdmaops)

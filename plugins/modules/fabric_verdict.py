@@ -223,7 +223,7 @@ report:
           description: The key of the affected port property, such as V(state) or V(netdev_mtu).
           type: str
         nodes:
-          description: The affected nodes. If there is no majority, all nodes.
+          description: The affected nodes. Without a majority, all nodes.
           type: list
           elements: str
         values:

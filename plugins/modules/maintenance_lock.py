@@ -10,7 +10,7 @@ module: maintenance_lock
 short_description: Prevent concurrent maintenance runs on this controller
 version_added: 0.2.0
 description:
-  - The role P(rdmaops.gpu_fabric.node_maintenance#role) uses it if there is no API server whose Lease would keep runs apart.
+  - The role P(rdmaops.gpu_fabric.node_maintenance#role) uses it if it has no API server whose Lease would keep runs apart.
   - It writes the process of this run to a file on the controller, and fails while another process recorded there is alive. The file becomes void when that
     process ends, for whatever reason, so nothing needs to be released.
   - A process is identified by its PID, its start time and the boot ID of the machine.
