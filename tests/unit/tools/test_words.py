@@ -19,7 +19,7 @@ TURNS = words.turns(words.LIST.read_text(encoding="utf-8"))
         ("The file is written anew.", "1: 'anew': again, re-create, rebuild"),
         ("One line.\nIt was told twice.", "2: 'was told': is reported, is shown"),
         ("'x' is no pod", "1: 'is no pod': is not a valid ..., has no ..."),
-        ("It is no longer there, and there is no need to look.", None),
+        ("It is no longer there, and there is no pod.", None),
         ("Where it runs matters.", "1: 'Where i': If ..."),
         ("The place where it runs.", None),
     ],
