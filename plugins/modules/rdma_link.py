@@ -88,7 +88,7 @@ actions:
   returned: success
   type: list
   elements: str
-  sample: ["Make the RDMA link rxe0 of type rxe on eth1 in the host"]
+  sample: ["Create the RDMA link rxe0 of type rxe on eth1 in the host"]
 resources:
   description: State of the link before anything was done, as the drift report reads it.
   returned: success

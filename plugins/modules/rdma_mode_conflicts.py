@@ -106,8 +106,8 @@ conflicts:
       namespace: training
       name: worker-0
       node: gpu-01
-      what: holds rdma/hca_shared_devices_a, a share of an RDMA device, and mode exclusive has none
-      remedy: End it, and have it ask for a whole device and an attachment with rdma in its chain
+      what: holds rdma/hca_shared_devices_a, a share of an RDMA device, which mode exclusive does not have
+      remedy: Delete it, and let it request a whole device and an attachment with rdma in its chain
 unknown:
   description: What could not be checked. C(node) is null if it concerns all of O(nodes).
   returned: always

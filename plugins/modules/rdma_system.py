@@ -135,7 +135,7 @@ reboot_reason:
   description: An explanation of both. Empty if no reboot is needed.
   returned: success
   type: str
-  sample: the RDMA subsystem is in mode shared instead of exclusive. The next boot gives exclusive.
+  sample: the RDMA subsystem is in mode shared instead of exclusive. The next boot sets exclusive.
 reboot_cause:
   description:
     - Hash of the desired mode, the configured value, the next boot's command line and its initramfs.
@@ -223,7 +223,7 @@ after:
     reboot_required: true
     reboot_would_help: true
     initramfs_stale: false
-    reason: the RDMA subsystem is in mode shared instead of exclusive. The next boot gives exclusive.
+    reason: the RDMA subsystem is in mode shared instead of exclusive. The next boot sets exclusive.
 actions:
   description: What was done, or would be done in check mode, in order.
   returned: success

@@ -257,8 +257,8 @@ def test_what_a_users_mount_table_names_is_not_opened(place: str, secret: Path, 
         assert not watch.opened()
     assert (
         f"{inode} Could not open the network namespace net:[{inode}]: the mount /tmp/d/ns of process {child.pid} (cat) is "
-        "in another mount namespace, and paths from the mount tables of others are not followed. Ending the processes "
-        "there releases it\n"
+        "in another mount namespace, and paths from the mount tables of others are not followed. End the processes "
+        "there to release it\n"
     ) in said
 
 
@@ -274,7 +274,7 @@ def test_a_file_that_has_become_another_is_not_opened(public: Path) -> None:
         assert not watch.opened()
         os.close(watch.handle)
     assert said == (
-        f"Could not open the network namespace net:[4026539999]: /proc/{child.pid}/fd/8: it is another file now\n"
+        f"Could not open the network namespace net:[4026539999]: /proc/{child.pid}/fd/8: the file was replaced\n"
     )
 
 

@@ -400,7 +400,7 @@ def test_without_root_there_is_no_list() -> None:
 def test_in_a_container_there_is_no_list() -> None:
     done = elsewhere("unshare", "--pid", "--fork", "--mount-proc")
     assert done.stdout == (
-        "Could not list network namespaces: this process is in a PID namespace of its own (a container?) and cannot "
+        "Could not list network namespaces: this process is in its own PID namespace (a container?) and cannot "
         "see the processes of the host. Run it on the host itself\n"
     )
 

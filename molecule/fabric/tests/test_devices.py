@@ -184,7 +184,7 @@ def test_refusals_say_why_and_change_nothing(first: Guest) -> None:
         before = first.shell("rdma dev; ip netns exec blue rdma dev")
         said = {
             "rxe0": "the kernel itself uses it (nvmet_rdma)",
-            "rxe1": "it is in use, and a move cuts everybody off: rping (PID ",
+            "rxe1": "it is in use, and a move cuts off all its users: rping (PID ",
             "rxe9": "There is no RDMA device named rxe9 on this host. There are: rxe0, rxe1",
         }
         for name, text in said.items():

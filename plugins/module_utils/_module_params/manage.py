@@ -212,8 +212,8 @@ def _add_rebuild(decision: Decision, host: Host, src: Sources, module: str, valu
     if src.contents is None or kernel is None:
         known = " ".join(src.problems) or "it is not known which kernel boots next."
         raise FabricError(
-            f"initramfs=rebuild: it cannot be told what is to be rebuilt: {known} Nothing has been changed. Set "
-            "initramfs to report, and rebuild it by the means of the distribution."
+            f"initramfs=rebuild: it is not known what to rebuild: {known} Nothing has been changed. Set "
+            "initramfs to report, and rebuild it with the distribution's tools."
         )
     image = src.contents.image
     host.preflight(image, kernel)

@@ -30,7 +30,7 @@ def refuse_option(module: str, key: str, again: bool) -> t.NoReturn:
     """Refuse a parameter's name, or its second appearance."""
     if again:
         key = underscored(key)
-        raise OptionsError(f"options: {key} is there twice, with - and with _, which the kernel holds to be equal.")
+        raise OptionsError(f"options: {key} is given twice, with - and with _, which the kernel treats as the same.")
     raise OptionsError(f"options: {key!r} is not the name of a parameter. modinfo -p {module} lists them.")
 
 
@@ -38,14 +38,14 @@ def refuse_value(key: str, value: t.Any) -> t.NoReturn:
     """Refuse a value."""
     if isinstance(value, str):
         raise OptionsError(
-            f"options: {key} has a line break, another control character or a double quote in its value, for which "
-            "modprobe.d has no way of writing. Leave it out."
+            f"options: {key} has a line break, another control character or a double quote in its value, which "
+            "modprobe.d cannot express. Leave it out."
         )
     kind = {bool: "a boolean", float: "a floating point number", type(None): "null"}.get(type(value))
     raise OptionsError(
-        f"options: {key} is {kind or 'a ' + type(value).__name__}, and only strings and integers say exactly what "
-        f"reaches the kernel. Quote it as the kernel is to see it, for example {key}: '{_example(value)}'. "
-        "(YAML takes on, off, yes and no for booleans.)"
+        f"options: {key} is {kind or 'a ' + type(value).__name__}, and only strings and integers define exactly what "
+        f"reaches the kernel. Quote it as the kernel should see it, for example {key}: '{_example(value)}'. "
+        "(YAML reads on, off, yes and no as booleans.)"
     )
 
 
@@ -65,8 +65,8 @@ def refuse_nothing() -> t.NoReturn:
 def refuse_rdma(module: str, option: str) -> t.NoReturn:
     """Refuse what another module manages."""
     raise OptionsError(
-        f"{option} of {module} belongs to the module rdmaops.gpu_fabric.rdma_system, which knows when it takes effect: "
-        "set its option netns_mode instead."
+        f"{option} of {module} is managed by the module rdmaops.gpu_fabric.rdma_system, which determines when it takes "
+        "effect: set its option netns_mode instead."
     )
 
 

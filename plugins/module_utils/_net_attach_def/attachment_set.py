@@ -72,17 +72,17 @@ def check_options(params: t.Mapping[str, t.Any]) -> None:
     if params["prune"] and not params["attachments"] and not params["prune_all"]:
         raise AttachmentError(
             "%sprune with an empty list of attachments would delete every attachment of %s. An empty list may come "
-            "from a variable gone wrong: set prune_all to true if this is meant" % (doing, params["owner"])
+            "from a wrong variable: set prune_all to true if this is intended" % (doing, params["owner"])
         )
     for code in params["ignore_lint"]:
         if not CODES.get(code):
             can = sorted(name for name, ignorable in CODES.items() if ignorable)
-            why = "may not be ignored" if code in CODES else "is no lint"
-            raise AttachmentError("%signore_lint: %s %s. These may: %s" % (doing, code, why, ", ".join(can)))
+            why = "cannot be ignored" if code in CODES else "is not a lint code"
+            raise AttachmentError("%signore_lint: %s %s. These can: %s" % (doing, code, why, ", ".join(can)))
     for node, info in params["node_info"].items():
         if not isinstance(info, dict):
             raise AttachmentError(
-                "%snode_info of %s has to be a dictionary with devices, interfaces and cni" % (doing, node)
+                "%snode_info of %s must be a dictionary with devices, interfaces and cni" % (doing, node)
             )
 
 
@@ -97,7 +97,7 @@ def expected(given: t.Any, wanted: t.Sequence[Attachment]) -> dict[str, int]:
         unknown = sorted(str(name) for name in given if name not in names)
         if unknown:
             raise AttachmentError(
-                "Checking the options: expected_pods names %s, and there is no such attachment. There are: %s"
+                "Checking the options: expected_pods names %s, which is not an attachment of this task. There are: %s"
                 % (", ".join(unknown), ", ".join(sorted(one.key for one in wanted)) or "none")
             )
         return {key: _number(value) for name, value in given.items() for key in names[name]}
@@ -107,8 +107,8 @@ def expected(given: t.Any, wanted: t.Sequence[Attachment]) -> dict[str, int]:
 def _number(value: t.Any) -> int:
     if isinstance(value, bool) or not re.match(r"[0-9]+\Z", str(value)):
         raise AttachmentError(
-            "Checking the options: expected_pods has to be a number, or a dictionary of attachment to number; it "
-            "holds %r" % (value,)
+            "Checking the options: expected_pods must be a number, or a dictionary of attachment to number; it "
+            "has %r" % (value,)
         )
     return int(value)
 
@@ -124,7 +124,7 @@ def read(options: t.Mapping[str, t.Any], params: t.Mapping[str, t.Any], report: 
     if raw is not None:
         extra = sorted(option for option, value in [*given.items(), ("cni_version", version)] if value is not None)
         if extra:
-            report.add("invalid_config", key, "config stands beside %s" % ", ".join(extra), "one or the other")
+            report.add("invalid_config", key, "config is given together with %s" % ", ".join(extra), "one or the other")
         try:
             config = cni.parse(raw)
         except cni.ConfigError as exc:

@@ -85,8 +85,8 @@ class Cluster:
         if found:
             return found
         # Pod networks that count for themselves (Calico, Cilium) leave podCIDRs empty.
-        self.why[code] = "no node has podCIDRs, and there is no kubeadm-config that names a podSubnet"
-        doing = "Reading what kubeadm knows of the pod network (ConfigMap kube-system/kubeadm-config)"
+        self.why[code] = "no node has podCIDRs, and no kubeadm-config sets a podSubnet"
+        doing = "Reading kubeadm's pod network (ConfigMap kube-system/kubeadm-config)"
         try:
             config = self.client.get(path("v1", "configmaps", "kube-system", "kubeadm-config"), doing)
         except ApiError as exc:

@@ -57,7 +57,7 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, connect: t.Callable[
     if not present and not check_mode:
         raise AttachmentError(
             "Applying the attachments of %s: %s does not know NetworkAttachmentDefinitions. Install Multus first, "
-            "whose manifest brings the CRD %s.k8s.cni.cncf.io (the role rdmaops.gpu_fabric.secondary_network does)"
+            "whose manifest installs the CRD %s.k8s.cni.cncf.io (the role rdmaops.gpu_fabric.secondary_network does)"
             % (params["owner"], cluster.client.host, PLURAL),
             found,
         )
@@ -163,7 +163,7 @@ def _namespaces(plans: t.Sequence[Plan], live: t.Mapping[str, Live], cluster: Cl
                 "namespace_missing",
                 plan.attachment.key,
                 "there is no namespace %s" % name,
-                "make it first (kubectl create namespace %s), or give another one" % name,
+                "create it first (kubectl create namespace %s), or give another one" % name,
             )
 
 
@@ -181,7 +181,7 @@ def _in_use(plans: t.Sequence[Plan], cluster: Cluster, report: Report) -> None:
             report.add(
                 "range_in_use",
                 plan.attachment.key,
-                "its range changes, and whether addresses of the old one are in use could not be looked at (%s)"
+                "its range changes, and it could not be checked whether addresses of the old one are in use (%s)"
                 % cluster.why["range_in_use"],
                 "the right to list ippools.whereabouts.cni.cncf.io",
             )
@@ -192,7 +192,7 @@ def _in_use(plans: t.Sequence[Plan], cluster: Cluster, report: Report) -> None:
                 "range_in_use",
                 plan.attachment.key,
                 "its range changes while addresses are in use: %s" % ", ".join(taken[:20]),
-                "delete these pods first; where they are long gone, free their addresses by the pool audit of the role "
+                "delete these pods first; if they are long gone, free their addresses with the pool audit of the role "
                 "rdmaops.gpu_fabric.secondary_network",
             )
 
@@ -203,7 +203,7 @@ def _refusal(owner: str, report: Report) -> str:
     lines = ["- %s." % (str(one),) for one in errors]
     end = ""
     if ignorable:
-        end = "\nWhat is meant so can be turned into a warning: ignore_lint: [%s]" % ", ".join(ignorable)
+        end = "\nIf this is intended, turn it into a warning: ignore_lint: [%s]" % ", ".join(ignorable)
     return "Checking the attachments of %s: %d %s, nothing was applied.\n%s%s" % (
         owner,
         len(errors),
@@ -299,7 +299,7 @@ def _add(
         check_mode and any(row.code == "namespace_missing" for row in report.findings if row.attachment == one.key)
     )
     if not unborn:
-        doing = "Asking whether the attachment %s can be applied" % one.key
+        doing = "Checking whether the attachment %s can be applied" % one.key
         try:
             answer = _apply(cluster.client, at, plan.body, doing, force, dry_run=True)
             extra = _stays(plan, answer, force)
@@ -353,7 +353,7 @@ def _stays(plan: Plan, answer: Object, force: bool) -> bool:
     )
     raise AttachmentError(
         "Changing the attachment %s: the annotation %s belongs to %s and cannot be removed. Set force_conflicts to "
-        "true to remove it all the same, or give the same resource_name"
+        "true to remove it anyway, or give the same resource_name"
         % (plan.attachment.key, RESOURCE, ", ".join(managers) or "another manager")
     )
 

@@ -62,7 +62,7 @@ def open_here(space: Namespace) -> int:
 
     To be called in a child: the way to a mount leads through directories whose file system may not answer.
     """
-    said, code = "what kept it is gone", errno.ENOENT
+    said, code = "its holder is gone", errno.ENOENT
     for holder in space.holders:
         try:
             return _by(holder, space.inode)
@@ -77,7 +77,7 @@ def _by(holder: Holder, inode: int) -> int:
     if holder.foreign:
         raise EnterError(
             "the mount %s of process %d (%s) is in another mount namespace, and paths from the mount tables of others "
-            "are not followed. Ending the processes there releases it" % holder[1:4],
+            "are not followed. End the processes there to release it" % holder[1:4],
             errno.EACCES,
         )
     if holder.kind == "mount":
@@ -91,7 +91,7 @@ def _by(holder: Holder, inode: int) -> int:
     place = os.open("%s/%d" % (process, holder.pid), os.O_PATH | os.O_CLOEXEC)
     try:
         if holder.started is not None and survey.started(place) != holder.started:
-            raise ProcessLookupError(errno.ESRCH, "the process has ended")
+            raise ProcessLookupError(errno.ESRCH, "the process has exited")
         if holder.kind == "socket":
             return _by_socket(holder.pid, int(link.rsplit("/", 1)[1]), inode)
         return nsfs.by_link(link, inode, place)
@@ -110,7 +110,7 @@ def _by_socket(pid: int, fd: int, inode: int) -> int:
         return handle
     if handle is not None:
         os.close(handle)
-    raise OSError(errno.ENOENT, "it is another file now")
+    raise OSError(errno.ENOENT, "the file was replaced")
 
 
 class Visitor:
@@ -136,7 +136,7 @@ class Visitor:
             return
         # /sys/class/infiniband and /sys/class/net show the namespace for which this sysfs was mounted.
         if not self._mounts_own:
-            _checked(libc.unshare(_CLONE_NEWNS), "make a mount namespace")
+            _checked(libc.unshare(_CLONE_NEWNS), "create a mount namespace")
             _checked(libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None), "make its mounts private")
             self._mounts_own = True
         if self._mounted:
@@ -199,7 +199,7 @@ def _asked(work: t.Callable[[], t.Any], timeout: float) -> t.Iterator[tuple[Chil
                 "No answer from inside the network namespace within the time limit", errno.ETIMEDOUT
             ) from None
         except EOFError:
-            raise EnterError("The process in the network namespace ended without an answer", errno.ECHILD) from None
+            raise EnterError("The process in the network namespace exited without an answer", errno.ECHILD) from None
         if "value" not in answer:
             raise EnterError(answer["error"], answer["errno"])
         yield child, answer["value"]

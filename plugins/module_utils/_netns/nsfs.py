@@ -83,7 +83,7 @@ def _opened(found: int, path: str, inode: int | None) -> int:
     try:
         device, number = file_id(found)
         if inode not in (None, number):
-            raise OSError(errno.ENOENT, "it is another file now", path)
+            raise OSError(errno.ENOENT, "the file was replaced", path)
         # There is one nsfs, so all namespaces are of one device. To ask for NSFS_MAGIC is to ask the file system.
         if device == os.stat("/proc/self/ns/net").st_dev:
             handle = os.open("/proc/self/fd/%d" % found, os.O_RDONLY | os.O_CLOEXEC)

@@ -72,19 +72,19 @@ def first(pod: str, proc: str = "/proc", logs: str = LOGS) -> Process:
     known = {uid for uid, names_of in names(logs).items() if names_of == (namespace, name)}
     if not known:
         raise PodError(
-            "The kubelet of this host knows no pod %s (%s has no directory of it). Make it, and see that it runs on "
-            "this node" % (pod, logs)
+            "The kubelet of this host has no pod %s (%s has no directory of it). Create it, and make sure that it runs "
+            "on this node" % (pod, logs)
         )
     alive = sorted(_processes(proc, known))
     if not alive:
         raise PodError(
-            "The pod %s has no process on this host: its sandbox is not there yet, or it has ended. Wait until it is "
+            "The pod %s has no process on this host: its sandbox does not exist yet, or it has ended. Wait until it is "
             "Running" % pod
         )
     alive_uids = sorted({process.uid for process in alive})
     if len(alive_uids) > 1:
         raise PodError(
-            "There are %d pods %s on this host (UIDs %s): one of them is ending. Wait until it is gone"
+            "There are %d pods %s on this host (UIDs %s): one of them is terminating. Wait until it is gone"
             % (len(alive_uids), pod, ", ".join(alive_uids))
         )
     return alive[0]

@@ -134,7 +134,7 @@ class _Scan:
         own = namespace(self._link("self/ns/pid"), "pid")
         if own != _INIT_PID_NS:
             raise NamespaceError(
-                "Could not list network namespaces: this process is in a PID namespace of its own (a container?) and "
+                "Could not list network namespaces: this process is in its own PID namespace (a container?) and "
                 "cannot see the processes of the host. Run it on the host itself"
             )
         # kthreadd (2) never leaves the initial namespace; init may be shielded by a security module.

@@ -67,7 +67,7 @@ def _open(path: str, text: str, missing: str, process: int | None = None) -> Tar
 
 def initial() -> Target:
     """The host's own namespace: that of init, which a security module may shield, and of kthreadd (2)."""
-    missing = "There is no /proc/1/ns/net: is /proc mounted?"
+    missing = "/proc/1/ns/net is missing: is /proc mounted?"
     try:
         return _open("/proc/1/ns/net", HOST, missing)
     except TargetError as exc:
@@ -87,7 +87,7 @@ def resolve(kind: str, value: t.Any, proc: str = "/proc", names: str = NAMES) ->
     if opened.inode == initial_inode(proc):
         os.close(opened.handle)
         raise TargetError(
-            "The %s is in the host's own network namespace (hostNetwork): it has the host's devices already"
+            "The %s is in the host's own network namespace (hostNetwork): it already has the host's devices"
             % opened.text
         )
     return opened
@@ -97,7 +97,7 @@ def _by_name(value: str, names: str) -> Target:
     if "/" in value:
         return _open(value, value, "There is no network namespace at %s" % value)
     if value in ("", ".", ".."):
-        raise TargetError("'%s' is no name of a network namespace" % value)
+        raise TargetError("'%s' is not a valid name of a network namespace" % value)
     try:
         known = ", ".join(sorted(os.listdir(names))) or "none"
     except OSError:
@@ -105,7 +105,7 @@ def _by_name(value: str, names: str) -> Target:
     return _open(
         "%s/%s" % (names, value),
         "netns %s" % value,
-        "There is no network namespace named %s; 'ip netns' has: %s. Make it with 'ip netns add %s', or give a path"
+        "There is no network namespace named %s; 'ip netns' has: %s. Create it with 'ip netns add %s', or give a path"
         % (value, known, value),
     )
 
@@ -114,7 +114,7 @@ def _by_pid(pid: int, proc: str) -> Target:
     return _open(
         "%s/%d/ns/net" % (proc, pid),
         "process %d" % pid,
-        "There is no process with the PID %d (any more). A pod that was started again has another one: "
+        "There is no process with the PID %d (any longer). A restarted pod has another one: "
         "give the pod or the container instead" % pid,
     )
 
@@ -131,7 +131,7 @@ def _groups(proc: str) -> t.Iterator[tuple[int, str]]:
 def _by_container(value: str, proc: str) -> Target:
     match = _CONTAINER.match(value)
     if not match:
-        raise TargetError("'%s' is no container id (12 to 64 hexadecimal digits)" % value)
+        raise TargetError("'%s' is not a valid container ID (12 to 64 hexadecimal digits)" % value)
     wanted = match.group(1)
     found: dict[str, int] = {}
     for pid, groups in _groups(proc):
@@ -140,8 +140,8 @@ def _by_container(value: str, proc: str) -> Target:
                 found.setdefault(ident, pid)
     if not found:
         raise TargetError(
-            "No process of this host is in a container with the id %s. Is it running, and on this host? Containers of "
-            "users (below user.slice) are not looked for: give the PID of one of their processes" % wanted
+            "No process of this host is in a container with the ID %s. Is it running, and on this host? Users' "
+            "containers (below user.slice) are not searched: give the PID of one of their processes" % wanted
         )
     if len(found) > 1:
         raise TargetError("Several containers begin with %s: %s. Give more digits" % (wanted, ", ".join(sorted(found))))
@@ -159,7 +159,7 @@ def of_pod(pod: str, proc: str = "/proc") -> tuple[Target, str]:
 
 def _of_process(pid: int, text: str, proc: str, belongs: t.Callable[[str], bool]) -> Target:
     """Open the namespace of a process whose cgroup text still ``belongs`` to what was looked for."""
-    ended = "The processes of %s have just ended" % text
+    ended = "The processes of %s have just exited" % text
     try:
         process = os.open("%s/%d" % (proc, pid), os.O_PATH | os.O_CLOEXEC)
     except OSError as exc:

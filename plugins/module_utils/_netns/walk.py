@@ -46,7 +46,7 @@ class Walker:
         """Return by inode what the look returned as {"value"}, or {"errno", "error"}."""
         self._stuck = {inode: child for inode, child in self._stuck.items() if not child.ended()}
         answers = {
-            space.inode: failed("an earlier look into it has still not come back", errno.ETIMEDOUT)
+            space.inode: failed("an earlier look into it has not returned yet", errno.ETIMEDOUT)
             for space in spaces
             if space.inode in self._stuck
         }
@@ -69,7 +69,7 @@ class Walker:
                 except TimeoutError:
                     lost = failed("no answer from inside within %g s" % limit, errno.ETIMEDOUT)
                 except EOFError:
-                    lost = failed("the process inside ended without an answer", errno.ECHILD)
+                    lost = failed("the process inside exited without an answer", errno.ECHILD)
                 else:
                     if answer is None:
                         at = inode  # it begins with this one

@@ -111,7 +111,7 @@ class Eviction:
                 trouble = str(exc)
             if time.monotonic() >= ends:
                 raise DrainError(
-                    "Draining node %s: not done after drain_timeout (%d s). %s"
+                    "Draining node %s: not finished after drain_timeout (%d s). %s"
                     % (self.node, self.params["drain_timeout"], trouble or self._why(left))
                 )
             time.sleep(POLL_S)
@@ -119,7 +119,7 @@ class Eviction:
     def _stop_at_newcomers(self, pods: t.Iterable[rules.Pod]) -> None:
         bars = rules.blocked(pods, self.params)
         if bars:
-            raise DrainError("Draining node %s: meanwhile there came %s" % (self.node, "; ".join(bars)))
+            raise DrainError("Draining node %s: new pods block the drain: %s" % (self.node, "; ".join(bars)))
 
     def _why(self, pods: t.Iterable[rules.Pod]) -> str:
         rows = []
@@ -129,17 +129,17 @@ class Eviction:
                 text = "%s under %s: %s" % (
                     pod.ref,
                     self._budgets(pod),
-                    self._answers.get(pod.uid) or "was not asked yet",
+                    self._answers.get(pod.uid) or "its eviction was not requested yet",
                 )
             rows.append(text)
-        return "Still there: %s. Let the budgets allow it, end these pods, or give more time" % "; ".join(rows)
+        return "Still there: %s. Make the budgets allow it, delete these pods, or allow more time" % "; ".join(rows)
 
     def _budgets(self, pod: rules.Pod) -> str:
         doing = "Listing the PodDisruptionBudgets of %s" % pod.namespace
         try:
             found = self.client.items(path("policy/v1", "poddisruptionbudgets", pod.namespace), doing) or []
         except ApiError as exc:
-            return "budgets that are not known (%s)" % exc
+            return "unknown budgets (%s)" % exc
         labels = (self._raw.get(pod.uid) or {"metadata": {}})["metadata"].get("labels") or {}
         return ", ".join(rules.budgets_of(labels, found)) or "no PodDisruptionBudget"
 

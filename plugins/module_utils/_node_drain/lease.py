@@ -56,7 +56,7 @@ class Lease:
         self.read()
         self.refuse_others()
         if self._raw is None:
-            self._create(self._held(), set(), "Rehearsing to take the Lease %s" % self.name, dry_run=True)
+            self._create(self._held(), set(), "Trying to take the Lease %s" % self.name, dry_run=True)
 
     def read(self) -> None:
         self._raw = self.client.get(self.where, "Reading the Lease %s" % self.name)
@@ -65,8 +65,8 @@ class Lease:
         if self.of_others:
             spec = self._spec
             raise DrainError(
-                "Taking the Lease %s: the run %s holds it since %s, and until %s unless it renews it. Wait for its "
-                "end. If it was killed and you know that, kubectl delete lease -n %s %s"
+                "Taking the Lease %s: the run %s has held it since %s, and holds it until %s unless it renews it. "
+                "Wait until it ends. If you know that it was killed, kubectl delete lease -n %s %s"
                 % (
                     self.name,
                     spec["holderIdentity"],
@@ -134,8 +134,8 @@ class Lease:
         if not self.ours:
             holder = self._spec.get("holderIdentity")
             raise DrainError(
-                "Keeping the Lease %s: the run %s has lost it; %s holds it now. Look what has become of the nodes, "
-                "then run again" % (self.name, self.run, "the run %s" % holder if holder else "no run")
+                "Keeping the Lease %s: the run %s has lost it; %s holds it now. Check the state of the nodes, then "
+                "run again" % (self.name, self.run, "the run %s" % holder if holder else "no run")
             )
 
     def leave(self, node: str) -> None:
@@ -178,7 +178,7 @@ class Lease:
                 if exc.status not in (404, 409):
                     raise
                 last = exc
-        raise DrainError("%s: others change it all the time: %s" % (doing, last))
+        raise DrainError("%s: others keep changing it: %s" % (doing, last))
 
     def _put(self, spec: Object, nodes: set[str], doing: str) -> Object:
         if self._raw is None:
@@ -197,8 +197,8 @@ class Lease:
             if not exc.missing:
                 raise
             raise DrainError(
-                "%s: the cluster has no namespace %s. An administrator makes it once, by kubectl create namespace %s "
-                "or, with an account that may use it, from docs/rbac/namespace.yml; another one is given by "
+                "%s: the cluster has no namespace %s. An administrator creates it once, with kubectl create namespace "
+                "%s or, with an account that may use it, from docs/rbac/namespace.yml; another one is set with "
                 "lease_namespace" % (doing, self.namespace, self.namespace)
             ) from exc
 

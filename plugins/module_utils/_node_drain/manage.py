@@ -77,9 +77,9 @@ class Maintenance:
             names = sorted(out)
             raise DrainError(
                 "Draining node %s: max_unavailable is %d, and as many nodes are in maintenance already: %s. Bring them "
-                "back first: run the same playbook for them (--limit %s), or make sure that they are fit and kubectl "
-                "uncordon %s. Raise max_unavailable only if the cluster can do without more nodes at a time (in role "
-                "node_maintenance with the role's name before it)"
+                "back first: run the same playbook for them (--limit %s), or make sure that they are healthy and "
+                "kubectl uncordon %s. Raise max_unavailable only if the cluster can do without more nodes at a time "
+                "(in the role node_maintenance, prefixed with the role's name)"
                 % (
                     self.name,
                     self.params["max_unavailable"],
@@ -101,7 +101,9 @@ class Maintenance:
         if node is None:
             return
         if memory.is_control_plane(node) and not self.params["control_plane_ok"]:
-            raise DrainError("%s: it is a node of the control plane. Set control_plane_ok to true if it may go" % doing)
+            raise DrainError(
+                "%s: it is a control-plane node. Set control_plane_ok to true if it may be drained" % doing
+            )
         self._refuse_foreign(node, doing)
         self.lease.look()
         self._no_more_than_allowed(self.lease.nodes - {self.name})
@@ -110,8 +112,8 @@ class Maintenance:
         bars = rules.blocked(pods, self.params)
         if bars:
             raise DrainError(
-                "%s: %d of its pods stand in the way, and nothing was changed: %s. Let them end, or give the consent "
-                "that is named behind each (in role node_maintenance with the role's name before it)"
+                "%s: %d of its pods block the drain, and nothing was changed: %s. Let them finish, or give the consent "
+                "named after each (in the role node_maintenance, prefixed with the role's name)"
                 % (doing, len(bars), "; ".join(bars))
             )
         leaving = [pod for pod in pods if pod.action == rules.EVICT]
@@ -121,7 +123,7 @@ class Maintenance:
     def _refuse_foreign(self, node: Object, doing: str) -> None:
         if memory.is_cordoned(node) and not memory.is_ours(node):
             raise DrainError(
-                "%s: %s has cordoned it, so it is left alone. When it may be worked on: kubectl uncordon %s"
+                "%s: %s has cordoned it, so it is left alone. Once it may be worked on: kubectl uncordon %s"
                 % (doing, memory.cordoner(node), self.name)
             )
 
@@ -137,7 +139,7 @@ class Maintenance:
         self._take_the_lease(self._no_more_than_allowed)
         taken_on = note is not None and (note.get("run") != self.run or bool(note.get("failed")))
         if note is None or taken_on:
-            going_on = "Go on with node %s, which run %s has cordoned" % (self.name, note["run"]) if note else ""
+            going_on = "Continue with node %s, which run %s cordoned" % (self.name, note["run"]) if note else ""
             doing = going_on or "Cordon node %s: %s" % (self.name, self.params["reason"])
             self.decision.add(doing, functools.partial(self._cordon, node, doing))
         for pod in going:
@@ -169,7 +171,7 @@ class Maintenance:
             self.lease.keep()
             bars = rules.blocked(self.eviction.look(), self.params)
             if bars:
-                raise DrainError("%s: meanwhile there came %s" % (doing, "; ".join(bars)))
+                raise DrainError("%s: new pods block the drain: %s" % (doing, "; ".join(bars)))
         except FabricError:
             if fresh:
                 memory.write(self.client, node, "Uncordoning node %s" % self.name, self._undone)
@@ -181,7 +183,7 @@ class Maintenance:
         def make(current: Object) -> Object:
             note = memory.note_of(current)
             if note is None or note.get("run") != (whose or self.run) or not memory.is_ours(current):
-                raise DrainError("%s: run %s does not keep it cordoned any more" % (doing, whose or self.run))
+                raise DrainError("%s: run %s no longer keeps it cordoned" % (doing, whose or self.run))
             return memory.annotated({**note, **change})
 
         memory.write(self.client, node, doing, make)
@@ -223,7 +225,7 @@ class Maintenance:
         self.result["waiting_for"] = self._not_back(node, note)
         self._take_the_lease()
         if note.get("run") != self.run or failed:
-            doing = "Go on with node %s, which run %s has cordoned" % (self.name, note.get("run"))
+            doing = "Continue with node %s, which run %s cordoned" % (self.name, note.get("run"))
             self.decision.add(doing, functools.partial(memory.write, self.client, node, doing, self._adopted))
         if self.result["waiting_for"]:
             doing = "Wait until node %s is back: %s" % (self.name, ", ".join(self.result["waiting_for"]))
@@ -236,11 +238,11 @@ class Maintenance:
         self.lease.refuse_loss()
         if note is None or note.get("run") != self.run:
             raise DrainError(
-                "Uncordoning node %s: it is not in maintenance by the run %s any more. %s"
+                "Uncordoning node %s: it is no longer in maintenance by the run %s. %s"
                 % (
                     self.name,
                     self.run,
-                    "The run %s has taken it over" % note.get("run") if note else "It was given back",
+                    "The run %s has taken it over" % note.get("run") if note else "It was returned",
                 )
             )
 
@@ -270,7 +272,7 @@ class Maintenance:
         self._refuse_foreign(current, doing)
         undone = self._undone(current)
         if undone is None:
-            raise DrainError("%s: run %s does not keep it cordoned any more" % (doing, self.run))
+            raise DrainError("%s: run %s no longer keeps it cordoned" % (doing, self.run))
         return undone
 
     def _undone(self, current: Object) -> Object | None:
@@ -353,13 +355,13 @@ class Maintenance:
             held = note is not None and note.get("run") == self.run and node is not None and memory.is_ours(node)
             if node and held:
                 failed = {"time": memory.now_text(time.time()), "message": text[: memory.MOST_TEXT]}
-                self._note(node, "Noting the failure on node %s" % self.name, {"failed": failed})
+                self._note(node, "Recording the failure on node %s" % self.name, {"failed": failed})
             self.lease.leave(self.name)
         except FabricError as exc:
-            return "What is cordoned stays so; the failure could not be noted on the node (%s)" % exc
+            return "Cordoned nodes stay cordoned; the failure could not be recorded on the node (%s)" % exc
         if held:
             return (
-                "The node stays cordoned, with this in its annotation %s, and the next run goes on from there"
+                "The node stays cordoned, with this in its annotation %s, and the next run continues from there"
                 % memory.NOTE
             )
         return "The node is not cordoned by this run"
@@ -379,7 +381,7 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, client: Client) -> d
     """Return what the module node_drain returns."""
     for key, unit in LIMITS.items():
         if params[key] < 1:
-            raise DrainError("%s is %d; it has to be at least 1%s" % (key, params[key], unit))
+            raise DrainError("%s is %d; it must be at least 1%s" % (key, params[key], unit))
     one = Maintenance(params, check_mode, client)
     {"drained": one.drained, "uncordoned": one.uncordoned, "failed": one.failed}[params["state"]]()
     if not check_mode:

@@ -80,7 +80,7 @@ def find(nodes: t.Sequence[Object], params: t.Mapping[str, t.Any], doing: str) -
     described = bool(machine_id or addresses)
     who = owners(nodes, machine_id, addresses) if described else []
     other = who[0] if len(who) == 1 and who != [name] else ""
-    use = "; the host is Node %s, give that name (gpu_node_name)" % other if other else ""
+    use = "; the host is Node %s, set that name (gpu_node_name)" % other if other else ""
     if node is None:
         if params["on_absent"] == "ignore" and not who:
             return None
@@ -124,7 +124,7 @@ def is_ours(node: Object) -> bool:
 def cordoner(node: Object) -> str:
     """Return who has cordoned a Node that is not ours."""
     others = [one for one in managers(node) if one != MANAGER or not noted(node)]
-    return ", ".join(others) or "someone whom its managedFields do not name"
+    return ", ".join(others) or "an unknown user (its managedFields name none)"
 
 
 def noted(node: Object) -> bool:
@@ -163,8 +163,8 @@ def note_of(node: Object) -> dict[str, t.Any] | None:
         found = None
     if not isinstance(found, dict) or not isinstance(found.get("before"), dict):
         raise DrainError(
-            "Reading the annotation %s of node %s: it is not what this collection writes. Look after the node, then "
-            "remove the annotation by kubectl annotate node %s %s-" % (NOTE, name_of(node), name_of(node), NOTE)
+            "Reading the annotation %s of node %s: it was not written by this collection. Check the node, then remove "
+            "the annotation with kubectl annotate node %s %s-" % (NOTE, name_of(node), name_of(node), NOTE)
         )
     return found
 
@@ -222,7 +222,7 @@ def write(client: Client, node: Object, doing: str, make: t.Callable[[Object], O
     for _try in range(_TRIES):
         current = client.get(node_path(name_of(node)), doing)
         if current is None or current["metadata"]["uid"] != node["metadata"]["uid"]:
-            raise DrainError("%s: the Node has been deleted%s" % (doing, ", and made again" if current else ""))
+            raise DrainError("%s: the Node has been deleted%s" % (doing, ", and created again" if current else ""))
         body = make(current)
         if body is None:
             return
@@ -235,7 +235,7 @@ def write(client: Client, node: Object, doing: str, make: t.Callable[[Object], O
             if exc.status != 409:
                 raise
             last = exc
-    raise DrainError("%s: others change this Node all the time: %s" % (doing, last))
+    raise DrainError("%s: others keep changing this Node: %s" % (doing, last))
 
 
 def annotated(note: t.Mapping[str, t.Any] | None) -> Object:

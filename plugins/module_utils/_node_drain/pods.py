@@ -113,7 +113,7 @@ def judge(raw: Object, patterns: t.Sequence[str], attachments: t.Mapping[str, Ob
     if MIRROR in (meta.get("annotations") or {}):
         return Pod(*identity, LEAVE, "a mirror of a static pod")
     if controller and controller.get("kind") == "DaemonSet":
-        return Pod(*identity, LEAVE, "of the DaemonSet %s, which would make it anew" % controller.get("name"))
+        return Pod(*identity, LEAVE, "of the DaemonSet %s, which would recreate it" % controller.get("name"))
     if finished(raw):
         return Pod(*identity, LEAVE, "has ended")
     if meta.get("deletionTimestamp"):
@@ -123,7 +123,7 @@ def judge(raw: Object, patterns: t.Sequence[str], attachments: t.Mapping[str, Ob
     if attachments is not None:
         traits += [(DEVICES, text) for text in _networks(raw, attachments)]
     if controller is None:
-        traits.append((FORCE, "has no controller that would make it anew"))
+        traits.append((FORCE, "has no controller that would recreate it"))
     for volume in raw["spec"].get("volumes") or []:
         if "emptyDir" in volume:
             traits.append((EMPTY_DIR, "has data in the emptyDir %s" % volume.get("name")))

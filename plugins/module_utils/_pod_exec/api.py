@@ -51,8 +51,8 @@ def _connected(client: Client, where: str, doing: str) -> t.Any:
         headers = {name.lower(): value for name, value in client.headers().items()}
     if "impersonate-user" in headers:
         raise ContainerError(
-            "%s: the Python library kubernetes does not pass impersonation on here. Leave impersonate_user and "
-            "impersonate_groups out, and give the account that may exec" % doing
+            "%s: the Python library kubernetes does not support impersonation here. Leave out impersonate_user and "
+            "impersonate_groups, and give an account that may exec" % doing
         )
     websocket.setdefaulttimeout(client.timeout)
     try:
@@ -134,7 +134,7 @@ def find(client: Client, pod: str, container: str | None) -> ByApi:
     namespace, _slash, name = pod.partition("/")
     found = client.get(path("v1", "pods", namespace, name), "Reading the pod %s" % pod)
     if found is None:
-        raise ContainerError("There is no pod %s. Make it, and wait until it is Running" % pod)
+        raise ContainerError("There is no pod %s. Create it, and wait until it is Running" % pod)
     return ByApi(client, pod, container_in(found, pod, container), (found.get("status") or {}).get("podIP"))
 
 

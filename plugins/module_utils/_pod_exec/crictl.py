@@ -35,7 +35,7 @@ class ByCommand:
 def _crictl(*arguments: str) -> t.Any:
     """What crictl prints as JSON."""
     argv = ["crictl", *arguments, "--output", "json"]
-    doing = "Asking the container runtime by '%s'" % " ".join(argv)
+    doing = "Querying the container runtime with '%s'" % " ".join(argv)
     try:
         done = subprocess.run(
             argv,
@@ -46,7 +46,7 @@ def _crictl(*arguments: str) -> t.Any:
         )
         if done.returncode:
             said = " ".join(done.stderr.decode("utf-8", "replace").split())[-300:]
-            raise ContainerError("%s: it exited with %d: %s" % (doing, done.returncode, said))
+            raise ContainerError("%s: it exited with status %d: %s" % (doing, done.returncode, said))
         return json.loads(done.stdout.decode("utf-8", "replace"))
     except FileNotFoundError:
         raise ContainerError(
@@ -55,7 +55,7 @@ def _crictl(*arguments: str) -> t.Any:
     except subprocess.TimeoutExpired:
         raise ContainerError("%s: no answer within %d s" % (doing, _LIMIT_S)) from None
     except ValueError:
-        raise ContainerError("%s: the answer is no JSON" % doing) from None
+        raise ContainerError("%s: the answer is not JSON" % doing) from None
 
 
 def sandbox_in(listed: t.Mapping[str, t.Any], namespace: str, name: str) -> str:
@@ -67,8 +67,8 @@ def sandbox_in(listed: t.Mapping[str, t.Any], namespace: str, name: str) -> str:
     ]
     if len(found) != 1:
         raise ContainerError(
-            "The container runtime of this node has %s pod %s/%s that is ready. See that it runs on this node, and "
-            "wait until it is Running" % ("no" if not found else "more than one", namespace, name)
+            "The container runtime of this node has %s pod %s/%s that is ready. Make sure that it runs on this node, "
+            "and wait until it is Running" % ("no" if not found else "more than one", namespace, name)
         )
     return str(found[0])
 

@@ -66,11 +66,11 @@ def nccl_env(
     debug: t.Any = "INFO",
 ) -> dict[str, str]:
     """Return variable names to values, or refuse: NCCL falls back to sockets without an error."""
-    family = choice(family, "Could not make the NCCL environment: family", FAMILIES)
-    gid_index = choice(gid_index, "Could not make the NCCL environment: gid_index", GID_INDEX)
-    debug = choice(debug, "Could not make the NCCL environment: debug", DEBUG)
+    family = choice(family, "Could not build the NCCL environment: family", FAMILIES)
+    gid_index = choice(gid_index, "Could not build the NCCL environment: gid_index", GID_INDEX)
+    debug = choice(debug, "Could not build the NCCL environment: debug", DEBUG)
     interfaces = _interfaces(socket_ifname)
-    selection = Selection(include, exclude, "make the NCCL environment")
+    selection = Selection(include, exclude, "build the NCCL environment")
     hosts = _hosts(data)
     selection.check(
         [names(port) for host in hosts for port in host.ports],
@@ -87,7 +87,7 @@ def nccl_env(
 
 
 def _refuse(text: str) -> t.NoReturn:
-    raise NcclEnvError("Could not make the NCCL environment: " + text)
+    raise NcclEnvError("Could not build the NCCL environment: " + text)
 
 
 def _hosts(data: t.Any) -> list[_Host]:
@@ -103,7 +103,7 @@ def _hosts(data: t.Any) -> list[_Host]:
 
 
 _WANTED = (
-    "Could not make the NCCL environment: the input has to be what rdma_info returns (a dictionary with 'devices'), "
+    "Could not build the NCCL environment: the input must be what rdma_info returns (a dictionary with 'devices'), "
     "its list of devices, or several hosts' results as a dictionary (host name to result) or a list; it is %s"
 )
 
@@ -115,7 +115,7 @@ def _is_result(data: t.Any) -> bool:
 def _host(name: str, data: t.Any) -> _Host:
     if not _is_result(data) and not isinstance(data, (list, tuple)):
         raise RailsTypeError(_WANTED % ("%s, with %s" % (name, brief(data)) if name else brief(data)))
-    doing = "make the NCCL environment" + (" (%s)" % name if name else "")
+    doing = "build the NCCL environment" + (" (%s)" % name if name else "")
     unreadable: dict[str, str] = {}
     listed = data.get("unreadable") if isinstance(data, t.Mapping) else None
     for entry in listed if isinstance(listed, (list, tuple)) else ():
@@ -140,13 +140,13 @@ def _chosen(host: _Host, selection: Selection) -> list[Port]:
         _refuse(
             "%sno port is left, and NCCL would fall back to sockets without an error. %s. Bring a link up "
             "('rdma link' shows the state), or change include or exclude"
-            % (host.prefix, "; ".join(reasons) or "rdma_info saw no RDMA device")
+            % (host.prefix, "; ".join(reasons) or "rdma_info found no RDMA device")
         )
     for port in chosen:
         if _UNUSABLE.search(port.name) or len(port.name) > MAX_NAME:
             _refuse(
-                "%sthe device name %s cannot be in NCCL_IB_HCA: it cannot carry ',', ':', '^', '=' and white space, "
-                "and a name has %d characters at most. Rename the device ('rdma dev set'), or exclude it"
+                "%sthe device name %s cannot be in NCCL_IB_HCA: it cannot contain ',', ':', '^', '=' and white space, "
+                "and a name has at most %d characters. Rename the device ('rdma dev set'), or exclude it"
                 % (host.prefix, brief(port.name), MAX_NAME)
             )
     if len(chosen) > MAX_PORTS:
@@ -180,7 +180,7 @@ def _hca(hosts: list[_Host]) -> str:
     if len(lists) > 1:
         _refuse(
             "the hosts do not have the same ports in the same order: %s. Bring missing links up, give the devices the "
-            "same names, choose with include or exclude, or make each host's environment from its own result"
+            "same names, choose with include or exclude, or build each host's environment from its own result"
             % "; ".join("%s on %s" % (value, ", ".join(where)) for value, where in lists.items())
         )
     return next(iter(lists))
@@ -200,7 +200,7 @@ def _fabric(hosts: list[_Host]) -> str | None:
     if len(fabrics) > 1:
         kinds = ["%s (%s)" % (kind, _labels(hosts, functools.partial(_is, kind))) for kind in fabrics]
         _refuse(
-            "the ports are of different kinds, between which no connection is possible: %s. "
+            "the ports are of different kinds, which cannot connect to each other: %s. "
             "Choose those of one kind with include or exclude" % "; ".join(kinds)
         )
     return fabrics[0]
@@ -229,7 +229,7 @@ def _gid(hosts: list[_Host], family: str, mode: str) -> dict[str, str]:
                 indexes.setdefault(found.index, []).append(host.prefix + port.label)
     if len(indexes) > 1:
         _refuse(
-            "the ports need different GID indexes, and NCCL_IB_GID_INDEX is one for all: %s. "
+            "the ports need different GID indexes, but NCCL_IB_GID_INDEX applies to all: %s. "
             "Use gid_index='auto', with which NCCL (2.21 and newer) chooses for each port"
             % "; ".join("%d on %s" % (index, ", ".join(indexes[index])) for index in sorted(indexes))
         )
@@ -243,7 +243,7 @@ def _why_no_gid(port: Port, family: str) -> str:
     others = gids(port, family, any_netdev=True)
     if others:
         entries = ["%s at %d of %s" % (one.gid, one.index, _netdev_of(port, one.index)) for one in others[:3]]
-        text += " (what there is belongs to other network devices: %s)" % ", ".join(entries)
+        text += " (its GIDs belong to other network devices: %s)" % ", ".join(entries)
     return text
 
 
@@ -260,7 +260,7 @@ def _refuse_link_local(hosts: list[_Host]) -> None:
     if which:
         # validGid() in net_ib/connect.cc: NCCL would stay at index 0, whatever that is.
         _refuse(
-            "%s: the only IPv6 addresses are link-local, which NCCL passes over when it chooses. "
+            "%s: the only IPv6 addresses are link-local, which NCCL skips when it chooses. "
             "Give the network device a global IPv6 address, or use gid_index='pin'" % which
         )
 
@@ -272,7 +272,7 @@ def _interfaces(value: t.Any) -> str | None:
     items = [value] if isinstance(value, str) else value
     if not isinstance(items, (list, tuple)) or not all(isinstance(one, str) for one in items):
         raise RailsTypeError(
-            "Could not make the NCCL environment: socket_ifname has to be a name or a list of names, not %s"
+            "Could not build the NCCL environment: socket_ifname must be a name or a list of names, not %s"
             % brief(value)
         )
     text = ",".join(items)
@@ -282,7 +282,7 @@ def _interfaces(value: t.Any) -> str | None:
         if not name or _UNUSABLE.search(name):
             _refuse(
                 "socket_ifname is %s, with the interface name %s. Give names without white space, ':', '=' and '^'; "
-                "'=' (exact names), '^' (all but these) or '^=' may stand once, before the whole list"
+                "'=' (exact names), '^' (all but these) or '^=' may occur once, before the whole list"
                 % (brief(value), brief(name))
             )
     return text if match else "=" + text

@@ -58,17 +58,17 @@ def _interfaces(name: str, node: t.Mapping[str, t.Any]) -> dict[str, t.Mapping[s
     if found is None:
         return {}
     if not isinstance(found, (list, tuple)):
-        raise rails_ports.RailsTypeError("Could not %s: 'interfaces' of %s has to be a list or null" % (DOING, name))
+        raise rails_ports.RailsTypeError("Could not %s: 'interfaces' of %s must be a list or null" % (DOING, name))
     for one in found:
         if not isinstance(one, t.Mapping) or not isinstance(one.get("name"), str):
             raise rails_ports.RailsTypeError(
-                "Could not %s: an interface of %s has to be a dictionary with a 'name', not %s"
+                "Could not %s: an interface of %s must be a dictionary with a 'name', not %s"
                 % (DOING, name, rails_ports.brief(one))
             )
         uses = one.get("uses") or []
         if not isinstance(uses, (list, tuple)) or not all(isinstance(use, str) for use in uses):
             raise rails_ports.RailsTypeError(
-                "Could not %s: 'uses' of interface %s of %s has to be a list of texts, not %s"
+                "Could not %s: 'uses' of interface %s of %s must be a list of strings, not %s"
                 % (DOING, one["name"], name, rails_ports.brief(uses))
             )
     return {one["name"]: one for one in found}
@@ -86,7 +86,7 @@ def _names(port: rails_ports.Port) -> set[str]:
 def _look(name: str, node: t.Any, selection: rails_ports.Selection) -> Node:
     if not isinstance(node, t.Mapping):
         raise rails_ports.RailsTypeError(
-            "Could not %s: node_info of %s has to be a dictionary with 'devices', as rdma_info returns it, not %s"
+            "Could not %s: node_info of %s must be a dictionary with 'devices', as rdma_info returns it, not %s"
             % (DOING, name, rails_ports.brief(node))
         )
     interfaces = _interfaces(name, node)
@@ -111,14 +111,14 @@ def _look(name: str, node: t.Any, selection: rails_ports.Selection) -> Node:
         if port.netdev is None:
             left_out[key] = "it has no network device"
         elif interfaces and not interface:
-            left_out[key] = "its network device %s is not there" % port.netdev
+            left_out[key] = "its network device %s is missing" % port.netdev
         elif port.state != rails_ports.ACTIVE:
             left_out[key] = "the port is %s" % (port.state or "in an unknown state")
         elif interface.get("uses"):
             left_out[key] = "the host uses it (%s)" % ", ".join(interface["uses"])
             if selection.include:
                 raise PlanError(
-                    "Could not %s: include names %s of %s, and %s. A pod must not get it: take it out of include"
+                    "Could not %s: include names %s of %s, and %s. A pod must not get it: remove it from include"
                     % (DOING, port.netdev, name, left_out[key])
                 )
         else:
@@ -190,7 +190,7 @@ def _difference(node: Node, like: Node) -> str:
     for slot in lacks:
         why = node.left_out.get(slot.netdev) or node.left_out.get(slot.device)
         parts.append("lacks %s%s" % (slot.place, ": " + why if why else ""))
-    parts += ["has %s besides" % slot.place for slot in more]
+    parts += ["also has %s" % slot.place for slot in more]
     return "%s has %d rails, the others %d%s" % (
         node.name,
         len(node.slots),
@@ -207,8 +207,8 @@ def _differ(odd: t.Sequence[Node], like: Node, total: int, hint: str) -> PlanErr
 
 _HINT = (
     "One attachment serves all nodes, so a rail needs the same name or the same PCI address on each of them. "
-    "Mend the node, leave the port out by exclude, name the network devices alike (systemd.link(5)), "
-    "or let a device plugin choose and give resources"
+    "Fix the node, leave out the port with exclude, name the network devices alike (systemd.link(5)), "
+    "or let a device plugin choose and set resources"
 )
 
 
@@ -254,7 +254,7 @@ def _nothing(nodes: t.Sequence[Node]) -> str:
         if node.away:
             why.append("%d devices are in pods" % node.away)
         parts.append("%s: %s" % (node.name, "; ".join(why) or "no RDMA device"))
-    return ". " + ". ".join(parts) + ". Devices that pods have come home with the end of the pods"
+    return ". " + ". ".join(parts) + ". Devices held by pods return when the pods end"
 
 
 def _existing(value: t.Any) -> list[Kept]:
@@ -264,7 +264,7 @@ def _existing(value: t.Any) -> list[Kept]:
     for one in given if isinstance(given, (list, tuple)) else [given]:
         if not isinstance(one, t.Mapping):
             raise rails_ports.RailsTypeError(
-                "Could not %s: existing has to be a list of rails or of NetworkAttachmentDefinitions, not %s"
+                "Could not %s: existing must be a list of rails or of NetworkAttachmentDefinitions, not %s"
                 % (DOING, rails_ports.brief(one))
             )
         if "spec" in one:
@@ -322,18 +322,18 @@ def plan(
     """Return the plan: rails, attachments for the module network_attachment, expected pods, and a table to show."""
     if not isinstance(info, t.Mapping) or not info:
         raise rails_ports.RailsTypeError(
-            "Could not %s: the input has to be a dictionary of node names to what rdma_info returned there, not %s"
+            "Could not %s: the input must be a dictionary of node names to what rdma_info returned there, not %s"
             % (DOING, rails_ports.brief(info))
         )
     select = rails_ports.choice(select, "Could not %s: select" % DOING, SELECT)
     plugin = rails_ports.choice(plugin, "Could not %s: plugin" % DOING, PLUGINS)
     wanted = [str(one) for one in resources or ()]
     if select == "resource" and not wanted:
-        raise PlanError("Could not %s: select is resource, and resources names none" % DOING)
+        raise PlanError("Could not %s: select is resource, but resources is empty" % DOING)
     if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,40})", prefix):
         raise PlanError(
-            "Could not %s: prefix is %s; attachments are named by it, so it has to be of a-z, 0-9 and '-' (RFC 1123)"
-            % (DOING, rails_ports.brief(prefix))
+            "Could not %s: prefix is %s; attachments are named after it, so it must consist of a-z, 0-9 and '-' (RFC "
+            "1123)" % (DOING, rails_ports.brief(prefix))
         )
     pods = ranges.pods_of(len(info), expected_pods, pods_per_node, growth)
     space = ranges.network_of(network, "network")
@@ -430,8 +430,8 @@ def _in_pods(nodes: t.Sequence[Node], kept: t.Sequence[Kept]) -> list[Kept]:
     away = min(node.away for node in nodes)
     if away > len(found):
         raise PlanError(
-            "Could not %s: on every node devices are in pods, at least %d, and only %d of the attachments that are "
-            "there belong to such devices. Plan when one node has no RDMA pod, or give the attachments by existing"
+            "Could not %s: on every node devices are in pods, at least %d, and only %d of the existing attachments "
+            "belong to such devices. Plan when one node has no RDMA pod, or pass the attachments in existing"
             % (DOING, away, len(found))
         )
     return found
@@ -477,7 +477,7 @@ def _notes(how: str, nodes: t.Sequence[Node], like: Node) -> list[str]:
     notes = []
     away = [node.name for node in nodes if node.away]
     if away:
-        notes.append("Devices are in pods, and so were not compared, on %s." % _some(away))
+        notes.append("Devices are in pods, so they were not compared, on %s." % _some(away))
     if how != "name":
         return notes
     wanted = {slot.netdev: slot for slot in like.slots}
@@ -488,7 +488,7 @@ def _notes(how: str, nodes: t.Sequence[Node], like: Node) -> list[str]:
                 if slot.netdev in wanted and getattr(slot, attribute) != getattr(wanted[slot.netdev], attribute):
                     other.setdefault(slot.netdev, []).append(node.name)
         for netdev, names in sorted(other.items()):
-            notes.append("%s has another %s on %s than elsewhere." % (netdev, called, _some(names)))
+            notes.append("%s has a different %s on %s than elsewhere." % (netdev, called, _some(names)))
     return notes
 
 

@@ -88,7 +88,7 @@ class Selection:
             return []
         if not isinstance(value, (list, tuple)) or not all(isinstance(one, str) and one for one in value):
             raise RailsTypeError(
-                "Could not %s: %s has to be a list of names, for example ['mlx5_0'], not %s"
+                "Could not %s: %s must be a list of names, for example ['mlx5_0'], not %s"
                 % (self.doing, what, brief(value))
             )
         return list(value)
@@ -117,8 +117,8 @@ class Selection:
         missing = [text for text in self.include if _key(text) not in every]
         if missing:
             raise RailsError(
-                "Could not %s: include has %s, which is no RDMA device, node GUID or network device here. "
-                "There are: %s. Correct include, or take the entry out"
+                "Could not %s: include has %s, which is not an RDMA device, node GUID or network device here. "
+                "There are: %s. Correct include, or remove the entry"
                 % (self.doing, ", ".join(repr(text) for text in missing), "; ".join(known) or "none")
             )
 
@@ -148,7 +148,7 @@ def describe(port: Port) -> str:
 def choice(value: t.Any, what: str, choices: t.Sequence[str]) -> str:
     """Return a value that is one of the choices."""
     if not isinstance(value, str) or value not in choices:
-        raise RailsError("%s is %s; it has to be one of %s" % (what, brief(value), ", ".join(choices)))
+        raise RailsError("%s is %s; it must be one of %s" % (what, brief(value), ", ".join(choices)))
     return value
 
 
@@ -157,7 +157,7 @@ def brief(value: t.Any) -> str:
     try:
         text = repr(value)
     except ValueError:  # an integer of more digits than Python prints
-        return "a value of type %s that is too long to be printed" % type(value).__name__
+        return "a value of type %s that is too long to print" % type(value).__name__
     return text if len(text) <= 80 else "%s... (%s)" % (text[:80], type(value).__name__)
 
 
@@ -188,7 +188,7 @@ def ports(data: t.Any, doing: str) -> list[Port]:
     devices = data.get("devices") if isinstance(data, t.Mapping) else data
     if not isinstance(devices, (list, tuple)):
         raise RailsTypeError(
-            "Could not %s: the input has to be what rdma_info returns (a dictionary with 'devices'), "
+            "Could not %s: the input must be what rdma_info returns (a dictionary with 'devices'), "
             "or the list of devices, not %s" % (doing, brief(data))
         )
     found = [port for device in devices for port in _ports(device, doing)]
@@ -207,13 +207,13 @@ def _ports(device: t.Any, doing: str) -> list[Port]:
     name = device.get("name") if isinstance(device, t.Mapping) else None
     if not isinstance(name, str) or not name:
         raise RailsTypeError(
-            "Could not %s: an RDMA device has to be a dictionary with a 'name', as rdma_info returns it, not %s"
+            "Could not %s: an RDMA device must be a dictionary with a 'name', as rdma_info returns it, not %s"
             % (doing, brief(device))
         )
     where = "Could not %s: of %s, " % (doing, name)
     _text(device, "pci_address", where)
     if not isinstance(device.get("netns") or {}, t.Mapping):
-        raise RailsTypeError(where + "'netns' has to be a dictionary or null, not %s" % brief(device["netns"]))
+        raise RailsTypeError(where + "'netns' must be a dictionary or null, not %s" % brief(device["netns"]))
     listed = _dictionaries(device.get("ports"), where + "'ports'") or [{}]
     found = []
     for port in listed:
@@ -221,7 +221,7 @@ def _ports(device: t.Any, doing: str) -> list[Port]:
         if number is None and port:
             raise RailsTypeError(where + "a port has no number ('port')")
         if number is not None and (isinstance(number, bool) or not isinstance(number, int) or not 0 < number < 1 << 32):
-            raise RailsTypeError(where + "'port' has to be a number from 1, not %s" % brief(number))
+            raise RailsTypeError(where + "'port' must be a number from 1, not %s" % brief(number))
         found.append(
             Port(
                 name,
@@ -241,7 +241,7 @@ def _ports(device: t.Any, doing: str) -> list[Port]:
 def _text(holder: t.Mapping[str, t.Any], key: str, where: str) -> str | None:
     value = holder.get(key)
     if value is not None and not isinstance(value, str):
-        raise RailsTypeError(where + "%r has to be a text or null, not %s" % (key, brief(value)))
+        raise RailsTypeError(where + "%r must be a string or null, not %s" % (key, brief(value)))
     return value or None
 
 
@@ -249,7 +249,7 @@ def _dictionaries(value: t.Any, what: str) -> list[t.Mapping[str, t.Any]] | None
     if value is None:
         return None
     if not isinstance(value, (list, tuple)) or not all(isinstance(one, t.Mapping) for one in value):
-        raise RailsTypeError("%s has to be a list of dictionaries, not %s" % (what, brief(value)))
+        raise RailsTypeError("%s must be a list of dictionaries, not %s" % (what, brief(value)))
     return list(value)
 
 
@@ -373,10 +373,10 @@ def _plan(plan: t.Any) -> list[dict[str, str]]:
     wanted = "a list of dictionaries with 'rdma', 'netdev' or 'address'"
     entries = []
     if plan is not None and not isinstance(plan, (list, tuple)):
-        raise RailsTypeError("Could not list the rails: plan has to be %s, not %s" % (wanted, brief(plan)))
+        raise RailsTypeError("Could not list the rails: plan must be %s, not %s" % (wanted, brief(plan)))
     for entry in plan or ():
         if not isinstance(entry, t.Mapping):
-            raise RailsTypeError("Could not list the rails: plan has to be %s; it has %s" % (wanted, brief(entry)))
+            raise RailsTypeError("Could not list the rails: plan must be %s; it has %s" % (wanted, brief(entry)))
         where = "Could not list the rails: in plan, "
         values = {key: _text(entry, key, where) for key in ("rdma", "netdev", "address")}
         kept = {key: value for key, value in values.items() if value is not None}

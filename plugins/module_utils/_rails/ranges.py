@@ -30,7 +30,7 @@ def network_of(text: t.Any, what: str) -> Network:
         return ipaddress.ip_network(text, strict=True)
     except (ValueError, TypeError) as exc:
         raise PlanError(
-            "Could not %s: %s is %s, which is no network (%s). Give one such as 10.100.0.0/16"
+            "Could not %s: %s is %s, which is not a valid network (%s). Give one such as 10.100.0.0/16"
             % (DOING, what, brief(text), exc)
         ) from exc
 
@@ -87,9 +87,9 @@ def avoid(addresses: t.Iterable[str], given: t.Sequence[t.Any]) -> list[Network]
 def pods_of(nodes: int, expected: t.Any, per_node: t.Any, growth: t.Any) -> int:
     for what, value in (("expected_pods", expected), ("pods_per_node", per_node)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            raise PlanError("Could not %s: %s is %s; it has to be a number from 1" % (DOING, what, brief(value)))
+            raise PlanError("Could not %s: %s is %s; it must be a number from 1" % (DOING, what, brief(value)))
     if isinstance(growth, bool) or not isinstance(growth, (int, float)) or not 1 <= growth <= 1000:
-        raise PlanError("Could not %s: growth is %s; it has to be between 1 and 1000" % (DOING, brief(growth)))
+        raise PlanError("Could not %s: growth is %s; it must be between 1 and 1000" % (DOING, brief(growth)))
     return int(expected) if expected is not None else nodes * int(per_node)
 
 
@@ -110,14 +110,14 @@ def assign(
         if usable(one) < pods:
             raise PlanError(
                 "Could not %s: the range %s of %s has %d addresses, and %d pods are expected. A range in use is not "
-                "changed: remove the attachment %s when no pod has it, and it is planned anew; or expect fewer pods"
+                "changed: remove the attachment %s when no pod has it, and it is planned again; or expect fewer pods"
                 % (DOING, one, rail["name"], usable(one), pods, rail["name"])
             )
         for name, other in held:
             if one.overlaps(other):
                 raise PlanError(
-                    "Could not %s: the ranges of %s (%s) and %s (%s) overlap, so that two pods could get one address. "
-                    "Remove one of the attachments when no pod has it, and it is planned anew"
+                    "Could not %s: the ranges of %s (%s) and %s (%s) overlap, so two pods could get the same address. "
+                    "Remove one of the attachments when no pod has it, and it is planned again"
                     % (DOING, name, other, rail["name"], one)
                 )
         held.append((rail["name"], one))
@@ -140,7 +140,7 @@ def assign(
 
 def _clashes(space: Network, taken: t.Sequence[Network]) -> str:
     inside = sorted({str(one) for one in taken if one.version == space.version and one.overlaps(space)})
-    return "; taken is %s" % ", ".join(inside[:SHOWN]) if inside else ""
+    return "; in use: %s" % ", ".join(inside[:SHOWN]) if inside else ""
 
 
 def number(value: float) -> str:

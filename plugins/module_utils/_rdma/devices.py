@@ -160,7 +160,7 @@ class Look:
         rate = self._text(row.name, place + "/rate", needed=True) if sysfs else None
         speed = None if rate is None else rate_gbps(rate)
         if rate is not None and speed is None:
-            self.failed(row.name, place + "/rate", ValueError("%r is no rate" % rate[:40]))
+            self.failed(row.name, place + "/rate", ValueError("%r is not a rate" % rate[:40]))
         gids = self._gids(row.name, place) if sysfs and {"gids", "empty_gids"} & set(self.gather) else None
         netdev = self._netdev(port.netdev, gids)
         return {
@@ -271,7 +271,7 @@ class Look:
                 found[name] = value
             elif isinstance(text, str):
                 # pma.c answers "N/A (no PMA)" for what the card does not count.
-                self.failed(device, "%s/%s" % (path, name), ValueError("%r is no number" % text.strip()[:40]))
+                self.failed(device, "%s/%s" % (path, name), ValueError("%r is not a number" % text.strip()[:40]))
             else:
                 self.failed(device, "%s/%s" % (path, name), text)
 
@@ -313,7 +313,9 @@ class Look:
         if done.returncode != 0 or not match:
             said = " ".join(text.strip().split("\n")[-1].split())[:200]
             self.failed(
-                device, "active_mtu", ValueError("%s exited with %d: %s" % (" ".join(argv), done.returncode, said))
+                device,
+                "active_mtu",
+                ValueError("%s exited with status %d: %s" % (" ".join(argv), done.returncode, said)),
             )
             return None
         return int(match.group(1))

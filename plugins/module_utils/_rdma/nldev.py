@@ -410,8 +410,8 @@ _HINTS: dict[t.Any, str] = {
     errno.EPERM: "This needs CAP_NET_ADMIN in the initial user namespace: run as root of the host (become: true)",
     (_CMD_SYS_SET, errno.EBUSY): "Network namespaces other than the initial one exist; the mode can be switched "
     "when they are gone, or by a reboot",
-    (_CMD_SYS_SET, errno.EINVAL): "This kernel cannot switch the mode (it came with Linux 5.2)",
-    (_CMD_SYS_GET, errno.EINVAL): "This kernel does not answer it (it came with Linux 5.1)",
+    (_CMD_SYS_SET, errno.EINVAL): "This kernel cannot switch the mode (new in Linux 5.2)",
+    (_CMD_SYS_GET, errno.EINVAL): "This kernel does not support it (new in Linux 5.1)",
     (_CMD_SET, errno.EOPNOTSUPP): "The RDMA subsystem is in shared mode, or the device's driver cannot move a "
     "device (it has no disassociate_ucontext)",
     (_CMD_SET, errno.ENODEV): "The device is not in the network namespace of the calling thread, but in the socket's",
@@ -419,7 +419,7 @@ _HINTS: dict[t.Any, str] = {
     "is not a network namespace",
     (_CMD_PORT_GET, errno.EINVAL): "There is no RDMA device with this index in this network namespace",
     (_CMD_NEWLINK, errno.ENODEV): "There is no such network device in this network namespace",
-    (_CMD_NEWLINK, errno.EEXIST): "The network device has a link already, or the name is in use (names are unique "
+    (_CMD_NEWLINK, errno.EEXIST): "The network device already has a link, or the name is in use (names are unique "
     "in the whole system, also across network namespaces)",
     (_CMD_NEWLINK, errno.EINVAL): "The kernel has no such link type (module rdma-link-TYPE)",
 }
@@ -471,7 +471,7 @@ def _converse(transport: Transport, command: int, operation: str, payload: bytes
                 code, text = _failure(message)
                 if code:
                     hint = _HINTS.get((command, code)) or _HINTS.get(code, "")
-                    raise NldevError(code, operation, "the kernel says: " + text if text else "", hint)
+                    raise NldevError(code, operation, "the kernel reports: " + text if text else "", hint)
                 return answers
             if message.type != _TYPE | command:
                 raise _malformed("a message of type 0x%x to command %d" % (message.type, command))
@@ -485,7 +485,7 @@ def _converse(transport: Transport, command: int, operation: str, payload: bytes
 
 def _one(answers: list[bytes]) -> bytes:
     if len(answers) != 1:
-        raise _malformed("%d answers where one belongs" % len(answers))
+        raise _malformed("%d answers instead of one" % len(answers))
     return answers[0]
 
 

@@ -61,13 +61,13 @@ def live_mode(root: str = "/sys") -> str | None:
         if not os.path.isdir(module):
             return None
         raise SysfsError(
-            "ib_core is loaded, but there is no %s: its kernel or driver package is older than Linux 5.2, "
-            "which brought the network namespace mode" % path
+            "ib_core is loaded, but %s is missing: its kernel or driver package is older than Linux 5.2, "
+            "which introduced the network namespace mode" % path
         )
     # The parameter is the boolean ib_devices_shared_netns (drivers/infiniband/core/device.c).
     mode = {"Y": "shared", "N": "exclusive"}.get(text.strip())
     if mode is None:
-        raise SysfsError("Could not understand %s: it has %r where Y or N belongs" % (path, text[:40]))
+        raise SysfsError("Could not parse %s: it has %r instead of Y or N" % (path, text[:40]))
     return mode
 
 

@@ -122,7 +122,7 @@ def _status(name: str, now: t.Mapping[str, int], before: t.Mapping[str, int]) ->
         return IN_SYNC, None
     if before.get(name) == now[name]:
         return DRIFT, None
-    return UNKNOWN, "it is on its way between network namespaces"
+    return UNKNOWN, "it is being moved between network namespaces"
 
 
 def _cards(host: AuditHost, now: t.Mapping[str, int], before: t.Mapping[str, int]) -> list[dict[str, t.Any]]:

@@ -120,7 +120,7 @@ def plan(
             made.waiting[name] = text % (name, address) + (". " + problem if problem else "")
         elif len({place.space.inode for place in found}) > 1:
             paths = ", ".join(sorted(place.path for place in found))
-            text = "%s: the network devices of %s are in several network namespaces (%s), and it can be in one"
+            text = "%s: the network devices of %s are in several network namespaces (%s), but it can be in only one"
             made.wrong[name] = text % (name, address, paths)
         elif name in host:
             made.steps.append(Step(name, None, found[0].netdev, found[0]))

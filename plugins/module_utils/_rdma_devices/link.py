@@ -103,7 +103,7 @@ def _present(
         other_netdev = bool(found.netdevs) and netdev not in found.netdevs
         if found.driver != DRIVERS[link_type] or found.inode != _home(mode, goal, host) or other_netdev:
             raise LinkError(
-                "Making the RDMA link %s of type %s on %s in %s: a device of that name is there already (%s on %s in "
+                "Creating the RDMA link %s of type %s on %s in %s: a device of that name already exists (%s on %s in "
                 "%s), and names are unique on a host. Remove it first (state: absent), or choose another name"
                 % (
                     name,
@@ -119,11 +119,11 @@ def _present(
     known = host.netdevs(goal.handle)
     if netdev not in known:
         raise LinkError(
-            "Making the RDMA link %s: there is no network device %s in %s. There are: %s. A link does not survive the "
-            "move of its network device: move that first" % (name, netdev, goal.text, ", ".join(known) or "none")
+            "Creating the RDMA link %s: there is no network device %s in %s. There are: %s. A link does not survive "
+            "the move of its network device: move that first" % (name, netdev, goal.text, ", ".join(known) or "none")
         )
     decision.add(
-        "Make the RDMA link %s of type %s on %s in %s" % (name, link_type, netdev, goal.text),
+        "Create the RDMA link %s of type %s on %s in %s" % (name, link_type, netdev, goal.text),
         lambda: _make(name, link_type, netdev, mode, host, goal),
     )
     decision.show("rdma link %s" % name, "", text + "\n")
@@ -156,13 +156,13 @@ def _make(name: str, link_type: str, netdev: str, mode: str | None, host: Host, 
                 except OSError as exc:
                     host.delete(first.handle, device["index"])
                     raise LinkError(
-                        "Making the RDMA link %s in %s: it was made, could not be moved there, and was removed again: "
-                        "%s" % (name, goal.text, exc)
+                        "Creating the RDMA link %s in %s: it was created, could not be moved there, and was removed "
+                        "again: %s" % (name, goal.text, exc)
                     ) from exc
                 return
     finally:
         host.close(first.handle)
-    raise LinkError("Making the RDMA link %s: the kernel took the request, yet there is no such device" % name)
+    raise LinkError("Creating the RDMA link %s: the kernel reported success, but the device is missing" % name)
 
 
 def _absent(params: t.Mapping[str, t.Any], check_mode: bool, host: Host, found: Found | None) -> dict[str, t.Any]:
@@ -171,14 +171,14 @@ def _absent(params: t.Mapping[str, t.Any], check_mode: bool, host: Host, found: 
     if found is not None:
         if found.driver not in DRIVERS.values():
             raise LinkError(
-                "Removing the RDMA link %s: it is no software link but a device of the driver %s, which is not removed"
-                % (name, found.driver or "(unknown)")
+                "Removing the RDMA link %s: it is not a software link but a device of the driver %s, which is not "
+                "removed" % (name, found.driver or "(unknown)")
             )
         who = move.use(found, host)
         if (who.processes or who.kernel) and not params["disrupt"]:
             users = ["%s (PID %s)" % (row["command"] or "a process", row["pid"] or "unseen") for row in who.processes]
             raise LinkError(
-                "Removing the RDMA link %s: it is in use by %s. End them, or set disrupt to true"
+                "Removing the RDMA link %s: it is in use by %s. Stop them, or set disrupt to true"
                 % (name, ", ".join(users + who.kernel))
             )
         decision.add(

@@ -184,7 +184,11 @@ def locate(name: str, mode: str | None, host: Host) -> Found:
                     return _found(device, handle, space.inode, text, initial=False)._replace(pod=pod)
     raise GoneError(
         "There is no RDMA device named %s on this host. There are: %s%s"
-        % (name, ", ".join(sorted(known)) or "none", ". It may be where nobody looked: " + problem if problem else ""),
+        % (
+            name,
+            ", ".join(sorted(known)) or "none",
+            ". It may be in a namespace that was not searched: " + problem if problem else "",
+        ),
         complete=problem is None,
     )
 
@@ -221,7 +225,7 @@ def _refuse(name: str, found: Found, goal: str, mode: str | None, host: Host) ->
     if mode != "exclusive":
         raise DeviceError(
             "%s: the RDMA subsystem is in mode %s, in which devices belong to no namespace. "
-            "Bring it to exclusive first (module rdma_system, netns_mode: exclusive)" % (doing, mode or "shared")
+            "Switch it to exclusive first (module rdma_system, netns_mode: exclusive)" % (doing, mode or "shared")
         )
     can, why = drivers.ability(found.driver, not found.initial, host.movers() if found.initial else None)
     if can is False:
@@ -235,8 +239,8 @@ def _refuse_pods(name: str, found: Found, goal: Target, disrupt: bool) -> None:
     """A pod that runs keeps what it was given, whether or not it uses it just now."""
     if found.pod and not disrupt:
         raise DeviceError(
-            "Moving the RDMA device %s from %s to %s: the pod runs and holds it. End it, choose a device that is free, "
-            "or set disrupt to true" % (name, found.text, goal.text)
+            "Moving the RDMA device %s from %s to %s: the pod is running and holds it. Delete it, choose a free "
+            "device, or set disrupt to true" % (name, found.text, goal.text)
         )
 
 
@@ -254,7 +258,7 @@ def _refuse_users(name: str, found: Found, goal: str, disrupt: bool, who: Use) -
     told += ["and %d more" % (len(who.processes) - 5)] if len(who.processes) > 5 else []
     told += ["the kernel's %s" % module for module in who.kernel]
     raise DeviceError(
-        "%s: it is in use, and a move cuts everybody off: %s. End them, or set disrupt to true"
+        "%s: it is in use, and a move cuts off all its users: %s. Stop them, or set disrupt to true"
         % (doing, ", ".join(told))
     )
 
@@ -327,14 +331,14 @@ def _proof(name: str, found: Found, goal: Target, host: Host, warnings: list[str
     there = [device for device in host.devices(goal.handle) if device["index"] == found.index]
     if not there:
         raise DeviceError(
-            "Moving the RDMA device %s to %s: the kernel took the request, yet the device is not there now"
+            "Moving the RDMA device %s to %s: the kernel reported success, but the device is not there"
             % (name, goal.text)
         )
     node = host.node(goal.handle, found.index)
     if not node["present"]:
         raise DeviceError(
-            "Moving the RDMA device %s to %s: it is there, and its character device %s (%d:%d) is not, so no program "
-            "can open it. Is devtmpfs mounted on /dev, and the module ib_uverbs loaded?"
+            "Moving the RDMA device %s to %s: it is there, but its character device %s (%d:%d) is missing, so no "
+            "program can open it. Is devtmpfs mounted on /dev, and the module ib_uverbs loaded?"
             % (name, goal.text, node["path"], node["major"], node["minor"])
         )
     if not there[0]["netdevs"]:

@@ -58,7 +58,7 @@ class Host:
         said = enter.within(space, lambda: _run(argv), timeout=LIMIT_S + 10)
         if said:
             raise DeviceError(
-                "Taking the network device %s back to the host as %s: '%s' answered: %s"
+                "Taking the network device %s back to the host as %s: '%s' failed: %s"
                 % (netdev, name, " ".join(argv), said)
             )
 
@@ -70,7 +70,7 @@ def _run(argv: t.Sequence[str]) -> str:
             list(argv), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S, check=False
         )
     except subprocess.TimeoutExpired:
-        return "nothing within %d s" % LIMIT_S
+        return "timed out after %d s" % LIMIT_S
     return "" if done.returncode == 0 else done.stderr.strip() or "exit status %d" % done.returncode
 
 
@@ -94,7 +94,7 @@ def locate(pci_address: str, host: Host) -> Found:
     known = ", ".join("%s (%s)" % (one.pci_address, one.name) for one in here) or "none"
     raise DeviceError(
         "There is no network device of the PCI address %s on this host. The host's own namespace has: %s%s"
-        % (pci_address, known, ". It may be where nobody looked: " + problem if problem else "")
+        % (pci_address, known, ". It may be in a namespace that was not searched: " + problem if problem else "")
     )
 
 
@@ -113,14 +113,14 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[
             live = pod_text(pod)
         if pod and not params["disrupt"]:
             raise DeviceError(
-                "Taking the network device %s (%s) back to the host: %s runs and has it. End that pod, or set disrupt "
-                "to true" % (found.name, address, live)
+                "Taking the network device %s (%s) back to the host: %s is running and has it. Delete that pod, or set "
+                "disrupt to true" % (found.name, address, live)
             )
         taken = sorted(one.pci_address for one in host.here() if one.name == name)
         if taken:
             raise DeviceError(
-                "Taking the network device %s (%s) back to the host as %s: that is the name of the host's %s. Choose "
-                "another name" % (found.name, address, name, taken[0])
+                "Taking the network device %s (%s) back to the host as %s: the host's %s already has that name. Choose "
+                "another one" % (found.name, address, name, taken[0])
             )
         decision.add(
             "Take the network device %s (%s) from %s to the host as %s" % (found.name, address, live, name),
@@ -131,8 +131,8 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[
         decision.carry_out()
         if decision.changed and locate(address, host) != Found(name, None):
             raise DeviceError(
-                "Taking the network device %s (%s) back to the host: the kernel took the request, yet it is not there"
-                % (found.name, address)
+                "Taking the network device %s (%s) back to the host: the kernel reported success, but the device is "
+                "still missing" % (found.name, address)
             )
     return {
         **decision.result(),

@@ -47,7 +47,7 @@ def users(host: Host, problems: list[str]) -> list[dict[str, t.Any]] | None:
     try:
         return host.users()
     except (FabricError, OSError) as exc:
-        problems.append("who uses the RDMA devices is not known: %s" % exc)
+        problems.append("the users of the RDMA devices are not known: %s" % exc)
         return None
 
 
@@ -115,19 +115,19 @@ def reason(
     if spaces:
         text += " and cannot be switched live while other network namespaces exist (%s)" % told(spaces)
     if next_boot == desired:
-        return text + ". The next boot gives %s.%s" % (desired, _ended(users))
+        return text + ". The next boot sets %s.%s" % (desired, _ended(users))
     if next_boot is None:
-        return text + ". What the next boot gives is not known: %s." % "; ".join([why or "", *src.problems]).strip(
+        return text + ". The mode after the next boot is not known: %s." % "; ".join([why or "", *src.problems]).strip(
             "; ."
         )
-    text += ". The next boot gives %s" % next_boot
+    text += ". The next boot sets %s" % next_boot
     winners = [item for item in conflicts if item.get("wins")]
     remedy = src.entry and src.entry.remedy
     if winners:
         text += ", because of " + "; ".join(
             '"%s" in %s line %s' % (item["text"], item["path"], item["line"]) for item in winners
         )
-        text += ". " + (remedy or "Remove it there, and from what that file is generated from")
+        text += ". " + (remedy or "Remove it there, and from the source of that file")
     elif why:
         text += ", because " + why
     return text + "."

@@ -38,7 +38,7 @@ def _expected(expected: prediction.Prediction) -> tuple[str | None, str | None]:
         return DEFAULT, expected.reason or "nothing sets ib_core's netns_mode, and the kernel's default is shared"
     mode = mode_of(expected.value)
     if mode is None:
-        return None, 'ib_core does not load with netns_mode="%s", which is no boolean' % expected.value
+        return None, 'ib_core does not load with netns_mode="%s", which is not a boolean' % expected.value
     return mode, expected.reason
 
 
@@ -115,7 +115,7 @@ def decide(params: t.Mapping[str, t.Any], state: State) -> Intent:
     if may_switch and state.blockers and params["runtime"] == "require":
         raise ModeError(
             "Switching the RDMA subsystem from %s to %s: the kernel refuses while other network namespaces exist: %s. "
-            "End their holders, or set runtime to auto and reboot" % (state.live, desired, explain.told(state.blockers))
+            "Stop their holders, or set runtime to auto and reboot" % (state.live, desired, explain.told(state.blockers))
         )
     return Intent(rebuild, may_switch and not state.blockers, now, then, conflicts)
 

@@ -51,7 +51,7 @@ def switch(host: Host, live: str | None, desired: str, runtime: str) -> None:
     found = host.live()
     if found != desired:
         raise ModeError(
-            "Switching the RDMA subsystem from %s to %s: the kernel took the request, yet the mode is %s now"
+            "Switching the RDMA subsystem from %s to %s: the kernel reported success, but the mode is %s"
             % (live, desired, found)
         )
 

@@ -130,7 +130,7 @@ def told(found: t.Sequence[t.Mapping[str, t.Any]], unknown: t.Sequence[Gap]) -> 
     ]
     texts += ["Not known: %s" % text.rstrip(".") for text in dict.fromkeys(gap.what for gap in unknown)]
     more = len(texts) - _TOLD
-    return texts[:_TOLD] + (["%d more are in what the task returns" % more] if more > 0 else [])
+    return texts[:_TOLD] + (["%d more are in the result of the task" % more] if more > 0 else [])
 
 
 def _resource(node: str, found: t.Sequence[t.Mapping[str, t.Any]], unknown: t.Sequence[Gap]) -> dict[str, t.Any]:
@@ -161,7 +161,7 @@ def manage(params: t.Mapping[str, t.Any], _check_mode: bool, client: Client) -> 
         return result
     if params["on_conflict"] == "warn":
         return {**result, "warnings": ["RDMA mode %s: %s" % (mode, text) for text in texts]}
-    msg = "RDMA mode %s on %s: %s. The mode has not been touched. To set it all the same, set on_conflict to warn"
+    msg = "RDMA mode %s on %s: %s. The mode has not been touched. To set it anyway, set on_conflict to warn"
     return {**result, "failed": True, "msg": msg % (mode, ", ".join(wanted), ". ".join(texts))}
 
 

@@ -129,14 +129,14 @@ def _managers(view: View, node: str, mode: str) -> t.Iterator[dict[str, t.Any]]:
             continue
         if not wanted_on(view.nodes[node], {"labelSelector": spec.get("nodeSelector")}):
             continue
-        what = "has sriov-network-operator set this node's mode to %s" % wish
+        what = "makes sriov-network-operator set this node's mode to %s" % wish
         what += ", and reboot it for that" if wish != mode else " too: it writes modprobe.d and reboots on its own"
         yield _row(
             "SriovNetworkPoolConfig",
             pool,
             node,
             what,
-            "Take spec.rdmaMode out of it, upon which the operator removes what it wrote, or keep the node out of its "
+            "Remove spec.rdmaMode from it, and the operator removes what it wrote; or keep the node out of its "
             "nodeSelector",
         )
 
@@ -156,8 +156,8 @@ def _sharers(view: View, node: str) -> t.Iterator[dict[str, t.Any]]:
                 kind,
                 policy,
                 node,
-                "has the shared RDMA device plugin run here, which does not start in mode exclusive",
-                "Take rdmaSharedDevicePlugin out of its spec, or keep the node out of it, and give devices out whole "
+                "runs the shared RDMA device plugin here, which does not start in mode exclusive",
+                "Remove rdmaSharedDevicePlugin from its spec, or keep the node out of it, and allocate whole devices "
                 "(sriovDevicePlugin)",
             )
     running = bool(told)
@@ -173,9 +173,9 @@ def _sharers(view: View, node: str) -> t.Iterator[dict[str, t.Any]]:
         makers = [(str(by.get("kind")), str(by.get("name"))) for by in one["metadata"].get("ownerReferences") or []]
         if told.intersection(makers):
             continue
-        remedy = "Delete it, or keep it off the node by its nodeSelector, and give devices out whole"
+        remedy = "Delete it, or keep it off the node by its nodeSelector, and allocate whole devices"
         if makers:
-            remedy = "%s %s makes it: have it run no shared plugin here" % makers[0]
+            remedy = "%s %s creates it: configure it to run no shared plugin here" % makers[0]
         elif (one["metadata"].get("labels") or {}).get(OWNER):
             remedy = "Set secondary_network_device_plugin to sriov or none"
         yield _row(
@@ -193,7 +193,8 @@ def _sharers(view: View, node: str) -> t.Iterator[dict[str, t.Any]]:
             view.nodes[node],
             node,
             "offers shares of RDMA devices (%s)" % ", ".join("%s: %s" % (name, offered[name]) for name in shares),
-            "End the shared RDMA device plugin that registers them with its kubelet; no DaemonSet known here runs one",
+            "Stop the shared RDMA device plugin that registers them with its kubelet; no DaemonSet of the cluster runs "
+            "one",
         )
 
 
@@ -210,8 +211,8 @@ def _pod_for_exclusive(view: View, pod: Object, node: str, unknown: list[Gap]) -
             "Pod",
             pod,
             node,
-            "holds %s, a share of an RDMA device, and mode exclusive has none" % ", ".join(shares),
-            "End it, and have it ask for a whole device and an attachment with rdma in its chain",
+            "holds %s, a share of an RDMA device, which mode exclusive does not have" % ", ".join(shares),
+            "Delete it, and let it request a whole device and an attachment with rdma in its chain",
         )
     networks = attached(pod, view.attachments)
     unknown.extend(Gap(node, text) for text in networks.unknown)
@@ -220,9 +221,9 @@ def _pod_for_exclusive(view: View, pod: Object, node: str, unknown: list[Gap]) -
             "Pod",
             pod,
             node,
-            "holds %s and is attached by %s (macvlan or ipvlan), which cannot bring the RDMA device along"
+            "holds %s and is attached by %s (macvlan or ipvlan), which cannot move the RDMA device"
             % (holds, ", ".join(networks.on_top)),
-            "End it, and attach it by host-device, sriov or ib-sriov with rdma in the chain",
+            "Delete it, and attach it by host-device, sriov or ib-sriov with rdma in the chain",
         )
     if pod["spec"].get("hostNetwork"):
         yield _row(
@@ -230,7 +231,7 @@ def _pod_for_exclusive(view: View, pod: Object, node: str, unknown: list[Gap]) -
             pod,
             node,
             "is on the host's network and holds %s: it loses every device that is given to another pod" % holds,
-            "End it, give it a network and a device of its own, or keep its devices out of what pods are given",
+            "Delete it, give it its own network and device, or keep its devices out of the pool for pods",
         )
     elif mounts:
         yield _row(
@@ -238,7 +239,7 @@ def _pod_for_exclusive(view: View, pod: Object, node: str, unknown: list[Gap]) -
             pod,
             node,
             "mounts %s, and in mode exclusive sees no device there that is not in its own network namespace" % DEVICES,
-            "End it, and have it ask for a whole device and an attachment with rdma in its chain",
+            "Delete it, and let it request a whole device and an attachment with rdma in its chain",
         )
 
 
@@ -251,7 +252,7 @@ def _pod_for_shared(view: View, pod: Object, node: str, unknown: list[Gap]) -> t
             pod,
             node,
             "is attached by %s, which moves the RDMA device and fails in mode shared" % ", ".join(networks.moving),
-            "End it, and take the plugin rdma (rdmaIsolation of ib-sriov) out of the attachment",
+            "Delete it, and remove the plugin rdma (rdmaIsolation of ib-sriov) from the attachment",
         )
 
 

@@ -230,7 +230,7 @@ def test_what_has_no_consent_is_named_before_anything_is_changed(lab: Lab) -> No
     for check in (True, False):
         told = refused(lab, node, check=check)
         for words in (
-            "9 of its pods stand in the way, and nothing was changed: ",
+            "9 of its pods block the drain, and nothing was changed: ",
             "/gpu: holds nvidia.com/gpu: 8 (evict_gpu_pods)",
             "/mig: holds nvidia.com/mig-1g.10gb: 1 (evict_gpu_pods)",
             "/rdma: holds rdma/hca: 1 (evict_gpu_pods)",
@@ -238,7 +238,7 @@ def test_what_has_no_consent_is_named_before_anything_is_changed(lab: Lab) -> No
             f"/rail: has a device of the host by the attachment {lab.namespace}/rail0 (evict_gpu_pods)",
             f"/lost: has a device of the host by the attachment {lab.namespace}/no-such (evict_gpu_pods)",
             "/files: has the host's /dev/infiniband (evict_gpu_pods)",
-            "/alone: has no controller that would make it anew (force)",
+            "/alone: has no controller that would recreate it (force)",
             "/cache: has data in the emptyDir scratch (delete_emptydir_data)",
         ):
             assert words in told
@@ -277,7 +277,7 @@ def test_mirror_and_daemonset_pods_and_those_that_have_ended_are_left(lab: Lab) 
     lab.pod(node, "web")
     done = call(lab, node)
     assert {row["name"].partition("-")[0]: (row["action"], row["why"]) for row in done["pods"]} == {
-        "daemon": ("leave", "of the DaemonSet daemon, which would make it anew"),
+        "daemon": ("leave", "of the DaemonSet daemon, which would recreate it"),
         "static": ("leave", "a mirror of a static pod"),
         "done": ("leave", "has ended"),
         "web": ("evict", "ReplicaSet web"),
@@ -291,7 +291,7 @@ def test_a_node_that_is_not_the_host(lab: Lab) -> None:
     for check in (True, False):
         told = refused(lab, node, check=check, machine_id=OTHER_ID)
         assert f"Draining node {node}: this Node is not proven to be the host. Its machineID is {MACHINE_ID}" in told
-        assert f"the host is Node {other}, give that name (gpu_node_name)" in told
+        assert f"the host is Node {other}, set that name (gpu_node_name)" in told
         told = refused(lab, "no-such-node", check=check, on_absent="ignore")
         assert f"the cluster has no node of this name; the host is Node {node}" in told
     assert "give machine_id or addresses of the host" in refused(lab, node, machine_id=None)
@@ -354,7 +354,7 @@ def test_a_budget_that_never_allows_it(lab: Lab) -> None:
     finalizers(lab, "stuck", ["example.com/slow"])
     lab.budget("web", 1)
     told = refused(lab, node, drain_timeout=2)
-    assert f"Draining node {node}: not done after drain_timeout (2 s). Still there: " in told
+    assert f"Draining node {node}: not finished after drain_timeout (2 s). Still there: " in told
     assert f"{lab.namespace}/stuck is being deleted, due 20" in told
     assert "Z, held by example.com/slow; " in told
     assert (
@@ -362,13 +362,13 @@ def test_a_budget_that_never_allows_it(lab: Lab) -> None:
         f"Evicting the pod {lab.namespace}/web: " in told
     )
     assert "answered 429 (TooManyRequests): Cannot evict pod as it would violate the pod's disruption budget" in told
-    assert f"The node stays cordoned, with this in its annotation {NOTE}, and the next run goes on from there" in told
+    assert f"The node stays cordoned, with this in its annotation {NOTE}, and the next run continues from there" in told
     # The pod without a budget goes, and another run may begin.
     lab.until(lambda: lab.pods(node) == ["stuck", "web"])
     assert (cordoned(lab, node), holder(lab)) == (True, "")
     kept = note(lab, node)
     assert kept["step"] == "cordoned"
-    assert kept["failed"]["message"].startswith(f"Draining node {node}: not done after drain_timeout (2 s)")
+    assert kept["failed"]["message"].startswith(f"Draining node {node}: not finished after drain_timeout (2 s)")
     assert abs(time.time() - time.mktime(time.strptime(kept["failed"]["time"], "%Y-%m-%dT%H:%M:%SZ"))) < 24 * 3600
 
     # What the Node offers meanwhile is not what it offered before.
@@ -517,7 +517,7 @@ def test_the_api_server_stops_in_the_middle(lab: Lab) -> None:
         finally:
             lab.plane.start()
     assert "could not be reached" in told
-    assert "What is cordoned stays so; the failure could not be noted on the node" in told
+    assert "Cordoned nodes stay cordoned; the failure could not be recorded on the node" in told
     assert (cordoned(lab, node), note(lab, node)["failed"]) == (True, None)
 
     # The same run goes on, through a restart of the API server.

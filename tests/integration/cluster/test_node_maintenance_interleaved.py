@@ -294,7 +294,7 @@ def recordoned(site: Site, point: str, _machines: t.Sequence[Machine]) -> None:
     first = site.run().to(point)
     site.recordon()
     told = first.end()
-    assert any(one in told for one in ("kubectl has cordoned it", "does not keep it cordoned any more")) or (
+    assert any(one in told for one in ("kubectl has cordoned it", "no longer keeps it cordoned")) or (
         # It reboots a node that is out of the cluster, and then finds a cordon that is not its own.
         told == ENDED and point in ("after the drain", "during the reboot")
     ), told

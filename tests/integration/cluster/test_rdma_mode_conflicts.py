@@ -358,8 +358,8 @@ def test_pods_that_need_shared_mode(ready: Cluster, namespace: str) -> None:
     )
     result = ask(ready)
     assert of(result, "share") == [
-        f"holds {SHARE}, a share of an RDMA device, and mode exclusive has none",
-        f"holds {SHARE} and is attached by {namespace}/macvlan (macvlan or ipvlan), which cannot bring the RDMA device along",
+        f"holds {SHARE}, a share of an RDMA device, which mode exclusive does not have",
+        f"holds {SHARE} and is attached by {namespace}/macvlan (macvlan or ipvlan), which cannot move the RDMA device",
     ]
     assert len(of(result, "left-behind")) == 1
     assert of(result, "host") == [
@@ -412,7 +412,7 @@ def test_sriov_network_operator_as_the_master_of_the_mode(ready: Cluster, namesp
     )
     result = ask(ready)
     assert rows(result) == [("SriovNetworkPoolConfig", namespace, "first", "gpu-1")]
-    assert "has sriov-network-operator set this node's mode to shared, and reboot it for that" in result["msg"]
+    assert "makes sriov-network-operator set this node's mode to shared, and reboot it for that" in result["msg"]
     assert "Take spec.rdmaMode out of it, upon which the operator removes what it wrote" in result["msg"]
     assert "to shared too: it writes modprobe.d and reboots on its own" in ask(ready, "shared")["msg"]
     make(ready, pool(namespace, "everywhere", rdmaMode="exclusive"))

@@ -59,11 +59,11 @@ def test_a_second_pod_that_wants_it_is_refused_with_the_holders_name(lab: podlab
         refused = lab.module(node, "rdma_device", name="rxe0", pod="ml/other")
         assert refused["failed"]
         assert refused["msg"] == (
-            "Moving the RDMA device rxe0 from pod ml/hold-0 to pod ml/other: the pod runs and holds it. End it, choose a "
-            "device that is free, or set disrupt to true"
+            "Moving the RDMA device rxe0 from pod ml/hold-0 to pod ml/other: the pod is running and holds it. Delete it, choose "
+            "a free device, or set disrupt to true"
         )
         linked = lab.module(node, "rdma_link", name="rxe0", type="rxe", netdev="eth0", pod="ml/other")
-        assert "a device of that name is there already (rdma_rxe on net1 in pod ml/hold-0)" in linked["msg"]
+        assert "a device of that name already exists (rdma_rxe on net1 in pod ml/hold-0)" in linked["msg"]
     assert [one["ifname"] for one in lab.devices("hold-0")] == ["rxe0"]
 
 
@@ -85,7 +85,7 @@ def test_a_second_pod_that_wants_its_card_does_not_start(lab: podlab.PodLab) -> 
 @pytest.mark.parametrize(
     ("pod", "text"),
     [
-        ("ml/nobody", "The kubelet of this host knows no pod ml/nobody"),
+        ("ml/nobody", "The kubelet of this host has no pod ml/nobody"),
         ("ml", "'ml' is not the name of a pod: write NAMESPACE/NAME"),
     ],
 )

@@ -314,7 +314,7 @@ def _word(error: str) -> str:
     match = _ERRNO.search(error)
     if match:
         return match.group(1)
-    return "text" if error.endswith((" is no number", " is no rate")) else "other"
+    return "text" if error.endswith((" is not a number", " is not a rate")) else "other"
 
 
 __all__ = ("KINDS", "Collector", "Place", "Problem", "Settings", "Snapshot", "look")

@@ -23,7 +23,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.filter.rails import rails
 SLOW = hypothesis_settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 Json = t.Any
-DOING = "Could not make the NCCL environment: "
+DOING = "Could not build the NCCL environment: "
 LINK_LOCAL = "fe80:0000:0000:0000:0ac0:ebff:feda:1cfb"
 
 
@@ -256,7 +256,7 @@ def test_hosts_whose_gid_indexes_disagree() -> None:
     with pytest.raises(AnsibleFilterError) as caught:
         nccl_env({"gpu-01": TWO, "gpu-02": result(roce("mlx5_0", "ens1", 3, pci="0000:07:00.0"), roce("mlx5_1", "ens2", 5, pci="0000:08:00.0"))})  # fmt: skip
     assert str(caught.value) == (
-        DOING + "the ports need different GID indexes, and NCCL_IB_GID_INDEX is one for all: "
+        DOING + "the ports need different GID indexes, but NCCL_IB_GID_INDEX applies to all: "
         "3 on gpu-01: mlx5_0 port 1, gpu-01: mlx5_1 port 1, gpu-02: mlx5_0 port 1; 5 on gpu-02: mlx5_1 port 1. "
         "Use gid_index='auto', with which NCCL (2.21 and newer) chooses for each port"
     )
@@ -264,7 +264,7 @@ def test_hosts_whose_gid_indexes_disagree() -> None:
 
 OTHER_PORTS = (
     DOING + "the hosts do not have the same ports in the same order: %s. Bring missing links up, give the devices the "
-    "same names, choose with include or exclude, or make each host's environment from its own result"
+    "same names, choose with include or exclude, or build each host's environment from its own result"
 )
 
 
@@ -354,7 +354,7 @@ def test_socket_interfaces_that_nccl_would_misread(value: t.Any, name: str) -> N
     assert str(caught.value) == (
         DOING
         + f"socket_ifname is {value!r}, with the interface name {name}. Give names without white space, ':', '=' and '^'; "
-        "'=' (exact names), '^' (all but these) or '^=' may stand once, before the whole list"
+        "'=' (exact names), '^' (all but these) or '^=' may occur once, before the whole list"
     )
 
 
@@ -368,7 +368,7 @@ NO_IPV4 = (
     DOING
     + "there is no RoCE v2 GID of an IPv4 address: %s. Give the network device such an address, or use family='ipv6'"
 )
-NAME = "it cannot carry ',', ':', '^', '=' and white space, and a name has 63 characters at most. Rename the device ('rdma dev set'), or exclude it"
+NAME = "it cannot contain ',', ':', '^', '=' and white space, and a name has at most 63 characters. Rename the device ('rdma dev set'), or exclude it"
 
 # name, input, options, the whole message
 REFUSED: list[tuple[str, Json, Json, str]] = [
@@ -376,9 +376,9 @@ REFUSED: list[tuple[str, Json, Json, str]] = [
         "no device",
         result(),
         {},
-        NO_PORT % "rdma_info saw no RDMA device",
+        NO_PORT % "rdma_info found no RDMA device",
     ),
-    ("an empty list", [], {}, NO_PORT % "rdma_info saw no RDMA device"),
+    ("an empty list", [], {}, NO_PORT % "rdma_info found no RDMA device"),
     (
         "a reason for every port",
         result(
@@ -413,14 +413,14 @@ REFUSED: list[tuple[str, Json, Json, str]] = [
         "an include that names nothing",
         TWO,
         {"include": ["mlx5_0", "mlx5_7"]},
-        "Could not make the NCCL environment: include has 'mlx5_7', which is no RDMA device, node GUID or network device here. "
-        "There are: mlx5_0 port 1 (ens1); mlx5_1 port 1 (ens2). Correct include, or take the entry out",
+        "Could not build the NCCL environment: include has 'mlx5_7', which is not an RDMA device, node GUID or network device here. "
+        "There are: mlx5_0 port 1 (ens1); mlx5_1 port 1 (ens2). Correct include, or remove the entry",
     ),
     (
         "devices that disagree",
         result(roce("mlx5_0", "ens1", 3), roce("mlx5_1", "ens2", 5), roce("mlx5_2", "ens3", 3)),
         {},
-        DOING + "the ports need different GID indexes, and NCCL_IB_GID_INDEX is one for all: "
+        DOING + "the ports need different GID indexes, but NCCL_IB_GID_INDEX applies to all: "
         "3 on mlx5_0 port 1, mlx5_2 port 1; 5 on mlx5_1 port 1. "
         "Use gid_index='auto', with which NCCL (2.21 and newer) chooses for each port",
     ),
@@ -428,7 +428,7 @@ REFUSED: list[tuple[str, Json, Json, str]] = [
         "InfiniBand and RoCE",
         result(roce("mlx5_0", "ens1"), infiniband("mlx5_1", "ibs2"), roce("mlx5_2", "ens3")),
         {"gid_index": "auto"},
-        DOING + "the ports are of different kinds, between which no connection is possible: "
+        DOING + "the ports are of different kinds, which cannot connect to each other: "
         "InfiniBand (mlx5_1 port 1); RoCE (mlx5_0 port 1, mlx5_2 port 1). "
         "Choose those of one kind with include or exclude",
     ),
@@ -436,7 +436,7 @@ REFUSED: list[tuple[str, Json, Json, str]] = [
         "iWARP and RoCE",
         result(roce("mlx5_0", "ens1"), iwarp("siw0", "ens2")),
         {},
-        DOING + "the ports are of different kinds, between which no connection is possible: "
+        DOING + "the ports are of different kinds, which cannot connect to each other: "
         "RoCE (mlx5_0 port 1); iWARP (siw0 port 1). Choose those of one kind with include or exclude",
     ),
     (
@@ -461,7 +461,7 @@ REFUSED: list[tuple[str, Json, Json, str]] = [
         "the IPv4 address is a VLAN's",
         result(device("mlx5_1", port("ens2", entry(3, "198.51.100.11", "ens2.100")))),
         {},
-        NO_IPV4 % "mlx5_1 port 1, network device ens2 (what there is belongs to other network devices: "
+        NO_IPV4 % "mlx5_1 port 1, network device ens2 (its GIDs belong to other network devices: "
         "0000:0000:0000:0000:0000:ffff:c633:640b at 3 of ens2.100)",
     ),
     (
@@ -481,12 +481,12 @@ REFUSED: list[tuple[str, Json, Json, str]] = [
         "only link-local with auto",
         result(device("mlx5_1", port("ens2", entry(1, LINK_LOCAL, "ens2")))),
         {"family": "ipv6", "gid_index": "auto"},
-        DOING + "mlx5_1 port 1: the only IPv6 addresses are link-local, which NCCL passes over when it chooses. "
+        DOING + "mlx5_1 port 1: the only IPv6 addresses are link-local, which NCCL skips when it chooses. "
         "Give the network device a global IPv6 address, or use gid_index='pin'",
     ),
-    ("family", TWO, {"family": "AF_INET"}, DOING + "family is 'AF_INET'; it has to be one of ipv4, ipv6"),
-    ("gid_index", TWO, {"gid_index": 3}, DOING + "gid_index is 3; it has to be one of pin, auto"),
-    ("debug", TWO, {"debug": "info"}, DOING + "debug is 'info'; it has to be one of VERSION, WARN, INFO, TRACE"),
+    ("family", TWO, {"family": "AF_INET"}, DOING + "family is 'AF_INET'; it must be one of ipv4, ipv6"),
+    ("gid_index", TWO, {"gid_index": 3}, DOING + "gid_index is 3; it must be one of pin, auto"),
+    ("debug", TWO, {"debug": "info"}, DOING + "debug is 'info'; it must be one of VERSION, WARN, INFO, TRACE"),
     *(
         (
             f"a device called {name!r}"[:40],
@@ -548,7 +548,7 @@ def test_a_message_about_several_hosts_says_which() -> None:
         (odd, {}, "gpu-02: the device name 'mlx5:0'"),
         (many, {}, "gpu-02: 33 ports"),
         (without, {}, "gpu-02: mlx5_0 port 1, network device ens1; gpu-02: mlx5_1 port 1, network device ens2."),
-        (TWO["devices"] * 2, {}, "Could not make the NCCL environment (gpu-02): mlx5_0 port 1 is in the input twice"),
+        (TWO["devices"] * 2, {}, "Could not build the NCCL environment (gpu-02): mlx5_0 port 1 is in the input twice"),
     ):
         with pytest.raises(AnsibleFilterError) as caught:
             nccl_env({"gpu-01": TWO, "gpu-02": second}, **options)
@@ -563,12 +563,12 @@ WRONG_TYPES: list[tuple[str, Json, str]] = [
     ("a result that failed", {"data": {"failed": True, "msg": "x"}}, "it is failed, with True"),
     ("a host without a result", {"data": {"gpu-01": TWO, "gpu-02": None}}, "it is gpu-02, with None"),
     ("a host with another result", {"data": {"gpu-01": TWO, "gpu-02": {"msg": "x"}}}, "it is gpu-02, with {'msg': 'x'}"),
-    ("results and devices", {"data": [TWO, roce("mlx5_0", "ens1")]}, "an RDMA device has to be a dictionary with a 'name'"),
-    ("a device that is none", {"data": {"gpu-01": ["mlx5_0"]}}, "Could not make the NCCL environment (gpu-01): an RDMA device has to be"),
-    ("include as text", {"data": TWO, "include": "mlx5_0"}, "include has to be a list of names, for example ['mlx5_0'], not 'mlx5_0'"),
-    ("exclude of numbers", {"data": TWO, "exclude": [0]}, "exclude has to be a list of names"),
-    ("socket_ifname as number", {"data": TWO, "socket_ifname": 0}, "socket_ifname has to be a name or a list of names, not 0"),
-    ("socket_ifname of numbers", {"data": TWO, "socket_ifname": [0]}, "socket_ifname has to be a name or a list of names, not [0]"),
+    ("results and devices", {"data": [TWO, roce("mlx5_0", "ens1")]}, "an RDMA device must be a dictionary with a 'name'"),
+    ("a device that is none", {"data": {"gpu-01": ["mlx5_0"]}}, "Could not build the NCCL environment (gpu-01): an RDMA device must be"),
+    ("include as text", {"data": TWO, "include": "mlx5_0"}, "include must be a list of names, for example ['mlx5_0'], not 'mlx5_0'"),
+    ("exclude of numbers", {"data": TWO, "exclude": [0]}, "exclude must be a list of names"),
+    ("socket_ifname as number", {"data": TWO, "socket_ifname": 0}, "socket_ifname must be a name or a list of names, not 0"),
+    ("socket_ifname of numbers", {"data": TWO, "socket_ifname": [0]}, "socket_ifname must be a name or a list of names, not [0]"),
 ]  # fmt: skip
 
 
@@ -578,7 +578,7 @@ WRONG_TYPES: list[tuple[str, Json, str]] = [
 def test_wrong_types(arguments: Json, message: str) -> None:
     with pytest.raises(AnsibleTypeError) as caught:
         nccl_env(**arguments)
-    assert str(caught.value).startswith("Could not make the NCCL environment")
+    assert str(caught.value).startswith("Could not build the NCCL environment")
     assert message in str(caught.value)
 
 
@@ -696,9 +696,9 @@ def test_strings_or_its_own_errors(data: Json, options: Json) -> None:
             said = str(exc)
             environment = {}
         else:
-            said = "Could not make the NCCL environment"
+            said = "Could not build the NCCL environment"
             assert environment["NCCL_IB_HCA"].startswith("=")
-        assert said.startswith("Could not make the NCCL environment")
+        assert said.startswith("Could not build the NCCL environment")
         for name, value in environment.items():
             assert isinstance(name, str)
             assert isinstance(value, str)

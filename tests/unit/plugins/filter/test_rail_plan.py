@@ -115,8 +115,8 @@ def test_a_node_that_is_wired_otherwise_is_named() -> None:
     assert str(caught.value) == (
         "Could not plan the rails: nodes differ: gpu-3 has rail 1 at 0000:5e:00.0 (ens1f1), the others at "
         "0000:11:00.0 (ens1). One attachment serves all nodes, so a rail needs the same name or the same PCI address on "
-        "each of them. Mend the node, leave the port out by exclude, name the network devices alike (systemd.link(5)), "
-        "or let a device plugin choose and give resources"
+        "each of them. Fix the node, leave out the port with exclude, name the network devices alike (systemd.link(5)), "
+        "or let a device plugin choose and set resources"
     )
 
 
@@ -159,7 +159,7 @@ def test_what_all_nodes_use_themselves_is_left_out_and_said() -> None:
         rail_plan(info, NETWORK, include=["ens0"])
     assert str(caught.value) == (
         "Could not plan the rails: include names ens0 of a, and the host uses it (default_route). A pod must not get it: "
-        "take it out of include"
+        "remove it from include"
     )
 
 
@@ -207,7 +207,7 @@ def test_a_range_too_small_is_not_changed() -> None:
         rail_plan(cluster(7, 1), NETWORK, existing=first["rails"])
     assert str(caught.value) == (
         "Could not plan the rails: the range 10.100.0.0/29 of rail0 has 6 addresses, and 7 pods are expected. A range in "
-        "use is not changed: remove the attachment rail0 when no pod has it, and it is planned anew; or expect fewer pods"
+        "use is not changed: remove the attachment rail0 when no pod has it, and it is planned again; or expect fewer pods"
     )
 
 
@@ -291,10 +291,10 @@ def test_a_network_that_is_too_small_says_so() -> None:
 # options, part of the message
 BAD: list[tuple[dict[str, Json], str]] = [
     ({"network": "10.0.0.1/8"}, "network is '10.0.0.1/8', which is no network"),
-    ({"expected_pods": 0}, "expected_pods is 0; it has to be a number from 1"),
-    ({"growth": 0.5}, "growth is 0.5; it has to be between 1 and 1000"),
-    ({"select": "guid"}, "select is 'guid'; it has to be one of auto, name, pci, resource"),
-    ({"select": "resource"}, "select is resource, and resources names none"),
+    ({"expected_pods": 0}, "expected_pods is 0; it must be a number from 1"),
+    ({"growth": 0.5}, "growth is 0.5; it must be between 1 and 1000"),
+    ({"select": "guid"}, "select is 'guid'; it must be one of auto, name, pci, resource"),
+    ({"select": "resource"}, "select is resource, but resources is empty"),
     ({"prefix": "Rail_"}, "prefix is 'Rail_'"),
     ({"avoid": ["x"]}, "avoid is 'x', which is no network"),
 ]

@@ -367,35 +367,35 @@ def test_an_include_that_names_nothing() -> None:
     with pytest.raises(AnsibleFilterError) as caught:
         rails(two_nics(), include=["mlx5_0", "mlx5"])
     assert str(caught.value) == (
-        "Could not list the rails: include has 'mlx5', which is no RDMA device, node GUID or network device here. There are: "
+        "Could not list the rails: include has 'mlx5', which is not an RDMA device, node GUID or network device here. There are: "
         "mlx5_0 port 1 (ens1, 0c42:a103:0065:1f2e); mlx5_1 port 1 (ens2, 0c42:a103:0065:1f2e); "
-        "mlx5_10 port 1 (ens10, 0c42:a103:0065:aaaa). Correct include, or take the entry out"
+        "mlx5_10 port 1 (ens10, 0c42:a103:0065:aaaa). Correct include, or remove the entry"
     )
 
 
 # name, arguments, what the message says
 WRONG_TYPES: list[tuple[str, Json, str]] = [
-    ("no mapping", {"data": "rdma"}, "the input has to be what rdma_info returns (a dictionary with 'devices')"),
-    ("null", {"data": None}, "the input has to be what rdma_info returns"),
-    ("another module's result", {"data": {"changed": False, "msg": "x"}}, "the input has to be what rdma_info returns"),
-    ("several hosts", {"data": {"gpu-01": result()}}, "the input has to be what rdma_info returns"),
-    ("devices by name", {"data": {"devices": {"mlx5_0": {}}}}, "the input has to be what rdma_info returns"),
-    ("a list of names", {"data": ["mlx5_0"]}, "an RDMA device has to be a dictionary with a 'name'"),
-    ("a device without a name", {"data": [{"ports": []}]}, "an RDMA device has to be a dictionary with a 'name'"),
-    ("an empty name", {"data": [{"name": ""}]}, "an RDMA device has to be a dictionary with a 'name'"),
-    ("ports by number", {"data": [{"name": "a", "ports": {"1": {}}}]}, "of a, 'ports' has to be a list of dictionaries"),
-    ("a port's number as text", {"data": [{"name": "a", "ports": [{"port": "1"}]}]}, "of a, 'port' has to be a number from 1, not '1'"),
-    ("a port's number as boolean", {"data": [{"name": "a", "ports": [{"port": True}]}]}, "'port' has to be a number from 1, not True"),
-    ("port 0", {"data": [{"name": "a", "ports": [{"port": 0}]}]}, "'port' has to be a number from 1, not 0"),
+    ("no mapping", {"data": "rdma"}, "the input must be what rdma_info returns (a dictionary with 'devices')"),
+    ("null", {"data": None}, "the input must be what rdma_info returns"),
+    ("another module's result", {"data": {"changed": False, "msg": "x"}}, "the input must be what rdma_info returns"),
+    ("several hosts", {"data": {"gpu-01": result()}}, "the input must be what rdma_info returns"),
+    ("devices by name", {"data": {"devices": {"mlx5_0": {}}}}, "the input must be what rdma_info returns"),
+    ("a list of names", {"data": ["mlx5_0"]}, "an RDMA device must be a dictionary with a 'name'"),
+    ("a device without a name", {"data": [{"ports": []}]}, "an RDMA device must be a dictionary with a 'name'"),
+    ("an empty name", {"data": [{"name": ""}]}, "an RDMA device must be a dictionary with a 'name'"),
+    ("ports by number", {"data": [{"name": "a", "ports": {"1": {}}}]}, "of a, 'ports' must be a list of dictionaries"),
+    ("a port's number as text", {"data": [{"name": "a", "ports": [{"port": "1"}]}]}, "of a, 'port' must be a number from 1, not '1'"),
+    ("a port's number as boolean", {"data": [{"name": "a", "ports": [{"port": True}]}]}, "'port' must be a number from 1, not True"),
+    ("port 0", {"data": [{"name": "a", "ports": [{"port": 0}]}]}, "'port' must be a number from 1, not 0"),
     ("a port without a number", {"data": [{"name": "a", "ports": [{"state": "ACTIVE"}]}]}, "of a, a port has no number"),
-    ("a state that is no text", {"data": [{"name": "a", "ports": [{"port": 1, "state": 4}]}]}, "of a, 'state' has to be a text or null, not 4"),
-    ("a GID table that is none", {"data": [{"name": "a", "ports": [{"port": 1, "gids": ["fe80::"]}]}]}, "of a, 'gids' has to be a list of dictionaries"),
-    ("include as text", {"data": [], "include": "mlx5_0"}, "include has to be a list of names, for example ['mlx5_0'], not 'mlx5_0'"),
-    ("exclude of numbers", {"data": [], "exclude": [1]}, "exclude has to be a list of names"),
-    ("an empty text in exclude", {"data": [], "exclude": [""]}, "exclude has to be a list of names"),
-    ("plan as text", {"data": [], "plan": "mlx5_0"}, "plan has to be a list of dictionaries with 'rdma', 'netdev' or 'address', not 'mlx5_0'"),
-    ("plan of names", {"data": [], "plan": ["mlx5_0"]}, "plan has to be a list of dictionaries with 'rdma', 'netdev' or 'address'; it has 'mlx5_0'"),
-    ("plan of numbers", {"data": [], "plan": [{"rdma": 0}]}, "in plan, 'rdma' has to be a text or null, not 0"),
+    ("a state that is no text", {"data": [{"name": "a", "ports": [{"port": 1, "state": 4}]}]}, "of a, 'state' must be a string or null, not 4"),
+    ("a GID table that is none", {"data": [{"name": "a", "ports": [{"port": 1, "gids": ["fe80::"]}]}]}, "of a, 'gids' must be a list of dictionaries"),
+    ("include as text", {"data": [], "include": "mlx5_0"}, "include must be a list of names, for example ['mlx5_0'], not 'mlx5_0'"),
+    ("exclude of numbers", {"data": [], "exclude": [1]}, "exclude must be a list of names"),
+    ("an empty text in exclude", {"data": [], "exclude": [""]}, "exclude must be a list of names"),
+    ("plan as text", {"data": [], "plan": "mlx5_0"}, "plan must be a list of dictionaries with 'rdma', 'netdev' or 'address', not 'mlx5_0'"),
+    ("plan of names", {"data": [], "plan": ["mlx5_0"]}, "plan must be a list of dictionaries with 'rdma', 'netdev' or 'address'; it has 'mlx5_0'"),
+    ("plan of numbers", {"data": [], "plan": [{"rdma": 0}]}, "in plan, 'rdma' must be a string or null, not 0"),
 ]  # fmt: skip
 
 
@@ -411,8 +411,8 @@ def test_wrong_types(arguments: Json, message: str) -> None:
 
 # name, arguments, the whole message
 REFUSED: list[tuple[str, Json, str]] = [
-    ("family", {"data": [], "family": "ipv5"}, "Could not list the rails: family is 'ipv5'; it has to be one of ipv4, ipv6"),
-    ("family, no text", {"data": [], "family": None}, "Could not list the rails: family is None; it has to be one of ipv4, ipv6"),
+    ("family", {"data": [], "family": "ipv5"}, "Could not list the rails: family is 'ipv5'; it must be one of ipv4, ipv6"),
+    ("family, no text", {"data": [], "family": None}, "Could not list the rails: family is None; it must be one of ipv4, ipv6"),
     (
         "a plan that names nothing",
         {"data": [], "plan": [{"rail": 0}]},
@@ -435,7 +435,7 @@ def test_refusals(arguments: Json, message: str) -> None:
 
 
 def test_an_integer_that_python_does_not_print_is_refused_like_others() -> None:
-    with pytest.raises(AnsibleTypeError, match="a value of type int that is too long to be printed"):
+    with pytest.raises(AnsibleTypeError, match="a value of type int that is too long to print"):
         rails(10**5000)
 
 

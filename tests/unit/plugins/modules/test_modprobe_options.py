@@ -99,9 +99,9 @@ REFUSED: list[tuple[dict[str, t.Any], str]] = [
     ),
     (
         {"options": {"x": True}},
-        "options: x is a boolean, and only strings and integers say exactly what reaches the kernel. Quote it as "
+        "options: x is a boolean, and only strings and integers define exactly what reaches the kernel. Quote it as "
         "the kernel "
-        "is to see it, for example x: 'Y'. (YAML takes on, off, yes and no for booleans.)",
+        "should see it, for example x: 'Y'. (YAML reads on, off, yes and no as booleans.)",
     ),
     (
         {"options": OPTIONS, "path": "/etc/modprobe.d/mine"},

@@ -129,7 +129,7 @@ def test_what_cannot_be_read_is_said_and_no_zero_is_made_up(tree: Tree, capfd: p
     # One counter does not hide a device.
     assert found.value("rdma_exporter_scrape_complete") == 1
     said = capfd.readouterr().err
-    assert "mlx5_0: ports/1/counters/symbol_error: 'N/A (no PMA)' is no number" in said
+    assert "mlx5_0: ports/1/counters/symbol_error: 'N/A (no PMA)' is not a number" in said
     assert "mlx5_0: ports/1/hw_counters/out_of_buffer: EISDIR (Is a directory)" in said
     site.scrape()
     assert capfd.readouterr().err == ""
@@ -398,7 +398,7 @@ def test_a_namespace_that_goes_during_the_walk(machine: Node) -> None:
     machine.spaces = [space(7, uid=UID)]
     machine.has(7, device("mlx5_1", 1, sent=2))
     machine.site.scrape()
-    machine.inside[7] = failed("what kept it is gone", errno.ENOENT)
+    machine.inside[7] = failed("its holder is gone", errno.ENOENT)
     found = machine.site.scrape()
     # No error, and no word about a device that is on its way back.
     assert found.unreadable() == set()

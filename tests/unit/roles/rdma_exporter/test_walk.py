@@ -127,7 +127,7 @@ def test_one_that_cannot_be_killed_is_left_alone(hang: t.Callable[[], None], mon
     assert go(one)[3] == "no answer from inside within 20 s"
     assert 3 in one._stuck
     again = go(one)
-    assert again[3] == "an earlier look into it has still not come back"
+    assert again[3] == "an earlier look into it has not returned yet"
     assert {1: again[1], 5: again[5]} == {1: 1, 5: 5}
     monkeypatch.setattr(os, "kill", real)
     for child in one._stuck.values():
@@ -137,16 +137,16 @@ def test_one_that_cannot_be_killed_is_left_alone(hang: t.Callable[[], None], mon
 
 def test_one_that_breaks() -> None:
     def missing() -> t.Any:
-        raise OSError(errno.ENOENT, "what kept it is gone")
+        raise OSError(errno.ENOENT, "its holder is gone")
 
     def wrong() -> t.Any:
         raise ValueError("no number")
 
     found = go(walker(n1=missing, n2=wrong, n3=lambda: os._exit(3)))
     assert found == {
-        1: "[Errno 2] what kept it is gone",
+        1: "[Errno 2] its holder is gone",
         2: "ValueError: no number",
-        3: "the process inside ended without an answer",
+        3: "the process inside exited without an answer",
         4: 4,
         5: 5,
     }

@@ -27,15 +27,15 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._module_params.
 
 OURS = "/etc/modprobe.d/zz-rdmaops-ib_core.conf"
 IMAGE = "/boot/initrd.img-7.2"
-ONLY = "and only strings and integers say exactly what reaches the kernel. Quote it as the kernel is to see it, for example"
-YAML = "(YAML takes on, off, yes and no for booleans.)"
+ONLY = "and only strings and integers define exactly what reaches the kernel. Quote it as the kernel should see it, for example"
+YAML = "(YAML reads on, off, yes and no as booleans.)"
 WRITING = (
-    "has a line break, another control character or a double quote in its value, for which modprobe.d has no way of "
-    "writing. Leave it out."
+    "has a line break, another control character or a double quote in its value, which modprobe.d cannot "
+    "express. Leave it out."
 )
 RDMA = (
-    "netns_mode of ib_core belongs to the module rdmaops.gpu_fabric.rdma_system, which knows when it takes "
-    "effect: set its "
+    "netns_mode of ib_core is managed by the module rdmaops.gpu_fabric.rdma_system, which determines when it "
+    "takes effect: set its "
     "option netns_mode instead."
 )
 
@@ -80,7 +80,7 @@ REFUSED: list[tuple[dict[str, t.Any], str]] = [
     ({"options": {"--": "1"}}, "options: '--' is not the name of a parameter. modinfo -p ib_core lists them."),
     (
         {"options": {"x-y": 1, "x_y": 1}},
-        "options: x_y is there twice, with - and with _, which the kernel holds to be equal.",
+        "options: x_y is given twice, with - and with _, which the kernel treats as the same.",
     ),
     ({"options": {}}, "options: state=present needs at least one. To remove the file, set state to absent."),
     ({"options": None}, "options: state=present needs at least one. To remove the file, set state to absent."),
@@ -386,8 +386,8 @@ def test_nothing_is_written_where_the_initramfs_cannot_be_rebuilt(tmp_path: Path
     with pytest.raises(FabricError) as caught:
         run(FakeHost(str(tmp_path), unknown), initramfs="rebuild")
     assert str(caught.value) == (
-        "initramfs=rebuild: it cannot be told what is to be rebuilt: Reading /boot/initrd.img-7.2: Input/output error. "
-        "Nothing has been changed. Set initramfs to report, and rebuild it by the means of the distribution."
+        "initramfs=rebuild: it is not known what to rebuild: Reading /boot/initrd.img-7.2: Input/output error. "
+        "Nothing has been changed. Set initramfs to report, and rebuild it with the distribution's tools."
     )
     assert not (tmp_path / OURS[1:]).exists()
 

@@ -171,7 +171,7 @@ def test_before_the_crd() -> None:
         run(client, attachment())
     assert str(caught.value) == (
         "Applying the attachments of training: https://cluster:6443 does not know NetworkAttachmentDefinitions. Install "
-        "Multus first, whose manifest brings the CRD network-attachment-definitions.k8s.cni.cncf.io (the role "
+        "Multus first, whose manifest installs the CRD network-attachment-definitions.k8s.cni.cncf.io (the role "
         "rdmaops.gpu_fabric.secondary_network does)"
     )
 
@@ -180,10 +180,13 @@ def test_before_the_crd() -> None:
 REFUSED: list[tuple[dict[str, t.Any], str]] = [
     ({"owner": "a b"}, "owner a b cannot be a label's value"),
     ({"prune": True}, "prune with an empty list of attachments would delete every attachment of training"),
-    ({"ignore_lint": ["host_interface"]}, "ignore_lint: host_interface may not be ignored"),
-    ({"ignore_lint": ["nonsense"]}, "ignore_lint: nonsense is no lint. These may: address_shared"),
+    ({"ignore_lint": ["host_interface"]}, "ignore_lint: host_interface cannot be ignored"),
+    ({"ignore_lint": ["nonsense"]}, "ignore_lint: nonsense is not a lint code. These can: address_shared"),
     ({"node_info": {"gpu-1": []}}, "node_info of gpu-1 has to be a dictionary"),
-    ({"expected_pods": {"nic9": 1}}, "expected_pods names nic9, and there is no such attachment. There are: none"),
+    (
+        {"expected_pods": {"nic9": 1}},
+        "expected_pods names nic9, which is not an attachment of this task. There are: none",
+    ),
     ({"expected_pods": True, "attachments": [attachment()]}, "expected_pods has to be a number"),
     ({"expected_pods": -1, "attachments": [attachment()]}, "it holds -1"),
     (
@@ -195,7 +198,7 @@ REFUSED: list[tuple[dict[str, t.Any], str]] = [
         {"attachments": [attachment(config='{"type" "x"}')]},
         "config: no JSON: Expecting ':' delimiter at line 1, column 9",
     ),
-    ({"attachments": [attachment(config={"type": "x"}, device="e")]}, "config stands beside device"),
+    ({"attachments": [attachment(config={"type": "x"}, device="e")]}, "config is given together with device"),
     ({"attachments": [attachment(type=None, device=None)]}, "neither type nor config is given"),
     ({"attachments": [attachment(master="x")]}, "host-device does not know the key master"),
     ({"attachments": [attachment(namespace="gone")]}, "there is no namespace gone. Make it first (kubectl create"),

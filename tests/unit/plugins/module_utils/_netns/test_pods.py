@@ -74,16 +74,16 @@ def test_the_pod_of_before_has_logs_only(node: Node) -> None:
 
 
 SAID: dict[str, tuple[t.Callable[[Node], t.Any], str]] = {
-    "no pod": (lambda node: node.pod(OLD, "ml_train-1"), "The kubelet of this host knows no pod ml/train-0 ("),
+    "no pod": (lambda node: node.pod(OLD, "ml_train-1"), "The kubelet of this host has no pod ml/train-0 ("),
     "no sandbox yet": (
         lambda node: node.pod(OLD),
-        "The pod ml/train-0 has no process on this host: its sandbox is not there yet, or it has ended. Wait until it "
+        "The pod ml/train-0 has no process on this host: its sandbox does not exist yet, or it has ended. Wait until it "
         "is Running",
     ),
     "a zombie": (lambda node: node.pod(OLD).process(80, scope(OLD, MAIN), state="Z"), "has no process on this host"),
     "two": (
         lambda node: node.pod(OLD).pod(NEW).process(80, scope(OLD, MAIN)).process(90, scope(NEW, SIDE)),
-        "There are 2 pods ml/train-0 on this host (UIDs %s, %s): one of them is ending. Wait until it is gone"
+        "There are 2 pods ml/train-0 on this host (UIDs %s, %s): one of them is terminating. Wait until it is gone"
         % (OLD, NEW),
     ),
 }

@@ -561,7 +561,7 @@ def test_a_container_is_no_host(proc: Proc) -> None:
     with pytest.raises(netns.NamespaceError) as caught:
         proc.survey()
     assert str(caught.value) == (
-        "Could not list network namespaces: this process is in a PID namespace of its own (a container?) and cannot "
+        "Could not list network namespaces: this process is in its own PID namespace (a container?) and cannot "
         "see the processes of the host. Run it on the host itself"
     )
 

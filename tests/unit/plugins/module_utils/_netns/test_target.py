@@ -75,10 +75,10 @@ def test_netns_by_name_and_path(proc: Path, tmp_path: Path) -> None:
     assert found("netns", "blue", proc, names=str(names)) == ("net blue", "netns blue")
     assert found("netns", str(names / "blue"), proc) == ("net blue", str(names / "blue"))
     for value, text in {
-        "green": "There is no network namespace named green; 'ip netns' has: blue, odd. Make it with 'ip netns add "
+        "green": "There is no network namespace named green; 'ip netns' has: blue, odd. Create it with 'ip netns add "
         "green', or give a path",
-        "..": "'..' is no name of a network namespace",
-        "": "'' is no name of a network namespace",
+        "..": "'..' is not a valid name of a network namespace",
+        "": "'' is not a valid name of a network namespace",
         "odd": "%s/odd is not a network namespace" % names,
         "/nowhere/x": "There is no network namespace at /nowhere/x",
     }.items():
@@ -100,15 +100,15 @@ CONTAINERS = [
     ("a" * 12, "Several containers begin with aaaaaaaaaaaa: %s, %s. Give more digits" % (A, B)),
     (
         "f" * 12,
-        "No process of this host is in a container with the id ffffffffffff. Is it running, and on this host? Containers of "
-        "users (below user.slice) are not looked for: give the PID of one of their processes",
+        "No process of this host is in a container with the ID ffffffffffff. Is it running, and on this host? Users' containers "
+        "(below user.slice) are not searched: give the PID of one of their processes",
     ),
-    ("train-0", "'train-0' is no container id (12 to 64 hexadecimal digits)"),
-    ("aaaa", "'aaaa' is no container id (12 to 64 hexadecimal digits)"),
+    ("train-0", "'train-0' is not a valid container ID (12 to 64 hexadecimal digits)"),
+    ("aaaa", "'aaaa' is not a valid container ID (12 to 64 hexadecimal digits)"),
     (
         "c" * 64,
-        "The container cccccccccccc is in the host's own network namespace (hostNetwork): it has the host's devices "
-        "already",
+        "The container cccccccccccc is in the host's own network namespace (hostNetwork): it already has the host's "
+        "devices",
     ),
 ]
 
@@ -149,7 +149,7 @@ def test_a_number_that_another_process_has_got(proc: Path, monkeypatch: pytest.M
         return seen
 
     monkeypatch.setattr(module, name, processes)
-    with pytest.raises(TargetError, match=r"The processes of .* have just ended"):
+    with pytest.raises(TargetError, match=r"The processes of .* have just exited"):
         resolve(kind, {"container": A, "pod": "ml/train-0"}[kind], str(proc))
 
 
@@ -165,9 +165,9 @@ def test_pod(proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pods, "names", lambda _logs: known)
     assert found("pod", "ml/train-0", proc) == ("net 40", "pod ml/train-0")
     for value, text in {
-        "ml/gone": "The kubelet of this host knows no pod ml/gone (/var/log/pods has no directory of it). Make it, and see that it runs on "
-        "this node",
-        "ml/ended": "The pod ml/ended has no process on this host: its sandbox is not there yet, or it has ended. "
+        "ml/gone": "The kubelet of this host has no pod ml/gone (/var/log/pods has no directory of it). Create it, and make sure that it runs "
+        "on this node",
+        "ml/ended": "The pod ml/ended has no process on this host: its sandbox does not exist yet, or it has ended. "
         "Wait until it is Running",
         "train-0": "'train-0' is not the name of a pod: write NAMESPACE/NAME",
         "a/b/c": "'a/b/c' is not the name of a pod: write NAMESPACE/NAME",
@@ -186,7 +186,7 @@ def test_two_pods_of_one_name(proc: Path, monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(PodError) as caught:
         resolve("pod", "ml/train-0", str(proc))
     assert str(caught.value) == (
-        "There are 2 pods ml/train-0 on this host (UIDs %s, %s): one of them is ending. Wait until it is gone"
+        "There are 2 pods ml/train-0 on this host (UIDs %s, %s): one of them is terminating. Wait until it is gone"
         % (UID, other)
     )
 

@@ -136,7 +136,7 @@ NET = "k8s.v1.cni.cncf.io/networks"
         (
             pod(meta={"ownerReferences": [{"kind": "Job", "name": "x"}]}),
             rules.EVICT,
-            [(rules.FORCE, "has no controller that would make it anew")],
+            [(rules.FORCE, "has no controller that would recreate it")],
         ),
         (
             pod(spec={"volumes": [{"name": "s", "emptyDir": {"medium": "Memory"}}]}),
@@ -175,7 +175,7 @@ def test_every_reason_needs_its_consent() -> None:
     consents = dict.fromkeys((rules.DEVICES, rules.FORCE, rules.EMPTY_DIR), False)
     (text,) = rules.blocked(found, consents)
     assert text == (
-        "ml/p: holds nvidia.com/gpu: 8 (evict_gpu_pods), has no controller that would make it anew (force), "
+        "ml/p: holds nvidia.com/gpu: 8 (evict_gpu_pods), has no controller that would recreate it (force), "
         "has data in the emptyDir s (delete_emptydir_data)"
     )
     for option in consents:
@@ -297,10 +297,10 @@ def test_a_namespace_that_is_missing_is_named() -> None:
         with pytest.raises(DrainError) as caught:
             act(lease_of(Overtaken(99, 404), "one"))
         assert (
-            "the cluster has no namespace rdmaops-system. An administrator makes it once, by kubectl create namespace "
+            "the cluster has no namespace rdmaops-system. An administrator creates it once, with kubectl create namespace "
             "rdmaops-system or, with an account that may use it, from docs/rbac/namespace.yml"
         ) in str(caught.value)
-    with pytest.raises(ApiError, match="Rehearsing to take the Lease"):
+    with pytest.raises(ApiError, match="Trying to take the Lease"):
         lease_of(Overtaken(1, 403), "one").look()
 
 
@@ -504,7 +504,7 @@ def test_a_cordon_of_an_earlier_run_stays_if_a_pod_came_before_it() -> None:
     plane.manage(run="earlier")
     plane.looks = [[FREE], [CONSENTS[rules.DEVICES]]]
     plane.lease = None
-    with pytest.raises(DrainError, match="meanwhile there came"):
+    with pytest.raises(DrainError, match="new pods block the drain:"):
         plane.manage(run="two")
     assert plane.cordoned
     assert plane.evicted == ["p"]
@@ -808,10 +808,10 @@ def test_what_is_still_there_after_the_time_limit_is_named(clock: Clock) -> None
         plane.manage()
     assert clock.now - began == pytest.approx(60, abs=2)
     assert str(caught.value) == (
-        "Draining node a: not done after drain_timeout (60 s). Still there: ml/p under web (minAvailable 2, 2 of 2 pods "
-        "healthy, 0 disruptions allowed): it would violate the budget; ml/q is being deleted, due x. Let the budgets "
-        "allow it, end these pods, or give more time. The node stays cordoned, with this in its annotation "
-        "rdmaops.gpu-fabric/maintenance, and the next run goes on from there"
+        "Draining node a: not finished after drain_timeout (60 s). Still there: ml/p under web (minAvailable 2, 2 of 2 pods "
+        "healthy, 0 disruptions allowed): it would violate the budget; ml/q is being deleted, due x. Make the budgets "
+        "allow it, delete these pods, or allow more time. The node stays cordoned, with this in its annotation "
+        "rdmaops.gpu-fabric/maintenance, and the next run continues from there"
     )
     assert plane.note["failed"]["message"].startswith("Draining node a: not done")
     assert plane.lease["spec"]["holderIdentity"] == ""
@@ -828,7 +828,7 @@ def test_a_failure_that_cannot_be_noted_is_told(clock: Clock) -> None:
     with pytest.raises(DrainError) as caught:
         plane.manage()
     assert str(caught.value) == (
-        "forbidden. What is cordoned stays so; the failure could not be noted on the node (connection refused)"
+        "forbidden. Cordoned nodes stay cordoned; the failure could not be recorded on the node (connection refused)"
     )
     plane = Plane([FREE])
     plane.errors = [("Writing: Cordon node a", ApiError("forbidden", 403))]
@@ -843,7 +843,7 @@ def test_a_node_of_another_name_is_named(clock: Clock) -> None:
         plane.manage(machine_id="m2", addresses=["192.0.2.2"])
     assert str(caught.value) == (
         "Draining node a: this Node is not proven to be the host. Its machineID is m1 and the host's is m2; its "
-        "InternalIP is 192.0.2.1 and the host has 192.0.2.2; the host is Node b, give that name (gpu_node_name). "
+        "InternalIP is 192.0.2.1 and the host has 192.0.2.2; the host is Node b, set that name (gpu_node_name). "
         "Nothing was changed"
     )
     with pytest.raises(DrainError) as caught:
@@ -882,7 +882,7 @@ def test_a_node_that_changes_meanwhile_is_written_again() -> None:
     assert plane.cordoned
     plane = Plane([])
     plane.errors = [("Writing: Cordon node a", ApiError("conflict", 409))] * 99
-    with pytest.raises(DrainError, match="others change this Node all the time: conflict"):
+    with pytest.raises(DrainError, match="others keep changing this Node: conflict"):
         plane.manage()
 
 
@@ -902,9 +902,9 @@ def test_a_node_that_somebody_else_has_cordoned_is_left_alone() -> None:
         (owned(MANAGER), ""),
         (owned("kubectl"), "kubectl"),
         (owned("argocd", MANAGER), "argocd"),
-        (owned(), "someone whom its managedFields do not name"),
-        ([], "someone whom its managedFields do not name"),
-        ([{"manager": "x"}, {"manager": "y", "fieldsV1": None}], "someone whom its managedFields do not name"),
+        (owned(), "an unknown user (its managedFields name none)"),
+        ([], "an unknown user (its managedFields name none)"),
+        ([{"manager": "x"}, {"manager": "y", "fieldsV1": None}], "an unknown user (its managedFields name none)"),
     ],
 )
 def test_whose_cordon_it_is(clock: Clock, fields: Json, who: str) -> None:
@@ -1064,7 +1064,7 @@ def test_a_run_whose_lease_was_taken_does_not_uncordon(clock: Clock, lost: str) 
         assert plane.manage(state="uncordoned")["changed"]
         assert not plane.cordoned
         lease_of(plane, "one", 60).take("b")
-        with pytest.raises(DrainError, match="by the run one any more. It was given back"):
+        with pytest.raises(DrainError, match="by the run one any more. It was returned"):
             plane.manage(state="uncordoned", take_over=False)
 
 
@@ -1092,9 +1092,7 @@ def test_a_note_that_another_run_has_taken_over_is_left(clock: Clock) -> None:
         return waits(path, doing, query)
 
     plane.items = items  # type: ignore[method-assign]
-    with pytest.raises(
-        DrainError, match="run one does not keep it cordoned any more. The node is not cordoned by this run"
-    ):
+    with pytest.raises(DrainError, match="run one no longer keeps it cordoned. The node is not cordoned by this run"):
         plane.manage()
     assert (plane.note["run"], plane.note["step"], plane.note["failed"]) == ("two", "cordoned", None)
 

@@ -161,7 +161,7 @@ def test_counters(tmp_path: Path, cards: list[Card], monkeypatch: pytest.MonkeyP
     assert device["ports"][0]["hw_counters"] == {"rcvd": 0, "sent": 5}
     assert unreadable == [
         {"device": "mlx5_0", "what": "ports/1/counters/broken", "error": "EISDIR (Is a directory)"},
-        {"device": "mlx5_0", "what": "ports/1/counters/odd", "error": "'N/A (no PMA)' is no number"},
+        {"device": "mlx5_0", "what": "ports/1/counters/odd", "error": "'N/A (no PMA)' is not a number"},
     ]
 
     def refuse(code: int) -> t.Callable[[int, int], dict[str, int]]:
@@ -202,7 +202,7 @@ def test_a_rate_that_is_none_is_not_zero(tmp_path: Path, cards: list[Card]) -> N
     cards[0].write("ports/1/rate", "fast")
     (device,), unreadable = seen(tmp_path)
     assert device["ports"][0]["rate_gbps"] is None
-    assert unreadable == [{"device": "mlx5_0", "what": "ports/1/rate", "error": "'fast' is no rate"}]
+    assert unreadable == [{"device": "mlx5_0", "what": "ports/1/rate", "error": "'fast' is not a rate"}]
 
 
 def test_a_device_without_sysfs_is_there_all_the_same(tmp_path: Path, cards: list[Card]) -> None:

@@ -326,7 +326,7 @@ REFUSALS: list[tuple[t.Callable[[nldev.Transport], object], int, str | None, str
         None,
         (
             "Could not set the RDMA network namespace mode to shared: EINVAL (Invalid argument). This kernel cannot "
-            "switch the mode (it came with Linux 5.2)"
+            "switch the mode (new in Linux 5.2)"
         ),
     ),
     (

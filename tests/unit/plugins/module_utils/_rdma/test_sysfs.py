@@ -36,7 +36,7 @@ def test_ib_core_of_an_old_kernel(tmp_path: Path) -> None:
         sysfs.live_mode(str(tmp_path))
     assert str(caught.value) == (
         f"ib_core is loaded, but there is no {tmp_path}/module/ib_core/parameters/netns_mode: its kernel or driver "
-        "package is older than Linux 5.2, which brought the network namespace mode"
+        "package is older than Linux 5.2, which introduced the network namespace mode"
     )
 
 

@@ -119,7 +119,7 @@ def test_a_device_that_moves_meanwhile_is_unknown() -> None:
     other = Namespace(POD, "red", [MOUNT], 1)
     host = FakeHost([(blue(MOUNT), rows("mlx5_0"))], [(other, rows("mlx5_0"))])
     assert judged(host)[0] == (
-        "mlx5_0", "unknown", "netns red, held by /run/netns/blue", "it is on its way between network namespaces",
+        "mlx5_0", "unknown", "netns red, held by /run/netns/blue", "it is being moved between network namespaces",
     )  # fmt: skip
 
 

@@ -117,7 +117,7 @@ def test_only_the_own_namespace_unless_asked() -> None:
 def test_what_nobody_could_look_into_is_told() -> None:
     host = FakeHost()
     host.problem = "Could not look for network namespaces everywhere"
-    host.inside[BLUE] = EnterError("Could not open the network namespace blue: what kept it is gone")
+    host.inside[BLUE] = EnterError("Could not open the network namespace blue: its holder is gone")
     found = gather_info([], True, host)
     assert [device["name"] for device in found["devices"]] == ["mlx5_0", "mlx5_2"]
     assert found["unreadable"][:2] == [
@@ -130,7 +130,7 @@ def test_what_nobody_could_look_into_is_told() -> None:
         {
             "device": None,
             "what": "network namespace",
-            "error": "Could not open the network namespace blue: what kept it is gone",
+            "error": "Could not open the network namespace blue: its holder is gone",
             "netns": {"inode": BLUE, "name": "blue"},
         },
     ]

@@ -56,7 +56,7 @@ def test_made_and_again_and_removed(option: dict[str, t.Any], inode: int, text: 
     for result in (asked, done):
         assert result["changed"]
         netdev = option.get("netdev", "eth1")
-        assert result["actions"] == ["Make the RDMA link rxe0 of type rxe on %s in %s" % (netdev, text)]
+        assert result["actions"] == ["Create the RDMA link rxe0 of type rxe on %s in %s" % (netdev, text)]
         assert result["link"] is None
     assert [row["name"] for row in host.places[inode]] == ["rxe0"]
     again = manage(params(**option), False, host)
@@ -73,19 +73,19 @@ REFUSALS: list[tuple[t.Callable[[FakeHost], None], dict[str, t.Any], str]] = [
     (
         lambda host: None,
         {"netdev": "eth7"},
-        "Making the RDMA link rxe0: there is no network device eth7 in the host. There are: eth1, lo. A link does not "
+        "Creating the RDMA link rxe0: there is no network device eth7 in the host. There are: eth1, lo. A link does not "
         "survive the move of its network device: move that first",
     ),
     (
         lambda host: host.places[HOST].append(devices.device("rxe0", 1, "rdma_rxe", ["lo"])),
         {},
-        "Making the RDMA link rxe0 of type rxe on eth1 in the host: a device of that name is there already (rdma_rxe on "
+        "Creating the RDMA link rxe0 of type rxe on eth1 in the host: a device of that name already exists (rdma_rxe on "
         "lo in the host), and names are unique on a host. Remove it first (state: absent), or choose another name",
     ),
     (
         lambda host: host.places[BLUE].append(devices.device("rxe0", 1, "rdma_rxe", [])),
         {},
-        "Making the RDMA link rxe0 of type rxe on eth1 in the host: a device of that name is there already (rdma_rxe on "
+        "Creating the RDMA link rxe0 of type rxe on eth1 in the host: a device of that name already exists (rdma_rxe on "
         "no network device in netns blue), and names are unique on a host. Remove it first (state: absent), or choose "
         "another name",
     ),

@@ -165,7 +165,7 @@ REFUSALS: list[tuple[t.Callable[[FakeHost], None], dict[str, t.Any], str]] = [
     (
         change(now="shared"),
         {},
-        DOING + "the RDMA subsystem is in mode shared, in which devices belong to no namespace. Bring it to exclusive "
+        DOING + "the RDMA subsystem is in mode shared, in which devices belong to no namespace. Switch it to exclusive "
         "first (module rdma_system, netns_mode: exclusive)",
     ),
     (
@@ -177,13 +177,14 @@ REFUSALS: list[tuple[t.Callable[[FakeHost], None], dict[str, t.Any], str]] = [
     (
         change(held=[*CORE_USERS, (8, None), (7, None), (None, None)]),
         {},
-        DOING + "it is in use, and a move cuts everybody off: ib_write_bw (PID 7), python3 (PID 8), a process (PID "
+        DOING + "it is in use, and a move cuts off all its users: ib_write_bw (PID 7), python3 (PID 8), a process (PID "
         "unseen). End them, or set disrupt to true",
     ),
     (
         change(held=[(None, "ib_ipoib")]),
         {},
-        DOING + "it is in use, and a move cuts everybody off: the kernel's ib_ipoib. End them, or set disrupt to true",
+        DOING
+        + "it is in use, and a move cuts off all its users: the kernel's ib_ipoib. End them, or set disrupt to true",
     ),
     (
         change(held=[(None, "rpcrdma"), (None, "nvme_rdma"), (7, None)]),
@@ -200,7 +201,7 @@ REFUSALS: list[tuple[t.Callable[[FakeHost], None], dict[str, t.Any], str]] = [
     (
         change(places={HOST: [], BLUE: [], POD: []}, problem="Could not look everywhere"),
         {},
-        "There is no RDMA device named mlx5_0 on this host. There are: none. It may be where nobody looked: Could not "
+        "There is no RDMA device named mlx5_0 on this host. There are: none. It may be in a namespace that was not searched: Could not "
         "look everywhere",
     ),
     (lambda host: None, {"netns": None, "pid": 99}, "there is no pid 99"),
@@ -259,8 +260,8 @@ def test_a_running_pod_keeps_its_device() -> None:
     with pytest.raises(DeviceError) as refused:
         manage(params(netns="blue"), False, host)
     assert str(refused.value) == (
-        "Moving the RDMA device mlx5_0 from pod with the UID u to netns blue: the pod runs and holds it. End it, choose a "
-        "device that is free, or set disrupt to true"
+        "Moving the RDMA device mlx5_0 from pod with the UID u to netns blue: the pod is running and holds it. Delete it, choose "
+        "a free device, or set disrupt to true"
     )
     assert not host.moves
     assert not host.open_now
@@ -292,7 +293,7 @@ def test_from_one_namespace_to_another() -> None:
 @pytest.mark.parametrize(
     ("so", "text"),
     [
-        (change(lost=True), "the kernel took the request, yet the device is not there now"),
+        (change(lost=True), "the kernel reported success, but the device is not there"),
         (
             change(present=False),
             "its character device /dev/infiniband/uverbs0 (231:192) is not, so no program can open it",

@@ -102,7 +102,7 @@ def test_it_keeps_its_name() -> None:
             FakeHost([(LEFT, EnterError("Could not open it"))]),
             {},
             "There is no network device of the PCI address 0000:07:00.0 on this host. The host's own namespace has: none. It "
-            "may be where nobody looked: Could not open it",
+            "may be in a namespace that was not searched: Could not open it",
         ),
     ],
 )

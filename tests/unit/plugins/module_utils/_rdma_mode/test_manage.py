@@ -216,9 +216,9 @@ def test_reasons_name_the_line_that_is_in_the_way(tmp_path: Path) -> None:
     assert result["conflicts"] == [{"path": GRUB, "line": 128, "text": "ib_core.netns_mode=1", "wins": True}]
     assert result["after"]["reason"] == (
         "the RDMA subsystem is in mode shared instead of exclusive and cannot be switched live while other network "
-        "namespaces exist (pod held by the mount /run/netns/pod; net:[4026532271] held by sleep (pid 340, pn.service)). The next boot gives shared, "
-        'because of "ib_core.netns_mode=1" in /boot/grub/grub.cfg line 128. Remove it there, and from what that file '
-        "is generated from."
+        "namespaces exist (pod held by the mount /run/netns/pod; net:[4026532271] held by sleep (pid 340, pn.service)). The next boot sets shared, "
+        'because of "ib_core.netns_mode=1" in /boot/grub/grub.cfg line 128. Remove it there, and from the source of '
+        "that file."
     )
 
 
@@ -228,7 +228,7 @@ def test_the_boot_loader_has_its_own_remedy(tmp_path: Path) -> None:
     result = run(host, runtime="never")
     assert result["boot_entry"] == {"kind": "grub", "source": GRUB, "line": 128, "title": "Debian"}
     assert result["reboot_reason"] == (
-        "the RDMA subsystem is in mode shared instead of exclusive. The next boot gives shared, because of "
+        "the RDMA subsystem is in mode shared instead of exclusive. The next boot sets shared, because of "
         '"ib_core.netns_mode=1" in /boot/grub/grub.cfg line 128. Remove it with grubby --remove-args.'
     )
 
@@ -237,7 +237,7 @@ def test_a_mode_that_this_role_has_written_before_is_no_conflict(tmp_path: Path)
     files = {DROP_IN: OURS[DROP_IN].replace("=0", "=1")}
     result = run(FakeHost(tmp_path, files=files), runtime="never")
     assert result["reboot_reason"] == (
-        "the RDMA subsystem is in mode shared instead of exclusive. The next boot gives shared."
+        "the RDMA subsystem is in mode shared instead of exclusive. The next boot sets shared."
     )
     assert result["conflicts"] == []
     assert result["resources"][0]["configured"] == "shared"
@@ -254,7 +254,7 @@ def test_lines_that_say_otherwise_are_named_if_the_file_is_not_managed(tmp_path:
     ]
     assert result["reboot_reason"].endswith(
         'The next boot gives shared, because of "options ib_core netns_mode=1" in /etc/modprobe.d/b.conf line 1. '
-        "Remove it there, and from what that file is generated from."
+        "Remove it there, and from the source of that file."
     )
 
 
@@ -265,12 +265,12 @@ def test_who_uses_the_devices_is_told_where_a_reboot_would_end_it(tmp_path: Path
     result = run(host)
     assert result["users"] == host.open
     assert result["after"]["reason"].endswith(
-        ". The next boot gives exclusive. A reboot ends the use of mlx5_0 by python3 (pid 4711, pod training/worker-0)."
+        ". The next boot sets exclusive. A reboot ends the use of mlx5_0 by python3 (pid 4711, pod training/worker-0)."
     )
     host.open = OSError("Could not list the ctx objects")
     result = run(host)
     assert result["users"] is None
-    assert result["problems"] == ["who uses the RDMA devices is not known: Could not list the ctx objects"]
+    assert result["problems"] == ["the users of the RDMA devices are not known: Could not list the ctx objects"]
     # Nobody is looked for where the mode is right.
     host.mode = "exclusive"
     assert (run(host)["users"], run(host)["problems"]) == ([], [])

@@ -189,4 +189,4 @@ def test_a_message_tells_each_thing_once() -> None:
     ]
     texts = told([row(name=f"p{number}") for number in range(12)], [])
     assert len(texts) == 11
-    assert texts[-1] == "2 more are in what the task returns"
+    assert texts[-1] == "2 more are in the result of the task"
