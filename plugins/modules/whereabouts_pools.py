@@ -154,7 +154,7 @@ malformed:
   returned: success
   type: list
   elements: dict
-  sample: [{"pool": "10.100.0.0-28", "offset": "x", "address": null, "why": "the offset 'x' is no number, and whereabouts passes over it"}]
+  sample: [{"pool": "10.100.0.0-28", "offset": "x", "address": null, "why": "the offset 'x' is not a number, and whereabouts ignores it"}]
 nodes_not_ready:
   description: Nodes because of which allocations without a pod are left alone.
   returned: success

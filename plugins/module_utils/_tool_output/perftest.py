@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""What perftest's bandwidth programs (ib_write_bw and its kin) measured, from their text or their JSON.
+"""What perftest's bandwidth programs (ib_write_bw and the like) measured, from their text or their JSON.
 
 Rates are in Gb/s (10^9 bits). What perftest calls MB is 2^20 bytes in every version (format_factor in
 perftest_resources.c); later versions write MiB.
@@ -125,7 +125,7 @@ def _from_lines(lines: list[str]) -> dict[str, t.Any]:
         raise PerftestError(f"the text has {titles} runs of perftest: give one run at a time")
     if not rows:
         last = [line.strip() for line in lines if line.strip(" \t-*")][-3:]
-        raise PerftestError("perftest printed no result; its last words are: " + " / ".join(last))
+        raise PerftestError("perftest printed no result; its last output is: " + " / ".join(last))
     result["below_limit"] = any(_BELOW.match(line) for line in lines)
     result["rows"] = rows
     return result
@@ -133,7 +133,7 @@ def _from_lines(lines: list[str]) -> dict[str, t.Any]:
 
 def _latency() -> PerftestError:
     return PerftestError(
-        "this is the output of a latency test; only bandwidth tests (ib_write_bw and its kin) are read"
+        "this is the output of a latency test; only bandwidth tests (ib_write_bw and the like) are read"
     )
 
 
@@ -144,7 +144,7 @@ def _test(title: re.Match[str]) -> tuple[str, bool]:
 
 def _factor(unit: str) -> float:
     if unit.lower() not in _UNITS:
-        raise PerftestError(f"perftest measured in {unit}, a unit that is not known")
+        raise PerftestError(f"perftest measured in {unit}, an unknown unit")
     return _UNITS[unit.lower()]
 
 
@@ -268,8 +268,9 @@ def _json_factor(size: float, average: float, mpps: float, report_gbits: bool | 
     fits = [factor for factor in (1.0, _MIB) if low * 0.8 <= average * factor <= high * 1.25]
     if len(fits) != 1:
         raise PerftestError(
-            f"the unit of BW_average {average} in perftest's JSON cannot be told from its MsgRate {mpps}: say with"
-            " report_gbits whether --report_gbits was used"
+            f"the unit of BW_average {average} in perftest's JSON cannot be derived from its MsgRate {mpps}: set "
+            f"report_gbits"
+            " to whether --report_gbits was used"
         )
     return fits[0]
 

@@ -102,7 +102,7 @@ def obstacles(node: Node, pod: Object) -> list[str]:
         return [node.closed]
     wanted = spec.get("nodeSelector") or {}
     found = [
-        "label %s is %s, wanted is %s" % (key, node.labels.get(key, "not there"), value)
+        "label %s is %s, but must be %s" % (key, node.labels.get(key, "missing"), value)
         for key, value in wanted.items()
         if node.labels.get(key) != value
     ]
@@ -227,13 +227,13 @@ class Check:
             before = (live["metadata"].get("annotations") or {}).get(SPEC)
             if before is None:
                 raise JobError(
-                    "%s: %s is there already and is no part of a job of this collection. Give the job another name"
+                    "%s: %s already exists and does not belong to a job of this collection. Give the job another name"
                     % (self.doing, text)
                 )
             if before != meta["annotations"][SPEC]:
                 raise JobError(
-                    "%s: %s was made with other options, and a job that has started cannot be changed. Remove it "
-                    "first (state absent), give this job another name, or put the options back" % (self.doing, text)
+                    "%s: %s was created with other options, and a job that has started cannot be changed. Remove it "
+                    "first (state absent), give this job another name, or restore the options" % (self.doing, text)
                 )
         return there
 
@@ -261,14 +261,14 @@ class Check:
             return
         lacking = ["%s: %s" % (name, "; ".join(why)) for name, why in sorted(found["short"].items())]
         raise JobError(
-            "%s: not all pods can run at once: wanted are pods: %s, and for %d of them there is no room%s. %s. "
-            "Nothing was applied. Wait until what runs there has ended, mend the nodes, or ask for less"
+            "%s: not all pods can run at once: pods wanted: %s, and there is no room for %d of them%s. %s. "
+            "Nothing was applied. Wait until running pods have finished, fix the nodes, or request less"
             % (
                 self.doing,
                 describe(self.wanted),
                 found["missing"],
-                " beside %s" % ", ".join(sorted(found["placed"])) if found["placed"] else "",
-                ". ".join(lacking) or "There is no further node",
+                " next to %s" % ", ".join(sorted(found["placed"])) if found["placed"] else "",
+                ". ".join(lacking) or "There is no other node",
             )
         )
 
@@ -286,7 +286,7 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, client: Client) -> d
     missing = one.missing_attachments()
     if missing and not check_mode:
         raise JobError(
-            "%s: these attachments are not there: %s. Make them first (role secondary_network, module "
+            "%s: these attachments do not exist: %s. Create them first (role secondary_network, module "
             "network_attachment), or correct networks. Nothing was applied" % (one.doing, ", ".join(missing))
         )
     placed = None

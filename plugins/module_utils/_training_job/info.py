@@ -32,7 +32,7 @@ class Watcher:
 
     def look(self) -> Look:
         kind, name = self.params["kind"], self.params["name"]
-        doing = "Looking at the job %s" % self.job
+        doing = "Reading the state of the job %s" % self.job
         body: Object | None = None
         if kind != "pods":
             version, _kind, plural = CUSTOM[kind]
@@ -76,7 +76,7 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, client: Client) -> d
     """Return what the module training_job_info returns."""
     for name in ("log_head", "log_tail"):
         if params[name] < 1:
-            raise JobError("Looking at the job: %s is %d; it has to be at least 1 byte" % (name, params[name]))
+            raise JobError("Reading the state of the job: %s is %d; it must be at least 1 byte" % (name, params[name]))
     one = Watcher(params, client)
     found = one.look() if check_mode else one.until()
     result = {**found, "changed": False, "reached": reached(params["wait_for"], found), "logs": [], "transport": None}

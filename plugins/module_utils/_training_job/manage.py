@@ -135,7 +135,7 @@ def _environment(job: Job, own: t.Mapping[str, t.Any]) -> list[Object]:
     twice = sorted(set(own) & set(job.env))
     if twice:
         raise JobError(
-            "Making the job: env has %s, which the role itself sets. Use master_addr, master_port or ompi instead. "
+            "Creating the job: env has %s, which the role itself sets. Use master_addr, master_port or ompi instead. "
             "Nothing was applied" % ", ".join(twice)
         )
     made: list[Object] = []

@@ -109,13 +109,13 @@ class Job(t.NamedTuple):
 
 
 def _refuse(option: str, text: str) -> t.NoReturn:
-    raise JobError("Making the job: %s %s. Nothing was applied" % (option, text))
+    raise JobError("Creating the job: %s %s. Nothing was applied" % (option, text))
 
 
 def _text(option: str, value: t.Any) -> str:
     # A template of a number or of a word such as true gives a value of another type.
     if isinstance(value, (dict, list, tuple)) or value is None:
-        _refuse(option, "is %r; it has to be a text" % (value,))
+        _refuse(option, "is %r; it must be a string" % (value,))
     if isinstance(value, bool):
         _refuse(option, "is %r, which YAML reads as true or false; quote it" % value)
     return str(value)
@@ -123,20 +123,20 @@ def _text(option: str, value: t.Any) -> str:
 
 def _whole(option: str, value: t.Any) -> int:
     if isinstance(value, bool) or not re.match(r"\d+\Z", str(value)):
-        _refuse(option, "is %r; it has to be a whole number, not below 0" % (value,))
+        _refuse(option, "is %r; it must be a whole number, not below 0" % (value,))
     return int(value)
 
 
 def _truth(option: str, value: t.Any) -> bool:
     found = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}.get(str(value).lower())
     if found is None:
-        _refuse(option, "is %r; it has to be true or false" % (value,))
+        _refuse(option, "is %r; it must be true or false" % (value,))
     return found
 
 
 def _texts(option: str, value: t.Any) -> list[str]:
     if not isinstance(value, (list, tuple)):
-        _refuse(option, "is %r; it has to be a list" % (value,))
+        _refuse(option, "is %r; it must be a list" % (value,))
     return [_text("%s[%d]" % (option, number), one) for number, one in enumerate(value)]
 
 
@@ -146,13 +146,13 @@ def _mapping(option: str, value: t.Any) -> dict[str, str]:
 
 def _mappings(option: str, value: t.Any) -> list[dict[str, t.Any]]:
     if not isinstance(value, (list, tuple)) or not all(isinstance(one, t.Mapping) for one in value):
-        _refuse(option, "is %r; it has to be a list of dictionaries" % (value,))
+        _refuse(option, "is %r; it must be a list of dictionaries" % (value,))
     return [dict(one) for one in value]
 
 
 def _any(option: str, value: t.Any) -> dict[str, t.Any]:
     if not isinstance(value, t.Mapping):
-        _refuse(option, "is %r; it has to be a dictionary" % (value,))
+        _refuse(option, "is %r; it must be a dictionary" % (value,))
     return dict(value)
 
 
@@ -174,10 +174,10 @@ _SPECIAL: dict[str, t.Callable[[str, t.Any], t.Any]] = {
 def read(options: t.Any) -> Job:
     """Return the options as they are meant; refuse those that cannot be, whatever the API server might make of them."""
     if not isinstance(options, t.Mapping):
-        _refuse("the input", "is %r; it has to be a dictionary of options" % (options,))
+        _refuse("the input", "is %r; it must be a dictionary of options" % (options,))
     unknown = sorted(set(options) - set(Job._fields))
     if unknown:
-        _refuse(", ".join(unknown), "is no option of a job; there are: %s" % ", ".join(Job._fields))
+        _refuse(", ".join(unknown), "is not an option of a job; there are: %s" % ", ".join(Job._fields))
     missing = [name for name in ("kind", "name", "image", "command") if options.get(name) in (None, "", [])]
     if missing:
         _refuse(" and ".join(missing), "is missing")
@@ -205,12 +205,12 @@ def _check_names(job: Job) -> None:
         if not _LABEL.match(value) or len(value) > most:
             _refuse(
                 option,
-                "is %r; it has to be a DNS label (RFC 1123): lower case letters, digits and '-', a letter or digit at "
-                "both ends, at most %d characters, as names of pods are made of it" % (value, most),
+                "is %r; it must be a DNS label (RFC 1123): lower case letters, digits and '-', a letter or digit at "
+                "both ends, at most %d characters, as pod names are derived from it" % (value, most),
             )
     # A Service's name begins with a letter (RFC 1035), and there is one of the job's name.
     if not job.name[0].isalpha():
-        _refuse("name", "is %r; it has to begin with a letter, as a Service is called so" % job.name)
+        _refuse("name", "is %r; it must begin with a letter, as a Service has this name" % job.name)
     if job.require_digest and not _DIGEST.match(job.image):
         _refuse(
             "image",
@@ -219,7 +219,7 @@ def _check_names(job: Job) -> None:
         )
     for name in (*job.env, *filter(None, [job.master_hosts_variable])):
         if not _VARIABLE.match(name):
-            _refuse("env", "has %r, which is no name of an environment variable" % name)
+            _refuse("env", "has %r, which is not a valid name of an environment variable" % name)
 
 
 def _check_numbers(job: Job) -> None:
@@ -232,17 +232,17 @@ def _check_numbers(job: Job) -> None:
             _refuse("resources", "has %r; extended resources are DOMAIN/NAME, such as rdma/rdma" % name)
         match = _QUANTITY.match(amount)
         if not match:
-            _refuse("resources", "has %s: %r, which is no quantity, such as 1, 500m or 16Gi" % (name, amount))
+            _refuse("resources", "has %s: %r, which is not a quantity such as 1, 500m or 16Gi" % (name, amount))
         if not float(match.group(1)):
             _refuse("resources", "has %s: %s; a resource of zero is none: leave it out" % (name, amount))
         if "/" in name and not amount.isdigit():
-            _refuse("resources", "has %s: %s; of an extended resource there are whole ones" % (name, amount))
+            _refuse("resources", "has %s: %s; extended resources are whole numbers" % (name, amount))
     if job.gpus and job.gpu_resource in job.resources:
         _refuse(
             "resources", "has %s, which gpus and gpu_resource set. Leave it out, or set gpus to 0" % job.gpu_resource
         )
     if job.shm_size and not _QUANTITY.match(job.shm_size):
-        _refuse("shm_size", "is %r, which is no quantity, such as 16Gi" % job.shm_size)
+        _refuse("shm_size", "is %r, which is not a quantity such as 16Gi" % job.shm_size)
 
 
 def _check_network(job: Job) -> None:
@@ -252,43 +252,45 @@ def _check_network(job: Job) -> None:
     if job.networks and job.host_network:
         _refuse(
             "host_network",
-            "and networks exclude each other: a pod of the host's network gets no attachments. Choose one of the two",
+            "and networks are mutually exclusive: a pod on the host network gets no attachments. Choose one of the two",
         )
 
 
 def _check_volume(option: str, volume: t.Mapping[str, t.Any]) -> None:
     unknown = sorted(set(volume) - {"name", "mount_path", "sub_path", "read_only", *VOLUMES})
     if unknown:
-        _refuse(option, "has %s, which is no key of a volume" % ", ".join(unknown))
+        _refuse(option, "has %s, which is not a key of a volume" % ", ".join(unknown))
     sources = [name for name in VOLUMES if volume.get(name) is not None]
     if len(sources) != 1:
-        _refuse(option, "has to have one of %s, and has %s" % (", ".join(VOLUMES), ", ".join(sources) or "none"))
+        _refuse(option, "must have exactly one of %s; it has %s" % (", ".join(VOLUMES), ", ".join(sources) or "none"))
     if not _LABEL.match(str(volume.get("name", ""))) or str(volume["name"]) in OWN_VOLUMES:
         _refuse(
             option,
-            "has the name %r; it has to be a DNS label, and not %s" % (volume.get("name"), " or ".join(OWN_VOLUMES)),
+            "has the name %r; it must be a DNS label, and not %s" % (volume.get("name"), " or ".join(OWN_VOLUMES)),
         )
     nfs = volume.get("nfs")
     if nfs is not None and (not isinstance(nfs, t.Mapping) or set(nfs) != {"server", "path"}):
         _refuse(option, "has nfs %r; it has a server and a path" % (nfs,))
     if not str(volume.get("mount_path", "")).startswith("/"):
-        _refuse(option, "has the mount_path %r; it has to be an absolute path" % volume.get("mount_path"))
+        _refuse(option, "has the mount_path %r; it must be an absolute path" % volume.get("mount_path"))
 
 
 def _check_combinations(job: Job) -> None:
     operators = job.kind in ("mpijob", "pytorchjob")
     if operators and (job.master_addr or job.master_hosts_variable):
-        _refuse("master_addr and master_hosts_variable", "are not for a %s: its operator names the master" % job.kind)
+        _refuse(
+            "master_addr and master_hosts_variable", "do not apply to a %s: its operator sets the master" % job.kind
+        )
     if job.master_addr and job.master_hosts_variable:
-        _refuse("master_addr and master_hosts_variable", "exclude each other")
+        _refuse("master_addr and master_hosts_variable", "are mutually exclusive")
     if job.kind == "mpijob" and job.nccl_env == "pod" and not job.mpirun:
         _refuse(
             "nccl_env",
-            "is pod, and mpirun is false: the environment is made where the ranks run, so the role has to write "
+            "is pod, and mpirun is false: the environment is built where the ranks run, so the role must write "
             "mpirun's command. Set mpirun to true and command to the program of a rank, or nccl_env to none",
         )
     if job.kind == "mpijob" and job.ssh:
-        _refuse("ssh", "is true; the operator of an MPIJob makes keys of its own, in the Secret %s-ssh" % job.name)
+        _refuse("ssh", "is true; the operator of an MPIJob generates its own keys, in the Secret %s-ssh" % job.name)
     for name, value in job.nccl_env_options.items():
         if name not in NCCL_OPTIONS:
             _refuse("nccl_env_options", "has %s; there are: %s" % (name, ", ".join(NCCL_OPTIONS)))
@@ -296,11 +298,11 @@ def _check_combinations(job: Job) -> None:
         if choices and value not in choices:
             _refuse("nccl_env_options", "has %s: %r; there are: %s" % (name, value, ", ".join(choices)))
     if job.kind == "pytorchjob" and job.workers < 2:
-        _refuse("workers", "is 1; a PyTorchJob has a master and at least one further worker. Take the kind pods")
+        _refuse("workers", "is 1; a PyTorchJob has a master and at least one more worker. Use the kind pods")
     if job.kind in ("mpijob", "pytorchjob") and job.gang == "ack":
-        _refuse("gang", "is ack, whose labels say one number for all pods; choose volcano or scheduler-plugins")
+        _refuse("gang", "is ack, whose labels give one number for all pods; choose volcano or scheduler-plugins")
     if job.kind == "vcjob" and job.gang not in ("none", "volcano"):
-        _refuse("gang", "is %s; a vcjob is scheduled by Volcano, which keeps gangs by itself" % job.gang)
+        _refuse("gang", "is %s; a vcjob is scheduled by Volcano, which schedules gangs itself" % job.gang)
     if job.kind == "vcjob" and job.scheduler_name not in ("", "volcano"):
         _refuse("scheduler_name", "is %r; a vcjob is scheduled by volcano" % job.scheduler_name)
 

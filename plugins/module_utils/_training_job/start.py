@@ -60,7 +60,7 @@ def nccl_variables(
         time.sleep(pause)
     if required:
         raise FabricError(reason)
-    say("going on without: %s" % reason)
+    say("continuing without: %s" % reason)
     return {}
 
 

@@ -99,7 +99,7 @@ def _of_pods(pods: t.Sequence[Object]) -> tuple[str, str | None]:
         return FAILED, None
     # Nobody makes a pod again that was evicted or deleted, and the others wait for it for ever.
     if len(pods) < size or leaving:
-        gone = "%d of %d pods are there" % (len(pods), size)
+        gone = "%d of %d pods exist" % (len(pods), size)
         return FAILED, gone + (", and %s is being deleted" % ", ".join(leaving) if leaving else "")
     if set(phases) == {"Succeeded"}:
         return SUCCEEDED, None

@@ -112,13 +112,13 @@ def read_pool(raw: Object, nodes: t.Container[str]) -> tuple[Pool | None, str]:
         # Offsets count from the address as it is written, masked or not (ParseCIDR()).
         base = ipaddress.ip_interface(text)
     except ValueError:
-        return None, "range is %r, which is no network" % text
+        return None, "range is %r, which is not a network" % text
     pool = Pool(name, network_of(name, text, nodes), base.network, [], [])
     for offset, entry in sorted((spec.get("allocations") or {}).items(), key=lambda pair: (len(pair[0]), pair[0])):
         why = ""
         address = None
         if not (offset.isascii() and offset.isdigit()):
-            why = "the offset %r is no number, and whereabouts passes over it" % offset
+            why = "the offset %r is not a number, and whereabouts ignores it" % offset
         else:
             # Python refuses to make a number of thousands of digits; no address has a hundred.
             address = _offset(base.ip, int(offset)) if len(offset) < 100 else None
@@ -208,7 +208,8 @@ def judge(podref: str, address: Address, pods: t.Mapping[str, Pod], silent: t.Se
         return Verdict(HELD, "the pod %s is not up: %s" % (podref, _not_up(pod)), pod.uid)
     return Verdict(
         LEAKED,
-        "the pod %s that is there now (uid %s) has other addresses, so this is an earlier one's" % (podref, pod.uid),
+        "the pod %s that is there now (uid %s) has other addresses, so this one belonged to an earlier pod"
+        % (podref, pod.uid),
         pod.uid,
     )
 

@@ -241,7 +241,7 @@ class Audit:
         doing = (
             "Free %s of pool %s" % (", ".join("%s (%s)" % (one.address, one.podref) for one in free), pool.name)
             if free
-            else "Note which addresses of pool %s are without their pod, and since when" % pool.name
+            else "Record which addresses of pool %s have lost their pod, and since when" % pool.name
         )
         self.decision.add(doing, functools.partial(_put, client, changed, doing))
         self.decision.show("IPPool %s" % pool.name, _text(raw), _text(changed))
@@ -282,7 +282,7 @@ class Audit:
                 elif self.params["reclaim"] and seen.differs:
                     changed = copy.deepcopy(raw)
                     seen.write(changed)
-                    doing = "Note since when the OverlappingRangeIPReservation %s is without its pod" % name
+                    doing = "Record since when the OverlappingRangeIPReservation %s has been without its pod" % name
                     self.decision.add(doing, functools.partial(_put, client, changed, doing))
                     self.decision.show("OverlappingRangeIPReservation %s" % name, _text(raw), _text(changed))
             self.resources.append(resource("ip_reservation", name, desired="in use", live=live, status=status))
@@ -326,7 +326,7 @@ def _put(client: Client, raw: Object, doing: str) -> None:
         if exc.status not in (404, 409):
             raise
         raise PoolsError(
-            "%s: it was changed meanwhile, and so nothing was done to it. Pods come and go: run again" % doing
+            "%s: it was changed in the meantime, so nothing was done to it. Pods come and go: run again" % doing
         ) from exc
 
 
@@ -346,11 +346,11 @@ def manage(
     """Return what the module whereabouts_pools returns."""
     if params["reclaim_after"] < 60:
         raise PoolsError(
-            "reclaim_after is %d seconds; it has to be at least 60, because a sandbox that is being made has no pod's "
-            "status yet" % params["reclaim_after"]
+            "reclaim_after is %d seconds; it must be at least 60, because a sandbox that is being created is in no "
+            "pod's status yet" % params["reclaim_after"]
         )
     if not 0 < params["exhausted_share"] <= 1:
-        raise PoolsError("exhausted_share is %s; it has to be above 0 and at most 1" % params["exhausted_share"])
+        raise PoolsError("exhausted_share is %s; it must be above 0 and at most 1" % params["exhausted_share"])
     world = read(client, params["namespace"])
     if world is None:
         return {

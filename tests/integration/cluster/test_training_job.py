@@ -276,7 +276,7 @@ def test_attachments_have_to_be_there(own_cluster: Cluster, namespace: str) -> N
         "metadata": {"name": "nic0", "namespace": namespace},
     }
     make(own_cluster, "network-attachment-definitions", attachment)
-    with pytest.raises(FabricError, match="these attachments are not there: kube-system/roce. Make them first"):
+    with pytest.raises(FabricError, match="these attachments do not exist: kube-system/roce. Make them first"):
         check(own_cluster, manifests)
     # The run that makes it may be the one that is checked.
     checked = check(own_cluster, manifests, True)
@@ -295,11 +295,11 @@ def test_a_job_of_other_options_is_not_changed(own_cluster: Cluster, namespace: 
     apply(own_cluster, objects(options(namespace)))
     for check_mode in (True, False):
         with pytest.raises(
-            FabricError, match="was made with other options, and a job that has started cannot be changed"
+            FabricError, match="was created with other options, and a job that has started cannot be changed"
         ):
             check(own_cluster, objects(options(namespace, command=["other"])), check_mode)
     own_cluster.kubectl("annotate", "service", "train", "-n", namespace, "rdmaops.gpu-fabric/job-spec-")
-    with pytest.raises(FabricError, match=f"Service {namespace}/train is there already and is no part of a job"):
+    with pytest.raises(FabricError, match=f"Service {namespace}/train already exists and does not belong to a job"):
         check(own_cluster, objects(options(namespace)))
 
 

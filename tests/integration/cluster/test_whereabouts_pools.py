@@ -197,7 +197,7 @@ def test_whereabouts_was_faster(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> No
         return world
 
     monkeypatch.setattr(pools, "read", slow)
-    with pytest.raises(PoolsError, match="it was changed meanwhile, and so nothing was done to it.*run again"):
+    with pytest.raises(PoolsError, match="it was changed in the meantime, so nothing was done to it.*run again"):
         lab.run(10)
     assert lab.allocations() == ["1"]
 

@@ -20,7 +20,7 @@ def look(state: str, **more: Json) -> Json:
     return {"state": state, "progress": state, "reached": ended, "last_line": None, "changed": False, **more}
 
 
-AWAY = {"failed": True, "msg": "Looking at the job lab/train: could not be reached"}
+AWAY = {"failed": True, "msg": "Reading the state of the job lab/train: could not be reached"}
 
 
 class Clock:
@@ -87,7 +87,10 @@ def test_an_api_server_that_is_away_for_a_while(
 ) -> None:
     result, _asked = wait(clock, [look("running"), AWAY, AWAY, look("succeeded")], monkeypatch)
     assert result["state"] == "succeeded"
-    assert "could not be looked at: Looking at the job lab/train: could not be reached" in capsys.readouterr().err
+    assert (
+        "could not be looked at: Reading the state of the job lab/train: could not be reached"
+        in capsys.readouterr().err
+    )
     clock.now = 0
     result, asked = wait(clock, [look("running"), *[AWAY] * 50], monkeypatch)
     assert result["failed"]

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter.perftest import FilterModule, perftest
 
 FIXTURES = Path(__file__).parent / "fixtures"
-LATENCY = "this is the output of a latency test; only bandwidth tests (ib_write_bw and its kin) are read"
+LATENCY = "this is the output of a latency test; only bandwidth tests (ib_write_bw and the like) are read"
 
 
 def result(test: str, device: str, link: str, gid: int | None, mtu: int, *rows: tuple[float, ...]) -> dict[str, Any]:
@@ -184,7 +184,7 @@ def test_without_a_row_there_is_no_result(text: str) -> None:
 
 def test_the_last_words_are_told() -> None:
     assert refusal("bash: line 1: ib_write_bw: gone\n\n") == (
-        "perftest: perftest printed no result; its last words are: bash: line 1: ib_write_bw: gone"
+        "perftest: perftest printed no result; its last output is: bash: line 1: ib_write_bw: gone"
     )
 
 

@@ -22,7 +22,7 @@ def test_the_files_give_a_filter_each() -> None:
 
 def test_errors_are_those_of_a_filter() -> None:
     assert plugin.training_job(OPTIONS)[0]["kind"] == "Job"
-    with pytest.raises(AnsibleFilterError, match="Making the job: workers is 0"):
+    with pytest.raises(AnsibleFilterError, match="Creating the job: workers is 0"):
         plugin.training_job({**OPTIONS, "workers": 0})
     with pytest.raises(AnsibleFilterError, match="the input is not what training_job_info returns"):
         references.training_job_references({}, "pods", "train", "lab")

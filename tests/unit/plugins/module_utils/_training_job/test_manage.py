@@ -282,7 +282,7 @@ BAD = [
     ({"kind": "job"}, "kind is 'job'; there are: pods, mpijob, pytorchjob, vcjob"),
     ({"resources": {"rdma/rdma": 0}}, "resources has rdma/rdma: 0; a resource of zero is none: leave it out"),
     ({"resources": {"memory": "0Gi"}}, "resources has memory: 0Gi; a resource of zero is none: leave it out"),
-    ({"resources": {"rdma/rdma": "0.5"}}, "resources has rdma/rdma: 0.5; of an extended resource there are whole ones"),
+    ({"resources": {"rdma/rdma": "0.5"}}, "resources has rdma/rdma: 0.5; extended resources are whole numbers"),
     ({"resources": {"rdma": 1}}, "resources has 'rdma'; extended resources are DOMAIN/NAME, such as rdma/rdma"),
     ({"resources": {"memory": "16GB"}}, "resources has memory: '16GB', which is no quantity"),
     ({"resources": {"nvidia.com/gpu": 8}}, "resources has nvidia.com/gpu, which gpus and gpu_resource set"),
@@ -294,13 +294,13 @@ BAD = [
     ),
     ({"command": []}, "command is missing"),
     ({"name": "Train"}, "name is 'Train'; it has to be a DNS label (RFC 1123)"),
-    ({"name": "t" * 46}, "at most 45 characters, as names of pods are made of it"),
+    ({"name": "t" * 46}, "at most 45 characters, as pod names are derived from it"),
     ({"name": "train_1"}, "name is 'train_1'; it has to be a DNS label"),
     ({"name": "1train"}, "name is '1train'; it has to begin with a letter"),
     ({"networks": ["roce;rm"]}, "networks has 'roce;rm'; an entry is [NAMESPACE/]NAME[@INTERFACE]"),
     ({"networks": ["roce"], "host_network": True}, "host_network and networks exclude each other"),
     ({"shm_size": "much"}, "shm_size is 'much', which is no quantity"),
-    ({"env": {"A-B": "1"}}, "env has 'A-B', which is no name of an environment variable"),
+    ({"env": {"A-B": "1"}}, "env has 'A-B', which is not a valid name of an environment variable"),
     ({"env": {"DEBUG": True}}, "env.DEBUG is True, which YAML reads as true or false; quote it"),
     ({"env": {"RANK": "0"}}, "env has RANK, which the role itself sets"),
     ({"volumes": [{"name": "d", "mount_path": "/d"}]}, "volumes[0] has to have one of claim, host_path"),
@@ -310,15 +310,15 @@ BAD = [
     ({"volumes": [{"name": "training-ssh", "mount_path": "/d", "claim": "c"}]}, "not dshm or rdmaops or training-ssh"),
     (
         {"kind": "mpijob", "ssh": True},
-        "ssh is true; the operator of an MPIJob makes keys of its own, in the Secret train-",
+        "ssh is true; the operator of an MPIJob generates its own keys, in the Secret train-",
     ),
     ({"gang": "kueue"}, "gang is 'kueue'; there are: none, volcano, scheduler-plugins, ack"),
     ({"kind": "pytorchjob", "workers": 1}, "a PyTorchJob has a master and at least one further worker"),
     ({"kind": "mpijob", "master_addr": "10.0.0.1"}, "are not for a mpijob: its operator names the master"),
     ({"kind": "mpijob", "nccl_env": "pod", "mpirun": False}, "Set mpirun to true"),
     ({"kind": "vcjob", "scheduler_name": "default-scheduler"}, "a vcjob is scheduled by volcano"),
-    ({"kind": "vcjob", "gang": "ack"}, "a vcjob is scheduled by Volcano, which keeps gangs by itself"),
-    ({"gpu": 8}, "gpu is no option of a job; there are: kind, name, image"),
+    ({"kind": "vcjob", "gang": "ack"}, "a vcjob is scheduled by Volcano, which schedules gangs itself"),
+    ({"gpu": 8}, "gpu is not an option of a job; there are: kind, name, image"),
     ({"workers": [2]}, "workers is [2]; it has to be a whole number"),
     ({"host_network": "perhaps"}, "host_network is 'perhaps'; it has to be true or false"),
     ({"nccl_env_options": {"hca": "mlx5"}}, "nccl_env_options has hca; there are: include, exclude, socket_ifname"),
@@ -331,7 +331,7 @@ BAD = [
 def test_what_cannot_be_is_refused(wrong: Json, said: str) -> None:
     with pytest.raises(JobError) as caught:
         objects(options(**wrong))
-    assert str(caught.value).startswith("Making the job: ")
+    assert str(caught.value).startswith("Creating the job: ")
     assert said in str(caught.value)
     assert str(caught.value).endswith("Nothing was applied")
 

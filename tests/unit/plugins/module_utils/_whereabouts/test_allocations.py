@@ -256,8 +256,8 @@ def test_whoever_was_faster_wins() -> None:
     with pytest.raises(PoolsError) as caught:
         run(server)
     assert str(caught.value) == (
-        "Note which addresses of pool 10.100.0.0-28 are without their pod, and since when: it was changed meanwhile, and so "
-        "nothing was done to it. Pods come and go: run again"
+        "Note which addresses of pool 10.100.0.0-28 are without their pod, and since when: it was changed in the meantime, "
+        "so nothing was done to it. Pods come and go: run again"
     )
 
 
@@ -328,7 +328,7 @@ def test_malformed_entries_are_told_and_kept() -> None:
             ("10.100.0.0-28", "2", "podref is 'nobody' and not NAMESPACE/NAME"),
             ("10.100.0.0-28", "4", "it has no container id"),
             ("10.100.0.0-28", "99", "the offset 99 is outside of 10.100.0.0/28"),
-            ("10.100.0.0-28", "x", "the offset 'x' is no number, and whereabouts passes over it"),
+            ("10.100.0.0-28", "x", "the offset 'x' is not a number, and whereabouts ignores it"),
         ]
         assert result["malformed"][0] == {
             "pool": "bad",
