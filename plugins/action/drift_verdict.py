@@ -22,8 +22,8 @@ from ..plugin_utils._drift.text import sentence
 Json = t.Dict[str, t.Any]
 
 NOT_ENABLED = (
-    "Judging the drift of this run: the callback rdmaops.gpu_fabric.drift has not taken it down, so nothing is known. "
-    "Enable it by 'callbacks_enabled = rdmaops.gpu_fabric.drift' in section [defaults] of ansible.cfg, or by the "
+    "Judging the drift of this run: the callback rdmaops.gpu_fabric.drift did not record it, so nothing is known. "
+    "Enable it with 'callbacks_enabled = rdmaops.gpu_fabric.drift' in section [defaults] of ansible.cfg, or with the "
     "environment variable ANSIBLE_CALLBACKS_ENABLED=rdmaops.gpu_fabric.drift"
 )
 
@@ -108,7 +108,7 @@ class ActionModule(ActionBase):
             raise FabricError("; ".join(problems))
         missing = list(problems)
         if arguments["slices"] and len(reports) != arguments["slices"]:
-            missing.append("there are %d reports, and slices is %d" % (len(reports), arguments["slices"]))
+            missing.append("there are %d reports, but slices is %d" % (len(reports), arguments["slices"]))
         return merge(reports, missing), problems
 
     @staticmethod

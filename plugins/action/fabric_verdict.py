@@ -110,7 +110,7 @@ def said(report: dict[str, t.Any]) -> str:
     if reasons:
         text += ": " + "; ".join(reasons[:MAX_REASONS])
     if len(reasons) > MAX_REASONS:
-        text += "; and %d reasons more" % (len(reasons) - MAX_REASONS)
+        text += "; and %d more reasons" % (len(reasons) - MAX_REASONS)
     return text
 
 

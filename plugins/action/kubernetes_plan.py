@@ -66,7 +66,7 @@ class ActionModule(ActionBase):
 
 def said(problems: t.Sequence[str]) -> str:
     """Return everything that stands against a plan, as one message."""
-    return "Making a cluster of these hosts: nothing was changed. %s" % "; ".join(one.rstrip(".") for one in problems)
+    return "Creating a cluster of these hosts: nothing was changed. %s" % "; ".join(one.rstrip(".") for one in problems)
 
 
 __all__ = ("ActionModule", "said")

@@ -44,7 +44,7 @@ class ActionModule(ActionBase):
             if "state" not in look:
                 if not known or waited >= arguments["wait_timeout"] or time.monotonic() - seen > PATIENCE:
                     break
-                self._say(arguments, waited, "could not be looked at: %s" % look.get("msg"))
+                self._say(arguments, waited, "could not be read: %s" % look.get("msg"))
                 time.sleep(min(PAUSE, slice_s))
                 continue
             seen, known = time.monotonic(), look["progress"]

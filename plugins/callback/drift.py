@@ -159,7 +159,7 @@ class CallbackModule(CallbackBase):
             self._write(["report"])
 
     def v2_playbook_on_no_hosts_remaining(self) -> None:
-        self._recorder().stop("no hosts were left that may go on")
+        self._recorder().stop("no hosts were left to continue")
 
     def v2_playbook_on_stats(self, stats: t.Any) -> None:  # noqa: ARG002
         given = context.CLIARGS.get("args")

@@ -124,8 +124,8 @@ def fabric_tests(
         raise AnsibleFilterError(str(exc)) from exc
     except (KeyError, TypeError, ValueError) as exc:
         raise AnsibleFilterError(
-            "Making the tests of %s: nodes, pairs or a number is not of the shape that fabric_verdict and "
-            "fabric_rounds have: %s: %s" % (host, type(exc).__name__, exc)
+            "Building the tests of %s: nodes, pairs or a number does not have the shape that fabric_verdict and "
+            "fabric_rounds return: %s: %s" % (host, type(exc).__name__, exc)
         ) from exc
 
 

@@ -76,8 +76,7 @@ def kubeadm_config(settings: t.Any, kind: t.Any, node: t.Any, pin: str = "") -> 
     """Return kubeadm's configuration for one node."""
     if not isinstance(settings, t.Mapping) or not isinstance(node, t.Mapping):
         raise AnsibleTypeError(
-            "kubeadm_config takes dictionaries, and was given %s and %s"
-            % (type(settings).__name__, type(node).__name__)
+            "kubeadm_config needs dictionaries, not %s and %s" % (type(settings).__name__, type(node).__name__)
         )
     missing = sorted({"name", "address", "control_plane"} - set(node))
     if missing:

@@ -142,7 +142,7 @@ def nccl_tests(text: object) -> dict[str, t.Any]:
     """Return the rows and the summary of a run."""
     if not isinstance(text, str):
         raise AnsibleFilterError(
-            f"nccl_tests wants the text that a program of nccl-tests printed, not a value of type {type(text).__name__}"
+            f"nccl_tests needs the text that a program of nccl-tests printed, not a value of type {type(text).__name__}"
         )
     try:
         return parse(text)

@@ -167,7 +167,7 @@ resources:
   type: list
   elements: dict
   sample:
-    - {"kind": "kubernetes_node", "name": "gpu-1", "status": "drift", "desired": "a node", "configured": null, "live": "it is no node yet", "next_boot": null}
+    - {"kind": "kubernetes_node", "name": "gpu-1", "status": "drift", "desired": "a node", "configured": null, "live": "it is not a node yet", "next_boot": null}
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -49,7 +49,7 @@ def _alive(owner: t.Mapping[str, t.Any]) -> bool:
 
 def hold(path: str, pid: int, since: str, check_mode: bool) -> None:
     """Name a process in the file until that ends; refuse while another one that is there is alive."""
-    doing = "Keeping other runs of maintenance away by %s" % path
+    doing = "Locking out other maintenance runs with %s" % path
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+", encoding="utf-8") as stream:
@@ -61,16 +61,16 @@ def hold(path: str, pid: int, since: str, check_mode: bool) -> None:
             owner = owner if isinstance(owner, dict) else {}
             if owner.get("pid") != pid and _alive(owner):
                 raise FabricError(
-                    "%s: the run of process %d on this machine has it since %s. Wait for its end, or stop it. Only "
-                    "with a host in kubernetes_api are runs on several machines kept apart, by a Lease in the cluster"
-                    % (doing, owner["pid"], owner.get("since"))
+                    "%s: the run of process %d on this machine has held it since %s. Wait until it ends, or stop it. "
+                    "Runs on different machines exclude each other only with a host in kubernetes_api, by a Lease in "
+                    "the cluster" % (doing, owner["pid"], owner.get("since"))
                 )
             if not check_mode:
                 stream.seek(0)
                 stream.truncate()
                 json.dump({**identity(pid), "since": since}, stream)
     except OSError as exc:
-        raise FabricError("%s: %s. Give another path by node_maintenance_lock_path" % (doing, exc)) from exc
+        raise FabricError("%s: %s. Set another path with node_maintenance_lock_path" % (doing, exc)) from exc
 
 
 __all__ = ("hold", "identity")

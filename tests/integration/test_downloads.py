@@ -183,7 +183,7 @@ ASKED: list[tuple[str, str, Json, list[str]]] = [
         "main.yml",
         {"kubernetes_source": "archive", "kubernetes_version": "1.99.0", "kubernetes_pod_network": "bridge"},
         [
-            "Making a cluster of these hosts: nothing was changed. kubernetes_checksums.kubeadm has to be sha256: and the digest"
+            "Creating a cluster of these hosts: nothing was changed. kubernetes_checksums.kubeadm has to be sha256: and the digest"
         ],
     ),
     (

@@ -40,8 +40,8 @@ def connect(given: t.Mapping[str, t.Any]) -> Client:
         library.parts()
     except ImportError as exc:
         raise FabricError(
-            "Reaching the cluster for the drift report: the Python library kubernetes is not on the controller: %s. "
-            "Install it there, or in the execution environment" % exc
+            "Reaching the cluster for the drift report: the Python library kubernetes is not installed on the "
+            "controller: %s. Install it there, or in the execution environment" % exc
         ) from exc
     # What the options of a module would be: those that are not given come from the environment.
     options = SimpleNamespace(params=dict(given), no_log_values=set())
@@ -71,7 +71,7 @@ class ConfigMaps:
         size = len(packed) + sum(len(text.encode()) for text in data.values())
         if size > CONFIGMAP_BYTES:
             raise FabricError(
-                "%s: it takes %d bytes, compressed, and a ConfigMap holds %d. Cut the diffs shorter "
+                "%s: it takes %d bytes, compressed, and a ConfigMap can hold %d. Cut the diffs shorter "
                 "(RDMAOPS_DRIFT_MAX_DIFF), run in more slices, or publish it at a URL or a path"
                 % (doing, size, CONFIGMAP_BYTES)
             )
@@ -89,7 +89,7 @@ class ConfigMaps:
             if not exc.missing:
                 raise
             raise FabricError(
-                "%s. Make the namespace first (kubectl create namespace %s, or docs/rbac/namespace.yml), or name "
+                "%s. Create the namespace first (kubectl create namespace %s, or docs/rbac/namespace.yml), or name "
                 "another one" % (str(exc).rstrip("."), self._namespace)
             ) from exc
         self._remove_old()
@@ -145,7 +145,7 @@ def unpacked(configmap: Object, what: str) -> Json:
         with gzip.GzipFile(fileobj=io.BytesIO(packed)) as stream:
             text = stream.read(MAX_BYTES + 1)
         if len(text) > MAX_BYTES:
-            raise FabricError("%s: it is larger than %d bytes, and cannot be one" % (what, MAX_BYTES))
+            raise FabricError("%s: it is larger than %d bytes, so it is not a drift report" % (what, MAX_BYTES))
         report = json.loads(text.decode("utf-8"))
     except KeyError as exc:
         raise FabricError("%s: it has no %s in binaryData" % (what, REPORT)) from exc

@@ -82,7 +82,7 @@ def _unified(entry: t.Mapping[t.Any, t.Any]) -> str:
         return "--- %s\n+++ %s\n(%d and %d characters: too long to compare)" % (old, new, len(before), len(after))
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), old, new, lineterm="")
     whole = "\n".join(line.rstrip("\n") for line in lines)
-    return whole or "--- %s\n+++ %s\n(they differ in line ends only)" % (old, new)
+    return whole or "--- %s\n+++ %s\n(they differ only in line endings)" % (old, new)
 
 
 def _lines(value: t.Any) -> str:

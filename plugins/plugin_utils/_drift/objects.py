@@ -187,7 +187,7 @@ def _status(
     if outcome == SKIPPED:
         return _left_out(task, result, predicts)
     if result.get("ansible_job_id") and not result.get("finished"):
-        return UNKNOWN, "the task runs in the background, and its end was not seen"
+        return UNKNOWN, "the task runs in the background, and its result was not seen"
     if task.handler:
         # It runs because something else has drifted, and that is told already.
         return None, None

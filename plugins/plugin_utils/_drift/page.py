@@ -82,9 +82,9 @@ footer{margin:2rem 0 0;padding-top:.7rem;border-top:1px solid var(--line);color:
 """
 
 _SAYS = {
-    IN_SYNC: "Everything that was looked at is as it is wanted.",
-    UNKNOWN: "Nothing is known to have drifted, but not everything could be looked at.",
-    DRIFT: "Something is not, or was not, as it is wanted.",
+    IN_SYNC: "Everything that was checked is in the desired state.",
+    UNKNOWN: "Nothing is known to have drifted, but not everything could be checked.",
+    DRIFT: "Something is not, or was not, in the desired state.",
 }
 
 
@@ -114,7 +114,7 @@ def page(report: Json) -> str:
         '<h2>Hosts</h2><div class="grid">%s</div>' % "".join(_link(*one) for one in enumerate(ranked)),
         radios,
         '<div class="bar" role="group" aria-label="Which objects are shown">%s</div>' % labels,
-        '<main>%s<p class="nothing none">There is no such object.</p></main>' % "\n".join(sections),
+        '<main>%s<p class="nothing none">No such objects.</p></main>' % "\n".join(sections),
         "<footer>rdmaops.gpu_fabric drift, report schema %s, started %s</footer>"
         % (escape(report["schema"]), escape(report["started"])),
         "</body></html>",
@@ -156,7 +156,7 @@ def _banner(report: Json, counts: t.Mapping[str, int]) -> str:
     if left:
         left = "<p>The run is not complete:</p><ul>%s</ul>" % left
     return '<header class="banner %s"><h1>Drift: %s</h1><p>%s</p>%s<div class="facts">%s</div></header>' % (
-        verdict, _tag(verdict), _SAYS[verdict] if report["hosts"] else "Nothing was looked at.", left,
+        verdict, _tag(verdict), _SAYS[verdict] if report["hosts"] else "Nothing was checked.", left,
         "".join("<span>%s <b>%s</b></span>" % (name, escape("none" if v == "" else v)) for name, v in facts),
     )  # fmt: skip
 

@@ -85,7 +85,7 @@ def send(report: Json, given: t.Mapping[str, t.Any]) -> str:
     doing = "Publishing the drift report at %s" % address
     secrets = _secrets(given)
     if urlsplit(given["url"]).scheme not in ("http", "https"):
-        raise FabricError("%s: it is no URL that begins with http:// or https://" % doing)
+        raise FabricError("%s: it is not a URL that begins with http:// or https://" % doing)
     headers = {"Content-Type": "application/json", **{name: str(text) for name, text in given["headers"].items()}}
     try:
         answer = open_url(
@@ -111,9 +111,9 @@ def send(report: Json, given: t.Mapping[str, t.Any]) -> str:
 def _refused(exc: urllib.error.HTTPError, given: t.Mapping[str, t.Any]) -> str:
     hint = ""
     if 300 <= exc.code <= 399:
-        hint = ". Redirections are not followed: give the address that it names"
+        hint = ". Redirects are not followed: give the address that it names"
     elif exc.code in (401, 403):
-        hint = ". Give credentials that may write there, by headers"
+        hint = ". Give credentials that may write there, in headers"
     elif exc.code == 405:
         hint = ". It does not take %s: give another method" % given["method"]
     try:
@@ -127,11 +127,11 @@ def _refused(exc: urllib.error.HTTPError, given: t.Mapping[str, t.Any]) -> str:
 def _unreachable(exc: BaseException, given: t.Mapping[str, t.Any]) -> str:
     text = " ".join(str(getattr(exc, "reason", None) or exc).split()).rstrip(".")
     if "certificate" in text.lower():
-        hint = "Give the CA that has signed its certificate by ca_path"
+        hint = "Give the CA that signed its certificate in ca_path"
     elif "timed out" in text.lower():
-        hint = "It did not answer in %d s: raise timeout, or look at the server" % given["timeout"]
+        hint = "It did not answer in %d s: raise timeout, or check the server" % given["timeout"]
     else:
-        hint = "Is this its address, and does it run?"
+        hint = "Is this its address, and is it running?"
     return "%s. %s" % (text, hint)
 
 

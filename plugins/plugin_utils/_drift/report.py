@@ -109,7 +109,7 @@ class Recorder:
 
     def _settle_stopped(self) -> None:
         for host, (why, _task) in self._stopped.items():
-            self._not_reached(host, "play '%s' was ended early: %s" % (self._called, why))
+            self._not_reached(host, "play '%s' ended early: %s" % (self._called, why))
         self._stopped = {}
 
     def _not_reached(self, host: str, why: str) -> None:
@@ -131,7 +131,7 @@ class Recorder:
             hosts[name] = {"status": worst(one["status"] for one in shown), "counts": counted(shown), "objects": shown}
         incomplete = list(self._incomplete)
         if not running and self._finished is None:
-            incomplete.append("the run is going on, or was stopped")
+            incomplete.append("the run is in progress, or was stopped")
         report: Json = {
             "schema": SCHEMA,
             "started": self.started,
@@ -190,7 +190,7 @@ def load(path: str) -> Json:
     what = "Reading the drift report %s" % path
     try:
         if os.path.getsize(path) > MAX_BYTES:
-            raise FabricError("%s: it is larger than %d bytes, and cannot be one" % (what, MAX_BYTES))
+            raise FabricError("%s: it is larger than %d bytes, so it is not a drift report" % (what, MAX_BYTES))
         with open(path, "rb") as stream:
             report = json.loads(stream.read().decode("utf-8"))
     except OSError as exc:
@@ -223,7 +223,7 @@ def validated(report: t.Any, what: str) -> Json:
         if not isinstance(report.get(name), kind):
             raise FabricError("%s: %s is missing, or not a %s" % (what, name, kind.__name__))
     if report.get("verdict") not in STATUSES:
-        raise FabricError("%s: verdict is none of %s" % (what, ", ".join(STATUSES)))
+        raise FabricError("%s: verdict is not one of %s" % (what, ", ".join(STATUSES)))
     for name, host in report["hosts"].items():
         objects = host.get("objects") if isinstance(host, dict) else None
         if not isinstance(objects, list):
@@ -243,8 +243,8 @@ def merge(reports: t.Sequence[tuple[str, Json]], missing: t.Iterable[str] = ()) 
         for name, host in report["hosts"].items():
             if name in owner:
                 raise FabricError(
-                    "Merging drift reports: host %s is in %s and in %s. A host belongs to one slice: which of the two "
-                    "looks counts cannot be told" % (name, owner[name], source)
+                    "Merging drift reports: host %s is in %s and in %s. A host belongs to one slice: it is not known "
+                    "which of the two counts" % (name, owner[name], source)
                 )
             owner[name] = source
             objects = [{**dict.fromkeys(OBJECT_KEYS), **one} for one in host["objects"]]
@@ -254,7 +254,7 @@ def merge(reports: t.Sequence[tuple[str, Json]], missing: t.Iterable[str] = ()) 
         if not report["complete"] and not report["incomplete"]:
             incomplete.append("%s: it is not complete" % source)
         if not report["hosts"]:
-            incomplete.append("%s: nothing was looked at" % source)
+            incomplete.append("%s: nothing was checked" % source)
     ends = [report.get("finished") for _source, report in reports]
     merged: Json = {
         "schema": SCHEMA,

@@ -77,11 +77,11 @@ def sentence(report: Json) -> str:
     parts = ["%d %s" % (counts[status], TITLES[status]) for status in reversed(STATUSES)]
     head = "The verdict is %s: %s, on %d hosts" % (report["verdict"], ", ".join(parts), len(report["hosts"]))
     if not report["hosts"]:
-        head = "The verdict is %s: nothing was looked at" % report["verdict"]
+        head = "The verdict is %s: nothing was checked" % report["verdict"]
     named = [_short("%s: %s" % (host, described(one)), 300) for host, one in not_in_sync(report)]
     reasons = named[:MAX_NAMED]
     if len(named) > MAX_NAMED:
-        reasons.append("and %d objects more" % (len(named) - MAX_NAMED))
+        reasons.append("and %d more objects" % (len(named) - MAX_NAMED))
     if not report["complete"]:
         left = report["incomplete"]
         reasons.append("not complete: " + ", ".join(_short(one, 200) for one in left[:3]))
@@ -116,9 +116,9 @@ def table(report: Json, width: int) -> str:
         for host, counts in rows[:MAX_HOSTS]:
             lines.append(fitted(host, column) + "".join("%9d" % counts[name] for name in (DRIFT, UNKNOWN, IN_SYNC)))
         if len(rows) > MAX_HOSTS:
-            lines.append("and %d hosts more" % (len(rows) - MAX_HOSTS))
+            lines.append("and %d more hosts" % (len(rows) - MAX_HOSTS))
     else:
-        lines.append("Nothing was looked at.")
+        lines.append("Nothing was checked.")
     wrong = not_in_sync(report)
     for status in (DRIFT, UNKNOWN):
         of_status = [pair for pair in wrong if pair[1]["status"] == status]
@@ -188,14 +188,14 @@ def metrics(report: Json) -> str:
         for status in STATUSES:
             lines.append('gpu_fabric_drift_objects{host="%s",status="%s"} %d' % (_label(host), status, counts[status]))
     lines += [
-        "# HELP gpu_fabric_drift_verdict The verdict of the last drift run: 1 for the one that it is.",
+        "# HELP gpu_fabric_drift_verdict The verdict of the last drift run: 1 for this verdict, else 0.",
         "# TYPE gpu_fabric_drift_verdict gauge",
     ]
     for status in STATUSES:
         lines.append('gpu_fabric_drift_verdict{verdict="%s"} %d' % (status, report["verdict"] == status))
     numbers = [
-        ("complete", "Whether the last drift run has come to its end.", int(report["complete"])),
-        ("check_mode", "Whether the last drift run has only looked.", int(report["check_mode"])),
+        ("complete", "Whether the last drift run is complete.", int(report["complete"])),
+        ("check_mode", "Whether the last drift run was in check mode.", int(report["check_mode"])),
         ("timestamp_seconds", "When the last drift run was started, in seconds since 1970.", _seconds(report)),
     ]
     for name, help_text, number in numbers:

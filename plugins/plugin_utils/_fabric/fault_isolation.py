@@ -101,7 +101,7 @@ def _of_rail(
         elif len(both) == 2 and touched == both:
             one, other = (printable(node) for node in group[0][:2])
             why = "rail %d: %s between %s and %s: with two nodes" % (rail, _fail_of(len(bad), pair), one, other)
-            why += " it cannot be told which end it is, or the rail itself (its switch)"
+            why += " it is not known which end it is, or the rail itself (its switch)"
             suspects.append(_suspect("rail", None, rail, why, group))
         elif len(both) == 2:
             one, other = (label(hosts, node, rail) for node in group[0][:2])
@@ -120,7 +120,7 @@ def _of_rail(
             if (link[1], link[0], rail) in good:
                 why = "rail %d: %s -> %s fails, the other direction does not" % (rail, one, other)
             else:
-                why = "rail %d: %s -> %s fails, both do well with other nodes" % (rail, one, other)
+                why = "rail %d: %s -> %s fails, both pass with other nodes" % (rail, one, other)
                 why += ": the path between them"
             suspects.append(_suspect("pair", None, rail, why, [link], pair=list(link[:2])))
     return suspects

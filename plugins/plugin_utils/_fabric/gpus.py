@@ -25,7 +25,7 @@ def without(hosts: t.Mapping[str, Json]) -> str | None:
     none = [printable(name) for name, host in hosts.items() if host["gpus"] == 0]
     unknown = [printable(name) for name, host in hosts.items() if host["gpus"] is None]
     reasons = ["there are no GPUs (no nvidia-smi) on %s" % some(none)] if none else []
-    reasons += ["whether there are GPUs is not known of %s" % some(unknown)] if unknown else []
+    reasons += ["whether there are GPUs is not known on %s" % some(unknown)] if unknown else []
     return "; ".join(reasons) or None
 
 
@@ -56,7 +56,7 @@ def _nccl(given: t.Mapping[str, t.Any] | None, hosts: t.Mapping[str, Json], sile
     if given.get("avg_busbw") is None or wrong is None:
         return UNKNOWN, "no bandwidth, or no check of the values, could be read"
     if transport != "rdma":
-        return UNKNOWN, "NCCL's log does not tell which way it took"
+        return UNKNOWN, "NCCL's log does not show which path it took"
     return PASS, None
 
 
@@ -81,10 +81,10 @@ def gpudirect(pairs: t.Sequence[Json], nccl_entry: Json | None, hosts: t.Mapping
     tried = any(entry["test"] == CUDA for entry in pairs) or nccl_entry is not None
     why = without(hosts)
     if why is None and not tried:
-        why = "neither %s nor %s was asked for" % (CUDA, NCCL)
+        why = "neither %s nor %s was requested" % (CUDA, NCCL)
     elif why is None and nccl_entry and nccl_entry["gpudirect"] is False:
-        why = "NCCL's log says that it did without"
-    return {"proven": False, "by": [], "why": why or "what was asked for did not run well"}
+        why = "NCCL's log shows that it was not used"
+    return {"proven": False, "by": [], "why": why or "what was requested did not succeed"}
 
 
 def lines(report: t.Mapping[str, t.Any]) -> list[str]:

@@ -41,31 +41,31 @@ def bad(text: str) -> VerdictError:
 
 def limit_of(value: t.Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
-        raise bad("min_share has to be a number above 0 and up to 1, for example 0.8, not %s" % brief(value))
+        raise bad("min_share must be a number above 0 and up to 1, for example 0.8, not %s" % brief(value))
     return float(value)
 
 
 def _list(value: t.Any, what: str) -> list[t.Any]:
     if not isinstance(value, (list, tuple)):
-        raise bad("%s has to be a list, not %s" % (what, brief(value)))
+        raise bad("%s must be a list, not %s" % (what, brief(value)))
     return list(value)
 
 
 def _rail(value: t.Any, what: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise bad("%s has to be the number of a rail, from 0, not %s" % (what, brief(value)))
+        raise bad("%s must be the number of a rail, from 0, not %s" % (what, brief(value)))
     return int(value)
 
 
 def _name(value: t.Any, what: str) -> str:
     if not isinstance(value, str) or not value:
-        raise bad("%s has to be the name of a node, not %s" % (what, brief(value)))
+        raise bad("%s must be the name of a node, not %s" % (what, brief(value)))
     return str(value)
 
 
 def _text(value: t.Any, what: str) -> str | None:
     if value is not None and not isinstance(value, str):
-        raise bad("%s has to be a text or null, not %s" % (what, brief(value)))
+        raise bad("%s must be a string or null, not %s" % (what, brief(value)))
     return str(value) if value else None
 
 
@@ -78,7 +78,7 @@ def _number(value: t.Any, what: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise bad("%s has to be a number or null, not %s" % (what, brief(value)))
+        raise bad("%s must be a number or null, not %s" % (what, brief(value)))
     return value if 0 <= value < 1e9 else None
 
 
@@ -97,10 +97,10 @@ def _checks(value: t.Any, where: str) -> list[Json]:
     found = []
     for entry in _list([] if value is None else value, where):
         if not isinstance(entry, t.Mapping):
-            raise bad("%s has to be a list of dictionaries; it has %s" % (where, brief(entry)))
+            raise bad("%s must be a list of dictionaries; it has %s" % (where, brief(entry)))
         ok = entry.get("ok")
         if ok is not None and not isinstance(ok, bool):
-            raise bad("%s[].ok has to be true, false or null, not %s" % (where, brief(ok)))
+            raise bad("%s[].ok must be true, false or null, not %s" % (where, brief(ok)))
         known = {
             "rail": _rail(entry.get("rail"), where + "[].rail"),
             "test": _test(entry.get("test"), where + "[].test", CHECKS),
@@ -112,20 +112,20 @@ def _checks(value: t.Any, where: str) -> list[Json]:
 
 def nodes_of(nodes: t.Any) -> dict[str, Json]:
     if not isinstance(nodes, t.Mapping):
-        raise bad("nodes has to be a dictionary, name of a node to what was seen on it, not %s" % brief(nodes))
+        raise bad("nodes must be a dictionary, name of a node to what was seen on it, not %s" % brief(nodes))
     found = {}
     for key, value in nodes.items():
         name = _name(key, "a key of nodes")
         where = "nodes[%r]" % name
         if not isinstance(value, t.Mapping):
-            raise bad("%s has to be a dictionary, not %s" % (where, brief(value)))
+            raise bad("%s must be a dictionary, not %s" % (where, brief(value)))
         reachable = value.get("reachable")
         if not isinstance(reachable, bool):
-            raise bad("%s.reachable has to be true or false, not %s" % (where, brief(reachable)))
+            raise bad("%s.reachable must be true or false, not %s" % (where, brief(reachable)))
         rails: dict[int, Json] = {}
         for entry in _list([] if value.get("rails") is None else value["rails"], where + ".rails"):
             if not isinstance(entry, t.Mapping):
-                raise bad("%s.rails has to be a list of dictionaries; it has %s" % (where, brief(entry)))
+                raise bad("%s.rails must be a list of dictionaries; it has %s" % (where, brief(entry)))
             rail = _rail(entry.get("rail"), where + ".rails[].rail")
             if rail in rails:
                 raise bad("%s.rails has rail %d twice" % (where, rail))
@@ -153,7 +153,7 @@ def nodes_of(nodes: t.Any) -> dict[str, Json]:
 
 def planned(wanted: t.Any, hosts: t.Mapping[str, Json]) -> Wanted:
     if not isinstance(wanted, t.Mapping):
-        raise bad("wanted has to be a dictionary with pairs, rails and tests, not %s" % brief(wanted))
+        raise bad("wanted must be a dictionary with pairs, rails and tests, not %s" % brief(wanted))
     unknown = sorted(set(map(str, wanted)) - {"pairs", "rails", "tests"})
     if unknown:
         raise bad("wanted has %s; it has pairs, rails and tests" % ", ".join(unknown))
@@ -184,7 +184,7 @@ def _traffic(value: t.Any, where: str) -> Json | None:
     if value is None:
         return None
     if not isinstance(value, t.Mapping) or not (value.get("quiet") is None or isinstance(value["quiet"], bool)):
-        raise bad("%s has to be a dictionary whose quiet is true, false or null, not %s" % (where, brief(value)))
+        raise bad("%s must be a dictionary whose quiet is true, false or null, not %s" % (where, brief(value)))
     return {**value, "quiet": value.get("quiet"), "why": _text(value.get("why"), where + ".why")}
 
 
@@ -192,7 +192,7 @@ def read(results: t.Any) -> dict[tuple[str, str, int, str], list[Json]]:
     found: dict[tuple[str, str, int, str], list[Json]] = {}
     for entry in _list(results, "results"):
         if not isinstance(entry, t.Mapping):
-            raise bad("results has to be a list of dictionaries; it has %s" % brief(entry))
+            raise bad("results must be a list of dictionaries; it has %s" % brief(entry))
         client, server = (_name(entry.get(end), "the %s of a result" % end) for end in ("client", "server"))
         if client == server:
             raise bad("results has one of %r with itself" % client)
@@ -201,7 +201,7 @@ def read(results: t.Any) -> dict[tuple[str, str, int, str], list[Json]]:
         test = _test(entry.get("test"), where + "test")
         ok = entry.get("ok")
         if ok is not None and not isinstance(ok, bool):
-            raise bad(where + "ok has to be true, false or null, not %s" % brief(ok))
+            raise bad(where + "ok must be true, false or null, not %s" % brief(ok))
         found.setdefault((client, server, rail, test), []).append(
             {
                 "ok": ok,

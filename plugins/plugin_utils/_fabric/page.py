@@ -83,9 +83,9 @@ footer{margin:2rem 0 0;padding-top:.7rem;border-top:1px solid var(--line);color:
 
 _TITLES = {PASS: "pass", UNKNOWN: "unknown", FAIL: "fail"}
 _SAYS = {
-    PASS: "Every measurement that was asked for was made, and is good.",
-    UNKNOWN: "Nothing is known to be bad, but not everything that was asked for was measured.",
-    FAIL: "Something is bad; the reasons say what, and where.",
+    PASS: "Every requested measurement was made, and is good.",
+    UNKNOWN: "Nothing is known to be bad, but not everything that was requested was measured.",
+    FAIL: "Something is bad; the reasons show what and where.",
 }
 
 
@@ -186,7 +186,7 @@ def _legend(limit: float, tests: t.Collection[str]) -> str:
         ("pass", "ok", "pass"),
         ("fail", "fail", "fail"),
         ("unknown", "<b>?</b>", "unknown"),
-        ("none", "·", "not asked for"),
+        ("none", "·", "not requested"),
     ]
     texts = ["<span><span class='%s'>%s</span>%s</span>" % (name, mark or "&nbsp;", says) for name, mark, says in items]
     return '<div class="legend">%s</div>' % "".join(texts)

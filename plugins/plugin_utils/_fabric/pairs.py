@@ -100,7 +100,7 @@ def _one(result: Json, test: str, expected: float | None, limit: float) -> Json:
         verdict = PASS
     traffic = result["traffic"]
     if verdict == PASS and traffic and traffic["quiet"] is False:
-        verdict, error = FAIL, "it did not go by RDMA alone: %s" % (traffic["why"] or "no reason was given")
+        verdict, error = FAIL, "it did not use only RDMA: %s" % (traffic["why"] or "no reason was given")
     done = {
         "verdict": verdict,
         "traffic": traffic,

@@ -14,7 +14,7 @@ import typing as t
 from .inputs import Wanted
 from .vocabulary import ABSENT, ACTIVE, FAIL, UNKNOWN, Json, printable, show, some
 
-# What has to be the same on all nodes of a rail.
+# What must be the same on all nodes of a rail.
 _SAME = (
     ("netdev_mtu", "netdev MTU", ""),
     ("active_mtu", "RDMA MTU", ""),

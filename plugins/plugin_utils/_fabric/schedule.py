@@ -28,7 +28,7 @@ def rounds(hosts: t.Any, topology: t.Any = "auto") -> list[list[Pair]]:
     names = _names(hosts)
     if not isinstance(topology, str) or topology not in TOPOLOGIES:
         raise RoundsError(
-            "Could not pair the nodes: topology is %r; it has to be one of %s" % (topology, ", ".join(TOPOLOGIES))
+            "Could not pair the nodes: topology is %r; it must be one of %s" % (topology, ", ".join(TOPOLOGIES))
         )
     if topology == "auto":
         topology = "all" if len(names) <= ALL_UP_TO else "ring"
@@ -42,7 +42,7 @@ def _names(hosts: t.Any) -> list[str]:
     if not isinstance(hosts, (list, tuple)) or not all(isinstance(name, str) and name for name in hosts):
         text = repr(hosts)
         raise RoundsError(
-            "Could not pair the nodes: the input has to be a list of host names, not %s"
+            "Could not pair the nodes: the input must be a list of host names, not %s"
             % (text if len(text) <= 80 else text[:80] + "...")
         )
     twice = sorted({name for name in hosts if hosts.count(name) > 1})

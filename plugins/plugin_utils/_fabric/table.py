@@ -26,7 +26,7 @@ def table(report: t.Mapping[str, t.Any]) -> str:
     lines = ["Fabric check: %s" % report["verdict"].upper()]
     lines += _wrapped(report["reasons"][:20])
     if len(report["reasons"]) > 20:
-        lines.append("  and %d reasons more, in the report" % (len(report["reasons"]) - 20))
+        lines.append("  and %d more reasons, in the report" % (len(report["reasons"]) - 20))
     checks = fabric_checks.lines(report["checks"])
     lines += [""] + [
         part for text in checks + gpus.lines(report) for part in textwrap.wrap(text, WIDTH, subsequent_indent="  ")
@@ -51,7 +51,7 @@ def table(report: t.Mapping[str, t.Any]) -> str:
             lines += _listed([entry for entry in entries if entry["verdict"] != PASS])
     if drawn:
         lines += ["", "Client down, server across, by number. A number is the share of the link's rate in percent;"]
-        lines.append("+ pass, ! fail, ? unknown, . not asked for. The limit is %s." % bound(report["min_share"]))
+        lines.append("+ pass, ! fail, ? unknown, . not requested. The limit is %s." % bound(report["min_share"]))
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 

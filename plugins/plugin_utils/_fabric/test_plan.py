@@ -54,11 +54,11 @@ def plan_tests(
     A rail that is not ACTIVE at both ends has none: its state is what the verdict needs to know.
     """
     if side not in SIDES:
-        raise PlanError("Making the tests of %s: side is %r, and has to be one of %s" % (host, side, ", ".join(SIDES)))
+        raise PlanError("Building the tests of %s: side is %r, but must be one of %s" % (host, side, ", ".join(SIDES)))
     unknown = [test for test in wanted if test not in WANTED]
     if unknown:
         raise PlanError(
-            "Making the tests of %s: there is no test %r. There are: %s" % (host, unknown[0], ", ".join(WANTED))
+            "Building the tests of %s: there is no test %r. There are: %s" % (host, unknown[0], ", ".join(WANTED))
         )
     wanted = [test for test in wanted if test in TESTS]
     found = []

@@ -37,7 +37,7 @@ def judge(
     """Return the report on what was measured between the nodes; silence is why there is no result, if unknown."""
     limit = limit_of(min_share)
     if not isinstance(started, str):
-        raise bad("started has to be a text with the time, not %s" % brief(started))
+        raise bad("started must be a string with the time, not %s" % brief(started))
     hosts = nodes_of(nodes)
     plan = planned(wanted, hosts)
     seen = read(results)
@@ -45,7 +45,7 @@ def judge(
     pairs = measured(hosts, plan, seen, limit, silence)
     checks = fabric_checks.checked(hosts, plan.checks, plan.rails)
     if nccl is not None and not isinstance(nccl, t.Mapping):
-        raise bad("nccl has to be a dictionary, not %s" % brief(nccl))
+        raise bad("nccl must be a dictionary, not %s" % brief(nccl))
     together = gpus.nccl(nccl, hosts, plan.nccl, silence)
     suspects = eliminate(hosts, plan, pairs, findings, limit)
     gaps = _gaps(hosts, plan)
@@ -89,12 +89,12 @@ def _asked(plan: Wanted) -> list[str]:
 def _gaps(hosts: t.Mapping[str, Json], plan: Wanted) -> list[str]:
     """Return what nobody looked at, or asked for."""
     asked = {"pairs": plan.pairs, "rails": plan.rails, "tests": _asked(plan)}
-    gaps = ["nothing was asked for: wanted has no %s" % what for what, given in asked.items() if not given]
+    gaps = ["nothing was requested: wanted has no %s" % what for what, given in asked.items() if not given]
     paired = {node for pair in plan.pairs for node in pair}
     for node, host in hosts.items():
         start = "node %s" % printable(node)
         if not host["reachable"]:
-            gaps.append(start + " is not reachable: nothing was looked at there")
+            gaps.append(start + " is not reachable: nothing was checked there")
         gaps += ["%s: %s" % (start, printable(short(problem))) for problem in host["problems"]]
         gaps += ["%s was left alone: %s" % (start, printable(short(busy))) for busy in host["busy"]]
         if plan.pairs and node not in paired:
@@ -119,7 +119,7 @@ def _where(entry: Json) -> str:
 
 def _unwanted(pairs: list[Json]) -> list[str]:
     extra = ["%s %s %s" % (entry["test"], _where(entry), entry["verdict"]) for entry in pairs if not entry["wanted"]]
-    return ["results that nobody asked for: " + some(extra, 3)] if extra else []
+    return ["results that were not requested: " + some(extra, 3)] if extra else []
 
 
 def _skipped(hosts: t.Mapping[str, Json], pairs: list[Json], together: Json | None) -> list[Json]:

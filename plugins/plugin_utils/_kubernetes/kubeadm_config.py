@@ -82,35 +82,35 @@ def networks(text: str) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
 def problems(settings: t.Mapping[str, t.Any]) -> list[str]:
     """Return what is wrong with a cluster's settings in themselves."""
     found = [
-        "%s has to be %s, and is %r" % (name, getattr(kind, "__name__", kind), settings.get(name))
+        "%s must be %s, not %r" % (name, getattr(kind, "__name__", kind), settings.get(name))
         for name, kind in SETTINGS.items()
         if not isinstance(settings.get(name), kind) or (kind is int and isinstance(settings.get(name), bool))
     ]
-    found += ["%s is no setting of a cluster" % name for name in sorted(set(settings) - set(SETTINGS))]
+    found += ["%s is not a setting of a cluster" % name for name in sorted(set(settings) - set(SETTINGS))]
     if found:
         return found
     parts = version(settings["version"])
     if parts is None:
-        found.append("version has to be X.Y.Z, and is %r" % settings["version"])
+        found.append("version must be X.Y.Z, not %r" % settings["version"])
     elif parts[:2] < (1, OLDEST_MINOR):
         found.append(
             "version %s is older than 1.%d, the first whose kubeadm reads %s" % (settings["version"], OLDEST_MINOR, API)
         )
     if not is_name(settings["cluster_name"]):
-        found.append("cluster_name %r is no DNS name" % settings["cluster_name"])
+        found.append("cluster_name %r is not a valid DNS name" % settings["cluster_name"])
     if not is_name(settings["dns_domain"]):
-        found.append("dns_domain %r is no DNS name" % settings["dns_domain"])
+        found.append("dns_domain %r is not a valid DNS name" % settings["dns_domain"])
     if endpoint(settings["endpoint"]) is None:
-        found.append("endpoint has to be HOST:PORT, and is %r" % settings["endpoint"])
+        found.append("endpoint must be HOST:PORT, not %r" % settings["endpoint"])
     if not 0 < settings["bind_port"] < 65536:
-        found.append("bind_port %d is no port" % settings["bind_port"])
+        found.append("bind_port %d is not a valid port" % settings["bind_port"])
     found += [
         "certificate name %r is neither a name nor an address" % one
         for one in settings["certificate_names"]
         if not _alternative(one)
     ]
     if settings["patches_directory"] and not settings["patches_directory"].startswith("/"):
-        found.append("patches_directory has to be an absolute path, and is %r" % settings["patches_directory"])
+        found.append("patches_directory must be an absolute path, not %r" % settings["patches_directory"])
     found += _network_problems(settings)
     return found
 
@@ -234,7 +234,7 @@ def documents(settings: t.Mapping[str, t.Any], node: t.Mapping[str, t.Any], kind
         "apiVersion": API,
         "kind": "InitConfiguration",
         # kubeadm makes a token in any case; this one is nobody's, and soon gone.
-        "bootstrapTokens": [{"ttl": "1m0s", "description": "made by kubeadm init, used by nobody"}],
+        "bootstrapTokens": [{"ttl": "1m0s", "description": "created by kubeadm init, unused"}],
         "localAPIEndpoint": {"advertiseAddress": node["address"], "bindPort": settings["bind_port"]},
         "nodeRegistration": _registration(settings, node),
     }

@@ -57,7 +57,7 @@ class Step(t.NamedTuple):
 
 def remedy(host: str, server: str) -> str:
     return (
-        "Leave it out with --limit, or take it out of there: "
+        "Leave it out with --limit, or remove it from there: "
         "-e kubernetes_state=reset -e kubernetes_reset_consent=%s --limit %s" % (server, host)
     )
 
@@ -125,16 +125,16 @@ class Planner:
             if others:
                 return Step(
                     REFUSE,
-                    "it is to be the first control-plane node of a new cluster, and %s belong to one already (%s). "
-                    "Name a control-plane node of that cluster in the group, or take them out of it"
+                    "it should become the first control-plane node of a new cluster, but %s already belong to one "
+                    "(%s). Name a control-plane node of that cluster in the group, or remove them from it"
                     % (", ".join(others), server_of(self.member(others[0]), "?")),
                 )
             unseen = [name for name in self.options.group if name not in self.hosts]
             if unseen:
                 return Step(
                     REFUSE,
-                    "it would be the first node of a new cluster, and %s could not be looked at and may have one. "
-                    "Mend that, or take it out of the group" % ", ".join(unseen),
+                    "it would be the first node of a new cluster, and %s could not be checked and may have one. Fix "
+                    "that, or remove it from the group" % ", ".join(unseen),
                 )
             return Step(INIT, "no host is a node yet")
         if verdict == BROKEN and begun(member) == INIT and not (cluster or {}).get("reachable"):
@@ -144,13 +144,13 @@ class Planner:
         if not (cluster or {}).get("reachable"):
             return Step(
                 REFUSE,
-                "its API server (%s) does not answer: %s. Look at journalctl -u kubelet there, and run again; "
-                "kubernetes_wait says how long to wait for it%s"
+                "its API server (%s) does not answer: %s. Check journalctl -u kubelet there, and run again; "
+                "kubernetes_wait sets how long to wait for it%s"
                 % (
                     server_of(member, self.settings["endpoint"]),
-                    (cluster or {}).get("error") or "it was not asked",
+                    (cluster or {}).get("error") or "it was not contacted",
                     # What has data is never taken for a leftover, though it may be one.
-                    ". Its kubeadm init has not come to its end. %s" % remedy(host, names(member, self.settings)[0])
+                    ". Its kubeadm init did not finish. %s" % remedy(host, names(member, self.settings)[0])
                     if begun(member)
                     else "",
                 ),
@@ -158,7 +158,7 @@ class Planner:
         if cluster.get("cluster_configuration") is None:
             return Step(
                 REFUSE,
-                "its cluster has no ConfigMap kubeadm-config: kubeadm has not made it, or not to its end. %s"
+                "its cluster has no ConfigMap kubeadm-config: kubeadm did not create it, or did not finish. %s"
                 % remedy(host, server_of(member, "?")),
             )
         return (
@@ -174,14 +174,14 @@ class Planner:
         if member["etcd"] and self.options.reset_consent not in consent:
             return Step(
                 REFUSE,
-                "its kubeadm init was broken off, and etcd has data. To remove it and begin again, set "
+                "its kubeadm init was interrupted, and etcd has data. To remove it and begin again, set "
                 "kubernetes_reset_consent=%s; a copy of the data is kept below /var/lib/rdmaops" % " or ".join(consent),
             )
-        return Step(INIT, "an earlier kubeadm init was broken off", clean=True, discard_etcd=bool(member["etcd"]))
+        return Step(INIT, "an earlier kubeadm init was interrupted", clean=True, discard_etcd=bool(member["etcd"]))
 
     def _partial(self, host: str) -> str:
         member = self.member(host)
-        return "kubeadm has left %s and no whole control-plane node. %s" % (
+        return "kubeadm has left %s and no complete control-plane node. %s" % (
             ", ".join(leftovers(member)),
             remedy(host, server_of(member, str(self.settings["cluster_name"]))),
         )
@@ -193,14 +193,14 @@ class Planner:
         if refused:
             return Step(REFUSE, refused)
         broken = verdict == BROKEN and begun(member) == JOIN
-        again = Step(JOIN, "an earlier kubeadm join was broken off", clean=True, discard_etcd=bool(member["etcd"]))
+        again = Step(JOIN, "an earlier kubeadm join was interrupted", clean=True, discard_etcd=bool(member["etcd"]))
         kubelet = member["kubelet"]
         if kubelet is None:
             if broken:
                 return self._free(host, again)
             if leftovers(member):
                 return Step(REFUSE, self._partial(host))
-            return self._free(host, Step(JOIN, "it is no node yet"))
+            return self._free(host, Step(JOIN, "it is not a node yet"))
         server = server_of(member, "?")
         if self.authority is None or kubelet["authority"] != self.authority:
             return Step(REFUSE, "it is a node of another cluster (%s). %s" % (server, remedy(host, server)))
@@ -221,7 +221,7 @@ class Planner:
         if plane != bool(one["control_plane"]):
             return Step(
                 REFUSE,
-                "it is a %s of the cluster and is wanted as a %s, and kubeadm makes neither of the other. %s"
+                "it is a %s of the cluster but should be a %s, and kubeadm converts neither into the other. %s"
                 % (
                     *(("control-plane node", "worker") if plane else ("worker", "control-plane node")),
                     remedy(host, server),
@@ -255,7 +255,7 @@ class Planner:
         if not self.leader:
             self.problems.append(
                 "there is no control-plane host among the hosts of this run: fill the group kubernetes_control_plane, "
-                "or do not limit it away"
+                "or do not exclude it with --limit"
             )
             return {}
         first = self.first()
@@ -378,7 +378,7 @@ def plan(hosts: Hosts, settings: t.Mapping[str, t.Any], options: Options) -> Jso
     )
     if options.on_difference == "fail":
         problems += [
-            "%s. Nothing of a cluster that is there is changed here: do it by kubeadm, write down what is there, or "
+            "%s. An existing cluster is not changed here: change it with kubeadm, write its value in the variables, or "
             "set kubernetes_on_difference=report" % sentence(one)
             for one in rows
         ]

@@ -50,7 +50,7 @@ def skew(settings: Json, programs: Json, source: str) -> list[str]:
     kubeadm, kubelet = config.version(programs.get("kubeadm")), config.version(programs.get("kubelet"))
     if kubeadm and not 0 <= kubeadm[1] - wanted[1] <= 1:
         found.append(
-            "kubeadm %s does not make a cluster of version %s: it knows its own minor version and the one before"
+            "kubeadm %s cannot create a cluster of version %s: it supports its own minor version and the one before"
             % (programs["kubeadm"], settings["version"])
         )
     if kubelet and kubelet[:2] > wanted[:2]:
@@ -78,7 +78,7 @@ def host(settings: Json, node: Json, ignore: t.Sequence[str], least_mib: int, cl
         )
     if seen["cgroup"] != "v2" and kubelet.get("failCgroupV1", True):
         found.append(
-            "/sys/fs/cgroup is %s: kubelets since 1.35 want cgroup2; boot with systemd.unified_cgroup_hierarchy=1"
+            "/sys/fs/cgroup is %s: kubelets since 1.35 need cgroup2; boot with systemd.unified_cgroup_hierarchy=1"
             % ("cgroup v1" if seen["cgroup"] else "not mounted")
         )
     least = max(least_mib, CONTROL_PLANE_MIB if node["control_plane"] and "Mem" not in ignore else 0)
@@ -101,13 +101,13 @@ def addresses(settings: Json, node: Json) -> list[str]:
     try:
         mine = ipaddress.ip_address(node["address"])
     except ValueError:
-        return ["kubernetes_address %r is no IP address" % node["address"]]
+        return ["kubernetes_address %r is not a valid IP address" % node["address"]]
     rows = [(row["device"], ipaddress.ip_interface(row["address"])) for row in node["info"]["host"]["interfaces"]]
     if mine.is_loopback:
-        found.append("kubernetes_address %s is the loopback's, and a node's address may not be" % mine)
+        found.append("kubernetes_address %s is a loopback address, which a node cannot have" % mine)
     elif mine not in [one.ip for _device, one in rows]:
         found.append(
-            "kubernetes_address %s is no address of this host (it has: %s)"
+            "kubernetes_address %s is not an address of this host (it has: %s)"
             % (mine, ", ".join(str(one.ip) for _device, one in rows) or "none")
         )
     for name in ("pod_network", "service_network"):
@@ -138,7 +138,7 @@ def cluster(settings: Json, nodes: t.Mapping[str, Json], avoid: t.Sequence[str])
             if len(names) > 1
         ]
     found += [
-        "%s: the node name %r is no DNS name (RFC 1123); set kubernetes_node_name" % (name, one["name"])
+        "%s: the node name %r is not a valid DNS name (RFC 1123); set kubernetes_node_name" % (name, one["name"])
         for name, one in sorted(nodes.items())
         if not config.is_name(one["name"])
     ]
@@ -146,11 +146,11 @@ def cluster(settings: Json, nodes: t.Mapping[str, Json], avoid: t.Sequence[str])
         try:
             away = ipaddress.ip_network(text, strict=False)
         except ValueError:
-            found.append("the network to avoid %r is none" % text)
+            found.append("the network to avoid %r is not a network" % text)
             continue
         for name in ("pod_network", "service_network"):
             found += [
-                "%s %s overlaps %s, which is used otherwise" % (name, one, away)
+                "%s %s overlaps %s, which is used elsewhere" % (name, one, away)
                 for one in config.networks(settings[name])
                 if one.version == away.version and one.overlaps(away)
             ]

@@ -86,7 +86,7 @@ def test_nothing_looked_at_is_unknown(one: Place) -> None:
     ran = one.check({"name": "Say", "ansible.builtin.debug": {"msg": "hello"}}, copy("a", when=False))
     assert ran.rc == 2
     assert ran.report["verdict"] == "unknown"
-    assert "The verdict is unknown: nothing was looked at" in ran.output
+    assert "The verdict is unknown: nothing was checked" in ran.output
 
 
 def test_what_could_not_be_looked_at_is_unknown(one: Place) -> None:
@@ -249,7 +249,7 @@ def test_a_task_in_the_background(one: Place) -> None:
     one.write(one.play(start))
     ran = one.run(str(one.path / "play.yml"))
     assert ran.objects("gpu-1") == {"Run true": "unknown"}
-    assert ran.whys("gpu-1") == ["the task runs in the background, and its end was not seen"]
+    assert ran.whys("gpu-1") == ["the task runs in the background, and its result was not seen"]
     one.write(one.play(start, wait))
     ran = one.run(str(one.path / "play.yml"))
     assert ran.objects("gpu-1") == {"Run true": "drift"}, ran.output
@@ -350,7 +350,7 @@ def test_hosts_that_were_stopped_are_unknown(tmp_path: Path, how: Json) -> None:
         ("gpu-1", "gpu-2", "gpu-3"), "unknown"
     )
     assert ran.report["complete"] is False
-    assert "was ended early" in ran.whys("gpu-1")[0]
+    assert "ended early" in ran.whys("gpu-1")[0]
 
 
 def test_hosts_that_go_on_after_a_rescue_are_not_stopped(tmp_path: Path) -> None:

@@ -340,8 +340,8 @@ def test_a_report_is_sent_and_no_secret_told(place: Place) -> None:
     [
         (500, 60, "it answered 500 (Internal Server Error): no such user: ********"),
         (405, 60, "It does not take PUT: give another method"),
-        (307, 60, "Redirections are not followed: give the address that it names"),
-        (None, 1, "timed out. It did not answer in 1 s: raise timeout, or look at the server"),
+        (307, 60, "Redirects are not followed: give the address that it names"),
+        (None, 1, "timed out. It did not answer in 1 s: raise timeout, or check the server"),
     ],
 )
 def test_a_server_that_does_not_take_it(status: int | None, timeout: int, said: str) -> None:
@@ -370,7 +370,7 @@ def test_the_servers_certificate_is_checked(tmp_path: Path) -> None:
         with pytest.raises(FabricError) as caught:
             send({"hosts": {}}, wanted(server, "https"))
         assert "CERTIFICATE_VERIFY_FAILED" in str(caught.value)
-        assert str(caught.value).endswith("Give the CA that has signed its certificate by ca_path")
+        assert str(caught.value).endswith("Give the CA that signed its certificate in ca_path")
         assert server.requests == []
         assert send({"hosts": {}}, wanted(server, "https", ca_path=str(authority.file), method="POST")) == (
             f"https://127.0.0.1:{server.server_port}/drift/night.json"
@@ -385,4 +385,4 @@ def test_nobody_there() -> None:
     with pytest.raises(FabricError) as caught:
         send({"hosts": {}}, {"url": url, "method": "PUT", "headers": {}, "ca_path": None, "timeout": 10})
     assert str(caught.value).startswith(f"Publishing the drift report at {url}: ")
-    assert str(caught.value).endswith("Connection refused. Is this its address, and does it run?")
+    assert str(caught.value).endswith("Connection refused. Is this its address, and is it running?")

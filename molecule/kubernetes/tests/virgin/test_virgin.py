@@ -36,7 +36,7 @@ REFUSED: list[tuple[dict[str, t.Any], str]] = [
     ({"kubernetes_version": "1.30.1"}, "older than 1.31"),
     ({"kubernetes_source": "local"}, "kubeadm is not installed, and kubernetes_source is local"),
     ({"kubernetes_min_memory_mib": 65536}, "and 65536 are needed"),
-    ({"kubernetes_address": "192.0.2.1"}, "kubernetes_address 192.0.2.1 is no address of this host"),
+    ({"kubernetes_address": "192.0.2.1"}, "kubernetes_address 192.0.2.1 is not an address of this host"),
     ({"kubernetes_node_name": "same"}, "have the node name same in common"),
 ]
 

@@ -97,7 +97,7 @@ def test_the_message_names_what_drifted(tmp_path: Path) -> None:
 
 def test_without_the_callback(tmp_path: Path) -> None:
     with pytest.raises(
-        AnsibleActionFail, match="has not taken it down, so nothing is known. Enable it by 'callbacks_enabled"
+        AnsibleActionFail, match="did not record it, so nothing is known. Enable it with 'callbacks_enabled"
     ):
         act(tmp_path, {"drift_fail": False})
 
@@ -213,7 +213,7 @@ def test_what_cannot_be_published_hides_no_verdict(tmp_path: Path) -> None:
     assert done["failed"] is True
     assert done["published"] == []
     assert f"Reading the kubeconfig {tmp_path}/none: there is no such file" in done["msg"]
-    assert "Publishing the drift report at ftp://example.org/x: it is no URL that begins with http" in done["msg"]
+    assert "Publishing the drift report at ftp://example.org/x: it is not a URL that begins with http" in done["msg"]
     assert done["msg"].endswith("The verdict is drift: 1 drift, 0 unknown, 0 in sync, on 1 hosts; gpu-1: k n0: differs")
     assert (tmp_path / "r.json").exists()
 

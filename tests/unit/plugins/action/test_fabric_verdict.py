@@ -89,7 +89,7 @@ def act(given: Json, directory: Path, check_mode: bool = False, no_log: bool = F
 
 
 WORST = (
-    "rail 0: the only measured pair fails between a and b: with two nodes it cannot be told which end it is, "
+    "rail 0: the only measured pair fails between a and b: with two nodes it is not known which end it is, "
     "or the rail itself (its switch) (ib_write_bw 12.1 of 400 Gb/s, 3.0%, limit 80%)"
 )
 
@@ -296,7 +296,7 @@ def test_in_a_playbook(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
         assert f"CHANGED={changed} VERDICT=pass" in done.stdout
         assert (
-            "not proven: whether there are GPUs is not known of a, b\n\nRail 0, rping: 1 pass\n       0 1\n  0  a - +\n"
+            "not proven: whether there are GPUs is not known on a, b\n\nRail 0, rping: 1 pass\n       0 1\n  0  a - +\n"
             in done.stdout
         )
         assert sorted(path.name for path in (tmp_path / "out").glob("*")) == files

@@ -54,7 +54,7 @@ def test_everything_that_stands_against_it_is_told_at_once() -> None:
     unfit = nodes(host={"swap": ["/swap"], "cgroup": "v1"})
     done = act(nodes=unfit, settings=settings(), control_plane=["cp-0", "cp-1"])
     assert done["failed"] is True
-    assert done["msg"].startswith("Making a cluster of these hosts: nothing was changed. ")
+    assert done["msg"].startswith("Creating a cluster of these hosts: nothing was changed. ")
     for text in ("gpu-1: swap is on (/swap)", "gpu-1: /sys/fs/cgroup is cgroup v1", "cp-0 could not be looked at"):
         assert text in done["msg"]
     assert {name: one["action"] for name, one in done["plan"]["hosts"].items()} == {"cp-1": "refuse", "gpu-1": "none"}

@@ -422,7 +422,7 @@ def test_a_long_warning_is_cut() -> None:
 
 @pytest.mark.parametrize("value", [None, 3, b"x", ["x"]])
 def test_what_is_no_text_is_refused(value: object) -> None:
-    with pytest.raises(AnsibleFilterError, match=f"nccl_log wants the text .* type {type(value).__name__}"):
+    with pytest.raises(AnsibleFilterError, match=f"nccl_log needs the text .* type {type(value).__name__}"):
         nccl_log(value)
 
 

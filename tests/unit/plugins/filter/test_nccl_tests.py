@@ -225,7 +225,7 @@ def test_prefixes_change_nothing(prefix: str) -> None:
 
 @pytest.mark.parametrize("value", [None, 3, b"x", ["x"]])
 def test_what_is_no_text_is_refused(value: object) -> None:
-    with pytest.raises(AnsibleFilterError, match=f"nccl_tests wants the text .* type {type(value).__name__}"):
+    with pytest.raises(AnsibleFilterError, match=f"nccl_tests needs the text .* type {type(value).__name__}"):
         nccl_tests(value)
 
 

@@ -131,7 +131,7 @@ def test_a_ping_that_is_missing_or_comes_twice() -> None:
 
 @pytest.mark.parametrize("value", [None, 3, b"ping data", ["x"], {"stdout": ""}])
 def test_what_is_no_text_is_refused(value: object) -> None:
-    with pytest.raises(AnsibleFilterError, match=f"rping wants the text .* type {type(value).__name__}"):
+    with pytest.raises(AnsibleFilterError, match=f"rping needs the text .* type {type(value).__name__}"):
         rping(value)
 
 

@@ -36,7 +36,7 @@ def test_another_run_is_refused_until_it_has_ended(lock: Path, other: subprocess
         with pytest.raises(FabricError) as caught:
             hold(str(lock), os.getpid(), "today", check)
         assert str(caught.value).startswith(
-            f"Keeping other runs of maintenance away by {lock}: the run of process {other.pid} on this machine has it since "
+            f"Locking out other maintenance runs with {lock}: the run of process {other.pid} on this machine has it since "
             "yesterday. Wait for its end, or stop it"
         )
     # The same run has it as often as it asks, as for each host.
@@ -71,7 +71,7 @@ def test_what_a_killed_run_has_half_written_is_void(lock: Path, text: str) -> No
 
 def test_a_path_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(FabricError, match=r"File exists.*Give another path by node_maintenance_lock_path"):
+    with pytest.raises(FabricError, match=r"File exists.*Set another path with node_maintenance_lock_path"):
         hold(str(tmp_path / "file" / "lock"), os.getpid(), "today", False)
 
 

@@ -107,7 +107,7 @@ def test_rules(task: Task, outcome: str, result: Json, statuses: list[str]) -> N
         (UNREACHABLE, {"msg": "refused"}, "the host could not be reached: refused"),
         (SKIPPED, {"msg": MESSAGE}, "the task was skipped: " + MESSAGE),
         (SKIPPED, CENSORED, "the task was skipped, and no_log hides why"),
-        (OK, {"ansible_job_id": "1"}, "the task runs in the background, and its end was not seen"),
+        (OK, {"ansible_job_id": "1"}, "the task runs in the background, and its result was not seen"),
         (OK, {"changed": True}, None),
     ],
 )
@@ -354,7 +354,7 @@ def test_no_diff(task: Task, outcome: str, result: Json) -> None:
         ({"before": b"\xff", "after": b""}, "--- before\n+++ after\n@@ -1 +0,0 @@\n-\ufffd"),
         ({"before": {"b": 1}, "after": {"b": 2}}, '--- before\n+++ after\n@@ -1,3 +1,3 @@\n {\n- "b": 1\n+ "b": 2\n }'),
         ({"before": ["a"], "after": []}, '--- before\n+++ after\n@@ -1,3 +1 @@\n-[\n- "a"\n-]\n+[]'),
-        ({"before": "a\n", "after": "a"}, "--- before\n+++ after\n(they differ in line ends only)"),
+        ({"before": "a\n", "after": "a"}, "--- before\n+++ after\n(they differ only in line endings)"),
         ({"prepared": "as it is\n"}, "as it is"),
         ({"prepared": ["as", "it"]}, "['as', 'it']"),
         ({"src_binary": 1, "dst_larger": 104448}, "104448\n1"),

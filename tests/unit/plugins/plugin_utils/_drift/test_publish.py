@@ -123,7 +123,7 @@ def test_a_configmap_that_is_no_report(binary: Json, said: str) -> None:
 def test_a_configmap_that_unpacks_to_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(configmap, "MAX_BYTES", 1000)
     packed = base64.b64encode(gzip.compress(b" " * 1001)).decode()
-    with pytest.raises(FabricError, match="Reading it: it is larger than 1000 bytes, and cannot be one"):
+    with pytest.raises(FabricError, match="Reading it: it is larger than 1000 bytes, so it is not a drift report"):
         configmap.unpacked({"binaryData": {"report.json.gz": packed}}, "Reading it")
 
 
@@ -173,7 +173,7 @@ def test_what_is_sent_where(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     _, called = sent(monkeypatch, headers={"Content-Type": "text/plain"})
     assert called["headers"] == {"Content-Type": "text/plain"}
-    with pytest.raises(FabricError, match=r"at ftp://x/y: it is no URL that begins with http:// or https://$"):
+    with pytest.raises(FabricError, match=r"at ftp://x/y: it is not a URL that begins with http:// or https://$"):
         sent(monkeypatch, url="ftp://x/y")
 
 
@@ -184,7 +184,7 @@ def http(code: int, body: bytes = b"", **headers: str) -> urllib.error.HTTPError
     return urllib.error.HTTPError("https://x", code, "Why", message, io.BytesIO(body))
 
 
-ADDRESS = ". Is this its address, and does it run?"
+ADDRESS = ". Is this its address, and is it running?"
 
 
 # what fails, what is said
@@ -196,22 +196,22 @@ ADDRESS = ". Is this its address, and does it run?"
         (urllib.error.URLError(OSError("a\nb")), "a b" + ADDRESS),
         (
             urllib.error.URLError("CERTIFICATE_VERIFY_FAILED: certificate verify failed"),
-            "CERTIFICATE_VERIFY_FAILED: certificate verify failed. Give the CA that has signed its certificate by ca_path",
+            "CERTIFICATE_VERIFY_FAILED: certificate verify failed. Give the CA that signed its certificate in ca_path",
         ),
-        (TimeoutError("timed out"), "timed out. It did not answer in 7 s: raise timeout, or look at the server"),
+        (TimeoutError("timed out"), "timed out. It did not answer in 7 s: raise timeout, or check the server"),
         (ValueError("s3cr3t in abcdef of secret"), "******** in ******** of ********" + ADDRESS),
         (http(500), "it answered 500 (Why)"),
         (http(500, b"out of\n  disk"), "it answered 500 (Why): out of disk"),
         (http(500, b"x" * 600), "it answered 500 (Why): " + "x" * 500),
-        (http(401), "it answered 401 (Why). Give credentials that may write there, by headers"),
+        (http(401), "it answered 401 (Why). Give credentials that may write there, in headers"),
         (
             http(403, b"no, s3cr3t"),
-            "it answered 403 (Why): no, ********. Give credentials that may write there, by headers",
+            "it answered 403 (Why): no, ********. Give credentials that may write there, in headers",
         ),
         (http(405), "it answered 405 (Why). It does not take PUT: give another method"),
         (
             http(302, Location="https://elsewhere"),
-            "it answered 302 (Why): https://elsewhere. Redirections are not followed: give the address that it names",
+            "it answered 302 (Why): https://elsewhere. Redirects are not followed: give the address that it names",
         ),
     ],
 )

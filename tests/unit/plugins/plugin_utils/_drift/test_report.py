@@ -65,7 +65,7 @@ def test_a_run_that_goes_on_is_never_in_sync() -> None:
     recorder.add("a", [thing()])
     document = recorder.document()
     assert (document["verdict"], document["complete"], document["finished"]) == ("unknown", False, None)
-    assert document["incomplete"] == ["the run is going on, or was stopped"]
+    assert document["incomplete"] == ["the run is in progress, or was stopped"]
     # For a judge inside of it, what was looked at so far is all.
     document = recorder.document(running=True)
     assert (document["verdict"], document["complete"]) == ("in_sync", True)
@@ -149,8 +149,8 @@ def test_hosts_that_were_stopped() -> None:
     document = ended(recorder)
     assert statuses(recorder) == {"a": "unknown", "b": "unknown", "c": "in_sync"}
     assert document["incomplete"] == [
-        "a: play 'One' was ended early: a failed",
-        "b: play 'One' was ended early: a failed",
+        "a: play 'One' ended early: a failed",
+        "b: play 'One' ended early: a failed",
     ]
     # What failed is told; that the host was stopped too is no further object.
     assert len(document["hosts"]["a"]["objects"]) == 1
@@ -221,7 +221,7 @@ def slice_of(of: str, says: str = "in_sync", **more: Json) -> Json:
         (slice_of("a", hosts=[]), "hosts is missing, or not a dict"),
         (slice_of("a", complete="yes"), "complete is missing, or not a bool"),
         (slice_of("a", started=1), "started is missing, or not a str"),
-        (slice_of("a", verdict="pass"), "verdict is none of in_sync, unknown, drift"),
+        (slice_of("a", verdict="pass"), "verdict is not one of in_sync, unknown, drift"),
         (slice_of("a", hosts={"a": {}}), "host a has no list of objects"),
         (slice_of("a", hosts={"a": {"objects": [{"status": "ok"}]}}), "an object of host a has none of the statuses"),
     ],
@@ -269,7 +269,7 @@ def test_one_host_in_two_slices() -> None:
     [
         (slice_of("c", complete=False, incomplete=["why"]), "f2: why"),
         (slice_of("c", complete=False), "f2: it is not complete"),
-        (slice_of(""), "f2: nothing was looked at"),
+        (slice_of(""), "f2: nothing was checked"),
     ],
 )
 def test_a_slice_that_is_not_whole(other: Json, said: str) -> None:

@@ -78,13 +78,13 @@ def test_the_sentence_names_drift_first_and_no_more_than_ten() -> None:
     many = report({"a": [thing("drift", str(number)) for number in range(13)]})
     assert texts.sentence(many).endswith("a: k 9: differs; and 3 objects more")
     assert texts.sentence(report({"a": [thing()]}, complete=False)).endswith(
-        "not complete: the run is going on, or was stopped"
+        "not complete: the run is in progress, or was stopped"
     )
     long = report({"a": [thing("drift", why="w" * 1000)]})
     assert texts.sentence(long).endswith("; a: k n: differs (" + "w" * 280 + "...")
     left = {**long, "complete": False, "incomplete": [f"gpu-{number}: not come to" for number in range(5)]}
     assert texts.sentence(left).endswith("gpu-0: not come to, gpu-1: not come to, gpu-2: not come to and 2 more")
-    assert texts.sentence(report({})) == "The verdict is unknown: nothing was looked at"
+    assert texts.sentence(report({})) == "The verdict is unknown: nothing was checked"
 
 
 # --- the table ----------------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def test_the_table() -> None:
         "unknown\n"
         "  gpu-2: k n: wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww...\n"
     )
-    assert texts.table(report({}), 60) == "Drift: UNKNOWN\nNothing was looked at.\n"
+    assert texts.table(report({}), 60) == "Drift: UNKNOWN\nNothing was checked.\n"
     assert "\nnot complete\n  the run is going on" in texts.table(report({"a": [thing()]}, complete=False), 60)
 
 
@@ -224,7 +224,7 @@ def test_the_page_says_what_the_report_says() -> None:
     reader = Reader(pages.page(found))
     for said in ("ib_core", "exclusive", "shared", "r.s.t", "-old", "+new", "on kube", "repaired by this run"):
         assert said in reader.text, said
-    for said in ("no answer", "m (i)", "The run is not complete", "the run is going on, or was stopped"):
+    for said in ("no answer", "m (i)", "The run is not complete", "the run is in progress, or was stopped"):
         assert said in reader.text, said
     assert "Started 2026-11-21T12:00:00Z" in " ".join(reader.text.split())
     assert "Mode check" in " ".join(reader.text.split())
@@ -237,7 +237,7 @@ def test_the_page_says_what_the_report_says() -> None:
     assert checked == ["f-wrong"]
     fine = Reader(pages.page(report({"a": [thing()]})))
     assert [a["id"] for tag, a in fine.tags if tag == "input" and "checked" in a] == ["f-all"]
-    assert "Nothing was looked at." in Reader(pages.page(report({}))).text
+    assert "Nothing was checked." in Reader(pages.page(report({}))).text
 
 
 def test_labels_are_escaped() -> None:

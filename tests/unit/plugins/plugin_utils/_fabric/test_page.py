@@ -261,12 +261,12 @@ def test_many_that_were_left_out_for_one_reason_are_one_row() -> None:
 def test_nothing_at_all() -> None:
     text = page(judge({}, [], {"pairs": [], "rails": [], "tests": []}, 1, ""))
     Reader(text)
-    assert "nothing was asked for: wanted has no pairs" in text
+    assert "nothing was requested: wanted has no pairs" in text
 
 
 def test_tests_of_one_end_and_gpus_are_on_the_page() -> None:
     shown = page(report(["a", "b"], "the limit is 65536 bytes"))
-    assert "GPUDirect RDMA: not proven: whether there are GPUs is not known of a, b" in shown
+    assert "GPUDirect RDMA: not proven: whether there are GPUs is not known on a, b" in shown
     checks = shown.partition("<h2>Tests of one end</h2>")[2].partition("<h2>")[0]
     assert checks.count("memlock") >= 4
     assert "the limit is 65536 bytes" in checks

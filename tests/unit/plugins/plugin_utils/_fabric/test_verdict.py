@@ -181,7 +181,7 @@ def test_a_missing_result_is_unknown_and_says_why() -> None:
     assert report["verdict"] == "unknown"
     assert {one["verdict"] for one in report["pairs"]} == {"unknown"}
     assert report["reasons"] == [
-        "node a is not reachable: nothing was looked at there",
+        "node a is not reachable: nothing was checked there",
         "node b: perftest is not installed",
         "node c was left alone: pod ml/x holds mlx5_0",
         "2 of 6 measurements unknown, no result: node a is not reachable; node b: perftest is not installed: "
@@ -212,7 +212,7 @@ def test_nothing_asked_for_is_unknown(what: str) -> None:
     fabric.results = []
     report = fabric.report()
     assert report["verdict"] == "unknown"
-    assert f"nothing was asked for: wanted has no {what}" in report["reasons"]
+    assert f"nothing was requested: wanted has no {what}" in report["reasons"]
     assert judge({}, [], {"pairs": [], "rails": [], "tests": []}, 1, "")["verdict"] == "unknown"
 
 
@@ -239,7 +239,7 @@ def test_what_nobody_asked_for_is_reported() -> None:
     report = fabric.report()
     assert report["verdict"] == "fail"
     assert report["reasons"][-1] == (
-        "results that nobody asked for: rping b -> a on rail 0 pass, rping x -> y on rail 7 fail"
+        "results that were not requested: rping b -> a on rail 0 pass, rping x -> y on rail 7 fail"
     )
     assert [one["wanted"] for one in report["pairs"][-2:]] == [False, False]
     fabric.results += [good("y", "x", rail, "rping") for rail in (5, 6, 7)]
@@ -376,7 +376,7 @@ def test_a_rail() -> None:
 def test_a_path() -> None:
     report = Fabric().slow("ac", [0]).report()
     assert report["reasons"] == [
-        "rail 0: a (mlx5_0, ens0) -> c (mlx5_0, ens0) fails, both do well with other nodes: the path between them "
+        "rail 0: a (mlx5_0, ens0) -> c (mlx5_0, ens0) fails, both pass with other nodes: the path between them "
         "(ib_write_bw 12.1 of 400 Gb/s, 3.0%, limit 80%)"
     ]
     assert blamed(report) == [("pair", ["a", "c"], 0)]
@@ -398,7 +398,7 @@ def test_two_nodes_cannot_be_told_apart_unless_a_port_tells() -> None:
     report = Fabric("ab").slow(rails=[0]).report()
     assert blamed(report) == [("rail", None, 0)]
     assert report["reasons"] == [
-        "rail 0: the only measured pair fails between a and b: with two nodes it cannot be told which end it is, "
+        "rail 0: the only measured pair fails between a and b: with two nodes it is not known which end it is, "
         "or the rail itself (its switch) (ib_write_bw 12.1 of 400 Gb/s, 3.0%, limit 80%)"
     ]
     report = Fabric("ab").slow(rails=[0]).port("b", 0, state="DOWN").report()
@@ -618,11 +618,11 @@ def test_the_time_has_to_be_a_text() -> None:
 
 TABLE = """\
 Fabric check: FAIL
-  * rail 0: b (mlx5_0, ens0) -> c (mlx5_0, ens0) fails, both do well with other nodes: the path between them
+  * rail 0: b (mlx5_0, ens0) -> c (mlx5_0, ens0) fails, both pass with other nodes: the path between them
     (ib_write_bw 12.1 of 400 Gb/s, 3.0%, limit 80%)
   * 2 of 20 measurements unknown, no result came back: rping d -> e on rail 0, ib_write_bw d -> e on rail 0
 
-GPUDirect RDMA: not proven: whether there are GPUs is not known of a, b, c, d, e
+GPUDirect RDMA: not proven: whether there are GPUs is not known on a, b, c, d, e
 
 Rail 0, rping: 9 pass, 1 unknown
        0 1 2 3 4
@@ -644,7 +644,7 @@ Rail 0, ib_write_bw: 8 pass, 1 unknown, 1 fail, 12.1 to 388.0 Gb/s, 3.0% to 97.0
   unknown  d -> e: no result came back
 
 Client down, server across, by number. A number is the share of the link's rate in percent;
-+ pass, ! fail, ? unknown, . not asked for. The limit is 80%.
++ pass, ! fail, ? unknown, . not requested. The limit is 80%.
 """
 
 
@@ -656,7 +656,7 @@ def test_a_table() -> None:
 def test_a_rail_on_which_all_is_well_is_one_line() -> None:
     assert table(Fabric("abcde", 1, ("ib_write_bw",)).report()) == (
         "Fabric check: PASS\n\n"
-        "GPUDirect RDMA: not proven: whether there are GPUs is not known of a, b, c, d, e\n\nRail 0, ib_write_bw: 10 pass, 388.0 Gb/s, 97.0% of the link's rate\n"
+        "GPUDirect RDMA: not proven: whether there are GPUs is not known on a, b, c, d, e\n\nRail 0, ib_write_bw: 10 pass, 388.0 Gb/s, 97.0% of the link's rate\n"
     )
 
 
@@ -786,7 +786,7 @@ def test_checks_alone_are_something_that_was_asked_for() -> None:
 def test_gpudirect_is_never_assumed() -> None:
     fabric = Fabric("ab", rails=1)
     report = fabric.report()
-    why = "whether there are GPUs is not known of a, b"
+    why = "whether there are GPUs is not known on a, b"
     assert report["gpudirect"] == {"proven": False, "by": [], "why": why}
     assert report["nccl"] is None
     for node in fabric.nodes.values():
@@ -796,7 +796,7 @@ def test_gpudirect_is_never_assumed() -> None:
     assert "GPUDirect RDMA: not proven: " + why in table(fabric.report())
     fabric.wanted["tests"].append("ib_write_bw_cuda")
     fabric.results.append(good("a", "b", 0, "ib_write_bw_cuda", ok=False, error="unrecognized option"))
-    assert fabric.report()["gpudirect"]["why"] == "what was asked for did not run well"
+    assert fabric.report()["gpudirect"]["why"] == "what was requested did not succeed"
     fabric.results[-1].update(ok=True, error=None)
     report = fabric.report()
     by = ["ib_write_bw --use_cuda a -> b on rail 0"]
@@ -823,7 +823,7 @@ TOGETHER: list[tuple[Json, str, str | None]] = [
     ({"out_of_bounds": 3}, "fail", "3 values were wrong (out of bounds)"),
     ({"transport": "socket"}, "fail", "NCCL sent all of it by TCP (transport socket), not by RDMA"),
     ({"transport": "mixed"}, "fail", "NCCL sent some of it by TCP (transport mixed), not by RDMA"),
-    ({"transport": "unknown"}, "unknown", "NCCL's log does not tell which way it took"),
+    ({"transport": "unknown"}, "unknown", "NCCL's log does not show which path it took"),
     ({"avg_busbw": None}, "unknown", "no bandwidth, or no check of the values, could be read"),
     ({"out_of_bounds": None}, "unknown", "no bandwidth, or no check of the values, could be read"),
     ({"ok": False, "error": "mpirun exited with 1"}, "fail", "mpirun exited with 1"),

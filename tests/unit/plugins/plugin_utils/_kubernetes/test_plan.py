@@ -278,7 +278,7 @@ REFUSED: list[tuple[dict[str, Json], str, str]] = [
         "its API server (192.0.2.10:6443) does not answer: connection refused",
     ),
     (running(cp_1={"cluster": cluster()}), "cp-1", "no ConfigMap kubeadm-config"),
-    (running(cp_1={"cluster": None}), "cp-1", "it was not asked"),
+    (running(cp_1={"cluster": None}), "cp-1", "it was not contacted"),
     (
         virgin(cp_1={"membership": membership(etcd=True)}),
         "cp-1",
@@ -324,7 +324,7 @@ UNFIT: list[tuple[Json, str]] = [
     ({"host": {"memory_mib": None}}, "it has None MiB of memory"),
     ({"ports": [{"port": 10250, "pid": 7, "command": "kubelet"}]}, "port 10250 is in use (kubelet, pid 7)"),
     ({"ports": [{"port": 10250, "pid": None, "command": None}]}, "a process that could not be seen"),
-    ({"address": "192.0.2.99"}, "kubernetes_address 192.0.2.99 is no address of this host (it has: 192.0.2.11)"),
+    ({"address": "192.0.2.99"}, "kubernetes_address 192.0.2.99 is not an address of this host (it has: 192.0.2.11)"),
     ({"address": "127.0.0.1"}, "is the loopback's"),
     ({"address": "gpu-1"}, "'gpu-1' is no IP address"),
     (
@@ -399,7 +399,7 @@ def test_two_of_one_name_address_or_machine() -> None:
     hosts = virgin(gpu_1={"host": {"machine_id": f"{12:032x}"}})
     assert "have the machine ID" in decided(hosts)["problems"][0]
     hosts = virgin(gpu_1={"name": "GPU_1"})
-    assert "'GPU_1' is no DNS name (RFC 1123)" in decided(hosts)["problems"][0]
+    assert "'GPU_1' is not a valid DNS name (RFC 1123)" in decided(hosts)["problems"][0]
 
 
 def test_networks() -> None:
