@@ -401,9 +401,9 @@ def main() -> None:
     given = module.params
     for one in given["tests"]:
         if not re.fullmatch(r"[\w.-]{1,200}", one["id"], re.ASCII):
-            module.fail_json(msg="The test id %r is no file name (letters, digits, '.', '-', '_')" % one["id"])
+            module.fail_json(msg="The test id %r is not a valid file name (letters, digits, '.', '-', '_')" % one["id"])
     if given["pod"] and given["devices"]:
-        module.fail_json(msg="devices is for hosts: rdma_info with users in gather tells who has a pod's devices open")
+        module.fail_json(msg="devices is for hosts: rdma_info with users in gather shows who has a pod's devices open")
     try:
         host = place(module)
         try:

@@ -120,7 +120,7 @@ def main() -> None:
     address = module.params["pci_address"]
     if pci_address(address) != address:
         module.fail_json(
-            msg="'%s' is no PCI address: it has to be DOMAIN:BUS:DEVICE.FUNCTION, such as 0000:07:00.0" % address
+            msg="'%s' is not a PCI address: it must be DOMAIN:BUS:DEVICE.FUNCTION, such as 0000:07:00.0" % address
         )
     try:
         result = manage(module.params, module.check_mode, Host())

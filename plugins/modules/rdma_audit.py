@@ -103,7 +103,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     if module.params["settle"] < 0:
-        module.fail_json(msg="settle is %d; it is a number of seconds, from 0 on" % module.params["settle"])
+        module.fail_json(msg="settle is %d; it must be at least 0 seconds" % module.params["settle"])
     try:
         result = audit(module.params["expected"], module.params["settle"], AuditHost())
     except (FabricError, OSError) as exc:

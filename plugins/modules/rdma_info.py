@@ -258,7 +258,9 @@ def main() -> None:
         supports_check_mode=True,
     )
     if module.params["pod"] and module.params["all_netns"]:
-        module.fail_json(msg="pod and all_netns exclude each other: the one is one network namespace, the other is all")
+        module.fail_json(
+            msg="pod and all_netns are mutually exclusive: one selects a network namespace, the other selects all"
+        )
     try:
         result = gather_info(module.params["gather"], module.params["all_netns"], Host(), module.params["pod"])
     except (FabricError, OSError) as exc:

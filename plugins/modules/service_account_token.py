@@ -97,16 +97,16 @@ def ask(params: t.Mapping[str, t.Any], check_mode: bool, client: kubernetes.Clie
     """Return what the module returns."""
     namespace = params["namespace"]
     called = ", ".join("%s/%s" % (namespace, name) for name in params["names"])
-    doing = "Asking for tokens of the service accounts %s" % called
+    doing = "Requesting tokens of the service accounts %s" % called
     if params["lifetime"] < 600:
-        raise kubernetes.ApiError("%s: lifetime is %d s; it has to be at least 600" % (doing, params["lifetime"]))
+        raise kubernetes.ApiError("%s: lifetime is %d s; it must be at least 600" % (doing, params["lifetime"]))
     pem = certificates(client, namespace)
     nodes: dict[str, dict[str, t.Any]] = {
         node: {"uid": uid, "tokens": {}} for node, uid in node_uids(client, params["nodes"], doing).items()
     }
     for node, one in nodes.items() if not check_mode else ():
         for name in params["names"]:
-            what = "Asking for a token of the service account %s/%s, bound to node %s" % (namespace, name, node)
+            what = "Requesting a token of the service account %s/%s, bound to node %s" % (namespace, name, node)
             one["tokens"][name] = token(client, namespace, name, node, one["uid"], params["lifetime"], what)
     return {
         "changed": False,

@@ -43,15 +43,15 @@ def link(text: str) -> Link:
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="rdma_attachment", description="Keeps RDMA devices with their network devices.")
-    made.add_argument("--include", action="append", default=[], metavar="DEVICE", help="these alone; default: all")
+    made.add_argument("--include", action="append", default=[], metavar="DEVICE", help="only these; default: all")
     made.add_argument("--exclude", action="append", default=[], metavar="DEVICE", help="never these")
     made.add_argument(
         "--link", action="append", default=[], type=link, metavar="NAME=TYPE,PCI_ADDRESS", help="a software link"
     )
     made.add_argument(
-        "--once", action="store_true", help="do what is to be done now, and end; 1: not all could be done"
+        "--once", action="store_true", help="do what is due now, then exit; status 1: not everything could be done"
     )
-    made.add_argument("--revision", default="unknown", help="what this program says that it is")
+    made.add_argument("--revision", default="unknown", help="the revision that this program reports")
     return made
 
 

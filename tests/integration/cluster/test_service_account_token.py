@@ -99,7 +99,7 @@ def test_what_stands_in_the_way_is_said(plane: Cluster, node: str) -> None:
         with pytest.raises(ApiError) as caught:
             ask(wanted(namespace, node, names=["nobody"]), False, admin)
         assert str(caught.value).startswith(
-            f"Asking for a token of the service account {namespace}/nobody, bound to node {node}: "
+            f"Requesting a token of the service account {namespace}/nobody, bound to node {node}: "
         )
         assert 'serviceaccounts "nobody" not found' in str(caught.value)
         # Whoever may not read the certificates may not have a token either, and check mode says so.

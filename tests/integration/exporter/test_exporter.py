@@ -100,7 +100,7 @@ def test_the_port_is_taken(installed: Installed, exporter: Running) -> None:
     assert done.returncode == 1
     assert done.stderr == (
         f"Listening on 127.0.0.1:{installed.port}: Address already in use. "
-        "Another address is given by --web.listen-address\n"
+        "Set another address with --web.listen-address\n"
     )
 
 
@@ -245,7 +245,7 @@ def test_a_wrong_web_configuration_stops_it(installed: Installed, tmp_path: Path
     argv = installed.with_options("--web.config.file", str(config)).serve
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
-    said = "basic_auth_users.ann: it is no bcrypt hash (htpasswd -nB ann)"
+    said = "basic_auth_users.ann: it is not a bcrypt hash (htpasswd -nB ann)"
     assert done.stderr == f"Reading {config}: {said}\n"
 
 

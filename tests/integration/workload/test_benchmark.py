@@ -87,7 +87,7 @@ def test_two_results_side_by_side(resnet: tuple[Path, Done]) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("benchmark of resnet50 on 2 CPU(s), batch size 2, fp32\n")
     assert re.search(r"^ +default +topology-aware +difference$", done.stdout, re.MULTILINE)
-    assert "Not the same besides: started (" in done.stdout
+    assert "Other differences: started (" in done.stdout
     assert "topology-aware" in (directory / "page.html").read_text()
 
 
@@ -99,7 +99,7 @@ def test_vgg_in_mixed_precision_is_not_to_be_compared_with_resnet(resnet: tuple[
     done = compare(directory, "one.json", "vgg.json")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "ERROR: The results cannot be compared, they differ in model (one: resnet50, vgg: vgg16); precision (one: fp32,"
+        "ERROR: The results cannot be compared: they differ in model (one: resnet50, vgg: vgg16); precision (one: fp32,"
         " vgg: amp-bfloat16)\n"
     )
 

@@ -71,7 +71,7 @@ def test_rank_0_is_not_there(tmp_path: Path) -> None:
         (alone,) = job.wait(IMPORT)
     said = error(alone)
     assert said.startswith(f"Rank 0 is not reachable at 127.0.0.1 port {job.port} within 3 s (--rendezvous-timeout): ")
-    assert "Connection refused. Does it run, and are MASTER_ADDR and MASTER_PORT right?" in said
+    assert "Connection refused. Is it running, and are MASTER_ADDR and MASTER_PORT correct?" in said
 
 
 def test_a_name_that_nobody_knows(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_rank_does_not_come(tmp_path: Path) -> None:
         job.rank(2, 3, "train.py", *SMALL, "--rendezvous-timeout", "40")
         done = job.wait(IMPORT * 2)
     for one in done:
-        said = "Not all of 3 ranks came within 40 s: rank 1 missing. Do they run, with the same world size?"
+        said = "Not all of 3 ranks came within 40 s: rank 1 missing. Are they running, with the same world size?"
         assert error(one) == said
 
 
@@ -102,7 +102,7 @@ def test_a_rank_that_comes_twice(tmp_path: Path) -> None:
     assert "rank 2 missing" in error(zero)
     said = sorted(map(error, (one, other)))
     assert said[0].startswith("Not all of 3 ranks came")
-    assert said[1] == "Rank 1 was started twice (this one by --rank): each process needs a rank of its own"
+    assert said[1] == "Rank 1 was started twice (this one by --rank): each process needs its own rank"
 
 
 # what rank 1 is told, what is said

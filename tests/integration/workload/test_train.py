@@ -144,7 +144,7 @@ def test_a_checkpoint_is_not_overwritten(whole: tuple[Path, list[Done]]) -> None
     with Job(directory) as job:
         job.rank(0, 1, "train.py", *SMALL, "--checkpoint", "whole.pt")
         said = refusals(job.wait(300))
-    assert said == ["whole.pt exists: go on from it with --resume, or remove it"]
+    assert said == ["whole.pt exists: continue from it with --resume, or remove it"]
     assert (directory / "whole.pt").read_bytes() == before
 
 
@@ -204,21 +204,21 @@ def test_all_ranks_hear_of_a_damaged_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "cut.pt").write_bytes(b"PK")
     for one in refusals(train(tmp_path, "--checkpoint", "cut.pt", "--resume")):
         assert one.startswith("The checkpoint cut.pt is cut or damaged (2 bytes): ")
-        assert one.endswith(". Remove it to start anew")
+        assert one.endswith(". Remove it to start again")
 
 
 # words, what is said
 ALONE = [
     (
         ["--backend", "nccl", "--no-cuda", "--use-dummy-data", "64"],
-        "The backend nccl needs GPUs, and this rank is on a CPU",
+        "The backend nccl needs GPUs, but this rank is on a CPU",
     ),
     (["--data-dir", "nowhere"], "No CIFAR-10 in nowhere (looked for nowhere/cifar-10-batches-py/data_batch_1, "),
     (
         ["--use-dummy-data", "3", "--batch-size", "4"],
         "3 images are not enough for one step of 1 ranks with --batch-size 4",
     ),
-    (["--use-dummy-data", "64", "--resume"], "--resume goes on from a file: --checkpoint names it"),
+    (["--use-dummy-data", "64", "--resume"], "--resume continues from a file: name it with --checkpoint"),
 ]
 
 

@@ -59,7 +59,7 @@ _PORT = {
 }
 # drivers/infiniband/: hw/mlx5/counters.c, hw/irdma/verbs.c, sw/rxe/rxe_hw_counters.c, and the vendors' descriptions
 _HW = {
-    "ack_deferred": "Acknowledgements put off",
+    "ack_deferred": "Acknowledgements delayed",
     "duplicate_request": "Duplicate requests received",
     "implied_nak_seq_err": "Times that the requester took an acknowledgement for a lost one before it",
     "link_downed": "Times that the link went down",
@@ -87,7 +87,7 @@ _HW = {
     "roce_slow_restart": "Times that the slow restart of RoCE was used",
     "roce_slow_restart_cnps": "Congestion notification packets sent by the slow restart of RoCE",
     "roce_slow_restart_trans": "Times that the slow restart of RoCE went over to slow",
-    "rp_cnp_handled": "Congestion notification packets heeded as the reaction point",
+    "rp_cnp_handled": "Congestion notification packets handled as the reaction point",
     "rp_cnp_ignored": "Congestion notification packets ignored as the reaction point",
     "rx_atomic_requests": "Atomic requests received",
     "rx_bytes": "Bytes received",

@@ -108,7 +108,7 @@ def _received(connection: socket.socket, size: int, until: float) -> bytes:
         connection.settimeout(max(0.001, until - time.monotonic()))
         part = connection.recv(min(size, 1 << 20))
         if not part:
-            raise HandoverError("it ended without an answer; its log has the reason")
+            raise HandoverError("it exited without an answer; its log has the reason")
         parts.append(part)
         size -= len(part)
     return b"".join(parts)

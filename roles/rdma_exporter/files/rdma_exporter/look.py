@@ -114,7 +114,7 @@ def main(argv: t.Sequence[str] | None = None) -> int:
     try:
         listener = handover.listen(options.socket)
     except OSError as exc:
-        log("Listening on %s: %s. Another path is given by --look.socket" % (options.socket, exc.strerror or exc))
+        log("Listening on %s: %s. Set another path with --look.socket" % (options.socket, exc.strerror or exc))
         return 1
     command_line.end_on_sigterm()
     # What is there now stays: children that are forked need no copy of it to know that.

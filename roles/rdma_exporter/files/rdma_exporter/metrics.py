@@ -45,8 +45,8 @@ class Render:
             if present is not None:
                 self.families.gauge(
                     "rdma_device_present",
-                    "Whether a device is there that is expected or was seen since the start (0: it is gone). "
-                    "There is no value while it is not known",
+                    "Whether a device that is expected or was seen since the start is present (0: it is gone). "
+                    "No value while this is not known",
                     int(present),
                     labels({"device": name}),
                 )
@@ -79,7 +79,7 @@ class Render:
                 )
         families.gauge(
             "rdma_exporter_scrape_complete",
-            "Whether every network namespace could be looked at (0: devices may be missing for that)",
+            "Whether every network namespace could be looked at (0: devices may be missing because of that)",
             int(found.complete),
         )
         families.gauge("rdma_exporter_scrape_duration_seconds", "Time that the look took", round(found.seconds, 6))
@@ -151,7 +151,7 @@ class Render:
         for where, number in seen.items():
             self.families.gauge(
                 "rdma_unreadable",
-                "What is there and could not be read in this scrape, by the system's answer",
+                "What exists but could not be read in this scrape, by the system's error",
                 number,
                 where,
             )

@@ -44,7 +44,7 @@ def parse_address(text: str) -> tuple[str, int]:
     elif ":" in host:
         colon = ""
     if not colon or not (port.isascii() and port.isdigit()) or len(port) > 5 or int(port) > 65535:
-        raise ListenError("Listening on %r: it has to be HOST:PORT, [HOST]:PORT or :PORT" % text)
+        raise ListenError("Listening on %r: it must be HOST:PORT, [HOST]:PORT or :PORT" % text)
     return host, int(port)
 
 
@@ -71,7 +71,7 @@ class Server(http.server.ThreadingHTTPServer):
             super().__init__((host, port), Handler)
         except OSError as exc:
             raise ListenError(
-                "Listening on %s: %s. Another address is given by --web.listen-address" % (address, exc.strerror)
+                "Listening on %s: %s. Set another address with --web.listen-address" % (address, exc.strerror)
             ) from exc
 
     def server_bind(self) -> None:
@@ -203,7 +203,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         try:
             body = self.server.look(max(0.0, self.place.left() - WRITING))
         except HandoverError as exc:
-            text = "The process that looks at the devices has handed over nothing: %s" % exc
+            text = "The process that looks at the devices has not handed over anything: %s" % exc
             log(text)
             self._answer(503, text.encode("utf-8", "surrogateescape") + b"\n", "text/plain")
             return

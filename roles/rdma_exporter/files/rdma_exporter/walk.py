@@ -49,7 +49,7 @@ class Guard:
 
     def call(self, function: t.Callable[[], t.Any], timeout: float) -> t.Any:
         if self._last is not None and not self._last.done.is_set():
-            raise Hung("the look of an earlier scrape has still not come back")
+            raise Hung("the look of an earlier scrape has not returned yet")
         if self._thread is None:
             self._thread = threading.Thread(target=self._serve, daemon=True)
             self._thread.start()

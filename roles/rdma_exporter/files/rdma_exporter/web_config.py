@@ -54,10 +54,10 @@ class WebConfig:
 
     def _only(self, table: t.Any, keys: t.Sequence[str], prefix: str) -> None:
         if not isinstance(table, dict):
-            raise self._wrong(prefix.rstrip(".") or "the document", "it has to be a mapping")
+            raise self._wrong(prefix.rstrip(".") or "the document", "it must be a mapping")
         for key in table:
             if key not in keys:
-                raise self._wrong("%s%s" % (prefix, key), "this exporter has no such setting. Leave it out")
+                raise self._wrong("%s%s" % (prefix, key), "this exporter has no such setting. Remove it")
 
     def _tls(self, tls: t.Mapping[str, t.Any]) -> ssl.SSLContext:
         files = {}
@@ -69,7 +69,7 @@ class WebConfig:
         kind = str(tls.get("client_auth_type") or "NoClientCert")
         if kind not in _CLIENTS:
             raise self._wrong(
-                "tls_server_config.client_auth_type", "%r is none of %s" % (kind, ", ".join(sorted(_CLIENTS)))
+                "tls_server_config.client_auth_type", "%r is not one of %s" % (kind, ", ".join(sorted(_CLIENTS)))
             )
         if kind != "NoClientCert" and "client_ca_file" not in files:
             raise self._wrong("tls_server_config.client_ca_file", "%s needs it" % kind)
@@ -77,7 +77,7 @@ class WebConfig:
         for key, default in (("min_version", "TLS12"), ("max_version", "TLS13")):
             version = str(tls.get(key) or default)
             if version not in _VERSIONS:
-                raise self._wrong("tls_server_config." + key, "%r is none of %s" % (version, ", ".join(_VERSIONS)))
+                raise self._wrong("tls_server_config." + key, "%r is not one of %s" % (version, ", ".join(_VERSIONS)))
             setattr(context, "minimum_version" if key == "min_version" else "maximum_version", _VERSIONS[version])
         for key, path in files.items():
             try:
@@ -95,10 +95,10 @@ class WebConfig:
 
     def _users(self, users: t.Any) -> None:
         if not isinstance(users, dict):
-            raise self._wrong("basic_auth_users", "it has to be a mapping of names to bcrypt hashes")
+            raise self._wrong("basic_auth_users", "it must be a mapping of names to bcrypt hashes")
         for name, value in users.items():
             if not str(value).startswith(("$2a$", "$2b$", "$2y$")) or len(str(value)) != 60:
-                raise self._wrong("basic_auth_users.%s" % name, "it is no bcrypt hash (htpasswd -nB %s)" % name)
+                raise self._wrong("basic_auth_users.%s" % name, "it is not a bcrypt hash (htpasswd -nB %s)" % name)
             self.users[str(name)] = str(value)
         if self.users:
             try:
@@ -141,7 +141,7 @@ def _bytes(path: str) -> bytes:
 
 
 def _why(exc: OSError) -> str:
-    who = " (it is read by the user with the number %d)" % os.geteuid() if exc.errno == errno.EACCES else ""
+    who = " (it is read by the user with the ID %d)" % os.geteuid() if exc.errno == errno.EACCES else ""
     return "%s%s" % (exc.strerror, who)
 
 
@@ -157,7 +157,7 @@ def load(path: str) -> WebConfig:
     except OSError as exc:
         raise WebConfigError("Reading %s: %s" % (path, _why(exc))) from exc
     except (yaml.YAMLError, UnicodeDecodeError) as exc:
-        raise WebConfigError("Reading %s: it is no YAML: %s" % (path, " ".join(str(exc).split()))) from exc
+        raise WebConfigError("Reading %s: it is not valid YAML: %s" % (path, " ".join(str(exc).split()))) from exc
     return WebConfig(path, document, text)
 
 

@@ -23,7 +23,7 @@ from rendezvous import Group, raw_bytes
 def refuse_existing(path: str | None, resume: bool) -> None:
     """Raises WorkloadError for a checkpoint that a run from the start would overwrite."""
     if path and not resume and os.path.exists(path):
-        raise WorkloadError("%s exists: go on from it with --resume, or remove it" % path)
+        raise WorkloadError("%s exists: continue from it with --resume, or remove it" % path)
 
 
 def save(path: str, state: dict[str, t.Any]) -> None:
@@ -102,7 +102,7 @@ def parse(content: bytes, path: str) -> dict[str, t.Any]:
         state["optimizer"] = {"state": found["optimizer"], "param_groups": state.pop("groups")}
     except (AttributeError, KeyError, TypeError, ValueError) as exc:
         raise WorkloadError(
-            "%s is no checkpoint of this trainer: remove it, or name another with --checkpoint" % path
+            "%s is not a checkpoint of this trainer: remove it, or name another with --checkpoint" % path
         ) from exc
     if not right:
         raise WorkloadError(_damaged(path, content, "its SHA-256 is not the one that was written"))
@@ -110,7 +110,7 @@ def parse(content: bytes, path: str) -> dict[str, t.Any]:
 
 
 def _damaged(path: str, content: bytes, why: str) -> str:
-    return "The checkpoint %s is cut or damaged (%d bytes): %s. Remove it to start anew" % (path, len(content), why)
+    return "The checkpoint %s is cut or damaged (%d bytes): %s. Remove it to start again" % (path, len(content), why)
 
 
 def _reason(error: Exception) -> str:
@@ -118,7 +118,7 @@ def _reason(error: Exception) -> str:
     lines = str(error).strip().splitlines()
     if not lines:
         return type(error).__name__
-    return "it holds what no checkpoint has" if "weights_only" in str(error) else lines[0].strip().rstrip(".")
+    return "it contains what no checkpoint has" if "weights_only" in str(error) else lines[0].strip().rstrip(".")
 
 
 def refuse_other_run(state: dict[str, t.Any], settings: dict[str, t.Any], path: str) -> None:
@@ -127,8 +127,8 @@ def refuse_other_run(state: dict[str, t.Any], settings: dict[str, t.Any], path: 
     for name in sorted(set(saved) | set(settings)):
         if saved.get(name) != settings.get(name):
             raise WorkloadError(
-                "The checkpoint %s is of another run: %s was %s and is %s now. Start it as that"
-                " run was, or remove the file" % (path, name, saved.get(name), settings.get(name))
+                "The checkpoint %s is of another run: %s was %s and is %s now. Start it with the"
+                " options of that run, or remove the file" % (path, name, saved.get(name), settings.get(name))
             )
 
 

@@ -51,8 +51,9 @@ def read(directory: str) -> tuple[Images, Images | None]:
                 return _read_all(place, TRAINING, ending), _read_all(place, TEST, ending) if test else None
             tried.append(os.path.join(place, TRAINING[0] + ending))
     raise WorkloadError(
-        "No CIFAR-10 in %s (looked for %s): unpack cifar-10-python.tar.gz or cifar-10-binary.tar.gz there, name its"
-        " place with --data-dir, or train on generated images with --use-dummy-data N" % (directory, ", ".join(tried))
+        "No CIFAR-10 in %s (looked for %s): unpack cifar-10-python.tar.gz or cifar-10-binary.tar.gz there, set its "
+        "directory with --data-dir, or train on generated images with --use-dummy-data N"
+        % (directory, ", ".join(tried))
     )
 
 
@@ -68,7 +69,7 @@ def _read_all(place: str, batches: t.Sequence[str], ending: str) -> Images:
         found = parse_binary(content, path) if ending else parse_pickle(content, path)
         if max(found.labels) >= CLASSES:
             raise WorkloadError(
-                "%s is no file of CIFAR-10: a label is %d, they go from 0 to 9" % (path, max(found.labels))
+                "%s is not a CIFAR-10 file: a label is %d, but labels go from 0 to 9" % (path, max(found.labels))
             )
         labels += found.labels
         pixels += found.pixels
@@ -79,7 +80,8 @@ def parse_binary(content: bytes, path: str) -> Images:
     """Read records of a label and an image."""
     if not content or len(content) % RECORD_BYTES:
         raise WorkloadError(
-            "%s is cut or no file of CIFAR-10: %d bytes, not a multiple of %d" % (path, len(content), RECORD_BYTES)
+            "%s is truncated or not a CIFAR-10 file: %d bytes, not a multiple of %d"
+            % (path, len(content), RECORD_BYTES)
         )
     pixels = bytearray()
     for start in range(0, len(content), RECORD_BYTES):
@@ -116,7 +118,7 @@ def _reconstruct(*_rest: t.Any) -> _Array:
 def _encode(text: t.Any, encoding: t.Any = "latin1") -> bytes:
     """Python 3 writes bytes so for protocols before 3."""
     if not isinstance(text, str) or encoding not in ("latin1", b"latin1"):
-        raise pickle.UnpicklingError("bytes that are not written as latin1")
+        raise pickle.UnpicklingError("bytes that are not encoded as latin1")
     return text.encode("latin1")
 
 
@@ -134,7 +136,7 @@ class _Unpickler(pickle.Unpickler):
         try:
             return _KNOWN[(module, name)]
         except KeyError:
-            raise pickle.UnpicklingError("it asks for %s.%s" % (module, name)) from None
+            raise pickle.UnpicklingError("it requests %s.%s" % (module, name)) from None
 
 
 def parse_pickle(content: bytes, path: str) -> Images:
@@ -142,17 +144,17 @@ def parse_pickle(content: bytes, path: str) -> Images:
     try:
         batch = _Unpickler(io.BytesIO(content), encoding="bytes").load()
     except Exception as exc:  # a damaged pickle raises whatever its damage looks like
-        raise WorkloadError("%s is cut or no file of CIFAR-10: %s" % (path, exc or type(exc).__name__)) from exc
+        raise WorkloadError("%s is truncated or not a CIFAR-10 file: %s" % (path, exc or type(exc).__name__)) from exc
     if not isinstance(batch, dict):
-        raise WorkloadError("%s is no file of CIFAR-10: no dictionary" % path)
+        raise WorkloadError("%s is not a CIFAR-10 file: no dictionary" % path)
     named = {key.decode("latin1") if isinstance(key, bytes) else key: value for key, value in batch.items()}
     labels, array = named.get("labels"), named.get("data")
     if not isinstance(labels, list) or not all(_is_byte(one) for one in labels):
-        raise WorkloadError("%s is no file of CIFAR-10: no list of labels" % path)
+        raise WorkloadError("%s is not a CIFAR-10 file: no list of labels" % path)
     pixels = _pixels(array)
     if pixels is None or not labels or len(pixels) != len(labels) * IMAGE_BYTES:
         raise WorkloadError(
-            "%s is cut or no file of CIFAR-10: no array of %d rows of %d bytes" % (path, len(labels), IMAGE_BYTES)
+            "%s is truncated or not a CIFAR-10 file: no array of %d rows of %d bytes" % (path, len(labels), IMAGE_BYTES)
         )
     return Images(bytes(labels), pixels)
 

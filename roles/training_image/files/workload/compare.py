@@ -85,12 +85,12 @@ class Comparison(t.NamedTuple):
             second, abs(found.percent), "faster" if found.percent >= 0 else "slower", first,
         )  # fmt: skip
         if found.low is None or found.high is None:
-            return "%s, but %d and %d measurements do not tell a difference from noise: at least %d each are needed" % (
+            return "%s, but %d and %d measurements cannot tell a difference from noise: at least %d each are needed" % (
                 told, self.per_device[0].samples, self.per_device[1].samples, FEWEST,
             )  # fmt: skip
         between = "%+.1f to %+.1f %%" % (found.low, found.high)
         if found.verdict == "noise":
-            return "No difference that stands out of the noise: %s, and anything from %s may be true" % (told, between)
+            return "No difference above the noise: %s, and anything from %s may be true" % (told, between)
         return "%s (with 95 %% confidence %s)" % (told, between)
 
     @property
@@ -128,7 +128,7 @@ class Comparison(t.NamedTuple):
 
 
 def told(value: t.Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else "not told" if value is None else str(value)
+    return ", ".join(map(str, value)) if isinstance(value, list) else "not reported" if value is None else str(value)
 
 
 def percent(one: float, other: float) -> float:
@@ -163,15 +163,15 @@ def read(path: str) -> Result:
     try:
         result = json.loads(marked[-1] if marked else text)
     except ValueError as exc:
-        raise WorkloadError("%s holds no result, or a part of one: %s" % (path, exc)) from exc
+        raise WorkloadError("%s has no result, or only a part of one: %s" % (path, exc)) from exc
     if not isinstance(result, dict) or result.get("schema") != SCHEMA:
-        raise WorkloadError("%s holds no result of this workload (schema %d)" % (path, SCHEMA))
+        raise WorkloadError("%s has no result of this workload (schema %d)" % (path, SCHEMA))
     missing = [key for key, _words in SAME if key not in result and key != "image_size"]
     if missing:
-        raise WorkloadError("%s holds no whole result: %s missing" % (path, ", ".join(missing)))
+        raise WorkloadError("%s has no complete result: %s missing" % (path, ", ".join(missing)))
     samples = result.get("samples")
     if not isinstance(samples, list) or not all(_is_rate(one) for one in samples):
-        raise WorkloadError("%s holds no list of rates" % path)
+        raise WorkloadError("%s has no list of rates" % path)
     if not samples:
         raise WorkloadError("%s has no rates: the run was too short to measure one" % path)
     return result
@@ -193,7 +193,7 @@ def refuse_unlike(results: tuple[Result, Result], names: tuple[str, str]) -> Non
         if results[0].get(key) != results[1].get(key)
     ]  # fmt: skip
     if wrong:
-        raise WorkloadError("The results cannot be compared, they differ in %s" % "; ".join(wrong))
+        raise WorkloadError("The results cannot be compared: they differ in %s" % "; ".join(wrong))
 
 
 def student(degrees: float) -> float:
@@ -247,7 +247,7 @@ def table(found: Comparison) -> str:
         cells = [row[0].ljust(widths[0]), *(row[column].rjust(widths[column]) for column in (1, 2, 3))]
         lines.append("  ".join(cells).rstrip())
     lines += ["", found.sentence + "."]
-    lines += ["Not the same besides: %s (%s; %s)." % entry for entry in found.differing]
+    lines += ["Other differences: %s (%s; %s)." % entry for entry in found.differing]
     return "\n".join(lines) + "\n"
 
 
@@ -261,7 +261,7 @@ def main(words: t.Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", nargs=2, metavar="RESULT", help="JSON of --result, or the log of rank 0")
     parser.add_argument("--names", nargs=2, metavar="NAME", help="what to call them (default: the files' names)")
-    parser.add_argument("--html", metavar="FILE", help="also write a page, which needs no other file")
+    parser.add_argument("--html", metavar="FILE", help="also write a self-contained page")
     arguments = parser.parse_args(words)
     names = tuple(arguments.names) if arguments.names else distinct_names(arguments.results)
     try:

@@ -101,7 +101,7 @@ def _others(found: Comparison) -> str:
     rows = ["<tr><th>%s</th><td>%s</td><td>%s</td></tr>" % tuple(map(escape, entry)) for entry in found.differing]
     head = "".join("<th>%s</th>" % escape(name) for name in ("", *found.names))
     return (
-        '<h2>Not the same besides</h2>\n<table class="others"><thead><tr>%s</tr></thead><tbody>\n%s\n</tbody></table>'
+        '<h2>Other differences</h2>\n<table class="others"><thead><tr>%s</tr></thead><tbody>\n%s\n</tbody></table>'
         % (head, "\n".join(rows))
     )
 

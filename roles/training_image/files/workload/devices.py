@@ -44,7 +44,7 @@ def choose_backend(asked: str | None, device: torch.device) -> str:
     ]
     backend = asked or ("nccl" if device.type == "cuda" else "gloo")
     if backend == "nccl" and device.type != "cuda":
-        raise WorkloadError("The backend nccl needs GPUs, and this rank is on a CPU: --backend gloo works there")
+        raise WorkloadError("The backend nccl needs GPUs, but this rank is on a CPU: --backend gloo works there")
     if backend not in available:
         raise WorkloadError(
             "PyTorch %s is built without the backend %s; it has %s (--backend)"

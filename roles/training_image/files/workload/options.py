@@ -20,7 +20,7 @@ def positive(text: str) -> int:
     except ValueError:
         number = 0
     if number < 1:
-        raise argparse.ArgumentTypeError("%r is not a whole number from 1 on" % text)
+        raise argparse.ArgumentTypeError("%r is not a whole number of at least 1" % text)
     return number
 
 
@@ -54,7 +54,7 @@ def train_parser(about: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--epochs", type=positive, default=10, metavar="N", help="default: %(default)s")
-    add("--max-steps", type=positive, metavar="N", help="stop after this step of the whole run, wherever it is")
+    add("--max-steps", type=positive, metavar="N", help="stop after this step of the whole run")
     add("--batch-size", "--batch_size", type=positive, default=128, metavar="N", help="of each rank (default: 128)")
     text = "default: %(default)s; it falls to zero along a cosine"
     add("--learning-rate", "--learning_rate", "--lr", type=rate, default=0.1, metavar="X", help=text)
@@ -62,24 +62,24 @@ def train_parser(about: str) -> argparse.ArgumentParser:
     add(
         "--random-seed", "--random_seed", "--seed", dest="seed", type=natural, default=0, metavar="N", help="default: 0"
     )
-    add("--pre-trained", action="store_true", help="begin with torchvision's weights, which rank 0 has or fetches")
+    add("--pre-trained", action="store_true", help="start with torchvision's weights, which rank 0 has or downloads")
     add("--amp", action="store_true", help="mixed precision: float16 on GPUs, bfloat16 on CPUs")
-    add("--deterministic", action="store_true", help="on GPUs too, the same numbers in every run; slower")
+    add("--deterministic", action="store_true", help="the same numbers in every run, also on GPUs; slower")
     add = parser.add_argument_group("data").add_argument
     text = "where CIFAR-10 is, Python or binary version (default: %(default)s)"
     add("--data-dir", "--data_dir", default="./data", metavar="DIR", help=text)
     text = "train on N generated images instead"
     add("--use-dummy-data", "--use_dummy_data", type=natural, default=0, metavar="N", help=text)
-    add = parser.add_argument_group("what it tells and keeps").add_argument
+    add = parser.add_argument_group("output and checkpoints").add_argument
     add("--log-interval", type=positive, default=50, metavar="STEPS", help="default: %(default)s")
     text = "how often the accuracy is measured; always at the end (default: %(default)s)"
     add("--test-interval", type=positive, default=10, metavar="EPOCHS", help=text)
     add("--test-batch-size", type=positive, default=256, metavar="N", help="default: %(default)s")
     add("--checkpoint", metavar="FILE", help="written by rank 0 after every epoch and at the end")
-    add("--checkpoint-interval", type=positive, metavar="STEPS", help="and after so many steps")
-    add("--resume", action="store_true", help="go on from the checkpoint where there is one")
+    add("--checkpoint-interval", type=positive, metavar="STEPS", help="and after this many steps")
+    add("--resume", action="store_true", help="continue from the checkpoint if there is one")
     add("--result", metavar="FILE", help="also write the result there (rank 0)")
-    add("--debug", action="store_true", help="tell what NCCL and torch.distributed do")
+    add("--debug", action="store_true", help="log what NCCL and torch.distributed do")
     add_waiting(parser.add_argument_group("device and waiting"))
     add_ranks(parser)
     return parser
@@ -127,7 +127,7 @@ def add_waiting(parser: argparse._ActionsContainer) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--timeout", type=positive, default=600, metavar="SECONDS",
-        help="how long a step may take before the job is given up (default: %(default)s)",
+        help="how long a step may take before the job is aborted (default: %(default)s)",
     )  # fmt: skip
 
 

@@ -44,7 +44,7 @@ def discover(arguments: argparse.Namespace, environ: Environ) -> Ranks:
     """Return who this process is. Raises WorkloadError where that is not told, or not possible."""
     found = _who(arguments, environ)
     if found.world_size < 1:
-        raise WorkloadError("A world size of %d (%s): it is at least 1" % (found.world_size, found.source))
+        raise WorkloadError("A world size of %d (%s): it must be at least 1" % (found.world_size, found.source))
     if not 0 <= found.rank < found.world_size:
         raise WorkloadError(
             "Rank %d in a world of %d (%s): ranks go from 0 to %d"
@@ -63,7 +63,7 @@ def discover(arguments: argparse.Namespace, environ: Environ) -> Ranks:
     if not address:
         if found.world_size not in (1, found.local_size):
             raise WorkloadError(
-                "Where rank 0 of %d runs is not known: set MASTER_ADDR or --master-addr (with mpirun:"
+                "The host of rank 0 of %d is not known: set MASTER_ADDR or --master-addr (with mpirun:"
                 " -x MASTER_ADDR=HOST)" % found.world_size
             )
         address = LOOPBACK
@@ -99,7 +99,9 @@ def _local(environ: Environ) -> int:
 def _number(environ: Environ, name: str) -> int:
     text = environ.get(name)
     if text is None:
-        raise WorkloadError("%s is not set, but what goes with it is: who started this process sets both" % name)
+        raise WorkloadError(
+            "%s is not set, but what belongs to it is: whatever starts this process must set both" % name
+        )
     if not re.fullmatch(r"[0-9]{1,9}", text.strip(), re.ASCII):
         raise WorkloadError("%s=%s is not a whole number" % (name, text))
     return int(text)
@@ -113,7 +115,7 @@ def _first_host(environ: Environ) -> str:
         (chosen,) = lists.values()
     elif lists:
         raise WorkloadError(
-            "Where rank 0 runs is not known: %s all name hosts. Set MASTER_ADDR or --master-addr"
+            "The host of rank 0 is not known: %s all name hosts. Set MASTER_ADDR or --master-addr"
             % ", ".join(sorted(lists))
         )
     else:
@@ -146,7 +148,7 @@ def refuse_shared_gpu(places: t.Sequence[tuple[str, str]]) -> None:
         if place in seen:
             raise WorkloadError(
                 "Ranks %d and %d would both use %s of %s: give each its own with --local-rank, or start them"
-                " by torchrun" % (seen[place], rank, place[1], place[0])
+                " with torchrun" % (seen[place], rank, place[1], place[0])
             )
         seen[place] = rank
 

@@ -47,8 +47,8 @@ def wait_for_port(host: str, port: int, patience: float) -> None:
             said = exc.strerror or str(exc)
         if time.monotonic() >= ends:
             raise WorkloadError(
-                "Rank 0 is not reachable at %s port %d within %d s (--rendezvous-timeout): %s. Does it run, and are"
-                " MASTER_ADDR and MASTER_PORT right?" % (host, port, patience, said)
+                "Rank 0 is not reachable at %s port %d within %d s (--rendezvous-timeout): %s. Is it running, and are"
+                " MASTER_ADDR and MASTER_PORT correct?" % (host, port, patience, said)
             )
         time.sleep(0.2)
 
@@ -101,7 +101,7 @@ class Meeting:
         """Take this rank's place. Raises WorkloadError when another process has it."""
         if self.store.add("place/%d" % self._ranks.rank, 1) > 1:
             raise WorkloadError(
-                "Rank %d was started twice (this one by %s): each process needs a rank of its own"
+                "Rank %d was started twice (this one by %s): each process needs its own rank"
                 % (self._ranks.rank, self._ranks.source)
             )
 
@@ -140,7 +140,7 @@ class Meeting:
             self._part(name)
         if missing:
             raise WorkloadError(
-                "Not all of %d ranks came within %d s: rank %s missing. Do they run, with the same world size?"
+                "Not all of %d ranks came within %d s: rank %s missing. Are they running, with the same world size?"
                 % (self._ranks.world_size, patience, ", ".join(map(str, missing)))
             )
         return values
@@ -188,7 +188,7 @@ class Watch:
                 others = ", ".join("rank %d on %s" % (rank, host) for rank, host in enumerate(self._hosts))
                 complain(
                     "Rank %d: no step ended for %d s (--timeout): another rank has stopped, or the network between them"
-                    " carries nothing. The ranks are %s" % (self._ranks.rank, self._limit, others)
+                    " does not work. The ranks are %s" % (self._ranks.rank, self._limit, others)
                 )
                 end(1)
 
@@ -228,7 +228,7 @@ class Group:
         if odd:
             raise WorkloadError(
                 "The ranks disagree after step %d: the parameters of rank %s are not those of rank 0. Gradients were"
-                " lost or damaged on the way" % (step, ", ".join(odd))
+                " lost or damaged in transit" % (step, ", ".join(odd))
             )
         return sums
 
@@ -297,7 +297,9 @@ def join(
             timeout=limit,
         )
     except RuntimeError as exc:
-        raise WorkloadError("Rank %d cannot make the %s process group: %s" % (ranks.rank, backend, brief(exc))) from exc
+        raise WorkloadError(
+            "Rank %d cannot create the %s process group: %s" % (ranks.rank, backend, brief(exc))
+        ) from exc
     if ranks.rank == 0:
         say(
             "%d rank(s) on %s: %s, %s"
@@ -355,7 +357,7 @@ class Guarded:
     def __exit__(self, kind: t.Any, error: BaseException | None, dummy: t.Any) -> None:
         if isinstance(error, torch.cuda.OutOfMemoryError):
             raise WorkloadError(
-                "Rank %d has not enough GPU memory for --batch-size %d: %s"
+                "Rank %d does not have enough GPU memory for --batch-size %d: %s"
                 % (self._ranks.rank, self._batch_size, brief(error))
             ) from error
         if isinstance(error, RuntimeError) and LOST.search(str(error)):

@@ -47,7 +47,7 @@ def build_model(pre_trained: bool) -> torch.nn.Module:
         model = models.resnet18(weights=models.ResNet18_Weights.DEFAULT)
     except OSError as exc:  # urllib's errors too
         raise WorkloadError(
-            "--pre-trained: the weights are not in %s and cannot be fetched: %s" % (torch.hub.get_dir(), exc)
+            "--pre-trained: the weights are not in %s and cannot be downloaded: %s" % (torch.hub.get_dir(), exc)
         ) from exc
     model.fc = torch.nn.Linear(model.fc.in_features, CLASSES)
     return model
@@ -243,7 +243,7 @@ class Trainer:
 def main() -> None:
     arguments = train_parser(__doc__).parse_args()
     if arguments.resume and not arguments.checkpoint:
-        raise WorkloadError("--resume goes on from a file: --checkpoint names it")
+        raise WorkloadError("--resume continues from a file: name it with --checkpoint")
     began, started = time.monotonic(), now()
     me = ranks.discover(arguments, os.environ)
     if me.rank == 0:
@@ -290,7 +290,7 @@ def main() -> None:
             emit(result, arguments.result)
         group.leave()
     if result["losses"] and result["loss"] is None:
-        raise WorkloadError("The loss is not a number any more: train with a smaller --learning-rate")
+        raise WorkloadError("The loss is no longer a number: train with a smaller --learning-rate")
 
 
 def repeatable(deterministic: bool) -> None:

@@ -113,7 +113,7 @@ def test_who_reads_nothing_costs_the_others_a_limit(site: Site, monkeypatch: pyt
 
 def test_a_look_that_fails(site: Site, capfd: pytest.CaptureFixture[str]) -> None:
     site.results.put(RuntimeError("what a pity"))
-    with pytest.raises(HandoverError, match="it ended without an answer; its log has the reason"):
+    with pytest.raises(HandoverError, match="it exited without an answer; its log has the reason"):
         site.ask()
     site.results.put(b"again")
     assert site.ask() == b"again"

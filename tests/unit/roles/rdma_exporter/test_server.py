@@ -189,7 +189,7 @@ def test_a_look_that_is_not_there(capfd: pytest.CaptureFixture[str]) -> None:
         assert 0 < seconds <= 9  # a second is left to write
         raise HandoverError("/run/x: No such file or directory")
 
-    said = "The process that looks at the devices has handed over nothing: /run/x: No such file or directory\n"
+    said = "The process that looks at the devices has not handed over anything: /run/x: No such file or directory\n"
     with serving(look) as one:
         assert ask(one)[:2] == (503, said.encode())
         assert ask(one, "/-/healthy")[0] == 200
@@ -213,7 +213,7 @@ def test_the_port_is_taken() -> None:
         web.Server(f"127.0.0.1:{one.server_port}", lambda seconds: b"", WebConfigFile(None), "r1", 1)
     assert str(caught.value) == (
         f"Listening on 127.0.0.1:{one.server_port}: Address already in use. "
-        "Another address is given by --web.listen-address"
+        "Set another address with --web.listen-address"
     )
 
 
@@ -243,8 +243,8 @@ def test_wrong_addresses(text: str) -> None:
 # text of the file, what is said about it
 WRONG = [
     ("[]", "the document: it has to be a mapping"),
-    ("a: {", "it is no YAML: "),
-    ("rate_limit: {}", "rate_limit: this exporter has no such setting. Leave it out"),
+    ("a: {", "it is not valid YAML: "),
+    ("rate_limit: {}", "rate_limit: this exporter has no such setting. Remove it"),
     ("tls_server_config: {cert_file: a}", "tls_server_config.key_file: it is missing"),
     ("tls_server_config: {cipher_suites: []}", "tls_server_config.cipher_suites: this exporter has no such setting"),
     (
@@ -260,8 +260,8 @@ WRONG = [
     ("tls_server_config: {cert_file: web.yml, key_file: web.yml}", "the certificates cannot be used: "),
     ("", "the document: it is empty. {} lets everyone in, without TLS"),
     ("# nothing yet", "the document: it is empty. {} lets everyone in, without TLS"),
-    ("basic_auth_users: [a]", "basic_auth_users: it has to be a mapping of names to bcrypt hashes"),
-    ("basic_auth_users: {ann: secret}", "basic_auth_users.ann: it is no bcrypt hash (htpasswd -nB ann)"),
+    ("basic_auth_users: [a]", "basic_auth_users: it must be a mapping of names to bcrypt hashes"),
+    ("basic_auth_users: {ann: secret}", "basic_auth_users.ann: it is not a bcrypt hash (htpasswd -nB ann)"),
 ]
 
 

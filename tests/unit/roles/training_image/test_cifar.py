@@ -146,19 +146,21 @@ def test_cut_binary(tmp_path: Path) -> None:
     write(tmp_path, "cifar-10-batches-bin")
     (tmp_path / "data_batch_2.bin").write_bytes(binary([1, 2])[:-1])
     said = refusal(tmp_path)
-    assert said == f"{tmp_path}/data_batch_2.bin is cut or no file of CIFAR-10: 6145 bytes, not a multiple of 3073"
+    assert (
+        said == f"{tmp_path}/data_batch_2.bin is truncated or not a CIFAR-10 file: 6145 bytes, not a multiple of 3073"
+    )
 
 
 def test_label_of_another_set(tmp_path: Path) -> None:
     write(tmp_path, "cifar-10-batches-bin")
     (tmp_path / "data_batch_2.bin").write_bytes(binary([1, 10]))
-    assert "data_batch_2.bin is no file of CIFAR-10: a label is 10, they go from 0 to 9" in refusal(tmp_path)
+    assert "data_batch_2.bin is not a CIFAR-10 file: a label is 10, they go from 0 to 9" in refusal(tmp_path)
 
 
 # content, what is said
 WRONG = [
     (b"", "Ran out of input"),
-    (batch([1, 2])[:3000], "is cut or no file of CIFAR-10"),
+    (batch([1, 2])[:3000], "is truncated or not a CIFAR-10 file"),
     (batch([1, 2], rows=3), "no array of 2 rows of 3072 bytes"),
     (batch([1], kind=b"f8"), "no array of 1 rows"),
     (pickle.dumps([1, 2], 2), "no dictionary"),

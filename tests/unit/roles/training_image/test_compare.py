@@ -61,9 +61,7 @@ def test_a_small_difference_that_is_none_of_chance() -> None:
 def test_noise() -> None:
     found = compared(result([100, 104, 96, 102, 98]), result([101, 105, 97, 103, 99]))
     assert found.difference.verdict == "noise"
-    assert found.sentence.startswith(
-        "No difference that stands out of the noise: topology-aware is 1.0 % faster than default"
-    )
+    assert found.sentence.startswith("No difference above the noise: topology-aware is 1.0 % faster than default")
     assert "anything from -3." in found.sentence
 
 
@@ -77,7 +75,7 @@ def test_slower() -> None:
 def test_too_few_to_tell(one: list[float], other: list[float]) -> None:
     found = compared(result(one), result(other))
     assert found.difference.verdict == "unknown"
-    assert "do not tell a difference from noise: at least 3 each are needed" in found.sentence
+    assert "cannot tell a difference from noise: at least 3 each are needed" in found.sentence
 
 
 def test_runs_without_any_spread() -> None:
@@ -133,13 +131,13 @@ UNLIKE = [
 def test_unlike(changes: dict[str, t.Any], said: str) -> None:
     with pytest.raises(WorkloadError) as caught:
         compared(result(DEFAULT), result(TOPOLOGY, **changes))
-    assert str(caught.value) == f"The results cannot be compared, they differ in {said}"
+    assert str(caught.value) == f"The results cannot be compared: they differ in {said}"
 
 
 def test_what_else_differs() -> None:
     found = compared(result(DEFAULT), result(TOPOLOGY, backend="gloo", hosts=["c"] * 4))
     assert found.differing == [("hosts", "a, a, b, b", "c, c, c, c"), ("backend", "nccl", "gloo")]
-    assert "Not the same besides: backend (nccl; gloo).\n" in compare.table(found)
+    assert "Other differences: backend (nccl; gloo).\n" in compare.table(found)
 
 
 def test_read_file_and_log(tmp_path: Path) -> None:
@@ -157,16 +155,16 @@ WRONG = [
     ("Model: vgg16\n", "holds no result, or a part of one"),
     (json.dumps(result(DEFAULT))[:-20], "holds no result, or a part of one"),
     ("RESULT " + json.dumps(result(DEFAULT))[:-20], "holds no result, or a part of one"),
-    ("[]", "holds no result of this workload (schema 1)"),
-    (json.dumps(result(DEFAULT, schema=2)), "holds no result of this workload (schema 1)"),
+    ("[]", "has no result of this workload (schema 1)"),
+    (json.dumps(result(DEFAULT, schema=2)), "has no result of this workload (schema 1)"),
     (
         json.dumps({"schema": 1, "kind": "train"}),
         "no whole result: model, world_size, batch_size, precision, device_type",
     ),
     (json.dumps(result([])), "has no rates: the run was too short to measure one"),
-    (json.dumps(result(["fast"])), "holds no list of rates"),  # type: ignore[list-item]
-    (json.dumps(result([0.0])), "holds no list of rates"),
-    (json.dumps({**result(DEFAULT), "samples": None}), "holds no list of rates"),
+    (json.dumps(result(["fast"])), "has no list of rates"),  # type: ignore[list-item]
+    (json.dumps(result([0.0])), "has no list of rates"),
+    (json.dumps({**result(DEFAULT), "samples": None}), "has no list of rates"),
 ]
 
 

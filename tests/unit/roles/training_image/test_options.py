@@ -56,9 +56,9 @@ def test_benchmark() -> None:
 
 # words, what is said
 REFUSED = [
-    ("--epochs 0", "argument --epochs: '0' is not a whole number from 1 on"),
-    ("--batch-size -3", "'-3' is not a whole number from 1 on"),
-    ("--batch-size 1.5", "'1.5' is not a whole number from 1 on"),
+    ("--epochs 0", "argument --epochs: '0' is not a whole number of at least 1"),
+    ("--batch-size -3", "'-3' is not a whole number of at least 1"),
+    ("--batch-size 1.5", "'1.5' is not a whole number of at least 1"),
     ("--use-dummy-data x", "'x' is not a whole number"),
     ("--lr 0", "'0' is not a number above 0"),
     ("--lr nan", "'nan' is not a number above 0"),
@@ -66,7 +66,7 @@ REFUSED = [
     ("--use-cuda maybe", "'maybe' is neither true nor false"),
     ("--backend mpi", "invalid choice: 'mpi'"),
     ("--optimizer sgd", "invalid choice: 'sgd'"),
-    ("--timeout 0", "argument --timeout: '0' is not a whole number from 1 on"),
+    ("--timeout 0", "argument --timeout: '0' is not a whole number of at least 1"),
 ]
 
 
