@@ -153,7 +153,7 @@ _value:
         on some machine.
       type: list
       elements: str
-      sample: ["ens1f0np0 has another NUMA node on gpu-03 than elsewhere."]
+      sample: ["ens1f0np0 has a different NUMA node on gpu-03 than elsewhere."]
     table:
       description: The plan as a table, to be shown before it is applied.
       type: str

@@ -122,7 +122,7 @@ def test_no_more_than_a_configmap_holds(plane: Cluster) -> None:
         with pytest.raises(FabricError) as caught:
             maps(plane.kubeconfig, namespace, "4712").publish(report("gpu-1", diff=noise(1050000)), "", False)
         assert f"Publishing the drift report in ConfigMap {namespace}/drift.4712.1: it takes 10" in str(caught.value)
-        assert "bytes, compressed, and a ConfigMap holds 1048576. Cut the diffs shorter" in str(caught.value)
+        assert "bytes, compressed, and a ConfigMap can hold 1048576. Cut the diffs shorter" in str(caught.value)
         assert names(plane, namespace) == ["drift.4711.1"]
 
 

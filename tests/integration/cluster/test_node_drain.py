@@ -376,7 +376,7 @@ def test_a_budget_that_never_allows_it(lab: Lab) -> None:
     finalizers(lab, "stuck", None)
     lab.budget("web", 0)
     done = call(lab, node, run="two")
-    assert f"Go on with node {node}, which run one has cordoned" in done["actions"]
+    assert f"Continue with node {node}, which run one cordoned" in done["actions"]
     after = note(lab, node)
     assert (after["run"], after["step"], after["failed"]) == ("two", "drained", None)
     assert (after["since"], after["before"]) == (kept["since"], kept["before"])
@@ -470,9 +470,9 @@ def test_two_runs(lab: Lab) -> None:
     call(lab, node)
     for check in (True, False):
         told = refused(lab, second, check=check, run="two", machine_id=OTHER_ID)
-        assert f"Taking the Lease {SPACE}/{node_drain_lease.NAME}: the run one holds it since 20" in told
+        assert f"Taking the Lease {SPACE}/{node_drain_lease.NAME}: the run one has held it since 20" in told
         assert f"kubectl delete lease -n {SPACE} {node_drain_lease.NAME}" in told
-        assert "the run one holds it" in refused(lab, node, "uncordoned", check=check, run="two")
+        assert "the run one has held it" in refused(lab, node, "uncordoned", check=check, run="two")
     # A node that is in nobody's maintenance can be looked at all the same.
     assert call(lab, second, "uncordoned", run="two", machine_id=OTHER_ID)["changed"] is False
     assert not cordoned(lab, second)
@@ -480,7 +480,7 @@ def test_two_runs(lab: Lab) -> None:
     end_lease(lab)
     assert call(lab, second, run="two", machine_id=OTHER_ID, max_unavailable=2)["changed"] is True
     assert holder(lab) == "two"
-    assert "the run two holds it" in refused(lab, node)
+    assert "the run two has held it" in refused(lab, node)
 
 
 @pytest.mark.fault("run stopped")
@@ -492,10 +492,10 @@ def test_killed_in_the_middle(lab: Lab) -> None:
         lab.until(lambda: cordoned(lab, node))
     assert (note(lab, node)["run"], note(lab, node)["failed"], holder(lab)) == ("one", None, "one")
     lab.budget("web", 0)
-    assert "the run one holds it" in refused(lab, node, run="two")
+    assert "the run one has held it" in refused(lab, node, run="two")
     end_lease(lab)
     done = call(lab, node, run="two")
-    assert f"Go on with node {node}, which run one has cordoned" in done["actions"]
+    assert f"Continue with node {node}, which run one cordoned" in done["actions"]
     assert (lab.pods(node), note(lab, node)["step"]) == ([], "drained")
     assert call(lab, node, "uncordoned", run="two")["changed"] is True
     assert untouched(lab, node)

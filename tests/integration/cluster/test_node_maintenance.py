@@ -313,10 +313,10 @@ def test_two_playbooks_at_once(site: Site, capsys: pytest.CaptureFixture[str]) -
             try:
                 site.lab.until(rebooting.exists, limit=300)
                 with tally.one("a run for the same host beside it"):
-                    assert "holds it since" in site.run(*only[host]).messages()
+                    assert "has held it since" in site.run(*only[host]).messages()
                 site.is_the_host(second)
                 with tally.one("a run for another host beside it"):
-                    assert "holds it since" in site.run(*only[second]).messages()
+                    assert "has held it since" in site.run(*only[second]).messages()
             finally:
                 first.kill()
         go.touch()
@@ -373,7 +373,9 @@ def test_without_a_cluster_and_without_a_node(site: Site) -> None:
     lock = site.place / "lock"
     lock.write_text(json.dumps({**identity(os.getpid()), "since": "yesterday"}))
     done = site.run(cluster=False)
-    assert f"the run of process {os.getpid()} on this machine has it since yesterday" in done.messages(), done.output
+    assert f"the run of process {os.getpid()} on this machine has held it since yesterday" in done.messages(), (
+        done.output
+    )
     assert site.machine(host)["mode"] == "shared"
     lock.write_text(json.dumps({**identity(os.getpid()), "started": "0", "since": "yesterday"}))
     done = site.run(cluster=False)

@@ -230,8 +230,8 @@ def site(own_cluster: Cluster, tmp_path: Path) -> Iterator[Site]:
         made.begin()
 
 
-HELD = "the run run-0 holds it since"
-LOST = ("the run run-0 has lost it", "it is not in maintenance by the run run-0 any more", "holds it since")
+HELD = "the run run-0 has held it since"
+LOST = ("the run run-0 has lost it", "it is no longer in maintenance by the run run-0", "has held it since")
 
 
 def beside(site: Site, point: str, machines: t.Sequence[Machine]) -> None:
@@ -249,7 +249,7 @@ def decided(site: Site, point: str, machines: t.Sequence[Machine]) -> None:
     second = site.run(*machines).to(POINTS[0])
     first = site.run().to(point)
     told = second.end()
-    assert "the run run-1 holds it since" in told, told
+    assert "the run run-1 has held it since" in told, told
     assert first.end() == ENDED
     assert site.run().end() == ENDED
     assert site.in_service()

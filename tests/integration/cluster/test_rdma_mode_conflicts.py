@@ -282,7 +282,9 @@ def test_the_policies_of_the_network_operator(ready: Cluster, namespace: str) ->
         ready.kubectl("create", "clusterrolebinding", "partly", "--clusterrole=partly", "--user=partly")
         partly = ask(ready, kubeconfig=ready.user("partly"))
         assert ("DaemonSet", namespace, "rdma-shared-dp-ds", "gpu-2") in rows(partly)
-        assert "NicClusterPolicy nic-cluster-policy makes it: have it run no shared plugin here" in partly["msg"]
+        assert (
+            "NicClusterPolicy nic-cluster-policy creates it: configure it to run no shared plugin here" in partly["msg"]
+        )
         assert "Reading the ConfigMap" in partly["msg"]
     finally:
         for name in NODES:

@@ -93,7 +93,7 @@ def test_what_stands_in_the_way_is_said(plane: Cluster, node: str) -> None:
     with plane.namespace() as namespace:
         admin, joe = client(plane.kubeconfig), client(plane.user("joe"))
         for check in (True, False):
-            with pytest.raises(ApiError, match=f"{namespace}/default: lifetime is 599 s; it has to be at least 600"):
+            with pytest.raises(ApiError, match=f"{namespace}/default: lifetime is 599 s; it must be at least 600"):
                 ask(wanted(namespace, node, lifetime=599), check, admin)
             assert list(ask(wanted(namespace, node, "elsewhere"), check, admin)["nodes"]) == [node]
         with pytest.raises(ApiError) as caught:

@@ -134,7 +134,7 @@ def test_a_leak_is_freed_after_two_sightings(lab: Lab) -> None:
     virgin = lab.run(check=True)
     first = lab.run()
     assert virgin["actions"] == first["actions"]
-    assert first["actions"] == [f"Note which addresses of pool {POOL} are without their pod, and since when"]
+    assert first["actions"] == [f"Record which addresses of pool {POOL} have lost their pod, and since when"]
     for check in (False, True):
         assert lab.run(9, check=check)["changed"] is False
     checked, done = lab.run(10, check=True), lab.run(10)

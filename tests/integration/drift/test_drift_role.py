@@ -222,7 +222,7 @@ def test_slices_in_a_directory_are_merged(place: Place, tmp_path: Path) -> None:
     # One slice has not published: its hosts are in no report.
     ran = place.run(MERGE, *variables(**shared, run="4711", slices=3))
     assert ran.rc == 2
-    assert "there are 2 reports, and slices is 3" in ran.output
+    assert "there are 2 reports, but slices is 3" in ran.output
 
     (tmp_path / "shared/4711/again.json").write_text(slices[0].read_text())
     ran = place.run(MERGE, *variables(**shared, run="4711"))

@@ -156,7 +156,7 @@ def test_ranks_that_disagree(tmp_path: Path) -> None:
     for one in done:
         assert error(one) == (
             "The ranks disagree after step 2: the parameters of rank 1 are not those of rank 0. Gradients were lost or"
-            " damaged on the way"
+            " damaged in transit"
         )
     assert "RESULT" not in done[0].out
 

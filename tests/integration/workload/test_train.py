@@ -193,7 +193,7 @@ def test_damaged_checkpoints(whole: tuple[Path, list[Done]], tmp_path: Path) -> 
     assert said["overwritten"].startswith("The checkpoint overwritten is cut or damaged (")
     assert "its SHA-256 is not the one that was written" in said["overwritten"]
     assert said["hostile"].startswith(
-        "The checkpoint hostile is cut or damaged (29 bytes): it holds what no checkpoint has"
+        "The checkpoint hostile is cut or damaged (29 bytes): it contains what no checkpoint has"
     )
     assert said["other"].startswith("The checkpoint other is cut or damaged (")
     assert not any("weights_only" in one for one in said.values())

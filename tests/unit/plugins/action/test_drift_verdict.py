@@ -183,7 +183,7 @@ def test_as_many_slices_as_there_are(tmp_path: Path, slices: int, verdict: str) 
     files = [other(tmp_path, f"s{number}.json", f"gpu-{number}", "in_sync") for number in (1, 2)]
     done = act(tmp_path, {"merge": files, "slices": slices})
     assert done["verdict"] == verdict
-    assert ("there are 2 reports, and slices is %d" % slices in done["msg"]) == (verdict == "unknown")
+    assert ("there are 2 reports, but slices is %d" % slices in done["msg"]) == (verdict == "unknown")
 
 
 def test_the_report_as_an_artifact(tmp_path: Path) -> None:

@@ -87,10 +87,7 @@ def test_an_api_server_that_is_away_for_a_while(
 ) -> None:
     result, _asked = wait(clock, [look("running"), AWAY, AWAY, look("succeeded")], monkeypatch)
     assert result["state"] == "succeeded"
-    assert (
-        "could not be looked at: Reading the state of the job lab/train: could not be reached"
-        in capsys.readouterr().err
-    )
+    assert "could not be read: Reading the state of the job lab/train: could not be reached" in capsys.readouterr().err
     clock.now = 0
     result, asked = wait(clock, [look("running"), *[AWAY] * 50], monkeypatch)
     assert result["failed"]

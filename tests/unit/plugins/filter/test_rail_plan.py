@@ -131,7 +131,7 @@ ODD = [
         "gpu-1 has 1 rails, the others 2: it lacks 0000:11:00.0 (ens1): it has no network device",
     ),
     (node(device(0)), "gpu-1 has 1 rails, the others 2: it lacks 0000:11:00.0 (ens1)"),
-    (node(device(0), device(1), device(2)), "gpu-1 has 3 rails, the others 2: it has 0000:12:00.0 (ens2) besides"),
+    (node(device(0), device(1), device(2)), "gpu-1 has 3 rails, the others 2: it also has 0000:12:00.0 (ens2)"),
     (
         node(device(0), device(1), interfaces=[interface("ens0"), interface("ens1", "bond bond0")]),
         "gpu-1 has 1 rails, the others 2: it lacks 0000:11:00.0 (ens1): the host uses it (bond bond0)",
@@ -173,7 +173,7 @@ def test_the_adapter_for_storage_is_excluded(exclude: str) -> None:
 def test_a_rail_on_another_numa_node_is_noted() -> None:
     info = cluster(3, 1)
     info["gpu-2"]["devices"][0]["numa_node"] = 1
-    assert rail_plan(info, NETWORK)["notes"] == ["ens0 has another NUMA node on gpu-2 than elsewhere."]
+    assert rail_plan(info, NETWORK)["notes"] == ["ens0 has a different NUMA node on gpu-2 than elsewhere."]
 
 
 def test_resources_need_no_equal_names() -> None:
@@ -229,7 +229,7 @@ def test_devices_in_pods_keep_their_attachments() -> None:
     info["gpu-0"]["devices"][0] = device(0, netdev="net1", away=True)
     plan = rail_plan(info, NETWORK, existing=first["rails"])
     assert ranges(plan) == ranges(first)
-    assert plan["notes"] == ["Devices are in pods, and so were not compared, on gpu-0."]
+    assert plan["notes"] == ["Devices are in pods, so they were not compared, on gpu-0."]
     for name in info:
         info[name]["devices"] = [device(rail, netdev=f"net{rail + 1}", away=True) for rail in range(2)]
     everywhere = rail_plan(info, NETWORK, existing=[nad(rail) for rail in first["rails"]])
@@ -290,13 +290,13 @@ def test_a_network_that_is_too_small_says_so() -> None:
 
 # options, part of the message
 BAD: list[tuple[dict[str, Json], str]] = [
-    ({"network": "10.0.0.1/8"}, "network is '10.0.0.1/8', which is no network"),
+    ({"network": "10.0.0.1/8"}, "network is '10.0.0.1/8', which is not a valid network"),
     ({"expected_pods": 0}, "expected_pods is 0; it must be a number from 1"),
     ({"growth": 0.5}, "growth is 0.5; it must be between 1 and 1000"),
     ({"select": "guid"}, "select is 'guid'; it must be one of auto, name, pci, resource"),
     ({"select": "resource"}, "select is resource, but resources is empty"),
     ({"prefix": "Rail_"}, "prefix is 'Rail_'"),
-    ({"avoid": ["x"]}, "avoid is 'x', which is no network"),
+    ({"avoid": ["x"]}, "avoid is 'x', which is not a valid network"),
 ]
 
 

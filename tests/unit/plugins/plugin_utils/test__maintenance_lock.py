@@ -36,8 +36,8 @@ def test_another_run_is_refused_until_it_has_ended(lock: Path, other: subprocess
         with pytest.raises(FabricError) as caught:
             hold(str(lock), os.getpid(), "today", check)
         assert str(caught.value).startswith(
-            f"Locking out other maintenance runs with {lock}: the run of process {other.pid} on this machine has it since "
-            "yesterday. Wait for its end, or stop it"
+            f"Locking out other maintenance runs with {lock}: the run of process {other.pid} on this machine has held it "
+            "since yesterday. Wait until it ends, or stop it"
         )
     # The same run has it as often as it asks, as for each host.
     hold(str(lock), other.pid, "yesterday", False)

@@ -234,7 +234,7 @@ def test_addresses(text: str, address: tuple[str, int]) -> None:
     "text", ["", "9879", "::1:9879", "host:", "host:x", "host:65536", "host:²", "host:" + "9" * 5000]
 )
 def test_wrong_addresses(text: str) -> None:
-    with pytest.raises(web.ListenError, match=r"it has to be HOST:PORT, \[HOST\]:PORT or :PORT"):
+    with pytest.raises(web.ListenError, match=r"it must be HOST:PORT, \[HOST\]:PORT or :PORT"):
         web.parse_address(text)
 
 
@@ -242,20 +242,20 @@ def test_wrong_addresses(text: str) -> None:
 
 # text of the file, what is said about it
 WRONG = [
-    ("[]", "the document: it has to be a mapping"),
+    ("[]", "the document: it must be a mapping"),
     ("a: {", "it is not valid YAML: "),
     ("rate_limit: {}", "rate_limit: this exporter has no such setting. Remove it"),
     ("tls_server_config: {cert_file: a}", "tls_server_config.key_file: it is missing"),
     ("tls_server_config: {cipher_suites: []}", "tls_server_config.cipher_suites: this exporter has no such setting"),
     (
         "tls_server_config: {cert_file: a, key_file: b, client_auth_type: RequireAnyClientCert}",
-        "'RequireAnyClientCert' is none of NoClientCert, RequireAndVerifyClientCert, VerifyClientCertIfGiven",
+        "'RequireAnyClientCert' is not one of NoClientCert, RequireAndVerifyClientCert, VerifyClientCertIfGiven",
     ),
     (
         "tls_server_config: {cert_file: a, key_file: b, client_auth_type: RequireAndVerifyClientCert}",
         "tls_server_config.client_ca_file: RequireAndVerifyClientCert needs it",
     ),
-    ("tls_server_config: {cert_file: a, key_file: b, min_version: TLS10}", "'TLS10' is none of TLS12, TLS13"),
+    ("tls_server_config: {cert_file: a, key_file: b, min_version: TLS10}", "'TLS10' is not one of TLS12, TLS13"),
     ("tls_server_config: {cert_file: a, key_file: b}", "tls_server_config.cert_file: "),
     ("tls_server_config: {cert_file: web.yml, key_file: web.yml}", "the certificates cannot be used: "),
     ("", "the document: it is empty. {} lets everyone in, without TLS"),

@@ -154,7 +154,7 @@ def test_cut_binary(tmp_path: Path) -> None:
 def test_label_of_another_set(tmp_path: Path) -> None:
     write(tmp_path, "cifar-10-batches-bin")
     (tmp_path / "data_batch_2.bin").write_bytes(binary([1, 10]))
-    assert "data_batch_2.bin is not a CIFAR-10 file: a label is 10, they go from 0 to 9" in refusal(tmp_path)
+    assert "data_batch_2.bin is not a CIFAR-10 file: a label is 10, but labels go from 0 to 9" in refusal(tmp_path)
 
 
 # content, what is said
@@ -186,7 +186,7 @@ def test_a_pickle_runs_nothing(tmp_path: Path) -> None:
             return os.mkdir, (str(tmp_path / "made"),)
 
     content = pickle.dumps({"labels": [1], "data": Hostile()}, 2)
-    with pytest.raises(WorkloadError, match=r"it asks for posix\.mkdir"):
+    with pytest.raises(WorkloadError, match=r"it requests posix\.mkdir"):
         cifar.parse_pickle(content, "data_batch_1")
     assert not (tmp_path / "made").exists()
     # The content is hostile: with Python's own reader it would have run.

@@ -151,10 +151,10 @@ def test_read_file_and_log(tmp_path: Path) -> None:
 
 # content, what is said
 WRONG = [
-    ("", "holds no result, or a part of one"),
-    ("Model: vgg16\n", "holds no result, or a part of one"),
-    (json.dumps(result(DEFAULT))[:-20], "holds no result, or a part of one"),
-    ("RESULT " + json.dumps(result(DEFAULT))[:-20], "holds no result, or a part of one"),
+    ("", "has no result, or only a part of one"),
+    ("Model: vgg16\n", "has no result, or only a part of one"),
+    (json.dumps(result(DEFAULT))[:-20], "has no result, or only a part of one"),
+    ("RESULT " + json.dumps(result(DEFAULT))[:-20], "has no result, or only a part of one"),
     ("[]", "has no result of this workload (schema 1)"),
     (json.dumps(result(DEFAULT, schema=2)), "has no result of this workload (schema 1)"),
     (

@@ -242,7 +242,7 @@ def test_missing_and_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         connect(kubeconfig=str(tmp_path))
     with pytest.raises(ApiError, match="it looks like a dictionary and is not valid JSON"):
         connect(kubeconfig="{x")
-    with pytest.raises(ApiError, match="timeout is 0; it has to be at least 1 second"):
+    with pytest.raises(ApiError, match="timeout is 0; it must be at least 1 second"):
         connect(kubeconfig=kubeconfig("https://x", {}), timeout=0)
 
 

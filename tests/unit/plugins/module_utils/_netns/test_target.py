@@ -62,7 +62,7 @@ def test_pid(proc: Path) -> None:
     with pytest.raises(TargetError) as caught:
         resolve("pid", 4242, str(proc))
     assert str(caught.value) == (
-        "There is no process with the PID 4242 (any more). A pod that was started again has another one: give the pod "
+        "There is no process with the PID 4242 (any longer). A restarted pod has another one: give the pod "
         "or the container instead"
     )
 

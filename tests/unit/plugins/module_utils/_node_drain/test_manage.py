@@ -240,7 +240,7 @@ def test_the_memory_of_an_earlier_cordon_stays() -> None:
 
 @pytest.mark.parametrize("text", ["", "?", "[]", "{}", '{"before": 1}'])
 def test_an_annotation_that_is_not_ours(text: str) -> None:
-    with pytest.raises(DrainError, match="it is not what this collection writes"):
+    with pytest.raises(DrainError, match="it was not written by this collection"):
         memory.note_of({"metadata": {"name": "a", "annotations": {memory.NOTE: text}}})
 
 
@@ -697,7 +697,7 @@ def test_a_failure_is_noted_once_and_the_next_run_goes_on(clock: Clock) -> None:
     assert (again["changed"], again["resources"][0]["status"]) == (False, "in_sync")
     assert plane.manage(True, run="two", state="failed", failure="another")["changed"]
     for run in ("one", "two"):
-        doing = "Go on with node a, which run one has cordoned"
+        doing = "Continue with node a, which run one cordoned"
         assert doing in plane.manage(True, run=run)["actions"]
         assert doing in plane.manage(True, run=run, state="uncordoned")["actions"]
     result = plane.manage(run="one", state="uncordoned")
@@ -705,10 +705,10 @@ def test_a_failure_is_noted_once_and_the_next_run_goes_on(clock: Clock) -> None:
     # A failure that was noted does not go with the run that goes on.
     assert not plane.cordoned
     plane.manage()
-    assert "Go on with node a, which run one has cordoned" not in plane.manage(True, state="uncordoned")["actions"]
+    assert "Continue with node a, which run one cordoned" not in plane.manage(True, state="uncordoned")["actions"]
     plane.lease = None
     assert (
-        "Go on with node a, which run one has cordoned" in plane.manage(True, run="two", state="uncordoned")["actions"]
+        "Continue with node a, which run one cordoned" in plane.manage(True, run="two", state="uncordoned")["actions"]
     )
     plane.manage(state="uncordoned")
     assert plane.manage(state="failed", failure="x")["changed"] is False
@@ -738,7 +738,7 @@ def test_the_lease_of_another_run_is_respected(clock: Clock, check: bool, state:
     if state == "failed":
         assert plane.manage(check, state=state, failure="x")["changed"] is False
     else:
-        with pytest.raises(DrainError, match="the run other holds it since"):
+        with pytest.raises(DrainError, match="the run other has held it since"):
             plane.manage(check, state=state)
     assert (plane.node, plane.lease, plane.evicted) == before
     clock.now += 61
@@ -942,7 +942,7 @@ def test_a_note_on_a_node_that_was_uncordoned_is_stale(clock: Clock) -> None:
     assert plane.note is not None
     # Another run may have it drained at the moment.
     lease_of(plane, "three", 60).take("b")
-    with pytest.raises(DrainError, match="the run three holds it"):
+    with pytest.raises(DrainError, match="the run three has held it"):
         plane.manage(run="two", state="uncordoned")
     lease_of(plane, "three", 60).leave("b")
     # A drain begins from the beginning.
@@ -999,7 +999,7 @@ def test_nodes_that_are_out_count(clock: Clock, more: Json, text: str) -> None:
     assert plane.cordoned
     # One that is out already makes no more of them.
     plane.lease = None
-    assert "Go on with node a, which run one has cordoned" in plane.manage(run="two")["actions"]
+    assert "Continue with node a, which run one cordoned" in plane.manage(run="two")["actions"]
 
 
 def test_nodes_that_the_run_is_about_to_cordon_count(clock: Clock) -> None:
@@ -1054,7 +1054,7 @@ def test_a_run_whose_lease_was_taken_does_not_uncordon(clock: Clock, lost: str) 
     text = {
         "held": "the run two holds it",
         "released": "no run holds it now",
-        "adopted": "it is not in maintenance by the run one any more. The run two has taken it over",
+        "adopted": "it is no longer in maintenance by the run one. The run two has taken it over",
     }
     for check in (True, False):
         with pytest.raises(DrainError, match=text[lost]):
@@ -1077,7 +1077,7 @@ def test_what_comes_after_a_drain_has_the_whole_lease(clock: Clock) -> None:
 @pytest.mark.parametrize("limit", ["drain_timeout", "ready_timeout", "lease_duration", "max_unavailable"])
 def test_a_limit_is_at_least_1(limit: str) -> None:
     unit = "$" if limit == "max_unavailable" else " second"
-    with pytest.raises(DrainError, match=f"{limit} is 0; it has to be at least 1{unit}"):
+    with pytest.raises(DrainError, match=f"{limit} is 0; it must be at least 1{unit}"):
         Plane([]).manage(True, **{limit: 0})
     Plane([]).manage(True, **{limit: 1})
 

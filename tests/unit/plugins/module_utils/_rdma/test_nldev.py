@@ -353,7 +353,7 @@ REFUSALS: list[tuple[t.Callable[[nldev.Transport], object], int, str | None, str
         errno.ENODEV,
         "no such netdev",
         (
-            "Could not add the RDMA link r of type rxe on d9: ENODEV (No such device): the kernel says: no such "
+            "Could not add the RDMA link r of type rxe on d9: ENODEV (No such device): the kernel reports: no such "
             "netdev. There is no such network device in this network namespace"
         ),
     ),
@@ -379,7 +379,7 @@ def test_refusal(
     assert str(caught.value) == message
     assert caught.value.errno == code
     assert message.split(": ")[1].startswith(f"{caught.value.name} (")
-    assert caught.value.detail == ("" if text is None else f"the kernel says: {text}")
+    assert caught.value.detail == ("" if text is None else f"the kernel reports: {text}")
 
 
 def test_no_family(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ def test_ib_core_of_an_old_kernel(tmp_path: Path) -> None:
     with pytest.raises(sysfs.SysfsError) as caught:
         sysfs.live_mode(str(tmp_path))
     assert str(caught.value) == (
-        f"ib_core is loaded, but there is no {tmp_path}/module/ib_core/parameters/netns_mode: its kernel or driver "
+        f"ib_core is loaded, but {tmp_path}/module/ib_core/parameters/netns_mode is missing: its kernel or driver "
         "package is older than Linux 5.2, which introduced the network namespace mode"
     )
 
@@ -46,7 +46,7 @@ def test_a_mode_that_is_none(tmp_path: Path, text: str) -> None:
     write(path, text)
     with pytest.raises(sysfs.SysfsError) as caught:
         sysfs.live_mode(str(tmp_path))
-    assert str(caught.value) == f"Could not understand {path}: it has {text!r} where Y or N belongs"
+    assert str(caught.value) == f"Could not parse {path}: it has {text!r} instead of Y or N"
 
 
 def test_an_unreadable_mode_is_an_error(tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ def test_network_devices_in_two_places_leave_it_where_it_is() -> None:
     assert host.done == []
     assert said == [
         "mlx4_0: the network devices of 0000:07:00.0 are in several network namespaces (/proc/9/ns/net, /run/netns/cni-1), "
-        "and it can be in one"
+        "but it can be in only one"
     ]
 
 

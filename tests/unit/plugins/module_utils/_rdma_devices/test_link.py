@@ -92,12 +92,12 @@ REFUSALS: list[tuple[t.Callable[[FakeHost], None], dict[str, t.Any], str]] = [
     (
         lambda host: host.places[HOST].append(devices.device("rxe0", 1, "mlx5_ib")),
         {"state": "absent"},
-        "Removing the RDMA link rxe0: it is no software link but a device of the driver mlx5_ib, which is not removed",
+        "Removing the RDMA link rxe0: it is not a software link but a device of the driver mlx5_ib, which is not removed",
     ),
     (
         lambda host: (host.places[HOST].append(devices.device("rxe0", 1, "rdma_rxe")), host.held.append((7, None)))[1],
         {"state": "absent"},
-        "Removing the RDMA link rxe0: it is in use by ib_write_bw (PID 7). End them, or set disrupt to true",
+        "Removing the RDMA link rxe0: it is in use by ib_write_bw (PID 7). Stop them, or set disrupt to true",
     ),
 ]
 

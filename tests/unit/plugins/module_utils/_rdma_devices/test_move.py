@@ -178,13 +178,13 @@ REFUSALS: list[tuple[t.Callable[[FakeHost], None], dict[str, t.Any], str]] = [
         change(held=[*CORE_USERS, (8, None), (7, None), (None, None)]),
         {},
         DOING + "it is in use, and a move cuts off all its users: ib_write_bw (PID 7), python3 (PID 8), a process (PID "
-        "unseen). End them, or set disrupt to true",
+        "unseen). Stop them, or set disrupt to true",
     ),
     (
         change(held=[(None, "ib_ipoib")]),
         {},
         DOING
-        + "it is in use, and a move cuts off all its users: the kernel's ib_ipoib. End them, or set disrupt to true",
+        + "it is in use, and a move cuts off all its users: the kernel's ib_ipoib. Stop them, or set disrupt to true",
     ),
     (
         change(held=[(None, "rpcrdma"), (None, "nvme_rdma"), (7, None)]),
@@ -296,7 +296,7 @@ def test_from_one_namespace_to_another() -> None:
         (change(lost=True), "the kernel reported success, but the device is not there"),
         (
             change(present=False),
-            "its character device /dev/infiniband/uverbs0 (231:192) is not, so no program can open it",
+            "its character device /dev/infiniband/uverbs0 (231:192) is missing, so no program can open it",
         ),
     ],
 )

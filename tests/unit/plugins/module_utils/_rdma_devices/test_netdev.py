@@ -83,14 +83,14 @@ def test_it_keeps_its_name() -> None:
         (
             FakeHost([(POD, [Netdev("net1", CARD)])]),
             {},
-            "Taking the network device net1 (0000:07:00.0) back to the host: pod ml/train-0 runs and has it. End that pod, or "
+            "Taking the network device net1 (0000:07:00.0) back to the host: pod ml/train-0 is running and has it. Delete that pod, or "
             "set disrupt to true",
         ),
         (
             FakeHost([(LEFT, [Netdev("net1", CARD)])], Netdev("net1", OTHER)),
             {},
-            "Taking the network device net1 (0000:07:00.0) back to the host as net1: that is the name of the host's "
-            "0000:08:00.0. Choose another name",
+            "Taking the network device net1 (0000:07:00.0) back to the host as net1: the host's 0000:08:00.0 "
+            "already has that name. Choose another one",
         ),
         (
             FakeHost([], Netdev("eth0", OTHER)),

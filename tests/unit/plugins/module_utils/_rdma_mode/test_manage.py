@@ -290,7 +290,7 @@ def test_require_refuses_before_anything_is_written(tmp_path: Path) -> None:
         run(host, runtime="require")
     assert str(caught.value) == (
         "Switching the RDMA subsystem from shared to exclusive: the kernel refuses while other network namespaces exist: "
-        "pod held by the mount /run/netns/pod. End their holders, or set runtime to auto and reboot"
+        "pod held by the mount /run/netns/pod. Stop their holders, or set runtime to auto and reboot"
     )
     assert host.done == []
 

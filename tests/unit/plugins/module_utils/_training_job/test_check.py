@@ -98,7 +98,7 @@ def test_pods_share_a_node_only_where_they_may() -> None:
 def test_labels_that_are_asked_for() -> None:
     one = survey([node("gpu-1", labels={"rack": "a"})], [])[0]
     ((_count, asks), *_rest) = wanted(node_selector={"rack": "b"})
-    assert obstacles(one, asks) == ["label rack is a, wanted is b"]
+    assert obstacles(one, asks) == ["label rack is a, but must be b"]
 
 
 def test_a_launcher_needs_no_gpu() -> None:

@@ -278,7 +278,7 @@ def test_a_job_is_named_for_its_removal() -> None:
 # options, what is said
 BAD = [
     ({"workers": 0}, "workers is 0; a job has at least one pod that trains"),
-    ({"workers": -1}, "workers is -1; it has to be a whole number, not below 0"),
+    ({"workers": -1}, "workers is -1; it must be a whole number, not below 0"),
     ({"kind": "job"}, "kind is 'job'; there are: pods, mpijob, pytorchjob, vcjob"),
     ({"resources": {"rdma/rdma": 0}}, "resources has rdma/rdma: 0; a resource of zero is none: leave it out"),
     ({"resources": {"memory": "0Gi"}}, "resources has memory: 0Gi; a resource of zero is none: leave it out"),
@@ -293,17 +293,17 @@ BAD = [
         for image in ("x:1", "x@y", "x@sha256:", f"x@sha256:{'a' * 63}", f"x@sha256:{'A' * 64}", f"x@sha512:{'a' * 64}")
     ),
     ({"command": []}, "command is missing"),
-    ({"name": "Train"}, "name is 'Train'; it has to be a DNS label (RFC 1123)"),
+    ({"name": "Train"}, "name is 'Train'; it must be a DNS label (RFC 1123)"),
     ({"name": "t" * 46}, "at most 45 characters, as pod names are derived from it"),
-    ({"name": "train_1"}, "name is 'train_1'; it has to be a DNS label"),
-    ({"name": "1train"}, "name is '1train'; it has to begin with a letter"),
+    ({"name": "train_1"}, "name is 'train_1'; it must be a DNS label"),
+    ({"name": "1train"}, "name is '1train'; it must begin with a letter"),
     ({"networks": ["roce;rm"]}, "networks has 'roce;rm'; an entry is [NAMESPACE/]NAME[@INTERFACE]"),
-    ({"networks": ["roce"], "host_network": True}, "host_network and networks exclude each other"),
+    ({"networks": ["roce"], "host_network": True}, "host_network and networks are mutually exclusive"),
     ({"shm_size": "much"}, "shm_size is 'much', which is no quantity"),
     ({"env": {"A-B": "1"}}, "env has 'A-B', which is not a valid name of an environment variable"),
     ({"env": {"DEBUG": True}}, "env.DEBUG is True, which YAML reads as true or false; quote it"),
     ({"env": {"RANK": "0"}}, "env has RANK, which the role itself sets"),
-    ({"volumes": [{"name": "d", "mount_path": "/d"}]}, "volumes[0] has to have one of claim, host_path"),
+    ({"volumes": [{"name": "d", "mount_path": "/d"}]}, "volumes[0] must have exactly one of claim, host_path"),
     ({"volumes": [{"name": "d", "mount_path": "d", "claim": "c"}]}, "volumes[0] has the mount_path 'd'"),
     ({"volumes": [{"name": "dshm", "mount_path": "/d", "claim": "c"}]}, "volumes[0] has the name 'dshm'"),
     ({"volumes": [{"name": "d", "mount_path": "/d", "nfs": {"server": "s"}}]}, "volumes[0] has nfs {'server': 's'}"),
@@ -314,13 +314,13 @@ BAD = [
     ),
     ({"gang": "kueue"}, "gang is 'kueue'; there are: none, volcano, scheduler-plugins, ack"),
     ({"kind": "pytorchjob", "workers": 1}, "a PyTorchJob has a master and at least one further worker"),
-    ({"kind": "mpijob", "master_addr": "10.0.0.1"}, "are not for a mpijob: its operator names the master"),
+    ({"kind": "mpijob", "master_addr": "10.0.0.1"}, "do not apply to a mpijob: its operator sets the master"),
     ({"kind": "mpijob", "nccl_env": "pod", "mpirun": False}, "Set mpirun to true"),
     ({"kind": "vcjob", "scheduler_name": "default-scheduler"}, "a vcjob is scheduled by volcano"),
     ({"kind": "vcjob", "gang": "ack"}, "a vcjob is scheduled by Volcano, which schedules gangs itself"),
     ({"gpu": 8}, "gpu is not an option of a job; there are: kind, name, image"),
-    ({"workers": [2]}, "workers is [2]; it has to be a whole number"),
-    ({"host_network": "perhaps"}, "host_network is 'perhaps'; it has to be true or false"),
+    ({"workers": [2]}, "workers is [2]; it must be a whole number"),
+    ({"host_network": "perhaps"}, "host_network is 'perhaps'; it must be true or false"),
     ({"nccl_env_options": {"hca": "mlx5"}}, "nccl_env_options has hca; there are: include, exclude, socket_ifname"),
     ({"nccl_env_options": {"gid_index": 3}}, "nccl_env_options has gid_index: 3; there are: pin, auto"),
     ({"master_port": 70000}, "master_port is 70000; a port is 1 to 65535"),
@@ -379,7 +379,7 @@ def test_a_pod_without_rdma_ends_before_it_trains_where_rdma_is_required(start: 
 def test_a_pod_without_rdma_says_so_and_goes_on(start: Path) -> None:
     done = begin(start, {"nccl": {}, "required": False, "wait": 0}, "echo", "trained")
     assert (done.returncode, done.stdout) == (0, "trained\n")
-    assert "going on without: " in done.stderr
+    assert "continuing without: " in done.stderr
 
 
 def test_the_master_is_the_first_of_a_list_of_hosts(start: Path) -> None:

@@ -43,7 +43,7 @@ def test_a_pod_that_goes_takes_the_job_with_it() -> None:
     going = pod(1, "Running", metadata={"deletionTimestamp": "2026-11-21T00:00:00Z"})
     assert state("pods", None, [pod(0, "Running"), going]) == (
         "failed",
-        "2 of 2 pods are there, and train-1 is being deleted",
+        "2 of 2 pods exist, and train-1 is being deleted",
     )
 
 

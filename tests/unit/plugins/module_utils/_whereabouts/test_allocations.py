@@ -184,7 +184,7 @@ def test_freed_after_two_sightings_with_its_reservation() -> None:
         [pool({"1": entry("t/live"), "3": entry()})], [reservation("10.100.0.3")], [pod("live", "10.100.0.1")]
     )
     virgin = run(server, 0, check=True)
-    assert virgin["actions"] == ["Note which addresses of pool 10.100.0.0-28 are without their pod, and since when"]
+    assert virgin["actions"] == ["Record which addresses of pool 10.100.0.0-28 have lost their pod, and since when"]
     assert server.done == []
     assert run(server, 0)["actions"] == virgin["actions"]
     assert run(server, 9.9)["changed"] is False
@@ -256,7 +256,7 @@ def test_whoever_was_faster_wins() -> None:
     with pytest.raises(PoolsError) as caught:
         run(server)
     assert str(caught.value) == (
-        "Note which addresses of pool 10.100.0.0-28 are without their pod, and since when: it was changed in the meantime, "
+        "Record which addresses of pool 10.100.0.0-28 have lost their pod, and since when: it was changed in the meantime, "
         "so nothing was done to it. Pods come and go: run again"
     )
 
@@ -334,7 +334,7 @@ def test_malformed_entries_are_told_and_kept() -> None:
             "pool": "bad",
             "offset": None,
             "address": None,
-            "why": "range is '10.0.0/33', which is no network",
+            "why": "range is '10.0.0/33', which is not a network",
         }
     assert server.done == []
 
@@ -349,7 +349,7 @@ def test_no_whereabouts_is_no_verdict() -> None:
 @pytest.mark.parametrize(
     ("more", "text"),
     [
-        ({"reclaim_after": 59}, "reclaim_after is 59 seconds; it has to be at least 60"),
+        ({"reclaim_after": 59}, "reclaim_after is 59 seconds; it must be at least 60"),
         ({"exhausted_share": 0.0}, "exhausted_share is 0.0; it has to be above 0"),
     ],
 )

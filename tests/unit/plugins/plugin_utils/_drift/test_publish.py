@@ -279,7 +279,7 @@ def test_a_report_that_no_configmap_holds(monkeypatch: pytest.MonkeyPatch) -> No
     size = len(base64.b64decode(cluster.kept[0]["binaryData"]["report.json.gz"])) + len("drifts")
     monkeypatch.setattr(configmap, "CONFIGMAP_BYTES", size)
     maps(cluster).publish(WHOLE, "s", merged=True)
-    with pytest.raises(FabricError, match=f"it takes {size + 1} bytes, compressed, and a ConfigMap holds {size}"):
+    with pytest.raises(FabricError, match=f"it takes {size + 1} bytes, compressed, and a ConfigMap can hold {size}"):
         maps(cluster).publish(WHOLE, "ß", merged=True)
 
 

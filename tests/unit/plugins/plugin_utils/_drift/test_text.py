@@ -76,7 +76,7 @@ def test_the_sentence_names_drift_first_and_no_more_than_ten() -> None:
         "b: rdma_netns_mode ib_core: live shared, wanted exclusive; a: k n: w"
     )
     many = report({"a": [thing("drift", str(number)) for number in range(13)]})
-    assert texts.sentence(many).endswith("a: k 9: differs; and 3 objects more")
+    assert texts.sentence(many).endswith("a: k 9: differs; and 3 more objects")
     assert texts.sentence(report({"a": [thing()]}, complete=False)).endswith(
         "not complete: the run is in progress, or was stopped"
     )
@@ -111,7 +111,7 @@ def test_the_table() -> None:
 def test_the_table_is_bounded() -> None:
     found = report({f"h{number:03}": [thing("drift"), thing("unknown", "m")] for number in range(150)})
     shown = texts.table(found, 80)
-    assert "and 50 hosts more" in shown
+    assert "and 50 more hosts" in shown
     assert shown.count("  and 50 more, in the report") == 2
     assert len(shown.splitlines()) < 320
     left = {**found, "complete": False, "incomplete": [f"gpu-{number}: not come to" for number in range(13)]}

@@ -96,12 +96,12 @@ START = "Could not pair the nodes: "
 # hosts, topology, message
 REFUSED: list[tuple[t.Any, t.Any, str]] = [
     (["a", "b", "a"], "all", "these are in the list twice: 'a'. A node cannot measure with itself"),
-    ("ab", "all", "the input has to be a list of host names, not 'ab'"),
-    (["a", 1], "all", "the input has to be a list of host names, not ['a', 1]"),
-    (["a", ""], "all", "the input has to be a list of host names, not ['a', '']"),
-    (None, "all", "the input has to be a list of host names, not None"),
-    (["a", "b"], "star", "topology is 'star'; it has to be one of auto, all, ring"),
-    ([], None, "topology is None; it has to be one of auto, all, ring"),
+    ("ab", "all", "the input must be a list of host names, not 'ab'"),
+    (["a", 1], "all", "the input must be a list of host names, not ['a', 1]"),
+    (["a", ""], "all", "the input must be a list of host names, not ['a', '']"),
+    (None, "all", "the input must be a list of host names, not None"),
+    (["a", "b"], "star", "topology is 'star'; it must be one of auto, all, ring"),
+    ([], None, "topology is None; it must be one of auto, all, ring"),
 ]
 
 

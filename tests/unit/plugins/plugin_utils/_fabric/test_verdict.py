@@ -559,45 +559,45 @@ def changed(path: str, value: Json) -> Fabric:
     return fabric
 
 
-SHARE = "min_share has to be a number above 0 and up to 1, for example 0.8, not "
+SHARE = "min_share must be a number above 0 and up to 1, for example 0.8, not "
 # path, value, message
 REFUSED: list[tuple[str, Json, str]] = [
     *(("min_share", value, SHARE + repr(value)) for value in (0, -0.1, 1.0001, 80, math.nan, True, "0.8", None)),
-    ("nodes", [], "nodes has to be a dictionary, name of a node to what was seen on it, not []"),
-    ("nodes.a", 1, "nodes['a'] has to be a dictionary, not 1"),
-    ("nodes.a.reachable", None, "nodes['a'].reachable has to be true or false, not None"),
-    ("nodes.a.busy", "x", "nodes['a'].busy has to be a list, not 'x'"),
-    ("nodes.a.problems", [1], "nodes['a'].problems has to be a text or null, not 1"),
-    ("nodes.a.rails", {}, "nodes['a'].rails has to be a list, not {}"),
-    ("nodes.a.rails", [1], "nodes['a'].rails has to be a list of dictionaries; it has 1"),
-    ("nodes.a.rails", [{}], "nodes['a'].rails[].rail has to be the number of a rail, from 0, not None"),
+    ("nodes", [], "nodes must be a dictionary, name of a node to what was seen on it, not []"),
+    ("nodes.a", 1, "nodes['a'] must be a dictionary, not 1"),
+    ("nodes.a.reachable", None, "nodes['a'].reachable must be true or false, not None"),
+    ("nodes.a.busy", "x", "nodes['a'].busy must be a list, not 'x'"),
+    ("nodes.a.problems", [1], "nodes['a'].problems must be a string or null, not 1"),
+    ("nodes.a.rails", {}, "nodes['a'].rails must be a list, not {}"),
+    ("nodes.a.rails", [1], "nodes['a'].rails must be a list of dictionaries; it has 1"),
+    ("nodes.a.rails", [{}], "nodes['a'].rails[].rail must be the number of a rail, from 0, not None"),
     ("nodes.a.rails", [{"rail": 0}, {"rail": 0}], "nodes['a'].rails has rail 0 twice"),
-    ("nodes.a.rails.0.rate_gbps", "400", "nodes['a'].rails[].rate_gbps of rail 0 has to be a number or null, not '400'"),
-    ("nodes.a.rails.0.state", 4, "nodes['a'].rails[].state of rail 0 has to be a text or null, not 4"),
-    ("wanted", [], "wanted has to be a dictionary with pairs, rails and tests, not []"),
+    ("nodes.a.rails.0.rate_gbps", "400", "nodes['a'].rails[].rate_gbps of rail 0 must be a number or null, not '400'"),
+    ("nodes.a.rails.0.state", 4, "nodes['a'].rails[].state of rail 0 must be a string or null, not 4"),
+    ("wanted", [], "wanted must be a dictionary with pairs, rails and tests, not []"),
     ("wanted.pair", [], "wanted has pair; it has pairs, rails and tests"),
     ("wanted.pairs", [["a"]], "wanted.pairs has ['a'], which is not a list of client and server"),
     ("wanted.pairs", ["ab"], "wanted.pairs has 'ab', which is not a list of client and server"),
     ("wanted.pairs", [["a", "a"]], "wanted.pairs has 'a' with itself"),
     ("wanted.pairs", [["a", "z"]], "wanted.pairs has 'z', which is not in nodes"),
-    ("wanted.rails", [-1], "an entry of wanted.rails has to be the number of a rail, from 0, not -1"),
-    ("wanted.rails", [True], "an entry of wanted.rails has to be the number of a rail, from 0, not True"),
+    ("wanted.rails", [-1], "an entry of wanted.rails must be the number of a rail, from 0, not -1"),
+    ("wanted.rails", [True], "an entry of wanted.rails must be the number of a rail, from 0, not True"),
     ("wanted.tests", ["ping"], "an entry of wanted.tests is 'ping'; the tests are " + ", ".join(terms.WANTED)),
-    ("nodes.a.checks", {}, "nodes['a'].checks has to be a list, not {}"),
-    ("nodes.a.checks", ["x"], "nodes['a'].checks has to be a list of dictionaries; it has 'x'"),
+    ("nodes.a.checks", {}, "nodes['a'].checks must be a list, not {}"),
+    ("nodes.a.checks", ["x"], "nodes['a'].checks must be a list of dictionaries; it has 'x'"),
     ("nodes.a.checks", [{"rail": 0, "test": "rping"}], "nodes['a'].checks[].test is 'rping'; the tests are ibv_devinfo, memlock"),
-    ("nodes.a.checks", [{"rail": 0, "test": "memlock", "ok": 1}], "nodes['a'].checks[].ok has to be true, false or null, not 1"),
-    ("nodes.a.pod", 5, "nodes['a'].pod has to be a text or null, not 5"),
-    ("results", {}, "results has to be a list, not {}"),
-    ("results.0", "x", "results has to be a list of dictionaries; it has 'x'"),
-    ("results.0.client", "", "the client of a result has to be the name of a node, not ''"),
+    ("nodes.a.checks", [{"rail": 0, "test": "memlock", "ok": 1}], "nodes['a'].checks[].ok must be true, false or null, not 1"),
+    ("nodes.a.pod", 5, "nodes['a'].pod must be a string or null, not 5"),
+    ("results", {}, "results must be a list, not {}"),
+    ("results.0", "x", "results must be a list of dictionaries; it has 'x'"),
+    ("results.0.client", "", "the client of a result must be the name of a node, not ''"),
     ("results.0.client", "b", "results has one of 'b' with itself"),
-    ("results.0.rail", "0", "the rail of a result of 'a' -> 'b' has to be the number of a rail, from 0, not '0'"),
+    ("results.0.rail", "0", "the rail of a result of 'a' -> 'b' must be the number of a rail, from 0, not '0'"),
     ("results.0.test", "ib_read_bw", "of the result of 'a' -> 'b' on rail 0, test is 'ib_read_bw'; the tests are " + ", ".join(terms.TESTS)),
-    ("results.0.ok", "yes", "of the result of 'a' -> 'b' on rail 0, ok has to be true, false or null, not 'yes'"),
-    ("results.0.gbps", "x", "of the result of 'a' -> 'b' on rail 0, gbps has to be a number or null, not 'x'"),
-    ("results.0.traffic", {"quiet": 1}, "of the result of 'a' -> 'b' on rail 0, traffic has to be a dictionary whose quiet is true, false or null, not {'quiet': 1}"),
-    ("results.0.error", ["x" * 99], "of the result of 'a' -> 'b' on rail 0, error has to be a text or null, not ['" + "x" * 78 + "... (list)"),
+    ("results.0.ok", "yes", "of the result of 'a' -> 'b' on rail 0, ok must be true, false or null, not 'yes'"),
+    ("results.0.gbps", "x", "of the result of 'a' -> 'b' on rail 0, gbps must be a number or null, not 'x'"),
+    ("results.0.traffic", {"quiet": 1}, "of the result of 'a' -> 'b' on rail 0, traffic must be a dictionary whose quiet is true, false or null, not {'quiet': 1}"),
+    ("results.0.error", ["x" * 99], "of the result of 'a' -> 'b' on rail 0, error must be a string or null, not ['" + "x" * 78 + "... (list)"),
 ]  # fmt: skip
 
 
@@ -609,7 +609,7 @@ def test_what_is_refused(path: str, value: Json, message: str) -> None:
 
 
 def test_the_time_has_to_be_a_text() -> None:
-    with pytest.raises(VerdictError, match="started has to be a text with the time, not 5"):
+    with pytest.raises(VerdictError, match="started must be a string with the time, not 5"):
         judge({}, [], {"pairs": [], "rails": [], "tests": []}, 1, 5)
 
 
@@ -791,7 +791,7 @@ def test_gpudirect_is_never_assumed() -> None:
     assert report["nccl"] is None
     for node in fabric.nodes.values():
         node["gpus"] = 8
-    why = "neither ib_write_bw_cuda nor nccl_tests was asked for"
+    why = "neither ib_write_bw_cuda nor nccl_tests was requested"
     assert fabric.report()["gpudirect"]["why"] == why
     assert "GPUDirect RDMA: not proven: " + why in table(fabric.report())
     fabric.wanted["tests"].append("ib_write_bw_cuda")
@@ -867,7 +867,7 @@ def test_nccl_tests_that_were_not_run_are_unknown() -> None:
 
 def test_nccl_has_to_be_a_dictionary() -> None:
     fabric = Fabric("ab")
-    with pytest.raises(VerdictError, match="nccl has to be a dictionary, not 5"):
+    with pytest.raises(VerdictError, match="nccl must be a dictionary, not 5"):
         judge(fabric.nodes, fabric.results, fabric.wanted, 0.8, STARTED, 5)
 
 
@@ -887,4 +887,4 @@ def test_what_did_not_go_by_rdma_fails(quiet: Json, why: Json, verdict: str) -> 
     assert (bandwidth["quiet"], bandwidth["verdict"], report["verdict"]) == (quiet, verdict, verdict)
     assert bandwidth["traffic"] == {"quiet": quiet, "why": why, "rdma_bytes": 5}
     if quiet is False:
-        assert bandwidth["error"] == "it did not go by RDMA alone: eth0 carried 9 bytes"
+        assert bandwidth["error"] == "it did not use only RDMA: eth0 carried 9 bytes"

@@ -85,9 +85,9 @@ def test_join() -> None:
 
 # What a site says, and what is said of it
 BAD: list[tuple[Json, str]] = [
-    ({"version": "1.36"}, "version has to be X.Y.Z"),
-    ({"version": "latest"}, "version has to be X.Y.Z"),
-    ({"version": 1.36}, "version has to be str"),
+    ({"version": "1.36"}, "version must be X.Y.Z"),
+    ({"version": "latest"}, "version must be X.Y.Z"),
+    ({"version": 1.36}, "version must be str"),
     ({"version": "1.30.9"}, "older than 1.31"),
     ({"cluster_name": "Fabric 1"}, "no DNS name"),
     ({"dns_domain": "-"}, "no DNS name"),
@@ -95,8 +95,8 @@ BAD: list[tuple[Json, str]] = [
     ({"endpoint": "https://192.0.2.10:6443"}, "HOST:PORT"),
     ({"endpoint": "192.0.2.10:99999"}, "HOST:PORT"),
     ({"endpoint": "2001:db8::1:6443"}, "HOST:PORT"),
-    ({"bind_port": 0}, "no port"),
-    ({"bind_port": True}, "bind_port has to be int"),
+    ({"bind_port": 0}, "is not a valid port"),
+    ({"bind_port": True}, "bind_port must be int"),
     ({"pod_network": "10.244.0.1/16"}, "host bits set"),
     ({"pod_network": "pods"}, "does not appear to be"),
     ({"pod_network": "10.96.128.0/17"}, "overlap"),
@@ -104,10 +104,10 @@ BAD: list[tuple[Json, str]] = [
     ({"service_network": "10.0.0.0/8"}, "larger than /12"),
     ({"certificate_names": ["no name"]}, "neither a name nor an address"),
     ({"certificate_names": [1]}, "neither a name nor an address"),
-    ({"certificate_names": "api.example.org"}, "has to be list"),
-    ({"kubelet": None}, "kubelet has to be dict"),
+    ({"certificate_names": "api.example.org"}, "must be list"),
+    ({"kubelet": None}, "kubelet must be dict"),
     ({"endpiont": "x"}, "endpiont is no setting"),
-    ({"patches_directory": "patches"}, "patches_directory has to be an absolute path, and is 'patches'"),
+    ({"patches_directory": "patches"}, "patches_directory must be an absolute path, not 'patches'"),
 ]
 
 

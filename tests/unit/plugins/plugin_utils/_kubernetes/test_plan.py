@@ -246,7 +246,7 @@ CONSENT = "-e kubernetes_state=reset -e kubernetes_reset_consent=%s --limit %s"
 REFUSED: list[tuple[dict[str, Json], str, str]] = [
     (running(gpu_1=FOREIGN), "gpu-1", "a node of another cluster (198.51.100.1:6443)"),
     (running(gpu_1=FOREIGN), "gpu-1", CONSENT % ("198.51.100.1:6443", "gpu-1")),
-    (virgin(gpu_1=FOREIGN), "cp-1", "gpu-1 belong to one already (198.51.100.1:6443)"),
+    (virgin(gpu_1=FOREIGN), "cp-1", "gpu-1 already belong to one (198.51.100.1:6443)"),
     (
         running(gpu_1={"membership": worker_member("gpu-1", kubelet=kubelet("old"))}),
         "gpu-1",
@@ -260,7 +260,7 @@ REFUSED: list[tuple[dict[str, Json], str, str]] = [
     (
         running(gpu_1={"membership": plane_member("gpu-1")}),
         "gpu-1",
-        "it is a control-plane node of the cluster and is wanted as a worker",
+        "it is a control-plane node of the cluster but should be a worker",
     ),
     (
         running(node("cp-1", 10), node("gpu-1", 99), node("gpu-2", 12)),
@@ -303,7 +303,7 @@ def test_a_wish_for_a_control_plane_node_that_is_a_worker() -> None:
     hosts = running()
     hosts["gpu-1"]["control_plane"] = True
     made = decided(hosts)
-    assert "it is a worker of the cluster and is wanted as a control-plane node" in made["problems"][0]
+    assert "it is a worker of the cluster but should be a control-plane node" in made["problems"][0]
 
 
 def test_hosts_without_a_control_plane() -> None:
@@ -326,7 +326,7 @@ UNFIT: list[tuple[Json, str]] = [
     ({"ports": [{"port": 10250, "pid": None, "command": None}]}, "a process that could not be seen"),
     ({"address": "192.0.2.99"}, "kubernetes_address 192.0.2.99 is not an address of this host (it has: 192.0.2.11)"),
     ({"address": "127.0.0.1"}, "is the loopback's"),
-    ({"address": "gpu-1"}, "'gpu-1' is no IP address"),
+    ({"address": "gpu-1"}, "'gpu-1' is not a valid IP address"),
     (
         {
             "host": {
@@ -417,8 +417,8 @@ def test_networks() -> None:
 # installed on gpu-1, and what is said of it
 SKEW: list[tuple[Json, str]] = [
     ({"kubeadm": None, "kubelet": None, "kubectl": None}, "kubeadm is not installed, and kubernetes_source is local"),
-    ({"kubeadm": "1.35.1"}, "kubeadm 1.35.1 does not make a cluster of version 1.36.3"),
-    ({"kubeadm": "1.38.0"}, "kubeadm 1.38.0 does not make a cluster of version 1.36.3"),
+    ({"kubeadm": "1.35.1"}, "kubeadm 1.35.1 cannot create a cluster of version 1.36.3"),
+    ({"kubeadm": "1.38.0"}, "kubeadm 1.38.0 cannot create a cluster of version 1.36.3"),
     ({"kubelet": "1.37.0"}, "kubelet 1.37.0 is newer than the API server (1.36.3)"),
     ({"kubelet": "1.32.9"}, "kubelet 1.32.9 is more than 3 minor versions older"),
 ]
