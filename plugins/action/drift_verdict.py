@@ -36,7 +36,7 @@ class ActionModule(ActionBase):
     _supports_async = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        """Judge, write and publish, set the statistics, and fail where the verdict asks for it."""
+        """Judge, write and publish, set the statistics, and fail if the verdict requires it."""
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(argument_spec=ARGUMENT_SPEC)
         run = current()
@@ -88,7 +88,7 @@ class ActionModule(ActionBase):
     def _report(self, own: Json, arguments: Json) -> tuple[Json, list[str]]:
         """Return this run's report with those of other slices, and why some of these could not be read.
 
-        A run that only merges has none of its own.
+        A run that only merges has no own report.
         """
         wanted = arguments["configmap"]
         if not arguments["merge"] and not (wanted and wanted["merge"]):

@@ -36,7 +36,7 @@ class ActionModule(ActionBase):
     _supports_async = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        """Judge, show the table, write the files, and fail where the verdict asks for it."""
+        """Judge, show the table, write the files, and fail if the verdict requires it."""
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(argument_spec=ARGUMENT_SPEC)
         wanted = {name: arguments[name] for name in ("pairs", "rails", "tests")}
@@ -57,7 +57,7 @@ class ActionModule(ActionBase):
         return result
 
     def _silence(self, arguments: dict[str, t.Any]) -> str:
-        """Return why there is no result, where nothing else explains it."""
+        """Return why a result is missing, if nothing else explains it."""
         return CHECK_MODE if self._task.check_mode and not arguments["results"] else NO_RESULT
 
     def _write(self, report: dict[str, t.Any], arguments: dict[str, t.Any]) -> tuple[list[str], list[str]]:
@@ -93,7 +93,7 @@ def _umask() -> int:
 
 
 def _holds(path: str, text: str) -> bool:
-    """Tell whether a file has this text already. One that cannot be read is written, which tells why."""
+    """Return whether a file has this text already. One that cannot be read is written, and the error shows why."""
     try:
         if os.path.getsize(path) > 1 << 28:
             return False

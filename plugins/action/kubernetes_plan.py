@@ -33,7 +33,7 @@ class ActionModule(ActionBase):
     _supports_async = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        """Decide, and fail with everything that stands against it."""
+        """Decide, and fail with everything that prevents it."""
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(argument_spec=ARGUMENT_SPEC)
         options = Options(
@@ -65,7 +65,7 @@ class ActionModule(ActionBase):
 
 
 def said(problems: t.Sequence[str]) -> str:
-    """Return everything that stands against a plan, as one message."""
+    """Return everything that prevents a plan, as one message."""
     return "Creating a cluster of these hosts: nothing was changed. %s" % "; ".join(one.rstrip(".") for one in problems)
 
 

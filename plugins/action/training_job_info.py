@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Action training_job_info: wait for a job in short looks and say how it goes. Its documentation is in the module."""
+"""Action training_job_info: wait for a job in short polls and report its state. Its documentation is in the module."""
 
 from __future__ import annotations
 

@@ -213,7 +213,7 @@ class CallbackModule(CallbackBase):
     def v2_runner_on_failed(self, result: t.Any, ignore_errors: bool = False) -> None:
         self._take(result, FAILED, fatal=not ignore_errors)
 
-    # Of an item that no_log hides, its event alone tells how it ended.
+    # Of an item that no_log hides, only its event shows how it ended.
 
     def v2_runner_item_on_ok(self, result: t.Any) -> None:
         self._take_item(result, OK)
@@ -264,7 +264,7 @@ class CallbackModule(CallbackBase):
                 continue
             started = self._recorder().job(host, identity)
             failed = one.get("failed") or (outcome == FAILED and not isinstance(items, list))
-            # What there is to tell of the item is of the loop that has started it.
+            # What is reported of the item belongs to the loop that started it.
             one = {name: value for name, value in one.items() if name not in ("ansible_loop_var", "results")}
             objects = objects_of(task, FAILED if failed else OK, one, Limits(self.get_option("max_diff")))
             for found in objects:
@@ -274,7 +274,7 @@ class CallbackModule(CallbackBase):
         return ended
 
     def _predicts(self, action: str) -> bool:
-        """Tell whether a module's documentation promises a check mode."""
+        """Return whether a module's documentation promises a check mode."""
         if action not in self._check_modes:
             self._check_modes[action] = _documented_check_mode(action)
         return self._check_modes[action]

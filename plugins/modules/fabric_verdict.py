@@ -304,7 +304,7 @@ report:
         - Whether GPUDirect RDMA is C(proven), C(by) which measurements, or C(why) it is not. It is proven if V(ib_write_bw_cuda) passed, or if NCCL's log shows
           GDRDMA. It does not affect the verdict.
       type: dict
-      sample: {"proven": false, "by": [], "why": "there are no GPUs (no nvidia-smi) on gpu-01, gpu-02"}
+      sample: {"proven": false, "by": [], "why": "no GPUs (no nvidia-smi) on gpu-01, gpu-02"}
     skipped:
       description: What was not measured, as C(what) and C(why).
       type: list

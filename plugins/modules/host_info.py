@@ -206,7 +206,7 @@ class Looker:
     def run(self, argv: list[str], good: tuple[int, ...] = (0,)) -> str:
         program = self.module.get_bin_path(argv[0])
         if program is None:
-            raise LookError("Running %s: there is no such program on this host; install it" % argv[0])
+            raise LookError("Running %s: this host has no such program; install it" % argv[0])
         timeout = self.module.get_bin_path("timeout")
         limit = [timeout, str(COMMAND_LIMIT_S)] if timeout else []
         rc, stdout, stderr = self.module.run_command([*limit, program, *argv[1:]])
@@ -291,7 +291,7 @@ def look(looker: Looker, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     packages = looker.packages(params["packages"], params["extra_packages"], system)
     differs = ["packages: %s is missing" % name for name in packages["missing"]]
     if packages["key"] is None and params["packages"]:
-        differs.append("packages: there is no list for %s" % system["id"])
+        differs.append("packages: no list for %s" % system["id"])
     results, others = compared(params)
     differs += others
     found = [one for name in results for one in results[name]]

@@ -118,7 +118,7 @@ leaked:
       podref: training/worker-7
       interface: net1
       container: 3f1c9be2a7d0
-      why: there is no pod training/worker-7
+      why: the pod training/worker-7 does not exist
       first_seen: "2026-11-21T03:00:12Z"
       wait_s: 0
 held:

@@ -15,7 +15,7 @@ import typing as t
 def escape(value: t.Any) -> str:
     """Return text for a page.
 
-    A carriage return would be read as a line feed (HTML, 13.2.3.5); NUL and lone surrogates are no characters there.
+    A carriage return would be read as a line feed (HTML, 13.2.3.5); NUL and lone surrogates are not characters there.
     """
     text = "".join("\ufffd" if one == "\0" or "\ud800" <= one <= "\udfff" else one for one in str(value))
     return html.escape(text, quote=True).replace("\r", "&#13;")

@@ -28,7 +28,7 @@ def _read(path: str) -> str:
 
 
 def identity(pid: int) -> dict[str, t.Any]:
-    """Return what tells a process from a later one of the same number, where the system has it."""
+    """Return what distinguishes a process from a later one with the same PID, if the system has it."""
     # proc_pid_stat(5): the name of the program may have blanks, and the 22nd field is the time of the start.
     fields = _read("/proc/%d/stat" % pid).rpartition(")")[2].split()
     return {"pid": pid, "started": fields[19] if len(fields) > 19 else "", "boot_id": _read(BOOT_ID)}

@@ -185,7 +185,7 @@ def test_refusals_say_why_and_change_nothing(first: Guest) -> None:
         said = {
             "rxe0": "the kernel itself uses it (nvmet_rdma)",
             "rxe1": "it is in use, and a move cuts off all its users: rping (PID ",
-            "rxe9": "There is no RDMA device named rxe9 on this host. There are: rxe0, rxe1",
+            "rxe9": "No RDMA device is named rxe9 on this host. There are: rxe0, rxe1",
         }
         for name, text in said.items():
             for check in (True, False):
@@ -194,7 +194,7 @@ def test_refusals_say_why_and_change_nothing(first: Guest) -> None:
                 assert text in result["msg"]
         assert module("rdma_device", name="rxe0", netns="blue", disrupt=True)["failed"]
         gone = module("rdma_device", name="rxe1", pid=4194304)
-        assert "There is no process with the PID 4194304 (any more)" in gone["msg"]
+        assert "No process has the PID 4194304 (any longer)" in gone["msg"]
         assert "no network namespace named green" in module("rdma_device", name="rxe1", netns="green")["msg"]
         assert first.shell("rdma dev; ip netns exec blue rdma dev") == before
         moved = module("rdma_device", name="rxe1", netns="blue", disrupt=True)
@@ -271,7 +271,7 @@ BAD = [
     ("rdma_device", {"name": "rxe1", "container": "x"}, "'x' is no container id"),
     ("rdma_info", {"gather": ["all"]}, "value of gather must be one or more of"),
     ("rdma_link", {"name": "rxe5"}, "state is present but all of the following are missing: netdev"),
-    ("rdma_link", {"name": "rxe5", "netdev": "rail7"}, "there is no network device rail7 in the host"),
+    ("rdma_link", {"name": "rxe5", "netdev": "rail7"}, "no network device rail7 in the host"),
     ("rdma_link", {"name": "rxe0", "netdev": "rail1"}, "a device of that name is there already"),
 ]
 

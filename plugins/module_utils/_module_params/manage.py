@@ -53,7 +53,7 @@ class Wanted(t.NamedTuple):
 
 
 class Host:
-    """The edges: what is read from the host beside modprobe.d, and what is done to its initramfs."""
+    """The edges: what is read from the host in addition to modprobe.d, and what is done to its initramfs."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -207,7 +207,7 @@ def manage(wanted: Wanted, check_mode: bool, host: Host, done: list[str]) -> dic
 
 
 def _add_rebuild(decision: Decision, host: Host, src: Sources, module: str, values: t.Mapping[str, str | None]) -> None:
-    """Add the rebuild to a decision, after making sure that it can be done; the new image has to have ``values``."""
+    """Add the rebuild to a decision, after making sure that it can be done; the new image must have ``values``."""
     kernel = src.entry and src.entry.kernel_version
     if src.contents is None or kernel is None:
         known = " ".join(src.problems) or "it is not known which kernel boots next."
@@ -256,7 +256,7 @@ def _reload_required(
     live: t.Mapping[str, str | None],
     loaded: bool,
 ) -> bool | None:
-    """Tell whether the loaded module has another value; None: it does not show all of them."""
+    """Return whether the loaded module has another value; None: it does not show all of them."""
     if not loaded:
         return False
     found: list[bool | None] = []
@@ -268,7 +268,7 @@ def _reload_required(
 
 
 def same_live(value: str, live: str | None) -> bool:
-    """Tell whether sysfs shows ``value``: numbers come back in decimal, a string as it was written."""
+    """Return whether sysfs shows ``value``: numbers come back in decimal, a string as it was written."""
     if live is None or same_value(value, live):
         return live is not None
     try:

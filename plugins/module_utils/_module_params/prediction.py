@@ -25,14 +25,14 @@ PROC_CMDLINE = "/proc/cmdline"
 
 
 class Sources(t.NamedTuple):
-    """What the next boot depends on beside modprobe.d, looked at once."""
+    """What the next boot depends on in addition to modprobe.d, looked at once."""
 
     root: str
     entry: BootEntry | None
     running: str | None  # command line of this boot; None in an image
     contents: Contents | None  # None: unknown, or the entry has no initramfs
     has_initramfs: bool | None  # None: unknown
-    unfinished: bool  # a rebuild of the initramfs was stopped halfway and has to be done again
+    unfinished: bool  # a rebuild of the initramfs was stopped halfway and must be done again
     builtin: bool  # the module is part of the kernel itself
     problems: list[str]  # sentences: what is not known, and why
 
@@ -46,7 +46,7 @@ class Prediction(t.NamedTuple):
 
 
 class View(t.NamedTuple):
-    """One parameter in the sources. ``initramfs`` and ``stale`` are None where they are not known."""
+    """One parameter in the sources. ``initramfs`` and ``stale`` are None if they are not known."""
 
     cmdline: dict[str, str | None]
     initramfs: dict[str, t.Any] | None
@@ -98,7 +98,7 @@ def _contents(images: t.Sequence[str], root: str, problems: list[str]) -> tuple[
 
 
 def is_builtin(root: str, kernel: str | None, module: str) -> bool:
-    """Tell whether ``kernel`` has the module built in, by its modules.builtin (depmod(8)); false without that file."""
+    """Whether ``kernel`` has the module built in, by its modules.builtin (depmod(8)); false without that file."""
     if kernel is None:
         return False
     try:
@@ -111,7 +111,7 @@ def is_builtin(root: str, kernel: str | None, module: str) -> bool:
 def initramfs_state(
     contents: Contents | None, module: str, param: str, cmdline: str | None = None
 ) -> dict[str, t.Any] | None:
-    """Return what the initramfs, booted with ``cmdline``, does about one parameter; None where that is not known."""
+    """Return what the initramfs, booted with ``cmdline``, does about one parameter; None if that is not known."""
     if contents is None:
         return None
     tree = from_texts(contents.modprobe, module)
@@ -131,7 +131,7 @@ def initramfs_state(
 
 
 def initramfs_stale(state: dict[str, t.Any] | None, configured: str | None) -> bool | None:
-    """Tell whether the initramfs carries the module with another value than modprobe.d; None where it is not known."""
+    """Whether the initramfs carries the module with a different value than modprobe.d; None if not known."""
     if state is None:
         return None
     return bool(state["contains_module"]) and not same_value(state["value"], configured)

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""The set that is wanted, what is in the cluster of it, and what has to be applied."""
+"""The set that is wanted, what is in the cluster of it, and what must be applied."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?\Z")
 
 
 class AttachmentError(FabricError):
-    """The set cannot be applied; ``result`` is what the module returns beside the message."""
+    """The set cannot be applied; ``result`` is what the module returns in addition to the message."""
 
     def __init__(self, text: str, result: dict[str, t.Any] | None = None) -> None:
         super().__init__(text)
@@ -156,7 +156,7 @@ def same(config: cni.Config | None, live: Live) -> bool:
 
 
 def plan_of(one: Attachment, live: Live | None, owner: str) -> Plan | None:
-    """Return what has to be applied for an attachment; None: nothing."""
+    """Return what must be applied for an attachment; None: nothing."""
     if one.config is None:
         return None
     text, what = cni.text(one.config), ["create"]

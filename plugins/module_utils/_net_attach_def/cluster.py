@@ -24,7 +24,7 @@ _TAINTS = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/mas
 
 
 class Cluster:
-    """Reads; what may not be read is None, and ``why`` says why, by what it is for."""
+    """Reads; what may not be read is None, and ``why`` says why, by purpose."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -33,7 +33,7 @@ class Cluster:
     def _list(
         self, api: str, plural: str, doing: str, what: str, query: t.Mapping[str, str] | None = None
     ) -> list[Object] | None:
-        """Return a list, or None where the user may not read it."""
+        """Return a list, or None if the user may not read it."""
         try:
             return self.client.items(path(api, plural), doing, query) or []
         except ApiError as exc:
@@ -45,7 +45,7 @@ class Cluster:
     def attachments(self, namespaces: t.Iterable[str]) -> list[Object] | None:
         """Return every attachment that may be seen; None: the cluster has no such kind.
 
-        Who may look into some namespaces only sees those that are asked for.
+        An account with rights in some namespaces only sees those that are asked for.
         """
         doing = "Listing the NetworkAttachmentDefinitions of %s"
         try:
@@ -73,7 +73,7 @@ class Cluster:
         return None if rows is None else sorted(str(row["metadata"]["name"]) for row in rows)
 
     def pod_networks(self, nodes: dict[str, Object] | None) -> list[str] | None:
-        """Return the pod networks: of each node, else what kubeadm was told."""
+        """Return the pod networks: of each node, else what kubeadm was given."""
         code = "range_overlaps_pods"
         if nodes is None:
             self.why[code] = self.why.get("nodes", "")
@@ -99,7 +99,7 @@ class Cluster:
         return subnet.group(1).split(",") if subnet else None
 
     def service_networks(self) -> list[str] | None:
-        """Return the service networks; where the API server does not tell them, the one address that is known."""
+        """Return the service networks; if the API server does not list them, the one address that is known."""
         code = "range_overlaps_services"
         rows: list[Object] | None = None
         try:

@@ -162,7 +162,7 @@ def _namespaces(plans: t.Sequence[Plan], live: t.Mapping[str, Live], cluster: Cl
             report.add(
                 "namespace_missing",
                 plan.attachment.key,
-                "there is no namespace %s" % name,
+                "the namespace %s does not exist" % name,
                 "create it first (kubectl create namespace %s), or give another one" % name,
             )
 
@@ -285,7 +285,7 @@ def _add(
     report: Report,
     check_mode: bool,
 ) -> None:
-    """Add an object to the decision, after the API server has said that it would take it."""
+    """Add an object to the decision, after the API server has accepted it in a dry run."""
     one, now = plan.attachment, plan.live
     new = plan.what == ["create"]
     action = "%s the attachment %s" % ("Create" if new else "Change", one.key)
@@ -304,7 +304,7 @@ def _add(
             answer = _apply(cluster.client, at, plan.body, doing, force, dry_run=True)
             extra = _stays(plan, answer, force)
         except ApiError as exc:
-            # A drift run may read and no more; it still says what differs.
+            # A drift run may read and no more; it still reports what differs.
             if not (check_mode and exc.status == 403):
                 raise
             report.skip("apply", str(exc), attachment=one.key)
@@ -391,7 +391,7 @@ def _prune(
         else:
             _delete(key, one, cluster.client, decision, done)
         value = _value(one.config, one.resource_name, one.text)
-        # Kept because it is named: it is still to go. Kept because nobody could look: nobody knows.
+        # Kept because it is named: it is still to go. Kept because it could not be checked: not known.
         status = UNKNOWN if keep and not users.get(key) else DRIFT
         resources.append(resource("network_attachment", key, desired=None, configured=value, live=value, status=status))
     return kept

@@ -31,7 +31,7 @@ KINDS = (
 
 
 def named(text: str, namespace: str) -> set[str] | None:
-    """Return the attachments that an annotation names, as namespace/name; None where it cannot be read.
+    """Return the attachments that an annotation names, as namespace/name; None if it cannot be read.
 
     The notations of Multus: a JSON list (or one object), or names with commas between them, each NAME,
     NAMESPACE/NAME, and with @INTERFACE at the end (parsePodNetworkAnnotation of multus-cni 4.3.0).

@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # This module util is PRIVATE to the collection: it may change in any release.
-"""What a /proc/PID/cgroup text says: the unit, the pod, the container.
+"""What a /proc/PID/cgroup text shows: the unit, the pod, the container.
 
-A user's systemd, and a service that manages a group of its own (Delegate= of systemd.resource-control(5)), may give
-groups any name. So a name counts only where the host's root makes the groups: in slices outside user.slice, and in what
+A user's systemd, and a service that manages its own group (Delegate= of systemd.resource-control(5)), may give
+groups any name. So a name counts only if the host's root makes the groups: in slices outside user.slice, and in what
 the kubelet and the container runtime make at the root of the tree.
 """
 
@@ -46,13 +46,13 @@ def _paths(cgroup: str) -> list[str]:
     for line in cgroup.split("\n"):
         fields = line.split(":", 2)
         if len(fields) == 3 and fields[2] not in ("", "/"):
-            # name=systemd where there is one (v1 and hybrid), then the unified hierarchy (v2), then the controllers.
+            # name=systemd if present (v1 and hybrid), then the unified hierarchy (v2), then the controllers.
             paths.append((0 if fields[1] == "name=systemd" else 1 if fields[0] == "0" else 2, fields[2]))
     return [path for _order, path in sorted(paths, key=lambda item: item[0])]
 
 
 def cgroup_unit(cgroup: str) -> str | None:
-    """The unit of the host's systemd: the first component that is no slice.
+    """The unit of the host's systemd: the first component that is not a slice.
 
     What is below it (a user's units, a systemd in a container, delegated groups) `systemctl` of the host does not know.
     """

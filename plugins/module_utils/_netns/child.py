@@ -37,7 +37,7 @@ def attempt(function: t.Callable[[], t.Any]) -> Answer:
 
 
 def say(writer: int, value: t.Any) -> None:
-    """Tell the parent a value (JSON)."""
+    """Send the parent a value (JSON)."""
     data = json.dumps(value).encode("utf-8", "surrogatepass") + b"\n"
     while data:
         data = data[os.write(writer, data) :]

@@ -87,7 +87,7 @@ def _by(holder: Holder, inode: int) -> int:
             # In a container with the host's processes, the host's mounts are those of its init.
             return nsfs.by_mount(holder.path, inode, "/proc/1/root")
     process, _slash, link = holder.path.partition("/%d/" % holder.pid)
-    # Of a process that has ended nothing is found by this handle, whoever has its number then.
+    # Of a process that has ended nothing is found by this handle, even if another has its number then.
     place = os.open("%s/%d" % (process, holder.pid), os.O_PATH | os.O_CLOEXEC)
     try:
         if holder.started is not None and survey.started(place) != holder.started:
@@ -179,7 +179,7 @@ def within(space: Namespace, function: t.Callable[[], t.Any], *, sysfs: bool = F
 def opened(space: Namespace, timeout: float = 10.0) -> int:
     """Open a namespace for longer than a look. The caller closes the descriptor."""
     with _asked(lambda: Visitor().visit(space, sysfs=False), timeout) as (child, _value):
-        # The child stands in it until it is killed, and its own link leads nowhere else.
+        # The child is in it until it is killed, and its own link leads nowhere else.
         return nsfs.by_link("/proc/%d/ns/net" % child.pid)
 
 

@@ -48,7 +48,7 @@ def owner(handle: int) -> int | None:
 
 
 def file_id(handle: int) -> tuple[int, int]:
-    """Device and inode of an open file, as the kernel knows them: a dead NFS server is not asked (statx(2))."""
+    """Device and inode of an open file, as the kernel knows them: a dead NFS server is not contacted (statx(2))."""
     import ctypes
 
     found = ctypes.create_string_buffer(256)
@@ -61,7 +61,7 @@ def file_id(handle: int) -> tuple[int, int]:
 
 
 def by_link(path: str, inode: int | None = None, directory: int | None = None) -> int:
-    """Open what a link of /proc/PID leads to. OSError where that is not the network namespace ``inode`` (None: any)."""
+    """Open what a link of /proc/PID leads to. OSError if that is not the network namespace ``inode`` (None: any)."""
     return _opened(os.open(path, os.O_PATH | os.O_CLOEXEC, dir_fd=directory), path, inode)
 
 
@@ -84,7 +84,7 @@ def _opened(found: int, path: str, inode: int | None) -> int:
         device, number = file_id(found)
         if inode not in (None, number):
             raise OSError(errno.ENOENT, "the file was replaced", path)
-        # There is one nsfs, so all namespaces are of one device. To ask for NSFS_MAGIC is to ask the file system.
+        # There is one nsfs, so all namespaces are of one device. Reading NSFS_MAGIC would query the file system.
         if device == os.stat("/proc/self/ns/net").st_dev:
             handle = os.open("/proc/self/fd/%d" % found, os.O_RDONLY | os.O_CLOEXEC)
     finally:

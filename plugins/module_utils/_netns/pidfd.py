@@ -88,7 +88,7 @@ class Kernel:
             os.close(handle)
 
     def own_files(self, leader: int, thread: int) -> bool:
-        """Whether a thread has a descriptor table of its own (unshare(CLONE_FILES))."""
+        """Whether a thread has its own descriptor table (unshare(CLONE_FILES))."""
         if self._kcmp is None:
             return False
         try:

@@ -37,7 +37,7 @@ def names(logs: str = LOGS) -> dict[str, tuple[str, str]]:
 
 
 class PodError(FabricError):
-    """There is no such pod on this node; the text says what was looked for, and what unblocks it."""
+    """This node has no such pod; the text names what was looked for, and what unblocks it."""
 
 
 class Process(t.NamedTuple):
@@ -65,7 +65,7 @@ def _processes(proc: str, known: t.Collection[str]) -> t.Iterator[Process]:
 
 
 def first(pod: str, proc: str = "/proc", logs: str = LOGS) -> Process:
-    """The process of a pod that has run longest: its sandbox, or its first container where it has none."""
+    """The process of a pod that has run longest: its sandbox, or its first container if it has none."""
     namespace, _slash, name = pod.partition("/")
     if not namespace or not name or "/" in name:
         raise PodError("'%s' is not the name of a pod: write NAMESPACE/NAME" % pod)

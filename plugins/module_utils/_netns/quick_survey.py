@@ -20,7 +20,7 @@ from .survey import Holder, Namespace, Unreadable
 
 __all__ = ("Spaces", "spaces")
 
-# Processes of a namespace that are asked for their pod: one may be ending, another may be a helper of the host's.
+# Processes of a namespace that are checked for their pod: one may be ending, another may be a helper of the host's.
 _ASKED = 4
 
 
@@ -34,7 +34,7 @@ class Spaces(t.NamedTuple):
 
 
 def spaces(proc: str = "/proc", names: str = "/run/netns") -> Spaces:
-    """Look for them. OSError where the caller's own or the host's cannot be told: no root, or not on the host.
+    """Look for them. OSError if the caller's own or the host's cannot be determined: no root, or not on the host.
 
     ``names`` is looked up in the root directory of the host's init, which need not be the caller's.
     """
@@ -93,7 +93,7 @@ def _holders(proc: str, inode: int, pids: t.Sequence[int]) -> list[Holder]:
     found = []
     for pid in pids[:_ASKED]:
         try:
-            # All of it is of one process, whoever gets its number.
+            # All of it is of one process, even if another gets its number.
             process = os.open("%s/%d" % (proc, pid), os.O_PATH | os.O_CLOEXEC)
         except OSError:
             continue

@@ -61,8 +61,9 @@ class NamespaceError(FabricError):
 
 
 class Holder(t.NamedTuple):
-    """`started` tells two processes of one PID apart. `foreign`: a mount that only a mount table names which is not the
-    host's, and not this process's own. Who has made that one chose the path, so nothing follows it.
+    """`started` distinguishes two processes with the same PID. `foreign`: a mount that only a
+    mount table names which is neither the host's nor this process's own. Its creator chose the path, so nothing
+    follows it.
     """
 
     kind: str
@@ -117,7 +118,7 @@ class _Scan:
         self.unreadable: list[Unreadable] = []
         self.initial = self._initial()
         self.names: dict[int, str] = {}
-        # namespace -> (kind, pid, what tells two holders apart) -> path
+        # namespace -> (kind, pid, what distinguishes two holders) -> path
         self.found: dict[int, dict[tuple[str, int, t.Any], str]] = {}
         self._mounts: dict[int, Mount] = {}
         self._mounted: list[tuple[int, Mount]] = []
@@ -177,7 +178,7 @@ class _Scan:
                 self._comms[pid], self._started[pid] = about.comm, about.started
                 tables += self._tasks(pid, about.threads)
         self._mount_holders()
-        # After all mounts are known: an open file tells the mount it was opened on.
+        # After all mounts are known: an open file shows the mount it was opened on.
         for pid, task, path in tables:
             try:
                 self._descriptors(pid, task, path)
@@ -277,7 +278,7 @@ class _Scan:
                 except OSError as exc:
                     self._failed("%s/%s" % (path, fd), exc)
                     if exc.errno == errno.ENOSYS:
-                        self._askable = False  # said once, for all sockets
+                        self._askable = False  # reported once, for all sockets
                     continue
                 # A process in the namespace holds it anyway.
                 if inode is not None and ("process", pid, None) not in self.found.get(inode, ()):
@@ -349,7 +350,7 @@ class _Scan:
 def survey(limit: int = 10, proc: str = "/proc", kernel: t.Any = None) -> Survey:
     """Every network namespace but the initial one, and what could not be read; at most `limit` holders of each.
 
-    NamespaceError when nothing can be said: no root, or not on the host.
+    NamespaceError if nothing can be determined: no root, or not on the host.
     """
     try:
         scan = _Scan(proc, kernel or Kernel())

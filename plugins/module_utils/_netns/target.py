@@ -31,7 +31,7 @@ _CONTAINER = re.compile(r"(?:[a-z0-9.+-]+://)?([0-9a-f]{12,64})\Z")
 
 
 class TargetError(FabricError):
-    """There is no such network namespace; the text says what was looked for, and what unblocks it."""
+    """The network namespace does not exist; the text names what was looked for, and what unblocks it."""
 
 
 class Target(t.NamedTuple):
@@ -43,7 +43,7 @@ class Target(t.NamedTuple):
 
 
 def initial_inode(proc: str = "/proc") -> int | None:
-    """The inode of the host's own namespace; None where nobody may look."""
+    """The inode of the host's own namespace; None if it may not be read."""
     for pid in ("1", "2"):
         try:
             return os.stat("%s/%s/ns/net" % (proc, pid)).st_ino
@@ -95,7 +95,7 @@ def resolve(kind: str, value: t.Any, proc: str = "/proc", names: str = NAMES) ->
 
 def _by_name(value: str, names: str) -> Target:
     if "/" in value:
-        return _open(value, value, "There is no network namespace at %s" % value)
+        return _open(value, value, "No network namespace at %s" % value)
     if value in ("", ".", ".."):
         raise TargetError("'%s' is not a valid name of a network namespace" % value)
     try:
@@ -105,7 +105,7 @@ def _by_name(value: str, names: str) -> Target:
     return _open(
         "%s/%s" % (names, value),
         "netns %s" % value,
-        "There is no network namespace named %s; 'ip netns' has: %s. Create it with 'ip netns add %s', or give a path"
+        "No network namespace is named %s; 'ip netns' has: %s. Create it with 'ip netns add %s', or give a path"
         % (value, known, value),
     )
 
@@ -114,7 +114,7 @@ def _by_pid(pid: int, proc: str) -> Target:
     return _open(
         "%s/%d/ns/net" % (proc, pid),
         "process %d" % pid,
-        "There is no process with the PID %d (any longer). A restarted pod has another one: "
+        "No process has the PID %d (any longer). A restarted pod has another one: "
         "give the pod or the container instead" % pid,
     )
 

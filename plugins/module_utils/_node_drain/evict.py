@@ -23,7 +23,7 @@ AGAIN_S = 5.0
 
 
 def passing(exc: ApiError) -> bool:
-    """Whether an API server that is asked again may answer otherwise: it is away, busy, or was overtaken."""
+    """Whether a repeated request may be answered differently: it is away, busy, or was overtaken."""
     return exc.status in (0, 409, 429) or exc.status >= 500
 
 
@@ -51,7 +51,7 @@ class Eviction:
         return sorted(pods, key=lambda pod: pod.ref)
 
     def _post(self, pod: rules.Pod, dry_run: bool) -> str:
-        """Ask for an eviction; return why the pod does not go now, empty where it does or has gone."""
+        """Request an eviction; return why the pod does not go now, empty if it does or has gone."""
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -74,12 +74,12 @@ class Eviction:
     def rehearse(self, pods: t.Iterable[rules.Pod]) -> list[str]:
         """Try each eviction by a dry run, so that rights and budgets are known before a cordon.
 
-        Return the pods that have to wait.
+        Return the pods that must wait.
         """
         return [pod.ref for pod in pods if self._post(pod, dry_run=True)]
 
     def ask(self, pod: rules.Pod) -> None:
-        """Ask for the eviction of a pod, unless that was just done."""
+        """Request the eviction of a pod, unless that was just done."""
         if time.monotonic() - self._asked.get(pod.uid, float("-inf")) < AGAIN_S:
             return
         self._asked[pod.uid] = time.monotonic()
@@ -91,7 +91,7 @@ class Eviction:
             self._answers[pod.uid] = str(exc)
 
     def wait(self) -> None:
-        """Go on asking until every pod that has to go is gone; what has come meanwhile goes by the same rules."""
+        """Repeat the requests until every pod that must go is gone; what has come meanwhile goes by the same rules."""
         ends = time.monotonic() + self.params["drain_timeout"]
         left: list[rules.Pod] = []
         while True:

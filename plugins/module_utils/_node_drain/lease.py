@@ -103,9 +103,9 @@ class Lease:
         return {name for name in str(notes.get(NODES) or "").split(",") if name} if self.ours else set()
 
     def take(self, node: str, admit: t.Callable[[set[str]], None] | None = None) -> None:
-        """Take it for a node, unless ``admit`` refuses that beside the other nodes of this run.
+        """Take it for a node, unless ``admit`` refuses that next to the other nodes of this run.
 
-        Of processes that ask at the same time one writes; the others look again.
+        Of processes that try at the same time one writes; the others look again.
         """
 
         def state() -> State:

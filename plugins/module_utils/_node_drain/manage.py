@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""A node's way out of the cluster and back: cordon, drain, uncordon, and what is remembered where it fails."""
+"""A node's way out of the cluster and back: cordon, drain, uncordon, and what is recorded if it fails."""
 
 from __future__ import annotations
 

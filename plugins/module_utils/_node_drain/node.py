@@ -60,7 +60,7 @@ def internal_ips(node: Object) -> list[str]:
 
 
 def owners(nodes: t.Sequence[Object], machine_id: str, addresses: t.Iterable[str]) -> list[str]:
-    """Return the Nodes that a host is, for all that tells hosts apart.
+    """Return the Nodes that a host is, by everything that identifies hosts.
 
     Machines that were cloned have one machine ID, and behind NAT many have the same address: only what a single Node
     has is a proof.
@@ -73,7 +73,7 @@ def owners(nodes: t.Sequence[Object], machine_id: str, addresses: t.Iterable[str
 
 
 def find(nodes: t.Sequence[Object], params: t.Mapping[str, t.Any], doing: str) -> Object | None:
-    """Return the Node of this name, proven to be the host where the host is described; None where it has no Node."""
+    """Return the Node of this name, proven to be the host if the host is described; None if it has no Node."""
     name, machine_id = params["name"], params["machine_id"] or ""
     addresses = params["addresses"] or []
     node = next((one for one in nodes if name_of(one) == name), None)
@@ -153,7 +153,7 @@ def is_control_plane(node: Object) -> bool:
 
 
 def note_of(node: Object) -> dict[str, t.Any] | None:
-    """Return what our annotation remembers; None where the Node has none."""
+    """Return what our annotation remembers; None if the Node has none."""
     text = (node["metadata"].get("annotations") or {}).get(NOTE)
     if text is None:
         return None
@@ -176,7 +176,7 @@ def extended(node: Object) -> dict[str, str]:
 
 
 def new_note(node: Object, reason: str, run: str, when: str) -> dict[str, t.Any]:
-    """Return what is to be remembered at a cordon; of an earlier one of ours, what was before that."""
+    """Return what is recorded at a cordon; of an earlier one of ours, what was before that."""
     known = note_of(node) if is_ours(node) else None
     before = {"unschedulable": False, "boot_id": _info(node, "bootID"), "allocatable": extended(node)}
     return {
@@ -216,7 +216,7 @@ def shortage(node: Object, note: t.Mapping[str, t.Any]) -> list[tuple[str, str, 
 def write(client: Client, node: Object, doing: str, make: t.Callable[[Object], Object | None]) -> None:
     """Merge what ``make`` returns into a Node if the Node has not changed since; None: there is nothing to do.
 
-    It is asked again if the Node has, and may refuse then.
+    It is called again if the Node has, and may refuse then.
     """
     last: ApiError | None = None
     for _try in range(_TRIES):

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""The pods of a node: which have to go, what that costs, and which budget protects them."""
+"""The pods of a node: which must go, what that costs, and which budget protects them."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _requests(raw: Object, patterns: t.Sequence[str]) -> t.Iterator[str]:
 
 
 def judge(raw: Object, patterns: t.Sequence[str], attachments: t.Mapping[str, Object] | None) -> Pod:
-    """Return what becomes of a pod; where the cluster knows no attachments (None), annotations have no effect."""
+    """Return what becomes of a pod; if the cluster has no attachments (None), annotations have no effect."""
     meta = raw["metadata"]
     identity = (str(meta["namespace"]), str(meta["name"]), str(meta["uid"]))
     controller = controller_of(raw)

@@ -134,7 +134,7 @@ def find(client: Client, pod: str, container: str | None) -> ByApi:
     namespace, _slash, name = pod.partition("/")
     found = client.get(path("v1", "pods", namespace, name), "Reading the pod %s" % pod)
     if found is None:
-        raise ContainerError("There is no pod %s. Create it, and wait until it is Running" % pod)
+        raise ContainerError("The pod %s does not exist. Create it, and wait until it is Running" % pod)
     return ByApi(client, pod, container_in(found, pod, container), (found.get("status") or {}).get("podIP"))
 
 

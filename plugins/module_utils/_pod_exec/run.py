@@ -55,7 +55,7 @@ done
 
 
 class ContainerError(FabricError):
-    """There is no such container, or nothing can be run in it; the text says why, and what unblocks it."""
+    """The container does not exist, or nothing can be run in it; the text gives the reason, and what unblocks it."""
 
 
 class Way(t.Protocol):
@@ -71,7 +71,7 @@ class Way(t.Protocol):
 
 
 class Done(t.NamedTuple):
-    """What came of a program; ``status`` is None where it was stopped at its limit."""
+    """What came of a program; ``status`` is None if it was stopped at its limit."""
 
     status: int | None
     text: str

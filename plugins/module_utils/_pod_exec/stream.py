@@ -26,7 +26,7 @@ class Stream(t.Protocol):
         """What came, and on which stream; None if nothing did within this time. No bytes: it is the end."""
 
     def word(self) -> str:
-        """What is known about the end beside the two streams."""
+        """What is known about the end in addition to the two streams."""
 
     def close(self) -> None:
         """Let go of it; what still runs on this host is killed."""

@@ -34,7 +34,7 @@ DEBUG = ("VERSION", "WARN", "INFO", "TRACE")
 _ADDR_FAMILY = {"ipv4": "AF_INET", "ipv6": "AF_INET6"}
 _IN_WORDS = {"ipv4": "IPv4", "ipv6": "IPv6"}
 
-# MAX_IB_DEVS in net_ib/common.h: NCCL reads no more of the list, and says nothing.
+# MAX_IB_DEVS in net_ib/common.h: NCCL reads no more of the list, without a message.
 MAX_PORTS = 32
 # char prefix[64] in struct netIf (include/utils.h)
 MAX_NAME = 63
@@ -43,7 +43,7 @@ _UNUSABLE = re.compile(r"[,:^=\s\x00-\x1f\x7f]")
 
 
 class NcclEnvError(RailsError):
-    """There is no environment with which NCCL would use these ports."""
+    """No environment makes NCCL use these ports."""
 
 
 class _Host(t.NamedTuple):
@@ -91,7 +91,7 @@ def _refuse(text: str) -> t.NoReturn:
 
 
 def _hosts(data: t.Any) -> list[_Host]:
-    """Tell one host's result from several: a dictionary of them by host name, or a list."""
+    """Distinguish one host's result from several: a dictionary of them by host name, or a list."""
     if isinstance(data, t.Mapping) and not isinstance(data.get("devices"), (list, tuple)):
         hosts = [_host(str(name), result) for name, result in data.items()]
         if not hosts:
@@ -126,7 +126,7 @@ def _host(name: str, data: t.Any) -> _Host:
 
 
 def _chosen(host: _Host, selection: Selection) -> list[Port]:
-    """Return the ports of a host that NCCL shall use; refuse where there is none, saying why for each."""
+    """Return the ports of a host that NCCL shall use; refuse if none is left, with the reason for each."""
     chosen, reasons = [], []
     for port in host.ports:
         reason = selection.left_out(names(port)) or _unfit(port, host)
@@ -214,7 +214,7 @@ def _gid(hosts: list[_Host], family: str, mode: str) -> dict[str, str]:
     if missing:
         other = next(one for one in FAMILIES if one != family)
         _refuse(
-            "there is no RoCE v2 GID of an %s address: %s. Give the network device such an address, or use family=%r"
+            "no RoCE v2 GID of an %s address: %s. Give the network device such an address, or use family=%r"
             % (_IN_WORDS[family], "; ".join(missing), other)
         )
     if mode == "auto":

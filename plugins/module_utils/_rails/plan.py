@@ -19,7 +19,7 @@ from .ranges import DOING, SHOWN, Network, PlanError
 
 SELECT = ("auto", "name", "pci", "resource")
 PLUGINS = ("host-device", "macvlan", "ipvlan", "ipoib", "sriov", "ib-sriov")
-# Of these the host keeps the network device, so that a pod needs no device of its own.
+# Of these the host keeps the network device, so that a pod needs no own device.
 SHARING = ("macvlan", "ipvlan", "ipoib")
 
 
@@ -41,7 +41,7 @@ class Node(t.NamedTuple):
 
     name: str
     slots: list[Slot]
-    left_out: dict[str, str]  # netdev, or RDMA device where that has none: why
+    left_out: dict[str, str]  # netdev, or RDMA device if it has none: why
     away: int  # devices that are in pods now, and so cannot be compared
 
 
@@ -131,7 +131,7 @@ def _look(name: str, node: t.Any, selection: rails_ports.Selection) -> Node:
                     port.name,
                 )
             )
-    # Soft-RoCE has no PCI address of its own, and then that of the network device says where the rail is.
+    # Soft-RoCE has no own PCI address, so the network device's shows where the rail is.
     slots.sort(
         key=lambda one: (
             rails_ports.pci_key(one.pci) is None,
@@ -156,7 +156,7 @@ def _keys(how: str, node: Node) -> tuple[str, ...] | None:
 
 
 def _agreement(how: str, nodes: t.Sequence[Node]) -> tuple[Node, list[Node]] | None:
-    """Return a node that is like most, and those that are not like it; None where this cannot tell them."""
+    """Return a node that is like most, and those that are not like it; None if this cannot distinguish them."""
     keys = {node.name: _keys(how, node) for node in nodes}
     home = [node for node in nodes if not node.away]
     # A node whose devices are all at home shows every rail; without one, what is at home somewhere.
@@ -178,7 +178,7 @@ def _agreement(how: str, nodes: t.Sequence[Node]) -> tuple[Node, list[Node]] | N
 
 
 def _difference(node: Node, like: Node) -> str:
-    """Say what an odd node has where the others have something else."""
+    """Describe what an odd node has where the others have something else."""
     for number, (ours, theirs) in enumerate(zip(node.slots, like.slots)):
         if len(node.slots) == len(like.slots) and (ours.pci, ours.netdev) != (theirs.pci, theirs.netdev):
             return "%s has rail %d at %s, the others at %s" % (node.name, number, ours.place, theirs.place)
@@ -213,7 +213,7 @@ _HINT = (
 
 
 def _choose(select: str, nodes: t.Sequence[Node], resources: t.Sequence[str]) -> tuple[str, Node]:
-    """Return what rails are told apart by, and a node that has what all have."""
+    """Return what distinguishes rails, and a node that has what all have."""
     if select == "resource" or (select == "auto" and resources):
         # A device plugin counts what is in pods too.
         totals = {node.name: len(node.slots) + node.away for node in nodes}
@@ -247,7 +247,7 @@ def _choose(select: str, nodes: t.Sequence[Node], resources: t.Sequence[str]) ->
 
 
 def _nothing(nodes: t.Sequence[Node]) -> str:
-    """Say of the first nodes why."""
+    """Describe the first nodes' reasons."""
     parts = []
     for node in nodes[:SHOWN]:
         why = ["%s: %s" % pair for pair in sorted(node.left_out.items())]
@@ -388,7 +388,7 @@ def _named(
             selector = {"device": slot.netdev} if how == "name" else {"pciBusID": t.cast(str, slot.pci)}
         pair = next(iter(selector.items()))
         old = known.get(pair)
-        # One resource may serve several rails: then the number in the name tells them apart.
+        # One resource may serve several rails: then the number in the name distinguishes them.
         if old is not None and old.name in used:
             old = next((one for one in kept if one.selector == pair and one.name not in used), None)
         if old is None and how == "resource":
@@ -413,7 +413,7 @@ def _named(
         if name not in names
     )
     for rail in rails:
-        # The place in the name, where nobody has that name.
+        # The position in the name, if no other rail has that name.
         own = "%s%d" % (prefix, rail["rail"])
         if not rail["name"]:
             rail["name"] = own if own not in names | used else next(name for name in free if name not in used)
@@ -473,7 +473,7 @@ def _attachment(
 
 
 def _notes(how: str, nodes: t.Sequence[Node], like: Node) -> list[str]:
-    """Say what does not hinder the plan and still matters: where rails are not in the same place of the machine."""
+    """Describe what matters but does not prevent the plan: rails that are not in the same place of the machine."""
     notes = []
     away = [node.name for node in nodes if node.away]
     if away:

@@ -31,7 +31,7 @@ _OF_PORT = ("port", "netdev", "state", "rate_gbps", "netdev_mtu", "active_mtu", 
 
 
 class RailsError(FabricError):
-    """What was asked for is not there, or contradicts itself."""
+    """What was requested does not exist, or contradicts itself."""
 
 
 class RailsTypeError(RailsError):
@@ -52,7 +52,7 @@ class Gid(t.NamedTuple):
 
     @property
     def link_local(self) -> bool:
-        """Tell whether no router passes this address on."""
+        """Return whether no router forwards this address."""
         return self.address in _LINK_LOCAL
 
 
@@ -94,11 +94,11 @@ class Selection:
         return list(value)
 
     def excluded(self, names: t.Collection[str]) -> str | None:
-        """Return why a port of these names is excluded, None where it is not."""
+        """Return why a port of these names is excluded, None if it is not."""
         return next(("it is excluded by %r" % text for text in self.exclude if _key(text) in names), None)
 
     def left_out(self, names: t.Collection[str]) -> str | None:
-        """Return why a port of these names is not meant, None where it is."""
+        """Return why a port of these names is not meant, None if it is."""
         why = self.excluded(names)
         if why is not None:
             return why
@@ -140,7 +140,7 @@ def names(port: Port) -> set[str]:
 
 
 def describe(port: Port) -> str:
-    """Return a port with the names that include and exclude know."""
+    """Return a port with the names that include and exclude match."""
     details = [detail for detail in (port.netdev, port.guid) if detail]
     return port.label + (" (%s)" % ", ".join(details) if details else "")
 
@@ -256,7 +256,7 @@ def _dictionaries(value: t.Any, what: str) -> list[t.Mapping[str, t.Any]] | None
 def _fabric(protocol: str | None, link_layer: str | None) -> str | None:
     """Return what a port is.
 
-    The link layer of iWARP is Ethernet too, so the device's protocol tells. Where an old kernel names none, Ethernet
+    The link layer of iWARP is Ethernet too, so the device's protocol decides. If an old kernel names none, Ethernet
     counts as RoCE: the RoCE v2 GID that is asked for later is something that iWARP does not have.
     """
     if protocol == "iw":
@@ -310,7 +310,7 @@ def gid(port: Port, family: str) -> Gid | None:
 
 
 def gid_index(port: Port, family: str) -> int | None:
-    """Return the GID index of a port, None where there is none to set.
+    """Return the GID index of a port, None if there is none to set.
 
     On InfiniBand NCCL does not read NCCL_IB_GID_INDEX at all. An iWARP port has a table of one entry.
     """

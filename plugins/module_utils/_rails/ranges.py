@@ -15,14 +15,14 @@ import typing as t
 from .ports import RailsError, brief
 
 DOING = "plan the rails"
-# What a message says of at most.
+# How many a message names at most.
 SHOWN = 5
 
 Network = t.Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
 
 
 class PlanError(RailsError):
-    """There is no plan that would be right on every node."""
+    """No plan would be right on every node."""
 
 
 def network_of(text: t.Any, what: str) -> Network:

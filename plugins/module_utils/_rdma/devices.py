@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # This module util is PRIVATE to the collection: it may change in any release.
-"""The RDMA devices of one network namespace: netlink for what it tells, sysfs for the rest.
+"""The RDMA devices of one network namespace: netlink for what it reports, sysfs for the rest.
 
 What exists and cannot be read is None in its place and a line in ``unreadable``; nothing is made up.
 """
@@ -142,7 +142,7 @@ class Look:
         }
 
     def _users(self, row: nldev.Device) -> list[str] | None:
-        """Who has objects of the device, beside the kernel itself; PIDs as this process counts them."""
+        """Who has objects of the device, in addition to the kernel itself; PIDs as this process counts them."""
         try:
             pids = [pid for pid, kernel in nldev.owners(row.index) if kernel is None]
         except nldev.NldevError as exc:
@@ -183,7 +183,7 @@ class Look:
         }
 
     def _netdev(self, netdev: str | None, gids: t.Sequence[t.Mapping[str, t.Any]] | None) -> str | None:
-        """The network device that has the port's addresses: of a bond the bond, where the driver names a member."""
+        """The network device that has the port's addresses: of a bond the bond, if the driver names a member."""
         if netdev is None or not gids:
             return netdev
         owners = {gid["netdev"] for gid in gids if gid["netdev"]}
@@ -286,7 +286,7 @@ class Look:
         return self._counters(row.name, "ports/%d/hw_counters" % port) if sysfs else None
 
     def _active_mtu(self, device: str, port: int) -> int | None:
-        """The MTU in use, in bytes; it takes a user context, so the tool of rdma-core asks."""
+        """The MTU in use, in bytes; it takes a user context, so the tool of rdma-core is used."""
         argv = ["ibv_devinfo", "-d", device, "-i", str(port)]
         try:
             done = subprocess.run(

@@ -17,7 +17,7 @@ __all__ = ("Ability", "ability", "driver", "movers", "pci_address")
 
 _PCI = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z", re.ASCII)
 
-# The RDMA half of a card whose PCI driver is another module, where there is no auxiliary device to tell.
+# The RDMA half of a card whose PCI driver is another module, if no auxiliary device shows it.
 _BY_PCI_DRIVER = {"mlx4_core": "mlx4_ib", "hns3": "hns_roce_hw_v2", "cxgb4": "iw_cxgb4", "qede": "qedr"}
 
 CACHE = "/run/rdmaops/movers.json"
@@ -47,7 +47,7 @@ def _link(path: str) -> str | None:
 
 
 def driver(name: str, sys: str = "/sys") -> str | None:
-    """The kernel module that provides an RDMA device, with ``_``; None where sysfs does not tell.
+    """The kernel module that provides an RDMA device, with ``_``; None if sysfs does not show it.
 
     Cards of today are split: the PCI driver makes an auxiliary device for RDMA, which another driver takes
     (mlx5_core.rdma.0: mlx5_ib; ice.roce.0: irdma; Documentation/driver-api/auxiliary_bus.rst).
@@ -97,7 +97,7 @@ def ability(driver_name: str | None, moved: bool, able: t.Collection[str] | None
 
 
 def movers(kallsyms: str = "/proc/kallsyms", cache: str | None = CACHE, sys: str = "/sys") -> set[str] | None:
-    """The modules whose code has a function ``*disassociate_ucontext``; None where the list is not to be read.
+    """The modules whose code has a function ``*disassociate_ucontext``; None if the list cannot be read.
 
     A driver that is built in is named after its function: mlx5_ib_disassociate_ucontext is mlx5_ib's. The answer is
     kept for this boot as long as the same modules are loaded.
@@ -135,7 +135,7 @@ def _builtin(prefix: str) -> str:
 
 
 def _loaded(sys: str) -> list[t.Any]:
-    """What changes when a driver is loaded anew: the boot, and the modules that use ib_core with their sources."""
+    """What changes when a driver is reloaded: the boot, and the modules that use ib_core with their sources."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
             boot = stream.read().strip()

@@ -32,7 +32,7 @@ def available(kernel: str | None = None, root: str = "/") -> Availability:
     """
     kernel = kernel or os.uname().release
     loaded = os.path.isdir(os.path.join(root, "sys/module/ib_core"))
-    # usr/lib first: where /lib is an absolute link, it would lead out of an image's root.
+    # usr/lib first: if /lib is an absolute link, it would lead out of an image's root.
     for directory in ("usr/lib/modules", "lib/modules"):
         base = os.path.join(root, directory, kernel)
         path = _find(read(os.path.join(base, "modules.builtin")))

@@ -5,7 +5,7 @@
 # This module util is PRIVATE to the collection: it may change in any release.
 """The RDMA netlink family (what `rdma` of iproute2 speaks) on a plain socket.
 
-Numbers: include/uapi/rdma/rdma_netlink.h. The family has no header of its own: attributes follow the
+Numbers: include/uapi/rdma/rdma_netlink.h. The family has no own header: attributes follow the
 message header. Everything is seen from the network namespace in which the socket was opened; only
 set_netns() looks at the namespace of the calling thread.
 """
@@ -95,7 +95,7 @@ _RESOURCE_KINDS = {
 
 
 class SystemInfo(t.NamedTuple):
-    """None: this kernel does not say."""
+    """None: this kernel does not report it."""
 
     netns_mode: str | None
     copy_on_fork: bool | None
@@ -415,10 +415,10 @@ _HINTS: dict[t.Any, str] = {
     (_CMD_SET, errno.EOPNOTSUPP): "The RDMA subsystem is in shared mode, or the device's driver cannot move a "
     "device (it has no disassociate_ucontext)",
     (_CMD_SET, errno.ENODEV): "The device is not in the network namespace of the calling thread, but in the socket's",
-    (_CMD_SET, errno.EINVAL): "There is no RDMA device with this index in this network namespace, or the descriptor "
+    (_CMD_SET, errno.EINVAL): "No RDMA device has this index in this network namespace, or the descriptor "
     "is not a network namespace",
-    (_CMD_PORT_GET, errno.EINVAL): "There is no RDMA device with this index in this network namespace",
-    (_CMD_NEWLINK, errno.ENODEV): "There is no such network device in this network namespace",
+    (_CMD_PORT_GET, errno.EINVAL): "No RDMA device has this index in this network namespace",
+    (_CMD_NEWLINK, errno.ENODEV): "This network namespace has no such network device",
     (_CMD_NEWLINK, errno.EEXIST): "The network device already has a link, or the name is in use (names are unique "
     "in the whole system, also across network namespaces)",
     (_CMD_NEWLINK, errno.EINVAL): "The kernel has no such link type (module rdma-link-TYPE)",

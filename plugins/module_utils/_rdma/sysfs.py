@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # This module util is PRIVATE to the collection: it may change in any release.
-"""What /sys tells about RDMA, without a socket."""
+"""What /sys shows about RDMA, without a socket."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SysfsError(FabricError):
 
 
 def read(path: str) -> str | None:
-    """The text of a file; None where there is none."""
+    """The text of a file; None if there is none."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as stream:
             return stream.read()
@@ -30,14 +30,14 @@ def read(path: str) -> str | None:
 
 
 def names(path: str) -> list[str]:
-    """What is in a directory, in the order of the names. OSError where it cannot be listed."""
+    """What is in a directory, in the order of the names. OSError if it cannot be listed."""
     return sorted(os.listdir(path))
 
 
 def attributes(path: str) -> list[tuple[str, str | OSError]]:
     """The files of a directory in the order of their names, with the text of each or why there is none.
 
-    OSError where the directory cannot be listed.
+    OSError if the directory cannot be listed.
     """
     found: list[tuple[str, str | OSError]] = []
     for name in names(path):

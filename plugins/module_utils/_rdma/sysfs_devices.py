@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # This module util is PRIVATE to the collection: it may change in any release.
-"""The RDMA devices of one network namespace by sysfs alone: for a copied tree, or where netlink is not wanted."""
+"""The RDMA devices of one network namespace by sysfs alone: for a copied tree, or if netlink is not wanted."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _number(text: str | None) -> int | None:
 
 
 class SysfsLook(Look):
-    """Look without a socket. sysfs does not tell a device's index."""
+    """Look without a socket. sysfs does not show a device's index."""
 
     def devices(self) -> list[dict[str, t.Any]]:
         """Every device, in the order of its name."""

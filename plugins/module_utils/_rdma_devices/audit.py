@@ -162,7 +162,7 @@ def judge(last: Look, before: Look, host: AuditHost, expected: t.Iterable[str]) 
         found.append({**resource(KIND, name, desired=PLACE, status=UNKNOWN), "why": why})
     for name in expected:
         if name not in known:
-            # Where not all could be looked at, it may be there.
+            # If not all could be read, it may be there.
             status, why = (UNKNOWN, "not all network namespaces could be looked at") if hidden else (DRIFT, None)
             found.append(
                 {**resource(KIND, name, desired=PLACE, live=None if hidden else "nowhere", status=status), "why": why}

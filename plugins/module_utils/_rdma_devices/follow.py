@@ -6,8 +6,9 @@
 
 """RDMA devices that go where their network devices are.
 
-A network plugin gives a pod the network device of a card. The card's RDMA device stays with the host, unless somebody
-moves it, too. What belongs together is told by the PCI address, which does not change with a namespace or a name.
+A network plugin gives a pod the network device of a card. The card's RDMA device stays with the host, unless
+another program moves it, too. What belongs together is found by the PCI address, which does not change with a
+namespace or a name.
 """
 
 from __future__ import annotations
@@ -166,7 +167,7 @@ class Host:
         return pci_netdevs.netdevs()
 
     def places(self, addresses: t.Collection[str]) -> tuple[dict[str, list[Place]], str | None]:
-        """Look into all other namespaces: a card with two network devices may have them in two. Say what was missed."""
+        """Look into all other namespaces: a card with two network devices may have them in two. Report gaps."""
         found: dict[str, list[Place]] = {}
         others = quick_survey.spaces().others
         answers = walk.look_into(others, _inside, LIMIT_S, TOTAL_S)
@@ -203,7 +204,7 @@ def _inside() -> tuple[list[Netdev], list[str]]:
 
 
 class Follower:
-    """Brings devices to where they belong, and says once what it did and what it cannot do."""
+    """Brings devices to where they belong, and reports once what it did and what it cannot do."""
 
     def __init__(
         self,
@@ -225,7 +226,7 @@ class Follower:
         return plan(wanted, devices, here, places, self.links, problem)
 
     def once(self) -> bool:
-        """Do what is to be done now; whether all is where it belongs."""
+        """Do what is due now; return whether all is where it belongs."""
         made = self.plan()
         problems = {**made.waiting, **made.wrong}
         for step in made.steps:

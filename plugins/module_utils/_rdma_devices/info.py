@@ -59,13 +59,13 @@ class Host:
         return found.namespaces, found.problem
 
     def look_inside(self, spaces: t.Sequence[Namespace], gather: t.Collection[str]) -> dict[int, Answer]:
-        """What devices.look() tells in each namespace, by its inode."""
+        """What devices.look() returns in each namespace, by its inode."""
         from .._netns import walk
 
         return walk.look_into(spaces, lambda: devices.look(gather))
 
     def look_in_pod(self, pod: str, gather: t.Collection[str]) -> dict[str, t.Any]:
-        """What is in the namespace of a pod: its ``inode``, the pod's ``uid``, and what devices.look() tells."""
+        """What is in the namespace of a pod: its ``inode``, the pod's ``uid``, and what devices.look() returns."""
         from .._netns import enter, target
 
         opened, uid = target.of_pod(pod)
@@ -84,7 +84,7 @@ class Host:
 
 
 def pod_of(space: Namespace, names: t.Mapping[str, tuple[str, str]]) -> dict[str, str | None] | None:
-    """The pod whose processes are in a namespace; name and namespace None where the kubelet has no log of it."""
+    """The pod whose processes are in a namespace; name and namespace None if the kubelet has no log of it."""
     for holder in space.holders:
         uid = holder.pod and holder.pod.get("uid")
         if uid:
@@ -94,7 +94,7 @@ def pod_of(space: Namespace, names: t.Mapping[str, tuple[str, str]]) -> dict[str
 
 
 def pod_text(pod: t.Mapping[str, t.Any]) -> str:
-    """What people call a pod that pod_of() has told."""
+    """The usual name of a pod that pod_of() returned."""
     return "pod %s/%s" % (pod["namespace"], pod["name"]) if pod["name"] else "the pod with the UID %s" % pod["uid"]
 
 

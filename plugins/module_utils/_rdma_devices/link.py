@@ -119,7 +119,7 @@ def _present(
     known = host.netdevs(goal.handle)
     if netdev not in known:
         raise LinkError(
-            "Creating the RDMA link %s: there is no network device %s in %s. There are: %s. A link does not survive "
+            "Creating the RDMA link %s: no network device %s in %s. There are: %s. A link does not survive "
             "the move of its network device: move that first" % (name, netdev, goal.text, ", ".join(known) or "none")
         )
     decision.add(

@@ -40,7 +40,7 @@ class DeviceError(FabricError):
 
 
 class GoneError(DeviceError):
-    """There is no such device; ``complete`` tells whether all namespaces were looked at."""
+    """The device does not exist; ``complete`` is whether all namespaces were searched."""
 
     def __init__(self, text: str, *, complete: bool) -> None:
         super().__init__(text)
@@ -88,7 +88,7 @@ class Host:
         return found.namespaces, found.problem
 
     def pod(self, space: survey.Namespace) -> str | None:
-        """``namespace/name`` of the pod that has a process in a namespace, or its UID where the kubelet is unknown."""
+        """``namespace/name`` of the pod that has a process in a namespace, or its UID if the kubelet is unknown."""
         for holder in space.holders:
             if holder.kind == "process" and holder.pod:
                 known = pods.names().get(holder.pod["uid"])
@@ -183,7 +183,7 @@ def locate(name: str, mode: str | None, host: Host) -> Found:
                         continue
                     return _found(device, handle, space.inode, text, initial=False)._replace(pod=pod)
     raise GoneError(
-        "There is no RDMA device named %s on this host. There are: %s%s"
+        "No RDMA device is named %s on this host. There are: %s%s"
         % (
             name,
             ", ".join(sorted(known)) or "none",

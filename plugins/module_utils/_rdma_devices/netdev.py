@@ -64,7 +64,7 @@ class Host:
 
 
 def _run(argv: t.Sequence[str]) -> str:
-    """Run a program, and return what it said where it failed."""
+    """Run a program, and return its message if it failed."""
     try:
         done = subprocess.run(
             list(argv), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S, check=False
@@ -93,7 +93,7 @@ def locate(pci_address: str, host: Host) -> Found:
                 return Found(name, space)
     known = ", ".join("%s (%s)" % (one.pci_address, one.name) for one in here) or "none"
     raise DeviceError(
-        "There is no network device of the PCI address %s on this host. The host's own namespace has: %s%s"
+        "No network device of this host has the PCI address %s. The host's own namespace has: %s%s"
         % (pci_address, known, ". It may be in a namespace that was not searched: " + problem if problem else "")
     )
 

@@ -7,7 +7,7 @@
 """Who has the RDMA devices of this host open, which a reboot ends.
 
 A live switch of the mode leaves them be: rdma_compatdev_set() in drivers/infiniband/core/device.c makes or removes what
-other network namespaces see of the devices, and works only where there are no others.
+other network namespaces see of the devices, and works only if there are no others.
 """
 
 from __future__ import annotations

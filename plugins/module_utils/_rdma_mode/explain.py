@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""What stands between a host and the wanted RDMA mode, and how it is told; needed only where something does."""
+"""What keeps a host from the wanted RDMA mode, in words; needed only if something does."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if t.TYPE_CHECKING:  # pragma: no cover
     from .model import Host
 
 
-# What is told of a holder.
+# What is shown of a holder.
 HOLDER = ("kind", "path", "pid", "command", "unit", "pod")
 
 
@@ -43,7 +43,7 @@ def blockers(host: Host, problems: list[str]) -> list[dict[str, t.Any]]:
 
 
 def users(host: Host, problems: list[str]) -> list[dict[str, t.Any]] | None:
-    """List who has RDMA devices open; None where the kernel does not tell."""
+    """List who has RDMA devices open; None if the kernel does not show it."""
     try:
         return host.users()
     except (FabricError, OSError) as exc:
@@ -70,7 +70,7 @@ def told(blockers: t.Sequence[t.Mapping[str, t.Any]]) -> str:
 
 
 def contradictions(tree: config.Tree, desired: str) -> list[dict[str, t.Any]]:
-    """Return the lines of modprobe.d that say otherwise, where this module's own file is not managed."""
+    """Return the lines of modprobe.d that contradict it, if this module's own file is not managed."""
     lines = config.history(tree, MODULE, PARAMETER)
     return [
         {"path": found.path, "line": found.line, "text": found.text.strip(), "wins": found is lines[-1]}
@@ -80,7 +80,7 @@ def contradictions(tree: config.Tree, desired: str) -> list[dict[str, t.Any]]:
 
 
 def boot_conflicts(src: prediction.Sources) -> list[dict[str, t.Any]]:
-    """Return what the next boot's command line says of the parameter, with the place it comes from."""
+    """Return what the next boot's command line sets for the parameter, with the place it comes from."""
     entry = src.entry
     if entry is None:
         return []
@@ -110,7 +110,7 @@ def reason(
     conflicts: t.Sequence[t.Mapping[str, t.Any]],
     users: t.Sequence[t.Mapping[str, t.Any]],
 ) -> str:
-    """Say in words whether a reboot is due, whether it would help, what is in the way, and what it ends."""
+    """Describe in words whether a reboot is due, whether it would help, what is in the way, and what it ends."""
     text = "the RDMA subsystem is in mode %s instead of %s" % (live, desired)
     if spaces:
         text += " and cannot be switched live while other network namespaces exist (%s)" % told(spaces)

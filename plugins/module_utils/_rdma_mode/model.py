@@ -100,7 +100,7 @@ class Host:
 
 
 def mode_of(value: str | None) -> str | None:
-    """Return the mode that a value of the parameter stands for; None where the kernel would refuse the value."""
+    """Return the mode that a value of the parameter stands for; None if the kernel would refuse the value."""
     enabled = config.kernel_bool(value)
     return None if enabled is None else "shared" if enabled else "exclusive"
 

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""How the mode is changed, and what is told of a host that has none; needed only there."""
+"""How the mode is changed, and what is reported about a host that has none; needed only there."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""What a cluster has to say about the mode of its nodes: read from the API server, judged, and told."""
+"""What in a cluster depends on the mode of its nodes: read from the API server, judged, and reported."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _POLICIES = (
     ("NicNodePolicy", "mellanox.com/v1alpha1", "nicnodepolicies"),
 )
 _ATTACHMENTS = ("k8s.cni.cncf.io/v1", "network-attachment-definitions")
-# How many of them a message tells; all are in what is returned.
+# How many of them a message names; all are in the result.
 _TOLD = 10
 
 
@@ -42,7 +42,7 @@ class Reader:
         except ApiError as exc:
             if exc.status != 403:
                 raise
-            # Rights are asked before it is looked whether there is such a kind at all; anybody may ask for the kinds.
+            # Rights are checked before the kind's existence; any user may list the kinds.
             if "." in api and plural not in {row.get("name") for row in self.client.resources(api) or []}:
                 return []
             self.unknown.append(Gap(node, str(exc)))

@@ -33,7 +33,7 @@ class Gap(t.NamedTuple):
 
 
 class View(t.NamedTuple):
-    """What was read from the API server; what could not be read is empty here, and is told in ``unknown``."""
+    """What was read from the API server; what could not be read is empty here, and is listed in ``unknown``."""
 
     nodes: dict[str, Object]
     pods: list[Object]
@@ -60,7 +60,7 @@ def _row(kind: str, one: Object, node: str, what: str, remedy: str) -> dict[str,
 
 
 def moves_device(config: cni.Config) -> bool:
-    """Tell whether an attachment gives the pod its RDMA device, for which it insists on mode exclusive.
+    """Return whether an attachment gives the pod its RDMA device, for which it insists on mode exclusive.
 
     cmdAdd() in cmd/rdma/main.go of rdma-cni, and EnsureRdmaSystemMode() in pkg/utils of ib-sriov-cni.
     """
@@ -75,7 +75,7 @@ def _is_on_top(config: cni.Config) -> bool:
 
 
 class Attached(t.NamedTuple):
-    """The attachments of a pod, by what they do with its RDMA device, and what cannot be told."""
+    """The attachments of a pod, by what they do with its RDMA device, and what is not known."""
 
     moving: list[str]
     on_top: list[str]
@@ -109,7 +109,7 @@ def attached(pod: Object, attachments: t.Mapping[str, Object]) -> Attached:
 
 
 def host_devices(pod: Object) -> bool:
-    """Tell whether a pod mounts the RDMA devices of the host."""
+    """Return whether a pod mounts the RDMA devices of the host."""
     paths = [str((one.get("hostPath") or {}).get("path") or "") for one in pod["spec"].get("volumes") or []]
     return any((path.rstrip("/") + "/").startswith(DEVICES + "/") for path in paths)
 
@@ -257,7 +257,7 @@ def _pod_for_shared(view: View, pod: Object, node: str, unknown: list[Gap]) -> t
 
 
 def conflicts(view: View, mode: str) -> tuple[list[dict[str, t.Any]], list[Gap]]:
-    """Return what stands against a mode, by node and kind, and what cannot be told."""
+    """Return what conflicts with a mode, by node and kind, and what is not known."""
     unknown = list(view.unknown)
     found: list[dict[str, t.Any]] = []
     pods: dict[str | None, list[Object]] = {}

@@ -32,7 +32,7 @@ class Names(t.NamedTuple):
     whole: set[str]
 
     def is_shared(self, name: str) -> bool:
-        """Tell whether a resource is a share; ``rdma/`` is the shared plugin's, unless another one is set up so."""
+        """Return whether a resource is a share; ``rdma/`` is the shared plugin's, unless another one is set up so."""
         return name in self.shares or (name.startswith(SHARED_PREFIX + "/") and name not in self.whole)
 
 
@@ -51,7 +51,7 @@ def _runs(spec: Object, marks: t.Sequence[str], mount: str) -> bool:
 
 
 def is_shared_plugin(spec: Object) -> bool:
-    """Tell whether a pod's spec runs the shared plugin, also from a mirror that has another name for the image."""
+    """Return whether a pod's spec runs the shared plugin, also from a mirror that has another name for the image."""
     return _runs(spec, _SHARED, _SHARED_MOUNT)
 
 
@@ -105,7 +105,7 @@ def whole_in(text: t.Any, prefix: str = _WHOLE_PREFIX) -> set[str]:
 
 
 def pod_resources(spec: Object) -> set[str]:
-    """Return the extended resources that a pod's containers ask for."""
+    """Return the extended resources that a pod's containers request."""
     found = set()
     for container in [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]:
         # For an extended resource, requests equal limits, and limits alone will do.
@@ -115,7 +115,7 @@ def pod_resources(spec: Object) -> set[str]:
 
 
 def _holds(rule: t.Mapping[str, t.Any], labels: t.Mapping[str, str]) -> bool:
-    """Tell whether a requirement of a selector holds; one that is not known might."""
+    """Return whether a requirement of a selector holds; one that is not known might."""
     key, operator, values = rule.get("key"), rule.get("operator"), rule.get("values") or []
     live = labels.get(str(key))
     if operator == "In":
@@ -134,7 +134,7 @@ def _holds(rule: t.Mapping[str, t.Any], labels: t.Mapping[str, str]) -> bool:
 
 
 def wanted_on(node: Object, where: t.Mapping[str, t.Any]) -> bool:
-    """Tell whether something is meant for a node; what ``where`` leaves out does not matter.
+    """Return whether something is meant for a node; what ``where`` leaves out does not matter.
 
     :param where: ``nodeSelector`` and ``nodeAffinity`` as a pod has them, ``labelSelector`` as a LabelSelector. Taints
         are passed over: a toleration is soon added.

@@ -17,7 +17,7 @@ _LISTEN = "0A"
 
 
 def listeners_in(table: str) -> dict[int, str]:
-    """Return the ports on which somebody listens, with the socket's inode, of /proc/net/tcp or tcp6 (proc(5))."""
+    """Return the ports with a listener, with the socket's inode, of /proc/net/tcp or tcp6 (proc(5))."""
     found = {}
     for line in table.splitlines()[1:]:
         fields = line.split()

@@ -45,7 +45,7 @@ _BOOTSTRAP = re.compile(r"(?:Bootstrap ?: Using (?:\[\d+\])?|NET ?: Using interf
 _PROVIDER = re.compile(r"NET/OFI Selected [Pp]rovider is ([\w;.-]+)")
 _GPU_DIRECT = re.compile(r"(?:NET/[\w ]{1,60}: )?GPU Direct RDMA (?:\([\w-]+\) )?(Enabled|Disabled)\b", re.I)
 _RANK = re.compile(r"(?:(?=\w*[Cc]omm)\w+ 0x\w+ |ncclCommInitRank\w* comm 0x\w+ |)rank (\d{1,7}) n[rR]anks \d+\b")
-# What NCCL's callers say of its failures; the words of NCCL's own lines at level INFO are its way back up the stack.
+# What NCCL's callers print about its failures; NCCL's own lines at level INFO are its way back up the stack.
 _CALLERS = re.compile(
     r"\bunhandled (?:system|cuda) error\b"
     r"|\bnccl(?:SystemError|InternalError|RemoteError|UnhandledCudaError|InvalidUsage)\b"
@@ -68,7 +68,7 @@ _Ranks = t.Dict[int, None]
 
 
 class _Process:
-    """What one process said: the networks of its channels, of its start, and its ranks."""
+    """What one process printed: the networks of its channels, of its start, and its ranks."""
 
     def __init__(self) -> None:
         self.channels: _Names = {}
@@ -78,7 +78,7 @@ class _Process:
 
 
 class _Log:
-    """What the processes of a log have said."""
+    """What the processes of a log printed."""
 
     def __init__(self) -> None:
         self.processes: dict[tuple[str, str], _Process] = {}
@@ -137,7 +137,7 @@ class _Log:
                 self.socket_ranks[int(rank)] = None
 
     def _start(self, message: str, process: _Process) -> None:
-        """Take what a line says of the start of the network."""
+        """Take what a line shows about the start of the network."""
         network = _NETWORK.match(message)
         if network:
             name = message[network.end() :].rstrip()
@@ -184,7 +184,7 @@ class _Log:
 
 
 def parse(text: str) -> dict[str, t.Any]:
-    """Return the transport, what it is told by, and what else NCCL said of its network."""
+    """Return the transport, what shows it, and what else NCCL printed about its network."""
     log = _Log()
     for line in re.split(r"\r?\n|\r", text):
         log.read(_plain(line[:_LONGEST]))
@@ -237,7 +237,7 @@ def _messages(line: str) -> list[_Message]:
 
 
 def _is_prefix(before: str) -> bool:
-    """Tell whether text is what launchers and loggers put before a line, rather than somebody's sentence."""
+    """Return whether text is what launchers and loggers put before a line, rather than a sentence."""
     at, names = 0, 0
     for _turn in range(12):
         if not before[at:].strip():
@@ -262,7 +262,7 @@ def _bare_version(line: str) -> str | None:
 
 
 def _networks(process: _Process) -> _Names:
-    """Return what a process used: its channels beat what it said at its start, a choice beats what there was."""
+    """Return what a process used: its channels beat what it printed at its start, a choice beats what there was."""
     if process.channels or process.named:
         return process.channels or process.named
     # NCCL before 2.7 does not name its choice: it looks for sockets only where it has found no device.

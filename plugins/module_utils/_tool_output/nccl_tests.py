@@ -28,7 +28,7 @@ _FAILURE = re.compile(
     r"(?:.*: Test (?:NCCL |CUDA )?failure .*| \.\. .* pid \d+: Test (?:NCCL |CUDA )?failure .*"
     r"|invalid .*|Test timeout.*)\Z"
 )
-# Where the in-place half stands alone, the columns of the other half are blank.
+# If the in-place half is alone, the columns of the other half are blank.
 _BLANK_HALF = 24
 # The tables' lines are shorter. What goes on for longer must not cost time.
 _LONGEST = 4000
@@ -120,7 +120,7 @@ def _table(header: str) -> _Table:
 
 
 def _head(line: str, table: _Table) -> tuple[dict[str, t.Any], str] | None:
-    """Return what a row says of the operation, and the rest of the line."""
+    """Return what a row shows about the operation, and the rest of the line."""
     match = _START.match(line)
     if match is None:
         return None

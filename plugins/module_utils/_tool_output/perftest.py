@@ -55,14 +55,14 @@ _LONGEST = 2000
 
 
 class PerftestError(FabricError):
-    """There is no result, or one that cannot be relied on."""
+    """A result is missing, or cannot be relied on."""
 
 
 def parse(text: str, report_gbits: bool | None = None) -> dict[str, t.Any]:
-    """Return what a run measured. ``report_gbits`` says of JSON, which has no units, whether that option was used."""
+    """Return what a run measured. ``report_gbits``: for JSON, which has no units, whether that option was used."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if not text.strip():
-        raise PerftestError("perftest printed nothing, so there is no result")
+        raise PerftestError("perftest printed nothing, so it has no result")
     start = re.search(r"^[ \t]*\{", text, re.M)
     if start and re.search(r"\btest_info\b|\bresults\b", text):
         problems = _errors(text[: start.start()].split("\n"))
@@ -258,7 +258,7 @@ def _document_row(document: t.Mapping[str, t.Any], report_gbits: bool | None) ->
 
 
 def _json_factor(size: float, average: float, mpps: float, report_gbits: bool | None) -> float:
-    """Tell the unit of a rate by the message rate times the message size, which are the same number otherwise."""
+    """Return the unit of a rate from the message rate times the message size, which are the same number otherwise."""
     if report_gbits is not None:
         return 1.0 if report_gbits else _MIB
     if average <= 0:

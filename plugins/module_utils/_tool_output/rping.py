@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""What rping said of a connection: how many pings came through, and what went wrong."""
+"""What rping printed about a connection: how many pings came through, and what went wrong."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _STEPS = re.compile(
 )
 _PING = re.compile(r"(?:server )?ping data:(?: (.*)|)\Z", re.S)
 _PATTERN = re.compile(r"rdma-ping-(\d{1,10}): (.+)\Z", re.S)
-# What a server says when its client has finished and left; DISCONNECTED is 10, or 9 before the self-made QPs came.
+# What a server prints when its client has finished and left; DISCONNECTED is 10, or 9 before the self-made QPs came.
 _END = re.compile(r"wait for RDMA_READ_ADV state (?:9|10)\Z")
 _DISCONNECT = re.compile(r"server DISCONNECT EVENT\.\.\.\Z")
 

@@ -41,7 +41,7 @@ def bundle() -> str:
     # Stored, as implementations of deflate differ in their output.
     with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(zipfile.ZipInfo("__main__.py"), _MAIN)
-        # In an archive a directory alone is no package (zipimport).
+        # In an archive a directory alone is not a package (zipimport).
         steps = PACKAGE.split("/")
         for number in range(len(steps)):
             archive.writestr(zipfile.ZipInfo("/".join(steps[: number + 1]) + "/__init__.py"), "")

@@ -96,7 +96,7 @@ def tolerated(taint: Object, tolerations: t.Sequence[Object]) -> bool:
 
 
 def obstacles(node: Node, pod: Object) -> list[str]:
-    """Return why one pod more cannot be put on a node; empty where it can."""
+    """Return why one pod more cannot be put on a node; empty if it can."""
     spec = pod["spec"]
     if node.closed:
         return [node.closed]
@@ -134,7 +134,7 @@ def _number(value: decimal.Decimal) -> str:
 def place(nodes: t.Sequence[Node], wanted: t.Sequence[tuple[int, Object]]) -> dict[str, t.Any]:
     """Return where the pods of a job would find room together, and what each other node lacks.
 
-    Largest pods first, each on the first node that has room: pods of a job are alike, so that this is no guess.
+    Largest pods first, each on the first node that has room: pods of a job are alike, so this is not a guess.
     """
     placed: dict[str, int] = {}
     short: dict[str, list[str]] = {}
@@ -187,7 +187,7 @@ class Check:
     def __init__(self, params: t.Mapping[str, t.Any], client: Client) -> None:
         self.client, self.manifests = client, params["objects"]
         if not self.manifests:
-            raise JobError("Checking the job: there are no objects. Give those that the filter training_job returns")
+            raise JobError("Checking the job: no objects were given. Give those that the filter training_job returns")
         meta = self.manifests[-1]["metadata"]
         self.namespace: str = meta["namespace"]
         self.job = "%s/%s" % (self.namespace, meta["labels"][JOB])
@@ -196,7 +196,7 @@ class Check:
         self.plurals = self._plurals()
 
     def _plurals(self) -> dict[tuple[str, str], str | None]:
-        """Return how the API server calls each kind; None where it does not know it."""
+        """Return the API server's name of each kind; None if it does not know the kind."""
         found: dict[tuple[str, str], str | None] = {}
         for version in sorted({one["apiVersion"] for one in self.manifests}):
             served = {
@@ -261,7 +261,7 @@ class Check:
             return
         lacking = ["%s: %s" % (name, "; ".join(why)) for name, why in sorted(found["short"].items())]
         raise JobError(
-            "%s: not all pods can run at once: pods wanted: %s, and there is no room for %d of them%s. %s. "
+            "%s: not all pods can run at once: pods wanted: %s, but %d of them do not fit%s. %s. "
             "Nothing was applied. Wait until running pods have finished, fix the nodes, or request less"
             % (
                 self.doing,

@@ -60,7 +60,7 @@ class Watcher:
 
 
 def _order(pod: Object) -> tuple[bool, str, int]:
-    """Sort pods by their number, and not by its text; a launcher, which prints what the ranks say, comes first."""
+    """Sort pods by their number, and not by its text; a launcher, which prints the ranks' output, comes first."""
     head, _dash, number = pod["metadata"]["name"].rpartition("-")
     launcher = "-launcher" in pod["metadata"]["name"]
     return (not launcher, head, int(number) if number.isdigit() else -1)

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""Logs of pods, no more of them than is wanted, and what NCCL says in them."""
+"""Logs of pods, no more of them than is wanted, and what NCCL prints in them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def read_all(client: Client, namespace: str, pods: t.Sequence[str], head: int, t
 
 
 def last_line(client: Client, namespace: str, pod: str) -> str | None:
-    """Return the last line of a log, or None where there is none to be had."""
+    """Return the last line of a log, or None if there is none to be had."""
     where = path("v1", "pods", namespace, pod, "log")
     try:
         text = _plain(client.raw(where, "Reading the log of %s" % pod, {"tailLines": 1, "limitBytes": 4000}))

@@ -30,7 +30,7 @@ BUNDLE = "/opt/rdmaops/job"
 ENTRYPOINT = "/usr/local/sbin/training-entrypoint"
 KEYS = "/etc/training-ssh"
 
-# Where the objects of a kind are, and where pods are in them: {kind: (apiVersion, kind, plural)}.
+# The location of a kind's objects, and of pods in them: {kind: (apiVersion, kind, plural)}.
 CUSTOM = {
     "mpijob": ("kubeflow.org/v2beta1", "MPIJob", "mpijobs"),
     "pytorchjob": ("kubeflow.org/v1", "PyTorchJob", "pytorchjobs"),
@@ -49,7 +49,7 @@ def objects(options: t.Any) -> list[Object]:
     job = read(options)
     made = _MAKERS[job.kind](job)
     if _begins(job):
-        # What the program is made of is no part of what the job is: a newer release may bring another.
+        # The program's sources are not part of the job's options: a newer release may have others.
         made.insert(0, _object(job, "v1", "ConfigMap", {"binaryData": {FILE: bundle()}}))
     digest = hashlib.sha256(json.dumps(_made_of(job), sort_keys=True).encode()).hexdigest()[:16]
     for one in made:
@@ -71,7 +71,7 @@ def references(kind: str, name: str, namespace: str, gang: str, pods: t.Sequence
     elif kind in CUSTOM:
         found.append((CUSTOM[kind][0], CUSTOM[kind][1], name))
     else:
-        raise JobError("Removing the job %s/%s: there is no kind %r" % (namespace, name, kind))
+        raise JobError("Removing the job %s/%s: unknown kind %r" % (namespace, name, kind))
     return [
         {"apiVersion": version, "kind": what, "metadata": {"name": one, "namespace": namespace}}
         for version, what, one in found
@@ -79,7 +79,7 @@ def references(kind: str, name: str, namespace: str, gang: str, pods: t.Sequence
 
 
 def templates(manifests: t.Sequence[Object]) -> list[tuple[int, Object]]:
-    """Return the pods that manifests ask for: how many of each, and what it is (metadata and spec)."""
+    """Return the pods that manifests request: how many of each, and what it is (metadata and spec)."""
     found: list[tuple[int, Object]] = []
     for one in manifests:
         spec = one.get("spec") or {}
@@ -264,7 +264,7 @@ def _pod(job: Job, argv: list[str], own: t.Mapping[str, t.Any], *, trains: bool 
 
 
 def _apart(job: Job) -> Object:
-    # A launcher has no GPU and takes nobody's place.
+    # A launcher has no GPU and takes no other pod's place.
     wanted: list[Object] = [{"key": JOB, "operator": "In", "values": [job.name]}]
     if job.kind == "mpijob":
         wanted.append({"key": "training.kubeflow.org/job-role", "operator": "NotIn", "values": ["launcher"]})
@@ -289,7 +289,7 @@ def _gang_labels(job: Job) -> dict[str, str]:
 
 
 def _pods(job: Job) -> list[Object]:
-    """Return single pods with fixed ranks, found by name through a Service without an address of its own."""
+    """Return single pods with fixed ranks, found by name through a Service without its own address."""
     service = {
         "clusterIP": "None",
         # A rank looks for the master before that is ready.

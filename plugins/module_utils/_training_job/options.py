@@ -104,7 +104,7 @@ class Job(t.NamedTuple):
 
     @property
     def pods(self) -> int:
-        """All pods that have to be there at once."""
+        """All pods that must exist at once."""
         return self.workers + (1 if self.kind == "mpijob" else 0)
 
 

@@ -4,11 +4,11 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""What a pod begins with: make the environment where the job runs, then become the program.
+"""What a pod begins with: build the environment where the job runs, then become the program.
 
     python3 start.pyz '{"nccl": {}, "required": true, "wait": 120}' torchrun train.py
 
-A pod with a network of its own has other entries in the GID table than the host and than the next pod.
+A pod with its own network has other entries in the GID table than the host and than the next pod.
 """
 
 from __future__ import annotations

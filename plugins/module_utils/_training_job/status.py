@@ -57,7 +57,7 @@ def _reason(pod: Object, status: Object, states: t.Sequence[Object]) -> str | No
     for one in states:
         for key in ("waiting", "terminated"):
             told = one.get(key) or {}
-            # ContainerCreating is no reason, and Completed none to worry about.
+            # ContainerCreating is not a reason, and Completed not one to worry about.
             if told.get("reason") not in (None, "", "ContainerCreating", "PodInitializing", "Completed"):
                 code = " (exit code %s)" % told["exitCode"] if "exitCode" in told else ""
                 return _joined(told["reason"] + code, told.get("message"))
@@ -72,7 +72,7 @@ def _joined(reason: t.Any, message: t.Any) -> str:
 
 
 def state(kind: str, job: Object | None, pods: t.Sequence[Object]) -> tuple[str, str | None]:
-    """Return the job's state and what its operator says to it."""
+    """Return the job's state and its operator's message."""
     if kind == "pods":
         return _of_pods(pods)
     if job is None:
@@ -97,7 +97,7 @@ def _of_pods(pods: t.Sequence[Object]) -> tuple[str, str | None]:
     leaving = [pod["metadata"]["name"] for pod in pods if pod["metadata"].get("deletionTimestamp")]
     if "Failed" in phases:
         return FAILED, None
-    # Nobody makes a pod again that was evicted or deleted, and the others wait for it for ever.
+    # A pod that was evicted or deleted is not recreated, and the others wait for it forever.
     if len(pods) < size or leaving:
         gone = "%d of %d pods exist" % (len(pods), size)
         return FAILED, gone + (", and %s is being deleted" % ", ".join(leaving) if leaving else "")

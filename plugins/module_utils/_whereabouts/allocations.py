@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""What whereabouts' pools say, held against the pods that are there. Values in, values out.
+"""What whereabouts' pools have, compared with the pods that exist. Values in, values out.
 
 Names and keys are those of whereabouts 0.9: a pool is called [NETWORK-][NODE-]RANGE, an allocation is keyed by its
 offset from the range's address and has the sandbox's id, the pod as NAMESPACE/NAME and the interface (IPPoolName(),
@@ -78,7 +78,7 @@ class Pool(t.NamedTuple):
 
 
 def normal_range(text: str) -> str:
-    """Return a range as it stands in a pool's name (normalizeRange())."""
+    """Return a range as it is in a pool's name (normalizeRange())."""
     return (text + "0" if text.endswith(":") else text).replace(":", "-").replace("/", "-")
 
 
@@ -177,7 +177,7 @@ def _interfaces(annotations: Object) -> list[tuple[str, str, Address]] | None:
 
 
 def not_ready(nodes: t.Iterable[Object], dead: t.Container[str]) -> list[str]:
-    """Return the nodes that may run pods nobody hears of; ``dead`` are known to be off."""
+    """Return the nodes that may run pods that no one sees; ``dead`` are known to be off."""
     found = []
     for node in nodes:
         name = str(node["metadata"]["name"])
@@ -188,15 +188,16 @@ def not_ready(nodes: t.Iterable[Object], dead: t.Container[str]) -> list[str]:
 
 
 def judge(podref: str, address: Address, pods: t.Mapping[str, Pod], silent: t.Sequence[str]) -> Verdict:
-    """Say whether the pod of an allocation is there; ``silent`` are the nodes that are not ready."""
+    """Return whether the pod of an allocation exists; ``silent`` are the nodes that are not ready."""
     pod = pods.get(podref)
     if pod is None:
         if silent:
             return Verdict(
                 HELD,
-                "there is no pod %s, and it may still run on a node that is not ready (%s)" % (podref, _some(silent)),
+                "the pod %s no longer exists, but may still run on a node that is not ready (%s)"
+                % (podref, _some(silent)),
             )
-        return Verdict(LEAKED, "there is no pod %s" % podref)
+        return Verdict(LEAKED, "the pod %s does not exist" % podref)
     if any(address == one for _name, _interface, one in pod.interfaces or ()):
         return Verdict(LIVE, "", pod.uid)
     if pod.node in silent:
@@ -243,7 +244,7 @@ def duplicates(pools: t.Sequence[Pool], pods: t.Iterable[Pod]) -> list[dict[str,
             continue
         for attachment, interface, address in pod.interfaces or ():
             spaces = {pool.network for pool in pools if pool.range.version == address.version and address in pool.range}
-            # Pools of several networks may have one range: then the attachment tells which network it is.
+            # Pools of several networks may have one range: then the attachment shows which network it is.
             for space in spaces if len(spaces) < 2 else {attachment}:
                 worn.setdefault((space, address), []).append("%s (%s)" % (pod.ref, interface))
     found += [
@@ -255,7 +256,7 @@ def duplicates(pools: t.Sequence[Pool], pods: t.Iterable[Pod]) -> list[dict[str,
 
 
 def unrecorded(pools: t.Sequence[Pool], pods: t.Iterable[Pod]) -> list[dict[str, t.Any]]:
-    """Return addresses out of a pool's range that a pod has and no pool knows of: they may be given out again."""
+    """Return addresses out of a pool's range that a pod has and no pool records: they may be given out again."""
     given = {one.address for pool in pools for one in pool.allocations}
     found = []
     for pod in pods:

@@ -25,7 +25,7 @@ API = "whereabouts.cni.cncf.io/v1alpha1"
 POOLS = "ippools"
 RESERVATIONS = "overlappingrangeipreservations"
 
-# Where it is remembered since when an address has been without its pod.
+# The annotation with the time since which an address has been without its pod.
 SEEN = "rdmaops.gpu-fabric/without-pod"
 # All annotations of an object together may have 256 KiB (TotalAnnotationSizeLimitB in apimachinery); an entry has 150.
 MOST_SEEN = 1000
@@ -98,7 +98,7 @@ class World(t.NamedTuple):
 
 
 def read(client: Client, namespace: str) -> World | None:
-    """Return what there is; None where the API server knows no pools."""
+    """Return what there is; None if the API server has no pools."""
     pools = client.items(path(API, POOLS, namespace), "Listing the IPPools of whereabouts in %s" % namespace)
     if pools is None:
         return None
@@ -149,7 +149,7 @@ class Audit:
         self._reservations(client, taken)
 
     def _wait(self, began: datetime.datetime | None) -> float | None:
-        """Return how many seconds are left to wait; None where the wait begins now."""
+        """Return how many seconds are left to wait; None if the wait begins now."""
         if began is None:
             return None
         return max(0.0, float(self.params["reclaim_after"]) - (self.now - began).total_seconds())
@@ -320,7 +320,7 @@ def _put(client: Client, raw: Object, doing: str) -> None:
     meta = raw["metadata"]
     where = path(API, _plural(raw), meta["namespace"], meta["name"])
     try:
-        # With its resourceVersion: whoever was faster, whereabouts itself for one, wins.
+        # With its resourceVersion: the faster writer, for example whereabouts, wins.
         client.replace(where, {"apiVersion": API, **raw}, doing)
     except ApiError as exc:
         if exc.status not in (404, 409):
@@ -335,7 +335,7 @@ def _delete(client: Client, raw: Object, doing: str) -> None:
     try:
         client.delete(path(API, RESERVATIONS, meta["namespace"], meta["name"]), doing, uid=str(meta.get("uid") or ""))
     except ApiError as exc:
-        # Gone already, or made anew for a pod that lives.
+        # Already gone, or recreated for a live pod.
         if exc.status not in (404, 409):
             raise
 

@@ -118,7 +118,7 @@ class ConfigMaps:
                 removing = "Removing the old drift report in ConfigMap %s/%s" % (self._namespace, meta["name"])
                 self._client.delete(self._path(meta["name"]), removing, uid=meta["uid"])
             except ApiError as exc:
-                # Another slice was faster, or has written it anew.
+                # Another slice was faster, or has rewritten it.
                 if exc.status not in (404, 409):
                     raise
 

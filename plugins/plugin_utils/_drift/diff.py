@@ -53,7 +53,7 @@ def plain(value: t.Any, depth: int = 0) -> t.Any:
 
 
 def diff_text(diff: t.Any, limit: int) -> str | None:
-    """Return a module's ``diff`` as one text, cut after ``limit`` characters; None where there is none."""
+    """Return a module's ``diff`` as one text, cut after ``limit`` characters; None if there is none."""
     parts = [_one(entry) for entry in (diff if isinstance(diff, (list, tuple)) else [diff])]
     whole = "\n".join(part.rstrip("\n") for part in parts if part)
     if not whole or limit <= 0:
@@ -67,7 +67,7 @@ def _one(entry: t.Any) -> str:
             return text(entry["prepared"], MAX_COMPARED)
         if "before" in entry or "after" in entry:
             return _unified(entry)
-        # What a module says in place of a text: the file is binary, or larger than Ansible compares.
+        # What a module returns instead of a text: the file is binary, or larger than Ansible compares.
         notes = [text(entry[name]) for name in sorted(entry, key=str) if entry[name]]
         return "\n".join(notes)
     return "" if entry is None else text(entry, MAX_COMPARED)

@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""What the result of a task says about the objects on a host: in sync, drift, or not known.
+"""What the result of a task shows about the objects on a host: in sync, drift, or not known.
 
 Results come as Ansible's callbacks get them; nothing here needs Ansible.
 """
@@ -84,8 +84,8 @@ def objects_of(
     """Return the objects of a task's final result on a host.
 
     :param outcome: how the task as a whole ended.
-    :param outcomes: how its items ended, in their order, as far as it was told: a censored item does not tell.
-    :param predicts: whether the module is known to have a check mode; asked where a censored result was skipped.
+    :param outcomes: how its items ended, in their order, as far as known: a censored item does not show it.
+    :param predicts: whether the module is known to have a check mode; used if a censored result was skipped.
     """
     if task.action == VERDICT_ACTION:
         return []
@@ -105,7 +105,7 @@ def objects_of(
 
 
 def _is_item(one: t.Any) -> bool:
-    """Tell items of a loop from what a module itself has called results."""
+    """Distinguish items of a loop from what a module itself has called results."""
     return isinstance(one, dict) and ("ansible_loop_var" in one or "censored" in one)
 
 
@@ -177,7 +177,7 @@ def _judged(
 def _status(
     task: Task, outcome: str, result: t.Mapping[str, t.Any], predicts: t.Callable[[], bool]
 ) -> tuple[str | None, str | None]:
-    """Return a task's status, None where it is about no object, and why it is not known."""
+    """Return a task's status, None if it is about no object, and why it is not known."""
     if outcome == UNREACHABLE:
         return UNKNOWN, _because("the host could not be reached", result)
     if outcome == FAILED:
@@ -189,7 +189,7 @@ def _status(
     if result.get("ansible_job_id") and not result.get("finished"):
         return UNKNOWN, "the task runs in the background, and its result was not seen"
     if task.handler:
-        # It runs because something else has drifted, and that is told already.
+        # It runs because something else has drifted, which is already reported.
         return None, None
     if result.get("changed"):
         return DRIFT, None

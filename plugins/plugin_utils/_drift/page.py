@@ -28,7 +28,7 @@ _FILTERS = (
     ("all", "All", STATUSES),
 )
 
-# Blue and orange are told apart by every kind of colour blindness; what each colour says is in the text too.
+# Blue and orange differ in every kind of colour blindness; what each colour means is in the text too.
 _STYLE = """
 :root{color-scheme:light dark;--back:#fff;--text:#1a1f26;--soft:#5b6672;--line:#d5dbe1;--panel:#f5f7f9;
 --ok:#2f7fc1;--okt:#fff;--bad:#c84a05;--badt:#fff;--u:#e4e7ea;--uh:#b9c0c7;--ut:#2b333b;--add:#1d5f9e;--del:#a63c02}

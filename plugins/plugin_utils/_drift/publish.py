@@ -20,7 +20,7 @@ from .text import printable
 
 Json = t.Dict[str, t.Any]
 
-# AWX sets no limit of its own. It keeps a job's artifacts in one row of its database, and hands them to every later
+# AWX sets no own limit. It keeps a job's artifacts in one row of its database, and hands them to every later
 # node of a workflow as extra variables (awx/main/models/workflow.py, get_job_kwargs()).
 ARTIFACT_BYTES = 256 * 1024
 
@@ -31,7 +31,7 @@ ANSWER = 500
 
 
 def artifact(report: Json, limit: int = ARTIFACT_BYTES) -> Json:
-    """Return the report in at most ``limit`` bytes of JSON; ``left_out`` says how much is not in it.
+    """Return the report in at most ``limit`` bytes of JSON; ``left_out`` is how much is not in it.
 
     Objects in sync go first, then diffs, then what stands last of the rest, and then hosts that are in sync. Each
     host's counts stay what they were.
@@ -96,7 +96,7 @@ def send(report: Json, given: t.Mapping[str, t.Any]) -> str:
             timeout=given["timeout"],
             ca_path=given["ca_path"],
             http_agent="rdmaops.gpu_fabric",
-            # Neither the report nor the headers go anywhere else than was said.
+            # Neither the report nor the headers go anywhere else than configured.
             follow_redirects="none",
             use_netrc=False,
         )

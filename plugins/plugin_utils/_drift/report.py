@@ -43,7 +43,7 @@ class Recorder:
         self._called = ""
         self._waiting: dict[str, None] = {}
         self._batch: tuple[str, ...] = ()
-        # Hosts for which the play was ended, with why and by which task.
+        # Hosts for which the play ended early, with the reason and the task.
         self._stopped: dict[str, tuple[str, str | None]] = {}
 
     def begin_playbook(self, plays: t.Mapping[str, str]) -> None:
@@ -87,7 +87,7 @@ class Recorder:
         return None
 
     def stop(self, why: str, task: str | None = None) -> None:
-        """Take down that the play is ended for every host of the batch, by ``task`` where that is told."""
+        """Record that the play ended for every host of the batch, by ``task`` if that is known."""
         for host in self._batch:
             self._stopped.setdefault(host, (why, task))
 
@@ -235,7 +235,7 @@ def validated(report: t.Any, what: str) -> Json:
 
 
 def merge(reports: t.Sequence[tuple[str, Json]], missing: t.Iterable[str] = ()) -> Json:
-    """Merge the reports of a run's slices, each with where it is from; ``missing`` says what there is no report of."""
+    """Merge the reports of a run's slices, each with where it is from; ``missing`` names what has no report."""
     hosts: dict[str, Json] = {}
     owner: dict[str, str] = {}
     incomplete = list(missing)

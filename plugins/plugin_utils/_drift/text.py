@@ -39,7 +39,7 @@ def shown(value: t.Any) -> str:
 
 
 def described(one: Json) -> str:
-    """Say what an object is, and what is wrong with it."""
+    """Describe what an object is, and what is wrong with it."""
     name = one["name"] or ""
     if one["item"] is not None and one["item"] != name:
         name = "%s (%s)" % (name, one["item"])

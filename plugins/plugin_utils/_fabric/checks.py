@@ -14,7 +14,7 @@ from .vocabulary import FAIL, NO_RESULT, PASS, UNKNOWN, printable, short, some
 
 Json = t.Dict[str, t.Any]
 
-# What is kept beside the verdict.
+# What is kept with the verdict.
 DETAILS = ("state", "wanted_bytes", "limit_bytes", "unlimited", "by")
 
 
@@ -40,7 +40,7 @@ def _one(node: str, host: Json, rail: int, test: str, result: Json | None) -> Js
     verdict = {True: PASS, False: FAIL}.get(t.cast("bool", result["ok"]), UNKNOWN)
     error = result["error"] or (None if verdict == PASS else "%s gave no reason" % test)
     if verdict == PASS and error:
-        verdict = UNKNOWN  # it says that it went well, and that it did not
+        verdict = UNKNOWN  # it reports both success and failure
     return {**entry, "verdict": verdict, "error": error, **{key: result.get(key) for key in DETAILS}}
 
 

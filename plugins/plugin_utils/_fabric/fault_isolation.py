@@ -76,7 +76,7 @@ def _of_rail(
 ) -> list[Json]:
     """Return a rail or a path that is to blame, and add to ``ports`` the ports that are.
 
-    A port without a good measurement is dead. It is to blame where it alone can explain a failure, or where its state
+    A port without a good measurement is dead. It is to blame if it alone can explain a failure, or if its state
     does. A failure between two ports that are fine otherwise is that of the path between them.
     """
     touched = {node for link in good + bad for node in link[:2]}

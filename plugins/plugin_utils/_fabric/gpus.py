@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""What a fabric report says of GPUs: nccl-tests over all of them, and whether GPUDirect RDMA is proven."""
+"""What a fabric report has on GPUs: nccl-tests over all of them, and whether GPUDirect RDMA is proven."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _DETAILS = (
 
 
 def without(hosts: t.Mapping[str, Json]) -> str | None:
-    """Return why there can be no test with GPUs, None where all nodes have some."""
+    """Return why there can be no test with GPUs, None if all nodes have some."""
     none = [printable(name) for name, host in hosts.items() if host["gpus"] == 0]
     unknown = [printable(name) for name, host in hosts.items() if host["gpus"] is None]
-    reasons = ["there are no GPUs (no nvidia-smi) on %s" % some(none)] if none else []
+    reasons = ["no GPUs (no nvidia-smi) on %s" % some(none)] if none else []
     reasons += ["whether there are GPUs is not known on %s" % some(unknown)] if unknown else []
     return "; ".join(reasons) or None
 
 
 def nccl(given: t.Mapping[str, t.Any] | None, hosts: t.Mapping[str, Json], asked: bool, silence: str) -> Json | None:
-    """Return the verdict on nccl-tests with what was measured; None: nobody asked."""
+    """Return the verdict on nccl-tests with what was measured; None: not requested."""
     if not asked and given is None:
         return None
     found: Json = {key: (given or {}).get(key) for key in _DETAILS}
@@ -61,7 +61,7 @@ def _nccl(given: t.Mapping[str, t.Any] | None, hosts: t.Mapping[str, Json], sile
 
 
 def sentence(entry: Json | None, verdict: str) -> list[str]:
-    """Return the reason that nccl-tests gives, where it has this verdict."""
+    """Return the reason of nccl-tests, if it has this verdict."""
     if entry is None or entry["verdict"] != verdict:
         return []
     return ["%s: %s" % (NCCL, printable(short(entry["error"], 400)))]

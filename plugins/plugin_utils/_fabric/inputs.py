@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""What is to be judged: read from what modules returned, and refused where its shape is another."""
+"""The input: read from what modules returned, and refused if it has another shape."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHOWN = (
 
 
 class VerdictError(FabricError):
-    """What is to be judged is not of the shape that is needed."""
+    """The input does not have the required shape."""
 
 
 class Wanted(t.NamedTuple):

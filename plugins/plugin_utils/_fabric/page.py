@@ -18,7 +18,7 @@ from .vocabulary import BANDWIDTHS, FAIL, PASS, TESTS, UNKNOWN, VERDICTS, bound,
 
 Json = t.Mapping[str, t.Any]
 
-# Blue and orange are told apart by every kind of colour blindness; what each cell says is in its text too.
+# Blue and orange differ in every kind of colour blindness; what each cell means is in its text too.
 _STYLE = """
 :root{color-scheme:light dark;--back:#fff;--text:#1a1f26;--soft:#5b6672;--line:#d5dbe1;--panel:#f5f7f9;
 --p1:#a9cdec;--p2:#6ba8dc;--p3:#2f7fc1;--p1t:#0b2239;--p2t:#0b2239;--p3t:#fff;--f1:#f2a23a;--f2:#c84a05;--f1t:#2b1700;

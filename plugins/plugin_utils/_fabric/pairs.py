@@ -38,7 +38,7 @@ def measured(
     limit: float,
     silence: str,
 ) -> list[Json]:
-    """Return every measurement that was wanted, then those that nobody wanted, each with its verdict."""
+    """Return every measurement that was wanted, then those that were not wanted, each with its verdict."""
     keys = [(*pair, rail, test) for rail in plan.rails for test in plan.tests for pair in plan.pairs]
     extra = sorted(set(seen) - set(keys))
     made = []
@@ -81,7 +81,7 @@ def _one(result: Json, test: str, expected: float | None, limit: float) -> Json:
     elif result["ok"] is None:
         error = error or "the result could not be read"
     elif error:
-        pass  # it says that it went well, and that it did not
+        pass  # it reports both success and failure
     elif test in BANDWIDTHS:
         if gbps is None:
             error = "no bandwidth could be read"

@@ -70,7 +70,7 @@ def _states(hosts: t.Mapping[str, Json], rail: int) -> list[Finding]:
     for node, host in hosts.items():
         port = host["rails"].get(rail)
         if not host["reachable"] or (port is None and host["problems"]):
-            continue  # what could not be looked at is told with the node
+            continue  # what could not be read is reported with the node
         start = "rail %d: node %s" % (rail, label(hosts, node, rail))
         verdict, state = FAIL, port["state"] if port else ABSENT
         if port is None or state == ABSENT:
@@ -86,7 +86,7 @@ def _states(hosts: t.Mapping[str, Json], rail: int) -> list[Finding]:
 
 
 def _up(hosts: t.Mapping[str, Json], rail: int) -> dict[str, Json]:
-    """Return the ports of a rail that are up: what a port reports that is not says nothing of its link."""
+    """Return the ports of a rail that are up: what a port reports that is not does not describe its link."""
     ports = {node: host["rails"].get(rail) for node, host in hosts.items() if host["reachable"]}
     return {node: port for node, port in ports.items() if port and port["state"] in (ACTIVE, None)}
 

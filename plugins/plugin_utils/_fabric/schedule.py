@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""Which nodes measure with each other at the same time: rounds in which no node is asked for twice."""
+"""Which nodes measure with each other at the same time: rounds in which no node is used twice."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Pair = t.Dict[str, str]
 
 
 class RoundsError(FabricError):
-    """The nodes cannot be paired as asked."""
+    """The nodes cannot be paired as requested."""
 
 
 def rounds(hosts: t.Any, topology: t.Any = "auto") -> list[list[Pair]]:
@@ -74,7 +74,7 @@ def _all(number: int) -> list[list[tuple[int, int]]]:
 
 
 def _ring(number: int) -> list[list[tuple[int, int]]]:
-    """Return each node with its next; the last edge of an odd ring touches both rounds and needs one of its own."""
+    """Return each node with its next; the last edge of an odd ring touches both rounds and needs its own."""
     edges = [(place, (place + 1) % number) for place in range(number)]
     if number % 2 == 0:
         return [edges[0::2], edges[1::2]]

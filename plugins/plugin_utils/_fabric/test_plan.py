@@ -28,7 +28,7 @@ class PlanError(FabricError):
 
 
 def usable(node: Node) -> bool:
-    """Whether a node can take part: it answers, nothing is missing on it, and nobody is disturbed."""
+    """Whether a node can take part: it answers, nothing is missing on it, and no other job is disturbed."""
     return bool(node["reachable"]) and not node["problems"] and not node["busy"]
 
 
@@ -58,7 +58,7 @@ def plan_tests(
     unknown = [test for test in wanted if test not in WANTED]
     if unknown:
         raise PlanError(
-            "Building the tests of %s: there is no test %r. There are: %s" % (host, unknown[0], ", ".join(WANTED))
+            "Building the tests of %s: unknown test %r. There are: %s" % (host, unknown[0], ", ".join(WANTED))
         )
     wanted = [test for test in wanted if test in TESTS]
     found = []

@@ -34,7 +34,7 @@ def judge(
     nccl: t.Any = None,
     silence: str = NO_RESULT,
 ) -> Json:
-    """Return the report on what was measured between the nodes; silence is why there is no result, if unknown."""
+    """Return the report on what was measured between the nodes; silence is why a result is missing, if unknown."""
     limit = limit_of(min_share)
     if not isinstance(started, str):
         raise bad("started must be a string with the time, not %s" % brief(started))
@@ -87,7 +87,7 @@ def _asked(plan: Wanted) -> list[str]:
 
 
 def _gaps(hosts: t.Mapping[str, Json], plan: Wanted) -> list[str]:
-    """Return what nobody looked at, or asked for."""
+    """Return what was not checked, or not requested."""
     asked = {"pairs": plan.pairs, "rails": plan.rails, "tests": _asked(plan)}
     gaps = ["nothing was requested: wanted has no %s" % what for what, given in asked.items() if not given]
     paired = {node for pair in plan.pairs for node in pair}
@@ -160,7 +160,7 @@ def _judged_nodes(
             why += [s["why"] for s in suspects if s["kind"] == "port" and (s["node"], s["rail"]) == (node, rail)]
             verdict: str | None = worst([one.verdict for one in own] + ([FAIL] if len(why) > len(own) else []))
             if rail not in plan.rails and not why:
-                verdict = None  # nobody asked
+                verdict = None  # not requested
             elif verdict == PASS and port["state"] is None:
                 verdict = UNKNOWN
             rails.append({**port, "verdict": verdict, "problems": why})

@@ -27,7 +27,7 @@ CHECKS = ("ibv_devinfo", "memlock")
 NCCL = "nccl_tests"
 WANTED = (*TESTS, *CHECKS, NCCL)
 
-# Why there is no result, where nothing else explains it.
+# Why a result is missing, if nothing else explains it.
 NO_RESULT = "no result came back"
 CHECK_MODE = "nothing is measured in check mode"
 
@@ -54,7 +54,7 @@ def short(text: str, limit: int = 200) -> str:
 
 def some(texts: t.Sequence[str], number: int = 4) -> str:
     """Return the first of some texts, and how many there are more."""
-    # One more takes no more room than to say that there is one.
+    # One more takes no more room than the count of one more.
     if len(texts) <= number + 1:
         return ", ".join(texts)
     return "%s and %d more" % (", ".join(texts[:number]), len(texts) - number)
@@ -72,7 +72,7 @@ def bound(share: float) -> str:
 
 
 def speed(gbps: float) -> str:
-    """Return a rate with as many digits as say something."""
+    """Return a rate with as many significant digits."""
     return "%.1f" % gbps if gbps >= 1 or gbps == 0 else "%.3g" % gbps
 
 

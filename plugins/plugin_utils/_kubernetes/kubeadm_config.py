@@ -20,7 +20,7 @@ API = "kubeadm.k8s.io/v1beta4"
 OLDEST_MINOR = 31
 KINDS = ("init", "join")
 
-# What a cluster's settings may say. The second is what a value has to be.
+# What a cluster's settings may have. The second is what a value must be.
 SETTINGS: dict[str, type | tuple[type, ...]] = {
     "version": str,
     "cluster_name": str,
@@ -56,7 +56,7 @@ class SettingsError(FabricError):
 
 
 def version(text: t.Any) -> tuple[int, int, int] | None:
-    """Return the parts of X.Y.Z, also after a v; None where it is something else."""
+    """Return the parts of X.Y.Z, also after a v; None if it is something else."""
     found = _VERSION.match(str(text).strip()[1:] if str(text).strip().startswith("v") else str(text).strip())
     return (int(found.group(1)), int(found.group(2)), int(found.group(3))) if found else None
 
@@ -233,7 +233,7 @@ def documents(settings: t.Mapping[str, t.Any], node: t.Mapping[str, t.Any], kind
     init: Json = {
         "apiVersion": API,
         "kind": "InitConfiguration",
-        # kubeadm makes a token in any case; this one is nobody's, and soon gone.
+        # kubeadm makes a token in any case; this one is unused, and soon gone.
         "bootstrapTokens": [{"ttl": "1m0s", "description": "created by kubeadm init, unused"}],
         "localAPIEndpoint": {"advertiseAddress": node["address"], "bindPort": settings["bind_port"]},
         "nodeRegistration": _registration(settings, node),

@@ -4,9 +4,9 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""What is to be done to which host, so that all of them are nodes of one cluster: init, join, start or nothing.
+"""What to do to which host, so that all of them are nodes of one cluster: init, join, start or nothing.
 
-Values in, a plan out. Nobody has been asked anything new by then, and nothing was changed.
+Values in, a plan out. Nothing new is queried by then, and nothing was changed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ USER = "system:node:"
 
 
 class Options(t.NamedTuple):
-    """What a site chooses beside the cluster's settings."""
+    """What a site chooses in addition to the cluster's settings."""
 
     source: str = "packages"
     ignore: t.Sequence[str] = ()
@@ -46,7 +46,7 @@ class Options(t.NamedTuple):
 
 
 class Step(t.NamedTuple):
-    """What is to be done to one host, and why."""
+    """What to do to one host, and why."""
 
     action: str
     reason: str
@@ -102,7 +102,7 @@ class Planner:
         return t.cast("t.Mapping[str, t.Any]", self.hosts[host]["info"]["membership"])
 
     def _leader(self) -> str:
-        """The control-plane host by which the cluster is asked: the first that is whole, else the first of all."""
+        """The control-plane host through which the cluster is queried: the first complete one, else the first."""
         whole = [
             name
             for name in self.planes
@@ -239,7 +239,7 @@ class Planner:
         return Step(NONE, "it is a node")
 
     def _free(self, host: str, step: Step) -> Step:
-        """A step that needs the name to be nobody's: kubeadm join refuses where a Node of that name is Ready."""
+        """A step that needs a free name: kubeadm join refuses if a Node of that name is Ready."""
         taken = self.nodes.get(self.hosts[host]["name"])
         if taken and taken["ready"] and taken["machine_id"] != self.hosts[host]["info"]["host"]["machine_id"]:
             return Step(
@@ -254,7 +254,7 @@ class Planner:
     def steps(self) -> dict[str, Step]:
         if not self.leader:
             self.problems.append(
-                "there is no control-plane host among the hosts of this run: fill the group kubernetes_control_plane, "
+                "the hosts of this run include no control-plane host: fill the group kubernetes_control_plane, "
                 "or do not exclude it with --limit"
             )
             return {}
@@ -275,12 +275,12 @@ class Planner:
         return made
 
     def judge(self, steps: t.Mapping[str, Step]) -> list[str]:
-        """Return everything that stands against the plan."""
+        """Return everything that prevents the plan."""
         found = [*self.problems, *preflight.cluster(self.settings, self.hosts, self.options.avoid)]
         for host, step in steps.items():
             one = self.hosts[host]
             rows = [step.reason] if step.action == REFUSE else []
-            # Of a host that only waits for another, everything is told as well.
+            # Of a host that only waits for another, everything is reported as well.
             if step.action in (INIT, JOIN) or (self.verdict == REFUSE and not leftovers(self.member(host))):
                 rows += preflight.skew(
                     self.settings,
@@ -365,7 +365,7 @@ def certificates(hosts: Hosts, days: int) -> tuple[list[Json], list[Json]]:
 
 
 def plan(hosts: Hosts, settings: t.Mapping[str, t.Any], options: Options) -> Json:
-    """Return what is to be done to each host, what stands against it, and what has drifted."""
+    """Return what to do to each host, what prevents it, and what has drifted."""
     wrong = config.problems(settings)
     if wrong:
         return {**_nothing(hosts), "problems": wrong}

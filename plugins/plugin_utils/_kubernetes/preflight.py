@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""What stands against a host becoming a node, found before anything is changed. Values in, sentences out.
+"""What prevents a host from becoming a node, found before anything is changed. Values in, sentences out.
 
 Limits and names of checks are kubeadm's (cmd/kubeadm/app/preflight/checks.go and constants.go in k8s.io/kubernetes).
 """
@@ -67,7 +67,7 @@ def skew(settings: Json, programs: Json, source: str) -> list[str]:
 
 
 def host(settings: Json, node: Json, ignore: t.Sequence[str], least_mib: int, clean: bool) -> list[str]:
-    """Return what stands against one host becoming a node. ``clean``: what kubeadm has left will be removed."""
+    """Return what prevents one host from becoming a node. ``clean``: what kubeadm has left will be removed."""
     seen, about = node["info"]["host"], node["info"]
     kubelet = settings["kubelet"]
     found = []

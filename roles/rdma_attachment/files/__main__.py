@@ -56,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 class Events:
-    """Wakes where a network device of the host's namespace has come, gone or changed."""
+    """Wakes when a network device of the host's namespace has come, gone or changed."""
 
     def __init__(self) -> None:
         self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
@@ -106,7 +106,7 @@ def main(argv: t.Sequence[str] | None = None) -> int:
         said = problem
         if options.once:
             return 0 if done else 1
-        # What it did itself is among the events, so that it looks once more.
+        # What it did itself is among the events, so it looks again.
         event = events.wait(pace.after(event, done))
         if event and time.monotonic() - began < FIRST_RETRY_S:
             time.sleep(FIRST_RETRY_S / 4)

@@ -4,7 +4,7 @@
 
 import sys
 
-# What is imported below is no Python at all for the 3.6 that RHEL 8 calls python3.
+# What is imported below is not valid Python for the 3.6 that RHEL 8 calls python3.
 if sys.version_info < (3, 8):
     sys.exit(
         "rdma_exporter: this is Python %d.%d, and it needs 3.8 or newer. Install one (RHEL 8: python3.11), and set "

@@ -314,7 +314,7 @@ def test_the_cluster_is_what_the_lint_compares_with(ready: Cluster, namespace: s
                 run(ready, wanted)
         with pytest.raises(AttachmentError, match=r"no node offers the resource nvidia.com/rail1.*nvidia.com/rail0"):
             run(ready, {**NIC0, "namespace": namespace, "resource_name": "nvidia.com/rail1"})
-        with pytest.raises(AttachmentError, match="there is no namespace never-there"):
+        with pytest.raises(AttachmentError, match="the namespace never-there does not exist"):
             run(ready, {**NIC0, "namespace": "never-there"})
         assert configs(ready, namespace) == {}
     finally:

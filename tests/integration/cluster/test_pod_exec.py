@@ -179,5 +179,5 @@ def test_a_pod_that_goes_meanwhile(here: node.Node, account: Path) -> None:
         wait_for(lambda: server.status() is not None)
     with pytest.raises(ContainerError, match="Opening an exec in the container main of the pod ml/going"):
         pod.run(["sleep", "1"], 20)
-    with pytest.raises(ContainerError, match="There is no pod ml/going"):
+    with pytest.raises(ContainerError, match="The pod ml/going does not exist"):
         way(account, "ml/going")

@@ -249,7 +249,7 @@ def test_what_is_short_is_named_and_the_scheduler_agrees(own_cluster: Cluster, n
     with pytest.raises(FabricError) as caught:
         check(own_cluster, manifests)
     assert f"Checking the job {namespace}/longer: not all pods can run at once" in str(caught.value)
-    assert "pods wanted: 2 with nvidia.com/gpu=8, and there is no room for 1 of them" in str(caught.value)
+    assert "pods wanted: 2 with nvidia.com/gpu=8, but 1 of them do not fit" in str(caught.value)
     assert f"{where}: nvidia.com/gpu: 8 wanted, 7 free of 8, used by {namespace}/long-0" in str(caught.value)
     assert own_cluster.kubectl("get", "pods", "-n", namespace, "-l", f"{JOB}=longer", "-o", "name") == ""
     # The scheduler has no other opinion.

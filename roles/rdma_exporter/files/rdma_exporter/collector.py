@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One look at every RDMA device of the node, wherever it is; what could not be looked at is told beside it."""
+"""One look at every RDMA device of the node, wherever it is; what could not be read is reported with it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GATHER = frozenset({"counters", "hw_counters"})
 HOST, POD, OTHER = "host", "pod", "other"
 KINDS = (HOST, POD, OTHER)
 
-# In a namespace whose sysfs cannot be mounted nothing of another's is to be read.
+# In a namespace whose sysfs cannot be mounted nothing of another's may be read.
 _NO_SYSFS = "/nonexistent"
 
 # What no metric has.
@@ -36,7 +36,7 @@ Device = t.Dict[str, t.Any]
 
 
 class Settings(t.NamedTuple):
-    """What the command line says; times in seconds."""
+    """The options of the command line; times in seconds."""
 
     sysfs: str = "/sys"
     procfs: str = "/proc"
@@ -50,7 +50,7 @@ class Settings(t.NamedTuple):
 
 
 class Place(t.NamedTuple):
-    """A network namespace as labels tell it."""
+    """A network namespace as labels show it."""
 
     kind: str
     name: str = ""
@@ -70,7 +70,7 @@ class Problem(t.NamedTuple):
 
 
 class Snapshot(t.NamedTuple):
-    """What one scrape has found. ``mode`` is None where the kernel has no RDMA, or none that tells it."""
+    """What one scrape has found. ``mode`` is None if the kernel has no RDMA, or does not show it."""
 
     loaded: bool
     mode: str | None
@@ -84,7 +84,7 @@ class Snapshot(t.NamedTuple):
 
 
 class DeviceLook(devices.Look):
-    """With the counters that are the whole device's, of which netlink does not tell."""
+    """With the counters that are the whole device's, which netlink does not report."""
 
     def _device(self, row: nldev.Device, ports: t.Sequence[nldev.Port], sysfs: bool) -> Device:
         found = super()._device(row, ports, sysfs)
@@ -138,7 +138,7 @@ class Collector:
         self._guard = walk.Guard()
         self._files = KeptFiles(settings.open_files)
         self._walker = walk.walker(lambda has_sysfs: look(True, "/sys" if has_sysfs else _NO_SYSFS))
-        # name -> what stays the same when udev renames a device: its index, or its GUID where sysfs alone tells
+        # name -> what stays the same when udev renames a device: its index, or its GUID if only sysfs is read
         self._seen: dict[str, t.Any] = {}
         self._last: set[str] = set()
 
@@ -160,7 +160,7 @@ class Collector:
         return found._replace(present=present, seconds=time.monotonic() - began)
 
     def _look_here(self, netlink: bool) -> dict[str, t.Any]:
-        """Look at the own namespace, where no child need be made and files can stay open."""
+        """Look at the process's own namespace, which needs no child and files can stay open."""
 
         def look_and_sweep() -> dict[str, t.Any]:
             answer = look(netlink, self.settings.sysfs, self._files)
@@ -310,7 +310,7 @@ def _short(exc: BaseException) -> str:
 
 
 def _word(error: str) -> str:
-    """What a text of Look.failed() says, in a word: the system's answer, or that no number was read."""
+    """What a text of Look.failed() means, in a word: the system's error, or that no number was read."""
     match = _ERRNO.search(error)
     if match:
         return match.group(1)

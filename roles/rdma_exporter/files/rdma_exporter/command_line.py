@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the command lines of both parts have in common, in the words of node_exporter where it has them."""
+"""What the command lines of both parts have in common, named as in node_exporter if it has them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def log(text: str) -> None:
 
 
 def end_on_sigterm() -> None:
-    """It is how systemd and the kubelet say goodbye."""
+    """systemd and the kubelet stop a program this way."""
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
 
 

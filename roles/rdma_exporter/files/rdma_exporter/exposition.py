@@ -14,7 +14,7 @@ import typing as t
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-# What stands in a label as it is: nearly all values.
+# What is in a label unchanged: nearly all values.
 _PLAIN = re.compile(r"[A-Za-z0-9 _.:/-]*\Z").match
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9_]")
 
@@ -37,7 +37,7 @@ def labels(pairs: t.Mapping[str, str]) -> str:
 
 
 class Families:
-    """Samples by metric, because those of a metric have to stand together."""
+    """Samples by metric, because those of a metric must be together."""
 
     def __init__(self) -> None:
         self._found: dict[str, list[str]] = {}

@@ -59,7 +59,7 @@ def hand_over(listener: socket.socket, look: t.Callable[[], bytes]) -> None:
 
 
 def _looked(look: t.Callable[[], bytes]) -> bytes:
-    """Return what is sent: nothing where the look failed."""
+    """Return what is sent: nothing if the look failed."""
     try:
         text = look()
     except Exception as exc:

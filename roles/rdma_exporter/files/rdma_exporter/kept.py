@@ -17,7 +17,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.sysfs imp
 # A value is a page at most (Documentation/filesystems/sysfs.rst), and nearly always a number; none is as long as this.
 _PAGE, _NUMBER = 4096, 64
 
-# What a device and its ports are as long as they are there. To be something else they are taken away and made anew.
+# What a device and its ports are as long as they are there. To be something else they are removed and recreated.
 _UNCHANGING = frozenset({"board_id", "link_layer", "node_type"})
 
 # Most counters stand still between two scrapes, many at 0: so many numbers are kept as what they were read as.
@@ -32,7 +32,7 @@ class _Directory:
     def __init__(self, signature: Signature) -> None:
         self.signature = signature
         self.handles: dict[str, int] = {}
-        # The names, where all of them were asked for.
+        # The names, if all of them were requested.
         self.names: list[str] | None = None
         self.known: t.Any = None
         self.unchanging: dict[str, str | None] = {}
@@ -46,7 +46,7 @@ class _Directory:
 class KeptFiles:
     """read(), names() and attributes() of the module sysfs.
 
-    What was not asked for between two calls of sweep() is closed.
+    What was not used between two calls of sweep() is closed.
     """
 
     def __init__(self, most: int) -> None:
@@ -69,7 +69,7 @@ class KeptFiles:
         self._fresh = {}
 
     def read(self, path: str) -> str | None:
-        """The text of a file; None where there is none."""
+        """The text of a file; None if there is none."""
         parent, _slash, name = path.rpartition("/")
         try:
             directory = self._directory(parent)

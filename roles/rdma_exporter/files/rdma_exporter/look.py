@@ -58,7 +58,7 @@ class Exporter:
         return render.families.render()
 
     def _tell(self, problems: t.Sequence[Problem]) -> None:
-        """Say in the journal what is new: the labels have but a word for it."""
+        """Log what is new: the labels have only a word for it."""
         texts = {one.text for one in problems}
         for text in sorted(texts - self._told):
             log(text)

@@ -13,7 +13,7 @@ import hmac
 import os
 import threading
 
-# A user who does not exist is compared with this, so that the time does not tell. Any hash that no password has.
+# A user who does not exist is compared with this, so that the time does not reveal it. Any hash that no password has.
 _NO_USER = "$2b$10$" + "." * 53
 
 # How many are remembered, by whether they were right.

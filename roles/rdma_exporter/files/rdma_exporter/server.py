@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""HTTP: /metrics for Prometheus, /-/healthy for whoever starts and watches the exporter.
+"""HTTP: /metrics for Prometheus, /-/healthy for what starts and watches the exporter.
 
 A request has one time limit for all of it: TLS, headers, password, look and answer. Reads and writes have no limits of
 their own, which a client could stretch by sending or reading little at a time: at its end the connection is shut down.
@@ -49,7 +49,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Answers each connection in a thread of its own."""
+    """Answers each connection in its own thread."""
 
     daemon_threads = True
     # socketserver asks for 5: a scrape of two Prometheus servers, a probe and a person are more.
@@ -227,7 +227,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *arguments: t.Any) -> None:  # noqa: A002 - the parameter's name in the library
-        """A request is no news."""
+        """A request is not worth a log line."""
 
 
 __all__ = ("ListenError", "Server", "parse_address")

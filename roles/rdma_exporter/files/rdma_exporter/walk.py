@@ -15,11 +15,11 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.walk imp
 
 
 class Hung(Exception):
-    """Who was asked has not answered in time."""
+    """The call has not returned in time."""
 
 
 class _Call:
-    """What a guard's thread is asked for, and what came of it."""
+    """What a guard's thread must do, and the result."""
 
     def __init__(self, function: t.Callable[[], t.Any]) -> None:
         self.function = function
@@ -36,7 +36,7 @@ class _Call:
 
 
 class Guard:
-    """Calls functions in a thread of its own, and goes on without it when one takes too long.
+    """Calls functions in its own thread, and goes on without it when one takes too long.
 
     A thread whose read() never returns cannot be ended. While it is in there, nothing else is called. The thread stays:
     each new one has memory of its own to fault in (arenas, mallopt(3)), which costs a fifth of a scrape.

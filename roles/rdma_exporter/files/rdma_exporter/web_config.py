@@ -33,7 +33,7 @@ class WebConfig:
 
     def __init__(self, path: str, document: t.Any, text: bytes = b"") -> None:
         self.path = path
-        # What was read, by path: what is another by now is to be read again. Times of files are too coarse for this.
+        # What was read, by path: what has changed must be read again. Times of files are too coarse for this.
         self.read = {path: text}
         self.users: dict[str, str] = {}
         self.context: ssl.SSLContext | None = None

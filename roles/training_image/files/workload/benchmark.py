@@ -111,7 +111,7 @@ def main() -> None:
 
 
 def measure(benchmark: Benchmark, guard: rendezvous.Guarded) -> dict[str, t.Any]:
-    """Run it, with the lines that people know, and return the result."""
+    """Run it, with the usual lines, and return the result."""
     arguments, group = benchmark.arguments, benchmark.group
     device, world = "GPU" if group.device.type == "cuda" else "CPU", group.ranks.world_size
     tell = say if group.ranks.rank == 0 else _nothing

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Checkpoints: written by rank 0, whole or not at all, and read back by all ranks without running what they say.
+"""Checkpoints: written by rank 0, whole or not at all, and read back by all ranks without running what they contain.
 
 Rank 0 alone needs the file: the others get its bytes from it, so that no shared storage is needed.
 """
@@ -27,7 +27,7 @@ def refuse_existing(path: str | None, resume: bool) -> None:
 
 
 def save(path: str, state: dict[str, t.Any]) -> None:
-    """Write a state: tensors as such, all else as JSON, since PyTorch 1.13's safe reader knows no fractions."""
+    """Write a state: tensors as such, all else as JSON, since PyTorch 1.13's safe reader does not support fractions."""
     optimizer = state["optimizer"]
     plain = {name: value for name, value in state.items() if name not in ("model", "optimizer")}
     plain["groups"] = optimizer["param_groups"]
@@ -54,7 +54,7 @@ def digest(content: dict[str, t.Any]) -> str:
 
 
 def load(path: str, group: Group, settings: dict[str, t.Any]) -> dict[str, t.Any] | None:
-    """Return the state that rank 0 has under ``path``, None where there is none.
+    """Return the state that rank 0 has under ``path``, None if there is none.
 
     Raises WorkloadError on every rank for a file that cannot be read or belongs to another run.
     """

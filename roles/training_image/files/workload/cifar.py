@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reader of CIFAR-10 in the two forms in which it is published, without running what a pickle says.
+"""Reader of CIFAR-10 in the two forms in which it is published, without running what a pickle contains.
 
 The Python version is a pickle, which may name any function; here it finds stand-ins for the four names that a NumPy
 array's pickle needs, and nothing else. Format: https://www.cs.toronto.edu/~kriz/cifar.html
@@ -38,7 +38,7 @@ class Images(t.NamedTuple):
 
 
 def read(directory: str) -> tuple[Images, Images | None]:
-    """Return the training images and, where there are any, the test images under ``directory``."""
+    """Return the training images and, if there are any, the test images under ``directory``."""
     tried = []
     for name, ending in FORMS:
         for place in (os.path.join(directory, name), directory):
@@ -99,7 +99,7 @@ class _Dtype:
         self.name = name
 
     def __setstate__(self, state: t.Any) -> None:
-        """Byte order and alignment say nothing about single bytes."""
+        """Byte order and alignment do not matter for single bytes."""
 
 
 class _Array:

@@ -14,11 +14,11 @@ import time
 import typing as t
 
 SCHEMA = 1
-# Before the result's JSON on a line of its own in the log: a pod that has ended still has its log, but no files.
+# Before the result's JSON on its own line in the log: a pod that has ended still has its log, but no files.
 MARK = "RESULT "
 # Before what one rank ended with, in the log of each.
 RANK_MARK = "RANK "
-# The synthetic benchmark that people know tells 1.96 standard deviations behind "+-": where 95 % of the iterations are.
+# The well-known synthetic benchmark prints 1.96 standard deviations behind "+-": where 95 % of the iterations are.
 SPREAD = 1.96
 
 
@@ -51,7 +51,7 @@ def write_whole(path: str, write: t.Callable[[t.BinaryIO], object]) -> None:
         try:
             os.unlink(temporary)
         except OSError:
-            pass  # it was never made; the error that counts is told below
+            pass  # it was never created; the error that counts is reported below
         raise WorkloadError("Writing %s: %s" % (path, exc.strerror or exc)) from exc
 
 
@@ -108,7 +108,7 @@ class Summary(t.NamedTuple):
 
 
 def summarize(samples: t.Sequence[float]) -> Summary | None:
-    """Return the spread of rates, None where there is none."""
+    """Return the spread of rates, None if there is none."""
     if not samples:
         return None
     deviation = statistics.stdev(samples) if len(samples) > 1 else None
@@ -133,7 +133,7 @@ def now() -> str:
 
 
 def emit(result: dict[str, t.Any], path: str | None) -> None:
-    """Print the result on a line of its own, and write it to ``path`` where one is given."""
+    """Print the result on its own line, and write it to ``path`` if given."""
     text = json.dumps(result, allow_nan=False, sort_keys=True)
     say(MARK + text)
     if path:

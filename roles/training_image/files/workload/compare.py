@@ -21,7 +21,7 @@ from common import MARK, SCHEMA, SPREAD, Summary, WorkloadError, summarize, writ
 
 Result = t.Mapping[str, t.Any]
 
-# What has to be the same, with the words for it.
+# What must be the same, with the words for it.
 SAME = (
     ("kind", "kind of run"),
     ("model", "model"),
@@ -41,7 +41,7 @@ FEWEST = 3
 class Difference(t.NamedTuple):
     """How the second result's rate differs from the first's, in percent of the first's mean.
 
-    ``low`` and ``high`` bound where the true difference is with 95 % confidence, None where that cannot be told.
+    ``low`` and ``high`` bound where the true difference is with 95 % confidence, None if that is not known.
     """
 
     percent: float
@@ -185,7 +185,7 @@ def _is_rate(value: t.Any) -> bool:
 
 
 def refuse_unlike(results: tuple[Result, Result], names: tuple[str, str]) -> None:
-    """Raises WorkloadError, naming all that differs, for results whose rates say nothing about each other."""
+    """Raises WorkloadError, naming all that differs, for results whose rates cannot be compared."""
     wrong = [
         "%s (%s: %s, %s: %s)"
         % (words, names[0], told(results[0].get(key)), names[1], told(results[1].get(key)))

@@ -11,7 +11,7 @@ import typing as t
 if t.TYPE_CHECKING:
     from compare import Comparison
 
-# Blue and orange are told apart by every kind of colour blindness.
+# Blue and orange differ in every kind of colour blindness.
 _STYLE = """
 :root{color-scheme:light dark;--back:#fff;--text:#1a1f26;--soft:#5b6672;--line:#d5dbe1;--panel:#f5f7f9;--one:#c84a05;
 --two:#2f7fc1}

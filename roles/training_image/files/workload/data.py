@@ -38,7 +38,7 @@ class Data(t.NamedTuple):
 
 
 def load(arguments: argparse.Namespace) -> Data:
-    """Return what the options name. Raises WorkloadError where there is nothing."""
+    """Return what the options name. Raises WorkloadError if there is nothing."""
     if arguments.use_dummy_data:
         training, test = generate(arguments.use_dummy_data, arguments.seed)
         return Data(training, test, "%d generated from %d" % (arguments.use_dummy_data, arguments.seed))

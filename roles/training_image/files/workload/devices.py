@@ -61,7 +61,7 @@ def interface_towards(address: str) -> str | None:
     """Return the network interface whose address this host would talk to ``address`` from.
 
     gloo otherwise takes the one behind the host's own name, which in a pod is the cluster's network, and loses half a
-    minute where that name is not known.
+    minute if that name is not known.
     """
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:

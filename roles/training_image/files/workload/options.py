@@ -102,7 +102,7 @@ def benchmark_parser(about: str) -> argparse.ArgumentParser:
 
 
 def add_ranks(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say who this process is; without them the launcher's variables do."""
+    """Add the options that identify this process; without them the launcher's variables do."""
     group = parser.add_argument_group("ranks", "as torchrun, mpirun or a job's variables say, unless given here")
     group.add_argument("--rank", type=int, metavar="N", help="this process's number, from 0")
     group.add_argument("--world-size", "--world_size", type=int, metavar="N", help="number of processes")
@@ -114,7 +114,7 @@ def add_ranks(parser: argparse.ArgumentParser) -> None:
 
 
 def add_waiting(parser: argparse._ActionsContainer) -> None:
-    """Add the options that say on what, and how long to wait for other ranks."""
+    """Add the options for the device, and how long to wait for other ranks."""
     parser.add_argument("--backend", choices=("nccl", "gloo"), help="default: nccl on GPUs, gloo on CPUs")
     parser.add_argument(
         "--use-cuda", "--use_cuda", type=yes_or_no, metavar="BOOL",

@@ -22,7 +22,7 @@ USUAL_HOSTS = "VC_TASK1_HOSTS"
 
 
 class Ranks(t.NamedTuple):
-    """One process of a job; ``source`` says what told its rank."""
+    """One process of a job; ``source`` is what set its rank."""
 
     rank: int
     world_size: int
@@ -41,7 +41,7 @@ class _Found(t.NamedTuple):
 
 
 def discover(arguments: argparse.Namespace, environ: Environ) -> Ranks:
-    """Return who this process is. Raises WorkloadError where that is not told, or not possible."""
+    """Return who this process is. Raises WorkloadError if that is not known, or not possible."""
     found = _who(arguments, environ)
     if found.world_size < 1:
         raise WorkloadError("A world size of %d (%s): it must be at least 1" % (found.world_size, found.source))
@@ -76,7 +76,7 @@ def _who(arguments: argparse.Namespace, environ: Environ) -> _Found:
             missing = "--rank" if arguments.rank is None else "--world-size"
             raise WorkloadError("--rank and --world-size go together: %s is missing" % missing)
         return _Found("--rank", arguments.rank, arguments.world_size, _local(environ), None)
-    # Under mpirun a job's own RANK and WORLD_SIZE, which every process of a pod shares, say nothing; a torchrun that
+    # Under mpirun a job's own RANK and WORLD_SIZE, which every process of a pod shares, are not used; a torchrun that
     # mpirun started says it all, and sets LOCAL_RANK.
     if "LOCAL_RANK" not in environ and "OMPI_COMM_WORLD_RANK" in environ:
         size = environ.get("OMPI_COMM_WORLD_LOCAL_SIZE")
@@ -129,7 +129,7 @@ def _first_host(environ: Environ) -> str:
 def refuse_other(
     rank: int, hello: dict[str, t.Any], zero: dict[str, t.Any], my_rank: int, mine: dict[str, t.Any]
 ) -> None:
-    """Compare what a rank was told with what rank 0 was told, and rank 0 with this one. Raises WorkloadError."""
+    """Compare the options of a rank with those of rank 0, and rank 0 with this one. Raises WorkloadError."""
     for number, one in ((rank, hello), (my_rank, mine)):
         told, wanted = ({**entry, **entry["settings"]} for entry in (one, zero))
         for name in sorted(set(told) | set(wanted)):
@@ -142,7 +142,7 @@ def refuse_other(
 
 
 def refuse_shared_gpu(places: t.Sequence[tuple[str, str]]) -> None:
-    """Raises WorkloadError when two ranks would use one GPU, which NCCL refuses in words of its own."""
+    """Raises WorkloadError when two ranks would use one GPU, which NCCL refuses in its own words."""
     seen: dict[tuple[str, str], int] = {}
     for rank, place in enumerate(places):
         if place in seen:

@@ -27,9 +27,9 @@ from ranks import Ranks, refuse_other, refuse_shared_gpu
 
 # How long the process that has the store stays for the others to read the last answers, in seconds.
 LINGER = 10
-# Between our own limit and the process group's, so that a rank says what it waited for before NCCL ends it.
+# Between our own limit and the process group's, so that a rank reports what it waited for before NCCL ends it.
 GRACE = 60
-# What gloo, NCCL and the store say when another rank is gone or cannot be reached.
+# What gloo, NCCL and the store report when another rank is gone or cannot be reached.
 LOST = re.compile(r"connection (was )?(closed|reset|refused)|broken pipe|timed? ?out|nccl|gloo|socket", re.I)
 
 
@@ -90,7 +90,7 @@ def brief(error: BaseException | None) -> str:
 
 
 class Meeting:
-    """Values that every rank tells all others through the store; text, no pickles."""
+    """Values that every rank sends all others through the store; text, no pickles."""
 
     def __init__(self, store: t.Any, ranks: Ranks, hosts: bool) -> None:
         self.store = store
@@ -114,7 +114,7 @@ class Meeting:
     ) -> list[t.Any]:
         """Return every rank's value under that name, this one's too; ``check`` sees each as it comes.
 
-        Raises WorkloadError with the ranks that said nothing in time.
+        Raises WorkloadError with the ranks that sent nothing in time.
         """
         ends = time.monotonic() + patience
         self.store.set("%s/%d" % (name, self._ranks.rank), json.dumps(value))
@@ -155,7 +155,7 @@ class Meeting:
                 time.sleep(0.02)
                 read = self.store.add(key, 0)
         except RuntimeError:
-            pass  # the store is gone: what was to be said about that is on its way
+            pass  # the store is gone: the message about that is on its way
 
 
 # --- the group ----------------------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ class Group:
         self.watch = Watch(ranks, timeout, hosts)
 
     def gather(self, value: t.Any) -> list[t.Any]:
-        """Return every rank's value; all ranks have to ask."""
+        """Return every rank's value; all ranks must call this."""
         self._told += 1
         values = self._meeting.gather("told/%d" % self._told, value, self.timeout)
         self.watch.beat()
@@ -233,7 +233,7 @@ class Group:
         return sums
 
     def describe(self, kind: str, model: str, batch_size: int, precision: str) -> dict[str, t.Any]:
-        """Return what every result says of how it came about."""
+        """Return what every result records about its run."""
         return {
             "schema": SCHEMA,
             "kind": kind,
@@ -258,7 +258,7 @@ class Group:
 def join(
     ranks: Ranks, arguments: argparse.Namespace, device: torch.device, backend: str, settings: dict[str, t.Any]
 ) -> Group:
-    """Meet the other ranks and return the group. Raises WorkloadError when they do not come or were told otherwise."""
+    """Meet the other ranks and return the group. Raises WorkloadError when they do not come or have other options."""
     patience = float(arguments.rendezvous_timeout)
     store, hosts = open_store(ranks, patience)
     meeting = Meeting(store, ranks, hosts)
@@ -281,7 +281,7 @@ def join(
         refuse_shared_gpu([(hello["host"], hello["device"]) for hello in hellos])
     if backend == "gloo" and "GLOO_SOCKET_IFNAME" not in os.environ:
         interface = interface_towards(ranks.master_addr)
-        # Some operators tell rank 0 that the master is localhost: no other host reaches it there.
+        # Some operators give rank 0 localhost as the master: no other host reaches it there.
         if interface and (interface != "lo" or len({hello["host"] for hello in hellos}) == 1):
             os.environ["GLOO_SOCKET_IFNAME"] = interface
     if backend == "nccl" and tuple(map(int, re.findall(r"\d+", torch.__version__)[:2])) < (2, 2):
@@ -344,7 +344,7 @@ def run(main: t.Callable[[], None]) -> t.NoReturn:
 
 
 class Guarded:
-    """Says in which step a rank was lost, in a ``with`` around the steps."""
+    """Reports in which step a rank was lost, in a ``with`` around the steps."""
 
     def __init__(self, ranks: Ranks, batch_size: int) -> None:
         self.step = 0

@@ -128,12 +128,12 @@ class Trainer:
             if tests:
                 self._test(epoch)
             self._save(epoch_ends=index + 1 == self.epoch_steps)
-            # Of a run that was stopped on the way the checkpoint keeps what the whole run would have told.
+            # Of a run that was stopped on the way the checkpoint keeps what the whole run would have reported.
             if last and not tells:
                 self._remember(epoch, mean)
             if last and not tests:
                 self._test(epoch)
-            # What the first step costs (memory, connections, choice of algorithms) is no rate.
+            # What the first step costs (memory, connections, choice of algorithms) is not a rate.
             self.meter.start()
         self.meter.stop()
 
@@ -274,7 +274,7 @@ def main() -> None:
         )
     }
     settings.update(data=data.fingerprint, world_size=me.world_size)
-    # What ranks have to do at the same step, but a resumed run may do otherwise.
+    # What ranks must do at the same step, but a resumed run may do otherwise.
     together = ("log_interval", "test_interval", "max_steps", "resume")
     group = rendezvous.join(
         me, arguments, device, backend, {**settings, **{name: getattr(arguments, name) for name in together}}

@@ -12,7 +12,7 @@ from common import WorkloadError
 
 
 def torchvision_models() -> t.Any:
-    """Return torchvision's models. Raises WorkloadError where it cannot be used."""
+    """Return torchvision's models. Raises WorkloadError if it cannot be used."""
     try:
         from torchvision import models
     except Exception as exc:  # one that was built for another PyTorch raises RuntimeError or OSError

@@ -364,10 +364,7 @@ NO_PORT = (
     DOING + "no port is left, and NCCL would fall back to sockets without an error. %s. Bring a link up "
     "('rdma link' shows the state), or change include or exclude"
 )
-NO_IPV4 = (
-    DOING
-    + "there is no RoCE v2 GID of an IPv4 address: %s. Give the network device such an address, or use family='ipv6'"
-)
+NO_IPV4 = DOING + "no RoCE v2 GID of an IPv4 address: %s. Give the network device such an address, or use family='ipv6'"
 NAME = "it cannot contain ',', ':', '^', '=' and white space, and a name has at most 63 characters. Rename the device ('rdma dev set'), or exclude it"
 
 # name, input, options, the whole message
@@ -474,7 +471,7 @@ REFUSED: list[tuple[str, Json, Json, str]] = [
         "no IPv6 address",
         result(device("mlx5_1", port("ens2", entry(3, "198.51.100.11", "ens2")))),
         {"family": "ipv6"},
-        DOING + "there is no RoCE v2 GID of an IPv6 address: mlx5_1 port 1, network device ens2. "
+        DOING + "no RoCE v2 GID of an IPv6 address: mlx5_1 port 1, network device ens2. "
         "Give the network device such an address, or use family='ipv4'",
     ),
     (

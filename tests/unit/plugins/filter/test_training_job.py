@@ -26,5 +26,5 @@ def test_errors_are_those_of_a_filter() -> None:
         plugin.training_job({**OPTIONS, "workers": 0})
     with pytest.raises(AnsibleFilterError, match="the input is not what training_job_info returns"):
         references.training_job_references({}, "pods", "train", "lab")
-    with pytest.raises(AnsibleFilterError, match="Removing the job lab/train: there is no kind 'job'"):
+    with pytest.raises(AnsibleFilterError, match="Removing the job lab/train: unknown kind 'job'"):
         references.training_job_references({"pods": []}, "job", "train", "lab")

@@ -201,7 +201,10 @@ REFUSED: list[tuple[dict[str, t.Any], str]] = [
     ({"attachments": [attachment(config={"type": "x"}, device="e")]}, "config is given together with device"),
     ({"attachments": [attachment(type=None, device=None)]}, "neither type nor config is given"),
     ({"attachments": [attachment(master="x")]}, "host-device does not know the key master"),
-    ({"attachments": [attachment(namespace="gone")]}, "there is no namespace gone. Make it first (kubectl create"),
+    (
+        {"attachments": [attachment(namespace="gone")]},
+        "the namespace gone does not exist. Create it first (kubectl create",
+    ),
     ({"attachments": [ranged("10.0.0.0/30")], "expected_pods": "3"}, "10.0.0.0/29 would fit (6 addresses)"),
     ({"attachments": [ranged("10.0.0.0/30")], "expected_pods": {"default/nic0": 3}}, "ignore_lint: [range_too_small]"),
 ]

@@ -62,7 +62,7 @@ def test_pid(proc: Path) -> None:
     with pytest.raises(TargetError) as caught:
         resolve("pid", 4242, str(proc))
     assert str(caught.value) == (
-        "There is no process with the PID 4242 (any longer). A restarted pod has another one: give the pod "
+        "No process has the PID 4242 (any longer). A restarted pod has another one: give the pod "
         "or the container instead"
     )
 
@@ -75,12 +75,12 @@ def test_netns_by_name_and_path(proc: Path, tmp_path: Path) -> None:
     assert found("netns", "blue", proc, names=str(names)) == ("net blue", "netns blue")
     assert found("netns", str(names / "blue"), proc) == ("net blue", str(names / "blue"))
     for value, text in {
-        "green": "There is no network namespace named green; 'ip netns' has: blue, odd. Create it with 'ip netns add "
+        "green": "No network namespace is named green; 'ip netns' has: blue, odd. Create it with 'ip netns add "
         "green', or give a path",
         "..": "'..' is not a valid name of a network namespace",
         "": "'' is not a valid name of a network namespace",
         "odd": "%s/odd is not a network namespace" % names,
-        "/nowhere/x": "There is no network namespace at /nowhere/x",
+        "/nowhere/x": "No network namespace at /nowhere/x",
     }.items():
         with pytest.raises(TargetError) as caught:
             resolve("netns", value, str(proc), str(names))

@@ -354,7 +354,7 @@ REFUSALS: list[tuple[t.Callable[[nldev.Transport], object], int, str | None, str
         "no such netdev",
         (
             "Could not add the RDMA link r of type rxe on d9: ENODEV (No such device): the kernel reports: no such "
-            "netdev. There is no such network device in this network namespace"
+            "netdev. This network namespace has no such network device"
         ),
     ),
     (
@@ -362,8 +362,8 @@ REFUSALS: list[tuple[t.Callable[[nldev.Transport], object], int, str | None, str
         errno.EINVAL,
         None,
         (
-            "Could not list the ports of the RDMA device with index 7: EINVAL (Invalid argument). There is no RDMA "
-            "device with this index in this network namespace"
+            "Could not list the ports of the RDMA device with index 7: EINVAL (Invalid argument). No RDMA device has "
+            "this index in this network namespace"
         ),
     ),
 ]

@@ -73,7 +73,7 @@ REFUSALS: list[tuple[t.Callable[[FakeHost], None], dict[str, t.Any], str]] = [
     (
         lambda host: None,
         {"netdev": "eth7"},
-        "Creating the RDMA link rxe0: there is no network device eth7 in the host. There are: eth1, lo. A link does not "
+        "Creating the RDMA link rxe0: no network device eth7 in the host. There are: eth1, lo. A link does not "
         "survive the move of its network device: move that first",
     ),
     (

@@ -196,12 +196,12 @@ REFUSALS: list[tuple[t.Callable[[FakeHost], None], dict[str, t.Any], str]] = [
     (
         change(places={HOST: [device("mlx5_1"), device("mlx5_10")], BLUE: [], POD: []}),
         {},
-        "There is no RDMA device named mlx5_0 on this host. There are: mlx5_1, mlx5_10",
+        "No RDMA device is named mlx5_0 on this host. There are: mlx5_1, mlx5_10",
     ),
     (
         change(places={HOST: [], BLUE: [], POD: []}, problem="Could not look everywhere"),
         {},
-        "There is no RDMA device named mlx5_0 on this host. There are: none. It may be in a namespace that was not searched: Could not "
+        "No RDMA device is named mlx5_0 on this host. There are: none. It may be in a namespace that was not searched: Could not "
         "look everywhere",
     ),
     (lambda host: None, {"netns": None, "pid": 99}, "there is no pid 99"),

@@ -95,13 +95,13 @@ def test_it_keeps_its_name() -> None:
         (
             FakeHost([], Netdev("eth0", OTHER)),
             {},
-            "There is no network device of the PCI address 0000:07:00.0 on this host. The host's own namespace has: "
+            "No network device of this host has the PCI address 0000:07:00.0. The host's own namespace has: "
             "0000:08:00.0 (eth0)",
         ),
         (
             FakeHost([(LEFT, EnterError("Could not open it"))]),
             {},
-            "There is no network device of the PCI address 0000:07:00.0 on this host. The host's own namespace has: none. It "
+            "No network device of this host has the PCI address 0000:07:00.0. The host's own namespace has: none. It "
             "may be in a namespace that was not searched: Could not open it",
         ),
     ],
@@ -121,7 +121,7 @@ def test_consent_takes_it_from_a_pod() -> None:
 def test_the_result_is_proven() -> None:
     host = FakeHost([(LEFT, [Netdev("net1", CARD)])])
     host.lost = True
-    with pytest.raises(DeviceError, match="There is no network device"):
+    with pytest.raises(DeviceError, match="No network device of this host"):
         manage(params(), False, host)
 
 

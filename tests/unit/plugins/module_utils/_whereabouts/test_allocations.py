@@ -138,7 +138,7 @@ def test_offsets_count_from_the_address_as_written() -> None:
 
 # pods, nodes, state, part of why
 JUDGED: list[tuple[Json, Json, str, str]] = [
-    ([], [node()], "leaked", "there is no pod t/w"),
+    ([], [node()], "leaked", "the pod t/w does not exist"),
     ([], [node(), node("gpu-2", "Unknown")], "held", "may still run on a node that is not ready (gpu-2)"),
     ([pod("w", "10.100.0.3")], [node()], "live", ""),
     ([pod("w", "10.100.0.3")], [node(ready="False")], "live", ""),
@@ -150,7 +150,7 @@ JUDGED: list[tuple[Json, Json, str, str]] = [
     ([pod("w", annotations={})], [node()], "held", "the pod t/w is not up: no readable network-status"),
     ([pod("w", annotations={wb.STATUS_KEYS[0]: "{"})], [node()], "held", "no readable network-status"),
     ([pod("w", deletionTimestamp="x")], [node()], "held", "is being deleted"),
-    ([pod("other", "10.100.0.3")], [node()], "leaked", "there is no pod t/w"),
+    ([pod("other", "10.100.0.3")], [node()], "leaked", "the pod t/w does not exist"),
 ]
 
 

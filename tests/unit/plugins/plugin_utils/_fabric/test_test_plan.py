@@ -120,7 +120,7 @@ def test_what_is_wrong_is_said() -> None:
     assert str(caught.value) == "Building the tests of a: side is 'left', but must be one of server, client"
     with pytest.raises(AnsibleFilterError) as refused:
         fabric_tests(nodes(), PAIRS, "a", "server", ["nccl"])
-    assert "Building the tests of a: there is no test 'nccl'. There are: " + ", ".join(WANTED) in str(refused.value)
+    assert "Building the tests of a: unknown test 'nccl'. There are: " + ", ".join(WANTED) in str(refused.value)
     for given, pairs in (({}, PAIRS), (nodes(), [{}]), (nodes(), ["a"])):
         with pytest.raises(AnsibleFilterError, match="is not of the shape"):
             fabric_tests(given, pairs, "a", "server", ["rping"])  # type: ignore[arg-type]

@@ -812,9 +812,9 @@ def test_memory_of_gpus_that_there_are_not_is_unknown() -> None:
     report = fabric.report()
     assert (report["verdict"], report["pairs"][2]["error"]) == (
         "unknown",
-        "no result: there are no GPUs (no nvidia-smi) on a, b",
+        "no result: no GPUs (no nvidia-smi) on a, b",
     )
-    assert report["gpudirect"]["why"] == "there are no GPUs (no nvidia-smi) on a, b"
+    assert report["gpudirect"]["why"] == "no GPUs (no nvidia-smi) on a, b"
 
 
 TOGETHER: list[tuple[Json, str, str | None]] = [
@@ -854,7 +854,7 @@ def test_nccl_tests_that_were_not_run_are_unknown() -> None:
     fabric = Fabric("ab", rails=1)
     fabric.wanted["tests"].append("nccl_tests")
     for gpus, pod, why in (
-        (0, "ml/x", "there are no GPUs (no nvidia-smi) on a, b"),
+        (0, "ml/x", "no GPUs (no nvidia-smi) on a, b"),
         (8, None, "it is run in pods only, and not on the hosts a, b"),
         (8, "ml/x", "no result came back"),
     ):
