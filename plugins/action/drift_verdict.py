@@ -88,7 +88,7 @@ class ActionModule(ActionBase):
     def _report(self, own: Json, arguments: Json) -> tuple[Json, list[str]]:
         """Return this run's report with those of other slices, and why some of these could not be read.
 
-        A run that only merges has no own report.
+        A run that only merges has no report itself.
         """
         wanted = arguments["configmap"]
         if not arguments["merge"] and not (wanted and wanted["merge"]):

@@ -23,7 +23,7 @@ KINDS = tuple(OPTIONS)
 
 HOST = "the host"
 
-# Where ip-netns(8) keeps names; /var/run is a link to /run on every system with systemd.
+# The directory in which ip-netns(8) keeps names; /var/run is a link to /run on every system with systemd.
 NAMES = "/run/netns"
 
 # Container ids are 64 hexadecimal digits; tools print the first 12 or 13.

@@ -23,7 +23,7 @@ AGAIN_S = 5.0
 
 
 def passing(exc: ApiError) -> bool:
-    """Whether a repeated request may be answered differently: it is away, busy, or was overtaken."""
+    """Whether a repeated request may be answered differently: the server is away, busy, or was overtaken."""
     return exc.status in (0, 409, 429) or exc.status >= 500
 
 

@@ -187,7 +187,7 @@ class Running:
         os.close(writer)
 
     def status(self) -> int | None:
-        """Its exit status, 124 where it was stopped at its limit; None while it runs."""
+        """Its exit status, 124 if it was stopped at its limit; None while it runs."""
         if not self._answer and select.select([self._reader], [], [], 0)[0]:
             self._answer = json.loads(os.read(self._reader, 1 << 16) or b'{"error": "what held its stream was killed"}')
         if "error" in self._answer:

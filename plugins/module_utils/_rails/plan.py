@@ -19,7 +19,7 @@ from .ranges import DOING, SHOWN, Network, PlanError
 
 SELECT = ("auto", "name", "pci", "resource")
 PLUGINS = ("host-device", "macvlan", "ipvlan", "ipoib", "sriov", "ib-sriov")
-# Of these the host keeps the network device, so that a pod needs no own device.
+# Of these the host keeps the network device, so that a pod needs no device itself.
 SHARING = ("macvlan", "ipvlan", "ipoib")
 
 
@@ -131,7 +131,7 @@ def _look(name: str, node: t.Any, selection: rails_ports.Selection) -> Node:
                     port.name,
                 )
             )
-    # Soft-RoCE has no own PCI address, so the network device's shows where the rail is.
+    # Soft-RoCE has no PCI address, so the network device's shows where the rail is.
     slots.sort(
         key=lambda one: (
             rails_ports.pci_key(one.pci) is None,

@@ -282,7 +282,7 @@ def address_of(gid: t.Any) -> ipaddress.IPv6Address | None:
 def gids(port: Port, family: str, any_netdev: bool = False) -> list[Gid]:
     """Return the RoCE v2 entries of an address family, lowest index first, of IPv6 the link-local ones last.
 
-    Only those of the port's own network device: a VLAN on it has entries in the same table. Where the port's network
+    Only those of the port's own network device: a VLAN on it has entries in the same table. If the port's network
     device cannot be seen (it is in another network namespace), there is nothing to compare with.
     """
     found = []

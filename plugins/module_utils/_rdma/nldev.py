@@ -5,7 +5,7 @@
 # This module util is PRIVATE to the collection: it may change in any release.
 """The RDMA netlink family (what `rdma` of iproute2 speaks) on a plain socket.
 
-Numbers: include/uapi/rdma/rdma_netlink.h. The family has no own header: attributes follow the
+Numbers: include/uapi/rdma/rdma_netlink.h. The family has no header: attributes follow the
 message header. Everything is seen from the network namespace in which the socket was opened; only
 set_netns() looks at the namespace of the calling thread.
 """

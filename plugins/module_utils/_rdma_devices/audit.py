@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""Whether the RDMA and network devices of all cards are where they belong: with the host, or in a pod that lives."""
+"""Whether the RDMA and network devices of all cards are where they belong: with the host, or in a live pod."""
 
 from __future__ import annotations
 

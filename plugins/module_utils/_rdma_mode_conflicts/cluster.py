@@ -146,7 +146,7 @@ def _resource(node: str, found: t.Sequence[t.Mapping[str, t.Any]], unknown: t.Se
 
 
 def manage(params: t.Mapping[str, t.Any], _check_mode: bool, client: Client) -> dict[str, t.Any]:
-    """Return what the module rdma_mode_conflicts returns, with ``failed`` where it refuses."""
+    """Return what the module rdma_mode_conflicts returns, with ``failed`` if it refuses."""
     wanted = list(dict.fromkeys(params["nodes"]))
     mode = params["netns_mode"]
     found, unknown = conflicts(read(client, wanted, mode), mode)

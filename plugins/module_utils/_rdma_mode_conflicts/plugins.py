@@ -14,7 +14,7 @@ from .._formats import from_json
 from .._kubernetes.client import Object
 
 # k8s-rdma-shared-dev-plugin: rdmaHcaResourcePrefix and DefaultConfigFilePath in pkg/resources/resources_manager.go, its
-# image and program in deployment/k8s/base/daemonset.yaml and Dockerfile. It ends where the mode is exclusive
+# image and program in deployment/k8s/base/daemonset.yaml and Dockerfile. It exits if the mode is exclusive
 # (ValidateRdmaSystemMode).
 SHARED_PREFIX = "rdma"
 _SHARED = ("rdma-shared-dev-plugin", "rdma-shared-dp")

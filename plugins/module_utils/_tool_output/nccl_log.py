@@ -265,7 +265,7 @@ def _networks(process: _Process) -> _Names:
     """Return what a process used: its channels beat what it printed at its start, a choice beats what there was."""
     if process.channels or process.named:
         return process.channels or process.named
-    # NCCL before 2.7 does not name its choice: it looks for sockets only where it has found no device.
+    # NCCL before 2.7 does not name its choice: it looks for sockets only if it has found no device.
     return {"IB": None} if "IB" in process.found else process.found
 
 

@@ -28,7 +28,7 @@ class Node(t.NamedTuple):
     name: str
     labels: dict[str, str]
     taints: list[Object]
-    closed: str  # why no pod is put on it at all; "" where pods are
+    closed: str  # why no pod is put on it at all; "" if pods are
     there: Amounts
     used: Amounts
     users: dict[str, list[str]]  # resource -> pods
@@ -96,7 +96,7 @@ def tolerated(taint: Object, tolerations: t.Sequence[Object]) -> bool:
 
 
 def obstacles(node: Node, pod: Object) -> list[str]:
-    """Return why one pod more cannot be put on a node; empty if it can."""
+    """Return why one more pod cannot be put on a node; empty if it can."""
     spec = pod["spec"]
     if node.closed:
         return [node.closed]

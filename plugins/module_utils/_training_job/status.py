@@ -51,7 +51,7 @@ def pod_row(pod: Object) -> dict[str, t.Any]:
 
 
 def _reason(pod: Object, status: Object, states: t.Sequence[Object]) -> str | None:
-    """Return why a pod is not where it should be, in the words of who keeps it."""
+    """Return why a pod is not where it should be, in the words of its controller."""
     if pod["metadata"].get("deletionTimestamp"):
         return "it is being deleted"
     for one in states:

@@ -20,7 +20,7 @@ from .text import printable
 
 Json = t.Dict[str, t.Any]
 
-# AWX sets no own limit. It keeps a job's artifacts in one row of its database, and hands them to every later
+# AWX sets no limit. It keeps a job's artifacts in one row of its database, and hands them to every later
 # node of a workflow as extra variables (awx/main/models/workflow.py, get_job_kwargs()).
 ARTIFACT_BYTES = 256 * 1024
 

@@ -72,7 +72,7 @@ def bound(share: float) -> str:
 
 
 def speed(gbps: float) -> str:
-    """Return a rate with as many significant digits."""
+    """Return a rate with its significant digits only."""
     return "%.1f" % gbps if gbps >= 1 or gbps == 0 else "%.3g" % gbps
 
 

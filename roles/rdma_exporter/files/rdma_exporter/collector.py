@@ -160,7 +160,7 @@ class Collector:
         return found._replace(present=present, seconds=time.monotonic() - began)
 
     def _look_here(self, netlink: bool) -> dict[str, t.Any]:
-        """Look at the process's own namespace, which needs no child and files can stay open."""
+        """Look at the process's own namespace, which needs no child, and where files can stay open."""
 
         def look_and_sweep() -> dict[str, t.Any]:
             answer = look(netlink, self.settings.sysfs, self._files)

@@ -132,7 +132,7 @@ class Render:
                 lines.append(f"{metric}{where} {value * factor}\n")
 
     def _enter(self, directory: str, name: str) -> tuple[list[str] | None, str, int]:
-        """Where the samples of a counter go; to no list where another counter has the metric already."""
+        """Where the samples of a counter go; to no list if another counter has the metric already."""
         one = counter(directory, name)
         key = (directory, name)
         if self._names.setdefault(one.metric, key) != key:

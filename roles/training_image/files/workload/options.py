@@ -118,7 +118,7 @@ def add_waiting(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--backend", choices=("nccl", "gloo"), help="default: nccl on GPUs, gloo on CPUs")
     parser.add_argument(
         "--use-cuda", "--use_cuda", type=yes_or_no, metavar="BOOL",
-        help="true: GPUs or an error; false: CPUs (default: GPUs where there are any)",
+        help="true: GPUs or an error; false: CPUs (default: GPUs if available)",
     )  # fmt: skip
     parser.add_argument("--no-cuda", dest="use_cuda", action="store_const", const=False, help="the same as false")
     parser.add_argument(

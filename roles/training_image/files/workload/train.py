@@ -89,7 +89,7 @@ class Trainer:
         self.meter = Meter()
 
     def resume(self) -> None:
-        """Go on where the checkpoint ends, if there is one."""
+        """Continue where the checkpoint ends, if there is one."""
         state = checkpoint.load(self.arguments.checkpoint, self.group, self.settings)
         if state is None:
             return
