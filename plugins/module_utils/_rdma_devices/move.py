@@ -48,7 +48,7 @@ class GoneError(DeviceError):
 
 
 class Found(t.NamedTuple):
-    """Where a device is. ``handle`` is open on that namespace; the receiver closes it. ``pod`` is the pod of that namespace."""
+    """Where a device is. ``handle`` is open on that namespace; the receiver closes it. ``pod`` is its pod."""
 
     index: int  # type: ignore[assignment]  # hides tuple.index()
     handle: int

@@ -55,7 +55,7 @@ def read_all(client: Client, namespace: str, pods: t.Sequence[str], head: int, t
 
 
 def last_line(client: Client, namespace: str, pod: str) -> str | None:
-    """Return the last line of a log, or None if there is none available."""
+    """Return the last line of a log, or None if none is available."""
     where = path("v1", "pods", namespace, pod, "log")
     try:
         text = _plain(client.raw(where, "Reading the log of %s" % pod, {"tailLines": 1, "limitBytes": 4000}))
