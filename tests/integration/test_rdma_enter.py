@@ -80,7 +80,7 @@ def test_errors_come_back_with_their_number(name: str) -> None:
         with pytest.raises(enter.EnterError) as caught:
             enter.inside(handle, wrong)
         assert str(caught.value) == "ValueError: no number"
-        with pytest.raises(enter.EnterError, match="ended without an answer"):
+        with pytest.raises(enter.EnterError, match="exited without an answer"):
             enter.inside(handle, lambda: os._exit(3))
 
 

@@ -195,7 +195,7 @@ def test_refusals_say_why_and_change_nothing(first: Guest) -> None:
         assert module("rdma_device", name="rxe0", netns="blue", disrupt=True)["failed"]
         gone = module("rdma_device", name="rxe1", pid=4194304)
         assert "No process has the PID 4194304 (any longer)" in gone["msg"]
-        assert "no network namespace named green" in module("rdma_device", name="rxe1", netns="green")["msg"]
+        assert "No network namespace is named green" in module("rdma_device", name="rxe1", netns="green")["msg"]
         assert first.shell("rdma dev; ip netns exec blue rdma dev") == before
         moved = module("rdma_device", name="rxe1", netns="blue", disrupt=True)
         assert (moved["changed"], moved["users"][0]["command"]) == (True, "rping")
@@ -230,7 +230,7 @@ def test_a_driver_that_cannot_move_is_known_before_it_is_tried(first: Guest) -> 
         # A link for another namespace is made, cannot be moved, and is not left behind.
         first.shell("rdma link delete rxe1; ip link set rail1 netns blue")
         result = module("rdma_link", name="rxe1", netdev="rail1", netns="blue")
-        assert "it was made, could not be moved there, and was removed again" in result["msg"]
+        assert "it was created, could not be moved there, and was removed again" in result["msg"]
         assert "rxe1" not in first.shell("rdma dev")
     finally:
         first.shell(
@@ -268,7 +268,7 @@ BAD = [
         {"name": "rxe1", "state": "detached", "netns": "a"},
         "state=detached takes the device back to the host and finds it by itself: leave netns out",
     ),
-    ("rdma_device", {"name": "rxe1", "container": "x"}, "'x' is no container id"),
+    ("rdma_device", {"name": "rxe1", "container": "x"}, "'x' is not a valid container ID"),
     ("rdma_info", {"gather": ["all"]}, "value of gather must be one or more of"),
     ("rdma_link", {"name": "rxe5"}, "state is present but all of the following are missing: netdev"),
     ("rdma_link", {"name": "rxe5", "netdev": "rail7"}, "no network device rail7 in the host"),

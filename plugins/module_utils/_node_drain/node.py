@@ -124,7 +124,7 @@ def is_ours(node: Object) -> bool:
 def cordoner(node: Object) -> str:
     """Return who has cordoned a Node that is not ours."""
     others = [one for one in managers(node) if one != MANAGER or not noted(node)]
-    return ", ".join(others) or "an unknown user (its managedFields name none)"
+    return ", ".join(others) or "a user that its managedFields do not name"
 
 
 def noted(node: Object) -> bool:

@@ -377,7 +377,7 @@ def attempt(scene: Scene, proxy: FaultProxy, fault: str, at: int) -> None:
     if said:
         assert len(said.split(": ")[0]) > 4, said
         # whereabouts_pools tells a conflict in words of its own: what it was about to do, to which pool, and to run again.
-        if not (fault == "409" and "it was changed meanwhile, and so nothing was done to it" in said):
+        if not (fault == "409" and "it was changed in the meantime, so nothing was done to it" in said):
             assert proxy.url in said, said
             assert SAID[fault] in said, said
     # What waits for something asks as often as it takes.

@@ -127,7 +127,7 @@ def test_an_api_server_that_is_away(here: Host) -> None:
         for consent in ("", "fabric"):
             made = here.decided(reset_consent=consent)
             assert made["hosts"]["cp-1"]["action"] == "refuse"
-            assert "Its kubeadm init has not come to its end" in made["problems"][0]
+            assert "Its kubeadm init did not finish" in made["problems"][0]
         with pytest.raises(FabricError, match="it has a control plane"):
             here.do("init", clean=True, discard_etcd=True)
     finally:

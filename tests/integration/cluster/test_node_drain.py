@@ -320,7 +320,7 @@ def test_whose_node_it_is(lab: Lab) -> None:
     assert note(lab, node) is None
     lab.plane.kubectl("uncordon", node)
     lab.plane.kubectl("label", "node", node, "node-role.kubernetes.io/control-plane=")
-    assert "it is a node of the control plane. Set control_plane_ok to true" in refused(lab, node)
+    assert "it is a control-plane node. Set control_plane_ok to true" in refused(lab, node)
     assert untouched(lab, node)
     lab.plane.kubectl("annotate", "node", node, f"{NOTE}=?")
     assert f"kubectl annotate node {node} {NOTE}-" in refused(lab, node, control_plane_ok=True)

@@ -387,7 +387,7 @@ def test_without_a_cluster_and_without_a_node(site: Site) -> None:
     # The inventory's name is not the cluster's: that is found before a reboot of a node that is at work.
     site.change(host, mode="shared", boot_id=BEFORE)
     done = site.run(gpu_node_name="other")
-    assert f"the cluster has no node of this name; the host is Node {host}, give that name" in done.messages()
+    assert f"the cluster has no node of this name; the host is Node {host}, set that name" in done.messages()
     assert site.machine(host)["mode"] == "shared"
     # A host that has not joined yet is rebooted as it is.
     site.is_the_host("")

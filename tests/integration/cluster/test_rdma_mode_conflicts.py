@@ -274,8 +274,8 @@ def test_the_policies_of_the_network_operator(ready: Cluster, namespace: str) ->
             ("NicNodePolicy", None, "two", "gpu-2"),
             ("Pod", namespace, "holder", "gpu-1"),
         ]
-        assert "NicClusterPolicy nic-cluster-policy has the shared RDMA device plugin run here" in result["msg"]
-        assert "(node gpu-1, gpu-2). Take rdmaSharedDevicePlugin out of its spec" in result["msg"]
+        assert "NicClusterPolicy nic-cluster-policy runs the shared RDMA device plugin here" in result["msg"]
+        assert "(node gpu-1, gpu-2). Remove rdmaSharedDevicePlugin from its spec" in result["msg"]
         # Who may not see the policy is told of it by the DaemonSet.
         rights = "--resource=nodes,pods,daemonsets.apps,network-attachment-definitions.k8s.cni.cncf.io"
         ready.kubectl("create", "clusterrole", "partly", "--verb=list", rights)
@@ -415,7 +415,7 @@ def test_sriov_network_operator_as_the_master_of_the_mode(ready: Cluster, namesp
     result = ask(ready)
     assert rows(result) == [("SriovNetworkPoolConfig", namespace, "first", "gpu-1")]
     assert "makes sriov-network-operator set this node's mode to shared, and reboot it for that" in result["msg"]
-    assert "Take spec.rdmaMode out of it, upon which the operator removes what it wrote" in result["msg"]
+    assert "Remove spec.rdmaMode from it, and the operator removes what it wrote" in result["msg"]
     assert "to shared too: it writes modprobe.d and reboots on its own" in ask(ready, "shared")["msg"]
     make(ready, pool(namespace, "everywhere", rdmaMode="exclusive"))
     assert len(ask(ready, "shared", on_conflict="warn")["warnings"]) == 2

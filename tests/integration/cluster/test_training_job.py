@@ -276,7 +276,7 @@ def test_attachments_have_to_be_there(own_cluster: Cluster, namespace: str) -> N
         "metadata": {"name": "nic0", "namespace": namespace},
     }
     make(own_cluster, "network-attachment-definitions", attachment)
-    with pytest.raises(FabricError, match="these attachments do not exist: kube-system/roce. Make them first"):
+    with pytest.raises(FabricError, match="these attachments do not exist: kube-system/roce. Create them first"):
         check(own_cluster, manifests)
     # The run that makes it may be the one that is checked.
     checked = check(own_cluster, manifests, True)

@@ -525,7 +525,7 @@ def test_without_the_callback_the_verdict_is_an_error(one: Place) -> None:
     (one.path / "a").write_text("x\n")
     ran = one.check(copy("a"))
     assert ran.rc == 2
-    assert "the callback rdmaops.gpu_fabric.drift has not taken it down" in ran.output
+    assert "the callback rdmaops.gpu_fabric.drift did not record it" in ran.output
     assert "ANSIBLE_CALLBACKS_ENABLED=rdmaops.gpu_fabric.drift" in ran.output
     assert ran.report == {}
     ran = one.run(str(one.path / "play.yml"), "--check", ANSIBLE_CALLBACKS_ENABLED="rdmaops.gpu_fabric.drift")
@@ -541,7 +541,7 @@ def test_another_ansible_playbook_inside_does_not_find_the_outer_run(one: Place)
     inner = {
         **run_it(*one.command(str(one.path / "inner.yml")), check_mode=False, changed_when=False, register="inner"),
         "environment": {"ANSIBLE_CONFIG": str(one.path / "inner.cfg")},
-        "failed_when": "'has not taken it down' not in inner.stdout + inner.stderr",
+        "failed_when": "'did not record it' not in inner.stdout + inner.stderr",
     }
     ran = one.check(copy("a"), inner)
     assert ran.rc == 0, ran.output

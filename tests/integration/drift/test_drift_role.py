@@ -331,7 +331,7 @@ def test_a_report_is_sent_and_no_secret_told(place: Place) -> None:
         assert ran.rc == 2
         address = f"http://127.0.0.1:{server.server_port}/drift/night.json"
         assert f"Publishing the drift report at {address}: it answered 401 (Unauthorized): " in ran.output
-        assert "Give credentials that may write there, by headers. The verdict is in_sync" in ran.output
+        assert "Give credentials that may write there, in headers. The verdict is in_sync" in ran.output
         assert TOKEN not in ran.output
 
 

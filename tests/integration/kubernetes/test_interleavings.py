@@ -178,7 +178,7 @@ def both_killed_with_data(hosts: Hosts) -> None:
     for consent in ("", "fabric"):
         said = hosts.run(reset_consent=consent).ended()
         assert "its API server (192.0.2.10:6443) does not answer" in said, said
-        assert "Its kubeadm init has not come to its end" in said, said
+        assert "Its kubeadm init did not finish" in said, said
     # An administrator has it run, and finishes what kubeadm had to do.
     for source, target in (("configurations.json", "configurations.json"), ("node.json", "node-cp-1.json")):
         text = (hosts.place / "made" / PLANE / source).read_text()

@@ -150,9 +150,7 @@ def test_a_checkpoint_is_not_overwritten(whole: tuple[Path, list[Done]]) -> None
 
 def test_a_checkpoint_of_another_run(whole: tuple[Path, list[Done]]) -> None:
     said = refusals(train(whole[0], "--checkpoint", "whole.pt", "--resume", "--lr", "0.02"))
-    wanted = (
-        "The checkpoint whole.pt is of another run: learning_rate was 0.01 and is 0.02 now. Start it as that run was"
-    )
+    wanted = "The checkpoint whole.pt is of another run: learning_rate was 0.01 and is 0.02 now. Start it with the options of that run"
     assert [one.startswith(wanted) for one in said] == [True, True], said
 
 

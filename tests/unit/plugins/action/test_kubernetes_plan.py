@@ -55,7 +55,7 @@ def test_everything_that_stands_against_it_is_told_at_once() -> None:
     done = act(nodes=unfit, settings=settings(), control_plane=["cp-0", "cp-1"])
     assert done["failed"] is True
     assert done["msg"].startswith("Creating a cluster of these hosts: nothing was changed. ")
-    for text in ("gpu-1: swap is on (/swap)", "gpu-1: /sys/fs/cgroup is cgroup v1", "cp-0 could not be looked at"):
+    for text in ("gpu-1: swap is on (/swap)", "gpu-1: /sys/fs/cgroup is cgroup v1", "cp-0 could not be checked"):
         assert text in done["msg"]
     assert {name: one["action"] for name, one in done["plan"]["hosts"].items()} == {"cp-1": "refuse", "gpu-1": "none"}
 
@@ -113,7 +113,7 @@ def test_bad_arguments(given: Json) -> None:
 
 
 def test_settings_that_are_none() -> None:
-    assert "has to be str" in act(nodes=nodes(), settings={})["msg"]
+    assert "must be str" in act(nodes=nodes(), settings={})["msg"]
 
 
 def test_the_documentation_has_the_options_of_the_action() -> None:

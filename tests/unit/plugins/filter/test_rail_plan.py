@@ -237,7 +237,7 @@ def test_devices_in_pods_keep_their_attachments() -> None:
         (rail["name"], rail["selector"], rail["range"]) for rail in first["rails"]
     ]
     with pytest.raises(
-        AnsibleFilterError, match="on every node devices are in pods, at least 2, and only 0 of the attach"
+        AnsibleFilterError, match="on every node devices are in pods, at least 2, and only 0 of the existing attach"
     ):
         rail_plan(info, NETWORK)
 

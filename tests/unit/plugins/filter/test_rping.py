@@ -137,7 +137,7 @@ def test_what_is_no_text_is_refused(value: object) -> None:
 
 @pytest.mark.parametrize("count", [0, -1, "2", True, 1.5])
 def test_what_is_no_count_is_refused(count: object) -> None:
-    with pytest.raises(AnsibleFilterError, match="rping wants for count"):
+    with pytest.raises(AnsibleFilterError, match="rping needs a whole number of pings"):
         rping("", count=count)
 
 

@@ -112,7 +112,7 @@ def test_a_failing_tool_is_an_error_and_not_an_absence() -> None:
 
 
 def test_a_missing_tool_is_an_error() -> None:
-    with pytest.raises(host_info.LookError, match=r"^Running rpm: there is no such program on this host; install it$"):
+    with pytest.raises(host_info.LookError, match=r"^Running rpm: this host has no such program; install it$"):
         looker(FakeModule([])).packages({"rhel": ["rdma-core"]}, [], host_info.parse_os_release(ALMA))
 
 
@@ -131,7 +131,7 @@ def test_what_differs_is_told_and_then_no_resources(tmp_path: Path) -> None:
     # What is in sync is told by the module itself then, with what is not.
     found = host_info.look(looker(module), asked(extra_packages=["perftest"], packages={"none": []}, **gone))
     assert found["differs"][0] == "packages: perftest is missing"
-    assert found["differs"][1].startswith("packages: there is no list for ")
+    assert found["differs"][1].startswith("packages: no list for ")
     assert found["resources"] == []
     wish = {"owned_files": {"files": [{"path": str(path), "content": "x"}]}}
     found = host_info.look(looker(module), asked(**wish))

@@ -125,7 +125,7 @@ def test_a_text_that_is_too_long(
 ) -> None:
     monkeypatch.setattr(handover, "MOST_BYTES", 10)
     site.results.put(b"x" * 11)
-    with pytest.raises(HandoverError, match="it ended without an answer"):
+    with pytest.raises(HandoverError, match="it exited without an answer"):
         site.ask()
     assert capfd.readouterr().err == "The look's text has 11 bytes, and 10 may be handed over\n"
 

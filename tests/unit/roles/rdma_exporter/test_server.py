@@ -287,7 +287,7 @@ def test_a_file_that_becomes_wrong_lets_no_one_in(tmp_path: Path, capfd: pytest.
     with serving(config=file) as one:
         assert ask(one)[0] == 200
         for text, said in (
-            ("basic_auth_users: {ann: nonsense}", "basic_auth_users.ann: it is no bcrypt hash"),
+            ("basic_auth_users: {ann: nonsense}", "basic_auth_users.ann: it is not a bcrypt hash"),
             ("", "the document: it is empty"),
         ):
             file.write_text(text)

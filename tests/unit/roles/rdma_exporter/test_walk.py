@@ -197,7 +197,7 @@ def test_the_guard_goes_on_without_who_hangs() -> None:
     come_back = threading.Event()
     with pytest.raises(walk.Hung, match=r"no answer within 0.1 s"):
         guard.call(come_back.wait, 0.1)
-    with pytest.raises(walk.Hung, match="earlier scrape has still not come back"):
+    with pytest.raises(walk.Hung, match="earlier scrape has not returned yet"):
         guard.call(lambda: 7, 5)
     come_back.set()
     assert guard._last

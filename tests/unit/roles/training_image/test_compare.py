@@ -159,7 +159,7 @@ WRONG = [
     (json.dumps(result(DEFAULT, schema=2)), "has no result of this workload (schema 1)"),
     (
         json.dumps({"schema": 1, "kind": "train"}),
-        "no whole result: model, world_size, batch_size, precision, device_type",
+        "no complete result: model, world_size, batch_size, precision, device_type",
     ),
     (json.dumps(result([])), "has no rates: the run was too short to measure one"),
     (json.dumps(result(["fast"])), "has no list of rates"),  # type: ignore[list-item]

@@ -74,7 +74,7 @@ REFUSED = [
     (POD, ["--master-port", "65536"], "Port 65536 of rank 0"),
     ({**POD, "MASTER_PORT": "http"}, [], "MASTER_PORT=http is not a whole number"),
     ({"RANK": "0", "WORLD_SIZE": "2"}, [], "set MASTER_ADDR or --master-addr"),
-    (MPIRUN, [], "The host of rank 0 of 4 runs is not known"),
+    (MPIRUN, [], "The host of rank 0 of 4 is not known"),
     ({"OMPI_COMM_WORLD_RANK": "0"}, [], "OMPI_COMM_WORLD_SIZE is not set"),
     (
         {"RANK": "0", "WORLD_SIZE": "2", "VC_A_HOSTS": "a", "VC_B_HOSTS": "b"},

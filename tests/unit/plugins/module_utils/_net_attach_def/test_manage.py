@@ -182,13 +182,13 @@ REFUSED: list[tuple[dict[str, t.Any], str]] = [
     ({"prune": True}, "prune with an empty list of attachments would delete every attachment of training"),
     ({"ignore_lint": ["host_interface"]}, "ignore_lint: host_interface cannot be ignored"),
     ({"ignore_lint": ["nonsense"]}, "ignore_lint: nonsense is not a lint code. These can: address_shared"),
-    ({"node_info": {"gpu-1": []}}, "node_info of gpu-1 has to be a dictionary"),
+    ({"node_info": {"gpu-1": []}}, "node_info of gpu-1 must be a dictionary"),
     (
         {"expected_pods": {"nic9": 1}},
         "expected_pods names nic9, which is not an attachment of this task. There are: none",
     ),
-    ({"expected_pods": True, "attachments": [attachment()]}, "expected_pods has to be a number"),
-    ({"expected_pods": -1, "attachments": [attachment()]}, "it holds -1"),
+    ({"expected_pods": True, "attachments": [attachment()]}, "expected_pods must be a number"),
+    ({"expected_pods": -1, "attachments": [attachment()]}, "it has -1"),
     (
         {"target_nodes": ["gpu-9"], "attachments": [attachment()]},
         "target_nodes names gpu-9, and the cluster has no nodes",
@@ -366,7 +366,7 @@ def test_a_range_in_use(old: t.Any, ipam: dict[str, t.Any], pools: list[t.Any], 
 def test_pools_that_may_not_be_read_are_not_taken_for_empty() -> None:
     client = FakeClient(nad("nic0", OLD))
     client.lists[POOLS] = forbidden("Listing whereabouts' address pools")
-    with pytest.raises(AttachmentError, match="could not be looked at .*The right to list ippools"):
+    with pytest.raises(AttachmentError, match="could not be checked .*The right to list ippools"):
         run(client, ranged("10.0.0.0/29"))
 
 

@@ -288,7 +288,7 @@ def test_the_lease_is_taken_from_whoever_is_faster() -> None:
         lease = lease_of(server, "one")
         lease.take("a")
         assert (lease.ours, lease.nodes, server.raw["spec"]["holderIdentity"]) == (True, {"a"}, "one")
-    with pytest.raises(DrainError, match="others change it all the time"):
+    with pytest.raises(DrainError, match="others keep changing it"):
         lease_of(Overtaken(99), "one").take("a")
 
 
@@ -516,7 +516,7 @@ def test_a_node_of_the_control_plane_goes_with_consent_only(place: str, check: b
     key = memory.CONTROL_PLANE[0]
     spec, labels = {"labels": ({}, {key: ""}), "taints": ({"taints": [{"key": key}]}, {})}[place]
     plane = Plane([], spec=spec, metadata={"labels": labels})
-    with pytest.raises(DrainError, match="Set control_plane_ok to true if it may go"):
+    with pytest.raises(DrainError, match="Set control_plane_ok to true if it may be drained"):
         plane.manage(check)
     assert not plane.cordoned
     plane.manage(check, control_plane_ok=True)
@@ -813,7 +813,7 @@ def test_what_is_still_there_after_the_time_limit_is_named(clock: Clock) -> None
         "allow it, delete these pods, or allow more time. The node stays cordoned, with this in its annotation "
         "rdmaops.gpu-fabric/maintenance, and the next run continues from there"
     )
-    assert plane.note["failed"]["message"].startswith("Draining node a: not done")
+    assert plane.note["failed"]["message"].startswith("Draining node a: not finished")
     assert plane.lease["spec"]["holderIdentity"] == ""
     assert plane.evicted == []
 
@@ -902,9 +902,9 @@ def test_a_node_that_somebody_else_has_cordoned_is_left_alone() -> None:
         (owned(MANAGER), ""),
         (owned("kubectl"), "kubectl"),
         (owned("argocd", MANAGER), "argocd"),
-        (owned(), "an unknown user (its managedFields name none)"),
-        ([], "an unknown user (its managedFields name none)"),
-        ([{"manager": "x"}, {"manager": "y", "fieldsV1": None}], "an unknown user (its managedFields name none)"),
+        (owned(), "a user that its managedFields do not name"),
+        ([], "a user that its managedFields do not name"),
+        ([{"manager": "x"}, {"manager": "y", "fieldsV1": None}], "a user that its managedFields do not name"),
     ],
 )
 def test_whose_cordon_it_is(clock: Clock, fields: Json, who: str) -> None:
@@ -1064,7 +1064,7 @@ def test_a_run_whose_lease_was_taken_does_not_uncordon(clock: Clock, lost: str) 
         assert plane.manage(state="uncordoned")["changed"]
         assert not plane.cordoned
         lease_of(plane, "one", 60).take("b")
-        with pytest.raises(DrainError, match="by the run one any more. It was returned"):
+        with pytest.raises(DrainError, match="by the run one. It was returned"):
             plane.manage(state="uncordoned", take_over=False)
 
 

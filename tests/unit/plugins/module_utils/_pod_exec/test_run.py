@@ -62,7 +62,7 @@ def test_by_crictl(tmp_path: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ContainerError) as caught:
         crictl.find("ml/train-0", None)
     assert str(caught.value) == (
-        "Querying the container runtime with 'crictl pods --state ready --namespace ml --output json': it exited with 1: "
+        "Querying the container runtime with 'crictl pods --state ready --namespace ml --output json': it exited with status 1: "
         "no such socket"
     )
     (tmp_path / "crictl").write_text(CRICTL)

@@ -249,8 +249,8 @@ DEVINFO = "hca_id:\tmlx5_0\n\t\tport:\t1\n\t\t\tstate:\t\t\tPORT_ACTIVE (4)\n\t\
 ASKED: list[tuple[t.Any, int | None, list[str]]] = [
     # what ibv_devinfo does, active_mtu, errors
     ((0, DEVINFO % "\t\t\tactive_mtu:\t\t1024 (3)\n"), 1024, []),
-    ((0, DEVINFO % ""), None, ["ibv_devinfo -d mlx5_0 -i 1 exited with 0: max_mtu: 4096 (5)"]),
-    ((1, "Failed to open device\n"), None, ["ibv_devinfo -d mlx5_0 -i 1 exited with 1: Failed to open device"]),
+    ((0, DEVINFO % ""), None, ["ibv_devinfo -d mlx5_0 -i 1 exited with status 0: max_mtu: 4096 (5)"]),
+    ((1, "Failed to open device\n"), None, ["ibv_devinfo -d mlx5_0 -i 1 exited with status 1: Failed to open device"]),
     (FileNotFoundError(2, "gone"), None, ["ibv_devinfo is not installed (package ibverbs-utils)"]),
     (
         subprocess.TimeoutExpired(["ibv_devinfo"], 20),

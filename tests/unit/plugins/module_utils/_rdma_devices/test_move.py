@@ -223,7 +223,8 @@ def test_a_namespace_that_cannot_be_looked_into_is_named(edge: str) -> None:
 
     host = Closed({HOST: [device("mlx5_1")], BLUE: [device("mlx5_0")]})
     with pytest.raises(
-        rdma_devices_move.GoneError, match=r"There are: (mlx5_0, )?mlx5_1\. It may be where .*blue"
+        rdma_devices_move.GoneError,
+        match=r"There are: (mlx5_0, )?mlx5_1\. It may be in a namespace that was not searched: .*blue",
     ) as caught:
         rdma_devices_move.locate("mlx5_0", "exclusive", host)
     assert caught.value.complete is False

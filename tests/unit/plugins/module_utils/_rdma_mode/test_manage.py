@@ -253,7 +253,7 @@ def test_lines_that_say_otherwise_are_named_if_the_file_is_not_managed(tmp_path:
         {"path": "/etc/modprobe.d/b.conf", "line": 1, "text": line, "wins": True},
     ]
     assert result["reboot_reason"].endswith(
-        'The next boot gives shared, because of "options ib_core netns_mode=1" in /etc/modprobe.d/b.conf line 1. '
+        'The next boot sets shared, because of "options ib_core netns_mode=1" in /etc/modprobe.d/b.conf line 1. '
         "Remove it there, and from the source of that file."
     )
 

@@ -350,7 +350,7 @@ def test_no_whereabouts_is_no_verdict() -> None:
     ("more", "text"),
     [
         ({"reclaim_after": 59}, "reclaim_after is 59 seconds; it must be at least 60"),
-        ({"exhausted_share": 0.0}, "exhausted_share is 0.0; it has to be above 0"),
+        ({"exhausted_share": 0.0}, "exhausted_share is 0.0; it must be above 0"),
     ],
 )
 def test_bad_options(more: Json, text: str) -> None:

@@ -105,7 +105,7 @@ def test_the_table() -> None:
         "  gpu-2: k n: wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww...\n"
     )
     assert texts.table(report({}), 60) == "Drift: UNKNOWN\nNothing was checked.\n"
-    assert "\nnot complete\n  the run is going on" in texts.table(report({"a": [thing()]}, complete=False), 60)
+    assert "\nnot complete\n  the run is in progress" in texts.table(report({"a": [thing()]}, complete=False), 60)
 
 
 def test_the_table_is_bounded() -> None:

@@ -122,5 +122,5 @@ def test_what_is_wrong_is_said() -> None:
         fabric_tests(nodes(), PAIRS, "a", "server", ["nccl"])
     assert "Building the tests of a: unknown test 'nccl'. There are: " + ", ".join(WANTED) in str(refused.value)
     for given, pairs in (({}, PAIRS), (nodes(), [{}]), (nodes(), ["a"])):
-        with pytest.raises(AnsibleFilterError, match="is not of the shape"):
+        with pytest.raises(AnsibleFilterError, match="does not have the shape"):
             fabric_tests(given, pairs, "a", "server", ["rping"])  # type: ignore[arg-type]

@@ -618,8 +618,8 @@ def test_the_time_has_to_be_a_text() -> None:
 
 TABLE = """\
 Fabric check: FAIL
-  * rail 0: b (mlx5_0, ens0) -> c (mlx5_0, ens0) fails, both pass with other nodes: the path between them
-    (ib_write_bw 12.1 of 400 Gb/s, 3.0%, limit 80%)
+  * rail 0: b (mlx5_0, ens0) -> c (mlx5_0, ens0) fails, both pass with other nodes: the path between them (ib_write_bw
+    12.1 of 400 Gb/s, 3.0%, limit 80%)
   * 2 of 20 measurements unknown, no result came back: rping d -> e on rail 0, ib_write_bw d -> e on rail 0
 
 GPUDirect RDMA: not proven: whether there are GPUs is not known on a, b, c, d, e

@@ -89,8 +89,8 @@ BAD: list[tuple[Json, str]] = [
     ({"version": "latest"}, "version must be X.Y.Z"),
     ({"version": 1.36}, "version must be str"),
     ({"version": "1.30.9"}, "older than 1.31"),
-    ({"cluster_name": "Fabric 1"}, "no DNS name"),
-    ({"dns_domain": "-"}, "no DNS name"),
+    ({"cluster_name": "Fabric 1"}, "not a valid DNS name"),
+    ({"dns_domain": "-"}, "not a valid DNS name"),
     ({"endpoint": "192.0.2.10"}, "HOST:PORT"),
     ({"endpoint": "https://192.0.2.10:6443"}, "HOST:PORT"),
     ({"endpoint": "192.0.2.10:99999"}, "HOST:PORT"),
@@ -106,7 +106,7 @@ BAD: list[tuple[Json, str]] = [
     ({"certificate_names": [1]}, "neither a name nor an address"),
     ({"certificate_names": "api.example.org"}, "must be list"),
     ({"kubelet": None}, "kubelet must be dict"),
-    ({"endpiont": "x"}, "endpiont is no setting"),
+    ({"endpiont": "x"}, "endpiont is not a setting"),
     ({"patches_directory": "patches"}, "patches_directory must be an absolute path, not 'patches'"),
 ]
 
@@ -135,7 +135,7 @@ def test_timeouts_and_patches_are_of_both_kinds() -> None:
 def test_the_filter() -> None:
     made = FilterModule().filters()["kubeadm_config"]
     assert made(settings(), "join", WORKER, pin=PIN) == config.documents(settings(), WORKER, "join", PIN)
-    with pytest.raises(AnsibleTypeError, match="takes dictionaries"):
+    with pytest.raises(AnsibleTypeError, match="needs dictionaries"):
         kubeadm_config("x", "init", PLANE)
     with pytest.raises(AnsibleFilterError, match="has no address, control_plane"):
         kubeadm_config(settings(), "init", {"name": "a"})

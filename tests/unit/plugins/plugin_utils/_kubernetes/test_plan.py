@@ -100,7 +100,7 @@ def test_the_first_host_of_the_group_may_be_lost_and_made_anew() -> None:
 def test_no_cluster_is_begun_while_a_control_plane_host_could_not_be_looked_at() -> None:
     made = decided(virgin(), group=["cp-0", "cp-1"])
     assert made["hosts"]["cp-1"]["action"] == "refuse"
-    assert "cp-0 could not be looked at and may have one" in made["problems"][0]
+    assert "cp-0 could not be checked and may have one" in made["problems"][0]
     assert decided(running(), group=["cp-0", "cp-1"])["problems"] == []
 
 
@@ -255,7 +255,7 @@ REFUSED: list[tuple[dict[str, Json], str, str]] = [
     (
         running(gpu_1={"membership": membership(authority={"fingerprint": OTHER, "pin": "x"})}),
         "gpu-1",
-        "kubeadm has left pki/ca.crt and no whole control-plane node",
+        "kubeadm has left pki/ca.crt and no complete control-plane node",
     ),
     (
         running(gpu_1={"membership": plane_member("gpu-1")}),
@@ -282,7 +282,7 @@ REFUSED: list[tuple[dict[str, Json], str, str]] = [
     (
         virgin(cp_1={"membership": membership(etcd=True)}),
         "cp-1",
-        "kubeadm has left data of etcd and no whole control-plane node",
+        "kubeadm has left data of etcd and no complete control-plane node",
     ),
     (
         virgin(cp_1={"membership": membership(etcd=True)}),
@@ -310,7 +310,7 @@ def test_hosts_without_a_control_plane() -> None:
     hosts = {name: one for name, one in virgin().items() if name != "cp-1"}
     made = decided(hosts)
     assert made["hosts"] == {}
-    assert "there is no control-plane host among the hosts of this run" in made["problems"][0]
+    assert "the hosts of this run include no control-plane host" in made["problems"][0]
 
 
 # --- what is found before anything is changed ---
@@ -325,7 +325,7 @@ UNFIT: list[tuple[Json, str]] = [
     ({"ports": [{"port": 10250, "pid": 7, "command": "kubelet"}]}, "port 10250 is in use (kubelet, pid 7)"),
     ({"ports": [{"port": 10250, "pid": None, "command": None}]}, "a process that could not be seen"),
     ({"address": "192.0.2.99"}, "kubernetes_address 192.0.2.99 is not an address of this host (it has: 192.0.2.11)"),
-    ({"address": "127.0.0.1"}, "is the loopback's"),
+    ({"address": "127.0.0.1"}, "is a loopback address"),
     ({"address": "gpu-1"}, "'gpu-1' is not a valid IP address"),
     (
         {
@@ -404,7 +404,7 @@ def test_two_of_one_name_address_or_machine() -> None:
 
 def test_networks() -> None:
     assert "overlaps 10.244.0.0/14" in decided(virgin(), avoid=["10.244.0.0/14"])["problems"][0]
-    assert "the network to avoid 'rails' is none" in decided(virgin(), avoid=["rails"])["problems"][0]
+    assert "the network to avoid 'rails' is not a network" in decided(virgin(), avoid=["rails"])["problems"][0]
     small = plan(virgin(), settings(pod_network="10.244.0.0/23"), Options())
     assert small["problems"] == ["pod_network 10.244.0.0/23 has room for 2 nodes with a /24 each, and there are 3"]
     smaller = plan(virgin(), settings(pod_network="10.244.0.0/26"), Options())
