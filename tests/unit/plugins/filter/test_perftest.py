@@ -286,7 +286,7 @@ def test_what_is_no_output_is_refused(value: object) -> None:
 
 
 def test_what_is_no_boolean_is_refused() -> None:
-    assert "report_gbits true or false, not 'yes'" in refusal("x", report_gbits="yes")
+    assert "perftest needs true or false for report_gbits, not 'yes'" in refusal("x", report_gbits="yes")
 
 
 @given(st.text())
