@@ -115,7 +115,8 @@ def decide(params: t.Mapping[str, t.Any], state: State) -> Intent:
     if may_switch and state.blockers and params["runtime"] == "require":
         raise ModeError(
             "Switching the RDMA subsystem from %s to %s: the kernel refuses while other network namespaces exist: %s. "
-            "Stop their holders, or set runtime to auto and reboot" % (state.live, desired, explain.told(state.blockers))
+            "Stop their holders, or set runtime to auto and reboot"
+            % (state.live, desired, explain.told(state.blockers))
         )
     return Intent(rebuild, may_switch and not state.blockers, now, then, conflicts)
 
