@@ -374,7 +374,7 @@ def test_interrupted_between_any_two_writes(tmp_path: Path, after: int) -> None:
     steps = decision._steps
     assert len(steps) == 5
     for step in steps[:after]:
-        step()
+        step.carry_out()
     for path, text in found(tmp_path).items():
         assert text in (foreign, TEXT, "options ib_core x=1\n"), path
     apply(make(tmp_path, "take_over"))
