@@ -190,14 +190,14 @@ MONITORING = {
     "__monitoring_jobs": ["x"],
 }
 TASKS = [
-    pytest.param("roles/monitoring/tasks/ask.yml", "Ask Prometheus", "/-/ready", id="Ask Prometheus"),
+    pytest.param("roles/monitoring/tasks/ask.yml", "Query Prometheus", "/-/ready", id="Query Prometheus"),
     pytest.param("roles/monitoring/tasks/reload_http.yml", "Reload Prometheus by its API", "/-/reload", id="Reload"),
     pytest.param(
         "roles/monitoring/tasks/verify.yml",
-        "Wait for Prometheus to have them",
+        "Wait until Prometheus has loaded them",
         "/api/v1/rules",
         marks=pytest.mark.long,
-        id="Wait for Prometheus to have them",
+        id="Wait until Prometheus has loaded them",
     ),
 ]
 
@@ -227,7 +227,7 @@ def test_the_password_of_prometheus_stays_with_it(pair: Pair, path: str, name: s
 @pytest.mark.long
 def test_the_manifest_of_the_pod_network(pair: Pair, tmp_path: Path) -> None:
     pair.sends(302)
-    wanted = task("roles/kubernetes/tasks/network_manifest.yml", "Have the manifest")
+    wanted = task("roles/kubernetes/tasks/network_manifest.yml", "Download the manifest")
     variables = {
         "kubernetes_pod_network_manifest": pair.meant.url + "/calico.yaml",
         "kubernetes_pod_network_checksum": "",

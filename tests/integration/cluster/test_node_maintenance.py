@@ -241,7 +241,7 @@ def test_a_failure_keeps_the_node_out_and_the_others_untouched(site: Site) -> No
     assert f"Node {host} stays cordoned, with this in its annotation {NOTE}" in done.messages()
     assert (site.cordoned(host), site.holder()) == (True, "")
     note = site.note(host)
-    assert note["failed"]["message"].startswith(f"Prove the reboot and the mode: {host} came back in mode shared")
+    assert note["failed"]["message"].startswith(f"Verify the reboot and the mode: {host} came back in mode shared")
     assert (site.machine(second), site.cordoned(second)) == (other, False)
 
     # Not rebooted again for the same cause, and still out.
@@ -256,7 +256,7 @@ def test_a_failure_keeps_the_node_out_and_the_others_untouched(site: Site) -> No
     done = site.run("--limit", f"{host},localhost")
     assert missing in done.messages()
     assert site.cordoned(host)
-    assert site.note(host)["failed"]["message"].startswith(f"Name what is missing: {missing}")
+    assert site.note(host)["failed"]["message"].startswith(f"Report what is missing: {missing}")
     site.change(host, devices=[*RENAMED, SOFT])
     done = site.run("--limit", f"{host},localhost")
     assert done.rc == 0, done.output

@@ -469,7 +469,7 @@ def test_as_ansible_runs_it(ready: Cluster, namespace: str, tmp_path: Path) -> N
     assert run.result("free")["conflicts"] == []
 
 
-QUESTION = "Ask the cluster what stands against the mode"
+QUESTION = "Check the cluster for conflicts with the mode"
 
 
 def node(

@@ -33,10 +33,10 @@ FILES = ["host-device", "macvlan"]
 RAILS = ["gpu-1", "gpu-2"]
 DIGEST = "@sha256:" + "0" * 64
 ROLE = "rdmaops.gpu_fabric.secondary_network"
-OBJECTS = "Bring accounts, rights and resources to the cluster"
+OBJECTS = "Apply accounts, rights and resources to the cluster"
 INSTALL = "Install plugins and their configuration"
-ATTACH = "Bring the rails' attachments to the cluster"
-LABEL = "Bring the labels to what they should be"
+ATTACH = "Apply the rails' attachments to the cluster"
+LABEL = "Apply the labels"
 # What the node changes in check mode is reported by the comparison, and in a real run by the installation.
 COMPARE = "Compare plugins and their configuration"
 
@@ -271,9 +271,9 @@ def test_the_four_step_drill_what_it_is_good_for_and_away_again(site: Site) -> N
     away = site.run(play("node", include(**gone)), labels("restored"), play("again", include(**gone)))
     assert {name: one.changed for name, one in away.items()} == {
         "node": [
-            "Take the rails' attachments from the cluster",
-            "Take plugins and their configuration from the node",
-            "Take accounts, rights and DaemonSets from the cluster",
+            "Remove the rails' attachments from the cluster",
+            "Remove plugins and their configuration from the node",
+            "Remove accounts, rights and DaemonSets from the cluster",
         ],
         "labels": [LABEL],
         "again": [],

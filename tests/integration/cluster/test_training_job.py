@@ -483,7 +483,7 @@ def test_an_operator_that_is_not_there(own_cluster: Cluster, namespace: str, pla
     book = str(COLLECTION / "playbooks/train.yml")
     checked = play.playbook(book, "--check", training_job_kind="pytorchjob", training_job_name="train")
     assert (checked.rc, checked.changed()) == (0, 1), checked.output
-    found = checked.result("Find out whether all pods can run at once")
+    found = checked.result("Check whether all pods can run at once")
     assert found["unserved"] == ["PyTorchJob of kubeflow.org/v1"]
     assert [row["status"] for row in found["resources"]] == ["unknown"]
 

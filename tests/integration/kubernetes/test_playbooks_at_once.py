@@ -32,9 +32,9 @@ LIMIT = 300
 # What is left of the state present: what decides, and what changes nodes.
 TASKS = (
     "Look at the host",
-    "Note what the host is",
-    "Decide what makes the hosts nodes of one cluster",
-    "Make the cluster, and have the others join",
+    "Record what the host is",
+    "Plan how the hosts become nodes of one cluster",
+    "Create the cluster, and join the other nodes",
 )
 PYTHON = """#!/bin/sh
 exec unshare --mount --net sh -ec '

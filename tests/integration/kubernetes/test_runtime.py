@@ -185,7 +185,7 @@ def test_packages_are_verified_by_a_key_of_the_controller() -> None:
         found["dnf"][0]["content"].splitlines()
     )
     key = values(ROLE).task(
-        "programs_packages.yml", "Bring the key that signs the packages", "src", kubernetes_package_key="k"
+        "programs_packages.yml", "Install the key that signs the packages", "src", kubernetes_package_key="k"
     )
     assert key == "k"
 

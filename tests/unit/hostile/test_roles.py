@@ -86,7 +86,7 @@ def test_the_role_asks_before_it_does_anything(role: str) -> None:
 
 def test_a_host_in_sync_does_not_hide_a_hostile_name() -> None:
     role = role_values.values(COLLECTION / "roles/gpu_node")
-    first = "Refuse names that would mean something else to udev"
+    first = "Refuse names that are not safe in a udev rule"
     host = {"__gpu_node_host": {"differs": [], "units": {}}}
     for name, plain in (("rail0", True), ('a", RUN+="/bin/sh', False)):
         given = {"gpu_node_rdma_names": {"0000:07:00.0": name}, **host}

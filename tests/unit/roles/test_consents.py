@@ -51,7 +51,7 @@ BEFORE = {"reboot_cause": "mode", "boot_id": "b2"}
 LAST = {"content": "Y2F1c2U6IG1vZGUKYm9vdF9pZDogYjEK"}  # cause: mode, boot_id: b1
 API_SERVER, NO_API_SERVER = ({"__node_maintenance_manifest": {"stat": {"exists": one}}} for one in (True, False))
 PLANES = {"kubernetes_control_plane": ["here"]}
-RELEASE = "{{ 'Compare the release' if __gpu_operator_look else 'Bring the release to what is asked for' }}"
+RELEASE = "{{ 'Compare the release' if __gpu_operator_look else 'Apply the release' }}"
 NODE = "Bring the Kubernetes node to state {{ __node_maintenance_state }}"
 
 ASKS = [
@@ -61,18 +61,18 @@ ASKS = [
     ),
     Asks("gpu_node_e810_switch_ok", "main.yml", "Change RDMA devices, with consent", "when", False),
     Asks("gpu_node_return_stranded_ok", "main.yml", "Change RDMA devices, with consent", "when", False),
-    Asks("gpu_node_return_stranded_ok", "devices.yml", "Take stranded devices back", "when", False),
+    Asks("gpu_node_return_stranded_ok", "devices.yml", "Move stranded devices back to the host", "when", False),
     Asks(
-        "gpu_node_runtime_restart_ok", "main.yml", "Say whether a reboot is due, or a restart of the container runtime",
+        "gpu_node_runtime_restart_ok", "main.yml", "Report whether a reboot or a restart of the container runtime is needed",
         "gpu_node_runtime_restart_required", True, LIMITED,
     ),
     Asks("gpu_node_runtime_restart_ok", "runtime.yml", "Restart the container runtime", "when", False),
     Asks("gpu_operator_disrupt_ok", "main.yml", "Look at what would change", "when", True, REAL),
-    Asks("gpu_operator_disrupt_ok", "main.yml", "Keep the GPUs of running pods", "when", True),
+    Asks("gpu_operator_disrupt_ok", "main.yml", "Refuse to take GPUs away from running pods", "when", True),
     Asks("gpu_operator_disrupt_ok", "release.yml", RELEASE, "disrupt", False, {"__gpu_operator_look": False}),
     *(
         Asks(
-            "kubernetes_reset_consent", "reset.yml", "Refuse to take a host out of a cluster that was not named", "that", False,
+            "kubernetes_reset_consent", "reset.yml", "Refuse to remove a host from a cluster without consent", "that", False,
             {
                 "__kubernetes_look": {"membership": {"kubelet": {"server": f"https://{server}"} if server else {}, "admin": None, "etcd": True}},
                 "__kubernetes_endpoint": "192.0.2.10:6443",
@@ -90,31 +90,31 @@ ASKS = [
         )
     ),
     Asks(
-        "kubernetes_containerd_config", "present.yml", "Refuse a configuration of containerd that is somebody else's", "that", False,
+        "kubernetes_containerd_config", "present.yml", "Refuse a containerd configuration of another tool", "that", False,
         {"__kubernetes_runtime_wrong": ["no cgroups"], "__kubernetes_look": {"runtime": {"config_owner": "foreign"}}},
         ("keep",), ("take_over",),
     ),
     *(
         Asks("kubernetes_reset_without_backup_ok", file, task, "without_backup_ok", False)
         for file, task in (
-            ("reset.yml", "Take the host out of its cluster"),
-            ("cluster.yml", "Make the first control-plane node"),
+            ("reset.yml", "Remove the host from its cluster"),
+            ("cluster.yml", "Create the first control-plane node"),
             ("join.yml", "Join as a control-plane node"),
             ("join.yml", "Join as a worker"),
         )
     ),
-    Asks("kubernetes_runtime_restart_ok", "runtime.yml", "Have containerd read it", "when", False, JOINED),
+    Asks("kubernetes_runtime_restart_ok", "runtime.yml", "Restart containerd", "when", False, JOINED),
     Asks(
         "kubernetes_runtime_restart_ok", "runtime.yml",
-        "Refuse to leave a runtime that has not read its configuration", "when", True, JOINED,
+        "Refuse to leave a runtime with an outdated configuration", "when", True, JOINED,
     ),
     Asks(
         "node_maintenance_retry_same_cause", "reboot.yml", "Refuse a second reboot for the same cause", "that", False,
         {"__node_maintenance_before": BEFORE, "__node_maintenance_last": LAST},
     ),
-    Asks("node_maintenance_reboot_ok", "reboot.yml", "Say that a reboot is pending", "when", True),
+    Asks("node_maintenance_reboot_ok", "reboot.yml", "Report that a reboot is pending", "when", True),
     Asks("node_maintenance_reboot_ok", "reboot.yml", "Stop before work on a node in the wrong mode", "when", True, REASON),
-    Asks("node_maintenance_reboot_ok", "reboot.yml", "Refuse a host that may not go", "when", False),
+    Asks("node_maintenance_reboot_ok", "reboot.yml", "Refuse a host that must not be rebooted", "when", False),
     Asks("node_maintenance_reboot_ok", "reboot.yml", "Look at the RDMA devices", "when", False),
     Asks("node_maintenance_reboot_ok", "reboot.yml", "Reboot", "when", False, {"__node_maintenance_api_host": ""}),
     Asks(
@@ -125,7 +125,7 @@ ASKS = [
         "node_maintenance_missing_ok", "devices.yml", "Look for the RDMA devices that were there before", "until", False,
         {"__node_maintenance_missing": ["guid"], "__node_maintenance_ends": 2e10},
     ),
-    Asks("node_maintenance_missing_ok", "devices.yml", "Prove that they are back", "that", False, {"__node_maintenance_missing": ["guid"]}),
+    Asks("node_maintenance_missing_ok", "devices.yml", "Verify that they are back", "that", False, {"__node_maintenance_missing": ["guid"]}),
     *(
         Asks("node_maintenance_control_plane_ok", "refuse.yml", "Refuse a host of the control plane without consent", "that", False, host)
         for host in (
@@ -141,19 +141,19 @@ ASKS = [
         for option in ("control_plane_ok", "evict_gpu_pods", "force", "delete_emptydir_data", "missing_ok")
     ),
     Asks(
-        "secondary_network_on_foreign", "present.yml", "Bring accounts, rights and resources to the cluster", "adopt", False, {},
+        "secondary_network_on_foreign", "present.yml", "Apply accounts, rights and resources to the cluster", "adopt", False, {},
         ("keep", "fail"), ("take_over",),
     ),
-    Asks("secondary_network_reclaim_ok", "present.yml", "Look after the addresses", "reclaim", False),
+    Asks("secondary_network_reclaim_ok", "present.yml", "Audit the addresses", "reclaim", False),
     Asks(
-        "training_job_remove_ok", "absent.yml", "Keep a job that has not ended", "when", True,
+        "training_job_remove_ok", "absent.yml", "Refuse to remove a job that has not finished", "when", True,
         {"__training_job_seen": {"state": "running"}},
     ),
     Asks("training_job_force_conflicts", "present.yml", "Apply the job", "force_conflicts", False),
 ]  # fmt: skip
 # A name that a module compares, and not a truth: tests of the plan try it.
 COMPARED = {
-    ("kubernetes_reset_consent", "present.yml", "Decide what makes the hosts nodes of one cluster", "reset_consent"),
+    ("kubernetes_reset_consent", "present.yml", "Plan how the hosts become nodes of one cluster", "reset_consent"),
 }
 
 
@@ -209,7 +209,7 @@ def test_a_host_of_the_group_that_is_no_member_yet_has_no_control_plane() -> Non
 
 def test_a_batch_is_not_larger_than_what_may_be_out() -> None:
     role = values(COLLECTION / "roles/node_maintenance")
-    name = "Refuse a batch of which more would be out than may"
+    name = "Refuse a batch that is larger than the limit"
     for hosts, most, api, goes in ((1, 1, "cp", True), (2, 1, "cp", False), (2, "2", "cp", True), (2, 1, "", True)):
         given = {"ansible_play_batch": ["h"] * hosts, "__node_maintenance_api_host": api}
         assert role.task("refuse.yml", name, "that", node_maintenance_max_unavailable=most, **given) is goes

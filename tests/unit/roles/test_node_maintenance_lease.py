@@ -32,7 +32,7 @@ def module_of(task: Json) -> str:
 def between() -> list[tuple[str, Json]]:
     """Return the tasks between the drain and the return, with their files."""
     names = [task["name"] for task in loaded("cluster.yml")]
-    first, last = names.index("Drain the node"), names.index("Give the node back")
+    first, last = names.index("Drain the node"), names.index("Return the node to the cluster")
     todo = [("cluster.yml", task) for task in loaded("cluster.yml")[first + 1 : last]]
     found = []
     while todo:
@@ -89,7 +89,7 @@ def test_the_wait_for_devices_ends_by_the_clock() -> None:
     assert role.task("devices.yml", DEVICES, "until", **missing, __node_maintenance_ends=0.0) is True
     assert role.task("devices.yml", DEVICES, "until", **missing, __node_maintenance_ends="1.0") is True
     assert role.task("devices.yml", DEVICES, "until", **missing, __node_maintenance_ends=2e10) is False
-    assert role.task("devices.yml", "Prove that they are back", "that", **missing) is False
+    assert role.task("devices.yml", "Verify that they are back", "that", **missing) is False
 
 
 def test_how_often_ansible_waits_at_a_reboot() -> None:

@@ -22,7 +22,7 @@ def test_a_check_says_what_would_be_done() -> None:
     done = nodelab.play("--check", "--diff")
     assert done.rc == 0, done.output
     assert done.changed > 0
-    assert "Make the first control-plane node" in done.output
+    assert "Create the first control-plane node" in done.output
     untouched()
 
 
