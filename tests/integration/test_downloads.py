@@ -191,7 +191,7 @@ ASKED: list[tuple[str, str, Json, list[str]]] = [
         "check.yml",
         {"secondary_network_multus_checksum": "sha256:{mirror}/checksums.txt"},
         [
-            "Installing multus, whereabouts: the collection has no digest of this release, and takes none from where the program",
+            "Installing multus, whereabouts: the collection has no digest of this release, and does not accept one from the download",
             "Set secondary_network_multus_checksum to sha256: and what `curl -fsSL https://github.com/k8snetworkplumbingwg/"
             "multus-cni/releases/download/v4.3.0/multus-cni_4.3.0_linux_amd64.tar.gz | sha256sum` prints on a machine and",
             "Set secondary_network_whereabouts_checksum to sha256: and what `curl -fsSL https://github.com/",

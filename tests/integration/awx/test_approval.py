@@ -81,7 +81,7 @@ def test_the_commit_of_the_report_is_repaired_and_no_other(
     assert [name for name, _host, _result in other.tasks if name.endswith("Repair")] == []
     assert other.messages() == (
         f"Repairing what was approved: the drift report is of the project's revision {A}, and this job would run {B}. "
-        "Nothing was changed. Start the workflow again, and approve the report on what the branch has now."
+        "Nothing was changed. Start the workflow again, and approve the report on the branch's current revision."
     )
 
 

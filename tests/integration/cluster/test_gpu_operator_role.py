@@ -96,7 +96,7 @@ def test_the_drill_and_consent(play: Play, plane: Cluster) -> None:
         text = " ".join(out.split())
         assert "This run would change ClusterPolicy cluster-policy spec.driver.version" in text
         assert "default/train-0 on gpu-1 (nvidia.com/gpu: 8)" in text
-        assert "Let these pods end, or set gpu_operator_disrupt_ok to true" in text
+        assert "Wait until these pods finish, or set gpu_operator_disrupt_ok to true" in text
     assert plane.json("get", "clusterpolicies.nvidia.com", "cluster-policy")["spec"] == policy["spec"]
     assert play.run(gpu_operator_driver_version="580.1", gpu_operator_disrupt_ok=True)[0] == 1
     policy = plane.json("get", "clusterpolicies.nvidia.com", "cluster-policy")

@@ -291,7 +291,7 @@ def test_hosts_that_may_not_go(site: Site) -> None:
     manifest = site.place / host / "kube-apiserver.yaml"
     manifest.touch()
     done = site.run(cluster=False)
-    plane = f"Rebooting {host} would take a part of the control plane away: it has {manifest}. Nothing was changed."
+    plane = f"Rebooting {host} would take down a part of the control plane: it has {manifest}. Nothing was changed."
     assert plane in done.messages(), done.output
     assert (site.machine(host)["mode"], site.cordoned(host), site.holder()) == ("shared", False, "")
     done = site.run(node_maintenance_control_plane_ok=True)
@@ -339,7 +339,7 @@ def test_no_more_nodes_than_may_be_out(site: Site) -> None:
     host, second = site.host(broken="Timed out waiting for last boot time check"), site.host()
     done = site.run(node_maintenance_batch=2)
     assert (
-        "Rebooting 2 nodes at a time (node_maintenance_batch), and node_maintenance_max_unavailable is 1."
+        "Rebooting 2 nodes at a time (node_maintenance_batch) is not allowed: node_maintenance_max_unavailable is 1."
         in done.messages()
     )
     assert not site.cordoned(host)

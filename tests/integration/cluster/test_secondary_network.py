@@ -306,8 +306,8 @@ def rights_are_what_is_needed(site: Site, kubeconfig: Path) -> None:
 REFUSED: list[tuple[Json, str]] = [
     (
         {"secondary_network_whereabouts_checksum": ""},
-        "Installing whereabouts: the collection has no digest of this release, and takes none from where the program comes "
-        "from. Set secondary_network_whereabouts_checksum to sha256: and what `curl -fsSL https://github.com/",
+        "Installing whereabouts: the collection has no digest of this release, and does not accept one from the download "
+        "site. Set secondary_network_whereabouts_checksum to sha256: and what `curl -fsSL https://github.com/",
     ),
     (
         {"secondary_network_multus": "thick", "secondary_network_multus_image": "multus:latest"},
@@ -317,7 +317,7 @@ REFUSED: list[tuple[Json, str]] = [
         {"secondary_network_source": "manifest"},
         "thin is a program on the nodes, and secondary_network_source is manifest",
     ),
-    ({"secondary_network_node_name": "elsewhere"}, "the cluster has no Node elsewhere, to which it could be bound"),
+    ({"secondary_network_node_name": "elsewhere"}, "the cluster has no Node elsewhere to bind it to"),
     ({"secondary_network_conf_dir": "/nowhere"}, "/nowhere has no configuration of the cluster's own network yet"),
 ]
 

@@ -403,7 +403,7 @@ def test_the_drill(own_cluster: Cluster, namespace: str, play: Play) -> None:
     # No kubelet has kept a log, so nothing is known of the transport, and nothing is taken for granted.
     assert looks[1]["transport"]["transport"] == "unknown"
     assert len(looks[1]["transport"]["unread"]) == 2
-    assert "its logs do not tell which transport NCCL used" in run.messages()
+    assert "its logs do not show which transport NCCL used" in run.messages()
     assert "was made with other options" not in run.messages()
     # It has ended, so that nothing is lost with it.
     removals = [one["actions"] for one in results(run, "Remove the job")]
@@ -464,10 +464,10 @@ def test_a_job_that_fails_says_why_and_one_that_runs_is_kept(own_cluster: Cluste
     # A user sees how it goes, beside what programs read.
     assert re.search(rf"^\d:\d\d:\d\d {namespace}/long: (pending|running), pods: ", run.output, re.MULTILINE)
     said = run.messages()
-    assert f"Waiting for the job {namespace}/long: it has not ended after 1" in said
-    assert "It is left as it is: run again to go on waiting, or raise training_job_wait_timeout" in said
-    assert f"Removing the job {namespace}/long: it has not ended (running, pods: 2 Running)" in said
-    assert "Nothing was done. Let it end, or set training_job_remove_ok to true" in said
+    assert f"Waiting for the job {namespace}/long: it has not finished after 1" in said
+    assert "It is left as it is: run again to continue waiting, or raise training_job_wait_timeout" in said
+    assert f"Removing the job {namespace}/long: it has not finished (running, pods: 2 Running)" in said
+    assert "Nothing was done. Wait until it finishes, or set training_job_remove_ok to true" in said
     assert (
         f"Running the job {namespace}/oom: failed, pods: 1 Failed, 1 Running; oom-1: OOMKilled (exit code 137)" in said
     )

@@ -181,7 +181,7 @@ def test_a_report_that_the_callback_cannot_write_keeps_no_verdict_back(place: Pl
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"run": "last Night"}, "drift_run is 'last Night'. It is at most 63 lower case letters, digits and '-'"),
+        ({"run": "last Night"}, "drift_run is 'last Night'. It must be at most 63 lower case letters, digits and '-'"),
         ({"publish": "url"}, "Publishing the drift report: drift_publish is url, and drift_url is empty. Set it."),
         pytest.param({"publish": "mail"}, "got: mail", marks=pytest.mark.long),
     ],
@@ -239,7 +239,9 @@ def test_slices_in_a_directory_are_merged(place: Place, tmp_path: Path) -> None:
 
     ran = place.run(MERGE, *variables(**shared, run="4714"))
     assert ran.rc == 2
-    assert f"there is none in {tmp_path}/shared/4714. Publish the report of every slice" in " ".join(ran.output.split())
+    assert f"there are none in {tmp_path}/shared/4714. Publish the report of every slice" in " ".join(
+        ran.output.split()
+    )
 
 
 def test_a_directory_that_cannot_be_written(place: Place, tmp_path: Path) -> None:

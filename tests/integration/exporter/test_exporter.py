@@ -143,7 +143,7 @@ REFUSED = [
     ({"rdma_exporter_listen_address": "::1:9879"}, "it is ::1:9879"),
     (
         {"rdma_exporter_netns_timeout": 9.0},
-        "rdma_exporter_netns_timeout (9.0 s) less than rdma_exporter_scrape_timeout (8 s)",
+        "rdma_exporter_netns_timeout (9.0 s) must be less than rdma_exporter_scrape_timeout (8 s)",
     ),
     ({"rdma_exporter_method": "daemonset"}, "daemonset needs rdma_exporter_image"),
     ({"rdma_exporter_method": "pod"}, "value of rdma_exporter_method must be one of: systemd, daemonset, got: pod"),

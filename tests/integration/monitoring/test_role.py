@@ -107,14 +107,14 @@ def test_a_prometheus_that_does_not_read_the_files_is_noticed(place: Place) -> N
             )
         )
     assert run.rc == 2, run.output
-    assert f"Prometheus at {server.url} has not all of the rules of {place.rules} and the jobs" in run.messages()
+    assert f"Prometheus at {server.url} has not loaded all rules of {place.rules} and the jobs" in run.messages()
     assert f"In {place.config}, rule_files needs {place.rules.parent}/*.yml" in run.messages()
 
 
 def test_what_is_refused_is_refused_before_anything_is_written(place: Place) -> None:
     run = place.play(place.variables(monitoring_for="5 minutes", monitoring_reload="none"))
     assert run.rc == 2, run.output
-    assert "Validating rules and scrape jobs for here: promtool refuses the rules:" in run.messages()
+    assert "Validating rules and scrape jobs for here: promtool rejects the rules:" in run.messages()
     assert "not a valid duration string" in run.messages()
     assert left(place) == set()
 

@@ -150,8 +150,8 @@ def test_what_gnmic_refuses_replaces_nothing(tmp_path: Path) -> None:
     done = play(tmp_path / "work", *blocks)
     assert f"rescued={len(REFUSED)} " in done.stdout, done.stdout
     for _target, _mine, said in REFUSED:
-        assert f"does not take the new configuration: {said}" in unquoted(done.stdout)
-    assert f"{here}/gnmic.yaml is as it was." in done.stdout
+        assert f"rejects the new configuration: {said}" in unquoted(done.stdout)
+    assert f"{here}/gnmic.yaml is unchanged." in done.stdout
     assert files(here) == {}
 
 
