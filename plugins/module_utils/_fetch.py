@@ -45,7 +45,7 @@ def fetch(url: str, timeout: int) -> t.Any:
         )
     except Exception as exc:  # urllib's, ssl's, socket's and Ansible's own
         raise FetchError(
-            "Fetching %s: %s. Where hosts do not reach it, give a mirror (a URL or a directory)"
+            "Fetching %s: %s. If hosts cannot reach it, set a mirror (a URL or a directory)"
             % (url, " ".join(str(exc).split()) or type(exc).__name__)
         ) from exc
 
@@ -56,7 +56,7 @@ def _copy(stream: t.Any, sink: t.BinaryIO, url: str) -> str:
         try:
             block = stream.read(1 << 20)
         except OSError as exc:
-            raise FetchError("Fetching %s: broken off after %d bytes: %s. Run again" % (url, count, exc)) from exc
+            raise FetchError("Fetching %s: connection lost after %d bytes: %s. Run again" % (url, count, exc)) from exc
         if not block:
             return made.hexdigest()
         count += len(block)
@@ -88,8 +88,8 @@ def install(
             wanted = source["checksum"][len("sha256:") :]
             if found != wanted:
                 raise FetchError(
-                    "Verifying %s: its SHA-256 is %s, and should be %s. Nothing was installed: the file is broken or "
-                    "not the one that was meant" % (url, found, wanted)
+                    "Verifying %s: its SHA-256 is %s, expected %s. Nothing was installed: the file is damaged or is "
+                    "not the expected one" % (url, found, wanted)
                 )
             ready = _unpack(whole, work, source)
             about_to()
@@ -116,7 +116,7 @@ def _unpack(whole: str, work: str, source: t.Mapping[str, t.Any]) -> dict[str, s
     if not tarfile.is_tarfile(whole):
         if len(wanted) != 1:
             raise FetchError(
-                "Installing %s: %s is no tar archive, and a single program cannot be %s"
+                "Installing %s: %s is not a tar archive, and a single program cannot be %s"
                 % (source["name"], source["url"], ", ".join(wanted))
             )
         return {wanted[0]: whole}

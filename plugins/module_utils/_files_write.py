@@ -63,7 +63,7 @@ def atomic_write(path: str, text: str, mode: int = 0o644) -> None:
         # JSON and YAML can name one half of a pair ("\ud800"), which stands for nothing.
         bad = exc.object[exc.start : exc.start + 1]
         raise FileError(
-            "Writing %s: it has the character %a, which no file can hold. Take it out" % (path, bad)
+            "Writing %s: it contains the character %a, which cannot be stored in a file. Remove it" % (path, bad)
         ) from exc
 
 
@@ -87,12 +87,12 @@ def _followed(path: str) -> str:
         except FileNotFoundError:
             if not todo:
                 return step
-            raise FileError("Writing %s: it is a symbolic link, and there is no %s" % (path, step)) from None
+            raise FileError("Writing %s: it is a symbolic link, and %s does not exist" % (path, step)) from None
         why = _changeable(found)
         if why:
             raise FileError(
-                "Writing %s: it is a symbolic link, and the way to its file leads over %s, which %s. Replace the link "
-                "by a file, or give what it leads to an owner and rights like those of /etc" % (path, step, why)
+                "Writing %s: it is a symbolic link, and the path to its target includes %s, which %s. Replace the link "
+                "with a file, or give the target an owner and permissions like those of /etc" % (path, step, why)
             )
         if not stat.S_ISLNK(found.st_mode):
             here = step
@@ -109,12 +109,12 @@ def _followed(path: str) -> str:
 def _changeable(found: os.stat_result) -> str | None:
     """Return how others could put something else in the place of a directory, a link or a file."""
     if found.st_uid not in (0, os.geteuid()):
-        return "belongs to the user with the id %d" % found.st_uid
+        return "belongs to user ID %d" % found.st_uid
     # Where each user has a group of the same name, directories are made with its write bit.
     others = 0o002 if found.st_gid in (0, os.getegid()) else 0o022
     # In a sticky directory, a name of root's is root's alone (unlink(2), rename(2)).
     if stat.S_ISDIR(found.st_mode) and found.st_mode & others and not found.st_mode & stat.S_ISVTX:
-        return "others than its owner may write to"
+        return "is writable by users other than its owner"
     return None
 
 
@@ -132,7 +132,7 @@ def _alone(temporary: str, target: str) -> int:
             owners = [os.geteuid()] + ([os.stat(target).st_uid] if os.path.exists(target) else [])
             if not stat.S_ISREG(found.st_mode) or found.st_uid not in owners or found.st_nlink > 1:
                 raise FileError(
-                    "Writing %s: %s is in the way and was not made by this user. Remove it" % (target, temporary)
+                    "Writing %s: %s is in the way and was not created by this user. Remove it" % (target, temporary)
                 )
             fcntl.flock(handle, fcntl.LOCK_EX)
             if _is_named(handle, temporary):

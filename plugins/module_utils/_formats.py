@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import typing as t
 
-_DEEP = "it nests too deeply"
+_DEEP = "it is nested too deeply"
 # Levels in YAML, more than a CRD has. Between 20,000 and 30,000, on 8 MiB of stack, libyaml's loader ends the process.
 _LEVELS = 250
 # Values that aliases may stand for: a few lines of them can stand for more than any memory holds.
@@ -75,7 +75,7 @@ def _counted(text: str | bytes, value: t.Any) -> t.Any:
         if id(one) in known:
             found = known[id(one)]
             if found is None:
-                raise ValueError("an alias stands for what it is in")
+                raise ValueError("an alias refers to a value that contains it")
             return found
         known[id(one)] = None
         total = 1 + sum(map(count, one.values() if isinstance(one, dict) else one))
@@ -83,7 +83,7 @@ def _counted(text: str | bytes, value: t.Any) -> t.Any:
         return total
 
     if count(value) > _VALUES:
-        raise ValueError("its aliases stand for more than %d values" % _VALUES)
+        raise ValueError("its aliases expand to more than %d values" % _VALUES)
     return value
 
 

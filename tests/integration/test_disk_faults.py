@@ -159,7 +159,8 @@ def test_what_cannot_be_written_as_text_leaves_nothing(tmp_path: Path) -> None:
         with pytest.raises(FileError) as caught:
             _files_write.atomic_write(str(path), "a\ud800b\n")
         assert (
-            str(caught.value) == f"Writing {path}: it has the character '\\ud800', which no file can hold. Take it out"
+            str(caught.value)
+            == f"Writing {path}: it contains the character '\\ud800', which cannot be stored in a file. Remove it"
         )
         assert {one.name: one.read_text() for one in tmp_path.iterdir()} == {"x.conf": "old\n"}
 

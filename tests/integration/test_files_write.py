@@ -68,18 +68,18 @@ def test_a_link_that_others_can_lead_elsewhere(place: Path) -> None:
     theirs.mkdir()
     (theirs / "real").write_text("old\n")
     (place / "link").symlink_to("theirs/real")
-    begin = f"Writing {place}/link: it is a symbolic link, and the way to its file leads over {theirs}"
-    end = ". Replace the link by a file, or give what it leads to an owner and rights like those of /etc"
+    begin = f"Writing {place}/link: it is a symbolic link, and the path to its target includes {theirs}"
+    end = ". Replace the link with a file, or give the target an owner and permissions like those of /etc"
     os.chown(theirs, OTHER, OTHER)
-    assert refused(place / "link") == f"{begin}, which belongs to the user with the id {OTHER}{end}"
+    assert refused(place / "link") == f"{begin}, which belongs to user ID {OTHER}{end}"
     os.chown(theirs, 0, OTHER)
     theirs.chmod(0o775)
-    assert refused(place / "link") == f"{begin}, which others than its owner may write to{end}"
+    assert refused(place / "link") == f"{begin}, which is writable by users other than its owner{end}"
     theirs.chmod(0o757)
-    assert refused(place / "link") == f"{begin}, which others than its owner may write to{end}"
+    assert refused(place / "link") == f"{begin}, which is writable by users other than its owner{end}"
     theirs.chmod(0o755)
     os.chown(theirs / "real", OTHER, OTHER)
-    assert refused(place / "link") == f"{begin}/real, which belongs to the user with the id {OTHER}{end}"
+    assert refused(place / "link") == f"{begin}/real, which belongs to user ID {OTHER}{end}"
     assert (theirs / "real").read_text() == "old\n"
     os.chown(theirs / "real", 0, 0)
     atomic_write(str(place / "link"), "new\n")
@@ -91,13 +91,13 @@ def test_a_link_of_another_user_on_the_way(place: Path) -> None:
     (place / "second").symlink_to("real")
     os.lchown(place / "second", OTHER, OTHER)
     (place / "link").symlink_to("second")
-    assert f"leads over {place}/second, which belongs to the user with the id {OTHER}" in refused(place / "link")
+    assert f"includes {place}/second, which belongs to user ID {OTHER}" in refused(place / "link")
     assert (place / "real").read_text() == "old\n"
 
 
 def test_a_link_to_a_directory_that_is_not_there(place: Path) -> None:
     (place / "link").symlink_to("none/real")
-    assert refused(place / "link") == f"Writing {place}/link: it is a symbolic link, and there is no {place}/none"
+    assert refused(place / "link") == f"Writing {place}/link: it is a symbolic link, and {place}/none does not exist"
     (place / "none").touch()
     assert refused(place / "link") == f"Writing {place}/link: Not a directory"
 
@@ -166,7 +166,7 @@ def test_a_temporary_file_of_another_user(place: Path) -> None:
     with temporary.open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         assert refused(place / "r.json") == (
-            f"Writing {place}/r.json: {temporary} is in the way and was not made by this user. Remove it"
+            f"Writing {place}/r.json: {temporary} is in the way and was not created by this user. Remove it"
         )
     assert names(place) == [temporary.name]
 
@@ -185,7 +185,7 @@ def test_a_leftover_that_had_its_owner_already(place: Path) -> None:
 def test_a_temporary_file_with_another_name(place: Path) -> None:
     (place / "other").write_text("of ours\n")
     os.link(place / "other", place / ".r.json.rdmaops-new")
-    assert "is in the way and was not made by this user" in refused(place / "r.json")
+    assert "is in the way and was not created by this user" in refused(place / "r.json")
     assert (place / "other").read_text() == "of ours\n"
 
 

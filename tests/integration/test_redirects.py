@@ -142,8 +142,8 @@ def test_awx_says_where_it_was_sent(pair: Pair, code: int) -> None:
         awx(pair, controller_oauthtoken=SECRET)
     assert str(caught.value) == (
         f"Looking at the projects: AWX at {pair.meant.url} answered with a redirect to "
-        f"{pair.other.url}/api/v2/projects/. Credentials are sent to controller_host alone: if that is where AWX is, set "
-        "controller_host to its address"
+        f"{pair.other.url}/api/v2/projects/. Credentials are sent only to controller_host: if AWX is at that "
+        "address, set controller_host to it"
     )
 
 

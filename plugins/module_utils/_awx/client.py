@@ -68,16 +68,17 @@ class Client:
         host = str(params["controller_host"]).rstrip("/")
         self.host = host if "://" in host else "https://" + host
         if urlsplit(self.host).scheme not in ("http", "https") or not urlsplit(self.host).hostname:
-            raise AwxError("controller_host is %r; it has to be an address such as https://awx.example.org" % host)
+            raise AwxError("controller_host is %r; it must be an address such as https://awx.example.org" % host)
         token = params["controller_oauthtoken"]
         if not token and not (params["controller_username"] and params["controller_password"]):
             raise AwxError(
-                "Talking to %s: give controller_oauthtoken, or controller_username and controller_password" % self.host
+                "Connecting to %s: set controller_oauthtoken, or controller_username and controller_password"
+                % self.host
             )
         if token and not (token.isascii() and token.isprintable()):
             raise AwxError(
-                "Talking to %s: controller_oauthtoken has characters that a token cannot have, such as the newline at "
-                "the end of a file; give it without them" % self.host
+                "Connecting to %s: controller_oauthtoken contains characters that are not valid in a token, such as "
+                "the newline at the end of a file; remove them" % self.host
             )
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         login: dict[str, t.Any] = {}
@@ -119,10 +120,10 @@ class Client:
             reason = getattr(exc, "reason", None) or exc
             if isinstance(reason, socket.timeout):
                 raise AwxError(
-                    "%s: %s has not answered within %d s (request_timeout)" % (doing, self.host, self.timeout)
+                    "%s: %s did not answer within %d s (request_timeout)" % (doing, self.host, self.timeout)
                 ) from exc
             raise AwxError(
-                "%s: %s cannot be reached: %s. Look at controller_host and, with https, at ca_path"
+                "%s: %s cannot be reached: %s. Check controller_host and, for https, ca_path"
                 % (doing, self.host, reason)
             ) from exc
         if not text:
@@ -131,15 +132,15 @@ class Client:
             return from_json(text)
         except ValueError as exc:
             raise AwxError(
-                "%s: %s answers, but not as AWX does (no JSON). Is controller_host right?" % (doing, self.host)
+                "%s: the answer of %s is not JSON, so this is not AWX. Check controller_host" % (doing, self.host)
             ) from exc
 
     def _refusal(self, error: HTTPError) -> str:
         if error.code in _REDIRECTS:
             place = urlsplit(error.geturl())
             return (
-                "AWX at %s answered with a redirect to %s://%s%s. Credentials are sent to controller_host alone: if "
-                "that is where AWX is, set controller_host to its address"
+                "AWX at %s answered with a redirect to %s://%s%s. Credentials are sent only to controller_host: if AWX "
+                "is at that address, set controller_host to it"
                 % (self.host, place.scheme, place.netloc.rpartition("@")[2], place.path[:300])
             )
         try:
@@ -155,8 +156,8 @@ class Client:
             # A proxy's page.
             told = " ".join(text.split())[:300] or str(error.reason)
         help_ = {
-            401: ". Give a token that is valid (controller_oauthtoken), or the right user and password",
-            403: ". The user has to be an administrator of the organization",
+            401: ". Set a valid token (controller_oauthtoken), or the correct user name and password",
+            403: ". The user must be an administrator of the organization",
         }.get(error.code, "")
         return "%s answered %d: %s%s" % (self.host, error.code, told.rstrip("."), help_)
 
@@ -183,13 +184,13 @@ class Client:
                 return
             if status in ("failed", "error", "canceled", "missing"):
                 raise AwxError(
-                    "%s: AWX could not fetch the project from %s: its update is %s. Its output is in AWX under the "
-                    "project's jobs; look at the address, the branch and the credential"
+                    "%s: AWX could not fetch the project from %s: its update is %s. The output is in AWX under the "
+                    "project's jobs; check the address, the branch and the credential"
                     % (doing, project.get("scm_url"), status)
                 )
             if time.monotonic() > ends:
                 raise AwxError(
-                    "%s: AWX has not fetched the project within %d s (project_timeout), its update is %s"
+                    "%s: AWX did not fetch the project within %d s (project_timeout), its update is %s"
                     % (doing, seconds, status)
                 )
             time.sleep(1)

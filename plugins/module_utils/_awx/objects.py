@@ -54,7 +54,9 @@ class Plan:
                 self._enter(kind, wanted)
         for name in self.secrets:
             if ("notification_templates", name) not in self.entries:
-                self.problems.append("notification_secrets has %s, which is no notification template in objects" % name)
+                self.problems.append(
+                    "notification_secrets has %s, which is not a notification template in objects" % name
+                )
         for entry in self.entries.values():
             self._resolve(entry)
 
@@ -63,7 +65,7 @@ class Plan:
         if not name or not isinstance(name, str):
             self.problems.append("one of the %s has no name" % kind)
         elif (kind, name) in self.entries:
-            self.problems.append("%s %s is given twice" % (TITLES[kind], name))
+            self.problems.append("%s %s is listed twice" % (TITLES[kind], name))
         else:
             entry = Entry(kind, name)
             entry.fields = {key: given(key, one) for key, one in wanted.items() if key not in APART}
@@ -119,7 +121,7 @@ class Plan:
             ]
             if len(candidates) != 1:
                 self.problems.append(
-                    "%s names the %s %s, and the controller has %s"
+                    "%s refers to the %s %s, and the controller has %s"
                     % (
                         entry,
                         " or ".join(TITLES[kind] for kind in kinds),
@@ -147,8 +149,8 @@ class Plan:
             ):
                 # galaxy_creds_are_defined in RunProjectUpdate, awx/main/tasks/jobs.py.
                 self.warnings.append(
-                    "The %s has no Galaxy credential, and AWX installs no collection for projects of such an "
-                    "organization, not even from the project itself: jobs will not find the roles" % organization
+                    "The %s has no Galaxy credential, and without one AWX installs no collections for its projects, "
+                    "not even from the project itself: jobs will not find the roles" % organization
                 )
             project = entry.refs.get("project")
             if entry.kind == "job_templates" and project and project.live and not self._fetches(project):
@@ -254,8 +256,9 @@ class Plan:
         lost = sorted(key for key, one in body.items() if not same(key, answer.get(key), one))
         if lost:
             raise AwxError(
-                "%s: the controller has accepted it, and yet these fields are not as given: %s. Has its version of "
-                "AWX such fields?" % (doing, ", ".join("%s is %r" % (key, answer.get(key)) for key in lost))
+                "%s: the controller accepted the request, but these fields differ from the requested values: %s. Check "
+                "that its version of AWX has these fields"
+                % (doing, ", ".join("%s is %r" % (key, answer.get(key)) for key in lost))
             )
         if entry.kind == "projects" and _FETCHED_BY.intersection(body):
             self.client.wait_for_project(answer["url"], doing, self.project_timeout)
@@ -274,7 +277,7 @@ class Plan:
         # AWX takes one machine credential only: the old one has to go first.
         for one in live:
             if one["id"] not in keep:
-                doing = "Take %s from the %s of the %s" % (one["name"], field, entry)
+                doing = "Remove %s from the %s of the %s" % (one["name"], field, entry)
                 decision.add(doing, functools.partial(self._associate, entry, field, doing, one["id"], True))
         for other in wanted:
             if other.id is None or other.id not in keep:

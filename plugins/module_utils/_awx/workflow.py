@@ -37,11 +37,11 @@ class Nodes:
     def resolve(self, plan: _Finder) -> None:
         """Find the templates that the nodes run."""
         if len(self.wanted) != len(self.given):
-            plan.problems.append("%s: every node needs an identifier of its own" % self.workflow)
+            plan.problems.append("%s: every node needs a unique identifier" % self.workflow)
         for identifier, node in self.wanted.items():
             where = "%s, node %s" % (self.workflow, identifier)
             if bool(node.get("approval")) == bool(node.get("unified_job_template")):
-                plan.problems.append("%s: give either unified_job_template or approval" % where)
+                plan.problems.append("%s: set either unified_job_template or approval" % where)
             elif node.get("approval"):
                 if not node["approval"].get("name"):
                     plan.problems.append("%s: the approval has no name" % where)
@@ -50,7 +50,7 @@ class Nodes:
                 self.templates[identifier] = plan.find(self.workflow, kinds, node["unified_job_template"])
             unknown = {name for edge in EDGES for name in node.get(edge) or []} - set(self.wanted)
             if unknown:
-                plan.problems.append("%s goes on to %s, which is no node" % (where, ", ".join(sorted(unknown))))
+                plan.problems.append("%s leads to %s, which is not a node" % (where, ", ".join(sorted(unknown))))
 
     def shown(self) -> Object:
         """Return the nodes as they are wanted, in the shape in which ``decide`` returns those that there are."""
@@ -83,7 +83,7 @@ class Nodes:
                     old, new = set(has.get(edge, ())), set(one[edge])
                     for other in sorted((old & set(wanted)) - new if remove else new - old):
                         doing = "%s the %s of the %s, node %s: %s" % (
-                            "Take from" if remove else "Add to",
+                            "Remove from" if remove else "Add to",
                             edge,
                             self.workflow,
                             identifier,

@@ -49,7 +49,10 @@ def grub_config(files: Files) -> str | None:
         name = {"rhel": "redhat", "ol": "redhat"}.get(identity.group(1), identity.group(1)) if identity else ""
         own = [path for path in real if path.split("/")[4].lower() == name]
         if len(own) != 1:
-            raise BootError("Several boot loader configurations, and nothing tells which counts: %s" % ", ".join(real))
+            raise BootError(
+                "Several boot loader configurations were found, and it cannot be determined which is used: %s"
+                % ", ".join(real)
+            )
         real = own
     return real[0] if real else None
 
@@ -86,11 +89,11 @@ def uki_entry(files: Files, path: str, title: str | None = None) -> BootEntry:
     except OSError as exc:
         raise BootError("Reading the unified kernel image %s: %s" % (path, exc.strerror or exc)) from exc
     pretty = re.search(r"^PRETTY_NAME=['\"]?([^'\"\n]*)", values.get(".osrel", ""), re.MULTILINE)
-    problem = "The initramfs is part of the unified kernel image %s and is not looked into" % path
+    problem = "The initramfs is part of the unified kernel image %s and is not inspected" % path
     if ".linux" not in sections:
-        problem = "%s is no unified kernel image: it has no .linux section" % path
+        problem = "%s is not a unified kernel image: it has no .linux section" % path
     elif ".cmdline" not in sections:
-        problem = "The unified kernel image %s has no command line of its own: the boot loader gives one" % path
+        problem = "The unified kernel image %s has no command line: the boot loader sets it" % path
     return BootEntry(
         "uki",
         path,
@@ -101,7 +104,7 @@ def uki_entry(files: Files, path: str, title: str | None = None) -> BootEntry:
         title=title or (pretty.group(1) if pretty else None),
         problem=problem,
         parts=((path, 0, values[".cmdline"]),) if ".cmdline" in values else (),
-        remedy="change /etc/kernel/cmdline and build the image again (kernel-install add, or dracut --uefi)",
+        remedy="change /etc/kernel/cmdline and rebuild the image (kernel-install add, or dracut --uefi)",
     )
 
 

@@ -120,7 +120,7 @@ def finish(
     found: list[str] = []
     problem = entry.problem
     if kernel is None:
-        problem = problem or "The kernel %s, which %s starts, was not found" % (linux, entry.source)
+        problem = problem or "The kernel %s, which %s boots, was not found" % (linux, entry.source)
     for name in initrds:
         path = files.locate(name, machine, first)
         if path is None:

@@ -88,7 +88,7 @@ def run_entry(shell: Shell, item: Item, left: str | None) -> Item:
         if not shell.menu:
             raise BootError("%s: the default entry '%s' is an empty submenu" % (item.path, item.title))
         item, left = choose(shell.menu, left or None, shell.names_first)
-    raise BootError("%s: submenus nest too deeply" % item.path)
+    raise BootError("%s: submenus are nested too deeply" % item.path)
 
 
 REGENERATE = "change GRUB_CMDLINE_LINUX or GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub and run update-grub"
@@ -108,7 +108,7 @@ def grub_entry(files: Files, machine: Machine, config: str) -> BootEntry:
     shell.depth = 0
     if shell.linux is None:
         if not shell.menu:
-            return BootEntry("grub", source=config, problem="%s makes no menu entry" % config)
+            return BootEntry("grub", source=config, problem="%s creates no menu entry" % config)
         item, left = choose(shell.menu, shell.env.get("default"), shell.names_first)
         item = run_entry(shell, item, left)
         if item.bls is not None:
@@ -137,7 +137,7 @@ def grub_entry(files: Files, machine: Machine, config: str) -> BootEntry:
             "grub",
             source=item.path,
             title=title,
-            problem="The default entry '%s' of %s starts no Linux kernel by itself" % (title, item.path),
+            problem="The default entry '%s' of %s does not itself boot a Linux kernel" % (title, item.path),
         )
     entry = BootEntry(
         "grub",

@@ -142,7 +142,7 @@ class Shell:
     def run(self, commands: list[Command]) -> None:
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            raise BootError("%s: functions or files call each other without end" % self.path)
+            raise BootError("%s: functions or files call each other endlessly" % self.path)
         for command in commands:
             self.steps += 1
             if self.steps > MAX_STEPS:

@@ -47,7 +47,7 @@ def _find(files: Files, machine: Machine) -> BootEntry:
         if entry is None:
             continue
         if machine.ostree or (entry.cmdline and re.search(r"(^|\s)ostree=", entry.cmdline)):
-            owned = "The kernel arguments and the initramfs belong to an ostree deployment: a change makes a new one"
+            owned = "The kernel arguments and the initramfs belong to an ostree deployment: a change creates a new one"
             return entry._replace(
                 kind="ostree",
                 problem=entry.problem or owned,
@@ -64,7 +64,7 @@ def find(files: Files, machine: Machine) -> BootEntry:
     except (BootError, FileError) as exc:
         return BootEntry("unknown", problem=str(exc))
     except (ValueError, OSError, RecursionError, OverflowError) as exc:
-        return BootEntry("unknown", problem="The boot loader's configuration could not be understood: %s" % exc)
+        return BootEntry("unknown", problem="The boot loader configuration could not be parsed: %s" % exc)
 
 
 __all__ = ("find",)

@@ -261,12 +261,12 @@ def test_what_somebody_changes_by_hand_is_drift_and_repaired(site: Site) -> None
     assert checked["actions"] == [
         "Change notification template gpu-fabric: description",
         "Change job template gpu-fabric drift: allow_simultaneous, extra_vars, job_type",
-        "Take vault from the credentials of the job template gpu-fabric drift",
+        "Remove vault from the credentials of the job template gpu-fabric drift",
         "Add nodes to the credentials of the job template gpu-fabric drift",
         "Write the survey of the job template gpu-fabric drift",
         "Delete the node extra of the workflow gpu-fabric repair",
         "Write the approval of the node approval of the workflow gpu-fabric repair",
-        "Take from the failure_nodes of the workflow gpu-fabric repair, node drift: site",
+        "Remove from the failure_nodes of the workflow gpu-fabric repair, node drift: site",
         "Add to the failure_nodes of the workflow gpu-fabric repair, node drift: approval",
     ]
     assert {name for name, one in statuses(checked).items() if one == "drift"} == {
@@ -321,21 +321,22 @@ def test_names_that_are_not_there_are_told_before_anything_is_changed(site: Site
     for check in (False, True):
         said = site.refused(check=check, awx_credentials=["nodes", "nobody"], awx_project_credential="nothing")
         assert said.startswith(f"Nothing was changed on {site.controller.url}: ")
-        assert "project gpu-fabric names the credential nothing, and the controller has none of that name" in said
+        assert "project gpu-fabric refers to the credential nothing, and the controller has none of that name" in said
         assert (
-            "job template gpu-fabric site names the credential nobody, and the controller has none of that name" in said
+            "job template gpu-fabric site refers to the credential nobody, and the controller has none of that name"
+            in said
         )
-    assert "names the organization hpc, and the controller has none of that name" in site.refused(
+    assert "refers to the organization hpc, and the controller has none of that name" in site.refused(
         awx_organization="hpc"
     )
     for organization in ("hpc", "ml"):
         site.controller.add("organizations", name=organization)
         site.controller.add("credentials", name="twice", organization=organization)
     said = site.refused(awx_credentials=["twice"], awx_organization_manage=True, awx_organization="new")
-    assert "names the credential twice, and the controller has 2 of that name" in said
+    assert "refers to the credential twice, and the controller has 2 of that name" in said
     # Another organization's is not ours.
     said = site.refused(awx_credentials=["twice"])
-    assert "names the credential twice, and the controller has none of that name" in said
+    assert "refers to the credential twice, and the controller has none of that name" in said
 
 
 def test_a_playbook_that_awx_has_not_fetched(site: Site) -> None:
@@ -357,13 +358,14 @@ def test_without_a_galaxy_credential_awx_installs_nothing(site: Site) -> None:
 def test_a_project_that_cannot_be_fetched(site: Site) -> None:
     site.controller.update_ends = "failed"
     assert site.failed() == (
-        "Create project gpu-fabric: AWX could not fetch the project from https://git.example.org/site.git: its update is failed. "
-        "Its output is in AWX under the project's jobs; look at the address, the branch and the credential"
+        "Create project gpu-fabric: AWX could not fetch the project from "
+        "https://git.example.org/site.git: its update is failed. The output is in AWX under the project's jobs; check "
+        "the address, the branch and the credential"
     )
     site.controller.update_looks = 1000
     said = site.failed(awx_project_timeout=1, awx_project_branch="other")
     assert said.startswith(
-        "Change project gpu-fabric: scm_branch: AWX has not fetched the project within 1 s (project_timeout)"
+        "Change project gpu-fabric: scm_branch: AWX did not fetch the project within 1 s (project_timeout)"
     )
     # The next run goes on where this one has stopped.
     site.controller.update_ends, site.controller.update_looks = "successful", 1
@@ -377,8 +379,8 @@ def test_what_the_controller_refuses_is_told(site: Site) -> None:
     assert said.startswith(
         f"Looking for the organization Default: {controller.url} answered 401: Authentication credentials were not provided"
     )
-    assert said.endswith("Give a token that is valid (controller_oauthtoken), or the right user and password")
-    assert "give controller_oauthtoken, or controller_username and controller_password" in site.refused(
+    assert said.endswith("Set a valid token (controller_oauthtoken), or the correct user name and password")
+    assert "set controller_oauthtoken, or controller_username and controller_password" in site.refused(
         awx_controller_oauthtoken=None
     )
     said = site.failed(awx_controller_oauthtoken=controller.auditor)
@@ -407,6 +409,6 @@ def test_a_controller_that_is_not_there(site: Site) -> None:
         assert "cannot be reached" in run.messages()
         silent.listen()
         said = site.refused(awx_controller_host=address, awx_request_timeout=1)
-        assert said == f"Looking for the organization Default: {address} has not answered within 1 s (request_timeout)"
+        assert said == f"Looking for the organization Default: {address} did not answer within 1 s (request_timeout)"
     assert "controller_host is 'ftp://x'" in site.refused(awx_controller_host="ftp://x")
     assert "Reading the CA certificates in ca_path /nonexistent: " in site.refused(awx_ca_path="/nonexistent")

@@ -116,20 +116,20 @@ def test_every_page_is_read(controller: Controller) -> None:
 WRONG: list[tuple[Json, str]] = [
     ({"inventories": [{"organization": "Default"}]}, "one of the inventories has no name"),
     ({"inventories": [{"name": "a"}]}, "inventory a has no organization"),
-    ({"inventories": [{"name": "a", "organization": "Default"}] * 2}, "inventory a is given twice"),
+    ({"inventories": [{"name": "a", "organization": "Default"}] * 2}, "inventory a is listed twice"),
     (
         {"schedules": [{"name": "s", "unified_job_template": "x"}]},
-        "schedule s names the job template or workflow x, and the controller has none",
+        "schedule s refers to the job template or workflow x, and the controller has none",
     ),
 ]
 NODES: list[tuple[list[Json], str]] = [
-    ([{"approval": {"name": "a"}}, {"approval": {"name": "b"}}], "every node needs an identifier of its own"),
-    ([{"identifier": "a"}], "node a: give either unified_job_template or approval"),
+    ([{"approval": {"name": "a"}}, {"approval": {"name": "b"}}], "every node needs a unique identifier"),
+    ([{"identifier": "a"}], "node a: set either unified_job_template or approval"),
     ([{"identifier": "a", "approval": {"timeout": 1}}], "node a: the approval has no name"),
-    ([{"identifier": "a", "approval": {"name": "a"}, "always_nodes": ["b"]}], "node a goes on to b, which is no node"),
+    ([{"identifier": "a", "approval": {"name": "a"}, "always_nodes": ["b"]}], "node a leads to b, which is not a node"),
     (
         [{"identifier": "a", "unified_job_template": "x"}],
-        "workflow w names the job template or workflow x, and the controller has none",
+        "workflow w refers to the job template or workflow x, and the controller has none",
     ),
 ]
 WRONG += [
@@ -164,7 +164,7 @@ def test_a_secret_is_written_again_with_consent_only(controller: Controller) -> 
 
 
 def test_a_secret_of_no_template(controller: Controller) -> None:
-    with pytest.raises(AwxError, match="notification_secrets has x, which is no notification template in objects"):
+    with pytest.raises(AwxError, match="notification_secrets has x, which is not a notification template in objects"):
         manage(options(controller, notification_secrets={"x": {"token": "t"}}), False)
 
 
@@ -174,7 +174,8 @@ def test_a_field_that_the_controller_drops(controller: Controller) -> None:
     with pytest.raises(AwxError) as caught:
         manage(options(controller, objects={"inventories": [one]}), False)
     assert str(caught.value).startswith(
-        "Create inventory a: the controller has accepted it, and yet these fields are not as given: descripton is None."
+        "Create inventory a: the controller accepted the request, but these fields differ from the requested values: "
+        "descripton is None."
     )
 
 
@@ -207,7 +208,8 @@ def test_an_address_at_which_there_is_no_awx(controller: Controller) -> None:
         with pytest.raises(AwxError) as caught:
             client.get("ping/", "Looking")
         assert (
-            str(caught.value) == f"Looking: {address} answers, but not as AWX does (no JSON). Is controller_host right?"
+            str(caught.value)
+            == f"Looking: the answer of {address} is not JSON, so this is not AWX. Check controller_host"
         )
         Page.status = 502
         with pytest.raises(AwxError) as caught:

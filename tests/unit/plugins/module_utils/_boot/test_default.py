@@ -421,18 +421,18 @@ def test_unified_image(tmp_path: Path) -> None:
         kernel=path,
         kernel_version="6.12.1",
         title="Debian 13",
-        problem=f"The initramfs is part of the unified kernel image {path} and is not looked into",
+        problem=f"The initramfs is part of the unified kernel image {path} and is not inspected",
         parts=((path, 0, "root=/dev/sda2 quiet"),),
-        remedy="change /etc/kernel/cmdline and build the image again (kernel-install add, or dracut --uefi)",
+        remedy="change /etc/kernel/cmdline and rebuild the image (kernel-install add, or dracut --uefi)",
     )
 
 
 UKI_CASES = [
     # content of the file, problem
-    (b"", "%s is no unified kernel image: it has no .linux section"),
-    (b"MZ", "%s is no unified kernel image: it has no .linux section"),
-    (uki({".text": b"x"}), "%s is no unified kernel image: it has no .linux section"),
-    (uki(LINUX), "The unified kernel image %s has no command line of its own: the boot loader gives one"),
+    (b"", "%s is not a unified kernel image: it has no .linux section"),
+    (b"MZ", "%s is not a unified kernel image: it has no .linux section"),
+    (uki({".text": b"x"}), "%s is not a unified kernel image: it has no .linux section"),
+    (uki(LINUX), "The unified kernel image %s has no command line: the boot loader sets it"),
 ]
 
 
@@ -460,7 +460,7 @@ def test_ostree(tmp_path: Path) -> None:
     assert (found.kind, found.kernel_version) == ("ostree", "6.14.0")
     assert found.cmdline == "rw ostree=/ostree/boot.1/fedora/0 ib_core.netns_mode=0"
     assert found.problem == (
-        "The kernel arguments and the initramfs belong to an ostree deployment: a change makes a new one"
+        "The kernel arguments and the initramfs belong to an ostree deployment: a change creates a new one"
     )
 
 
@@ -489,7 +489,7 @@ def test_efi_configuration_of_rhel8(tmp_path: Path) -> None:
 def test_several_efi_configurations(tmp_path: Path) -> None:
     tree(tmp_path, {"boot/efi/EFI/redhat/grub.cfg": MENU, "boot/efi/EFI/fedora/grub.cfg": MENU})
     assert default_entry(str(tmp_path), Machine(efi=True)).problem == (
-        "Several boot loader configurations, and nothing tells which counts: "
+        "Several boot loader configurations were found, and it cannot be determined which is used: "
         "/boot/efi/EFI/fedora/grub.cfg, /boot/efi/EFI/redhat/grub.cfg"
     )
     tree(tmp_path, {"etc/os-release": 'NAME="RHEL"\nID="rhel"\n'})
@@ -546,20 +546,20 @@ def test_script(tmp_path: Path, script: str, cmdline: str) -> None:
 
 BROKEN_CASES = [
     # grub.cfg, problem
-    ("", "/boot/grub/grub.cfg makes no menu entry"),
+    ("", "/boot/grub/grub.cfg creates no menu entry"),
     ("menuentry 'a {", "/boot/grub/grub.cfg:1: a quotation mark is not closed"),
     ("\nmenuentry a {\nlinux /k", "/boot/grub/grub.cfg:3: expected '}' before the end of the file"),
     ("if true; then\n", "/boot/grub/grub.cfg:1: expected 'elif' before the end of the file"),
     ("echo }\n", "/boot/grub/grub.cfg:1: unexpected '}'"),
-    ("function f { f; }\nf", "/boot/grub/grub.cfg: functions or files call each other without end"),
+    ("function f { f; }\nf", "/boot/grub/grub.cfg: functions or files call each other endlessly"),
     ("while true; do true; done", "/boot/grub/grub.cfg:1: more than 50000 steps"),
     ("if true; then " * 60, "/boot/grub/grub.cfg:1: nested too deeply"),
     (
         "menuentry 'UEFI Firmware Settings' { fwsetup }",
-        "The default entry 'UEFI Firmware Settings' of /boot/grub/grub.cfg starts no Linux kernel by itself",
+        "The default entry 'UEFI Firmware Settings' of /boot/grub/grub.cfg does not itself boot a Linux kernel",
     ),
     ("submenu s { true }", "/boot/grub/grub.cfg: the default entry 's' is an empty submenu"),
-    ("menuentry a { linux /gone x }", "The kernel /gone, which /boot/grub/grub.cfg starts, was not found"),
+    ("menuentry a { linux /gone x }", "The kernel /gone, which /boot/grub/grub.cfg boots, was not found"),
 ]
 
 

@@ -132,7 +132,7 @@ def test_a_single_program(place: Place) -> None:
     source = place.source(place.mirror / "whereabouts-amd64", "whereabouts")
     place.run(source)
     assert (place.bin / "whereabouts").read_bytes() == b"\x7fELF"
-    with pytest.raises(FetchError, match="is no tar archive, and a single program cannot be a, b"):
+    with pytest.raises(FetchError, match="is not a tar archive, and a single program cannot be a, b"):
         place.run({**source, "name": "x", "files": ["a", "b"]})
 
 
@@ -141,7 +141,7 @@ def test_a_wrong_checksum_installs_nothing(place: Place) -> None:
     with pytest.raises(FetchError) as caught:
         place.run(source)
     assert f"Verifying {place.mirror}/plugins.tgz: its SHA-256 is " in str(caught.value)
-    assert f", and should be {'0' * 64}. Nothing was installed" in str(caught.value)
+    assert f", expected {'0' * 64}. Nothing was installed" in str(caught.value)
     assert os.listdir(place.bin) == []
 
 
@@ -154,7 +154,7 @@ def test_a_mirror_has_files_and_says_nothing_about_them(place: Place) -> None:
         assert place.run(upstream, mirror=mirror)["changed"] is False
     place.archive(bridge=b"changed")
     (place.bin / "bridge").unlink()
-    with pytest.raises(FetchError, match="its SHA-256 is .*, and should be .* Nothing was installed"):
+    with pytest.raises(FetchError, match="its SHA-256 is .*, expected .* Nothing was installed"):
         place.run(upstream, mirror=str(place.mirror))
     assert os.listdir(place.bin) == []
 
@@ -398,7 +398,7 @@ BAD: list[tuple[Json, str]] = [
     ({"files": []}, "files is empty; name the plugins that are wanted of it"),
     ({"files": ["../x"]}, "files has '../x'; an entry is the name of a plugin"),
     ({"url": "/nowhere/x.tgz"}, "Fetching /nowhere/x.tgz: No such file or directory. Look at the mirror's path"),
-    ({"url": "http://127.0.0.1:1/x.tgz"}, "Where hosts do not reach it, give a mirror (a URL or a directory)"),
+    ({"url": "http://127.0.0.1:1/x.tgz"}, "If hosts cannot reach it, set a mirror (a URL or a directory)"),
 ]
 
 
