@@ -170,7 +170,7 @@ kept:
   returned: success
   type: list
   elements: str
-  sample: ["/opt/cni/bin/bridge: somebody else's"]
+  sample: ["/opt/cni/bin/bridge: not installed by this collection"]
 token_needed:
   description: Kubeconfigs that have no valid token and for which none was given.
   returned: success

@@ -431,7 +431,7 @@ not_checked:
   type: list
   elements: dict
   sample:
-    - {"code": "host_interface", "attachment": null, "node": null, "why": "node_info is not given"}
+    - {"code": "host_interface", "attachment": null, "node": null, "why": "node_info is not set"}
   contains:
     code:
       description: The lint code.

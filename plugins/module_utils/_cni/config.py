@@ -229,7 +229,7 @@ def _pairs(pairs: list[tuple[str, t.Any]]) -> Config:
     made: Config = {}
     for key, value in pairs:
         if key in made:
-            raise ConfigError("the key %s is there twice, and the last one would win in silence" % key, "invalid_json")
+            raise ConfigError("the key %s occurs twice, and the last one would silently win" % key, "invalid_json")
         made[key] = value
     return made
 
@@ -245,24 +245,24 @@ def parse(text: t.Any) -> Config:
             lines = str(text).splitlines() or [""]
             line = lines[min(exc.lineno, len(lines)) - 1].strip()
             raise ConfigError(
-                "no JSON: %s at line %d, column %d, near '%s'" % (exc.msg, exc.lineno, exc.colno, line[:60]),
+                "invalid JSON: %s at line %d, column %d, near '%s'" % (exc.msg, exc.lineno, exc.colno, line[:60]),
                 "invalid_json",
             ) from None
         except (ValueError, RecursionError) as exc:
             # A number of thousands of digits, and what nests too deeply.
-            raise ConfigError("no JSON that can be read: %s" % exc, "invalid_json") from None
+            raise ConfigError("unreadable JSON: %s" % exc, "invalid_json") from None
     if not isinstance(value, dict):
-        raise ConfigError("a CNI configuration is a JSON object, and this is %s" % type(value).__name__)
+        raise ConfigError("a CNI configuration must be a JSON object, not %s" % type(value).__name__)
     if "plugins" in value:
         if not isinstance(value["plugins"], list) or not value["plugins"]:
-            raise ConfigError("plugins has to be a list of at least one plugin")
+            raise ConfigError("plugins must be a list of at least one plugin")
         if not all(isinstance(one, dict) for one in value["plugins"]):
-            raise ConfigError("each entry of plugins has to be an object")
+            raise ConfigError("each entry of plugins must be an object")
     for one in plugins(value):
         if not isinstance(one.get("type"), str) or not one["type"]:
             raise ConfigError("a plugin without type")
         if one.get("ipam") is not None and not isinstance(one["ipam"], dict):
-            raise ConfigError("ipam has to be an object")
+            raise ConfigError("ipam must be an object")
     return t.cast(Config, value)
 
 
@@ -365,7 +365,7 @@ def _nearest(key: str, known: t.Iterable[str]) -> str | None:
 
 
 _TYPES: dict[str, type] = {"str": str, "int": int, "bool": bool, "dict": dict, "list": list}
-_WORDS = {"str": "a text", "int": "a whole number", "bool": "true or false", "dict": "an object", "list": "a list"}
+_WORDS = {"str": "a string", "int": "an integer", "bool": "true or false", "dict": "an object", "list": "a list"}
 
 
 def _check(where: str, value: Config, known: t.Mapping[str, t.Any], owner: str) -> t.Iterator[tuple[str, str, str]]:
@@ -376,7 +376,7 @@ def _check(where: str, value: Config, known: t.Mapping[str, t.Any], owner: str) 
         if key.lower() not in lower:
             close = _nearest(key, known)
             hint = "did you mean %s? It" % close if close else "it"
-            yield "unknown_key", "%s does not know the key %s" % (owner, at), "%s knows %s" % (hint, ", ".join(known))
+            yield "unknown_key", "%s has no key %s" % (owner, at), "%s accepts %s" % (hint, ", ".join(known))
             continue
         wanted = known[lower[key.lower()]]
         if one is None:
@@ -384,9 +384,9 @@ def _check(where: str, value: Config, known: t.Mapping[str, t.Any], owner: str) 
         if isinstance(wanted, tuple):
             # An empty text is the plugin's default.
             if one not in (*wanted, ""):
-                yield "invalid_value", "%s is %s" % (at, json.dumps(one)), "%s takes %s" % (owner, ", ".join(wanted))
+                yield "invalid_value", "%s is %s" % (at, json.dumps(one)), "%s accepts %s" % (owner, ", ".join(wanted))
         elif not isinstance(one, _TYPES[wanted]) or (wanted == "int" and isinstance(one, bool)):
-            yield "invalid_value", "%s is %s" % (at, json.dumps(one)), "%s wants %s" % (owner, _WORDS[wanted])
+            yield "invalid_value", "%s is %s" % (at, json.dumps(one)), "%s requires %s" % (owner, _WORDS[wanted])
 
 
 def check_keys(config: Config) -> t.Iterator[tuple[str, str, str]]:
@@ -410,14 +410,18 @@ def check_keys(config: Config) -> t.Iterator[tuple[str, str, str]]:
                 if isinstance(one, dict):
                     yield from _check("%s%s." % (where, key), one, inner, owner)
                 else:
-                    yield "invalid_value", "%s%s holds %s" % (where, key, json.dumps(one)), "%s wants objects" % owner
+                    yield (
+                        "invalid_value",
+                        "%s%s contains %s" % (where, key, json.dumps(one)),
+                        "%s requires objects" % owner,
+                    )
         if owner == "host-local" and isinstance(ipam.get("ranges"), list):
             for group in ipam["ranges"]:
                 if not isinstance(group, list):
                     yield (
                         "invalid_value",
-                        "%sranges holds %s" % (where, json.dumps(group)),
-                        "host-local wants a list of lists of ranges",
+                        "%sranges contains %s" % (where, json.dumps(group)),
+                        "host-local requires a list of lists of ranges",
                     )
                     continue
                 for one in group:

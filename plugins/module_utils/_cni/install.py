@@ -47,8 +47,8 @@ def read_record(path: str) -> Record:
         found = from_json(text) if text else {}
     except ValueError as exc:
         raise InstallError(
-            "Reading %s, where it stands which CNI files are this collection's: %s. Remove it; what is installed then "
-            "counts as somebody else's" % (path, exc)
+            "Reading %s, the record of the CNI files that this collection installed: %s. Remove it; the installed "
+            "files then count as foreign" % (path, exc)
         ) from exc
     found = found if isinstance(found, dict) else {}
     return {"sources": dict(found.get("sources") or {}), "files": dict(found.get("files") or {})}
@@ -62,18 +62,18 @@ def check(params: Params) -> None:
         name = source["name"]
         if not _SHA256.match(source["checksum"]):
             raise InstallError(
-                "Installing %s: checksum is %r. Give sha256: and 64 hexadecimal digits in lower case; a file of "
-                "checksums comes from where the program comes from, and changes with it. `%s` prints the digits, on a "
-                "machine and network that you trust" % (name, source["checksum"], prints(source["url"]))
+                "Installing %s: checksum is %r. Set it to sha256: and 64 lowercase hexadecimal digits; a checksum file "
+                "from the program's own source would change along with the program. `%s` prints the digits; run it on "
+                "a machine and network that you trust" % (name, source["checksum"], prints(source["url"]))
             )
         for one in source["files"]:
             if not one or "/" in one or "\0" in one or one.startswith("."):
                 raise InstallError("Installing %s: files has %r; an entry is the name of a plugin" % (name, one))
             if one in taken:
-                raise InstallError("Installing %s: the plugin %s comes from %s too" % (name, one, taken[one]))
+                raise InstallError("Installing %s: the plugin %s is also in %s" % (name, one, taken[one]))
             taken[one] = name
         if not source["files"]:
-            raise InstallError("Installing %s: files is empty; name the plugins that are wanted of it" % name)
+            raise InstallError("Installing %s: files is empty; list the plugins to install from it" % name)
     for one in (*params["configs"], *params["kubeconfigs"]):
         refuse_nul(path=one["path"])
         if not one["path"].startswith("/"):
@@ -125,13 +125,13 @@ def delegating(path: str, text: str, delegate: str) -> str:
     doing = "Writing %s with the pod network of %s" % (path, delegate)
     found = read_text(delegate)
     if found is None:
-        raise InstallError("%s: there is no such file. Install the pod network first, or name another file" % doing)
+        raise InstallError("%s: no such file. Install the pod network first, or set another file" % doing)
     try:
         whole, inner = from_json(text), from_json(found)
         if not isinstance(inner, dict) or not ("type" in inner or inner.get("plugins")):
             raise ValueError("it has neither type nor plugins")
     except ValueError as exc:
-        raise InstallError("%s: that is no CNI configuration: %s" % (doing, exc)) from exc
+        raise InstallError("%s: that is not a CNI configuration: %s" % (doing, exc)) from exc
     return json.dumps({**whole, "delegates": [inner]}, indent=4, sort_keys=True) + "\n"
 
 
@@ -198,11 +198,11 @@ class Install:
                     continue
                 if self.params["on_foreign"] == "fail":
                     raise InstallError(
-                        "Installing %s: %s is there and was not installed by this collection. Set on_foreign to keep "
-                        "(it is used as it is) or to take_over" % (name, os.path.join(bin_dir, one))
+                        "Installing %s: %s exists and was not installed by this collection. Set on_foreign to keep "
+                        "(use it as it is) or to take_over" % (name, os.path.join(bin_dir, one))
                     )
             wanted.append(one)
-        self.kept += ["%s: somebody else's" % os.path.join(bin_dir, one) for one in kept]
+        self.kept += ["%s: not installed by this collection" % os.path.join(bin_dir, one) for one in kept]
         asked = {**source, "files": wanted}
         fresh = not wanted or same_source(asked, known)
         bad = [
@@ -244,7 +244,7 @@ class Install:
                 self.decision.show(path, live + "\n", "")
             else:
                 if live is not None:
-                    self.kept.append("%s: somebody has replaced it" % path)
+                    self.kept.append("%s: replaced by another tool or user" % path)
                 self.decision.add("Forget %s" % path, functools.partial(self._remove_plugin, name, one, None))
 
     def _remove_plugin(self, name: str, one: str, path: str | None) -> None:
@@ -263,7 +263,7 @@ class Install:
 
     def _refuse(self, path: str) -> t.NoReturn:
         raise InstallError(
-            "Writing %s: the file is there and was not written by this collection. Move it away, or have whoever "
+            "Writing %s: the file exists and was not written by this collection. Move it away, or have the tool that "
             "wrote it (an operator, a DaemonSet) leave this to the role, and run again" % path
         )
 
@@ -315,8 +315,8 @@ class Install:
     def _kubeconfig(self, one: Params, token: str) -> None:
         if not token:
             raise InstallError(
-                "Writing %s: it needs a token of the service account %s, and none was given. Give one by tokens, for "
-                "example of the module service_account_token" % (one["path"], one["user"])
+                "Writing %s: it needs a token of the service account %s, and none was passed. Pass one in tokens, for "
+                "example from the module service_account_token" % (one["path"], one["user"])
             )
         self._written(one["path"], kubeconfig(one, token), 0o600)
 
@@ -324,7 +324,7 @@ class Install:
         found = read_text(path)
         if path not in self.record["files"]:
             if found is not None:
-                self.kept.append("%s: somebody else's" % path)
+                self.kept.append("%s: not installed by this collection" % path)
             self._row(CONFIG, path, "absent", "absent")
             return
         self._row(CONFIG, path, "absent", "present")

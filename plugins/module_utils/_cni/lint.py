@@ -40,7 +40,7 @@ def check(wanted: t.Sequence[Attachment], around: Surroundings, report: Report) 
                 report.add(
                     "invalid_name",
                     one.key,
-                    "the %s %s cannot be named in a pod's annotation" % (what, text),
+                    "the %s %s cannot be used in a pod's annotation" % (what, text),
                     "lower case letters, digits and '-', at most 63, with a letter or digit at both ends",
                 )
         if one.config is None:
@@ -66,22 +66,22 @@ def _version(one: Attachment, report: Report) -> None:
         report.add(
             "cni_version",
             one.key,
-            "it has no cniVersion, so that a plugin takes it for 0.1.0",
-            "cniVersion 0.3.1, which every plugin knows",
+            "it has no cniVersion, so plugins assume 0.1.0",
+            "cniVersion 0.3.1, which every plugin supports",
             warn=True,
         )
     elif version not in config.VERSIONS:
         report.add(
             "cni_version",
             one.key,
-            "there is no CNI version %s" % version,
-            "one of %s; 0.3.1 is known to every plugin" % ", ".join(config.VERSIONS),
+            "%s is not a CNI version" % version,
+            "one of %s; every plugin supports 0.3.1" % ", ".join(config.VERSIONS),
         )
     elif "plugins" in one.config and version not in config.LIST_VERSIONS:
         report.add(
             "cni_version",
             one.key,
-            "CNI version %s has no lists of plugins" % version,
+            "CNI version %s does not support plugin lists" % version,
             "0.3.0 or newer, or no chain",
         )
 
@@ -95,14 +95,17 @@ def _interfaces(one: Attachment, report: Report) -> None:
             if not isinstance(name, str) or not name:
                 continue
             if len(name.encode()) > _NAME_MAX:
-                problem = "%s %s has %d characters, and an interface name at most %d" % (
+                problem = "%s %s has %d characters, and an interface name can have at most %d" % (
                     key,
                     name,
                     len(name.encode()),
                     _NAME_MAX,
                 )
             elif name in (".", "..") or re.search(r"[\s/:]", name):
-                problem = "%s '%s' is no interface name: no blanks, slashes or colons" % (key, name)
+                problem = "%s '%s' is not a valid interface name: spaces, slashes and colons are not allowed" % (
+                    key,
+                    name,
+                )
             else:
                 continue
             report.add("interface_name", one.key, problem, "the name that 'ip link' shows on the nodes")
@@ -120,35 +123,37 @@ def _resource(one: Attachment, around: Surroundings, report: Report) -> None:
             report.add(
                 "several_devices",
                 one.key,
-                "%s are given, and host-device looks at %s only" % (" and ".join(given), given[0]),
+                "%s are set, and host-device uses only %s" % (" and ".join(given), given[0]),
                 "one of them",
             )
         if not given and not first.get("deviceID") and not resource:
             report.add(
                 "missing_key",
                 one.key,
-                "host-device is not told which device",
-                "one of %s, or a resource_name, whose device plugin chooses it" % ", ".join(_SELECTORS),
+                "host-device has no device selector",
+                "one of %s, or a resource_name, whose device plugin selects the device" % ", ".join(_SELECTORS),
             )
     elif kind in ("sriov", "ib-sriov") and not first.get("deviceID") and not resource:
         report.add(
             "missing_key",
             one.key,
-            "%s is not told which virtual function" % first["type"],
-            "resource_name, whose device plugin chooses one for each pod (or deviceID for one alone)",
+            "%s has no virtual function selector" % first["type"],
+            "resource_name, whose device plugin selects one for each pod (or deviceID for a single one)",
         )
     elif kind in ("macvlan", "ipvlan", "ipoib") and not first.get("master"):
         report.add(
             "missing_key",
             one.key,
             "%s has no master%s"
-            % (first["type"], "" if kind == "ipoib" else ", and would take the node's default route's interface"),
+            % (first["type"], "" if kind == "ipoib" else ", and would use the interface of the node's default route"),
             "master: the card of this rail",
         )
     if not resource:
         return
     if not _RESOURCE.match(resource):
-        report.add("resource_missing", one.key, "%s is no resource name" % resource, "such as nvidia.com/rail0")
+        report.add(
+            "resource_missing", one.key, "%s is not a valid resource name" % resource, "such as nvidia.com/rail0"
+        )
     elif around.nodes is None:
         report.skip("resource_missing", around.why.get("nodes", ""), attachment=one.key)
     else:
@@ -161,7 +166,7 @@ def _resource(one: Attachment, around: Surroundings, report: Report) -> None:
                 "resource_missing",
                 one.key,
                 "no node offers the resource %s" % resource,
-                "the device plugin's configuration, or one of what the nodes offer: %s"
+                "the device plugin's configuration, or one of the resources that the nodes offer: %s"
                 % (", ".join(known[:20]) or "nothing"),
             )
 
@@ -189,7 +194,8 @@ def _devices(wanted: t.Sequence[Attachment], report: Report) -> None:
                     report.add(
                         "duplicate_device",
                         one.key,
-                        "its %s %s is also %s's, and a device can be in one pod at a time" % (key, value, other),
+                        "its %s %s is also used by %s, and a device can be in only one pod at a time"
+                        % (key, value, other),
                         "another device, or one attachment",
                     )
 
@@ -204,7 +210,7 @@ def _addresses(wanted: t.Sequence[Attachment], around: Surroundings, report: Rep
             report.add(code, one.key, problem, remedy)
         spans += [(one, group) for group in found.groups]
         if found.groups and not around.expected_pods.get(one.key):
-            report.skip("range_too_small", "expected_pods does not say how many pods", attachment=one.key)
+            report.skip("range_too_small", "expected_pods does not set the number of pods", attachment=one.key)
         _host_local(one, around, report)
     strangers = _strangers(around, report) if spans else []
     nearby = _networks(around, report) if spans else []
@@ -224,14 +230,14 @@ def _addresses(wanted: t.Sequence[Attachment], around: Surroundings, report: Rep
                         code,
                         one.key,
                         "%s overlaps %s %s at %s" % (span.text, name, network, at),
-                        "a range of the fabric's own, or exclude",
+                        "a separate range for the fabric, or exclude",
                     )
             for address, whose in nodes:
                 if span.holds(address):
                     report.add(
                         "range_overlaps_nodes",
                         one.key,
-                        "%s holds %s, the address of %s" % (span.text, address, whose),
+                        "%s contains %s, the address of %s" % (span.text, address, whose),
                         "exclude: [%s/%d], or another range" % (address, address.max_prefixlen),
                     )
 
@@ -241,15 +247,15 @@ def _overlap(one: Attachment, span: Span, other: Attachment, item: Span, report:
     if at is None:
         return
     if span.pool and span.pool == item.pool:
-        why = "both take from whereabouts' pool %s" % span.pool
+        why = "both use the whereabouts pool %s" % span.pool
     else:
         why = "two pods may get the same address"
     report.add(
         "range_overlap",
         one.key,
         "%s overlaps %s of %s at %s: %s" % (span.text, item.text, other.key, at, why),
-        "a network of its own for each attachment (a rail has its own subnet), or ignore_lint: [range_overlap] where "
-        "this is meant",
+        "a separate network for each attachment (each rail has its own subnet), or ignore_lint: [range_overlap] if "
+        "this is intended",
     )
 
 
@@ -272,14 +278,14 @@ def _capacity(
     }
     if len(sharing) > 1:
         pods = sum(sharing.values())
-        whose = "%d pods are expected of the attachments %s that share it" % (pods, ", ".join(sorted(sharing)))
+        whose = "%d pods are expected for the attachments %s that share it" % (pods, ", ".join(sorted(sharing)))
     span = group[0]
     if span.where.endswith("address"):
         if pods > 1 and len(sharing) <= 1:
             report.add(
                 "address_shared",
                 one.key,
-                "static gives %s to each pod, and %s" % (span.text, whose),
+                "static assigns %s to each pod, and %s" % (span.text, whose),
                 "whereabouts, or one attachment for each pod",
             )
         return
@@ -292,12 +298,12 @@ def _capacity(
     bad = [network for network in blocked if network.version == fits.version and network.overlaps(fits)]
     counted = "%d %s" % (size, "address" if size == 1 else "addresses")
     if fits == span.network:
-        remedy = "fewer exclusions, or range_start and range_end further apart: %s has %d addresses in all" % (
+        remedy = "fewer exclusions, or range_start and range_end further apart: %s has %d addresses in total" % (
             fits,
             ranges.usable(fits),
         )
     elif bad:
-        remedy = "a network of at least /%d elsewhere (%s would run into %s)" % (fits.prefixlen, fits, bad[0])
+        remedy = "a network of at least /%d elsewhere (%s would overlap %s)" % (fits.prefixlen, fits, bad[0])
     else:
         remedy = "%s would fit (%d addresses)" % (fits, ranges.usable(fits))
     report.add("range_too_small", one.key, "%s holds %s and %s" % (span.text, counted, whose), remedy)
@@ -314,9 +320,9 @@ def _host_local(one: Attachment, around: Surroundings, report: Report) -> None:
         report.add(
             "address_shared",
             one.key,
-            "host-local counts on each node by itself, so that pods on two of the %d nodes get the same address"
+            "host-local allocates on each node independently, so pods on two of the %d nodes get the same address"
             % len(around.targets),
-            "whereabouts, which counts in the cluster; or an attachment of its own for each node, with target_nodes",
+            "whereabouts, which allocates cluster-wide; or a separate attachment for each node, with target_nodes",
         )
 
 

@@ -24,13 +24,13 @@ def check(wanted: t.Sequence[Attachment], around: Surroundings, report: Report) 
     """Add what the target nodes lack, or need themselves."""
     if not around.node_info or around.targets is None:
         for code in _CODES:
-            report.skip(code, around.why.get("nodes", "") if around.node_info else "node_info is not given")
+            report.skip(code, around.why.get("nodes", "") if around.node_info else "node_info is not set")
         return
     for node in around.targets:
         info = around.node_info.get(node)
         if info is None:
             for code in _CODES:
-                report.skip(code, "node_info says nothing about this node", node=node)
+                report.skip(code, "node_info has no entry for this node", node=node)
             continue
         for one in wanted:
             if one.config is not None:
@@ -51,8 +51,8 @@ def _plugins(one: Attachment, node: str, info: t.Mapping[str, t.Any], report: Re
                 report.add(
                     "plugin_missing",
                     one.key,
-                    "node %s has no %s %s in %s" % (node, what, kind, cni.get("bin_dir") or "its directory of plugins"),
-                    "install it there (the role rdmaops.gpu_fabric.secondary_network does), or take one of: %s"
+                    "node %s has no %s %s in %s" % (node, what, kind, cni.get("bin_dir") or "its plugin directory"),
+                    "install it there (the role rdmaops.gpu_fabric.secondary_network does), or use one of: %s"
                     % (", ".join(sorted(present)) or "none"),
                 )
 
@@ -91,8 +91,8 @@ def _devices(one: Attachment, node: str, info: t.Mapping[str, t.Any], around: Su
         report.add(
             "mtu_too_large",
             one.key,
-            "mtu %d is above the %d of its parent %s on node %s" % (mtu, row["mtu"], row.get("name"), node),
-            "an mtu of at most %d, or a larger one on the parent and the switch" % row["mtu"],
+            "mtu %d is larger than the mtu %d of its parent %s on node %s" % (mtu, row["mtu"], row.get("name"), node),
+            "an mtu of at most %d, or a larger mtu on the parent and the switch" % row["mtu"],
         )
 
 
@@ -112,7 +112,7 @@ def _missing(
         "device_missing",
         one.key,
         "node %s has no %s %s%s" % (node, key, value, " (a pod may hold it now)" if there else ""),
-        "one of: %s. A device that a pod holds is not among them. Nodes without it: leave them out by target_nodes"
+        "one of: %s. Devices in use by pods are not listed. Exclude nodes without it with target_nodes"
         % (", ".join(names) or "none"),
         warn=there,
     )
@@ -131,9 +131,9 @@ def _host(one: Attachment, node: str, value: str, row: t.Any, around: Surroundin
         report.add(
             "host_interface",
             one.key,
-            "%s on node %s is the host's own: %s. A pod would take it away from the host"
+            "%s on node %s is used by the host: %s. A pod would take it away from the host"
             % (value, node, ", ".join(uses)),
-            "a device that the host does without",
+            "a device that the host does not use",
         )
 
 
@@ -152,7 +152,7 @@ def _rdma(one: Attachment, node: str, row: t.Any, info: t.Mapping[str, t.Any], r
     report.add(
         "device_missing",
         one.key,
-        "node %s has no RDMA device on %s, and the chained plugin rdma would find none" % (node, row.get("name")),
+        "node %s has no RDMA device on %s, and the chained plugin rdma needs one" % (node, row.get("name")),
         "a card with one (%s), or no rdma in chain"
         % (", ".join(sorted(str(device.get("name")) for device in devices)) or "there is none"),
     )

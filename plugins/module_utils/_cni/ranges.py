@@ -96,7 +96,7 @@ def pool_name(network: Network, network_name: str | None) -> str:
 def parse_network(text: t.Any) -> Network:
     """Return a network in CIDR notation; a length is not optional, as in Go's ParseCIDR."""
     if not isinstance(text, str) or not text.rpartition("/")[2].isdigit():
-        raise ValueError("no network in CIDR notation")
+        raise ValueError("not a network in CIDR notation")
     return ipaddress.ip_network(text.strip(), strict=False)
 
 
@@ -114,7 +114,7 @@ def _bound(where: str, value: t.Any, network: Network, problems: list[Problem]) 
         address = ipaddress.ip_address(value)
     except ValueError:
         problems.append(
-            ("invalid_cidr", "%s is %s, which is no IP address" % (where, value), "an address in %s" % network)
+            ("invalid_cidr", "%s is %s, which is not an IP address" % (where, value), "an address in %s" % network)
         )
         return None
     first, last = _usable(network)
@@ -122,9 +122,9 @@ def _bound(where: str, value: t.Any, network: Network, problems: list[Problem]) 
         problems.append(
             (
                 "range_bounds",
-                "%s %s is none of the usable addresses of %s, and the plugin would pass over it in silence"
+                "%s %s is not a usable address of %s, and the plugin would silently ignore it"
                 % (where, address, network),
-                "an address that %s has, less its first and last" % network,
+                "an address in %s other than its first and last" % network,
             )
         )
         return None
@@ -140,7 +140,7 @@ def _excluded(where: str, values: t.Any, network: Network, problems: list[Proble
             problems.append(
                 (
                     "invalid_cidr",
-                    "%s %s is no network in CIDR notation, and whereabouts reports that when a pod starts at the "
+                    "%s %s is not a network in CIDR notation, and whereabouts reports that when a pod starts at the "
                     "earliest" % (where, value),
                     "for example %s" % _example(network),
                 )
@@ -150,7 +150,7 @@ def _excluded(where: str, values: t.Any, network: Network, problems: list[Proble
             problems.append(
                 (
                     "exclude_outside",
-                    "%s %s is outside of %s and leaves nothing out" % (where, value, network),
+                    "%s %s is outside %s and excludes nothing" % (where, value, network),
                     "a part of %s" % network,
                 )
             )
@@ -215,7 +215,9 @@ def _gateway(gateway: t.Any, where: str, groups: list[list[Span]], problems: lis
     try:
         address = ipaddress.ip_address(gateway)
     except ValueError:
-        problems.append(("invalid_cidr", "%sgateway is %s, which is no IP address" % (where, gateway), "an address"))
+        problems.append(
+            ("invalid_cidr", "%sgateway is %s, which is not an IP address" % (where, gateway), "an address")
+        )
         return
     for group in groups:
         for span in group:
@@ -223,7 +225,7 @@ def _gateway(gateway: t.Any, where: str, groups: list[list[Span]], problems: lis
                 problems.append(
                     (
                         "gateway_in_range",
-                        "whereabouts does not keep the gateway %s of %s back and will give it to a pod"
+                        "whereabouts does not reserve the gateway %s of %s and will assign it to a pod"
                         % (gateway, span.text),
                         "exclude: [%s/%d]" % (gateway, address.max_prefixlen),
                     )
@@ -252,7 +254,7 @@ def _host_local(ipam: cni.Config, where: str, problems: list[Problem]) -> list[l
                     (
                         "invalid_cidr",
                         "%ssubnet %s cannot be read (%s)" % (where, text, exc),
-                        "the first address of a network and its length, such as 10.1.0.0/24",
+                        "the first address of a network and its prefix length, such as 10.1.0.0/24",
                     )
                 )
                 continue
@@ -264,7 +266,7 @@ def _host_local(ipam: cni.Config, where: str, problems: list[Problem]) -> list[l
             try:
                 gateway = int(ipaddress.ip_address(given)) if given else int(network.network_address) + 1
             except ValueError:
-                problems.append(("invalid_cidr", "%sgateway %s is no address" % (where, given), "an address"))
+                problems.append(("invalid_cidr", "%sgateway %s is not an address" % (where, given), "an address"))
                 continue
             group.append(Span(where + "subnet", text, network, first, last, ((gateway, gateway),)))
         if group:
@@ -278,7 +280,7 @@ def _static(ipam: cni.Config, where: str, problems: list[Problem]) -> list[list[
         text = str(one.get("address") if isinstance(one, dict) else one)
         try:
             if "/" not in text:
-                raise ValueError("no length")
+                raise ValueError("no prefix length")
             found = ipaddress.ip_interface(text)
         except ValueError as exc:
             problems.append(

@@ -394,7 +394,7 @@ def test_attachments_that_cannot_be_read(ready: Cluster, namespace: str) -> None
     result = ask(ready)
     assert [gap["node"] for gap in result["unknown"]] == NODES
     assert (
-        f"the NetworkAttachmentDefinition {namespace}/broken of Pod {namespace}/one cannot be read: no JSON"
+        f"the NetworkAttachmentDefinition {namespace}/broken of Pod {namespace}/one cannot be read: invalid JSON"
         in result["msg"]
     )
     assert f"the networks of Pod {namespace}/two cannot be read: [nonsense" in result["msg"]

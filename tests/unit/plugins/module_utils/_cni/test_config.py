@@ -161,13 +161,13 @@ UNREADABLE: list[tuple[t.Any, str, str]] = [
         "invalid_json",
         "Expecting ',' delimiter at line 3, column 3, near '\"mtu\": 1'",
     ),
-    ("", "invalid_json", "no JSON"),
-    ('{"type": "a", "type": "b"}', "invalid_json", "the key type is there twice"),
-    ("[1]", "invalid_config", "a CNI configuration is a JSON object, and this is list"),
-    ({"plugins": []}, "invalid_config", "plugins has to be a list of at least one plugin"),
-    ({"plugins": ["x"]}, "invalid_config", "each entry of plugins has to be an object"),
+    ("", "invalid_json", "invalid JSON"),
+    ('{"type": "a", "type": "b"}', "invalid_json", "the key type occurs twice"),
+    ("[1]", "invalid_config", "a CNI configuration must be a JSON object, not list"),
+    ({"plugins": []}, "invalid_config", "plugins must be a list of at least one plugin"),
+    ({"plugins": ["x"]}, "invalid_config", "each entry of plugins must be an object"),
     ({"mtu": 1}, "invalid_config", "a plugin without type"),
-    ({"type": "x", "ipam": []}, "invalid_config", "ipam has to be an object"),
+    ({"type": "x", "ipam": []}, "invalid_config", "ipam must be an object"),
 ]
 
 
@@ -190,20 +190,25 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 # configuration, code, problem, what would be right
 WRONG: list[tuple[dict[str, t.Any], str, str, str]] = [
-    ({"type": "host-device", "devcie": "x"}, "unknown_key", "host-device does not know the key devcie", "device?"),
+    ({"type": "host-device", "devcie": "x"}, "unknown_key", "host-device has no key devcie", "device?"),
     ({"type": "macvlan", "mode": "bridged"}, "invalid_value", 'mode is "bridged"', "bridge, private, vepa, passthru"),
-    ({"type": "macvlan", "mtu": "9000"}, "invalid_value", 'mtu is "9000"', "macvlan wants a whole number"),
-    ({"type": "macvlan", "mtu": True}, "invalid_value", "mtu is true", "a whole number"),
+    ({"type": "macvlan", "mtu": "9000"}, "invalid_value", 'mtu is "9000"', "macvlan requires an integer"),
+    ({"type": "macvlan", "mtu": True}, "invalid_value", "mtu is true", "an integer"),
     ({"type": "ib-sriov-cni", "pky": "0x8001"}, "unknown_key", "pky", "pkey"),
     ({"type": "sriov", "spoofchk": True}, "invalid_value", "spoofchk is true", "on, off"),
-    ({"cniVersion": "1.0.0", "plugin": [], "type": "rdma"}, "unknown_key", "plugin", "it knows deviceID"),
+    ({"cniVersion": "1.0.0", "plugin": [], "type": "rdma"}, "unknown_key", "plugin", "it accepts deviceID"),
     ({"plugins": [{"type": "rdma"}], "disablecheck": "x"}, "invalid_value", "disablecheck", "true or false"),
     ({"plugins": [{"type": "sbr", "tabel": 5}]}, "unknown_key", "plugins[0].tabel", "table"),
     ({"type": "x", "ipam": {"type": "whereabouts", "rnage": "1"}}, "unknown_key", "ipam.rnage", "range"),
     ({"type": "x", "ipam": {"type": "whereabouts", "rangeStart": "1"}}, "unknown_key", "rangeStart", "range_start"),
     ({"type": "x", "ipam": {"type": "host-local", "range_start": "1"}}, "unknown_key", "range_start", "rangeStart"),
     ({"type": "x", "ipam": {"type": "host-local", "ranges": [{}]}}, "invalid_value", "ipam.ranges", "a list of lists"),
-    ({"type": "x", "ipam": {"type": "whereabouts", "ipRanges": ["a"]}}, "invalid_value", "ipRanges holds", "objects"),
+    (
+        {"type": "x", "ipam": {"type": "whereabouts", "ipRanges": ["a"]}},
+        "invalid_value",
+        "ipRanges contains",
+        "objects",
+    ),
     ({"type": "x", "ipam": {"type": "static", "routes": [{"dest": "a"}]}}, "unknown_key", "ipam.routes.dest", "dst"),
     ({"type": "x", "ipam": {"type": "static", "dns": {"server": []}}}, "unknown_key", "ipam.dns.server", "nameservers"),
 ]
@@ -339,15 +344,15 @@ def test_networks_of_another_version_have_nothing_in_common() -> None:
 # ipam, codes, what one of the problems says
 PROBLEMS: list[tuple[dict[str, t.Any], list[str], str]] = [
     ({"type": "whereabouts"}, ["missing_key"], "whereabouts has no range"),
-    ({"type": "whereabouts", "range": "10.0.0.0"}, ["invalid_cidr"], "no network in CIDR notation"),
+    ({"type": "whereabouts", "range": "10.0.0.0"}, ["invalid_cidr"], "not a network in CIDR notation"),
     ({"type": "whereabouts", "range": "10"}, ["invalid_cidr"], "range 10 cannot be read"),
     ({"type": "whereabouts", "ipRanges": [{}]}, ["invalid_cidr"], "ipRanges[0].range  cannot be read"),
     ({"type": "whereabouts", "range": "10.0.0.0/33"}, ["invalid_cidr"], "10.0.0.0/33"),
-    ({"type": "whereabouts", "range": "10.0.0.0/255.255.255.0"}, ["invalid_cidr"], "no network in CIDR notation"),
+    ({"type": "whereabouts", "range": "10.0.0.0/255.255.255.0"}, ["invalid_cidr"], "not a network in CIDR notation"),
     ({"type": "whereabouts", "range": "10.9.0.4-10.0.0.9/24"}, ["invalid_cidr"], "the start is outside"),
-    ({"type": "whereabouts", "range": "10.0.0.0/24", "range_start": "10.0.1.1"}, ["range_bounds"], "in silence"),
-    ({"type": "whereabouts", "range": "10.0.0.0/24", "range_end": "10.0.0.255"}, ["range_bounds"], "in silence"),
-    ({"type": "whereabouts", "range": "10.0.0.0/24", "range_end": "x"}, ["invalid_cidr"], "no IP address"),
+    ({"type": "whereabouts", "range": "10.0.0.0/24", "range_start": "10.0.1.1"}, ["range_bounds"], "silently ignore it"),
+    ({"type": "whereabouts", "range": "10.0.0.0/24", "range_end": "10.0.0.255"}, ["range_bounds"], "silently ignore it"),
+    ({"type": "whereabouts", "range": "10.0.0.0/24", "range_end": "x"}, ["invalid_cidr"], "not an IP address"),
     (
         {"type": "whereabouts", "range": "10.0.0.0/24", "range_start": "10.0.0.9", "range_end": "10.0.0.2"},
         ["range_bounds"],
@@ -361,9 +366,13 @@ PROBLEMS: list[tuple[dict[str, t.Any], list[str], str]] = [
     (
         {"type": "whereabouts", "range": "10.0.0.0/24", "exclude": ["10.0.1.0/28"]},
         ["exclude_outside"],
-        "leaves nothing",
+        "excludes nothing",
     ),
-    ({"type": "whereabouts", "range": "10.0.0.0/24", "gateway": "10.0.0.1"}, ["gateway_in_range"], "give it to a pod"),
+    (
+        {"type": "whereabouts", "range": "10.0.0.0/24", "gateway": "10.0.0.1"},
+        ["gateway_in_range"],
+        "assign it to a pod",
+    ),
     (
         {"type": "whereabouts", "range": "10.0.0.0/24", "gateway": "10.0.0.1", "exclude": ["10.0.0.1/32"]},
         [],
@@ -372,11 +381,11 @@ PROBLEMS: list[tuple[dict[str, t.Any], list[str], str]] = [
     ({"type": "whereabouts", "range": "10.0.0.0/24", "gateway": "x"}, ["invalid_cidr"], "gateway is x"),
     ({"type": "host-local"}, ["missing_key"], "host-local has no range"),
     ({"type": "host-local", "subnet": "10.0.0.1/24"}, ["invalid_cidr"], "host bits"),
-    ({"type": "host-local", "subnet": "10.0.0.1"}, ["invalid_cidr"], "no network in CIDR notation"),
-    ({"type": "host-local", "subnet": "10.0.0.0/24", "gateway": "x"}, ["invalid_cidr"], "gateway x is no address"),
+    ({"type": "host-local", "subnet": "10.0.0.1"}, ["invalid_cidr"], "not a network in CIDR notation"),
+    ({"type": "host-local", "subnet": "10.0.0.0/24", "gateway": "x"}, ["invalid_cidr"], "gateway x is not an address"),
     ({"type": "host-local", "subnet": "10.0.0.0/24", "rangeEnd": "10.0.1.9"}, ["range_bounds"], "rangeEnd 10.0.1.9"),
-    ({"type": "host-local", "ranges": [[{}]]}, ["invalid_cidr"], "no network in CIDR notation"),
-    ({"type": "static", "addresses": [{"address": "10.0.0.1"}]}, ["invalid_cidr"], "no length"),
+    ({"type": "host-local", "ranges": [[{}]]}, ["invalid_cidr"], "not a network in CIDR notation"),
+    ({"type": "static", "addresses": [{"address": "10.0.0.1"}]}, ["invalid_cidr"], "no prefix length"),
 ]
 
 

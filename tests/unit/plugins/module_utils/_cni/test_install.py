@@ -171,9 +171,10 @@ def test_a_file_of_checksums_is_refused_before_anything_is_fetched(place: Place,
         with pytest.raises(InstallError) as caught:
             place.run(wanted, mirror=str(place.mirror), check=check)
         assert str(caught.value) == (
-            f"Installing plugins: checksum is {checksum!r}. Give sha256: and 64 hexadecimal digits in lower case; a file of "
-            "checksums comes from where the program comes from, and changes with it. `curl -fsSL "
-            "https://192.0.2.1/v1/plugins.tgz | sha256sum` prints the digits, on a machine and network that you trust"
+            f"Installing plugins: checksum is {checksum!r}. Set it to sha256: and 64 lowercase hexadecimal digits; "
+            "a checksum file from the program's own source would change along with the program. `curl -fsSL "
+            "https://192.0.2.1/v1/plugins.tgz | sha256sum` prints the digits; run it on a machine and network that you "
+            "trust"
         )
     assert not place.bin.exists()
     assert prints("/srv/x.tgz") == "sha256sum /srv/x.tgz"
@@ -201,12 +202,12 @@ def test_somebody_elses_plugin(place: Place) -> None:
     with pytest.raises(InstallError) as caught:
         place.run(source, on_foreign="fail")
     assert str(caught.value) == (
-        f"Installing plugins: {place.bin}/bridge is there and was not installed by this collection. Set on_foreign to keep "
-        "(it is used as it is) or to take_over"
+        f"Installing plugins: {place.bin}/bridge exists and was not installed by this collection. Set on_foreign to keep "
+        "(use it as it is) or to take_over"
     )
     for _again in range(2):
         result = place.run(source)
-        assert result["kept"] == [f"{place.bin}/bridge: somebody else's"]
+        assert result["kept"] == [f"{place.bin}/bridge: not installed by this collection"]
         assert (place.bin / "bridge").read_bytes() == b"theirs"
     assert result["changed"] is False
     place.run(source, on_foreign="take_over")
@@ -233,7 +234,7 @@ def test_a_plugin_that_was_replaced_is_forgotten_and_stays(place: Place, absent:
     done = place.run({**both, "files": ["macvlan"]}, **absent)
     assert checked["actions"] == done["actions"]
     assert f"Forget {place.bin}/bridge" in done["actions"]
-    assert done["kept"] == [f"{place.bin}/bridge: somebody has replaced it"]
+    assert done["kept"] == [f"{place.bin}/bridge: replaced by another tool or user"]
     assert (place.bin / "bridge").read_bytes() == b"theirs"
     assert place.run({**both, "files": ["macvlan"]}, **absent)["changed"] is False
 
@@ -243,7 +244,7 @@ def test_configs_and_kubeconfigs(place: Place) -> None:
     virgin = place.run(check=True, **files)
     assert virgin["token_needed"] == [str(place.kubeconfig)]
     assert virgin["actions"] == [f"Write {place.kubeconfig} with a new token", f"Write {place.conf}/00-multus.conf"]
-    with pytest.raises(InstallError, match="it needs a token of the service account multus, and none was given"):
+    with pytest.raises(InstallError, match="it needs a token of the service account multus, and none was passed"):
         place.run(**files)
     first = token(NOW + 365 * DAY)
     done = place.run(**files, tokens={"multus": first})
@@ -293,12 +294,15 @@ def test_somebody_elses_configuration_is_never_overwritten(place: Place) -> None
         with pytest.raises(InstallError) as caught:
             place.run(source, configs=[place.config()], check=check)
         assert str(caught.value) == (
-            f"Writing {place.conf}/00-multus.conf: the file is there and was not written by this collection. Move it away, or "
-            "have whoever wrote it (an operator, a DaemonSet) leave this to the role, and run again"
+            f"Writing {place.conf}/00-multus.conf: the file exists and was not written by this collection. "
+            "Move it away, or have the tool that wrote it (an operator, a DaemonSet) leave this to the role, and run again"
         )
     assert not place.bin.exists()
     result = place.run(state="absent", configs=[place.config()])
-    assert (result["changed"], result["kept"]) == (False, [f"{place.conf}/00-multus.conf: somebody else's"])
+    assert (result["changed"], result["kept"]) == (
+        False,
+        [f"{place.conf}/00-multus.conf: not installed by this collection"],
+    )
 
 
 def test_the_pod_network_is_taken_in_whole_and_followed(place: Place) -> None:
@@ -321,10 +325,10 @@ def test_the_pod_network_is_taken_in_whole_and_followed(place: Place) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (None, "there is no such file. Install the pod network first"),
-        ("{", "that is no CNI configuration: "),
-        ("[]", "that is no CNI configuration: it has neither type nor plugins"),
-        ('{"plugins": []}', "that is no CNI configuration: it has neither type nor plugins"),
+        (None, "no such file. Install the pod network first"),
+        ("{", "that is not a CNI configuration: "),
+        ("[]", "that is not a CNI configuration: it has neither type nor plugins"),
+        ('{"plugins": []}', "that is not a CNI configuration: it has neither type nor plugins"),
     ],
 )
 def test_a_pod_network_that_cannot_be_taken_in(place: Place, text: str | None, said: str) -> None:
@@ -392,10 +396,10 @@ def defaults(place: Place) -> Json:
 
 # what is otherwise in the source, part of the message
 BAD: list[tuple[Json, str]] = [
-    ({"checksum": ""}, "Installing plugins: checksum is ''. Give sha256: and 64 hexadecimal digits"),
+    ({"checksum": ""}, "Installing plugins: checksum is ''. Set it to sha256: and 64 lowercase hexadecimal digits"),
     ({"checksum": "md5:" + "0" * 32}, "checksum is 'md5:"),
     ({"checksum": "sha256:abc"}, "checksum is 'sha256:abc'"),
-    ({"files": []}, "files is empty; name the plugins that are wanted of it"),
+    ({"files": []}, "files is empty; list the plugins to install from it"),
     ({"files": ["../x"]}, "files has '../x'; an entry is the name of a plugin"),
     ({"url": "/nowhere/x.tgz"}, "Fetching /nowhere/x.tgz: No such file or directory. Look at the mirror's path"),
     ({"url": "http://127.0.0.1:1/x.tgz"}, "If hosts cannot reach it, set a mirror (a URL or a directory)"),
@@ -412,7 +416,7 @@ def test_bad_sources(place: Place, more: Json, text: str) -> None:
 
 def test_a_record_that_cannot_be_read(place: Place) -> None:
     place.record.write_text("{")
-    with pytest.raises(InstallError, match="Remove it; what is installed then counts as somebody else's"):
+    with pytest.raises(InstallError, match="Remove it; the installed files then count as foreign"):
         place.run()
 
 

@@ -113,14 +113,14 @@ WRONG: list[tuple[list[Attachment], dict[str, t.Any], str, str]] = [
         [ranged("nic0", "10.100.100.0/30")],
         {"expected_pods": {"default/nic0": 3}},
         "range_too_small",
-        "range_too_small, default/nic0: 10.100.100.0/30 holds 2 addresses and 3 pods are expected. 10.100.100.0/29 "
-        "would fit (6 addresses)",
+        "range_too_small, default/nic0: 10.100.100.0/30 holds 2 addresses and 3 pods are expected. 10.100.100.0/29 would "
+        "fit (6 addresses)",
     ),
     (
         [ranged("nic0", "10.100.100.0/30")],
         {"expected_pods": {"default/nic0": 3}, "pod_networks": ["10.100.100.4/30"]},
         "range_too_small",
-        "A network of at least /29 elsewhere (10.100.100.0/29 would run into 10.100.100.4/30)",
+        "A network of at least /29 elsewhere (10.100.100.0/29 would overlap 10.100.100.4/30)",
     ),
     (
         [ranged("nic0", "10.100.100.0/24", exclude=["10.100.100.0/25", "10.100.100.128/25"])],
@@ -132,7 +132,7 @@ WRONG: list[tuple[list[Attachment], dict[str, t.Any], str, str]] = [
         [ranged("nic0", "10.100.100.0/24", range_end="10.100.100.2")],
         {"expected_pods": {"default/nic0": 3}},
         "range_too_small",
-        "Fewer exclusions, or range_start and range_end further apart: 10.100.100.0/24 has 254 addresses in all",
+        "Fewer exclusions, or range_start and range_end further apart: 10.100.100.0/24 has 254 addresses in total",
     ),
     (
         [ranged("nic0", "10.100.100.0/28"), ranged("nic1", "10.100.100.8/29")],
@@ -144,7 +144,7 @@ WRONG: list[tuple[list[Attachment], dict[str, t.Any], str, str]] = [
         [ranged("nic0", "10.100.100.0/28"), ranged("nic1", "10.100.100.0/28")],
         {},
         "range_overlap",
-        "both take from whereabouts' pool 10.100.100.0-28",
+        "both use the whereabouts pool 10.100.100.0-28",
     ),
     (
         [one()],
@@ -168,19 +168,19 @@ WRONG: list[tuple[list[Attachment], dict[str, t.Any], str, str]] = [
         [ranged("nic0", "10.1.0.0/24")],
         {},
         "range_overlaps_nodes",
-        "10.1.0.0/24 holds 10.1.0.1, the address of node gpu-1. Exclude: [10.1.0.1/32], or another range",
+        "10.1.0.0/24 contains 10.1.0.1, the address of node gpu-1. Exclude: [10.1.0.1/32], or another range",
     ),
     (
         [ranged("nic0", "10.2.0.0/24")],
         {},
         "range_overlaps_nodes",
-        "10.2.0.0/24 holds 10.2.0.5, the address of ens224 on node gpu-1",
+        "10.2.0.0/24 contains 10.2.0.5, the address of ens224 on node gpu-1",
     ),
     ([one(), one()], {}, "duplicate_name", "default/nic0: it is listed more than once"),
-    ([one("Nic0")], {}, "invalid_name", "the name Nic0 cannot be named in a pod's annotation"),
+    ([one("Nic0")], {}, "invalid_name", "the name Nic0 cannot be used in a pod's annotation"),
     ([one("n" * 64)], {}, "invalid_name", "at most 63"),
     ([one(devcie="x")], {}, "unknown_key", "Did you mean device?"),
-    ([one(cniVersion="2.0.0")], {}, "cni_version", "there is no CNI version 2.0.0"),
+    ([one(cniVersion="2.0.0")], {}, "cni_version", "2.0.0 is not a CNI version"),
     (
         [
             Attachment(
@@ -189,50 +189,55 @@ WRONG: list[tuple[list[Attachment], dict[str, t.Any], str, str]] = [
         ],
         {},
         "cni_version",
-        "CNI version 0.2.0 has no lists of plugins",
+        "CNI version 0.2.0 does not support plugin lists",
     ),
     (
         [one(device="enp129s0f0np0v12")],
         {},
         "interface_name",
-        "device enp129s0f0np0v12 has 16 characters, and an interface name at most 15",
+        "device enp129s0f0np0v12 has 16 characters, and an interface name can have at most 15",
     ),
-    ([one(type="macvlan", device=None, master="a b")], {}, "interface_name", "master 'a b' is no interface name"),
+    (
+        [one(type="macvlan", device=None, master="a b")],
+        {},
+        "interface_name",
+        "master 'a b' is not a valid interface name",
+    ),
     (
         [one(pciBusID="0000:07:00.0")],
         {},
         "several_devices",
-        "device and pciBusID are given, and host-device looks at device only",
+        "device and pciBusID are set, and host-device uses only device",
     ),
-    ([one(device=None)], {}, "missing_key", "host-device is not told which device"),
-    ([one(type="sriov", device=None)], {}, "missing_key", "sriov is not told which virtual function"),
-    ([one(type="macvlan", device=None)], {}, "missing_key", "would take the node's default route's interface"),
+    ([one(device=None)], {}, "missing_key", "host-device has no device selector"),
+    ([one(type="sriov", device=None)], {}, "missing_key", "sriov has no virtual function selector"),
+    ([one(type="macvlan", device=None)], {}, "missing_key", "would use the interface of the node's default route"),
     (
         [one("nic0"), one("nic1", ipam=None)],
         {},
         "duplicate_device",
-        "default/nic1: its device ens192 is also default/nic0's, and a device can be in one pod at a time",
+        "default/nic1: its device ens192 is also used by default/nic0, and a device can be in only one pod at a time",
     ),
     (
         [one("nic0", "nvidia.com/rail1")],
         {},
         "resource_missing",
-        "no node offers the resource nvidia.com/rail1. The device plugin's configuration, or one of what the nodes "
-        "offer: nvidia.com/none, nvidia.com/rail0",
+        "no node offers the resource nvidia.com/rail1. The device plugin's configuration, or one of the resources "
+        "that the nodes offer: nvidia.com/none, nvidia.com/rail0",
     ),
     ([one("nic0", "nvidia.com/none")], {}, "resource_missing", "no node offers the resource nvidia.com/none"),
-    ([one("nic0", "rail0")], {}, "resource_missing", "rail0 is no resource name"),
+    ([one("nic0", "rail0")], {}, "resource_missing", "rail0 is not a valid resource name"),
     (
         [one(ipam={"type": "host-local", "subnet": "10.100.100.0/24"})],
         {"targets": ["gpu-1", "gpu-2"], "node_info": {}},
         "address_shared",
-        "host-local counts on each node by itself, so that pods on two of the 2 nodes get the same address",
+        "host-local allocates on each node independently, so pods on two of the 2 nodes get the same address",
     ),
     (
         [one(ipam={"type": "static", "addresses": [{"address": "10.100.100.7/24"}]})],
         {"expected_pods": {"default/nic0": 2}},
         "address_shared",
-        "static gives 10.100.100.7/24 to each pod, and 2 pods are expected",
+        "static assigns 10.100.100.7/24 to each pod, and 2 pods are expected",
     ),
     (
         [one(ipam={"type": "static"}, type="ipvlan", device=None, master="ens192")],
@@ -267,17 +272,22 @@ WRONG: list[tuple[list[Attachment], dict[str, t.Any], str, str]] = [
         ],
         {"node_info": {"gpu-1": {**INFO, "devices": []}}},
         "device_missing",
-        "node gpu-1 has no RDMA device on ens192, and the chained plugin rdma would find none",
+        "node gpu-1 has no RDMA device on ens192, and the chained plugin rdma needs one",
     ),
-    ([one(device="ens160")], {}, "host_interface", "ens160 on node gpu-1 is the host's own: default_route, the node's"),
+    (
+        [one(device="ens160")],
+        {},
+        "host_interface",
+        "ens160 on node gpu-1 is used by the host: default_route, the node's",
+    ),
     ([one(device="ens224")], {}, "host_interface", "storage mount /data, member of bond0. A pod would take it away"),
-    ([one(device=None, pciBusID="0000:08:00.0")], {}, "host_interface", "0000:08:00.0 on node gpu-1 is the host's own"),
+    ([one(device=None, pciBusID="0000:08:00.0")], {}, "host_interface", "0000:08:00.0 on node gpu-1 is used by the host"),
     ([one(device="ens256")], {}, "host_interface", "the node's address 10.1.0.1/24"),
     (
         [one(type="macvlan", device=None, master="ens160", mtu=9000)],
         {},
         "mtu_too_large",
-        "mtu 9000 is above the 1500 of its parent ens160 on node gpu-1",
+        "mtu 9000 is larger than the mtu 1500 of its parent ens160 on node gpu-1",
     ),
 ]
 
@@ -339,8 +349,8 @@ def test_no_version_is_a_warning() -> None:
 
 # surroundings, code, node, why
 UNKNOWN: list[tuple[dict[str, t.Any], str, str | None, str]] = [
-    ({"node_info": {}}, "host_interface", None, "node_info is not given"),
-    ({"node_info": {"gpu-9": INFO}}, "plugin_missing", "gpu-1", "node_info says nothing about this node"),
+    ({"node_info": {}}, "host_interface", None, "node_info is not set"),
+    ({"node_info": {"gpu-9": INFO}}, "plugin_missing", "gpu-1", "node_info has no entry for this node"),
     ({"node_info": {"gpu-1": {**INFO, "cni": None}}}, "plugin_missing", "gpu-1", "no list of CNI plugins"),
     ({"node_info": {"gpu-1": {**INFO, "interfaces": None}}}, "host_interface", "gpu-1", "no list of interfaces"),
     ({"node_info": {"gpu-1": {**INFO, "interfaces": None}}}, "mtu_too_large", "gpu-1", "no list of interfaces"),
@@ -349,7 +359,7 @@ UNKNOWN: list[tuple[dict[str, t.Any], str, str | None, str]] = [
     ({"pod_networks": None}, "range_overlaps_pods", None, "no podCIDRs"),
     ({"others": None}, "range_overlap", None, "others are forbidden"),
     ({"others": [Attachment("x", "y", None)]}, "range_overlap", None, "the config of x/y cannot be read"),
-    ({"expected_pods": {}}, "range_too_small", None, "expected_pods does not say how many pods"),
+    ({"expected_pods": {}}, "range_too_small", None, "expected_pods does not set the number of pods"),
 ]
 
 
@@ -364,7 +374,7 @@ def test_pods_of_a_shared_pool_are_added_up() -> None:
     wanted = [ranged("nic0", "10.100.100.0/29"), ranged("nic1", "10.100.100.0/29")]
     report = lint(wanted, ["range_overlap"], expected_pods={"default/nic0": 4, "default/nic1": 3})
     assert [found.code for found in report.errors] == ["range_too_small", "range_too_small"]
-    assert "7 pods are expected of the attachments default/nic0, default/nic1 that share it" in str(report.errors[0])
+    assert "7 pods are expected for the attachments default/nic0, default/nic1 that share it" in str(report.errors[0])
 
 
 def test_the_same_is_said_once_and_in_the_order_found() -> None:

@@ -196,11 +196,11 @@ REFUSED: list[tuple[dict[str, t.Any], str]] = [
     ({"node_selector": "x=y", "attachments": [attachment()]}, "no node has the labels x=y"),
     (
         {"attachments": [attachment(config='{"type" "x"}')]},
-        "config: no JSON: Expecting ':' delimiter at line 1, column 9",
+        "config: invalid JSON: Expecting ':' delimiter at line 1, column 9",
     ),
     ({"attachments": [attachment(config={"type": "x"}, device="e")]}, "config is given together with device"),
     ({"attachments": [attachment(type=None, device=None)]}, "neither type nor config is given"),
-    ({"attachments": [attachment(master="x")]}, "host-device does not know the key master"),
+    ({"attachments": [attachment(master="x")]}, "host-device has no key master"),
     (
         {"attachments": [attachment(namespace="gone")]},
         "the namespace gone does not exist. Create it first (kubectl create",
