@@ -191,8 +191,8 @@ def test_what_an_image_lacks_is_named(runtime: Runtime) -> None:
     ):
         Pod(container)
     assert str(caught.value) == (
-        "The image of the container main of the pod ml/train-0 lacks what measuring needs, sh, and env, timeout and cat "
-        "(package coreutils): env: 'timeout': No such file or directory"
+        "The image of the container main of the pod ml/train-0 lacks programs that are needed: sh, and env, "
+        "timeout and cat (package coreutils): env: 'timeout': No such file or directory"
     )
 
 
@@ -249,4 +249,4 @@ def test_a_bandwidth_from_end_to_end(runtime: Runtime, container: Container) -> 
     (root / "bin/ib_write_bw").unlink()
     (failed,) = listen([{**names, **options, "tcp_port": 18600}], 60, 30, Pod(container))
     assert failed["ok"] is None
-    assert failed["error"].startswith("its server ended with 127: ")
+    assert failed["error"].startswith("its server exited with 127: ")

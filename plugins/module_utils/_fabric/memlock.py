@@ -59,11 +59,11 @@ _STEPS = {
     "load": "libibverbs.so.1 is not in the image (Debian: libibverbs1, RHEL: libibverbs)",
     "find": "libibverbs does not know %s: is its file in the container's /dev/infiniband, and its driver in the image?",
     "open": "%s cannot be opened",
-    "alloc_pd": "%s gives no protection domain",
+    "alloc_pd": "%s returns no protection domain",
 }
 REMEDY = (
-    "Raise the limit of the container runtime, which containers inherit: role gpu_node does it, and restarts the "
-    "runtime with gpu_node_runtime_restart_ok; then make the pod again"
+    "Raise the limit of the container runtime, which containers inherit: the role gpu_node does it, and restarts the "
+    "runtime with gpu_node_runtime_restart_ok; then re-create the pod"
 )
 
 # Root gets back at execve(2) what is in the bounding or the inheritable set (capabilities(7)).
@@ -98,7 +98,7 @@ def _answer(device: str, size: int, limit: int | None, status: int | None, text:
         answer = json.loads(text.strip().split("\n")[-1])
         step, code = answer["step"], answer["errno"]
     except (ValueError, TypeError, KeyError, IndexError):
-        ended = "was stopped after %d s" % LIMIT_S if status is None else "ended with %d" % status
+        ended = "timed out after %d s" % LIMIT_S if status is None else "exited with %d" % status
         said = " ".join(text.split())[-200:]
         return {"ok": None, "error": "python3 %s: %s" % (ended, said or "it printed nothing")}
     if step == "done":
@@ -147,7 +147,7 @@ def _pingpong(
     said = " ".join(server.said().split())[-200:]
     if "Couldn't register MR" in said:
         return {"ok": False, "error": refusal(port["device"], size, limit, None)}
-    return {"ok": None, "error": "ibv_rc_pingpong ended with %d: %s" % (ended, said or "it printed nothing")}
+    return {"ok": None, "error": "ibv_rc_pingpong exited with %d: %s" % (ended, said or "it printed nothing")}
 
 
 __all__ = ("EXCEEDS", "REGISTER", "REMEDY", "WITHOUT", "memlock", "refusal")

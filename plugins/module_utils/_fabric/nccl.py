@@ -71,7 +71,7 @@ def run(order: Order, present: t.Collection[str], limit: float, host: Host) -> d
     if status == 0:
         return {**result, "ok": True}
     errors = found["errors"] or log["errors"] or [" ".join(text.split())[-300:] or "it printed nothing"]
-    ended = "was stopped after %.0f s" % limit if status is None else "exited with %d" % status
+    ended = "timed out after %.0f s" % limit if status is None else "exited with %d" % status
     return {**result, "ok": False, "error": "mpirun %s: %s" % (ended, "; ".join(errors)[:400])}
 
 

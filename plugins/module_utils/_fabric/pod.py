@@ -36,11 +36,11 @@ class Pod(Host):
         self._known: dict[str, bool] = {}
         # By cat it reads what is asked of /proc.
         if not self.which("cat"):
-            raise self._lacks("cat is not there")
+            raise self._lacks("cat is missing")
 
     def _lacks(self, said: str) -> ContainerError:
         return ContainerError(
-            "The image of the %s lacks what measuring needs, sh, and env, timeout and cat (package coreutils): %s"
+            "The image of the %s lacks programs that are needed: sh, and env, timeout and cat (package coreutils): %s"
             % (self._way.text, said)
         )
 

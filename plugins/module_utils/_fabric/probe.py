@@ -59,7 +59,7 @@ def ready(tools: t.Sequence[str], devices: t.Sequence[str], host: Host) -> dict[
         try:
             users = host.users(device)
         except OSError as exc:
-            problems.append("whether %s is in use is not known: %s" % (device, exc))
+            problems.append("cannot determine whether %s is in use: %s" % (device, exc))
             continue
         for pid in users:
             name = "a process that cannot be seen" if pid is None else "%s (PID %d)" % (host.command(pid), pid)
@@ -86,7 +86,7 @@ def _gpus(host: Host) -> tuple[list[str], list[str], int | None]:
         return [], [], 0
     status, text = host.run(["nvidia-smi", *(_PROCESSES if host.sees_processes else _LOADS)], 30)
     if status != 0:
-        return ["whether the GPUs are in use is not known: nvidia-smi %s" % _ended(status, text)], [], None
+        return ["cannot determine whether the GPUs are in use: nvidia-smi %s" % _ended(status, text)], [], None
     found = [[one.strip() for one in line.split(",", 1)] for line in text.strip().split("\n") if "," in line]
     if host.sees_processes:
         busy = ["a GPU is in use by %s (PID %s)" % (name, pid) for pid, name in found]
@@ -94,13 +94,13 @@ def _gpus(host: Host) -> tuple[list[str], list[str], int | None]:
         busy = ["GPU %s is in use (%s%% of the time)" % (gpu, load) for gpu, load in found if load != "0"]
     status, text = host.run(["nvidia-smi", "-L"], 30)
     if status != 0:
-        return ["how many GPUs there are is not known: nvidia-smi %s" % _ended(status, text)], busy, None
+        return ["cannot determine the number of GPUs: nvidia-smi %s" % _ended(status, text)], busy, None
     return [], busy, sum(line.startswith("GPU ") for line in text.split("\n"))
 
 
 def _ended(status: int | None, text: str) -> str:
     if status is None:
-        return "was stopped after 30 s"
+        return "timed out after 30 s"
     return "exited with %d: %s" % (status, text.strip().split("\n")[-1][:200])
 
 
@@ -120,7 +120,7 @@ def check(
             elif isinstance(host, Pod):
                 result.update(memlock.memlock(port, size, tcp_port, host))
             else:
-                result["error"] = "memlock is the limit of a container, and is tested in pods only"
+                result["error"] = "memlock is a container limit, and is tested only in pods"
             found.append(result)
     return found
 
@@ -131,7 +131,7 @@ def _devinfo(port: t.Mapping[str, t.Any], host: Host) -> dict[str, t.Any]:
         return {"error": "ibv_devinfo is not installed (package %s)" % _PROGRAMS["ibv_devinfo"][1]}
     status, text = host.run(["ibv_devinfo", "-d", device], 30)
     if status is None:
-        return {"error": "ibv_devinfo was stopped after 30 s"}
+        return {"error": "ibv_devinfo timed out after 30 s"}
     ports = [one for seen in ibv_devinfo.parse(text) if seen["name"] == device for one in seen["ports"]]
     states = [one["state"] for one in ports if one["port"] == number]
     if status != 0 or not states:
@@ -144,7 +144,7 @@ def _devinfo(port: t.Mapping[str, t.Any], host: Host) -> dict[str, t.Any]:
         )
         return {"ok": False, "error": error}
     if states[0] != "PORT_ACTIVE":
-        return {"ok": False, "error": "ibv_devinfo says %s of port %d of %s" % (states[0], number, device)}
+        return {"ok": False, "error": "ibv_devinfo reports %s for port %d of %s" % (states[0], number, device)}
     return {"ok": True, "state": states[0]}
 
 
@@ -194,7 +194,7 @@ def _listening(test: Test, server: Server, deadline: float, patience: float, hos
         ended = server.status()
         if ended is not None:
             said = " ".join(server.said().split())[-300:]
-            return "its server ended with %d: %s" % (ended, said or "it printed nothing")
+            return "its server exited with %d: %s" % (ended, said or "it printed nothing")
         if test["test"] in _UNSEEN or host.listens(test["tcp_port"]):
             return None
         if host.now() > deadline:
@@ -292,7 +292,7 @@ def _bandwidth_result(_test: Test, status: int, text: str, document: str) -> dic
         said = " ".join(line for line in text.split("\n") if line.strip() and "WARNING" not in line)
         return {"ok": False, "error": "ib_write_bw exited with %d: %s" % (status, " ".join(said.split())[-300:])}
     if not document:
-        return {"error": "ib_write_bw wrote no JSON: its perftest is too old for --out_json_file (4.5-0.18 has it)"}
+        return {"error": "ib_write_bw wrote no JSON: perftest is too old for --out_json_file (added in 4.5-0.18)"}
     try:
         found = perftest.parse(document, True)
     except perftest.PerftestError as exc:

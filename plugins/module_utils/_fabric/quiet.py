@@ -78,23 +78,27 @@ def compare(before: Counters, after: Counters, what: Measured) -> dict[str, t.An
     if loud:
         quiet = False
         shown = ", ".join("%s carried %d bytes" % item for item in sorted(loud.items()))
-        why: str | None = "%s in %.1f s, and %d are allowed beside the rails" % (
+        why: str | None = "%s in %.1f s, and %d are allowed outside the rails" % (
             shown,
             what.seconds,
             found["allowed_bytes"],
         )
     elif any(number < 0 for number in beside.values()) or (rdma is not None and rdma < 0):
-        why = "counters went backwards: somebody has reset them"
+        why = "counters went backwards: they were reset"
     elif rdma is None:
         counted = "" if found["rdma_packets"] is None else ", only packets (%d)" % found["rdma_packets"]
         why = "%s counts no bytes%s" % (what.device, counted)
     elif both[1] == _FULL:
         why = "the counter port_xmit_data of %s is full" % what.device
     elif what.sent is None:
-        why = "how much was sent is not known"
+        why = "the number of bytes sent is unknown"
     elif rdma < what.sent:
         quiet = False
-        why = "%s counted %d of the %d bytes that were sent: they went another way" % (what.device, rdma, what.sent)
+        why = "%s counted %d of the %d bytes that were sent: the others took another path" % (
+            what.device,
+            rdma,
+            what.sent,
+        )
     else:
         quiet, why = True, None
     return {"quiet": quiet, "why": why, **found}

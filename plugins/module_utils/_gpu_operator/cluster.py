@@ -114,7 +114,7 @@ class Cluster:
                 return
             if time.monotonic() > deadline:
                 raise ApiError(
-                    "%s: it was taken, and is not established after %d s: %s. Look at its status"
+                    "%s: it was accepted, but is not established after %d s: %s. Check its status"
                     % (doing, _SETTLE, found.get("conditions") or "no conditions")
                 )
             time.sleep(0.3)
@@ -144,7 +144,7 @@ class Cluster:
     def gpu_pods(self) -> list[dict[str, str]]:
         """Return the pods that hold GPUs, those included that use them without asking for them."""
         query = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
-        pods = self.client.items(kubernetes.path("v1", "pods"), "Listing the pods that hold GPUs", query) or []
+        pods = self.client.items(kubernetes.path("v1", "pods"), "Listing the pods that use GPUs", query) or []
         found = []
         for pod in pods:
             why = _gpu_use(pod)

@@ -21,7 +21,7 @@ from .._helm.client import HelmError
 Object = t.Dict[str, t.Any]
 
 HIDDEN = "(hidden)"
-HIDDEN_OTHER = "(hidden, another one)"
+HIDDEN_OTHER = "(hidden, different)"
 _HOOK = "helm.sh/hook"
 _KEEP = "helm.sh/resource-policy"
 # What the API server and controllers write.
@@ -59,7 +59,7 @@ class Change(t.NamedTuple):
 
 def documents(text: str) -> tuple[list[Object], list[Object]]:
     """Return the objects of a manifest and, apart from them, its hooks."""
-    doing = "Reading the manifest that helm has made of the chart"
+    doing = "Reading the manifest that helm rendered from the chart"
     try:
         found = [one for one in all_yaml(text, loader()) if isinstance(one, dict) and one.get("kind")]
     except ValueError as exc:
@@ -71,7 +71,7 @@ def documents(text: str) -> tuple[list[Object], list[Object]]:
         for part in parts if isinstance(parts, list) else [parts]:
             meta = (part.get("metadata") or {}) if isinstance(part, dict) else None
             if not isinstance(meta, dict) or not isinstance(meta.get("annotations") or {}, dict):
-                raise HelmError("%s: a %s in it has no metadata that Kubernetes knows" % (doing, one["kind"]))
+                raise HelmError("%s: a %s in it has no valid metadata" % (doing, one["kind"]))
             (hooks if _HOOK in notes(part) else objects).append(part)
     return objects, hooks
 

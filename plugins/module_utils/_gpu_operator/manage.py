@@ -65,7 +65,7 @@ class Host:
 def manage(params: Params, check_mode: bool, host: Host) -> dict[str, t.Any]:
     """Look, decide and, out of check mode, act. Return what the module returns."""
     if params["wait_timeout"] < 1 or params["pending_age"] < 0:
-        raise OperatorError("wait_timeout has to be at least 1 second, and pending_age at least 0")
+        raise OperatorError("wait_timeout must be at least 1 second, and pending_age at least 0")
     if params["state"] == "absent":
         return _absent(params, check_mode, host)
     return _present(params, check_mode, host)
@@ -78,7 +78,9 @@ def _chart(params: Params, host: Host) -> Chart:
     local = os.path.expanduser(given)
     if params["chart_repo_url"] or given.startswith("oci://") or not os.path.exists(local):
         if given.startswith((".", "/", "~")):
-            raise OperatorError("Reading the chart %s: there is no such file or directory where this task runs" % given)
+            raise OperatorError(
+                "Reading the chart %s: no such file or directory on the host that runs this task" % given
+            )
         local = host.helm.pull(given, params["chart_repo_url"], params["chart_version"])
     helm_chart.verify(local, params["chart_checksum"])
     chart = helm_chart.read(os.path.abspath(local))
@@ -90,13 +92,13 @@ def _chart(params: Params, host: Host) -> Chart:
         )
     if chart.name != CHART or not _has_policy(chart):
         raise OperatorError(
-            "The chart %s is %s %s%s: this module manages the NVIDIA GPU Operator (chart gpu-operator) only. Nothing "
-            "was done. Other charts are managed by kubernetes.core.helm"
+            "The chart %s is %s %s%s: this module manages only the NVIDIA GPU Operator (chart gpu-operator). Nothing "
+            "was done. For other charts, use kubernetes.core.helm"
             % (given, chart.name, chart.version, "" if chart.name != CHART else ", without NVIDIA's ClusterPolicy")
         )
     if chart.missing:
         raise OperatorError(
-            "The chart %s lacks its subcharts %s. Run helm dependency build %s, or give the packed chart"
+            "The chart %s lacks its subcharts %s. Run helm dependency build %s, or use the packed chart"
             % (given, ", ".join(chart.missing), given)
         )
     return chart
@@ -134,10 +136,10 @@ def _unknown(params: Params, values: dict[str, t.Any], chart: Chart, host: Host)
         text = gpu_operator_values.explain(found, chart)
         if params["on_unknown_value"] == "fail":
             raise OperatorError(
-                "The values have what the chart would silently pass over: %s. Correct values, or set on_unknown_value "
-                "to warn or ignore" % text
+                "The values contain keys that the chart would silently ignore: %s. Correct values, or set "
+                "on_unknown_value to warn or ignore" % text
             )
-        host.warn("Values that the chart passes over: %s" % text)
+        host.warn("Values that the chart ignores: %s" % text)
     return [one._asdict() for one in found]
 
 
@@ -160,21 +162,21 @@ def _recovery(params: Params, release: Release, host: Host) -> _Recovery | None:
     )
     if params["on_pending"] != "recover":
         raise OperatorError(
-            "%s. helm writes this state before it works and another one afterwards, so either it is at work now or it "
+            "%s. helm sets this state when it begins and changes it when it ends, so either helm is running now or it "
             "was killed; helm then refuses every further change. Wait, or set on_pending to recover: once no helm "
             "works on it and it is older than pending_age (%d s), it is rolled back to the last deployed revision, or "
-            "uninstalled where there is none, and then brought to what is asked for" % (about, params["pending_age"])
+            "uninstalled if there is none, and then changed to the requested state" % (about, params["pending_age"])
         )
     busy = host.running(release.name, release.namespace)
     if busy:
         raise OperatorError(
-            "%s, and a helm on this host (PID %s) is at work on a release of this name and namespace, in this cluster "
-            "or another. Wait until it has ended" % (about, ", ".join(map(str, busy)))
+            "%s, and a helm on this host (PID %s) is working on a release of this name and namespace, in this cluster "
+            "or another. Wait until it exits" % (about, ", ".join(map(str, busy)))
         )
     if age < params["pending_age"]:
         raise OperatorError(
-            "%s: it may still be worked on from another host. It is recovered once it is older than pending_age "
-            "(%d s); where you know that nobody works on it, lower that" % (about, params["pending_age"])
+            "%s: another host may still be working on it. It is recovered once it is older than pending_age (%d s); if "
+            "you know that no other host is working on it, lower that" % (about, params["pending_age"])
         )
     if release.status in ("pending-install", "uninstalling"):
         return _Recovery(None)
@@ -227,7 +229,7 @@ def _present(params: Params, check_mode: bool, host: Host) -> dict[str, t.Any]:
     new_namespace = host.cluster.namespace(namespace) is None
     if new_namespace and not params["create_namespace"]:
         raise OperatorError(
-            "Installing the helm release %s/%s: there is no namespace %s. Make it, or set create_namespace to true"
+            "Installing the helm release %s/%s: namespace %s does not exist. Create it, or set create_namespace to true"
             % (namespace, name, namespace)
         )
     plan = gpu_operator_plan.make(params, host.cluster, chart, values, rendered, base, (name, namespace), left=release)
@@ -245,7 +247,7 @@ def _present(params: Params, check_mode: bool, host: Host) -> dict[str, t.Any]:
     reasons = plan.reasons(rolled_back=recovery is not None)
     if base is None:
         if new_namespace:
-            decision.add("Make the namespace %s" % namespace, lambda: None)
+            decision.add("Create the namespace %s" % namespace, lambda: None)
         decision.add(
             "Install the helm release %s/%s of %s %s" % (namespace, name, chart.name, chart.version),
             lambda: _install(params, host, plan, (name, namespace), buried),
@@ -275,7 +277,7 @@ def _present(params: Params, check_mode: bool, host: Host) -> dict[str, t.Any]:
     }
     if pods and not params["disrupt"]:
         raise OperatorError(
-            "Changing %s takes the GPUs from the pods that use them: %s. Nothing was done. End these pods, or set "
+            "Changing %s takes the GPUs from the pods that use them: %s. Nothing was done. Delete these pods, or set "
             "disrupt to true" % (", ".join(plan.disruptive), pod_list(pods))
         )
     after = {
@@ -482,8 +484,8 @@ def _absent(params: Params, check_mode: bool, host: Host) -> dict[str, t.Any]:
     }
     if pods and not params["disrupt"]:
         raise OperatorError(
-            "Uninstalling the GPU Operator takes the GPUs from the pods that use them: %s. Nothing was done. End these "
-            "pods, or set disrupt to true" % pod_list(pods)
+            "Uninstalling the GPU Operator takes the GPUs from the pods that use them: %s. Nothing was done. Delete "
+            "these pods, or set disrupt to true" % pod_list(pods)
         )
     mine = {one["metadata"]["name"] for one in host.cluster.policies() if release and _belongs(one, release)}
     if not check_mode:

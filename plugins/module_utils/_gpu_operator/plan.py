@@ -154,15 +154,15 @@ class Plan:
         for custom in self.customs:
             live = self.cluster.read(custom.key)
             if live is None:
-                raise PlanError("helm reports success, yet there is no %s" % custom.key)
+                raise PlanError("helm reported success, but there is no %s" % custom.key)
             patch = merge_patch(live.get("spec") or {}, custom.spec)
             if patch:
-                doing = "Putting the spec of the %s right" % custom.key
+                doing = "Correcting the spec of the %s" % custom.key
                 live = self.cluster.client.merge(self.cluster.path(custom.key), {"spec": patch}, doing)
             missed = compare.changes(live.get("spec") or {}, custom.spec, "spec")
             if missed:
                 raise PlanError(
-                    "helm reports success, yet the %s differs from what was applied at %s: its CRD is older than the "
+                    "helm reported success, but the %s differs from what was applied at %s: its CRD is older than the "
                     "chart (set upgrade_crds to true), or an admission webhook or another controller writes there"
                     % (custom.key, _some([one.path for one in missed]))
                 )
@@ -300,14 +300,14 @@ def _kinds(
         crd = crds.get((key[0].rpartition("/")[0], key[1]))
         if key not in plan.cluster.kinds:
             raise PlanError(
-                "The chart makes a %s of %s, and the API server does not know this kind (nor has the chart its CRD). "
-                "Install what brings it first, or switch it off in values (a ServiceMonitor, for example, needs the "
+                "The chart creates a %s of %s, and the API server does not know this kind (and the chart does not have "
+                "its CRD). Install its CRD first, or disable it in values (a ServiceMonitor, for example, needs the "
                 "Prometheus Operator)" % (key[1], key[0])
             )
         if crd is not None and crd.live is None and not fresh and not renewed:
             raise PlanError(
-                "There is a release, and the CustomResourceDefinition %s of its %s is missing: helm installs CRDs with "
-                "a new release only. Set upgrade_crds to true" % (crd.wanted["metadata"]["name"], key[1])
+                "The release exists, and the CustomResourceDefinition %s of its %s is missing: helm installs CRDs only "
+                "with a new release. Set upgrade_crds to true" % (crd.wanted["metadata"]["name"], key[1])
             )
 
 
@@ -317,9 +317,9 @@ def _owned(key: Key, live: Object, release: str, namespace: str, left: Release |
     owner = (notes.get("meta.helm.sh/release-name"), notes.get("meta.helm.sh/release-namespace"))
     if owner == (release, namespace) or left is not None:
         return
-    whose = "of the helm release %s/%s, which is gone" % (owner[1], owner[0]) if owner[0] else "made without helm"
+    whose = "of the helm release %s/%s, which is gone" % (owner[1], owner[0]) if owner[0] else "created without helm"
     raise PlanError(
-        "Installing the helm release %s/%s: there is a %s already, %s. Delete it, or hand it over: give it the label "
+        "Installing the helm release %s/%s: there is already a %s, %s. Delete it, or hand it over: set the label "
         "app.kubernetes.io/managed-by=Helm and the annotations meta.helm.sh/release-name=%s and "
         "meta.helm.sh/release-namespace=%s" % (namespace, release, key, whose, release, namespace)
     )
@@ -400,11 +400,12 @@ def _pruned(plan: Plan, params: t.Mapping[str, t.Any]) -> None:
         text = "%s: %s" % (plan.pruned_after[0]["crd"], _some([one["path"] for one in plan.pruned_after]))
         if params["on_pruned"] == "fail":
             raise PlanError(
-                "The API server would drop fields of what the chart %s %s makes, because the CustomResourceDefinition "
-                "has no such fields, and the operator would never see them. It is older than the chart, or another "
-                "one: %s. Set upgrade_crds to true, or on_pruned to warn" % (plan.chart.name, plan.chart.version, text)
+                "The API server would drop fields of the objects of the chart %s %s, because the "
+                "CustomResourceDefinition does not have them, and the operator would never see them. It is older than "
+                "the chart, or a different one: %s. Set upgrade_crds to true, or on_pruned to warn"
+                % (plan.chart.name, plan.chart.version, text)
             )
-        plan.warnings.append("Fields that the API server drops, for want of them in its CRD %s" % text)
+        plan.warnings.append("Fields that the API server drops because they are not in its CRD %s" % text)
     if plan.definitions or plan.hooked or plan.pruned_after:
         return  # the old schema says nothing of what will be taken
     for custom in plan.customs:
@@ -416,7 +417,7 @@ def _pruned(plan: Plan, params: t.Mapping[str, t.Any]) -> None:
             except ApiError as exc:
                 if exc.status != 403:
                     raise PlanError("%s. Correct values" % exc) from exc
-                plan.warnings.append("Not known whether the API server takes the %s: %s" % (custom.key, exc))
+                plan.warnings.append("Cannot determine whether the API server accepts the %s: %s" % (custom.key, exc))
 
 
 def show_removal(decision: Decision, release: Release) -> None:

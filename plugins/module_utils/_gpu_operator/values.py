@@ -95,12 +95,13 @@ def desired(params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
             place = place.setdefault(step, {})
             if not isinstance(place, dict):
                 raise ValuesError(
-                    "%s sets the value %s, and in values %s is no map. Give one of the two" % (option, path, step)
+                    "%s sets the value %s, and in values %s is not a map. Set only one of the two"
+                    % (option, path, step)
                 )
         if last in place and place[last] != wanted:
             raise ValuesError(
-                "%s is %s, and values.%s is %s: they contradict each other. Give one of the two, or the same in both"
-                % (option, _text(wanted), path, _text(place[last]))
+                "%s is %s, and values.%s is %s: they contradict each other. Set only one of the two, or "
+                "the same value in both" % (option, _text(wanted), path, _text(place[last]))
             )
         place[last] = wanted
     return values
@@ -221,7 +222,7 @@ def nearest(path: str, paths: t.Iterable[str]) -> str:
 def explain(found: t.Iterable[Unknown], chart: Chart) -> str:
     """Return one sentence on values that a chart does not know."""
     return "; ".join(
-        "%s is not known to the chart %s %s%s"
+        "%s is not a value of the chart %s %s%s"
         % (one.path, chart.name, chart.version, " (is %s meant?)" % one.nearest if one.nearest else "")
         for one in found
     )

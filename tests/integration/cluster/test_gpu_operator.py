@@ -147,7 +147,7 @@ def test_the_drill(place: Place, helm: str) -> None:
     }
     planned = place.run(check=True, **options)
     actions = [
-        f"Make the namespace {namespace}",
+        f"Create the namespace {namespace}",
         f"Install the helm release {namespace}/gpu-operator of gpu-operator v25.3.0",
     ]
     assert (planned["changed"], planned["actions"], planned["release"]) == (True, actions, None)
@@ -237,7 +237,7 @@ def test_a_generated_name_is_adopted_and_its_mistaken_value_goes(virgin: Place) 
 def test_unknown_values(virgin: Place) -> None:
     given = {"toolkit-version": "1.15.0-ubi8"}
     text = virgin.refused(values=given)
-    assert "toolkit-version is not known to the chart gpu-operator v25.3.0 (is toolkit.version meant?)" in text
+    assert "toolkit-version is not a value of the chart gpu-operator v25.3.0 (is toolkit.version meant?)" in text
     assert "set on_unknown_value to warn or ignore" in text
     found = virgin.run(check=True, values=given, on_unknown_value="warn")
     assert found["unknown_values"] == [{"path": "toolkit-version", "nearest": "toolkit.version"}]
@@ -319,7 +319,7 @@ def kill_in_hook(place: Place, verb: str, name: str, *argv: str) -> None:
         if "pending" not in json.dumps(place.plane.json("get", "secret", "-A", "-l", "owner=helm")):
             raise AssertionError("helm is at work and its release is not pending")
         text = place.refused(name=name, on_pending="recover", pending_age=0)
-        assert f"a helm on this host (PID {process.pid}) is at work on a release of this name and namespace" in text
+        assert f"a helm on this host (PID {process.pid}) is working on a release of this name and namespace" in text
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -340,7 +340,7 @@ def test_a_killed_helm_leaves_a_pending_release(virgin: Place, first: str) -> No
         kill_in_hook(virgin, "install", name, str(source), "-n", NAMESPACE, "--set", "operator.upgradeCRD=true")
     text = virgin.refused(name=name)
     assert f"The helm release gpu-operator/{name} is {first}, revision" in text
-    assert "either it is at work now or it was killed" in text
+    assert "either helm is running now or it was killed" in text
     assert "set on_pending to recover" in text
     text = virgin.refused(name=name, on_pending="recover")
     assert "It is recovered once it is older than pending_age (1800 s)" in text
@@ -418,7 +418,7 @@ def test_gpu_pods_are_kept(virgin: Place) -> None:
         assert text == virgin.refused(driver_version="580.1")
         assert "Changing ClusterPolicy cluster-policy spec.driver.version takes the GPUs" in text
         assert "other/train-0 on gpu-1 (nvidia.com/gpu: 2)" in text
-        assert "End these pods, or set disrupt to true" in text
+        assert "Delete these pods, or set disrupt to true" in text
         assert "other/train-0 on gpu-1" in virgin.refused(state="absent")
         assert virgin.run(driver_version="580.1", disrupt=True)["gpu_pods"][0]["name"] == "train-0"
     finally:
@@ -431,9 +431,9 @@ def test_refused_before_anything_is_done(virgin: Place, tmp_path: Path) -> None:
     (other / "Chart.yaml").write_text("apiVersion: v2\nname: web\nversion: 1.2.3\n")
     text = virgin.refused(chart=str(other))
     assert (
-        f"The chart {other} is web 1.2.3: this module manages the NVIDIA GPU Operator (chart gpu-operator) only" in text
+        f"The chart {other} is web 1.2.3: this module manages only the NVIDIA GPU Operator (chart gpu-operator)" in text
     )
-    assert "there is no such file or directory where this task runs" in virgin.refused(chart="/no/such.tgz")
+    assert "no such file or directory on the host that runs this task" in virgin.refused(chart="/no/such.tgz")
     text = virgin.refused(chart="gpu-operator", chart_repo_url="http://127.0.0.1:9", chart_version="v25.3.0")
     assert "http://127.0.0.1:9 is plain http, and nothing would verify what comes" in text
     text = virgin.refused(chart="gpu-operator", chart_repo_url="https://127.0.0.1:9", chart_version="v25.3.0")
@@ -441,7 +441,7 @@ def test_refused_before_anything_is_done(virgin: Place, tmp_path: Path) -> None:
     assert "Look at chart, chart_repo_url and chart_version" in text
     assert "has the version v25.3.0, and chart_version is v9.9.9" in virgin.refused(chart_version="v9.9.9")
     text = virgin.refused(namespace="nowhere")
-    assert "there is no namespace nowhere. Make it, or set create_namespace to true" in text
+    assert "namespace nowhere does not exist. Create it, or set create_namespace to true" in text
     assert "(helm_binary) is no executable file" in virgin.refused(helm="", helm_binary="/no/helm")
     assert "there is no no-such-helm in" in virgin.refused(helm="", helm_binary="no-such-helm")
     ancient = tmp_path / "helm"
@@ -469,7 +469,7 @@ def test_a_policy_of_somebody_else_is_left_alone(virgin: Place) -> None:
     virgin.plane.kubectl("annotate", POLICY, "cluster-policy", "meta.helm.sh/release-name-")
     text = virgin.refused()
     assert "already" in text
-    assert "Delete it, or hand it over: give it the label app.kubernetes.io/managed-by=Helm" in text
+    assert "Delete it, or hand it over: set the label app.kubernetes.io/managed-by=Helm" in text
     left = virgin.run(state="absent")["leftovers"]
     assert "ClusterPolicy cluster-policy" in left
 
@@ -488,7 +488,7 @@ def test_a_user_who_may_only_read_sees_drift(virgin: Place) -> None:
     virgin.plane.kubectl("create", "clusterrolebinding", "reader", "--clusterrole=reader", "--user=reader")
     found = virgin.run(check=True, kubeconfig=str(virgin.plane.user("reader")))
     assert [one["path"] for one in found["drift"]] == ["spec.driver.enabled"]
-    assert "Not known whether the API server takes the ClusterPolicy" in json.dumps(found["warnings"])
+    assert "Cannot determine whether the API server accepts the ClusterPolicy" in json.dumps(found["warnings"])
     text = virgin.refused(check=True, kubeconfig=str(virgin.plane.user("nobody-at-all")))
     assert "forbidden" in text
     assert "Give the user that right by a Role or a ClusterRole" in text

@@ -129,7 +129,7 @@ def test_the_module_by_its_account(here: node.Node, account: Path) -> None:
     listening = module(account, state="listening", pod="ml/train-0", tests=[a_test])
     (failed,) = listening["failed_tests"]
     assert failed["ok"] is None
-    assert failed["error"].startswith("its server ended with 127: ")
+    assert failed["error"].startswith("its server exited with 127: ")
     assert "ib_write_bw" in failed["error"]
 
 

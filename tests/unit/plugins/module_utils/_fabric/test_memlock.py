@@ -88,11 +88,11 @@ PYTHON: list[tuple[int, tuple[int | None, str], bool | None, str | None]] = [
     (-1, said("load"), None, "libibverbs.so.1 is not in the image (Debian: libibverbs1, RHEL: libibverbs)"),
     (-1, said("find"), False, "libibverbs does not know rxe0: is its file in the container's /dev/infiniband"),
     (-1, said("open", errno.EPERM), False, "rxe0 cannot be opened: EPERM"),
-    (-1, said("alloc_pd", errno.ENOMEM), False, "rxe0 gives no protection domain: ENOMEM"),
-    (-1, (1, "Traceback\nModuleNotFoundError: json\n"), None, "python3 ended with 1: Traceback ModuleNotFoundError"),
-    (-1, (-9, ""), None, "python3 ended with -9: it printed nothing"),
-    (-1, (None, ""), None, "python3 was stopped after 60 s: it printed nothing"),
-    (-1, (0, "[]\n"), None, "python3 ended with 0: []"),
+    (-1, said("alloc_pd", errno.ENOMEM), False, "rxe0 returns no protection domain: ENOMEM"),
+    (-1, (1, "Traceback\nModuleNotFoundError: json\n"), None, "python3 exited with 1: Traceback ModuleNotFoundError"),
+    (-1, (-9, ""), None, "python3 exited with -9: it printed nothing"),
+    (-1, (None, ""), None, "python3 timed out after 60 s: it printed nothing"),
+    (-1, (0, "[]\n"), None, "python3 exited with 0: []"),
 ]
 
 
@@ -113,8 +113,8 @@ PINGPONG: list[tuple[tuple[int | None, str], bool | None, str | None]] = [
         False,
         "registering 67108864 bytes with rxe0 failed, RLIMIT_MEMLOCK of the container is 8388608 bytes. Raise",
     ),
-    ((1, "Couldn't get context for rxe0\n"), None, "ibv_rc_pingpong ended with 1: Couldn't get context for rxe0"),
-    ((-9, ""), None, "ibv_rc_pingpong ended with -9: it printed nothing"),
+    ((1, "Couldn't get context for rxe0\n"), None, "ibv_rc_pingpong exited with 1: Couldn't get context for rxe0"),
+    ((-9, ""), None, "ibv_rc_pingpong exited with -9: it printed nothing"),
 ]
 
 

@@ -55,7 +55,7 @@ def test_a_good_run() -> None:
             False,
             "mpirun exited with 1: ssh: con",
         ),
-        ((None, ""), False, "mpirun was stopped after 60 s: it printed nothing"),
+        ((None, ""), False, "mpirun timed out after 60 s: it printed nothing"),
         (ProbeError("Running mpirun: No such file or directory"), None, "Running mpirun: No such file or directory"),
     ],
 )

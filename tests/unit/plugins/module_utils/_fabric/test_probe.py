@@ -144,7 +144,7 @@ def test_ready() -> None:
             "rping is not installed (package rdmacm-utils (RHEL: librdmacm-utils))",
             "ib_write_bw is not installed (package perftest)",
             "timeout is not installed (package coreutils)",
-            "whether mlx5_1 is in use is not known: [Errno 1] not permitted",
+            "cannot determine whether mlx5_1 is in use: [Errno 1] not permitted",
         ],
         "busy": ["mlx5_0 is in use by python3 (PID 7)", "mlx5_0 is in use by a process that cannot be seen"],
     }
@@ -155,9 +155,9 @@ def test_ready() -> None:
     [
         (
             (9, "Driver mismatch\n"),
-            "whether the GPUs are in use is not known: nvidia-smi exited with 9: Driver mismatch",
+            "cannot determine whether the GPUs are in use: nvidia-smi exited with 9: Driver mismatch",
         ),
-        ((None, ""), "whether the GPUs are in use is not known: nvidia-smi was stopped after 30 s"),
+        ((None, ""), "cannot determine whether the GPUs are in use: nvidia-smi timed out after 30 s"),
     ],
 )
 def test_gpus_that_cannot_be_asked_are_not_idle(answer: tuple[int | None, str], problem: str) -> None:
@@ -171,7 +171,7 @@ def test_idle_gpus() -> None:
 
 def test_gpus_that_cannot_be_counted() -> None:
     found = ready([], [], FakeHost((0, "\n"), (9, "Driver mismatch\n")))
-    problem = "how many GPUs there are is not known: nvidia-smi exited with 9: Driver mismatch"
+    problem = "cannot determine the number of GPUs: nvidia-smi exited with 9: Driver mismatch"
     assert (found["problems"], found["gpus"]) == ([problem], None)
 
 
@@ -188,7 +188,7 @@ DEVINFO = "hca_id:\tmlx5_1\n\ttransport:\t\tInfiniBand (0)\n\t\tport:\t2\n\t\t\t
 PORT = {"rail": 1, "device": "mlx5_1", "port": 2, "gid_index": 3, "netdev": "net1"}
 SEEN: list[tuple[tuple[int | None, str], bool | None, str | None]] = [
     ((0, DEVINFO % "ACTIVE (4)"), True, None),
-    ((0, DEVINFO % "DOWN (1)"), False, "ibv_devinfo says PORT_DOWN of port 2 of mlx5_1"),
+    ((0, DEVINFO % "DOWN (1)"), False, "ibv_devinfo reports PORT_DOWN for port 2 of mlx5_1"),
     (
         (255, "No IB devices found\n"),
         False,
@@ -199,7 +199,7 @@ SEEN: list[tuple[tuple[int | None, str], bool | None, str | None]] = [
         False,
         "ibv_devinfo does not see port 2 of mlx5_1, exited with 0 and printed: nothing",
     ),
-    ((None, ""), None, "ibv_devinfo was stopped after 30 s"),
+    ((None, ""), None, "ibv_devinfo timed out after 30 s"),
 ]
 
 
@@ -225,7 +225,7 @@ def test_memlock_is_for_pods() -> None:
     (result,) = check(["memlock"], [PORT], 1, 2, FakeHost())
     assert (result["ok"], result["error"]) == (
         None,
-        "memlock is the limit of a container, and is tested in pods only",
+        "memlock is a container limit, and is tested only in pods",
     )
 
 
@@ -253,7 +253,7 @@ def test_servers_that_do_not_come_up(tmp_path: Path) -> None:
     host.ports = {18516: 99.0}
     failed = listen([a_test("rping"), a_test("ib_write_bw")], 90, 20, host)
     assert [(one["ok"], one["error"]) for one in failed] == [
-        (None, "its server ended with 255: rdma_bind_addr: Cannot assign requested address"),
+        (None, "its server exited with 255: rdma_bind_addr: Cannot assign requested address"),
         (None, "its server did not listen on port 18516 within 20 s"),
     ]
     assert {key: failed[0][key] for key in ("id", "client", "server", "rail", "test")} == {
@@ -355,7 +355,7 @@ BAD: list[tuple[str, tuple[t.Any, ...], bool | None, str]] = [
     ("rping", (1, pings(3)), False, "rping exited with 1"),
     ("rping", (255, "cma event RDMA_CM_EVENT_UNREACHABLE, error -110\n"), False, "RDMA_CM_EVENT_UNREACHABLE"),
     ("rping", (None, "partly"), False, "no result within 30 s: partly"),
-    ("ib_write_bw", (0, "fine"), None, "ib_write_bw wrote no JSON: its perftest is too old for --out_json_file"),
+    ("ib_write_bw", (0, "fine"), None, "ib_write_bw wrote no JSON: perftest is too old for --out_json_file"),
     ("ib_write_bw", (0, "fine", "{"), None, ""),
     ("ib_write_bw", (0, "fine", "{}"), None, ""),
     ("ib_write_bw", (1, " WARNING: x\nFailed status 5"), False, "ib_write_bw exited with 1: Failed status 5"),

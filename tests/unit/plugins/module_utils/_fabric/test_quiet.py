@@ -48,16 +48,22 @@ def seen(eth0: int = 0, words: int | None = 0, packets: int | None = None, **mor
 CASES: list[tuple[dict[str, t.Any], dict[str, t.Any], int | None, bool | None, str | None]] = [
     # before, after, sent, quiet, why
     (seen(5), seen(2005, 250), 1000, True, None),
-    (seen(5), seen(2006, 250), 1000, False, "eth0 carried 2001 bytes in 2.0 s, and 2000 are allowed beside the rails"),
-    (seen(), seen(0, 249), 1000, False, "mlx5_0 counted 996 of the 1000 bytes that were sent: they went another way"),
+    (seen(5), seen(2006, 250), 1000, False, "eth0 carried 2001 bytes in 2.0 s, and 2000 are allowed outside the rails"),
+    (
+        seen(),
+        seen(0, 249),
+        1000,
+        False,
+        "mlx5_0 counted 996 of the 1000 bytes that were sent: the others took another path",
+    ),
     (seen(net1=0), seen(0, 250, net1=10**9), 1000, True, None),
     (seen(0, None, 7), seen(0, None, 17), 1000, None, "mlx5_0 counts no bytes, only packets (10)"),
     (seen(0, None, 7), seen(9999, None, 17), 1000, False, "eth0 carried 9999 bytes in 2.0 s"),
     (seen(0, None), seen(0, None), 1000, None, "mlx5_0 counts no bytes"),
     (seen(0, 5), seen(0, None), 1000, None, "mlx5_0 counts no bytes"),
-    (seen(), seen(0, 250), None, None, "how much was sent is not known"),
-    (seen(0, 9), seen(0, 8), 1000, None, "counters went backwards: somebody has reset them"),
-    (seen(9), seen(0, 250), 1000, None, "counters went backwards: somebody has reset them"),
+    (seen(), seen(0, 250), None, None, "the number of bytes sent is unknown"),
+    (seen(0, 9), seen(0, 8), 1000, None, "counters went backwards: they were reset"),
+    (seen(9), seen(0, 250), 1000, None, "counters went backwards: they were reset"),
     (seen(), seen(0, 0xFFFFFFFF), 1000, None, "the counter port_xmit_data of mlx5_0 is full"),
     (seen(), seen(0, 250, eth1=10**9), 1000, True, None),
 ]

@@ -155,7 +155,7 @@ def test_secrets_by_their_names() -> None:
 
 def test_a_masked_change() -> None:
     hidden = compare.mask_change(compare.Change("spec.env[API_TOKEN].value", "old-one", "new-one"), "Deployment")
-    assert (hidden.before, hidden.after) == (compare.HIDDEN, "(hidden, another one)")
+    assert (hidden.before, hidden.after) == (compare.HIDDEN, "(hidden, different)")
     hidden = compare.mask_change(compare.Change("data.x", "b2xk", "bmV3"), "Secret")
     assert "b2xk" not in str(hidden)
     assert compare.mask_change(compare.Change("spec.driver.version", "1", "2"), "ClusterPolicy").after == "2"

@@ -56,7 +56,7 @@ RECOVER = {"on_pending": "recover", "pending_age": 60}
 # status, options, helms at work on this host, seconds pending, what the message has
 REFUSALS = [
     ("pending-upgrade", {"on_pending": "fail", "pending_age": 60}, [], 100, "set on_pending to recover"),
-    ("pending-install", RECOVER, [77], 100, "a helm on this host (PID 77) is at work on a release of this name"),
+    ("pending-install", RECOVER, [77], 100, "a helm on this host (PID 77) is working on a release of this name"),
     ("pending-rollback", RECOVER, [], 59, "It is recovered once it is older than pending_age (60 s)"),
     ("uninstalling", RECOVER, [], 10, "The helm release n/r is uninstalling, revision 3, since 10 s"),
 ]

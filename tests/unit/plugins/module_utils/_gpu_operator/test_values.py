@@ -63,8 +63,8 @@ def test_known_values_are_no_error(given: dict, chart: helm_chart.Chart) -> None
 def test_explanation(chart: helm_chart.Chart) -> None:
     found = values_of.unknown({"toolkit-version": "1", "zzz": 1}, chart)
     assert values_of.explain(found, chart) == (
-        "toolkit-version is not known to the chart gpu-operator v25.3.0 (is toolkit.version meant?); "
-        "zzz is not known to the chart gpu-operator v25.3.0"
+        "toolkit-version is not a value of the chart gpu-operator v25.3.0 (is toolkit.version meant?); "
+        "zzz is not a value of the chart gpu-operator v25.3.0"
     )
 
 
