@@ -46,15 +46,15 @@ def refuse_unverified(chart: str, repo_url: str | None, checksum: str | None) ->
     """Refuse what could not be told from another's chart, before anything is fetched."""
     if checksum and not _SHA256.match(checksum):
         raise HelmError(
-            "Reading the chart %s: chart_checksum is %r. Give sha256: and 64 hexadecimal digits in lower case"
+            "Reading the chart %s: chart_checksum is %r. Set it to sha256: and 64 lowercase hexadecimal digits"
             % (chart, checksum)
         )
     plain = [one for one in (chart, repo_url or "") if one.lower().startswith("http://")]
     if plain and not checksum:
         raise HelmError(
-            "Fetching the chart %s: %s is plain http, and nothing would verify what comes. Give an https:// address, "
-            "or the digest of the archive by chart_checksum: helm pull and sha256sum print it, on a machine and "
-            "network that you trust. Nothing was fetched" % (chart, plain[0])
+            "Fetching the chart %s: %s is plain http, and the download would not be verified. Set an https:// address, "
+            "or the digest of the archive in chart_checksum: run helm pull and sha256sum on a machine and network that "
+            "you trust. Nothing was fetched" % (chart, plain[0])
         )
 
 
@@ -64,14 +64,13 @@ def verify(path: str, checksum: str | None) -> None:
         return
     if os.path.isdir(path):
         raise HelmError(
-            "Verifying the chart %s: a directory has no digest. Give the packed chart, or leave out chart_checksum"
-            % path
+            "Verifying the chart %s: a directory has no digest. Use the packed chart, or remove chart_checksum" % path
         )
     found = "sha256:%s" % digest(path)
     if found != checksum:
         raise HelmError(
-            "Verifying the chart %s: its checksum is %s, and should be %s (chart_checksum). Nothing was done: the file "
-            "is broken or not the one that was meant" % (path, found, checksum)
+            "Verifying the chart %s: its checksum is %s, expected %s (chart_checksum). Nothing was done: the file is "
+            "damaged or is not the expected one" % (path, found, checksum)
         )
 
 
@@ -80,7 +79,9 @@ def read(path: str) -> Chart:
     try:
         files = _directory(path) if os.path.isdir(path) else _archive(path)
     except (OSError, tarfile.TarError, EOFError) as exc:
-        raise HelmError("Reading the chart %s: %s. Give a chart's directory, archive or address" % (path, exc)) from exc
+        raise HelmError(
+            "Reading the chart %s: %s. Set it to a chart's directory, archive or address" % (path, exc)
+        ) from exc
     return _chart(path, files)
 
 
@@ -112,7 +113,7 @@ def _archive(path: str, data: bytes | None = None) -> dict[str, bytes]:
 
 def _chart(path: str, files: t.Mapping[str, bytes]) -> Chart:
     if "Chart.yaml" not in files:
-        raise HelmError("Reading the chart %s: there is no Chart.yaml in it, so it is no chart" % path)
+        raise HelmError("Reading the chart %s: it has no Chart.yaml, so it is not a chart" % path)
     try:
         about = from_yaml(files["Chart.yaml"])
     except ValueError as exc:
@@ -125,7 +126,7 @@ def _chart(path: str, files: t.Mapping[str, bytes]) -> Chart:
     conditions: dict[str, str] = {}
     dependencies = about.get("dependencies") or []
     if not isinstance(dependencies, list) or not all(isinstance(one, dict) for one in dependencies):
-        raise HelmError("Reading the chart %s: Chart.yaml: dependencies have to be a list of maps" % path)
+        raise HelmError("Reading the chart %s: Chart.yaml: dependencies must be a list of maps" % path)
     for dependency in dependencies:
         name = str(dependency.get("name"))
         key = str(dependency.get("alias") or name)
@@ -201,7 +202,7 @@ def defaults(chart: Chart) -> dict[str, t.Any]:
     except ValueError as exc:
         raise HelmError("Reading values.yaml of the chart %s: %s" % (chart.path, exc)) from exc
     if not isinstance(found, dict):
-        raise HelmError("Reading values.yaml of the chart %s: it is no map" % chart.path)
+        raise HelmError("Reading values.yaml of the chart %s: it is not a map" % chart.path)
     return found
 
 

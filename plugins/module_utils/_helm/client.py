@@ -105,14 +105,15 @@ def find(binary: str | None) -> str:
         if os.path.isfile(binary) and os.access(binary, os.X_OK):
             return binary
         raise HelmError(
-            "Looking for helm: %s (helm_binary) is no executable file. Give the path of helm 3.8 or newer" % binary
+            "Looking for helm: %s (helm_binary) is not an executable file. Set it to the path of helm 3.8 or newer"
+            % binary
         )
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), *_DIRECTORIES])
     found = shutil.which(binary or "helm", path=path)
     if found is None:
         raise HelmError(
-            "Looking for helm: there is no %s in %s. Install helm 3.8 or newer where this task runs, or say where it "
-            "is by helm_binary" % (binary or "helm", path)
+            "Looking for helm: %s was not found in %s. Install helm 3.8 or newer on the host that runs this task, or "
+            "set helm_binary" % (binary or "helm", path)
         )
     return found
 
@@ -122,14 +123,14 @@ def parse_version(text: str, binary: str) -> tuple[int, int, int]:
     match = _VERSION.search(text)
     if match is None:
         raise HelmError(
-            "Asking %s for its version: it answered %r, which is none of helm's. Give helm's path by helm_binary"
-            % (binary, text.strip()[:200])
+            "Getting the version of %s: it answered %r, which is not a helm version. Set helm_binary to "
+            "the path of helm" % (binary, text.strip()[:200])
         )
     version = (int(match.group(1)), int(match.group(2)), int(match.group(3)))
     if version < OLDEST:
         raise HelmError(
-            "%s is helm %s, and 3.8.0 or newer is needed. "
-            "Install a newer one, or give its path by helm_binary" % (binary, match.group(0))
+            "%s is helm %s, and 3.8.0 or newer is needed. Install a newer one, or set helm_binary to its path"
+            % (binary, match.group(0))
         )
     return version
 
@@ -140,8 +141,8 @@ def _printed(what: str) -> t.Iterator[None]:
         yield
     except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError) as exc:
         raise HelmError(
-            "Reading what helm printed of %s: it is not what helm 3 and 4 print (%s: %s). Is helm_binary helm itself?"
-            % (what, type(exc).__name__, str(exc)[:200])
+            "Reading helm's output about %s: it is not the output of helm 3 or 4 (%s: %s). Check that "
+            "helm_binary is helm itself" % (what, type(exc).__name__, str(exc)[:200])
         ) from exc
 
 
@@ -248,7 +249,7 @@ class Helm:
     @property
     def version(self) -> tuple[int, int, int]:
         if self._version is None:
-            doing = "Asking %s for its version" % self.binary
+            doing = "Getting the version of %s" % self.binary
             text = self.run(["version", "--template", "{{.Version}}"], doing, cluster=False)
             self._version = parse_version(text, self.binary)
         return self._version
@@ -288,13 +289,13 @@ class Helm:
         except subprocess.TimeoutExpired:
             out, err = self._end(process)
             raise HelmError(
-                "%s: helm was not done after %d s and was ended. It said: %s. %s"
+                "%s: helm timed out after %d s and was killed. Output: %s. %s"
                 % (doing, limit, last_lines(err.decode("utf-8", "replace"), secrets), hint or "Raise timeout")
             ) from None
         if process.returncode != 0:
             text = (err or out).decode("utf-8", "replace")
             raise HelmError(
-                "%s: helm ended with %d and said: %s. %s"
+                "%s: helm exited with status %d. Output: %s. %s"
                 % (
                     doing,
                     process.returncode,
@@ -354,13 +355,13 @@ class Helm:
             " from " + repo_url if repo_url else "",
         )
         hint = (
-            "Look at chart, chart_repo_url and chart_version. A repository's index is kept: helm repo update renews "
-            "it; helm repo add and helm registry login log in. A chart can also be given as a file"
+            "Check chart, chart_repo_url and chart_version. A repository's index is cached: helm repo update renews "
+            "it; helm repo add and helm registry login log in. A chart can also be a file"
         )
         self.run(arguments, doing, cluster=False, hint=hint)
         archives = sorted(name for name in os.listdir(target) if name.endswith(".tgz"))
         if not archives:
-            raise HelmError("%s: helm reports success, yet there is no archive. %s" % (doing, hint))
+            raise HelmError("%s: helm reported success, but there is no archive. %s" % (doing, hint))
         return os.path.join(target, archives[0])
 
     def template(
@@ -442,8 +443,8 @@ class Helm:
 
     def _change(self, arguments: t.Sequence[str], doing: str, wait: int) -> None:
         hint = (
-            "Run again once the cause is mended: a release that failed is taken up from there. A hook's Job that never "
-            "ends (its image cannot be pulled, no node takes it) does this too; wait_timeout limits it"
+            "Run again once the cause is fixed: a failed release is resumed from there. A hook's Job that never "
+            "finishes (its image cannot be pulled, no node accepts it) also causes this; wait_timeout limits it"
         )
         # helm's own limit comes first, so that it can note the release as failed.
         self.run(arguments, doing, limit=wait + self.timeout + _GRACE, hint=hint)
@@ -452,11 +453,11 @@ class Helm:
 def _advice(text: str) -> str:
     """Return what unblocks some of helm's errors."""
     if "another operation" in text and "in progress" in text:
-        return "Another helm works on this release: wait for it, or see on_pending where it is dead"
+        return "Another helm is working on this release: wait for it, or see on_pending if it was killed"
     if "connection refused" in text or "Kubernetes cluster unreachable" in text or "EOF" in text:
-        return "Is the API server running? What was done until here stays; run again when it answers"
+        return "Check that the API server is running. Changes made so far remain; run again when it answers"
     if "is forbidden" in text:
-        return "Give the user that right by a Role or a ClusterRole"
+        return "Grant the user that right by a Role or a ClusterRole"
     return ""
 
 

@@ -83,7 +83,7 @@ class Host:
             )
         except FileNotFoundError as exc:
             raise NetworkError(
-                "Running %s: there is no ip(8) on this host; install iproute2" % " ".join(command)
+                "Running %s: ip(8) is not installed on this host; install iproute2" % " ".join(command)
             ) from exc
         except subprocess.TimeoutExpired as exc:
             raise NetworkError("Running %s: no answer within %d s" % (" ".join(command), COMMAND_LIMIT_S)) from exc

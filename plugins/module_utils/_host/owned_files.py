@@ -46,8 +46,8 @@ def decide(files: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[Decision, dict[str
                 differs = False  # somebody else's file of that name is none of our business
             else:
                 raise FileError(
-                    "Writing %s: the file is there and was not written by this collection. "
-                    "Move what it says to a file of another name, or remove it, and run again" % path
+                    "Writing %s: the file exists and was not written by this collection. Move its contents to a file "
+                    "of another name, or remove it, and run again" % path
                 )
         if differs:
             if wanted is None:

@@ -51,19 +51,21 @@ class Archive:
             self._entries = self._of_docker()
         else:
             raise ImageError(
-                "Reading %s: it has neither index.json (OCI) nor manifest.json (Docker), and so is no image archive, "
-                "or one that was cut short. Nothing was imported" % path
+                "Reading %s: it has neither index.json (OCI) nor manifest.json (Docker), so it is not an image archive "
+                "or is truncated. Nothing was imported" % path
             )
 
     def _stream(self, member: tarfile.TarInfo) -> t.IO[bytes]:
         stream = self._tar.extractfile(member)
         if stream is None:
-            raise ImageError("Reading %s: %s is no file" % (self.path, member.name))
+            raise ImageError("Reading %s: %s is not a file" % (self.path, member.name))
         return stream
 
     def _data(self, member: tarfile.TarInfo) -> bytes:
         if member.size > _MOST_DOCUMENT:
-            raise ImageError("Reading %s: %s has %d bytes and is no manifest" % (self.path, member.name, member.size))
+            raise ImageError(
+                "Reading %s: %s has %d bytes and is not a manifest" % (self.path, member.name, member.size)
+            )
         with contextlib.closing(self._stream(member)) as stream:
             return stream.read()
 
@@ -107,7 +109,7 @@ class Archive:
         except (ValueError, KeyError, TypeError, AttributeError) as exc:
             raise ImageError(
                 "Reading %s: manifest.json is not what `docker save` writes, or something that it names is missing "
-                "(%s). The archive may have been cut short" % (self.path, exc)
+                "(%s). The archive may be truncated" % (self.path, exc)
             ) from exc
         return entries
 
@@ -131,8 +133,8 @@ class Archive:
         if digest:
             if digest not in there:
                 raise ImageError(
-                    "Looking for %s with digest %s in %s: the archive has %s. Nothing was imported: correct digest, "
-                    "or bring the archive that was meant" % (name, digest, self.path, ", ".join(there) or "no image")
+                    "Looking for %s with digest %s in %s: the archive has %s. Nothing was imported: correct digest, or "
+                    "provide the matching archive" % (name, digest, self.path, ", ".join(there) or "no image")
                 )
             return digest
         if len(set(there)) != 1:
@@ -140,7 +142,7 @@ class Archive:
             there = named or there
         if len(set(there)) != 1:
             raise ImageError(
-                "Looking for %s in %s: the archive has %d images (%s). Say by digest which one is meant"
+                "Looking for %s in %s: the archive has %d images (%s). Select one with digest"
                 % (name, self.path, len(there), ", ".join(there) or "none")
             )
         return str(there[0])
@@ -155,13 +157,13 @@ class Archive:
             member = self._blobs.get(one)
             if member is None:
                 raise ImageError(
-                    "Verifying %s: blob %s of the image is not in the archive. It was cut short, or made without "
+                    "Verifying %s: blob %s of the image is not in the archive. It is truncated, or was created without "
                     "all of its parts; nothing was imported" % (self.path, one)
                 )
             if member.size != size or self._sum(member) != one:
                 raise ImageError(
-                    "Verifying %s: blob %s has another content than its name says. The archive is damaged; nothing "
-                    "was imported" % (self.path, one)
+                    "Verifying %s: the content of blob %s does not match its name. The archive is damaged; nothing was "
+                    "imported" % (self.path, one)
                 )
         return list(needed)
 
@@ -211,7 +213,7 @@ def opened(path: str) -> t.Iterator[Archive]:
             yield Archive(path, tar)
     except (tarfile.TarError, EOFError, zlib.error) as exc:
         raise ImageError(
-            "Reading %s: it is no tar archive, or one that was cut short: %s. Nothing was imported" % (path, exc)
+            "Reading %s: it is not a tar archive, or is truncated: %s. Nothing was imported" % (path, exc)
         ) from exc
     except OSError as exc:
         if exc.errno is None:

@@ -75,8 +75,7 @@ def find(binary: str | None, *, needed: bool) -> str:
     found = shutil.which(binary or "buildah", path=os.environ.get("PATH", os.defpath) + ":/usr/local/bin:/usr/bin")
     if found is None and needed:
         raise BuildError(
-            "Looking for %s: it is not there. Install the package buildah on the host that builds"
-            % (binary or "buildah")
+            "Looking for %s: not found. Install the package buildah on the build host" % (binary or "buildah")
         )
     return found or ""
 
@@ -85,20 +84,22 @@ def check(params: Params) -> None:
     """Refuse bad options before anything is looked at."""
     name = parse_name(params["name"])
     if name.digest or not name.tag:
-        raise BuildError("Building %s: give a tag; the digest is known when it is built" % params["name"])
+        raise BuildError("Building %s: set a tag; the digest is known only after the build" % params["name"])
     if not re.search(r"(?mi)^\s*FROM\s", params["containerfile"]):
         raise BuildError("Building %s: the containerfile has no FROM" % params["name"])
     for one in params["files"]:
         if not _PLAIN.match(one["name"]) or one["name"] == "Containerfile":
-            raise BuildError("Building %s: %r is no name for a file of the context" % (params["name"], one["name"]))
+            raise BuildError(
+                "Building %s: %r is not a valid name for a file of the context" % (params["name"], one["name"])
+            )
         if one["checksum"] and not _SHA256.match(one["checksum"]):
             raise BuildError(
-                "Building %s: the checksum of %s is %r; give sha256: and 64 hexadecimal digits in lower case"
+                "Building %s: the checksum of %s is %r; set it to sha256: and 64 lowercase hexadecimal digits"
                 % (params["name"], one["name"], one["checksum"])
             )
         if one["content"] is None and not one["src"].startswith("/") and not one["checksum"]:
             raise BuildError(
-                "Building %s: nothing would verify %s. Give its checksum, or an absolute path"
+                "Building %s: %s would not be verified. Set its checksum, or an absolute path"
                 % (params["name"], one["src"])
             )
 
@@ -106,7 +107,7 @@ def check(params: Params) -> None:
 def sum_of(path: str) -> str:
     found = digest(path)
     if found is None:
-        raise BuildError("Reading %s for the context: there is no such file on the host that builds" % path)
+        raise BuildError("Reading %s for the context: no such file on the build host" % path)
     return "sha256:" + found
 
 
@@ -124,12 +125,12 @@ def inputs(params: Params) -> str:
 
 def label_of(text: str) -> str | None:
     """Read `buildah inspect --type image`: what the image says it was made of."""
-    what = "what buildah says of the image"
+    what = "what buildah reports about the image"
     found: t.Any = document(text.encode("utf-8", "surrogatepass"), what)
     for step in ("OCIv1", "config", "Labels"):
         found = found.get(step) or {}
         if not isinstance(found, dict):
-            raise BuildError("Reading %s: %s is no JSON object" % (what, step))
+            raise BuildError("Reading %s: %s is not a JSON object" % (what, step))
     label = found.get(LABEL)
     return label if isinstance(label, str) else None
 
@@ -189,7 +190,7 @@ class Build:
             output = exc.stdout if stderr == subprocess.STDOUT else exc.stderr
             said = last_lines((output or b"").decode("utf-8", "replace"))
             raise BuildError(
-                "%s: buildah was not done after %d s and was stopped. It said: %s. Raise timeout" % (doing, limit, said)
+                "%s: buildah timed out after %d s and was killed. Output: %s. Raise timeout" % (doing, limit, said)
             ) from exc
         return subprocess.CompletedProcess(argv, process.returncode, out, err)
 
@@ -199,7 +200,8 @@ class Build:
         if done.returncode != 0:
             text = done.stderr.decode("utf-8", "replace")
             raise BuildError(
-                "%s: buildah ended with %d and said: %s. %s" % (doing, done.returncode, last_lines(text), hint(text))
+                "%s: buildah exited with status %d. Output: %s. %s"
+                % (doing, done.returncode, last_lines(text), hint(text))
             )
         return done.stdout.decode("utf-8", "replace")
 
@@ -214,7 +216,7 @@ class Build:
             with open(error, "rb") as stream:
                 text += stream.read().decode("utf-8", "replace")
             raise BuildError(
-                "%s: buildah ended with %d%s and said: %s. %s"
+                "%s: buildah exited with status %d%s. Output: %s. %s"
                 % (
                     doing,
                     done.returncode,
@@ -232,7 +234,7 @@ class Build:
         try:
             names = [name for one in from_json(listed or "[]") or [] for name in one.get("names") or []]
         except ValueError as exc:
-            raise BuildError("Listing buildah's images: what it printed is no JSON: %s" % exc) from exc
+            raise BuildError("Listing buildah's images: its output is not JSON: %s" % exc) from exc
         if self.name not in names:
             return None
         doing = "Looking at the image %s of buildah" % self.name
@@ -302,7 +304,7 @@ class Build:
     def _advice(text: str) -> str:
         if "no such host" in text or "unauthorized" in text or "connection refused" in text:
             return advice(text)
-        return "Correct the step that failed; the image that was there is still there"
+        return "Correct the step that failed; the previous image is still there"
 
     def _place(self, one: Params, target: str) -> None:
         if one["content"] is not None:
@@ -316,8 +318,8 @@ class Build:
         found = sum_of(target)
         if one["checksum"] and found != one["checksum"]:
             raise BuildError(
-                "Verifying %s: its checksum is %s, and should be %s. Nothing was built: the file is broken or not the "
-                "one that was meant" % (one["src"], found, one["checksum"])
+                "Verifying %s: its checksum is %s, expected %s. Nothing was built: the file is damaged or is not the "
+                "expected one" % (one["src"], found, one["checksum"])
             )
 
     def _write(self) -> None:
@@ -344,7 +346,7 @@ class Build:
                 self.run(arguments, doing, self.params["timeout"], advice)
             self.digest = (read_text(told) or "").strip()
         if not _SHA256.match(self.digest):
-            raise BuildError("%s: buildah reports success and no digest" % doing)
+            raise BuildError("%s: buildah reported success, but no digest" % doing)
         known = {"name": self.name, "digest": self.digest, "inputs": self.inputs}
         atomic_write(self.record, json.dumps(known, indent=2) + "\n")
 

@@ -51,12 +51,12 @@ def find(binary: str | None) -> str:
     if binary and os.sep in binary:
         if os.path.isfile(binary) and os.access(binary, os.X_OK):
             return binary
-        raise ContainerdError("Looking for ctr: %s (ctr_binary) is no executable file" % binary)
+        raise ContainerdError("Looking for ctr: %s (ctr_binary) is not an executable file" % binary)
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), *_DIRECTORIES])
     found = shutil.which(binary or "ctr", path=path)
     if found is None:
         raise ContainerdError(
-            "Looking for ctr: there is no %s in %s. It comes with containerd; say where it is by ctr_binary"
+            "Looking for ctr: %s was not found in %s. It is part of containerd; set ctr_binary to its path"
             % (binary or "ctr", path)
         )
     return found
@@ -64,19 +64,19 @@ def find(binary: str | None) -> str:
 
 def reach(address: str) -> None:
     """Find out whether anybody answers at containerd's socket, and say what is wrong where nobody does."""
-    doing = "Talking to containerd at %s" % address
+    doing = "Connecting to containerd at %s" % address
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(_QUICK)
         try:
             client.connect(address)
         except OSError as exc:
-            advice = "Is it running?"
+            advice = "Check that it is running"
             if exc.errno in (errno.EACCES, errno.EPERM):
                 advice = "Run as root (become: true)"
             elif exc.errno == errno.ENOENT:
-                advice = "Install and start containerd, or say by address where its socket is"
+                advice = "Install and start containerd, or set address to its socket"
             elif exc.errno == errno.ECONNREFUSED:
-                advice = "The socket is there, and nobody listens: start containerd"
+                advice = "The socket exists, but nothing is listening: start containerd"
             raise ContainerdError("%s: %s. %s" % (doing, exc.strerror or exc, advice)) from exc
 
 
@@ -85,8 +85,8 @@ def parse_version(text: str) -> tuple[int, int, int]:
     match = _VERSION.search(text)
     if match is None:
         raise ContainerdError(
-            "Asking ctr for its version: it answered %r, which is none of containerd's. Give ctr's path by ctr_binary"
-            % text.strip()[:200]
+            "Getting the version of ctr: it answered %r, which is not a containerd version. Set "
+            "ctr_binary to the path of ctr" % text.strip()[:200]
         )
     return int(match.group(1)), int(match.group(2)), int(match.group(3))
 
@@ -97,7 +97,7 @@ def parse_images(text: str) -> dict[str, str]:
     for line in text.splitlines()[1:]:
         fields = line.split()
         if len(fields) < 3 or not _DIGEST.match(fields[2]):
-            raise ContainerdError("Listing images: ctr printed a line that was not understood: %r" % line[:300])
+            raise ContainerdError("Listing images: ctr printed a line that could not be parsed: %r" % line[:300])
         found[fields[0]] = fields[2]
     return found
 
@@ -125,17 +125,17 @@ def last_lines(text: str, secret: str = "", count: int = _LINES, size: int = 150
 def advice(text: str) -> str:
     """Return what unblocks some of a registry's answers."""
     if re.search(r"\b40[13]\b|authorization failed|insufficient_scope|access denied|unauthorized", text):
-        return "Give username and password, or auth_file, of a user who may do this"
+        return "Set username and password, or auth_file, of a user who has this right"
     if re.search(r": not found|manifest unknown", text):
-        return "The registry has no such image: look at name and digest, and push it first"
+        return "The registry does not have this image: check name and digest, and push it first"
     if "x509" in text or "HTTP response to HTTPS" in text:
-        return "Say how the registry is reached, or which CA it has, in a hosts.toml below hosts_dir"
+        return "Configure how the registry is reached, or its CA, in a hosts.toml below hosts_dir"
     if re.search(r"connection refused|no such host|timeout|deadline exceeded|no route to host|: EOF|unreachable", text):
         return (
-            "The registry is not reached from this host: look at its name, at hosts_dir for a mirror, and at the "
-            "task's environment for a proxy (HTTPS_PROXY), which ctr uses and not containerd"
+            "The registry cannot be reached from this host: check its name, hosts_dir for a mirror, and the task's "
+            "environment for a proxy (HTTPS_PROXY), which ctr uses and containerd does not"
         )
-    return "Look at containerd's log"
+    return "Check containerd's log"
 
 
 @contextlib.contextmanager
@@ -171,7 +171,7 @@ class Containerd:
         self.namespace = namespace
         self.timeout = timeout
         reach(address)
-        version = parse_version(self._run(["--version"], "Asking ctr for its version").decode("utf-8", "replace"))
+        version = parse_version(self._run(["--version"], "Getting the version of ctr").decode("utf-8", "replace"))
         # From 2.0 on containerd transfers images by itself: then, blobs of layers that are unpacked already are left
         # out (seen with 2.1.9), and a pull does not mend what is missing.
         self._client_side = ["--local"] if version >= (2, 0, 0) else []
@@ -188,7 +188,7 @@ class Containerd:
         stdin: int = subprocess.DEVNULL,
         secret: str = "",
         feed: t.Callable[[t.BinaryIO], None] | None = None,
-        hint: t.Callable[[str], str] = lambda _text: "Look at containerd's log",
+        hint: t.Callable[[str], str] = lambda _text: "Check containerd's log",
     ) -> bytes:
         """Run ctr and return its standard output; ``feed`` writes its standard input."""
         # Into files: what ctr prints cannot stop it, however much is still to be fed.
@@ -229,12 +229,12 @@ class Containerd:
             said = err.read().decode("utf-8", "replace")
             if expired.is_set():
                 raise ContainerdError(
-                    "%s: ctr was not done after %d s and was ended. It said: %s. %sook at containerd's log"
-                    % (doing, limit, last_lines(said, secret), "Raise timeout, or l" if limit == self.timeout else "L")
+                    "%s: ctr timed out after %d s and was killed. Output: %s. %sheck containerd's log"
+                    % (doing, limit, last_lines(said, secret), "Raise timeout, or c" if limit == self.timeout else "C")
                 )
             if process.returncode != 0:
                 raise ContainerdError(
-                    "%s: ctr ended with %d and said: %s. %s"
+                    "%s: ctr exited with status %d. Output: %s. %s"
                     % (doing, process.returncode, last_lines(said, secret), hint(said))
                 )
             return out.read()
@@ -248,12 +248,12 @@ class Containerd:
         """Return every blob of the namespace with its size on disk, which ctr rounds and remembers."""
         doing = "Listing the content of namespace %s" % self.namespace
         known = self._run(["content", "ls", "--quiet"], doing).decode("utf-8", "replace").split()
-        found = self._run(["plugins", "ls", "--detailed", "id==content"], "Asking containerd for its content store")
+        found = self._run(["plugins", "ls", "--detailed", "id==content"], "Getting the content store of containerd")
         root = parse_store(found.decode("utf-8", "replace"))
         if root is None:
             raise ContainerdError(
-                "Asking containerd for its content store: it names no directory, so that sizes cannot be compared. "
-                "Content stores of other makers (proxy plugins) are not supported"
+                "Getting the content store of containerd: it has no directory, so sizes cannot be compared. Other "
+                "content stores (proxy plugins) are not supported"
             )
         sizes = {}
         for digest in known:

@@ -34,18 +34,18 @@ def from_file(path: str, name: Name) -> Login:
     doing = "Looking for a login to %s in %s" % (name.host, path)
     text = read_text(path)
     if text is None:
-        raise ImageError("%s: there is no such file. Correct auth_file" % doing)
+        raise ImageError("%s: no such file. Correct auth_file" % doing)
     try:
         known = from_json(text)["auths"]
         entries = {_place(key): value for key, value in known.items()}
     except (ValueError, KeyError, TypeError, AttributeError):
         # Not what it says: that may be the secret.
         raise ImageError(
-            "%s: it is no JSON object with auths, as docker login and a pull secret have it" % doing
+            "%s: it is not a JSON object with auths, as written by docker login or in a pull secret" % doing
         ) from None
     places = [one for one in entries if (name.repository + "/").startswith(one + "/")]
     if not places:
-        raise ImageError("%s: it is for %s only" % (doing, ", ".join(sorted(entries)) or "nobody"))
+        raise ImageError("%s: it is only for %s" % (doing, ", ".join(sorted(entries)) or "nobody"))
     entry = entries[max(places, key=len)]
     try:
         if entry.get("auth"):
@@ -53,7 +53,9 @@ def from_file(path: str, name: Name) -> Login:
         else:
             username, password = entry.get("username") or "", entry.get("password") or ""
     except (ValueError, AttributeError):
-        raise ImageError("%s: auth of %s is no Base64 of USERNAME:PASSWORD" % (doing, max(places, key=len))) from None
+        raise ImageError(
+            "%s: auth of %s is not the Base64 of USERNAME:PASSWORD" % (doing, max(places, key=len))
+        ) from None
     if not username or not password:
         raise ImageError(
             "%s: the entry has no user name and password (tokens and credential helpers are not supported)" % doing
@@ -68,7 +70,7 @@ def login(params: t.Mapping[str, t.Any], name: Name) -> Login | None:
     if not params["username"]:
         return None
     if ":" in params["username"]:
-        raise ImageError("Logging in to %s: a user name has no colon (RFC 7617)" % name.host)
+        raise ImageError("Logging in to %s: a user name cannot contain a colon (RFC 7617)" % name.host)
     return Login(params["username"], params["password"])
 
 

@@ -70,17 +70,19 @@ def check(params: Params) -> Name:
     digest = params["digest"]
     if digest and not DIGEST.match(digest):
         raise ImageError(
-            "Image %s: digest is %r. Give sha256: and 64 hexadecimal digits in lower case" % (params["name"], digest)
+            "Image %s: digest is %r. Set it to sha256: and 64 lowercase hexadecimal digits" % (params["name"], digest)
         )
     if digest and name.digest and digest != name.digest:
-        raise ImageError("Image %s: its name has another digest than the option digest, %s" % (params["name"], digest))
+        raise ImageError(
+            "Image %s: the digest in its name differs from the option digest, %s" % (params["name"], digest)
+        )
     if params["state"] == "present" and params["source"] == "registry" and not (digest or name.digest):
         raise ImageError(
-            "Image %s: a name alone does not say which image it is, since a tag moves. Give digest, as "
-            "`skopeo inspect` or `buildah push --digestfile` tells it" % params["name"]
+            "Image %s: a name alone does not identify an image, since a tag can move. Set digest, as `skopeo inspect` "
+            "or `buildah push --digestfile` reports it" % params["name"]
         )
     if params["archive"] and not os.path.isabs(params["archive"]):
-        raise ImageError("Image %s: archive has to be an absolute path" % params["name"])
+        raise ImageError("Image %s: archive must be an absolute path" % params["name"])
     return name
 
 
@@ -156,8 +158,8 @@ class Image:
             found = self.look()
             if not found.complete:
                 raise ImageError(
-                    "Fetching %s: ctr reports success, yet %s are missing or damaged. Another namespace of containerd "
-                    "may hold them; remove them there (ctr content rm) and run again"
+                    "Fetching %s: ctr reported success, but %s are missing or damaged. They may be in another "
+                    "namespace of containerd; remove them there (ctr content rm) and run again"
                     % (self.whole, ", ".join(found.missing + found.damaged) or self.digest)
                 )
         except BaseException:

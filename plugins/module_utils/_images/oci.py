@@ -47,8 +47,8 @@ def parse_name(name: str) -> Name:
     host = match.group("host") if match else ""
     if match is None or not (match.group("tag") or match.group("digest")):
         raise ImageError(
-            "%r is no full name of an image: give HOST/PATH:TAG or HOST/PATH@sha256:DIGEST. containerd knows "
-            "nothing of short names: busybox:1 is docker.io/library/busybox:1" % name
+            "%r is not the full name of an image: use HOST/PATH:TAG or HOST/PATH@sha256:DIGEST. containerd does not "
+            "support short names: busybox:1 is docker.io/library/busybox:1" % name
         )
     if not ("." in host or ":" in host or host == "localhost"):
         raise ImageError(
@@ -68,9 +68,9 @@ def document(data: bytes, what: str) -> Json:
     try:
         found = from_json(data.decode("utf-8"))
     except ValueError as exc:
-        raise ImageError("Reading %s: it is no JSON: %s" % (what, exc)) from exc
+        raise ImageError("Reading %s: it is not JSON: %s" % (what, exc)) from exc
     if not isinstance(found, dict):
-        raise ImageError("Reading %s: it is no JSON object" % what)
+        raise ImageError("Reading %s: it is not a JSON object" % what)
     return found
 
 
@@ -83,7 +83,7 @@ def descriptors(found: Json, key: str, what: str) -> list[Json]:
         for one in listed
     )
     if not good:
-        raise ImageError("Reading %s: %s are no descriptors with a sha256 digest and a size" % (what, key))
+        raise ImageError("Reading %s: %s are not descriptors with a sha256 digest and a size" % (what, key))
     return t.cast("t.List[Json]", listed)
 
 
@@ -114,13 +114,13 @@ def _of_platform(listed: t.Sequence[Json], read: Read, machine: str, what: str) 
         # An entry without a platform has that of its configuration.
         platform = one.get("platform") or configuration(one["digest"], read, machine)
         if not isinstance(platform, dict):
-            raise ImageError("Reading %s: the platform of %s is no JSON object" % (what, one["digest"]))
+            raise ImageError("Reading %s: the platform of %s is not a JSON object" % (what, one["digest"]))
         name = "%s/%s" % (platform.get("os"), platform.get("architecture"))
         if name == "linux/%s" % machine:
             return one
         seen.append(name)
     raise ImageError(
-        "Reading %s: it has no manifest for linux/%s, only for %s. Give the digest of an image for this machine"
+        "Reading %s: it has no manifest for linux/%s, only for %s. Set the digest of an image for this machine"
         % (what, machine, ", ".join(sorted(set(seen))) or "nothing")
     )
 

@@ -370,8 +370,8 @@ def test_a_hook_that_never_ends_fails_and_the_next_run_goes_on(virgin: Place) ->
     failed = virgin.result(virgin.start(values=values, wait_timeout=4))
     assert failed["failed"]
     assert failed["changed"]
-    assert "Upgrading the helm release gpu-operator/gpu-operator: helm ended with 1 and said:" in failed["msg"]
-    assert "A hook's Job that never ends" in failed["msg"]
+    assert "Upgrading the helm release gpu-operator/gpu-operator: helm exited with status 1. Output:" in failed["msg"]
+    assert "A hook's Job that never finishes" in failed["msg"]
     assert "wait_timeout limits it" in failed["msg"]
     done = virgin.run()
     assert done["release"]["status"] == "failed"
@@ -435,14 +435,14 @@ def test_refused_before_anything_is_done(virgin: Place, tmp_path: Path) -> None:
     )
     assert "no such file or directory on the host that runs this task" in virgin.refused(chart="/no/such.tgz")
     text = virgin.refused(chart="gpu-operator", chart_repo_url="http://127.0.0.1:9", chart_version="v25.3.0")
-    assert "http://127.0.0.1:9 is plain http, and nothing would verify what comes" in text
+    assert "http://127.0.0.1:9 is plain http, and the download would not be verified" in text
     text = virgin.refused(chart="gpu-operator", chart_repo_url="https://127.0.0.1:9", chart_version="v25.3.0")
-    assert "Fetching the chart gpu-operator v25.3.0 from https://127.0.0.1:9: helm ended with 1" in text
-    assert "Look at chart, chart_repo_url and chart_version" in text
+    assert "Fetching the chart gpu-operator v25.3.0 from https://127.0.0.1:9: helm exited with status 1" in text
+    assert "Check chart, chart_repo_url and chart_version" in text
     assert "has the version v25.3.0, and chart_version is v9.9.9" in virgin.refused(chart_version="v9.9.9")
     text = virgin.refused(namespace="nowhere")
     assert "namespace nowhere does not exist. Create it, or set create_namespace to true" in text
-    assert "(helm_binary) is no executable file" in virgin.refused(helm="", helm_binary="/no/helm")
+    assert "(helm_binary) is not an executable file" in virgin.refused(helm="", helm_binary="/no/helm")
     assert "there is no no-such-helm in" in virgin.refused(helm="", helm_binary="no-such-helm")
     ancient = tmp_path / "helm"
     ancient.write_text("#!/bin/sh\necho v3.2.4\n")
@@ -491,7 +491,7 @@ def test_a_user_who_may_only_read_sees_drift(virgin: Place) -> None:
     assert "Cannot determine whether the API server accepts the ClusterPolicy" in json.dumps(found["warnings"])
     text = virgin.refused(check=True, kubeconfig=str(virgin.plane.user("nobody-at-all")))
     assert "forbidden" in text
-    assert "Give the user that right by a Role or a ClusterRole" in text
+    assert "Grant the user that right by a Role or a ClusterRole" in text
 
 
 def test_credentials_are_in_no_output(virgin: Place, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ OLD, NEW = "v1.17.5-ubi8", "v1.17.6-ubi8"
 # What was being done, and what helm said of it, or the API server itself.
 SAID = re.compile(
     r"[A-Z][a-z]+ing .+: ("
-    r"helm ended with 1 and said: .*Error: .+"
+    r"helm exited with status 1. Output: .*Error: .+"
     r"|.*answered (409|429|500|503) \(.+"
     r"|.*answered with something that is not JSON"
     r"|.*could not be reached: .+"

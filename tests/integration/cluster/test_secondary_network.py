@@ -342,7 +342,7 @@ def test_what_stands_in_the_way_on_a_node(site: Site) -> None:
         play("packages", refused(secondary_network_source="package", secondary_network_multus="none")),
     )
     assert [one.changed for one in found.values()] == [[], []]
-    assert "the file is there and was not written by this collection" in found["foreign"].text
+    assert "the file exists and was not written by this collection" in found["foreign"].text
     missing = f"{site.bin} has no host-device, macvlan, whereabouts, and with secondary_network_source=package"
     assert missing in found["packages"].words
     assert (site.conf / "00-multus.conf").read_text() == "{}"

@@ -218,7 +218,7 @@ def test_archives_that_are_not_whole(containerd: Containerd, tmp_path: Path) -> 
     assert "cut short" in refused(wanted)
     archive.write_bytes(whole.replace(b"xxx", b"xyx", 1))
     assert refused(wanted) == (
-        f"Verifying {archive}: blob {layer} has another content than its name says. The archive is damaged; nothing "
+        f"Verifying {archive}: the content of blob {layer} does not match its name. The archive is damaged; nothing "
         "was imported"
     )
     images.oci_archive(archive, IMAGE, without={layer})
@@ -242,8 +242,8 @@ def test_what_a_registry_refuses(containerd: Containerd, registry: Registry, tmp
     registry.push("team/tiny", IMAGE)
     name = f"{registry.host}/team/tiny:1"
     wanted = options(containerd, name=name, digest=IMAGE.digest)
-    advice = "Give username and password, or auth_file, of a user who may do this"
-    begin = f"Pull {registry.host}/team/tiny@{IMAGE.digest}: ctr ended with 1 and said: "
+    advice = "Set username and password, or auth_file, of a user who has this right"
+    begin = f"Pull {registry.host}/team/tiny@{IMAGE.digest}: ctr exited with status 1. Output: "
     said = refused(wanted)
     assert said.startswith(begin)
     assert said.endswith(advice)
@@ -254,14 +254,14 @@ def test_what_a_registry_refuses(containerd: Containerd, registry: Registry, tmp
     assert "wr0ng-secret" not in said
     login = {"username": images.USER, "password": images.PASSWORD}
     said = refused({**wanted, **login, "digest": OTHER.digest})
-    assert said.endswith("The registry has no such image: look at name and digest, and push it first")
+    assert said.endswith("The registry does not have this image: check name and digest, and push it first")
     with ports.reserve() as nobody:
         said = refused({**wanted, "name": f"127.0.0.1:{ports.number(nobody)}/team/tiny:1"})
     assert "connection refused" in said
-    assert "The registry is not reached from this host" in said
+    assert "The registry cannot be reached from this host" in said
     secret = tmp_path / "pull-secret.json"
     secret.write_text(json.dumps({"auths": {"other.example.com": {"auth": "eDp5"}}}))
-    assert refused({**wanted, "auth_file": str(secret)}).endswith(": it is for other.example.com only")
+    assert refused({**wanted, "auth_file": str(secret)}).endswith(": it is only for other.example.com")
     assert containerd.images() == {}
     # What the registry's own configuration says is containerd's to read.
     hosts = tmp_path / "hosts" / "mirrored.example.com"
@@ -277,23 +277,23 @@ def test_what_is_refused_before_anything_is_asked(containerd: Containerd) -> Non
     for bad, told in {
         "busybox:1": "busybox:1 is docker.io/library/busybox:1",
         "team/tiny:1": "does not begin with a registry's host: what Docker calls team/tiny:1 is docker.io/team/tiny:1",
-        "registry.example.com/team/tiny": "give HOST/PATH:TAG or HOST/PATH@sha256:DIGEST",
-        f"registry.example.com/tiny@{OTHER.digest}": "its name has another digest than the option digest",
+        "registry.example.com/team/tiny": "use HOST/PATH:TAG or HOST/PATH@sha256:DIGEST",
+        f"registry.example.com/tiny@{OTHER.digest}": "the digest in its name differs from the option digest",
     }.items():
         assert told in refused({**containerd_free, "name": bad})
-    assert "a name alone does not say which image it is" in refused({**containerd_free, "digest": None})
-    assert "Give sha256: and 64 hexadecimal digits" in refused({**containerd_free, "digest": "sha256:12"})
+    assert "a name alone does not identify an image" in refused({**containerd_free, "digest": None})
+    assert "Set digest, as `skopeo inspect`" in refused({**containerd_free, "digest": "sha256:12"})
     said = refused({**wanted, "username": "u", "password": "a\nb"})
     assert "a control character, which ctr cannot be given" in said
     said = refused({**wanted, "ctr_binary": "/dev/null"})
-    assert said == "Looking for ctr: /dev/null (ctr_binary) is no executable file"
+    assert said == "Looking for ctr: /dev/null (ctr_binary) is not an executable file"
 
 
 def test_containerd_that_does_not_answer(containerd: Containerd, tmp_path: Path) -> None:
     wanted = options(containerd, digest=IMAGE.digest)
-    begin = f"Talking to containerd at {containerd.address}: "
+    begin = f"Connecting to containerd at {containerd.address}: "
     assert refused({**wanted, "address": str(tmp_path / "none")}).endswith(
-        "No such file or directory. Install and start containerd, or say by address where its socket is"
+        "No such file or directory. Install and start containerd, or set address to its socket"
     )
     containerd.daemon.stop()
     try:

@@ -94,7 +94,7 @@ def test_a_build_that_takes_too_long(start: t.Callable[[int], Sleeper]) -> None:
     assert build.module.stdout
     said = build.module.stdout.read()
     assert processes(build.marker) == []
-    assert f"Building {NAME}: buildah was not done after 30 s and was stopped. It said: " in said
+    assert f"Building {NAME}: buildah timed out after 30 s and was killed. Output: " in said
     assert "RUN setsid sleep" in said
 
 

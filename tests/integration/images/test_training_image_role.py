@@ -365,8 +365,8 @@ def test_by_way_of_a_registry(site: Site, registry: images.Registry, node: Conta
     }
     wrong = {**options, "training_image_push_password": "wr0ng-secret"}
     _changed, out = site.run("-vvvv", rc=2, **wrong)
-    assert f"Pushing {name}: buildah ended with " in out
-    assert "Give username and password, or auth_file" in out
+    assert f"Pushing {name}: buildah exited with status " in out
+    assert "Set username and password, or auth_file" in out
     assert "wr0ng-secret" not in out
     _changed, out = site.run(**options)
     reference = site.reference(out)

@@ -72,8 +72,8 @@ def test_a_foreign_file_stops_everything_before_anything_is_written(tmp_path: Pa
     with pytest.raises(FileError) as caught:
         decide([wish(ours, "x"), wish(foreign, "y")])
     assert str(caught.value) == (
-        "Writing %s: the file is there and was not written by this collection. "
-        "Move what it says to a file of another name, or remove it, and run again" % foreign
+        "Writing %s: the file exists and was not written by this collection. "
+        "Move its contents to a file of another name, or remove it, and run again" % foreign
     )
     assert foreign.read_text() == "somebody's\n"
     assert not ours.exists()

@@ -103,7 +103,7 @@ CONTRADICTIONS = [
         "mig_strategy",
         "mixed",
         {"mig": "single"},
-        "mig_strategy sets the value mig.strategy, and in values mig is no map",
+        "mig_strategy sets the value mig.strategy, and in values mig is not a map",
     ),
 ]
 

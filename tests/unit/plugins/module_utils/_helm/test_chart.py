@@ -55,7 +55,7 @@ def archive(path: Path, files: dict[str, str]) -> Path:
 
 # files of an archive, what the message has
 BROKEN = [
-    ({"x/values.yaml": "a: 1"}, "there is no Chart.yaml in it, so it is no chart"),
+    ({"x/values.yaml": "a: 1"}, "it has no Chart.yaml, so it is not a chart"),
     ({"x/Chart.yaml": "a: ["}, "Chart.yaml: while parsing"),
     ({"x/Chart.yaml": "name: x"}, "its Chart.yaml has no name or no version"),
 ]
@@ -72,7 +72,7 @@ def test_what_is_no_archive(tmp_path: Path) -> None:
     (tmp_path / "x.tgz").write_text("not an archive")
     with pytest.raises(HelmError) as failure:
         helm_chart.read(str(tmp_path / "x.tgz"))
-    assert "Give a chart's directory, archive or address" in str(failure.value)
+    assert "Set it to a chart's directory, archive or address" in str(failure.value)
 
 
 DIGEST = "sha256:" + "ab" * 32
@@ -86,9 +86,9 @@ def test_plain_http_needs_a_digest(chart: str, repo_url: str | None) -> None:
     with pytest.raises(HelmError) as caught:
         helm_chart.refuse_unverified(chart, repo_url, None)
     assert str(caught.value) == (
-        f"Fetching the chart {chart}: {repo_url or chart} is plain http, and nothing would verify what comes. Give an https:// "
-        "address, or the digest of the archive by chart_checksum: helm pull and sha256sum print it, on a machine and network "
-        "that you trust. Nothing was fetched"
+        f"Fetching the chart {chart}: {repo_url or chart} is plain http, and the download would not be "
+        "verified. Set an https:// address, or the digest of the archive in chart_checksum: run helm pull and "
+        "sha256sum on a machine and network that you trust. Nothing was fetched"
     )
     helm_chart.refuse_unverified(chart, repo_url, DIGEST)
 
@@ -97,7 +97,9 @@ def test_https_and_files_need_none() -> None:
     for chart, repo_url in (("gpu-operator", "https://charts.example.org"), ("/srv/x.tgz", None), ("nvidia/x", None)):
         helm_chart.refuse_unverified(chart, repo_url, None)
     for wrong in ("sha256:abc", "abc", "sha256:http://charts.example.org/sums"):
-        with pytest.raises(HelmError, match="chart_checksum is .* Give sha256: and 64 hexadecimal digits"):
+        with pytest.raises(
+            HelmError, match="chart_checksum is .* Set it to sha256: and 64 lowercase hexadecimal digits"
+        ):
             helm_chart.refuse_unverified("/srv/x.tgz", None, wrong)
 
 
@@ -110,10 +112,8 @@ def test_another_archive_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HelmError) as caught:
         helm_chart.verify(str(archive), DIGEST)
     assert str(caught.value) == (
-        f"Verifying the chart {archive}: its checksum is {right}, and should be {DIGEST} (chart_checksum). Nothing was done: "
-        "the file is broken or not the one that was meant"
+        f"Verifying the chart {archive}: its checksum is {right}, expected {DIGEST} (chart_checksum). Nothing "
+        "was done: the file is damaged or is not the expected one"
     )
-    with pytest.raises(
-        HelmError, match="a directory has no digest. Give the packed chart, or leave out chart_checksum"
-    ):
+    with pytest.raises(HelmError, match="a directory has no digest. Use the packed chart, or remove chart_checksum"):
         helm_chart.verify(str(tmp_path), DIGEST)

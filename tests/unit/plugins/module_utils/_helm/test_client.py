@@ -64,7 +64,7 @@ def test_recorded_version(version: str) -> None:
 VERSION_ERRORS = [
     ("v3.2.4+g0ad800e", "/bin/helm is helm v3.2.4+g0ad800e, and 3.8.0 or newer is needed"),
     ("v2.17.0", "and 3.8.0 or newer is needed"),
-    ("command not found", "it answered 'command not found', which is none of helm's"),
+    ("command not found", "it answered 'command not found', which is not a helm version"),
 ]
 
 
@@ -214,14 +214,17 @@ def test_an_error_has_helms_words_and_no_token(tmp_path: Path, elsewhere: Path) 
     helm = helm_client.Helm(script(tmp_path, "echo Error: the-token is unknown >&2; exit 1"), client(), str(elsewhere))
     with pytest.raises(helm_client.HelmError) as failure:
         helm.run(["list"], "Listing the releases", hint="Do that")
-    assert str(failure.value) == "Listing the releases: helm ended with 1 and said: Error: ******** is unknown. Do that"
+    assert (
+        str(failure.value)
+        == "Listing the releases: helm exited with status 1. Output: Error: ******** is unknown. Do that"
+    )
 
 
 # what helm says, what unblocks
 ADVICE = [
-    ("Error: another operation (install/upgrade/rollback) is in progress", "see on_pending where it is dead"),
+    ("Error: another operation (install/upgrade/rollback) is in progress", "see on_pending if it was killed"),
     ("Error: Kubernetes cluster unreachable: dial tcp: connection refused", "run again when it answers"),
-    ('secrets is forbidden: User "x" cannot list', "Give the user that right"),
+    ('secrets is forbidden: User "x" cannot list', "Grant the user that right"),
 ]
 
 
@@ -245,7 +248,7 @@ def test_a_helm_that_hangs_is_ended(tmp_path: Path, elsewhere: Path, monkeypatch
     began = time.monotonic()
     with pytest.raises(helm_client.HelmError) as failure:
         helm.run(["list"], "Listing")
-    said = "Listing: helm was not done after 1 s and was ended. It said: working with ********. "
+    said = "Listing: helm timed out after 1 s and was killed. Output: working with ********. "
     assert str(failure.value).startswith(said)
     assert "Raise timeout" in str(failure.value)
     assert time.monotonic() - began < 30
@@ -258,12 +261,14 @@ def test_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(helm_client, "_DIRECTORIES", ())
     with pytest.raises(helm_client.HelmError) as failure:
         helm_client.find(None)
-    assert str(failure.value).startswith(f"Looking for helm: there is no helm in {tmp_path}. Install helm 3.8 or newer")
+    assert str(failure.value).startswith(
+        f"Looking for helm: helm was not found in {tmp_path}. Install helm 3.8 or newer"
+    )
     path = script(tmp_path, "")
     assert helm_client.find(None) == helm_client.find("helm") == helm_client.find(path) == path
     with pytest.raises(helm_client.HelmError) as failure:
         helm_client.find(str(tmp_path))
-    assert "is no executable file" in str(failure.value)
+    assert "is not an executable file" in str(failure.value)
 
 
 # a command, whether it may be changing the release r of the namespace s

@@ -27,13 +27,13 @@ def params(*files: dict[str, t.Any], **more: t.Any) -> dict[str, t.Any]:
 
 # options, what the message has
 REFUSED = [
-    ({"name": "h.example.com/x"}, "is no full name of an image"),
-    ({"name": "h.example.com/x@sha256:" + "a" * 64}, "give a tag; the digest is known when it is built"),
+    ({"name": "h.example.com/x"}, "is not the full name of an image"),
+    ({"name": "h.example.com/x@sha256:" + "a" * 64}, "set a tag; the digest is known only after the build"),
     ({"containerfile": "RUN true\n"}, "the containerfile has no FROM"),
-    ({"files": [file("a/b", content="")]}, "'a/b' is no name for a file of the context"),
-    ({"files": [file("Containerfile", content="")]}, "'Containerfile' is no name for a file of the context"),
-    ({"files": [file("a", src="https://h.example.com/a")]}, "nothing would verify https://h.example.com/a"),
-    ({"files": [file("a", src="/a", checksum="md5:1")]}, "the checksum of a is 'md5:1'; give sha256:"),
+    ({"files": [file("a/b", content="")]}, "'a/b' is not a valid name for a file of the context"),
+    ({"files": [file("Containerfile", content="")]}, "'Containerfile' is not a valid name for a file of the context"),
+    ({"files": [file("a", src="https://h.example.com/a")]}, "https://h.example.com/a would not be verified"),
+    ({"files": [file("a", src="/a", checksum="md5:1")]}, "the checksum of a is 'md5:1'; set it to sha256:"),
 ]
 
 
@@ -140,8 +140,8 @@ def test_a_failed_step_says_why(tmp_path: Path, output: str, error: str, said: s
     with pytest.raises(ImageError) as caught:
         build._build()
     assert str(caught.value) == (
-        f"Building h.example.com/x:1: buildah ended with 3 at STEP 3/3: RUN check and said: {said}. Correct the step "
-        "that failed; the image that was there is still there"
+        f"Building h.example.com/x:1: buildah exited with status 3 at STEP 3/3: RUN check. Output: {said}. "
+        "Correct the step that failed; the previous image is still there"
     )
     assert not list((tmp_path / "work").iterdir())
 
@@ -151,7 +151,7 @@ def test_an_error_of_buildah_itself_is_kept(tmp_path: Path) -> None:
     build = scripted(tmp_path, f"echo STEP 1/2: FROM scratch; echo STEP 2/2: COPY a /; echo '{copy}' >&2; exit 125")
     with pytest.raises(ImageError) as caught:
         build._build()
-    assert f"buildah ended with 125 at STEP 2/2: COPY a / and said: {copy}. Correct" in str(caught.value)
+    assert f"buildah exited with status 125 at STEP 2/2: COPY a /. Output: {copy}. Correct" in str(caught.value)
 
 
 def test_a_build_that_is_not_done_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +160,7 @@ def test_a_build_that_is_not_done_in_time(tmp_path: Path, monkeypatch: pytest.Mo
     # Without a namespace, in which it would have another number.
     build.params, build._alone = {**build.params, "timeout": 1}, ()
     limits_count_from(mark, monkeypatch)
-    with pytest.raises(ImageError, match=r"was not done after 1 s and was stopped\. It said: STEP 1/1: RUN forever\."):
+    with pytest.raises(ImageError, match=r"timed out after 1 s and was killed\. Output: STEP 1/1: RUN forever\."):
         build._build()
     assert has_ended(int(pid.read_text()))
 

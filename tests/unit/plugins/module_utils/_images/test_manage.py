@@ -32,11 +32,11 @@ NAMES: list[tuple[str, str | tuple[str, str, str]]] = [
     ("localhost/a/b_c:v1.2-x", ("localhost", "localhost/a/b_c", "v1.2-x")),
     ("127.0.0.1:5000/a@sha256:" + "a" * 64, ("127.0.0.1:5000", "127.0.0.1:5000/a", "")),
     ("[::1]:5000/a:1", ("[::1]:5000", "[::1]:5000/a", "1")),
-    ("busybox", "is no full name of an image"),
-    ("registry.example.com/a", "is no full name of an image"),
-    ("registry.example.com/A:1", "is no full name of an image"),
-    ("registry.example.com/a:1 --all", "is no full name of an image"),
-    ("registry.example.com/a@sha256:12", "is no full name of an image"),
+    ("busybox", "is not the full name of an image"),
+    ("registry.example.com/a", "is not the full name of an image"),
+    ("registry.example.com/A:1", "is not the full name of an image"),
+    ("registry.example.com/a:1 --all", "is not the full name of an image"),
+    ("registry.example.com/a@sha256:12", "is not the full name of an image"),
     ("nvidia/cuda:1", "what Docker calls nvidia/cuda:1 is docker.io/nvidia/cuda:1"),
 ]
 
@@ -76,12 +76,12 @@ def test_a_blob_that_is_missing_or_damaged(gone: str) -> None:
 
 # a manifest, what the message has
 MANIFESTS = [
-    (b"{", "it is no JSON"),
-    (b"[]", "it is no JSON object"),
-    (b"{}", "config are no descriptors"),
-    (b'{"manifests": [1]}', "manifests are no descriptors"),
+    (b"{", "it is not JSON"),
+    (b"[]", "it is not a JSON object"),
+    (b"{}", "config are not descriptors"),
+    (b'{"manifests": [1]}', "manifests are not descriptors"),
     (b'{"manifests": []}', "only for nothing"),
-    (b'{"config": [], "layers": [{"digest": "sha256:1", "size": 1}]}', "layers are no descriptors"),
+    (b'{"config": [], "layers": [{"digest": "sha256:1", "size": 1}]}', "layers are not descriptors"),
 ]
 
 
@@ -181,9 +181,9 @@ LOGINS: list[tuple[dict[str, t.Any], str, str]] = [
     ({"h.example.com": auth("a:p"), "h.example.com/tea": auth("b:q")}, "h.example.com/team/x:1", "a p"),
     ({"https://index.docker.io/v1/": auth("a:p")}, "docker.io/library/x:1", "a p"),
     ({"h.example.com": {"username": "a", "password": "p"}}, "h.example.com/x:1", "a p"),
-    ({"h.example.com": auth("a:p")}, "other.example.com/x:1", "it is for h.example.com only"),
+    ({"h.example.com": auth("a:p")}, "other.example.com/x:1", "it is only for h.example.com"),
     ({"h.example.com": {}}, "h.example.com/x:1", "the entry has no user name and password"),
-    ({"h.example.com": {"auth": "%%%"}}, "h.example.com/x:1", "is no Base64 of USERNAME:PASSWORD"),
+    ({"h.example.com": {"auth": "%%%"}}, "h.example.com/x:1", "is not the Base64 of USERNAME:PASSWORD"),
 ]
 
 
@@ -201,15 +201,15 @@ def test_logins(tmp_path: Path, auths: dict[str, t.Any], name: str, expected: st
 def test_files_that_have_no_logins(tmp_path: Path) -> None:
     name = oci.parse_name("h.example.com/x:1")
     path = tmp_path / "auth.json"
-    with pytest.raises(oci.ImageError, match="there is no such file. Correct auth_file"):
+    with pytest.raises(oci.ImageError, match="no such file. Correct auth_file"):
         from_file(str(path), name)
     path.write_text('{"auths": "s3cret"')
-    with pytest.raises(oci.ImageError, match="it is no JSON object with auths") as caught:
+    with pytest.raises(oci.ImageError, match="it is not a JSON object with auths") as caught:
         from_file(str(path), name)
     assert "s3cret" not in str(caught.value)
     none = {"auth_file": None, "username": None, "password": None}
     assert login(none, name) is None
-    with pytest.raises(oci.ImageError, match="a user name has no colon"):
+    with pytest.raises(oci.ImageError, match="a user name cannot contain a colon"):
         login({**none, "username": "a:b", "password": "c"}, name)
 
 
