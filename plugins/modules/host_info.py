@@ -206,7 +206,7 @@ class Looker:
     def run(self, argv: list[str], good: tuple[int, ...] = (0,)) -> str:
         program = self.module.get_bin_path(argv[0])
         if program is None:
-            raise LookError("Running %s: this host has no such program; install it" % argv[0])
+            raise LookError("Running %s: it is not installed on this host; install it" % argv[0])
         timeout = self.module.get_bin_path("timeout")
         limit = [timeout, str(COMMAND_LIMIT_S)] if timeout else []
         rc, stdout, stderr = self.module.run_command([*limit, program, *argv[1:]])

@@ -66,7 +66,7 @@ kept:
   returned: success
   type: list
   elements: str
-  sample: ["gpu-01: ack.node.gpu.schedule: somebody has made it share meanwhile"]
+  sample: ["gpu-01: ack.node.gpu.schedule: it was changed to share meanwhile"]
 actions:
   description: What was done, or would be done in check mode, in order.
   returned: success

@@ -347,9 +347,9 @@ def _unpack(data: mmap.mmap, image: _Image) -> None:
                 raise _Broken("its %s data end early: the image is truncated" % known[0])
             pieces = _tool(known[0], known[1], data, at, ended[0])
         elif what == 1:
-            raise _Broken("it begins with 0x%s: no cpio archive and no known compression" % magic.hex())
+            raise _Broken("it begins with 0x%s: not a cpio archive and not a known compression" % magic.hex())
         else:
-            raise _Broken("something that is no archive begins at byte %d" % at)
+            raise _Broken("data that is not an archive begins at byte %d" % at)
         stream = _Stream(pieces, budget)
         try:
             # Several archives may have been compressed as one.

@@ -100,7 +100,7 @@ def preflight(image: str, root: str = "/", kernel_version: str | None = None) ->
     if name is None:
         raise InitramfsError(
             doing + "neither mkinitramfs (initramfs-tools) nor dracut is installed; build the image with the tool that "
-            "made it"
+            "created it"
         )
     try:
         real, inner = _target(image, kernel_version, root)
@@ -247,7 +247,7 @@ class _Build:
             self.fail("%s failed" % argv[2], argv, rc, stderr)
         place = in_root(self.root, self.new)
         if not os.path.isfile(place):
-            self.fail("the tool made no image", argv, rc, stderr)
+            self.fail("the tool created no image", argv, rc, stderr)
         contents = read([(self.image, place)])
         if self.version not in contents.versions:
             self.fail("the new image has no modules of kernel %s" % self.version, argv, rc, stderr)
@@ -336,7 +336,7 @@ def _rebuild(build: _Build, verify: t.Callable[[Contents], str | None], items: s
             reason = verify(contents)
         if reason is not None:
             raise InitramfsError(
-                "Rebuilding the initramfs %s: the new image is no better: %s. The previous image is in place."
+                "Rebuilding the initramfs %s: the new image has the same fault: %s. The previous image is in place."
                 % (build.image, reason)
             )
         build.install()

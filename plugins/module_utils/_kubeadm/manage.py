@@ -77,11 +77,11 @@ class Kubeadm:
     def _program(self, doing: str, argv: t.Sequence[str]) -> str:
         answer = self.run(argv)
         if answer is None:
-            raise KubeadmError("%s: there is no %s on this host; install it" % (doing, argv[0]))
+            raise KubeadmError("%s: %s is not installed on this host; install it" % (doing, argv[0]))
         rc, out, err = answer
         if rc != 0:
             raise KubeadmError(
-                "%s: %s ended with %d and said: %s. %s"
+                "%s: %s exited with status %d. Output: %s. %s"
                 % (doing, " ".join(argv[:2]), rc, told(out, err, self.secrets).rstrip("."), advice(out + err))
             )
         return out

@@ -64,7 +64,7 @@ class Looker:
         """Return what a program printed; an error where it is there and fails."""
         answer = self.run(argv)
         if answer is None:
-            raise NodeError("Running %s: there is no such program on this host; install it" % argv[0])
+            raise NodeError("Running %s: it is not installed on this host; install it" % argv[0])
         rc, out, err = answer
         if rc != 0:
             raise NodeError("Running %s: exit status %d: %s" % (" ".join(argv), rc, (err or out).strip()[-500:]))
@@ -252,7 +252,7 @@ class Looker:
         while True:
             answer = self.run([*argv, "nodes"])
             if answer is None:
-                return {"reachable": False, "error": "there is no kubectl on this host"}
+                return {"reachable": False, "error": "kubectl is not installed on this host"}
             if answer[0] == 0:
                 break
             if self.clock() >= end:

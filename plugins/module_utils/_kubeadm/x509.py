@@ -55,7 +55,7 @@ def _take(data: bytes) -> tuple[_Value, bytes]:
     if length & 0x80:
         count = length & 0x7F
         if not 1 <= count <= 4 or len(data) < 2 + count:
-            raise ValueError("has a length that is none")
+            raise ValueError("has an invalid DER length")
         length, at = int.from_bytes(data[2 : 2 + count], "big"), 2 + count
     if len(data) < at + length:
         raise ValueError("ends too early")
@@ -112,7 +112,7 @@ def parse(der: bytes) -> Certificate:
             hashlib.sha256(_expect(key, _SEQUENCE).whole).hexdigest(),
         )
     except (ValueError, IndexError) as exc:
-        raise CertificateError("Reading a certificate: it is none: %s" % exc) from exc
+        raise CertificateError("Reading a certificate: invalid DER: %s" % exc) from exc
 
 
 def in_pem(text: str) -> list[Certificate]:
@@ -122,7 +122,7 @@ def in_pem(text: str) -> list[Certificate]:
         try:
             der = base64.b64decode("".join(body.split()), validate=True)
         except (binascii.Error, ValueError) as exc:
-            raise CertificateError("Reading a certificate: it is no base64: %s" % exc) from exc
+            raise CertificateError("Reading a certificate: invalid base64: %s" % exc) from exc
         found.append(parse(der))
     return found
 

@@ -237,8 +237,8 @@ def _load_kubeconfig(config: t.Any, made: t.Any, given: t.Any, context: str | No
     paths = [path for path in text.split(os.pathsep) if path]
     if not any(os.path.exists(path) for path in paths):
         raise ApiError(
-            "Reading the kubeconfig %s: there is no such file%s. Say where it is by the option kubeconfig or by "
-            "K8S_AUTH_KUBECONFIG" % (" or ".join(paths), "" if given else ", and this is no pod")
+            "Reading the kubeconfig %s: no such file%s. Set its path in the option kubeconfig or in K8S_AUTH_KUBECONFIG"
+            % (" or ".join(paths), "" if given else ", and this is not a pod")
         )
     for path in paths:
         if os.path.exists(path):

@@ -34,7 +34,8 @@ def check(labels: t.Mapping[str, t.Any]) -> None:
         prefix, slash, name = key.rpartition("/")
         if not _PART.match(name) or (slash and not _PREFIX.match(prefix)):
             raise LabelsError(
-                "Setting labels: %r is no label's key; it is [DOMAIN/]NAME, NAME with at most 63 characters" % key
+                "Setting labels: %r is not a valid label key; it must be [DOMAIN/]NAME, NAME with at most 63 characters"
+                % key
             )
         if not isinstance(value, str) or (value and not _PART.match(value)):
             raise LabelsError(
@@ -76,7 +77,7 @@ def decide(
             continue
         one = known.pop(key)
         if live.get(key) != one["set"]:
-            left.append("%s: somebody has made it %s meanwhile" % (key, live.get(key, "nothing")))
+            left.append("%s: it was changed to %s meanwhile" % (key, live.get(key, "nothing")))
         elif live.get(key) != one.get("before"):
             write[key] = one.get("before")
     return write, known, left

@@ -87,7 +87,7 @@ def load(params: t.Mapping[str, t.Any]) -> list[Object]:
         except OSError as exc:
             raise ObjectsError("Reading %s: %s" % (name, exc.strerror)) from exc
         except ValueError as exc:
-            raise ObjectsError("Reading %s: it is no YAML: %s" % (name, exc)) from exc
+            raise ObjectsError("Reading %s: it is not YAML: %s" % (name, exc)) from exc
     objects: list[Object] = []
     for one in found:
         if isinstance(one, dict) and one.get("kind") == "List" and isinstance(one.get("items"), list):
@@ -252,7 +252,7 @@ class Set:
         except ApiError as exc:
             if exc.status == 409 and exc.reason == "Conflict" and "conflict" in str(exc):
                 raise ObjectsError(
-                    "%s. Somebody else has set these fields: leave them out of the manifest, or set force_conflicts"
+                    "%s. Another manager has set these fields: remove them from the manifest, or set force_conflicts"
                     % str(exc).rstrip(".")
                 ) from exc
             raise
@@ -364,7 +364,7 @@ class Set:
                 self._row(item, "absent", "absent", False)
             elif owner_of(live) != self.owner:
                 self.kept.append("%s: it is not this owner's" % item.text)
-                self._row(item, "absent", "somebody else's", False)
+                self._row(item, "absent", "of another owner", False)
             else:
                 self._remove(item, live)
 

@@ -43,10 +43,10 @@ def public_part(text: str) -> bytes:
     """Return the public key that the file of a private key has in the clear. Raises ValueError where it is no such."""
     lines = text.split("\n")
     if lines[0] != _BEGIN or _END not in lines:
-        raise ValueError("it is no private key of OpenSSH")
+        raise ValueError("it is not an OpenSSH private key")
     raw = base64.b64decode("".join(lines[1 : lines.index(_END)]), validate=True)
     if not raw.startswith(_MAGIC):
-        raise ValueError("it is no private key of OpenSSH")
+        raise ValueError("it is not an OpenSSH private key")
     cipher, rest = _string(raw[len(_MAGIC) :])
     if cipher != b"none":
         raise ValueError("it has a passphrase")
@@ -54,7 +54,7 @@ def public_part(text: str) -> bytes:
         rest = _string(rest)[1]
     public = _string(rest[4:])[0]
     if _string(public)[0] != b"ssh-ed25519":
-        raise ValueError("it is no ed25519 key")
+        raise ValueError("it is not an ed25519 key")
     return public
 
 
@@ -95,7 +95,7 @@ def find() -> str:
     found = shutil.which("ssh-keygen")
     if found is None:
         raise KeysError(
-            "Making keys: there is no ssh-keygen on this host. Install openssh-client (Debian) or openssh (Red Hat)"
+            "Making keys: ssh-keygen is not installed here. Install openssh-client (Debian) or openssh (Red Hat)"
         )
     return found
 
@@ -111,7 +111,7 @@ def make(keygen: str, comment: str) -> dict[str, str]:
                 raise KeysError("Making keys: %s does not work: %s" % (keygen, exc)) from exc
             if done.returncode != 0:
                 said = " ".join(done.stderr.decode("utf-8", "replace").split())
-                raise KeysError("Making keys: %s ended with %d and said: %s" % (keygen, done.returncode, said))
+                raise KeysError("Making keys: %s exited with status %d. Output: %s" % (keygen, done.returncode, said))
         os.rename(os.path.join(place, LOGIN_KEY + ".pub"), os.path.join(place, AUTHORIZED))
         made = {}
         for name in FILES:

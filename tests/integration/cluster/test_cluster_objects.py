@@ -164,7 +164,7 @@ def test_drift_is_mended(plane: Cluster, name: str) -> None:
         run(plane, name, config)
         plane.kubectl("patch", "configmap", "c", "-n", namespace, "--type=merge", "-p", '{"data":{"a":"9"}}')
         with pytest.raises(
-            ObjectsError, match="Somebody else has set these fields: leave them out .* or set force_conflicts"
+            ObjectsError, match="Another manager has set these fields: remove them .* or set force_conflicts"
         ):
             run(plane, name, config, check=True)
         assert statuses(run(plane, name, config, force_conflicts=True)) == ["different"]
@@ -354,14 +354,14 @@ def test_what_somebody_has_changed_meanwhile_is_left(plane: Cluster, node: str) 
     label(plane, node, {"a": "1", "b": "1"})
     plane.kubectl("label", "node", node, "a=2", "--overwrite")
     result = label(plane, node, {}, "restored")
-    assert result["kept"] == [f"{node}: a: somebody has made it 2 meanwhile"]
+    assert result["kept"] == [f"{node}: a: it was changed to 2 meanwhile"]
     assert labels_of(plane, node) == {"a": "2"}
 
 
 @pytest.mark.parametrize(
     ("labels", "text"),
     [
-        ({"a b": "1"}, "'a b' is no label's key"),
+        ({"a b": "1"}, "'a b' is not a valid label key"),
         ({"a": True}, "a is True; a label's value is a text"),
         ({"a": "-x"}, "a is '-x'"),
     ],

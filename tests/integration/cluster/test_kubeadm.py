@@ -85,7 +85,7 @@ def test_a_token_of_a_cluster_that_does_not_answer(here: Host) -> None:
     kubeconfig = json.loads(here.admin.read_text())
     kubeconfig["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
     here.admin.write_text(json.dumps(kubeconfig))
-    with pytest.raises(KubeadmError, match="Making a bootstrap token: kubeadm token ended with 1"):
+    with pytest.raises(KubeadmError, match="Making a bootstrap token: kubeadm token exited with status 1"):
         here.do("token")
     found = Looker(here.run, str(here.root)).cluster(0)
     assert found is not None

@@ -403,7 +403,7 @@ def test_before_kubeadm_has_made_the_cluster(site: Site) -> None:
     # It is a node, whose cluster cannot be asked: its pods would die with it.
     (site.place / host / "kubelet.conf").touch()
     done = site.run(plane="plane", node_maintenance_kubeconfig=str(nowhere))
-    assert f"Reading the kubeconfig {nowhere}: there is no such file" in done.messages()
+    assert f"Reading the kubeconfig {nowhere}: no such file" in done.messages()
     assert site.machine(host)["mode"] == "shared"
     (site.place / host / "kubelet.conf").unlink()
     # Nor is it enough that a kubelet's file is missing where somebody else makes the cluster.

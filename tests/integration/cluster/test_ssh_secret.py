@@ -153,11 +153,11 @@ def test_what_stands_in_the_way_is_said(
     with pytest.raises(FabricError, match='User "joe" cannot get resource "secrets"'):
         manage(wanted(namespace), True, joe)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(FabricError, match="there is no ssh-keygen on this host. Install openssh-client"):
+    with pytest.raises(FabricError, match="ssh-keygen is not installed here. Install openssh-client"):
         manage(wanted(namespace, name="more-ssh"), True, api)
     program = tmp_path / "ssh-keygen"
     program.write_text("#!/bin/sh\necho no space left >&2\nexit 3\n")
     program.chmod(0o755)
-    with pytest.raises(FabricError, match=f"Making keys: {program} ended with 3 and said: no space left"):
+    with pytest.raises(FabricError, match=f"Making keys: {program} exited with status 3. Output: no space left"):
         manage(wanted(namespace, name="more-ssh"), False, api)
     assert plane.kubectl("get", "secrets", "-n", namespace, "-o", "name").split() == ["secret/train-ssh"]

@@ -309,7 +309,7 @@ def test_drift_is_told_and_put_back_with_consent(own_cluster: Cluster, namespace
     own_cluster.kubectl("label", "pod", "train-0", "-n", namespace, "team=other", "--overwrite")
     # What it was made of is what it is made of; what it has become is another matter.
     assert check(own_cluster, manifests)["exists"]
-    with pytest.raises(FabricError, match="Somebody else has set these fields"):
+    with pytest.raises(FabricError, match="Another manager has set these fields"):
         apply(own_cluster, manifests, check=True)
     for check_mode in (True, False):
         back = apply(own_cluster, manifests, check=check_mode, force_conflicts=True)

@@ -131,7 +131,7 @@ def test_join(place: Path) -> None:
         assert TOKEN not in text
         assert key not in text
     assert (
-        "Joining the cluster: kubeadm join ended with 1 and said: error execution phase: token (hidden): i/o timeout"
+        "Joining the cluster: kubeadm join exited with status 1. Output: error execution phase: token (hidden): i/o timeout"
         in done.stdout
     )
     assert "look at addresses, routes and firewalls" in done.stdout
@@ -148,6 +148,6 @@ def test_certificates_that_cannot_be_left_in_the_cluster(place: Path) -> None:
     (deleted,) = [call for call in calls if " delete " in call]
     assert deleted.endswith("delete secret --ignore-not-found bootstrap-token-abcdef")
     said = " ".join(done.stdout.split())
-    assert "kubeadm init ended with 1 and said: error: no such file: (hidden)" in said, done.stdout
+    assert "kubeadm init exited with status 1. Output: error: no such file: (hidden)" in said, done.stdout
     assert "The bootstrap token that was made for it has been deleted" in said
     assert TOKEN not in done.stdout

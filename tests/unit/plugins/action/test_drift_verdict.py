@@ -212,7 +212,7 @@ def test_what_cannot_be_published_hides_no_verdict(tmp_path: Path) -> None:
     )
     assert done["failed"] is True
     assert done["published"] == []
-    assert f"Reading the kubeconfig {tmp_path}/none: there is no such file" in done["msg"]
+    assert f"Reading the kubeconfig {tmp_path}/none: no such file" in done["msg"]
     assert "Publishing the drift report at ftp://example.org/x: it is not a URL that begins with http" in done["msg"]
     assert done["msg"].endswith("The verdict is drift: 1 drift, 0 unknown, 0 in sync, on 1 hosts; gpu-1: k n0: differs")
     assert (tmp_path / "r.json").exists()

@@ -112,7 +112,7 @@ def test_a_failing_tool_is_an_error_and_not_an_absence() -> None:
 
 
 def test_a_missing_tool_is_an_error() -> None:
-    with pytest.raises(host_info.LookError, match=r"^Running rpm: this host has no such program; install it$"):
+    with pytest.raises(host_info.LookError, match=r"^Running rpm: it is not installed on this host; install it$"):
         looker(FakeModule([])).packages({"rhel": ["rdma-core"]}, [], host_info.parse_os_release(ALMA))
 
 

@@ -62,7 +62,7 @@ def test_inputs(tmp_path: Path) -> None:
     made.add(images_build.inputs(params(one, two)))
     assert len(made | {known}) == 7
     source.unlink()
-    with pytest.raises(FabricError, match="Reading .*source for the context: there is no such file"):
+    with pytest.raises(FabricError, match="Reading .*source for the context: no such file"):
         images_build.inputs(params(one, two))
     # What has been verified need not be there.
     assert images_build.inputs(params(file("two", src=str(source), checksum="sha256:" + "0" * 64)))

@@ -342,9 +342,9 @@ BROKEN_CASES = [
     (bytes(4096), "it is empty"),
     (cpio(), "it is empty"),
     # LZ4's frame format, which the kernel does not know.
-    (b"\x04\x22\x4d\x18" + bytes(90), "it begins with 0x04224d180000: no cpio archive and no known compression"),
+    (b"\x04\x22\x4d\x18" + bytes(90), "it begins with 0x04224d180000: not a cpio archive and not a known compression"),
     (b"\x28\xb5\x2f\xfd", "its zstd data end early: the image is truncated"),
-    (b"garbage!", "it begins with 0x676172626167: no cpio archive and no known compression"),
+    (b"garbage!", "it begins with 0x676172626167: not a cpio archive and not a known compression"),
     (cpio(*DEBIAN)[:50], "it ends inside a header (byte 0 of archive 1): the image is truncated"),
     (cpio(*DEBIAN)[:112], "it ends inside a name (byte 0 of archive 1): the image is truncated"),
     (
@@ -359,7 +359,7 @@ BROKEN_CASES = [
     (bad_header(94, b"FFFFFFFF"), "a name of 4294967295 bytes at byte 0 of archive 1"),
     (bad_header(54, b"  -1 +1_"), "a damaged cpio header at byte 0 of archive 1"),
     (bad_header(54, b"FFFFFFFF"), "it ends inside 'usr/lib' (archive 1): the image is truncated"),
-    (cpio(*DEBIAN) + b"junk!!", "something that is no archive begins at byte %d" % len(cpio(*DEBIAN))),
+    (cpio(*DEBIAN) + b"junk!!", "data that is not an archive begins at byte %d" % len(cpio(*DEBIAN))),
     (gzip.compress(b"junk!!"), "archive 1 holds no cpio archive"),
     (gzip.compress(cpio(*DEBIAN))[:-200], "its gzip data end early: the image is truncated"),
     (lzma.compress(cpio(*DEBIAN))[:-40], "its xz data end early: the image is truncated"),

@@ -161,7 +161,7 @@ def test_dracut_still_stale(dracut: Host) -> None:
     with pytest.raises(InitramfsError) as caught:
         dracut.rebuild()
     assert str(caught.value) == (
-        f"Rebuilding the initramfs {IMAGE}: the new image is no better: it lacks the option. "
+        f"Rebuilding the initramfs {IMAGE}: the new image has the same fault: it lacks the option. "
         "The previous image is in place."
     )
     assert len(dracut.calls) == 2
@@ -334,7 +334,7 @@ class TestPreflight:
     def test_no_tool(self, host: Host) -> None:
         (host.root / "usr/sbin/mkinitramfs").unlink()
         assert self.refused(host) == (
-            "neither mkinitramfs (initramfs-tools) nor dracut is installed; build the image with the tool that made it"
+            "neither mkinitramfs (initramfs-tools) nor dracut is installed; build the image with the tool that created it"
         )
 
     def test_no_image(self, host: Host) -> None:

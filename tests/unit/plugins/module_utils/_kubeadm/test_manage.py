@@ -321,7 +321,7 @@ def test_a_token_whose_certificates_are_not_left_is_deleted(here: Host) -> None:
     with pytest.raises(KubeadmError) as caught:
         here.do("token", documents=INIT, upload_certificates=True)
     assert here.words()[-1] == "kubectl -n kube-system delete secret --ignore-not-found bootstrap-token-abcdef"
-    assert "kubeadm init ended with 1 and said: error: no such Secret" in str(caught.value)
+    assert "kubeadm init exited with status 1. Output: error: no such Secret" in str(caught.value)
     assert str(caught.value).endswith("The bootstrap token that was made for it has been deleted")
 
     here.answers[f"--kubeconfig={here.root}/etc/kubernetes/admin.conf"] = (1, "", "Unauthorized\n")
@@ -329,7 +329,7 @@ def test_a_token_whose_certificates_are_not_left_is_deleted(here: Host) -> None:
         here.do("token", documents=INIT, upload_certificates=True)
     assert (
         "The bootstrap token that was made for it could not be deleted: Deleting the bootstrap token: kubectl "
-        f"--kubeconfig={here.root}/etc/kubernetes/admin.conf ended with 1 and said: Unauthorized"
+        f"--kubeconfig={here.root}/etc/kubernetes/admin.conf exited with status 1. Output: Unauthorized"
     ) in str(caught.value)
     assert (
         "Delete it by kubectl --kubeconfig=/etc/kubernetes/admin.conf -n kube-system delete secret "
@@ -417,7 +417,7 @@ def test_advice(here: Host, text: str, advice: str) -> None:
     )
     with pytest.raises(KubeadmError) as caught:
         here.do("join", documents=JOIN, token=TOKEN)
-    assert str(caught.value).startswith("Joining the cluster: kubeadm join ended with 1 and said: error: ")
+    assert str(caught.value).startswith("Joining the cluster: kubeadm join exited with status 1. Output: error: ")
     assert advice in str(caught.value)
     assert "noise" not in str(caught.value)
 

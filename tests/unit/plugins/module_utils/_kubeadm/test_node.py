@@ -313,7 +313,7 @@ def test_the_host_itself(here: Host) -> None:
 
 def test_a_host_without_ip(here: Host) -> None:
     del here.answers["ip"]
-    with pytest.raises(NodeError, match="Running ip: there is no such program on this host; install it"):
+    with pytest.raises(NodeError, match="Running ip: such program is not installed on this host; install it"):
         here.looker.host()
     here.answers["ip"] = (1, "", "no\n")
     with pytest.raises(NodeError, match="Running ip -j address: exit status 1: no"):
@@ -517,4 +517,4 @@ def test_an_api_server_that_does_not_answer_yet(here: Host) -> None:
 
 def test_no_kubectl(here: Host) -> None:
     here.write(**{"etc/kubernetes/admin.conf": "x"})
-    assert here.looker.cluster(60) == {"reachable": False, "error": "there is no kubectl on this host"}
+    assert here.looker.cluster(60) == {"reachable": False, "error": "kubectl is not installed on this host"}

@@ -232,10 +232,10 @@ def test_missing_and_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(ApiError) as caught:
         connect(kubeconfig="%s:%s" % (tmp_path / "a", tmp_path / "b"))
     assert str(caught.value) == (
-        "Reading the kubeconfig %s or %s: there is no such file. Say where it is by the option kubeconfig or by "
-        "K8S_AUTH_KUBECONFIG" % (tmp_path / "a", tmp_path / "b")
+        "Reading the kubeconfig %s or %s: no such file. Set its path in the option kubeconfig or in K8S_AUTH_KUBECONFIG"
+        % (tmp_path / "a", tmp_path / "b")
     )
-    with pytest.raises(ApiError, match=r"/home/.kube/config: there is no such file, and this is no pod"):
+    with pytest.raises(ApiError, match=r"/home/.kube/config: no such file, and this is not a pod"):
         connect()
     # A directory: root may read every file.
     with pytest.raises(ApiError, match="Reading the kubeconfig .*: .*Is a directory"):

@@ -47,11 +47,11 @@ def test_whole_keys() -> None:
 # name, content, what is said
 DAMAGED = [
     ("id_ed25519", "", "id_ed25519 missing"),
-    ("id_ed25519", "nothing", "id_ed25519: it is no private key of OpenSSH"),
-    ("id_ed25519", private(LOGIN)[:80], "id_ed25519: it is no private key of OpenSSH"),
-    ("id_ed25519", private(LOGIN, magic=b"other"), "id_ed25519: it is no private key of OpenSSH"),
+    ("id_ed25519", "nothing", "id_ed25519: it is not an OpenSSH private key"),
+    ("id_ed25519", private(LOGIN)[:80], "id_ed25519: it is not an OpenSSH private key"),
+    ("id_ed25519", private(LOGIN, magic=b"other"), "id_ed25519: it is not an OpenSSH private key"),
     ("id_ed25519", private(LOGIN, cipher=b"aes256-ctr"), "id_ed25519: it has a passphrase"),
-    ("id_ed25519", private(public(b"l", b"ssh-rsa")), "id_ed25519: it is no ed25519 key"),
+    ("id_ed25519", private(public(b"l", b"ssh-rsa")), "id_ed25519: it is not an ed25519 key"),
     ("ssh_host_ed25519_key", private(b"\0\0\1\0short"), "ssh_host_ed25519_key: it is cut short"),
     ("ssh_host_ed25519_key", private(b"\0"), "ssh_host_ed25519_key: it is cut short"),
     (
