@@ -94,7 +94,7 @@ def compare(before: Counters, after: Counters, what: Measured) -> dict[str, t.An
         why = "the number of bytes sent is unknown"
     elif rdma < what.sent:
         quiet = False
-        why = "%s counted %d of the %d bytes that were sent: the others took another path" % (
+        why = "%s counted %d of the %d bytes that were sent: the rest took another path" % (
             what.device,
             rdma,
             what.sent,

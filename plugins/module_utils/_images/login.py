@@ -45,7 +45,7 @@ def from_file(path: str, name: Name) -> Login:
         ) from None
     places = [one for one in entries if (name.repository + "/").startswith(one + "/")]
     if not places:
-        raise ImageError("%s: it is only for %s" % (doing, ", ".join(sorted(entries)) or "nobody"))
+        raise ImageError("%s: it is only for %s" % (doing, ", ".join(sorted(entries)) or "no registry"))
     entry = entries[max(places, key=len)]
     try:
         if entry.get("auth"):

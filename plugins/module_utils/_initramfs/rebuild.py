@@ -106,7 +106,7 @@ def preflight(image: str, root: str = "/", kernel_version: str | None = None) ->
         real, inner = _target(image, kernel_version, root)
         directory = os.path.dirname(real)
         if not os.path.isfile(real):
-            raise InitramfsError(doing + "there is no such file")
+            raise InitramfsError(doing + "no such file")
         if name == "initramfs-tools":
             path = "/etc/initramfs-tools/update-initramfs.conf"
             for number, line in enumerate((read_text(in_root(root, path)) or "").splitlines(), 1):

@@ -350,8 +350,16 @@ PROBLEMS: list[tuple[dict[str, t.Any], list[str], str]] = [
     ({"type": "whereabouts", "range": "10.0.0.0/33"}, ["invalid_cidr"], "10.0.0.0/33"),
     ({"type": "whereabouts", "range": "10.0.0.0/255.255.255.0"}, ["invalid_cidr"], "not a network in CIDR notation"),
     ({"type": "whereabouts", "range": "10.9.0.4-10.0.0.9/24"}, ["invalid_cidr"], "the start is outside"),
-    ({"type": "whereabouts", "range": "10.0.0.0/24", "range_start": "10.0.1.1"}, ["range_bounds"], "silently ignore it"),
-    ({"type": "whereabouts", "range": "10.0.0.0/24", "range_end": "10.0.0.255"}, ["range_bounds"], "silently ignore it"),
+    (
+        {"type": "whereabouts", "range": "10.0.0.0/24", "range_start": "10.0.1.1"},
+        ["range_bounds"],
+        "silently ignore it",
+    ),
+    (
+        {"type": "whereabouts", "range": "10.0.0.0/24", "range_end": "10.0.0.255"},
+        ["range_bounds"],
+        "silently ignore it",
+    ),
     ({"type": "whereabouts", "range": "10.0.0.0/24", "range_end": "x"}, ["invalid_cidr"], "not an IP address"),
     (
         {"type": "whereabouts", "range": "10.0.0.0/24", "range_start": "10.0.0.9", "range_end": "10.0.0.2"},

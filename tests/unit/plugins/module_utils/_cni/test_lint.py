@@ -281,7 +281,12 @@ WRONG: list[tuple[list[Attachment], dict[str, t.Any], str, str]] = [
         "ens160 on node gpu-1 is used by the host: default_route, the node's",
     ),
     ([one(device="ens224")], {}, "host_interface", "storage mount /data, member of bond0. A pod would take it away"),
-    ([one(device=None, pciBusID="0000:08:00.0")], {}, "host_interface", "0000:08:00.0 on node gpu-1 is used by the host"),
+    (
+        [one(device=None, pciBusID="0000:08:00.0")],
+        {},
+        "host_interface",
+        "0000:08:00.0 on node gpu-1 is used by the host",
+    ),
     ([one(device="ens256")], {}, "host_interface", "the node's address 10.1.0.1/24"),
     (
         [one(type="macvlan", device=None, master="ens160", mtu=9000)],

@@ -54,7 +54,7 @@ CASES: list[tuple[dict[str, t.Any], dict[str, t.Any], int | None, bool | None, s
         seen(0, 249),
         1000,
         False,
-        "mlx5_0 counted 996 of the 1000 bytes that were sent: the others took another path",
+        "mlx5_0 counted 996 of the 1000 bytes that were sent: the rest took another path",
     ),
     (seen(net1=0), seen(0, 250, net1=10**9), 1000, True, None),
     (seen(0, None, 7), seen(0, None, 17), 1000, None, "mlx5_0 counts no bytes, only packets (10)"),

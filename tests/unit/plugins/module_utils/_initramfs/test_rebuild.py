@@ -339,7 +339,7 @@ class TestPreflight:
 
     def test_no_image(self, host: Host) -> None:
         host.image.unlink()
-        assert self.refused(host) == "there is no such file"
+        assert self.refused(host) == "no such file"
 
     def test_no_modules(self, host: Host) -> None:
         assert self.refused(host, "5.0") == (
