@@ -159,7 +159,7 @@ def test_what_runs_is_told_by_what_it_was_started_with() -> None:
 
 # What differs from a switch that is fine, further variables, what is said
 REFUSED: list[tuple[Json, Json, str]] = [
-    ({"name": "leaf 1"}, {}, "leaf 1: a name has letters, digits, dots, hyphens and underscores"),
+    ({"name": "leaf 1"}, {}, "leaf 1: a name must consist of letters, digits, dots, hyphens and underscores"),
     ({"address": "10.0.0.1/24"}, {}, "Leaf-1: address is 10.0.0.1/24; give a name or an address without a port"),
     (
         {"vendor": "acme"},
@@ -167,25 +167,25 @@ REFUSED: list[tuple[Json, Json, str]] = [
         "Leaf-1: vendor is acme; known are arista, cumulus, juniper, openconfig, sonic, and what switch_telemetry_vendors adds",
     ),
     ({"ports": []}, {}, "Leaf-1: ports is empty; name the ports that belong to the fabric"),
-    ({"ports": ["$HOME"]}, {}, "Leaf-1: $HOME is no port's name"),
-    ({"ports": ["a]/b["]}, {}, "Leaf-1: a]/b[ is no port's name"),
+    ({"ports": ["$HOME"]}, {}, "Leaf-1: $HOME is not a valid port name"),
+    ({"ports": ["a]/b["]}, {}, "Leaf-1: a]/b[ is not a valid port name"),
     ({"sample_interval": 0}, {}, "Leaf-1: sample_interval is at least 1 second"),
     ({"credentials": "other"}, {}, "Leaf-1: switch_telemetry_credentials has no other"),
     ({"cert_file": "/c"}, {}, "Leaf-1: cert_file and key_file belong together"),
     (
         {"insecure": True, "ca_file": "/ca"},
         {},
-        "Leaf-1: insecure is without TLS, so skip_verify, ca_file, cert_file and server_name have no meaning",
+        "Leaf-1: insecure disables TLS, so skip_verify, ca_file, cert_file and server_name have no meaning",
     ),
     (
         {"skip_verify": True, "ca_file": "/ca"},
         {},
-        "Leaf-1: with skip_verify nobody looks at ca_file; choose one of them",
+        "Leaf-1: with skip_verify, ca_file is not used; choose one of them",
     ),
     (
         {},
         {"switch_telemetry_credentials": {"A-b": {}}},
-        "switch_telemetry_credentials: A-b has to be of small letters, digits and underscores",
+        "switch_telemetry_credentials: A-b must consist of lower case letters, digits and underscores",
     ),
     (
         {},
@@ -225,7 +225,7 @@ def test_a_program_of_the_host_needs_no_digest() -> None:
 
 
 def test_names_are_told_apart_as_gnmic_does() -> None:
-    said = "there are two of that name; gNMIc does not tell capital letters from small ones"
+    said = "the name is used twice; gNMIc ignores case"
     assert problems(LEAF, {**LEAF, "name": "leaf-1"}) == [f"Leaf-1: {said}", f"leaf-1: {said}"]
     assert problems() == ["switch_telemetry_targets is empty: name the switches"]
     assert problems(LEAF, {**LEAF, "name": "leaf-2"}) == []
