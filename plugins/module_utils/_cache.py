@@ -52,7 +52,7 @@ def load(path: str, number: int, key: t.Any) -> t.Any:
 
 
 def save(path: str, number: int, key: t.Any, value: t.Any, signatures: t.Iterable[Signature] = ()) -> None:
-    """Save a value, whole or not at all. That it cannot be saved, or not safely yet, is no error: it is read again."""
+    """Save a value, whole or not at all. If it cannot be saved, or not safely yet, the files are read again."""
     now = time.time_ns()
     if any(seen and now - max(seen[3:5]) < RACY_NS for seen in signatures):
         return

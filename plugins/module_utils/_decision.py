@@ -16,7 +16,7 @@ UNKNOWN = "unknown"
 
 
 class Declined(Exception):
-    """Raised by a step that could not be done and is no failure: it counts as one that was never decided on."""
+    """Raised by a step that could not be done, without failing the module: it is not reported as done."""
 
 
 class _Step(t.NamedTuple):

@@ -80,7 +80,7 @@ def in_root(root: str, path: str) -> str:
 
 
 def read_text(path: str) -> str | None:
-    """Return the text of ``path``, or None where there is no such file. Bytes that are not UTF-8 survive a write."""
+    """Return the text of ``path``, or None if it does not exist. Bytes that are not UTF-8 survive a write."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape", newline="") as stream:
             return stream.read()

@@ -7,7 +7,7 @@
 """JSON and YAML that others have written: whatever is wrong with it is a ValueError.
 
 The libraries have errors of other kinds too: both run into Python's limit of recursion on text that nests deeply, which
-fits into an annotation; YAML's errors are no ValueError, and its numbers and dates can be ones that Python has not.
+fits into an annotation; YAML's errors are not ValueErrors, and its numbers and dates can be ones that Python has not.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""What the machine boots next when nobody touches a key: kernel, arguments, initramfs, and where that is written."""
+"""What the machine boots next if no one touches a key: kernel, arguments, initramfs, and where that is written."""
 
 from __future__ import annotations
 

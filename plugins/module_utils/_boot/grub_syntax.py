@@ -199,7 +199,7 @@ class Parser:
 
 
 def parse(text: str, path: str) -> list[Command]:
-    """Parse a script; BootError tells file and line of what is no GRUB script."""
+    """Parse a script; BootError names file and line of what is not valid."""
     return Parser(text, path).statements()
 
 

@@ -174,7 +174,7 @@ _SPECIAL = {
 
 
 class ConfigError(FabricError):
-    """A text is no CNI configuration; ``code`` is the lint's."""
+    """A text is not a CNI configuration; ``code`` is the lint's."""
 
     def __init__(self, text: str, code: str = "invalid_config") -> None:
         super().__init__(text)

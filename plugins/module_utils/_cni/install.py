@@ -86,7 +86,7 @@ def prints(url: str) -> str:
 
 
 def same_source(source: Params, known: t.Mapping[str, t.Any]) -> bool:
-    """Tell whether what is recorded is what is wanted; the checksum says so wherever the file comes from."""
+    """Tell whether what is recorded is what is wanted; the checksum shows it, wherever the file comes from."""
     return known.get("checksum") == source["checksum"] and sorted(known.get("files") or {}) == sorted(source["files"])
 
 
@@ -235,7 +235,7 @@ class Install:
         self._save()
 
     def _drop(self, name: str, gone: t.Sequence[str], ours: t.Mapping[str, str]) -> None:
-        """Remove plugins that are ours and not wanted; one that somebody has replaced is theirs by now."""
+        """Remove plugins that are ours and not wanted; one that was replaced belongs to who replaced it."""
         for one in gone:
             path = os.path.join(self.params["bin_dir"], one)
             live = digest(path)

@@ -332,7 +332,7 @@ def part(given: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[str
 
 
 def unknown(given: t.Mapping[str, t.Any], error: str) -> dict[str, t.Any]:
-    """What could not be done in a pod that was there when it was looked at: that is no failure of the fabric."""
+    """What could not be done in a pod that was there when it was looked at: the fabric has not failed."""
     if given["state"] == "together":
         return {"nccl": {"ok": None, "error": error}}
     results = refused(given["tests"], error)

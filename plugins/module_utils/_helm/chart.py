@@ -43,7 +43,7 @@ class Chart(t.NamedTuple):
 
 
 def refuse_unverified(chart: str, repo_url: str | None, checksum: str | None) -> None:
-    """Refuse what could not be told from another's chart, before anything is fetched."""
+    """Refuse what could not be distinguished from another's chart, before anything is fetched."""
     if checksum and not _SHA256.match(checksum):
         raise HelmError(
             "Reading the chart %s: chart_checksum is %r. Set it to sha256: and 64 lowercase hexadecimal digits"

@@ -428,7 +428,7 @@ class Helm:
         return ["--server-side=false"] if self.version[0] >= 4 else []
 
     def _force(self, release: Release) -> list[str]:
-        """Applied on the server, a field that somebody else has edited is a conflict; on the client it is put right."""
+        """Applied on the server, a field that another tool has edited is a conflict; on the client it is put right."""
         return ["--force-conflicts"] if self.version[0] >= 4 and release.server_side else []
 
     def rollback(self, release: Release, revision: int, *, wait: int) -> None:
@@ -463,7 +463,7 @@ def _advice(text: str) -> str:
 
 @contextlib.contextmanager
 def workplace(parent: str) -> t.Iterator[str]:
-    """A directory for kubeconfig, values and chart, which nobody else may enter and which is gone afterwards."""
+    """A directory for kubeconfig, values and chart, which no other user may enter and which is gone afterwards."""
     directory = tempfile.mkdtemp(prefix="helm-", dir=parent)
     try:
         yield directory

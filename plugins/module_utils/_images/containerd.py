@@ -63,7 +63,7 @@ def find(binary: str | None) -> str:
 
 
 def reach(address: str) -> None:
-    """Find out whether anybody answers at containerd's socket, and say what is wrong where nobody does."""
+    """Check that containerd answers on its socket, and report what is wrong if it does not."""
     doing = "Connecting to containerd at %s" % address
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(_QUICK)

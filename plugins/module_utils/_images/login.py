@@ -64,7 +64,7 @@ def from_file(path: str, name: Name) -> Login:
 
 
 def login(params: t.Mapping[str, t.Any], name: Name) -> Login | None:
-    """Return who logs in, None for nobody."""
+    """Return who logs in, None without a login."""
     if params["auth_file"]:
         return from_file(params["auth_file"], name)
     if not params["username"]:

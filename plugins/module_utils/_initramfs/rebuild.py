@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""Builds an initramfs anew so that, at any moment, the image that the machine boots is a whole one.
+"""Rebuilds an initramfs so that, at any moment, the image that the machine boots is a whole one.
 
 Neither tool does that by itself: update-initramfs(8) renames the new image before its data are on the disk and before
 anybody looked into it, dracut(8) copies over the old one. So both build beside the image here; what they made is read,

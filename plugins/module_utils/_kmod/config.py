@@ -258,7 +258,7 @@ def _target(line: Directive) -> str | None:
 
 
 def is_conf(name: str) -> bool:
-    """Tell whether kmod takes a file of this name. (Up to 32 it read ``*.alias`` too, which nobody documented.)"""
+    """Tell whether kmod takes a file of this name. (Up to 32 it read ``*.alias`` too, which is not documented.)"""
     return name.endswith(".conf") and not name.startswith(".")
 
 

@@ -108,7 +108,7 @@ def _refusal(
 
 
 def _owned(conflicts: list[dict[str, t.Any]], begin: str, end: str) -> str:
-    """Say whose files they are that are known by their names, and where these owners are told otherwise."""
+    """Name the owners of files that are known by their names, and where to change their settings instead."""
     known = {found["path"]: owner(found["path"]) for found in conflicts}
     told = [f"{path} belongs to {who.name}: {who.remedy}" for path, who in known.items() if who]
     return begin + "; ".join(told) + end if told else ""

@@ -48,7 +48,7 @@ class Plan(t.NamedTuple):
 
 
 def refuse_link(root: str, path: str) -> None:
-    """Refuse to put a file in the place of a symbolic link, which somebody else made and which may lead anywhere."""
+    """Refuse to put a file in the place of a symbolic link, which another tool made and which may lead anywhere."""
     where = real_path(root, path)
     if os.path.islink(where):
         raise PlanError(

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""kubeadm at work: init, join, tokens, reset, certificates. No secret is among arguments or in what is told."""
+"""kubeadm at work: init, join, tokens, reset, certificates. No secret is in arguments or messages."""
 
 from __future__ import annotations
 
@@ -280,7 +280,7 @@ class Kubeadm:
 
 
 def listens(port: int) -> bool:
-    """Whether somebody takes connections on a port of this host: etcd and the API server listen on the loopback too."""
+    """Whether a port of this host accepts connections: etcd and the API server listen on the loopback too."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.settimeout(2)
         return probe.connect_ex(("127.0.0.1", port)) == 0

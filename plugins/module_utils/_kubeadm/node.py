@@ -149,7 +149,7 @@ def _decoded(text: str | None) -> str:
 
 
 def certificate_row(name: str, path: str, pem: str, now: float) -> Json:
-    """Return what is told of a certificate; what cannot be read has null in it."""
+    """Return what is reported of a certificate; what cannot be read has null in it."""
     try:
         found = x509.in_pem(pem)
     except x509.CertificateError:

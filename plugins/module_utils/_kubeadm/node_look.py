@@ -105,7 +105,7 @@ class Looker:
         return {"config_owner": owner, "config": config}
 
     def ports(self, wanted: t.Sequence[int]) -> list[Json]:
-        """Which of these ports somebody has, and who."""
+        """Which of these ports are in use, and by which process."""
         inodes: dict[str, int] = {}
         for table in ("/proc/net/tcp", "/proc/net/tcp6"):
             for port, inode in listeners_in(self.text(table) or "").items():
@@ -243,7 +243,7 @@ class Looker:
     # --- the cluster ---
 
     def cluster(self, wait: int, sleep: t.Callable[[float], None] = time.sleep) -> Json | None:
-        """What the API server says, asked as the administrator; None on a host that is no control plane."""
+        """What the API server says, asked as the administrator; None on a host without a control plane."""
         config = said.CONF_DIR + "/admin.conf"
         if self.text(config) is None:
             return None

@@ -28,7 +28,7 @@ _COMMON_NAME = b"\x55\x04\x03"
 
 
 class CertificateError(FabricError):
-    """Something is no certificate."""
+    """Something is not a certificate."""
 
 
 class Certificate(t.NamedTuple):

@@ -64,7 +64,7 @@ class ApiError(FabricError):
 def parameters(module: AnsibleModule) -> dict[str, t.Any]:
     """Return the connection options of a module, with what the environment says where an option is not given.
 
-    The path of a kubeconfig is no secret, and messages have to name it; what stands in one given as a dictionary is.
+    The path of a kubeconfig is not secret, and messages must name it; the content of one given as a dictionary is.
     """
     values: dict[str, t.Any] = {}
     for name, spec in CONNECTION.items():
@@ -262,7 +262,7 @@ def _current(paths: list[str]) -> str | None:
 
 
 class _PluginErrors:
-    """Raises what the library only logs: that a credential plugin failed, after which it goes on as nobody."""
+    """Raises what the library only logs: that a credential plugin failed; it continues without credentials."""
 
     def __init__(self, made: t.Any) -> None:
         self.made = made

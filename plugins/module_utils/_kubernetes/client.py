@@ -131,7 +131,7 @@ class Client:
         return t.cast(Object, value)
 
     def raw(self, path: str, doing: str, query: t.Mapping[str, t.Any] | None = None) -> bytes:
-        """Return an answer that is no JSON, such as a pod's log."""
+        """Return an answer that is not JSON, such as a pod's log."""
         return self._send("GET", path, doing, query, accept="*/*")
 
     def _send(
@@ -268,7 +268,7 @@ class Client:
     ) -> Object:
         """Apply an object on the server: fields of another manager that differ are a conflict (409) without force.
 
-        The API server drops a field that it does not know, and says so only where it is asked to be strict.
+        The API server drops a field that it does not know, and reports it only in strict mode.
         """
         query: dict[str, t.Any] = {"fieldManager": manager[:MANAGER_MAX], "force": str(force).lower()}
         if strict:
@@ -282,7 +282,7 @@ class Client:
         return self.request("POST", path, doing, query=query, body=body, patient=patient)
 
     def replace(self, path: str, body: Object, doing: str) -> Object:
-        """Put an object; with metadata.resourceVersion it fails (409) where somebody else was faster.
+        """Put an object; with metadata.resourceVersion it fails (409) if another client was faster.
 
         Sent again because its answer was lost, it conflicts with itself: what stands there then is what was put.
         """

@@ -98,7 +98,7 @@ def _alone() -> Parts:
 
 @functools.lru_cache(maxsize=None)
 def parts() -> Parts:
-    """Return them; ImportError where there is no such library."""
+    """Return them; ImportError if the library is missing."""
     if not _names():
         try:
             return _alone()

@@ -57,7 +57,7 @@ class Item(t.NamedTuple):
 
     @property
     def key(self) -> tuple[str, str, str | None, str]:
-        """What it is told by: the version of its group does not matter."""
+        """What identifies it: the version of its group does not matter."""
         group = self.body["apiVersion"].rpartition("/")[0]
         return (group, self.body["kind"], self.namespace, self.body["metadata"]["name"])
 
@@ -291,7 +291,7 @@ class Set:
             raise
 
     def _add_namespace(self, body: Object) -> None:
-        """Add a namespace that the set needs and that is not there; it is no part of the set."""
+        """Add a namespace that the set needs and that does not exist; it is not a part of the set."""
         item = Item({"apiVersion": "v1", "kind": "Namespace", **body}, Kind("namespaces", False, True))
         self.making.add(item.name)
         self._row(item, "present", "absent", True)

@@ -40,7 +40,7 @@ class KeysError(FabricError):
 
 
 def public_part(text: str) -> bytes:
-    """Return the public key that the file of a private key has in the clear. Raises ValueError where it is no such."""
+    """Return the public key that a private key file has in the clear. Raises ValueError if it is not one."""
     lines = text.split("\n")
     if lines[0] != _BEGIN or _END not in lines:
         raise ValueError("it is not an OpenSSH private key")
