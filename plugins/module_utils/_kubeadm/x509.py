@@ -55,7 +55,7 @@ def _take(data: bytes) -> tuple[_Value, bytes]:
     if length & 0x80:
         count = length & 0x7F
         if not 1 <= count <= 4 or len(data) < 2 + count:
-            raise ValueError("has an invalid DER length")
+            raise ValueError("has an invalid length")
         length, at = int.from_bytes(data[2 : 2 + count], "big"), 2 + count
     if len(data) < at + length:
         raise ValueError("ends too early")

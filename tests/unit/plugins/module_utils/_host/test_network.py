@@ -77,7 +77,7 @@ def test_no_ip_on_this_host(monkeypatch: pytest.MonkeyPatch) -> None:
         raise FileNotFoundError(2, "No such file or directory")
 
     monkeypatch.setattr(subprocess, "run", missing)
-    with pytest.raises(NetworkError, match="there is no ip\\(8\\) on this host; install iproute2"):
+    with pytest.raises(NetworkError, match="ip\\(8\\) is not installed on this host; install iproute2"):
         Host().ip("link", "show")
 
 

@@ -313,7 +313,7 @@ def test_the_host_itself(here: Host) -> None:
 
 def test_a_host_without_ip(here: Host) -> None:
     del here.answers["ip"]
-    with pytest.raises(NodeError, match="Running ip: such program is not installed on this host; install it"):
+    with pytest.raises(NodeError, match="Running ip: it is not installed on this host; install it"):
         here.looker.host()
     here.answers["ip"] = (1, "", "no\n")
     with pytest.raises(NodeError, match="Running ip -j address: exit status 1: no"):
