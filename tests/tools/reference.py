@@ -208,7 +208,7 @@ class Writer:
         lines = [
             "# Playbooks",
             "",
-            "What each playbook runs, and on which hosts of the inventory. Its variables are in the",
+            "What each playbook runs, and on which hosts of the inventory. Its variables are the",
         ]
         lines += ["variables of its roles.", ""]
         for path in self.playbooks:
