@@ -13,6 +13,7 @@ the kubelet and the container runtime make at the root of the tree.
 from __future__ import annotations
 
 import re
+import typing as t
 
 __all__ = ("cgroup_pod", "cgroup_unit", "containers")
 
@@ -35,20 +36,38 @@ _POD = re.compile(
 _RUNTIME = re.compile(
     r"/system\.slice/(?:containerd|crio|docker)\.service/(?:[^/:]+-)?pod" + _UID + r"(?:\.slice)?:", re.ASCII
 )
+# What is left of a pod's path below the group that it shares with the reader's own pod: kubepods, or a QoS class in it.
+_SIBLING = re.compile(
+    r"(?:/(?:[^/]+-)?(?:kubepods-)?(?:besteffort|burstable)(?:\.slice)?)?/(?:[^/]+-)?pod"
+    + _UID
+    + r"(?:\.slice)?(?:/|\Z)",
+    re.ASCII,
+)
+# In a container with a cgroup namespace of its own, paths of others begin with "/.." for each group up to the one that
+# they share with it (cgroup_namespaces(7)).
+_UP = re.compile(r"(?:/\.\.)+(?=/)")
 # cri-containerd-ID.scope, crio-ID.scope, docker-ID.scope, and just ID with the cgroupfs driver. CRI-O's own helper of a
 # container, which is in the host's namespaces, is in crio-conmon-ID.scope.
 _CONTAINER = re.compile(r"(?:/|-|:)(?<!conmon-)([0-9a-f]{12,64})(?:\.scope)?(?=/|\Z)", re.ASCII)
 
 
-def _paths(cgroup: str) -> list[str]:
+class _Path(t.NamedTuple):
+    order: int
+    path: str  # from the root, or from the group that is shared with the reader
+    beside: bool  # it began with "/.."
+
+
+def _paths(cgroup: str) -> list[_Path]:
     """The paths of the text, those that systemd manages first."""
     paths = []
     for line in cgroup.split("\n"):
         fields = line.split(":", 2)
         if len(fields) == 3 and fields[2] not in ("", "/"):
             # name=systemd if present (v1 and hybrid), then the unified hierarchy (v2), then the controllers.
-            paths.append((0 if fields[1] == "name=systemd" else 1 if fields[0] == "0" else 2, fields[2]))
-    return [path for _order, path in sorted(paths, key=lambda item: item[0])]
+            order = 0 if fields[1] == "name=systemd" else 1 if fields[0] == "0" else 2
+            up = _UP.match(fields[2])
+            paths.append(_Path(order, fields[2][up.end() :] if up else fields[2], bool(up)))
+    return sorted(paths, key=lambda item: item.order)
 
 
 def cgroup_unit(cgroup: str) -> str | None:
@@ -56,8 +75,8 @@ def cgroup_unit(cgroup: str) -> str | None:
 
     What is below it (a user's units, a systemd in a container, delegated groups) `systemctl` of the host does not know.
     """
-    for path in _paths(cgroup)[:1]:
-        for component in path.strip("/").split("/"):
+    for entry in _paths(cgroup)[:1]:
+        for component in entry.path.strip("/").split("/"):
             # A component that could be taken for a cgroup file is escaped with "_" (cg_escape()).
             name = component[1:] if component.startswith("_") else component
             if not name.endswith(".slice"):
@@ -67,8 +86,8 @@ def cgroup_unit(cgroup: str) -> str | None:
 
 def cgroup_pod(cgroup: str) -> dict[str, str] | None:
     """The UID of the pod that the kubelet has made the group for."""
-    for path in _paths(cgroup):
-        match = _POD.match(path) or _RUNTIME.match(path)
+    for _order, path, beside in _paths(cgroup):
+        match = _POD.match(path) or _RUNTIME.match(path) or (_SIBLING.match(path) if beside else None)
         if match:
             return {"uid": match.group("uid").replace("_", "-")}
     return None
@@ -77,7 +96,7 @@ def cgroup_pod(cgroup: str) -> dict[str, str] | None:
 def containers(cgroup: str) -> list[str]:
     """The ids of the containers that a process is in, nested ones too."""
     found = []
-    for path in _paths(cgroup):
+    for _order, path, _beside in _paths(cgroup):
         if not path.startswith("/user.slice/"):
             found += _CONTAINER.findall(path)
     return found
