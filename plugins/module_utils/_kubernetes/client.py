@@ -56,7 +56,7 @@ class Client:
         doing = "Reading %s" % describe(values["kubeconfig"])
         self.timeout: int = values["timeout"]
         if self.timeout < 1:
-            raise ApiError("timeout is %d; it has to be at least 1 second" % self.timeout)
+            raise ApiError("timeout is %d; it must be at least 1 second" % self.timeout)
         # Beside the limit: on a busy machine it takes seconds, and no credential plugin is to blame.
         library = kubernetes_library.parts()
 
