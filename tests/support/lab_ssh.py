@@ -16,7 +16,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, ski
 
 INVENTORY = Path(os.environ.get("LAB_INVENTORY") or COLLECTION / "inventories" / "lab") / "hosts.yml"
 # What of the collection goes to the guest: no ansible-core is needed there.
-UTILS = ("_cache.py", "_errors.py", "_netns", "_rdma")
+UTILS = ("_cache.py", "_command.py", "_errors.py", "_netns", "_rdma")
 
 
 class Guest:

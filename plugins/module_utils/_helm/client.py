@@ -13,13 +13,12 @@ import json
 import os
 import re
 import shutil
-import signal
-import subprocess
 import tempfile
 import typing as t
 from urllib.parse import unquote_plus, urlsplit
 from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]  # typeshed lacks it
 
+from .. import _command
 from .._errors import FabricError
 from .._formats import from_json
 
@@ -266,57 +265,33 @@ class Helm:
     ) -> str:
         """Run helm and return its standard output."""
         environment = {name: value for name, value in os.environ.items() if not _FOREIGN.match(name)}
-        environment.update(LC_ALL="C", NO_COLOR="1")
+        environment["NO_COLOR"] = "1"
         secrets: set[str] = set()
         if cluster:
             config, secrets = kubeconfig(self.client)
             environment["KUBECONFIG"] = self._write("kubeconfig", config)
         limit = limit or self.timeout
         try:
-            process = subprocess.Popen(
-                [self.binary, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=environment,
-                cwd=self.directory,
-                start_new_session=True,
-            )
+            done = _command.run([self.binary, *arguments], limit, env=environment, cwd=self.directory, grace=_GRACE)
         except OSError as exc:
             raise HelmError("%s: %s cannot be run: %s" % (doing, self.binary, exc)) from exc
-        try:
-            out, err = process.communicate(timeout=limit)
-        except subprocess.TimeoutExpired:
-            out, err = self._end(process)
+        except _command.TimedOut as exc:
             raise HelmError(
                 "%s: helm timed out after %d s and was killed. Output: %s. %s"
-                % (doing, limit, last_lines(err.decode("utf-8", "replace"), secrets), hint or "Raise timeout")
+                % (doing, limit, last_lines(exc.err, secrets), hint or "Raise timeout")
             ) from None
-        if process.returncode != 0:
-            text = (err or out).decode("utf-8", "replace")
+        if done.status != 0:
+            text = done.err or done.out
             raise HelmError(
                 "%s: helm exited with status %d. Output: %s. %s"
                 % (
                     doing,
-                    process.returncode,
+                    done.status,
                     last_lines(text, secrets).rstrip("."),
                     (_advice(text) if cluster else "") or hint,
                 )
             )
-        return out.decode("utf-8", "replace")
-
-    @staticmethod
-    def _end(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            try:
-                os.killpg(process.pid, number)
-            except ProcessLookupError:
-                pass
-            try:
-                return process.communicate(timeout=_GRACE)
-            except subprocess.TimeoutExpired:
-                continue
-        return b"", b""
+        return done.out
 
     def releases(self) -> list[Listed]:
         """Return every release of the cluster, in whatever state."""

@@ -12,9 +12,9 @@ import ipaddress
 import os
 import re
 import socket
-import subprocess
 import typing as t
 
+from .. import _command
 from .._errors import FabricError
 from .._files import refuse_nul
 from .._formats import from_json
@@ -66,31 +66,23 @@ class Host:
     def __init__(self, sys: str = "/sys", proc: str = "/proc") -> None:
         self.sys, self.proc = sys, proc
 
-    def ip(self, *argv: str) -> t.Any:
+    def ip(self, *arguments: str) -> t.Any:
         """Return what ip(8) printed as JSON."""
-        command = ["ip", "-json", *argv]
-        environment = dict(os.environ, LC_ALL="C")
+        argv = ["ip", "-json", *arguments]
         # sudo's and cron's search path may be without it.
-        environment["PATH"] = os.pathsep.join([environment.get("PATH", ""), "/usr/sbin", "/sbin"])
+        path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
         try:
-            done = subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=COMMAND_LIMIT_S,
-                env=environment,
-                check=False,
-            )
+            done = _command.run(argv, COMMAND_LIMIT_S, env={**os.environ, "PATH": path})
         except FileNotFoundError as exc:
             raise NetworkError(
-                "Running %s: ip(8) is not installed on this host; install iproute2" % " ".join(command)
+                "Running %s: ip(8) is not installed on this host; install iproute2" % " ".join(argv)
             ) from exc
-        except subprocess.TimeoutExpired as exc:
-            raise NetworkError("Running %s: no answer within %d s" % (" ".join(command), COMMAND_LIMIT_S)) from exc
-        if done.returncode != 0:
-            text = done.stderr.decode("utf-8", "replace").strip()
-            raise NetworkError("Running %s: exit status %d: %s" % (" ".join(command), done.returncode, text))
-        return from_json(done.stdout.decode("utf-8", "replace") or "[]")
+        except _command.TimedOut as exc:
+            raise NetworkError("Running %s: no answer within %d s" % (" ".join(argv), COMMAND_LIMIT_S)) from exc
+        if done.status != 0:
+            text = done.err.strip()
+            raise NetworkError("Running %s: exit status %d: %s" % (" ".join(argv), done.status, text))
+        return from_json(done.out or "[]")
 
     def read(self, path: str) -> str | None:
         try:
@@ -128,20 +120,16 @@ class Host:
     def plugin_version(self, path: str) -> tuple[list[str] | None, str | None]:
         """Return the CNI versions that a plugin speaks, asked by CNI_COMMAND=VERSION (CNI specification, section 2)."""
         try:
-            done = subprocess.run(
-                [path],
-                input=b'{"cniVersion": "1.0.0"}',
-                capture_output=True,
-                timeout=PLUGIN_LIMIT_S,
-                env={"CNI_COMMAND": "VERSION", "PATH": os.environ.get("PATH", os.defpath)},
-                check=False,
-            )
-            found = from_json(done.stdout.decode("utf-8", "replace"))
+            environment = {"CNI_COMMAND": "VERSION", "PATH": os.environ.get("PATH", os.defpath)}
+            done = _command.run([path], PLUGIN_LIMIT_S, env=environment, stdin=b'{"cniVersion": "1.0.0"}')
+            found = from_json(done.out)
             versions = found.get("supportedVersions") if isinstance(found, dict) else None
-        except (OSError, ValueError, subprocess.SubprocessError) as exc:
+        except (OSError, ValueError) as exc:
             return None, " ".join(str(exc).split())[:200]
-        if done.returncode != 0 or not isinstance(versions, list):
-            return None, "exit status %d, and no supportedVersions" % done.returncode
+        except _command.TimedOut:
+            return None, "timed out after %d seconds" % PLUGIN_LIMIT_S
+        if done.status != 0 or not isinstance(versions, list):
+            return None, "exit status %d, and no supportedVersions" % done.status
         return [str(one) for one in versions], None
 
 

@@ -21,6 +21,7 @@ import subprocess
 import tempfile
 import typing as t
 
+from .. import _command
 from .._decision import DRIFT, IN_SYNC, Decision, resource
 from .._fetch import digest, fetch
 from .._files import FileError, because, read_text
@@ -135,9 +136,8 @@ def label_of(text: str) -> str | None:
     return label if isinstance(label, str) else None
 
 
-def last_step(printed: bytes) -> tuple[str, str]:
+def last_step(text: str) -> tuple[str, str]:
     """Return the last step that `buildah bud` has begun, cut short, and its output, less what buildah adds to it."""
-    text = printed.decode("utf-8", "replace")
     step, start = "", 0
     for match in _STEP.finditer(text):
         step, start = match.group(), match.end()
@@ -163,63 +163,44 @@ class Build:
         self.digest: str | None = None
         self.live = "absent"
 
-    def _call(
-        self, arguments: t.Sequence[str], doing: str, limit: int, stderr: int = subprocess.PIPE
-    ) -> subprocess.CompletedProcess[bytes]:
+    def _call(self, arguments: t.Sequence[str], doing: str, limit: int, merged: bool = False) -> _command.Done:
         argv = [*self._alone, self.buildah, *arguments]
         try:
-            process = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                env={**os.environ, "LC_ALL": "C"},
-                start_new_session=True,
-                preexec_fn=_end_with_parent,  # noqa: PLW1509 (a module has no other threads)
-            )
+            return _command.run(argv, limit, merged=merged, before=_end_with_parent)
         except (OSError, subprocess.SubprocessError) as exc:
             why = because(exc) if isinstance(exc, OSError) else str(exc)
             raise BuildError("%s: %s cannot be run: %s" % (doing, argv[0], why)) from exc
-        try:
-            out, err = process.communicate(timeout=limit)
-        except BaseException as exc:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            if not isinstance(exc, subprocess.TimeoutExpired):
-                raise
-            output = exc.stdout if stderr == subprocess.STDOUT else exc.stderr
-            said = last_lines((output or b"").decode("utf-8", "replace"))
+        except _command.TimedOut as exc:
             raise BuildError(
-                "%s: buildah timed out after %d s and was killed. Output: %s. Raise timeout" % (doing, limit, said)
+                "%s: buildah timed out after %d s and was killed. Output: %s. Raise timeout"
+                % (doing, limit, last_lines(exc.out if merged else exc.err))
             ) from exc
-        return subprocess.CompletedProcess(argv, process.returncode, out, err)
 
     def run(self, arguments: t.Sequence[str], doing: str, limit: int, hint: t.Callable[[str], str]) -> str:
         """Run buildah and return its standard output."""
         done = self._call(arguments, doing, limit)
-        if done.returncode != 0:
-            text = done.stderr.decode("utf-8", "replace")
+        if done.status != 0:
             raise BuildError(
                 "%s: buildah exited with status %d. Output: %s. %s"
-                % (doing, done.returncode, last_lines(text), hint(text))
+                % (doing, done.status, last_lines(done.err), hint(done.err))
             )
-        return done.stdout.decode("utf-8", "replace")
+        return done.out
 
     def _run_steps(self, arguments: t.Sequence[str], doing: str, error: str) -> None:
         """Run `buildah bud`; ``error`` is the file that the steps know as ERROR."""
         arguments = ["bud", "--volume", "%s:%s:Z" % (error, ERROR), *arguments]
-        done = self._call(arguments, doing, self.params["timeout"], subprocess.STDOUT)
-        if done.returncode != 0 and _NOT_RUN in last_step(done.stdout)[1]:
-            done = self._call(arguments, doing, self.params["timeout"], subprocess.STDOUT)
-        if done.returncode != 0:
-            step, text = last_step(done.stdout)
+        done = self._call(arguments, doing, self.params["timeout"], merged=True)
+        if done.status != 0 and _NOT_RUN in last_step(done.out)[1]:
+            done = self._call(arguments, doing, self.params["timeout"], merged=True)
+        if done.status != 0:
+            step, text = last_step(done.out)
             with open(error, "rb") as stream:
                 text += stream.read().decode("utf-8", "replace")
             raise BuildError(
                 "%s: buildah exited with status %d%s. Output: %s. %s"
                 % (
                     doing,
-                    done.returncode,
+                    done.status,
                     " at %s" % step if step else "",
                     last_lines(text, count=_OUTPUT_LINES, size=_OUTPUT_SIZE),
                     self._advice(text),

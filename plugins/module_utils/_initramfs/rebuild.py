@@ -17,10 +17,9 @@ import errno
 import fcntl
 import os
 import shutil
-import signal
-import subprocess
 import typing as t
 
+from .. import _command
 from .._files import HEADER, FileError, in_root, read_text
 from .._files_write import atomic_write, free_bytes, fsync_directory, remove
 from .contents import Contents, InitramfsError
@@ -63,30 +62,11 @@ def tool(root: str = "/") -> str | None:
 def run(argv: t.Sequence[str], timeout: float) -> tuple[int, str, str]:
     """Run a command and return its exit code (127: not started, 124: stopped after ``timeout``), stdout and stderr."""
     try:
-        process = subprocess.Popen(
-            list(argv),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={"PATH": _PATH, "LC_ALL": "C", "LANG": "C", "HOME": "/root"},
-            start_new_session=True,
-        )
+        return _command.run(argv, timeout, env={"PATH": _PATH, "LANG": "C", "HOME": "/root"}, grace=GRACE)
     except OSError as exc:
         return 127, "", "%s: %s" % (argv[0], exc.strerror or exc)
-    rc = None
-    try:
-        out, err = process.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
-        # The tools are shell scripts: whatever they started has to go with them, after a chance to clean up.
-        os.killpg(process.pid, signal.SIGTERM)
-        try:
-            out, err = process.communicate(timeout=GRACE)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            out, err = process.communicate()
-        err += b"\nstopped after %d seconds" % timeout
-        rc = 124
-    return process.returncode if rc is None else rc, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+    except _command.TimedOut as exc:
+        return 124, exc.out, exc.err + "\nstopped after %d seconds" % timeout
 
 
 def _size(count: int) -> str:

@@ -8,14 +8,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shutil
-import signal
-import subprocess
 import typing as t
 
+from .. import _command
 from .work import Work
 
 Run = t.Callable[[t.Sequence[str]], t.Optional[t.Tuple[int, str, str]]]
@@ -24,8 +22,6 @@ Run = t.Callable[[t.Sequence[str]], t.Optional[t.Tuple[int, str, str]]]
 TOKEN = re.compile(r"\b[a-z0-9]{6}\.[a-z0-9]{16}\b")
 _LINES = 12
 _NOISE = re.compile(r"^\s*$|^\[[a-z-]+\] |^To see the stack trace|^\t?\[WARNING|^W\d{4} |^I\d{4} ")
-# After SIGTERM kubeadm has this long to end.
-_PATIENCE_S = 10
 
 
 def runner(directories: t.Sequence[str], limit: int, work: Work | None = None) -> Run:
@@ -40,40 +36,21 @@ def runner(directories: t.Sequence[str], limit: int, work: Work | None = None) -
         program = shutil.which(argv[0], path=path)
         if program is None:
             return None
-        environment = {"PATH": path, "LC_ALL": "C", "HOME": os.environ.get("HOME", "/root")}
+        environment = {"PATH": path, "HOME": os.environ.get("HOME", "/root")}
         # A proxy is the site's matter, for pulling images.
         environment.update({name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")})
-        process = subprocess.Popen(
-            [program, *argv[1:]],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment,
-            start_new_session=True,
-            pass_fds=work.handles if work else (),
-        )
-        if work:
-            work.started(process.pid)
         try:
-            out, err = process.communicate(timeout=limit)
-        except subprocess.TimeoutExpired:
-            out, err = _end(process)
-            err += b"\nnot done after %d s, and ended" % limit
-            return 124, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
-        return process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+            return _command.run(
+                [program, *argv[1:]],
+                limit,
+                env=environment,
+                handles=work.handles if work else (),
+                started=work.started if work else None,
+            )
+        except _command.TimedOut as exc:
+            return 124, exc.out, exc.err + "\nnot done after %d s, and ended" % limit
 
     return run
-
-
-def _end(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-        try:
-            return process.communicate(timeout=_PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            continue
-    return b"", b""
 
 
 def told(out: str, err: str, secrets: t.Iterable[str] = ()) -> str:

@@ -14,10 +14,10 @@ import functools
 import os
 import shutil
 import struct
-import subprocess
 import tempfile
 import typing as t
 
+from .. import _command
 from .._decision import DRIFT, IN_SYNC, Decision, resource
 from .._errors import FabricError
 from . import client as kubernetes
@@ -106,12 +106,14 @@ def make(keygen: str, comment: str) -> dict[str, str]:
         for name in (HOST_KEY, LOGIN_KEY):
             argv = [keygen, "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", os.path.join(place, name)]
             try:
-                done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_LIMIT, check=False)
-            except (OSError, subprocess.TimeoutExpired) as exc:
-                raise KeysError("Making keys: %s does not work: %s" % (keygen, exc)) from exc
-            if done.returncode != 0:
-                said = " ".join(done.stderr.decode("utf-8", "replace").split())
-                raise KeysError("Making keys: %s exited with status %d. Output: %s" % (keygen, done.returncode, said))
+                done = _command.run(argv, _LIMIT)
+            except OSError as exc:
+                raise KeysError("Making keys: %s cannot be run: %s" % (keygen, exc)) from exc
+            except _command.TimedOut as exc:
+                raise KeysError("Making keys: %s timed out after %d s and was killed" % (keygen, _LIMIT)) from exc
+            if done.status != 0:
+                said = " ".join(done.err.split())
+                raise KeysError("Making keys: %s exited with status %d. Output: %s" % (keygen, done.status, said))
         os.rename(os.path.join(place, LOGIN_KEY + ".pub"), os.path.join(place, AUTHORIZED))
         made = {}
         for name in FILES:

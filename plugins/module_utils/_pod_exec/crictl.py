@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import typing as t
 
+from .. import _command
 from .run import ContainerError
 from .stream import Program, Stream
 
@@ -37,22 +37,16 @@ def _crictl(*arguments: str) -> t.Any:
     argv = ["crictl", *arguments, "--output", "json"]
     doing = "Querying the container runtime with '%s'" % " ".join(argv)
     try:
-        done = subprocess.run(
-            argv,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_LIMIT_S,
-            check=False,
-        )
-        if done.returncode:
-            said = " ".join(done.stderr.decode("utf-8", "replace").split())[-300:]
-            raise ContainerError("%s: it exited with status %d: %s" % (doing, done.returncode, said))
-        return json.loads(done.stdout.decode("utf-8", "replace"))
+        done = _command.run(argv, _LIMIT_S)
+        if done.status:
+            said = " ".join(done.err.split())[-300:]
+            raise ContainerError("%s: it exited with status %d: %s" % (doing, done.status, said))
+        return json.loads(done.out)
     except FileNotFoundError:
         raise ContainerError(
             "%s: crictl is not installed (package cri-tools). Install it on the node, or choose exec: api" % doing
         ) from None
-    except subprocess.TimeoutExpired:
+    except _command.TimedOut:
         raise ContainerError("%s: no answer within %d s" % (doing, _LIMIT_S)) from None
     except ValueError:
         raise ContainerError("%s: the answer is not JSON" % doing) from None

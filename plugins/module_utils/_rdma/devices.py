@@ -14,9 +14,9 @@ import errno
 import ipaddress
 import os
 import re
-import subprocess
 import typing as t
 
+from .. import _command
 from . import drivers, nldev, sysfs
 from .sysfs import SysfsError
 
@@ -51,7 +51,7 @@ def counter(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else None
 
 
-def _command(pid: int) -> str:
+def _program(pid: int) -> str:
     try:
         with open("/proc/%d/comm" % pid, encoding="utf-8", errors="replace") as stream:
             return "%s (PID %d)" % (stream.read().strip(), pid)
@@ -148,7 +148,7 @@ class Look:
         except nldev.NldevError as exc:
             self.failed(row.name, "users", exc)
             return None
-        return ["a process that cannot be seen" if pid is None else _command(pid) for pid in sorted(pids, key=str)]
+        return ["a process that cannot be seen" if pid is None else _program(pid) for pid in sorted(pids, key=str)]
 
     def _origin(self, device: str) -> tuple[str | None, str | None]:
         """Driver and PCI address."""
@@ -289,15 +289,7 @@ class Look:
         """The MTU in use, in bytes; it takes a user context, so the tool of rdma-core is used."""
         argv = ["ibv_devinfo", "-d", device, "-i", str(port)]
         try:
-            done = subprocess.run(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                timeout=20,
-                check=False,
-                env={**os.environ, "LC_ALL": "C"},
-            )
+            done = _command.run(argv, 20, merged=True)
         except FileNotFoundError:
             self.failed(
                 device,
@@ -305,17 +297,19 @@ class Look:
                 ValueError("ibv_devinfo is not installed (package ibverbs-utils)"),
             )
             return None
-        except (OSError, subprocess.SubprocessError) as exc:
+        except OSError as exc:
             self.failed(device, "active_mtu", exc)
             return None
-        text = done.stdout.decode("utf-8", "replace")
-        match = re.search(r"^\s*active_mtu:\s+(\d+) \(\d+\)\s*$", text, re.M)
-        if done.returncode != 0 or not match:
-            said = " ".join(text.strip().split("\n")[-1].split())[:200]
+        except _command.TimedOut:
+            self.failed(device, "active_mtu", ValueError("%s timed out after 20 s and was killed" % " ".join(argv)))
+            return None
+        match = re.search(r"^\s*active_mtu:\s+(\d+) \(\d+\)\s*$", done.out, re.M)
+        if done.status != 0 or not match:
+            said = " ".join(done.out.strip().split("\n")[-1].split())[:200]
             self.failed(
                 device,
                 "active_mtu",
-                ValueError("%s exited with status %d: %s" % (" ".join(argv), done.returncode, said)),
+                ValueError("%s exited with status %d: %s" % (" ".join(argv), done.status, said)),
             )
             return None
         return int(match.group(1))

@@ -8,9 +8,9 @@
 
 from __future__ import annotations
 
-import subprocess
 import typing as t
 
+from .. import _command
 from .._decision import DRIFT, IN_SYNC, Decision, resource
 from .._errors import FabricError
 from .._netns import enter, pods, survey, walk
@@ -66,12 +66,10 @@ class Host:
 def _run(argv: t.Sequence[str]) -> str:
     """Run a program, and return its message if it failed."""
     try:
-        done = subprocess.run(
-            list(argv), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S, check=False
-        )
-    except subprocess.TimeoutExpired:
+        done = _command.run(argv, LIMIT_S)
+    except _command.TimedOut:
         return "timed out after %d s" % LIMIT_S
-    return "" if done.returncode == 0 else done.stderr.strip() or "exit status %d" % done.returncode
+    return "" if done.status == 0 else done.err.strip() or "exit status %d" % done.status
 
 
 def locate(pci_address: str, host: Host) -> Found:

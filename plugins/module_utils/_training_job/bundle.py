@@ -17,7 +17,15 @@ import zipfile
 FILE = "start.pyz"
 PACKAGE = "ansible_collections/rdmaops/gpu_fabric/plugins/module_utils"
 # What start imports, and what that imports.
-PARTS = ("_cache.py", "_errors.py", "_rails", "_rdma", "_training_job/__init__.py", "_training_job/start.py")
+PARTS = (
+    "_cache.py",
+    "_command.py",
+    "_errors.py",
+    "_rails",
+    "_rdma",
+    "_training_job/__init__.py",
+    "_training_job/start.py",
+)
 _MAIN = """\
 import sys
 

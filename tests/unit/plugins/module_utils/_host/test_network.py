@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _command
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._host import network
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._host.network import (
     Host,
@@ -76,7 +77,7 @@ def test_no_ip_on_this_host(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(*_argv: Json, **_options: Json) -> Json:
         raise FileNotFoundError(2, "No such file or directory")
 
-    monkeypatch.setattr(subprocess, "run", missing)
+    monkeypatch.setattr(_command, "run", missing)
     with pytest.raises(NetworkError, match="ip\\(8\\) is not installed on this host; install iproute2"):
         Host().ip("link", "show")
 

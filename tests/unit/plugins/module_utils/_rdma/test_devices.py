@@ -7,7 +7,6 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import subprocess
 import typing as t
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _command
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import devices, nldev
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.devices import look
 
@@ -253,9 +253,9 @@ ASKED: list[tuple[t.Any, int | None, list[str]]] = [
     ((1, "Failed to open device\n"), None, ["ibv_devinfo -d mlx5_0 -i 1 exited with status 1: Failed to open device"]),
     (FileNotFoundError(2, "gone"), None, ["ibv_devinfo is not installed (package ibverbs-utils)"]),
     (
-        subprocess.TimeoutExpired(["ibv_devinfo"], 20),
+        _command.TimedOut("", ""),
         None,
-        ["Command '['ibv_devinfo']' timed out after 20 seconds"],
+        ["ibv_devinfo -d mlx5_0 -i 1 timed out after 20 s and was killed"],
     ),
 ]
 
@@ -271,12 +271,12 @@ def test_active_mtu(
 ) -> None:
     cards.append(Card(tmp_path, "mlx5_0"))
 
-    def run(argv: list[str], **_more: t.Any) -> subprocess.CompletedProcess[bytes]:
+    def run(_argv: list[str], _timeout: float, **_more: t.Any) -> _command.Done:
         if isinstance(does, Exception):
             raise does
-        return subprocess.CompletedProcess(argv, does[0], does[1].encode())
+        return _command.Done(does[0], does[1], "")
 
-    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(_command, "run", run)
     (device,), unreadable = seen(tmp_path, "active_mtu")
     assert device["ports"][0]["active_mtu"] == mtu
     assert [line["error"] for line in unreadable] == errors

@@ -1,0 +1,102 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""Run a program to its end or to a time limit; then its whole process group is ended, which shell scripts need."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import typing as t
+
+# Seconds between SIGTERM and SIGKILL, in which a program may clean up.
+GRACE_S = 10.0
+
+
+class Done(t.NamedTuple):
+    """How a program ended: its exit status, negative for a signal, and what it printed."""
+
+    status: int
+    out: str
+    err: str
+
+
+class TimedOut(Exception):
+    """The program did not end in time, and was killed; ``out`` and ``err`` are what it had printed."""
+
+    def __init__(self, out: str, err: str) -> None:
+        super().__init__("timed out")
+        self.out = out
+        self.err = err
+
+
+def run(
+    argv: t.Sequence[str],
+    timeout: float,
+    *,
+    env: t.Mapping[str, str] | None = None,
+    stdin: bytes = b"",
+    cwd: str | None = None,
+    merged: bool = False,
+    handles: t.Sequence[int] = (),
+    before: t.Callable[[], None] | None = None,
+    started: t.Callable[[int], None] | None = None,
+    grace: float = GRACE_S,
+) -> Done:
+    """Run a program with a locale of C and return how it ended. Raises OSError if it does not start, and TimedOut.
+
+    ``timeout`` and ``grace`` are seconds. ``env`` replaces the environment; ``merged`` has standard error in ``out``;
+    ``handles`` are inherited; ``before`` is called in the child, ``started`` with its PID.
+    """
+    environment = dict(os.environ if env is None else env, LC_ALL="C")
+    process = subprocess.Popen(
+        list(argv),
+        stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT if merged else subprocess.PIPE,
+        env=environment,
+        cwd=cwd,
+        start_new_session=True,
+        pass_fds=tuple(handles),
+        preexec_fn=before,  # noqa: PLW1509 (a module has no other threads)
+    )
+    if started:
+        started(process.pid)
+    try:
+        out, err = process.communicate(stdin or None, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        out, err = _end(process, grace)
+        raise TimedOut(_text(out), _text(err)) from None
+    except BaseException:
+        _kill(process, signal.SIGKILL)
+        process.wait()
+        raise
+    return Done(process.returncode, _text(out), _text(err))
+
+
+def _end(process: subprocess.Popen[bytes], grace: float) -> tuple[bytes, bytes]:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        _kill(process, number)
+        try:
+            return process.communicate(timeout=grace)
+        except subprocess.TimeoutExpired:
+            continue
+    return b"", b""
+
+
+def _kill(process: subprocess.Popen[bytes], number: int) -> None:
+    try:
+        os.killpg(process.pid, number)
+    except ProcessLookupError:
+        pass
+
+
+def _text(data: bytes | None) -> str:
+    return (data or b"").decode("utf-8", "replace")
+
+
+__all__ = ("GRACE_S", "Done", "TimedOut", "run")
