@@ -167,7 +167,13 @@ resources:
   type: list
   elements: dict
   sample:
-    - {"kind": "kubernetes_node", "name": "gpu-1", "status": "drift", "desired": "a node", "configured": null, "live": "it is not a node yet", "next_boot": null}
+    - kind: kubernetes_node
+      name: gpu-1
+      status: drift
+      desired: a node
+      configured:
+      live: it is not a node yet
+      next_boot:
 """
 
 from ansible.module_utils.basic import AnsibleModule

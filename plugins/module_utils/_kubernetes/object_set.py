@@ -20,7 +20,8 @@ from .._decision import DRIFT, IN_SYNC, Decision, resource
 from .._errors import FabricError
 from .._formats import all_yaml
 from . import client as kubernetes
-from .client import OWNER, ApiError, Client, Object
+from .auth import ApiError
+from .client import OWNER, Client, Object
 
 DEFINITION = "CustomResourceDefinition"
 # With one of these everything that is in it goes too.

@@ -71,7 +71,8 @@ def test_a_file_without_a_room_is_found() -> None:
 
 
 def test_few_files_stand_outside_of_rooms() -> None:
-    beside = [name for name in TEXTS if name.startswith("module_utils/") and name.count("/") == 1]
+    # __init__ has nothing but the sentence that says what the directory is.
+    beside = [name for name in TEXTS if re.fullmatch(r"module_utils/(?!__init__)[^/]+", name)]
     assert len(beside) <= MOST_FILES, beside
 
 
