@@ -117,7 +117,7 @@ def test_no_changed_program_of_a_mirror_is_installed(role: str, variable: str, m
         with pytest.raises(FabricError) as caught:
             manage(options(tmp_path, [source], mirror.url), False, 0.0)
         text = str(caught.value)
-        assert "should be " in text or "| sha256sum" in text, text
+        assert ", expected " in text or "| sha256sum" in text, text
         assert list((tmp_path / "bin").glob("[!.]*")) == []
     # Files of checksums are not so much as asked for.
     assert not any("sha256" in name or "checksums" in name for name in mirror.asked)

@@ -34,13 +34,13 @@ PYTHON = "/usr/bin/python3"
 
 # All network namespaces of the machine, as rdma_info and rdma_audit look into them in exclusive mode.
 LOOK = """
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _rdma_info
-class Host(_rdma_info.Host):
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_devices import info
+class Host(info.Host):
     def system(self):
         return True, "exclusive"
     def look(self, gather):
         return {"devices": [], "unreadable": []}
-for row in _rdma_info.gather_info([], True, Host())["unreadable"]:
+for row in info.gather_info([], True, Host())["unreadable"]:
     print(row["netns"]["inode"] if row["netns"] else "-", row["error"])
 """
 
@@ -65,7 +65,8 @@ PLACES = {
 # A process whose namespace is opened by one of its files, when that has become something else.
 FILE = """
 import os, sys
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import enter, netns
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns import enter
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns import survey as netns
 pid, number, inode = map(int, sys.argv[1:])
 holder = netns.Holder("fd", "/proc/%d/fd/%d" % (pid, number), pid, "sh", None, None)
 try:
@@ -77,7 +78,7 @@ except enter.EnterError as exc:
 # What keeps a namespace.
 SURVEY = """
 import sys
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import netns
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns import survey as netns
 for space in netns.survey().namespaces:
     if space.inode == int(sys.argv[1]):
         print(*[word for holder in space.holders for word in (holder.kind, holder.command)])
@@ -349,7 +350,7 @@ def test_a_pid_that_another_process_has_got(pod: Namespace) -> None:
     assert holder.started
     assert enter.within(pod, lambda: os.stat("/proc/self/ns/net").st_ino) == pod.inode
     other = pod._replace(holders=[holder._replace(started=holder.started - 1)])
-    text = f"Could not open the network namespace net:[{pod.inode}]: {holder.path}: the process has ended"
+    text = f"Could not open the network namespace net:[{pod.inode}]: {holder.path}: the process has exited"
     for attempt in (lambda: enter.within(other, os.getpid), lambda: enter.opened(other)):
         with pytest.raises(enter.EnterError) as caught:
             attempt()

@@ -380,7 +380,7 @@ OTHERS = "try:\n    print(netns.others())\nexcept netns.NamespaceError as exc:\n
 
 
 def elsewhere(*prefix: str, program: str = OTHERS) -> subprocess.CompletedProcess[str]:
-    program = f"from {survey.__package__} import netns\n" + program
+    program = f"from {survey.__package__} import survey as netns\n" + program
     return subprocess.run(
         [*prefix, sys.executable, "-I", "-B", "-c", program], text=True, capture_output=True, timeout=60
     )

@@ -133,7 +133,7 @@ def test_a_server_goes_on_and_is_stopped(container: Container) -> None:
 
 TASK = """
 import sys
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric_pod import Pod
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric.pod import Pod
 from ansible_collections.rdmaops.gpu_fabric.tests.support.runc import Container
 pod = Pod(Container(sys.argv[2], sys.argv[3].split()))
 if sys.argv[1] == "start":

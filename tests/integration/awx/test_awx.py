@@ -149,7 +149,7 @@ def statuses(result: Json) -> dict[str, str]:
 def played(site: Site, *arguments: str, **given: t.Any) -> Json:
     run = site.run(*arguments, **given)
     assert run.rc == 0, run.output
-    return run.result("what they should be")
+    return run.result("Apply the AWX objects")
 
 
 def test_the_second_run_posts_nothing(site: Site) -> None:

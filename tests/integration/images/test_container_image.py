@@ -213,9 +213,9 @@ def test_archives_that_are_not_whole(containerd: Containerd, tmp_path: Path) -> 
         for check in (True, False):
             said = refused(wanted, check=check)
             assert str(archive) in said
-            assert "cut short" in said, (length, said)
+            assert "truncated" in said, (length, said)
     archive.write_bytes(gzip.compress(whole)[:-3000])
-    assert "cut short" in refused(wanted)
+    assert "truncated" in refused(wanted)
     archive.write_bytes(whole.replace(b"xxx", b"xyx", 1))
     assert refused(wanted) == (
         f"Verifying {archive}: the content of blob {layer} does not match its name. The archive is damaged; nothing "
@@ -282,7 +282,7 @@ def test_what_is_refused_before_anything_is_asked(containerd: Containerd) -> Non
     }.items():
         assert told in refused({**containerd_free, "name": bad})
     assert "a name alone does not identify an image" in refused({**containerd_free, "digest": None})
-    assert "Set digest, as `skopeo inspect`" in refused({**containerd_free, "digest": "sha256:12"})
+    assert "Set it to sha256: and 64 lowercase hexadecimal digits" in refused({**containerd_free, "digest": "sha256:12"})
     said = refused({**wanted, "username": "u", "password": "a\nb"})
     assert "a control character, which ctr cannot be given" in said
     said = refused({**wanted, "ctr_binary": "/dev/null"})
@@ -304,9 +304,9 @@ def test_containerd_that_does_not_answer(containerd: Containerd, tmp_path: Path)
     # As another user than root. The directory of the tests is root's, too.
     argv = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c"]
     program = (
-        "from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _containerd\n"
-        f"try:\n    _containerd.reach({str(containerd.address)!r})\n"
-        "except _containerd.ContainerdError as exc:\n    print(exc)\n"
+        "from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._images import containerd\n"
+        f"try:\n    containerd.reach({str(containerd.address)!r})\n"
+        "except containerd.ContainerdError as exc:\n    print(exc)\n"
     )
     done = subprocess.run([*argv, program], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == begin + "Permission denied. Run as root (become: true)", done.stderr

@@ -21,10 +21,10 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_fo
 NAME = "registry.example.com/ml/sleeps:1"
 CODE = """
 import json, sys
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _image_build
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._images import build
 try:
-    _image_build.manage(json.load(sys.stdin), False)
-except _image_build.ImageError as exc:
+    build.manage(json.load(sys.stdin), False)
+except build.ImageError as exc:
     print(exc)
 """
 
