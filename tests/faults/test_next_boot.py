@@ -39,7 +39,7 @@ def test_a_stale_initramfs_that_loads_ib_core(node: Machine) -> None:
     stale = site.module(node.name, "rdma_system", netns_mode="exclusive", initramfs="report")
     assert (stale["changed"], stale["initramfs_stale"], stale["mode"]["next_boot"]) == (False, True, "shared")
     assert stale["mode"]["configured"]["value"] == "exclusive"
-    assert "The next boot gives shared, because the initramfs loads the module itself" in stale["reboot_reason"]
+    assert "The next boot sets shared, because the initramfs loads the module itself" in stale["reboot_reason"]
 
     refused = reboot_with_consent(node)
     assert refused.rc != 0

@@ -272,7 +272,7 @@ BAD = [
     ("rdma_info", {"gather": ["all"]}, "value of gather must be one or more of"),
     ("rdma_link", {"name": "rxe5"}, "state is present but all of the following are missing: netdev"),
     ("rdma_link", {"name": "rxe5", "netdev": "rail7"}, "no network device rail7 in the host"),
-    ("rdma_link", {"name": "rxe0", "netdev": "rail1"}, "a device of that name is there already"),
+    ("rdma_link", {"name": "rxe0", "netdev": "rail1"}, "a device of that name already exists"),
 ]
 
 

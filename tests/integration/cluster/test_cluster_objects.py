@@ -303,7 +303,7 @@ def test_files(plane: Cluster, name: str, tmp_path: Path) -> None:
         result = run(plane, name, files=[str(manifest)], namespace=namespace)
         assert result["actions"] == [f"Make ConfigMap {namespace}/a", f"Make ConfigMap {namespace}/b"]
         manifest.write_text("a: [\n")
-        with pytest.raises(ObjectsError, match="m.yml: it is no YAML"):
+        with pytest.raises(ObjectsError, match="m.yml: it is not YAML"):
             run(plane, name, files=[str(manifest)])
     with pytest.raises(ObjectsError, match="Reading /nowhere.yml: No such file"):
         run(plane, name, files=["/nowhere.yml"])

@@ -17,7 +17,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 from ansible_collections.rdmaops.gpu_fabric.tests.support.site import Run
 
 OWNER = "rdmaops.gpu-fabric/owner"
-OBJECTS = "or take them away"
+OBJECTS = "in the cluster"
 
 
 @pytest.fixture(scope="module")

@@ -243,7 +243,7 @@ def test_prune(ready: Cluster, namespace: str) -> None:
         {"apiVersion": "v1", "kind": "Pod", "metadata": pod_meta, "spec": template["spec"]},
     ):
         ready.kubectl("create", "-f", "-", stdin=json.dumps(body))
-    with pytest.raises(AttachmentError, match="set prune_all to true if this is meant"):
+    with pytest.raises(AttachmentError, match="set prune_all to true if this is intended"):
         run(ready, prune=True)
     for check in (True, False):
         result = run(ready, rail(0), prune=True, check=check)

@@ -404,7 +404,7 @@ def test_the_drill(own_cluster: Cluster, namespace: str, play: Play) -> None:
     assert looks[1]["transport"]["transport"] == "unknown"
     assert len(looks[1]["transport"]["unread"]) == 2
     assert "its logs do not show which transport NCCL used" in run.messages()
-    assert "was made with other options" not in run.messages()
+    assert "was created with other options" not in run.messages()
     # It has ended, so that nothing is lost with it.
     removals = [one["actions"] for one in results(run, "Remove the job")]
     assert [len(actions) for actions in removals] == [3, 3, 0]

@@ -282,7 +282,9 @@ def test_what_is_refused_before_anything_is_asked(containerd: Containerd) -> Non
     }.items():
         assert told in refused({**containerd_free, "name": bad})
     assert "a name alone does not identify an image" in refused({**containerd_free, "digest": None})
-    assert "Set it to sha256: and 64 lowercase hexadecimal digits" in refused({**containerd_free, "digest": "sha256:12"})
+    assert "Set it to sha256: and 64 lowercase hexadecimal digits" in refused(
+        {**containerd_free, "digest": "sha256:12"}
+    )
     said = refused({**wanted, "username": "u", "password": "a\nb"})
     assert "a control character, which ctr cannot be given" in said
     said = refused({**wanted, "ctr_binary": "/dev/null"})
