@@ -140,7 +140,7 @@ def test_rights(plane: Cluster) -> None:
         joe.publish(report("gpu-1"), "", False)
         maps(plane.user("joe"), namespace, "4712", keep=1).publish(report("gpu-1"), "", False)
         assert names(plane, namespace) == ["drift.4712.1"]
-        with pytest.raises(FabricError, match='namespaces "nowhere" not found. Make the namespace first'):
+        with pytest.raises(FabricError, match='namespaces "nowhere" not found. Create the namespace first'):
             maps(plane.kubeconfig, "nowhere", "4711").publish(report("gpu-1"), "", False)
 
 

@@ -241,7 +241,7 @@ def test_unknown_values(virgin: Place) -> None:
     assert "set on_unknown_value to warn or ignore" in text
     found = virgin.run(check=True, values=given, on_unknown_value="warn")
     assert found["unknown_values"] == [{"path": "toolkit-version", "nearest": "toolkit.version"}]
-    assert "toolkit-version is not known" in json.dumps(found["warnings"])
+    assert "toolkit-version is not a value of the chart" in json.dumps(found["warnings"])
     assert "warnings" not in virgin.run(check=True, values=given, on_unknown_value="ignore")
     assert not virgin.plane.json("get", "secret", "-A", "-l", "owner=helm")["items"]
 
@@ -443,14 +443,14 @@ def test_refused_before_anything_is_done(virgin: Place, tmp_path: Path) -> None:
     text = virgin.refused(namespace="nowhere")
     assert "namespace nowhere does not exist. Create it, or set create_namespace to true" in text
     assert "(helm_binary) is not an executable file" in virgin.refused(helm="", helm_binary="/no/helm")
-    assert "there is no no-such-helm in" in virgin.refused(helm="", helm_binary="no-such-helm")
+    assert "no-such-helm was not found in" in virgin.refused(helm="", helm_binary="no-such-helm")
     ancient = tmp_path / "helm"
     ancient.write_text("#!/bin/sh\necho v3.2.4\n")
     ancient.chmod(0o755)
     text = virgin.refused(helm="", helm_binary=str(ancient))
     assert "is helm v3.2.4, and 3.8.0 or newer is needed" in text
     text = virgin.refused(dcgm_exporter_service_monitor=True)
-    assert "makes a ServiceMonitor of monitoring.coreos.com/v1, and the API server does not know this kind" in text
+    assert "creates a ServiceMonitor of monitoring.coreos.com/v1, and the API server does not know this kind" in text
     text = virgin.refused(driver_version="1", values={"driver": {"version": "2"}})
     assert "driver_version is 1, and values.driver.version is 2: they contradict each other" in text
     assert not virgin.plane.json("get", "secret", "-A", "-l", "owner=helm")["items"]

@@ -142,7 +142,7 @@ def finalizers(lab: Lab, name: str, names: list[str] | None) -> None:
 APART = """
 import json, sys
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain import manage
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain.manage import manage
 from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import client
 try:
     manage(json.loads(sys.argv[1]), False, client(sys.argv[2], timeout=5))
@@ -430,7 +430,7 @@ def test_a_node_comes_back_with_all_it_had(lab: Lab) -> None:
 
     with meanwhile(come_back):
         done = call(lab, node, "uncordoned", run="two", boot_id=NEW_BOOT)
-    assert [text.split(" ")[0] for text in done["actions"]] == ["Take", "Go", "Wait", "Uncordon", "Release"]
+    assert [text.split(" ")[0] for text in done["actions"]] == ["Take", "Continue", "Wait", "Uncordon", "Release"]
     assert untouched(lab, node)
 
 

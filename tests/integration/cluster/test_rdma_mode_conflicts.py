@@ -372,7 +372,7 @@ def test_pods_that_need_shared_mode(ready: Cluster, namespace: str) -> None:
     names = {row["name"] for row in result["conflicts"]}
     assert names == {"share", "left-behind", "host", "mount", "host-mount"}
     assert result["unknown"] == []
-    assert all(row["remedy"].startswith("End it, ") for row in result["conflicts"])
+    assert all(row["remedy"].startswith("Delete it, ") for row in result["conflicts"])
     # And the other way round: only what moves its device.
     result = ask(ready, "shared")
     assert of(result, "whole") == [
