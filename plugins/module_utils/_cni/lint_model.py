@@ -46,7 +46,6 @@ CODES: dict[str, bool] = {
     "owned_by_other": False,
 }
 
-
 # Warnings from the start: the plugin does as it is told, and few want that.
 _WARNINGS = ("gateway_in_range",)
 

@@ -17,10 +17,7 @@ from .contents import Contents, InitramfsError
 
 # Raised when the meaning of the cached values changes.
 CACHE_FORMAT = 1
-
-
 CACHE = "/run/rdmaops/initramfs"
-
 
 # Beside an image while a new one was put in its place and the boot loader's hooks have not all been run.
 UNFINISHED = ".rdmaops-unfinished"

@@ -23,18 +23,11 @@ if t.TYPE_CHECKING:  # pragma: no cover
 
 
 MODULE = "ib_core"
-
-
 PARAMETER = "netns_mode"
-
-
 DROP_IN = "/etc/modprobe.d/zz-rdmaops-ib_core-netns_mode.conf"
-
 
 # drivers/infiniband/core/device.c: module_param_named(netns_mode, ib_devices_shared_netns, bool, 0444), default true.
 VALUES = {"exclusive": "0", "shared": "1"}
-
-
 DEFAULT = "shared"
 
 

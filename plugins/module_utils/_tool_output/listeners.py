@@ -11,8 +11,6 @@ from __future__ import annotations
 import re
 
 _SOCKET = re.compile(r"[0-9A-Fa-f]{8,32}:([0-9A-Fa-f]{4})\Z")
-
-
 _LISTEN = "0A"
 
 
