@@ -46,11 +46,13 @@ def run(
     before: t.Callable[[], None] | None = None,
     started: t.Callable[[int], None] | None = None,
     grace: float = GRACE_S,
+    kill_if_interrupted: bool = False,
 ) -> Done:
     """Run a program with a locale of C and return how it ended. Raises OSError if it does not start, and TimedOut.
 
     ``timeout`` and ``grace`` are seconds. ``env`` replaces the environment; ``merged`` has standard error in ``out``;
-    ``handles`` are inherited; ``before`` is called in the child, ``started`` with its PID.
+    ``handles`` are inherited; ``before`` is called in the child, ``started`` with its PID. A program continues if an
+    exception interrupts the wait (Ctrl-C), as kubeadm must, unless ``kill_if_interrupted``.
     """
     environment = dict(os.environ if env is None else env, LC_ALL="C")
     process = subprocess.Popen(
@@ -72,8 +74,9 @@ def run(
         out, err = _end(process, grace)
         raise TimedOut(_text(out), _text(err)) from None
     except BaseException:
-        _kill(process, signal.SIGKILL)
-        process.wait()
+        if kill_if_interrupted:
+            _kill(process, signal.SIGKILL)
+            process.wait()
         raise
     return Done(process.returncode, _text(out), _text(err))
 

@@ -166,7 +166,7 @@ class Build:
     def _call(self, arguments: t.Sequence[str], doing: str, limit: int, merged: bool = False) -> _command.Done:
         argv = [*self._alone, self.buildah, *arguments]
         try:
-            return _command.run(argv, limit, merged=merged, before=_end_with_parent)
+            return _command.run(argv, limit, merged=merged, before=_end_with_parent, kill_if_interrupted=True)
         except (OSError, subprocess.SubprocessError) as exc:
             why = because(exc) if isinstance(exc, OSError) else str(exc)
             raise BuildError("%s: %s cannot be run: %s" % (doing, argv[0], why)) from exc

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -72,3 +73,27 @@ def test_it_may_clean_up(tmp_path: Path) -> None:
 def test_who_starts_it_hears_of_its_pid() -> None:
     pids: list[int] = []
     assert sh("echo $$", started=pids.append).out == f"{pids[0]}\n"
+
+
+class Interrupted(BaseException):
+    """What a signal raises while a program is waited for."""
+
+
+@pytest.mark.parametrize("kill", [False, True])
+def test_an_interrupted_wait_kills_only_what_it_should(kill: bool) -> None:
+    def interrupt(_number: int, _frame: object) -> None:
+        raise Interrupted
+
+    pids: list[int] = []
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    try:
+        with pytest.raises(Interrupted):
+            run(["sleep", "1000"], 60, started=pids.append, kill_if_interrupted=kill)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert has_ended(pids[0]) is kill
+    if not kill:
+        os.kill(pids[0], signal.SIGKILL)
+        os.waitpid(pids[0], 0)
