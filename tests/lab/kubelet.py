@@ -137,7 +137,7 @@ class Join:
         """Write a file of the guest."""
         quoted = shlex.quote(path)
         script = f"set -eu; umask 077; mkdir -p -m 755 {shlex.quote(os.path.dirname(path))}; cat >{quoted}; chmod {mode:o} {quoted}"
-        argv = [*self.lab.ssh_argv(self.name), "-o", "ConnectTimeout=60", script]
+        argv = [*self.lab.ssh_argv(self.name), script]
         done = subprocess.run(argv, input=content, capture_output=True, timeout=120, check=False)
         if done.returncode:
             raise LabError(f"{self.name}: writing {path}: {done.stderr.decode('utf-8', 'replace').strip()}")

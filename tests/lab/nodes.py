@@ -334,7 +334,7 @@ class Lab:
             *("-o", f"UserKnownHostsFile={self.places.state / 'known_hosts'}", "-o", "StrictHostKeyChecking=yes"),
             *("-o", "IdentitiesOnly=yes", "-o", "ControlMaster=auto", "-o", "ControlPersist=120"),
             *("-o", f"ControlPath={self.places.sockets}/%C", "-o", "ServerAliveInterval=15"),
-            *("-o", "ServerAliveCountMax=4", "-o", "Compression=no", "-o", "LogLevel=ERROR"),
+            *("-o", "ServerAliveCountMax=4", "-o", "ConnectTimeout=60", "-o", "Compression=no", "-o", "LogLevel=ERROR"),
         ]
 
     def ssh_argv(self, name: str) -> list[str]:
@@ -348,7 +348,7 @@ class Lab:
     ) -> subprocess.CompletedProcess[str]:
         """Run a shell command on a node."""
         limit = limit or float(self.settings["limits"]["command"])
-        argv = [*self.ssh_argv(name), "-o", "ConnectTimeout=60", command]
+        argv = [*self.ssh_argv(name), command]
         try:
             done = subprocess.run(
                 argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit, check=False

@@ -117,24 +117,10 @@ def mypy(runner: Runner) -> None:
         if files(package.replace(".", "/") + "/*.py"):
             argv += ["-p", f"{COLLECTION}.{package}"]
     argv += ["-m", f"{COLLECTION}.tests.run"]
-    scenarios, places = tests_of_scenarios()
-    for module in scenarios:
-        argv += ["-m", module]
-    path = [ROOT / ".cache" / "mypy-path", ROOT, *places]
-    runner.command("mypy", argv, limit=180, env={"MYPYPATH": os.pathsep.join(map(str, path))})
-
-
-def tests_of_scenarios() -> tuple[list[str], list[Path]]:
-    """Return the modules of Molecule's tests, and the folders of those that others import by their bare name."""
-    modules, places = [], []
     for name in files("molecule/*.py"):
-        path = Path(name)
-        if path.stem == "conftest" or path.stem.startswith("test_"):
-            modules.append(".".join(path.with_suffix("").parts))
-        else:
-            modules.append(path.stem)
-            places.append(ROOT / path.parent)
-    return modules, sorted(set(places))
+        argv += ["-m", ".".join((COLLECTION, *Path(name).with_suffix("").parts))]
+    path = [ROOT / ".cache" / "mypy-path", ROOT]
+    runner.command("mypy", argv, limit=180, env={"MYPYPATH": os.pathsep.join(map(str, path))})
 
 
 def compile_with_old_pythons(runner: Runner) -> None:

@@ -75,18 +75,16 @@ def guest(name: str = "") -> Guest:
 
     if not INVENTORY.exists():
         skip_or_fail("needs a running lab (make lab-up)")
-    groups = yaml.safe_load(INVENTORY.read_text(encoding="utf-8"))
-    workers = groups["gpu_nodes"].get("hosts") or {}
-    hosts = {**workers, **((groups.get("kubernetes_control_plane") or {}).get("hosts") or {})}
-    if not workers or (name and name not in hosts):
+    hosts = yaml.safe_load(INVENTORY.read_text(encoding="utf-8"))["gpu_nodes"].get("hosts") or {}
+    name = name or min(hosts, default="")
+    if name not in hosts:
         skip_or_fail(f"needs a running node {name} of the lab (make lab-up)")
-    name = name or min(workers)
-    found = Guest(name, hosts[name])
+    node = Guest(name, hosts[name])
     try:
-        found.run("true", limit=60)
+        node.run("true", limit=60)
     except (AssertionError, subprocess.TimeoutExpired) as exc:
         skip_or_fail(f"needs a node of the lab that answers: {exc}")
-    return found
+    return node
 
 
 __all__ = ["Guest", "guest"]

@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The run of every night: playbook `drift` in check mode, as an engineer and as AWX start it."""
+"""The nightly run: playbook `drift` in check mode, as an engineer and as AWX start it."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ class Night(t.NamedTuple):
     report: Json
 
     def objects(self, *statuses: str) -> list[tuple[str, str, str]]:
-        """Return (host, kind, name) of what has one of these statuses, once for all tasks that looked at it."""
-        found = {
-            (host, one["kind"], one["name"])
+        """Return (host, kind, name) of the objects with one of these statuses, once however many tasks examined them."""
+        rows = {
+            (host, row["kind"], row["name"])
             for host, entry in self.report["hosts"].items()
-            for one in entry["objects"]
-            if one["status"] in statuses
+            for row in entry["objects"]
+            if row["status"] in statuses
         }
-        return sorted(found)
+        return sorted(rows)
 
-    def one(self, host: str, kind: str) -> Json:
+    def first(self, host: str, kind: str) -> Json:
         """Return the first object of a kind that is not in sync."""
         objects: list[Json] = self.report["hosts"][host]["objects"]
-        return next(one for one in objects if one["kind"] == kind and one["status"] != "in_sync")
+        return next(row for row in objects if row["kind"] == kind and row["status"] != "in_sync")
 
 
 def by_hand() -> Night:
@@ -66,7 +66,7 @@ def by_hand() -> Night:
 
 
 def by_awx(place: Path) -> Night:
-    """Run what is committed as a job of AWX does, in an empty directory."""
+    """Run what is committed, as a job of AWX does, in an empty directory."""
     report = place / "drift.json"
     (place / "awx").mkdir()
     job = as_awx(

@@ -7,14 +7,14 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+from testinfra.host import Host
 
-from ansible_collections.rdmaops.gpu_fabric.tests.support import lab_ssh
+from ansible_collections.rdmaops.gpu_fabric.tests.support.hosts import rail_address
 
-NODES = ("gpu-1", "gpu-2")
 # Where the devices of rail 1 go to.
 SPACE = "blue"
-# Takes everything back: a card that leaves its namespace is without address and link. What a test did not make is not
-# there to be removed; the last line must succeed, and a device that is not back fails the next test.
+# Undoes everything: a card that leaves its namespace loses its address and its link. What a test did not create cannot be
+# removed; the last line must succeed, and a device that is not back fails the next test.
 HOME = f"""
 ip netns pids {SPACE} 2>/dev/null | xargs -r kill -9 || true
 for name in rxe0 rxe1 siw0; do
@@ -35,22 +35,17 @@ ip -n {SPACE} link set rail1 up
 """
 
 
-@pytest.fixture(scope="session")
-def nodes() -> dict[str, lab_ssh.Guest]:
-    return {name: lab_ssh.guest(name) for name in NODES}
-
-
 @pytest.fixture
-def first(nodes: dict[str, lab_ssh.Guest]) -> t.Iterator[lab_ssh.Guest]:
-    """The first node; what a test did to both is undone."""
+def first(nodes: dict[str, Host]) -> t.Iterator[Host]:
+    """The first node; afterwards both are as they were."""
     yield nodes["gpu-1"]
     for node in nodes.values():
-        node.shell(HOME)
+        node.check_output(HOME)
 
 
 @pytest.fixture
-def away(nodes: dict[str, lab_ssh.Guest]) -> str:
-    """The cards of rail 1 are in a namespace of each node, without a link as yet."""
+def away(nodes: dict[str, Host]) -> str:
+    """The namespace of each node that has the card of rail 1, without a link so far."""
     for node in nodes.values():
-        node.shell(AWAY.replace("ADDRESS", node.rails[1]["address"]))
+        node.check_output(AWAY.replace("ADDRESS", rail_address(node, 1)))
     return SPACE

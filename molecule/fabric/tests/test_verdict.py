@@ -12,9 +12,10 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from testinfra.host import Host
 
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, site
-from ansible_collections.rdmaops.gpu_fabric.tests.support.lab_ssh import Guest
+from ansible_collections.rdmaops.gpu_fabric.tests.support.hosts import rail_address
 
 pytestmark = pytest.mark.usefixtures("first")
 
@@ -22,7 +23,7 @@ LAB = [sys.executable, str(COLLECTION / "tests/lab/lab.py")]
 
 
 def verify(tmp_path: Path, *arguments: str, **variables: t.Any) -> tuple[site.Run, dict[str, t.Any]]:
-    """Run the playbook; return how it ended and its report."""
+    """Run the playbook; return its result and its report."""
     files = {f"fabric_check_report_{kind}": str(tmp_path / f"report.{kind}") for kind in ("json", "html")}
     run = site.playbook("rdmaops.gpu_fabric.verify", "gpu_nodes", *arguments, limit=600, **files, **variables)
     report = tmp_path / "report.json"
@@ -66,31 +67,33 @@ def test_a_cut_cable_is_named(tmp_path: Path) -> None:
         subprocess.run([*LAB, "cable", "gpu-1", "1", "up"], check=True, timeout=60)
     assert (run.rc, report["verdict"]) == (2, "fail")
     assert "rail 1: node gpu-1 (rxe1, rail1): the port is DOWN, not ACTIVE" in run.messages()
-    assert [(one["kind"], one["node"], one["rail"]) for one in report["suspects"]] == [("port", "gpu-1", 1)]
+    assert [(suspect["kind"], suspect["node"], suspect["rail"]) for suspect in report["suspects"]] == [
+        ("port", "gpu-1", 1)
+    ]
     assert {(pair["rail"], pair["verdict"]) for pair in report["pairs"]} == {(0, "pass"), (1, "unknown")}
 
 
-def test_packets_that_are_lost_are_a_failure_within_the_limit(first: Guest, tmp_path: Path) -> None:
+def test_packets_that_are_lost_are_a_failure_within_the_limit(first: Host, tmp_path: Path) -> None:
     """The port is up, and nothing comes through: a switch that drops, say."""
-    first.shell("tc qdisc add dev rail1 root netem loss 100%")
+    first.check_output("tc qdisc add dev rail1 root netem loss 100%")
     try:
         began = time.monotonic()
         run, report = verify(tmp_path, fabric_check_timeout=25, fabric_check_patience=5)
         assert time.monotonic() - began < 400
     finally:
-        first.shell("tc qdisc del dev rail1 root")
+        first.check_output("tc qdisc del dev rail1 root")
     assert (run.rc, report["verdict"]) == (2, "fail")
     assert {(pair["rail"], pair["verdict"]) for pair in report["pairs"]} == {(0, "pass"), (1, "fail")}
-    assert all("rail 1" in one["why"] for one in report["suspects"])
+    assert all("rail 1" in suspect["why"] for suspect in report["suspects"])
     assert report["suspects"]
 
 
-def test_a_missing_tool_never_passes(first: Guest, tmp_path: Path) -> None:
-    first.shell("mv /usr/bin/ib_write_bw /usr/bin/ib_write_bw.away")
+def test_a_missing_tool_never_passes(first: Host, tmp_path: Path) -> None:
+    first.check_output("mv /usr/bin/ib_write_bw /usr/bin/ib_write_bw.away")
     try:
         run, report = verify(tmp_path)
     finally:
-        first.shell("mv /usr/bin/ib_write_bw.away /usr/bin/ib_write_bw")
+        first.check_output("mv /usr/bin/ib_write_bw.away /usr/bin/ib_write_bw")
     assert (run.rc, report["verdict"]) == (2, "unknown")
     assert "ib_write_bw is not installed (package perftest)" in run.messages()
 
@@ -104,19 +107,21 @@ def test_a_node_that_is_not_reached_never_passes(tmp_path: Path) -> None:
     assert any("gpu-2" in reason for reason in report["reasons"])
 
 
-def test_a_result_that_cannot_be_read_never_passes(first: Guest, tmp_path: Path) -> None:
-    first.shell("printf '#!/bin/sh\\necho fine\\n' > /usr/local/bin/ib_write_bw; chmod +x /usr/local/bin/ib_write_bw")
+def test_a_result_that_cannot_be_read_never_passes(first: Host, tmp_path: Path) -> None:
+    first.check_output(
+        "printf '#!/bin/sh\\necho fine\\n' > /usr/local/bin/ib_write_bw; chmod +x /usr/local/bin/ib_write_bw"
+    )
     try:
         run, report = verify(tmp_path, fabric_check_tests=["ib_write_bw"])
     finally:
-        first.shell("rm /usr/local/bin/ib_write_bw")
+        first.check_output("rm /usr/local/bin/ib_write_bw")
     assert (run.rc, report["verdict"]) == (2, "unknown")
     assert {pair["verdict"] for pair in report["pairs"]} == {"unknown"}
 
 
-def test_a_device_in_use_is_skipped_and_unknown(first: Guest, tmp_path: Path) -> None:
-    first.shell(
-        f"systemd-run --quiet --collect --unit=held timeout 300 rping -s -a {first.rails[0]['address']} -P -p 7999"
+def test_a_device_in_use_is_skipped_and_unknown(first: Host, tmp_path: Path) -> None:
+    first.check_output(
+        f"systemd-run --quiet --collect --unit=held timeout 300 rping -s -a {rail_address(first, 0)} -P -p 7999"
     )
     time.sleep(4)
     run, report = verify(tmp_path)
@@ -128,8 +133,8 @@ def test_a_device_in_use_is_skipped_and_unknown(first: Guest, tmp_path: Path) ->
     assert (run.rc, report["verdict"]) == (0, "pass")
 
 
-def test_a_device_that_a_pod_has_is_unknown(first: Guest, tmp_path: Path) -> None:
-    first.shell("ip netns add blue; rdma dev set rxe1 netns blue")
+def test_a_device_that_a_pod_has_is_unknown(first: Host, tmp_path: Path) -> None:
+    first.check_output("ip netns add blue; rdma dev set rxe1 netns blue")
     run, report = verify(tmp_path)
     assert (run.rc, report["verdict"]) == (2, "unknown")
     assert any("rxe1 is in another network namespace than the host" in line["why"] for line in report["skipped"])

@@ -1,22 +1,19 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lets the tests of this scenario ask as those of pods do, of the cluster that kubeadm has made."""
+"""The cluster that kubeadm has created, with the functions that the scenario `pods` uses on its own."""
 
 from __future__ import annotations
 
 import os
-import pathlib
-import sys
 
 import pytest
+from testinfra.host import Host
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-sys.path.insert(0, str(pathlib.Path(__file__).parent.parent.parent / "pods/tests"))
+from ansible_collections.rdmaops.gpu_fabric.molecule.pods.tests import podlab
+
 os.environ["LAB_CLUSTER"] = "kubeadm"
-
-import podlab
 
 
 @pytest.fixture(scope="session")
-def lab() -> podlab.PodLab:
-    return podlab.PodLab()
+def lab(nodes: dict[str, Host]) -> podlab.PodLab:
+    return podlab.PodLab(nodes)

@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the scenario's tests ask of pods and of the nodes under them."""
+"""Pods of the lab's cluster, the nodes that they run on, and measurements between them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import typing as t
 from pathlib import Path
 
 import yaml
+from testinfra.host import Host
 
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import cluster
-from ansible_collections.rdmaops.gpu_fabric.tests.support.lab_ssh import Guest, guest
 from ansible_collections.rdmaops.gpu_fabric.tests.support.site import environment
 
 EPHEMERAL = Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"])
@@ -27,26 +27,26 @@ NODES = ("gpu-1", "gpu-2")
 CARD = "0000:00:04.0"
 POD_S = 300
 
-# In a pod: the RDMA links that its program saw when it began.
+# In a pod: the RDMA links that its program saw when it started.
 AT_START = "/run/links-at-start.json"
 
-# How long it may take that Prometheus knows: emulated nodes answer a scrape within seconds.
+# How long Prometheus may take to know: emulated nodes answer a scrape within seconds.
 SCRAPE_S = 120.0
-# While a measurement has a node's one processor, a look into a namespace may end by ETIMEDOUT. One after it does not.
+# While a measurement uses a node's only processor, reading a namespace may end with ETIMEDOUT; afterwards it does not.
 ALL_DEVICES = "rdma_device_info and on() (count(rdma_device_info) == 4)"
 NOTHING_UNREADABLE = "absent(rdma_unreadable)"
 PROMETHEUS = EPHEMERAL / "prometheus"
 
-# With privileges and not as root: nothing but the limit says how much memory it may lock.
+# With privileges and not as root: only the limit determines how much memory it may lock.
 AS_USER = {"privileged": True, "runAsUser": 1000}
 
 Json = dict[str, t.Any]
 
 
 class PodLab:
-    def __init__(self) -> None:
+    def __init__(self, nodes: dict[str, Host]) -> None:
         self.cluster = cluster()
-        self.nodes: dict[str, Guest] = {name: guest(name) for name in NODES}
+        self.nodes = nodes
         self.image: str = yaml.safe_load((EPHEMERAL / "inventory/image.yml").read_text())["all"]["vars"][
             "training_job_image"
         ]
@@ -68,18 +68,16 @@ class PodLab:
         )
 
     def devices(self, pod: str) -> list[Json]:
-        """RDMA links as the pod sees them."""
+        """Return the RDMA links as the pod sees them."""
         return t.cast("list[Json]", json.loads(self.inside(pod, "rdma", "-j", "link")))
 
-    def devices_of_host(self, node: str) -> list[Json]:
-        return t.cast("list[Json]", json.loads(self.nodes[node].shell("rdma -j link")))
-
     def names_on_host(self, node: str) -> list[str]:
-        return sorted(one["ifname"] for one in self.devices_of_host(node))
+        """Return the names of the RDMA devices that the host has."""
+        return sorted(link["ifname"] for link in json.loads(self.nodes[node].check_output("rdma -j link")))
 
     @contextlib.contextmanager
     def run_pod(self, name: str, node: str, *, rail: bool, **spec: t.Any) -> t.Iterator[None]:
-        """A pod that sleeps; it is gone at the end."""
+        """A pod that sleeps; it is deleted at the end."""
         container = {
             "name": "main",
             "image": self.image,
@@ -110,14 +108,12 @@ class PodLab:
                 *("delete", "pod", name, "-n", NAMESPACE, "--ignore-not-found", f"--timeout={POD_S}s"), limit=POD_S + 30
             )
 
-    def wait(self, text: str, so: t.Callable[[], bool], limit: float = 90) -> float:
-        """Wait until something is so, and return the seconds that it took."""
-        begun = time.monotonic()
-        while not so():
-            if time.monotonic() - begun > limit:
-                raise AssertionError(f"not within {limit:.0f} s: {text}")
+    def wait(self, text: str, condition: t.Callable[[], bool], limit: float = 90) -> None:
+        """Wait until a condition is met."""
+        end = time.monotonic() + limit
+        while not condition():
+            assert time.monotonic() < end, f"not within {limit:.0f} s: {text}"
             time.sleep(1)
-        return time.monotonic() - begun
 
     def module(self, node: str, module: str, /, *, check: bool = False, **arguments: t.Any) -> Json:
         """Run a module of the collection on a node."""
@@ -138,13 +134,13 @@ class PodLab:
         )  # fmt: skip
 
     def memlock(self, pod: str, device: str = "rxe0") -> Json:
-        """Have a program of a pod register memory with a device."""
+        """Let a program in a pod register memory with a device."""
         ports = [{"rail": 0, "device": device, "port": 1, "gid_index": 1}]
-        found = self.module(
+        probe = self.module(
             *("control-plane", "fabric_probe"), kubeconfig=str(self.cluster.kubeconfig), pod=pod, state="ready",
             tools=["memlock"], ports=ports,
         )  # fmt: skip
-        (check,) = found["checks"]
+        (check,) = probe["checks"]
         return t.cast(Json, check)
 
     def verify(self, first: str, second: str, *, tests: t.Sequence[str]) -> Json:
@@ -153,7 +149,7 @@ class PodLab:
         return self._measured("pods", fabric_check_pod=f"{{{{ {places!r}[inventory_hostname] }}}}", tests=tests)
 
     def verify_hosts(self, device: str, *, tests: t.Sequence[str]) -> Json:
-        """Measure between the hosts, by a device that no pod has."""
+        """Measure between the hosts, with a device that no pod has."""
         rails = f"{{{{ rails | selectattr('rdma', 'eq', '{device}') }}}}"
         return self._measured("hosts", fabric_check_rails=rails, tests=tests)
 

@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Skips that count, the `long` marker, and the reports of pytest runs that others start."""
+"""Skips that count, the `long` marker, the reports of pytest runs that others start, and testinfra's hosts."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ import sys
 import typing as t
 
 import pytest
+from testinfra.host import Host
+
+from ansible_collections.rdmaops.gpu_fabric.tests.support import hosts
 
 if t.TYPE_CHECKING:
     from pathlib import Path
@@ -82,3 +85,16 @@ def test_each_run_leaves_a_report_of_its_own(tmp_path: Path) -> None:
     for _run in range(2):
         pytest_in(tmp_path, RDMAOPS_JUNIT_DIRECTORY=str(reports))
     assert sorted(path.name for path in reports.iterdir()) == ["00.xml", "01.xml"]
+
+
+def test_commands_on_hosts_end_at_the_first_failure_and_at_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inventory = tmp_path / "hosts"
+    inventory.write_text("gpu-1 ansible_connection=local\n")
+    host = Host(hosts.Backend("gpu-1", ansible_inventory=str(inventory)))
+    monkeypatch.setenv("PATH", os.path.dirname(sys.executable), prepend=os.pathsep)
+    assert host.check_output("echo %s | sed 's/b/%%/'", "a b") == "a %"
+    assert (host.run("echo before; false; echo after").rc, host.run("echo $missing").rc) == (1, 2)
+    monkeypatch.setattr(hosts, "LIMIT_S", 1)
+    assert host.run("sleep 60; true").rc == 124

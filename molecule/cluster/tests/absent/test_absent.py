@@ -1,13 +1,14 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the playbook `cluster` leaves where all of it is to be absent."""
+"""What the playbook `cluster` leaves behind after everything has been removed."""
 
 from __future__ import annotations
 
-import pytest
+from testinfra.host import Host
 
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import cluster
-from ansible_collections.rdmaops.gpu_fabric.tests.support.lab_ssh import guest
+
+testinfra_hosts = ["ansible://gpu_nodes"]
 
 
 def test_nothing_is_left_on_the_api_server() -> None:
@@ -24,12 +25,10 @@ def test_nothing_is_left_on_the_api_server() -> None:
 
 def test_labels_are_what_they_were() -> None:
     nodes = cluster().json("get", "nodes")["items"]
-    assert {one["metadata"]["labels"].get("ack.node.gpu.schedule") for one in nodes} == {"default"}
-    assert not [name for one in nodes for name in one["metadata"].get("annotations", {}) if "rdmaops" in name]
+    assert {node["metadata"]["labels"].get("ack.node.gpu.schedule") for node in nodes} == {"default"}
+    assert not [name for node in nodes for name in node["metadata"].get("annotations", {}) if "rdmaops" in name]
 
 
-@pytest.mark.parametrize("name", ["gpu-1", "gpu-2"])
-def test_the_nodes_have_their_pod_network_and_nothing_of_ours(name: str) -> None:
-    one = guest(name)
-    assert one.shell("find /etc/cni /opt/cni -type f") == "/etc/cni/net.d/10-pods.conflist\n"
-    assert one.shell("ls /var/lib/rdmaops/cni.json", check=False) == ""
+def test_the_nodes_have_their_pod_network_and_nothing_of_ours(host: Host) -> None:
+    assert host.check_output("find /etc/cni /opt/cni -type f") == "/etc/cni/net.d/10-pods.conflist"
+    assert not host.file("/var/lib/rdmaops/cni.json").exists

@@ -4,16 +4,16 @@
 
 from __future__ import annotations
 
-import typing as t
+from testinfra.host import Host
 
-import node
+from ansible_collections.rdmaops.gpu_fabric.molecule.default.tests import node
 
 
-def test_the_mode(host: t.Any) -> None:
+def test_the_mode(host: Host) -> None:
     assert node.mode(host) == "shared"
     assert node.effective_options(host) == ["netns_mode=1"]
 
 
-def test_the_initramfs_follows(host: t.Any) -> None:
+def test_the_initramfs_follows(host: Host) -> None:
     if node.has_ib_core(host):
-        assert "options ib_core netns_mode=1" in node.drop_in_of_image(host).splitlines()
+        assert "options ib_core netns_mode=1" in node.drop_in_of_image(host)

@@ -1,13 +1,14 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What faults.yml did is what the report tells, no more and no less, whoever starts the run."""
+"""The report contains what faults.yml has done, no more and no less, whoever starts the run."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import nightly
 import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.molecule.drift.tests import nightly
 
 FAULTS = [
     ("control-plane", "helm_release", "gpu-operator/gpu-operator"),
@@ -36,16 +37,16 @@ def test_the_run_fails(night: nightly.Night) -> None:
     assert night.report["verdict"] == "drift"
 
 
-def test_each_is_told_with_what_is_wrong(night: nightly.Night) -> None:
-    stale = night.one("gpu-1", "rdma_system")
+def test_each_is_reported_with_what_is_wrong(night: nightly.Night) -> None:
+    stale = night.first("gpu-1", "rdma_system")
     assert (stale["desired"], stale["live"], stale["next_boot"]) == ("exclusive", "exclusive", "shared")
-    switched = night.one("gpu-2", "rdma_system")
+    switched = night.first("gpu-2", "rdma_system")
     assert (switched["desired"], switched["live"], switched["next_boot"]) == ("exclusive", "shared", "exclusive")
-    assert "lost" in str(night.one("gpu-1", "rdma_device")["live"])
+    assert "lost" in str(night.first("gpu-1", "rdma_device")["live"])
 
 
 def test_awx_gets_the_same_report(night: nightly.Night, tmp_path: Path) -> None:
-    """And nothing was repaired meanwhile: a run in check mode that tells of drift tells of it again."""
+    """And nothing was repaired meanwhile: a run in check mode that reports drift reports it again."""
     job = nightly.by_awx(tmp_path)
     assert job.objects("drift", "unknown") == night.objects("drift", "unknown"), job.output
     assert (job.rc, job.report["verdict"]) == (night.rc, night.report["verdict"])

@@ -1,10 +1,10 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A cluster as it was brought up: an empty report, and exit 0."""
+"""A cluster as it was brought up: an empty report, and exit status 0."""
 
 from __future__ import annotations
 
-import nightly
+from ansible_collections.rdmaops.gpu_fabric.molecule.drift.tests import nightly
 
 
 def test_the_report_is_empty() -> None:
@@ -13,6 +13,6 @@ def test_the_report_is_empty() -> None:
     assert night.report["verdict"] == "in_sync", night.output
     assert night.report["check_mode"] is True
     assert night.rc == 0, night.output
-    # It has looked.
+    # The run has examined them.
     kinds = {kind for _host, kind, _name in night.objects("in_sync")}
     assert {"rdma_system", "network_attachment", "helm_release", "node_label", "rdma_device"} <= kinds, kinds

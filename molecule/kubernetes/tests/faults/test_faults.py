@@ -1,15 +1,17 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is broken off converges, and what belongs to somebody else is refused with the remedy."""
+"""Interrupted runs converge, and a node of another cluster is refused, with the remedy."""
 
 from __future__ import annotations
 
 import os
 import signal
 
-import nodelab
-import podlab
 import pytest
+from testinfra.host import Host
+
+from ansible_collections.rdmaops.gpu_fabric.molecule.kubernetes.tests import nodelab
+from ansible_collections.rdmaops.gpu_fabric.molecule.pods.tests import podlab
 
 WORKER = "gpu-2"
 CLUSTER = "10.90.1.3:6443"
@@ -17,7 +19,7 @@ CLUSTER = "10.90.1.3:6443"
 
 @pytest.fixture(scope="module", autouse=True)
 def without_pods(lab: podlab.PodLab) -> None:
-    """A worker is to go: its pods first, so that their devices come back."""
+    """A worker will be removed: its pods go first, so that their devices come back."""
     lab.cluster.kubectl("delete", "pods", "--all", "-n", podlab.NAMESPACE, "--timeout=600s", limit=660)
 
 
@@ -25,10 +27,10 @@ def ready(lab: podlab.PodLab, name: str = WORKER) -> None:
     lab.cluster.kubectl("wait", f"node/{name}", "--for=condition=Ready", "--timeout=600s", limit=660)
 
 
-def taken_out(lab: podlab.PodLab) -> None:
+def remove_worker(lab: podlab.PodLab) -> None:
     done = nodelab.play("--limit", WORKER, kubernetes_state="reset", kubernetes_reset_consent=CLUSTER)
     assert done.rc == 0, done.output
-    names = [one["metadata"]["name"] for one in lab.cluster.json("get", "nodes")["items"]]
+    names = [node["metadata"]["name"] for node in lab.cluster.json("get", "nodes")["items"]]
     assert WORKER not in names
 
 
@@ -47,20 +49,20 @@ def test_reset_without_the_clusters_name(lab: podlab.PodLab) -> None:
     ready(lab)
 
 
-def test_a_worker_killed_during_its_join_whose_next_token_expires(lab: podlab.PodLab) -> None:
-    """Both on one worker, since to take it out and to have it back takes an emulated machine eight minutes."""
-    taken_out(lab)
-    running = nodelab.begun()
+def test_a_worker_killed_during_its_join_whose_next_token_expires(lab: podlab.PodLab, nodes: dict[str, Host]) -> None:
+    """Both on one worker, because removing it and adding it again takes an emulated machine eight minutes."""
+    node = nodes[WORKER]
+    remove_worker(lab)
+    running = nodelab.start()
     try:
-        node = nodelab.machine(WORKER)
         mark = "[ -e /etc/kubernetes/bootstrap-kubelet.conf ] || [ -e /etc/kubernetes/kubelet.conf ] && echo yes || :"
-        nodelab.wait("the worker is at its join", lambda: "yes" in node.shell(mark))
+        lab.wait("the worker is at its join", lambda: "yes" in node.check_output(mark), limit=900)
         nodelab.lab("power", WORKER, "cut")
     finally:
         os.killpg(running.pid, signal.SIGKILL)
         running.wait()
     nodelab.lab("power", WORKER, "on")
-    assert "join" in nodelab.machine(WORKER).shell("cat /var/lib/rdmaops/kubeadm-started.json")
+    assert "join" in node.check_output("cat /var/lib/rdmaops/kubeadm-started.json")
 
     timeouts = {"discovery": "60s", "tlsBootstrap": "30s", "kubernetesAPICall": "20s"}
     done = nodelab.play(kubernetes_token_ttl=1, kubernetes_timeouts=timeouts)
@@ -72,9 +74,9 @@ def test_a_worker_killed_during_its_join_whose_next_token_expires(lab: podlab.Po
     ready(lab)
 
 
-def test_a_node_of_another_cluster() -> None:
+def test_a_node_of_another_cluster(nodes: dict[str, Host]) -> None:
     """Its kubelet.conf names another authority and another server."""
-    node = nodelab.machine(WORKER)
+    node = nodes[WORKER]
     other = (
         "cd /etc/kubernetes; cp -p kubelet.conf /root/kubelet.conf; "
         "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout /dev/null -subj /CN=kubernetes -out /root/ca.crt 2>/dev/null; "
@@ -82,15 +84,15 @@ def test_a_node_of_another_cluster() -> None:
         "-e 's#server: .*#server: https://198.51.100.1:6443#' kubelet.conf"
     )
     try:
-        node.shell(other)
+        node.check_output(other)
         done = nodelab.play()
-        said = " ".join(done.output.split())
+        output = " ".join(done.output.split())
         assert done.rc != 0
-        assert f"{WORKER}: it is a node of another cluster (198.51.100.1:6443)" in said, done.output
-        assert f"-e kubernetes_state=reset -e kubernetes_reset_consent=198.51.100.1:6443 --limit {WORKER}" in said
+        assert f"{WORKER}: it is a node of another cluster (198.51.100.1:6443)" in output, done.output
+        assert f"-e kubernetes_state=reset -e kubernetes_reset_consent=198.51.100.1:6443 --limit {WORKER}" in output
         assert done.changed == 0
     finally:
-        node.shell("cp -p /root/kubelet.conf /etc/kubernetes/kubelet.conf")
-    # Nothing is left to do of all that happened before, either.
+        node.check_output("cp -p /root/kubelet.conf /etc/kubernetes/kubelet.conf")
+    # Nothing is left to do after everything that happened before, either.
     done = nodelab.play()
     assert (done.rc, done.changed) == (0, 0), done.output

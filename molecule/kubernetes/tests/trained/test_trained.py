@@ -4,15 +4,15 @@
 
 from __future__ import annotations
 
-import podlab
+from ansible_collections.rdmaops.gpu_fabric.molecule.pods.tests import podlab
 
 PODS = ("hold-0", "hold-1")
 
 
 def test_the_job_was_on_both_nodes(lab: podlab.PodLab) -> None:
-    found = {name: lab.pod(name) for name in ("train-0", "train-1")}
-    assert sorted(one["spec"]["nodeName"] for one in found.values()) == ["gpu-1", "gpu-2"]
-    assert {one["status"]["phase"] for one in found.values()} == {"Succeeded"}
+    pods = [lab.pod(name) for name in ("train-0", "train-1")]
+    assert sorted(pod["spec"]["nodeName"] for pod in pods) == ["gpu-1", "gpu-2"]
+    assert {pod["status"]["phase"] for pod in pods} == {"Succeeded"}
 
 
 def test_each_pod_has_its_device(lab: podlab.PodLab) -> None:

@@ -1,34 +1,33 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The exporter as pods of least rights: they see what the service saw, devices in other pods too."""
+"""The exporter as pods with minimal rights: they see what the service saw, devices in other pods too."""
 
 from __future__ import annotations
 
 import json
 
-import podlab
 import pytest
 
+from ansible_collections.rdmaops.gpu_fabric.molecule.pods.tests import podlab
 from ansible_collections.rdmaops.gpu_fabric.tests.support.prometheus import Prometheus
 
 
 def test_a_pod_on_each_node_and_no_service(lab: podlab.PodLab) -> None:
-    found = lab.cluster.json("get", "pods", "-n", "rdmaops-system", "-l", "app.kubernetes.io/name=rdma-exporter")[
-        "items"
-    ]
-    assert sorted(one["spec"]["nodeName"] for one in found) == list(podlab.NODES)
+    label = "app.kubernetes.io/name=rdma-exporter"
+    pods = lab.cluster.json("get", "pods", "-n", "rdmaops-system", "-l", label)["items"]
+    assert sorted(pod["spec"]["nodeName"] for pod in pods) == list(podlab.NODES)
     for node in podlab.NODES:
         for unit in ("rdma_exporter", "rdma_exporter-look"):
-            assert lab.nodes[node].shell(f"systemctl is-active {unit} || true").strip() == "inactive"
+            assert lab.nodes[node].run("systemctl is-active %s", unit).stdout == "inactive\n"
 
 
 def test_it_sees_devices_of_hosts_and_of_pods(lab: podlab.PodLab, metrics: Prometheus) -> None:
-    found = {
-        (one["metric"]["node"], one["metric"]["device"]): one["metric"].get("pod_name", "")
-        for one in metrics.until(podlab.ALL_DEVICES, podlab.SCRAPE_S)
+    holders = {
+        (row["metric"]["node"], row["metric"]["device"]): row["metric"].get("pod_name", "")
+        for row in metrics.until(podlab.ALL_DEVICES, podlab.SCRAPE_S)
     }
-    pods = {str(one["spec"]["nodeName"]): str(one["metadata"]["name"]) for one in lab.pods()}
-    assert found == {
+    pods = {str(pod["spec"]["nodeName"]): str(pod["metadata"]["name"]) for pod in lab.pods()}
+    assert holders == {
         (node, device): name for node in podlab.NODES for device, name in (("rxe0", pods[node]), ("rxe1", ""))
     }
     metrics.until(podlab.NOTHING_UNREADABLE, podlab.SCRAPE_S)

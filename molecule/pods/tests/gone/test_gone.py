@@ -11,9 +11,9 @@ import time
 import typing as t
 import urllib.request
 
-import podlab
 import pytest
 
+from ansible_collections.rdmaops.gpu_fabric.molecule.pods.tests import podlab
 from ansible_collections.rdmaops.gpu_fabric.tests.support.prometheus import Prometheus
 
 
@@ -21,11 +21,10 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support.prometheus import Prom
 def test_the_card_and_the_device_are_back(lab: podlab.PodLab, node: str) -> None:
     assert lab.pods() == []
     lab.wait("the device is back on the host", lambda: lab.names_on_host(node) == ["rxe0", "rxe1"])
-    card = lab.nodes[node].shell("basename $(readlink -f /sys/class/net/rail0/device/..)").strip()
-    assert card == podlab.CARD
+    assert lab.nodes[node].check_output("basename $(readlink -f /sys/class/net/rail0/device/..)") == podlab.CARD
     audit = lab.module(node, "rdma_audit", expected=["rxe0", "rxe1"], settle=5)
-    assert {one["status"] for one in audit["resources"]} == {"in_sync"}
-    places = {one["name"]: one["live"] for one in audit["resources"]}
+    assert {row["status"] for row in audit["resources"]} == {"in_sync"}
+    places = {row["name"]: row["live"] for row in audit["resources"]}
     assert (places["rxe0"], places[podlab.CARD]) == ("the host", "rail0 on the host")
 
 
@@ -33,30 +32,30 @@ def test_the_card_and_the_device_are_back(lab: podlab.PodLab, node: str) -> None
 def test_prometheus_sees_it_on_the_host_again(metrics: Prometheus, node: str) -> None:
     place = f'rdma_device_info{{node="{node}",device="rxe0",netns="host"}}'
     metrics.until(place, podlab.SCRAPE_S)
-    # What the Prometheus before this one has seen last is shown for five minutes (query.lookback-delta).
+    # The last values of the previous Prometheus are shown for five minutes (query.lookback-delta).
     counter = f'rdma_hw_sent_pkts_total{{node="{node}",device="rxe0"}}'
-    (counted,) = metrics.until(f"{counter} and timestamp({counter}) > time() - 30", podlab.SCRAPE_S)
-    assert counted["metric"].get("pod_name", "") == ""
+    (series,) = metrics.until(f"{counter} and timestamp({counter}) > time() - 30", podlab.SCRAPE_S)
+    assert series["metric"].get("pod_name", "") == ""
 
 
 def test_no_address_is_left(lab: podlab.PodLab) -> None:
     pools = lab.cluster.json("get", "ippools.whereabouts.cni.cncf.io", "-n", "rdmaops-network")["items"]
-    assert [one for pool in pools for one in (pool["spec"].get("allocations") or {}).values()] == []
+    assert [row for pool in pools for row in (pool["spec"].get("allocations") or {}).values()] == []
 
 
 @contextlib.contextmanager
 def scraping(address: str) -> t.Iterator[t.Callable[[], int]]:
-    """Scrape a node without a pause, and yield how often it has answered."""
+    """Scrape a node without a pause, and yield a function that returns how often it has answered."""
     ended = threading.Event()
     answers: list[int] = []
 
-    def go_on() -> None:
+    def scrape() -> None:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         while not ended.is_set():
             with opener.open(f"http://{address}:9879/metrics", timeout=60) as answer:
                 answers.append(len(answer.read()))
 
-    thread = threading.Thread(target=go_on, daemon=True)
+    thread = threading.Thread(target=scrape, daemon=True)
     thread.start()
     try:
         yield lambda: len(answers)
@@ -81,36 +80,36 @@ def test_scrapes_do_not_keep_the_device_of_a_pod_that_is_deleted(lab: podlab.Pod
 
 
 def test_a_pod_whose_sandbox_is_killed_gets_its_device_again(lab: podlab.PodLab) -> None:
-    """And one whose container is killed keeps it: the network namespace is the sandbox's."""
+    """A pod whose container is killed keeps it: the network namespace is the sandbox's."""
     node = lab.nodes["gpu-1"]
 
     def space() -> str:
-        """The name of its network namespace: the kernel gives a new one the inode of one that has gone."""
-        return node.shell("ls /run/netns").strip()
+        """Return the name of its network namespace: the kernel reuses the inode of a deleted one."""
+        return str(node.check_output("ls /run/netns"))
 
     def at_start(pod: str) -> list[str]:
-        return [one["ifname"] for one in json.loads(lab.inside(pod, "cat", podlab.AT_START))]
+        return [link["ifname"] for link in json.loads(lab.inside(pod, "cat", podlab.AT_START))]
 
     def container() -> str:
         return str(lab.pod("again")["status"]["containerStatuses"][0].get("containerID"))
 
     with lab.run_pod("again", "gpu-1", rail=True, restartPolicy="Always"):
         lab.ready("again")
-        lab.wait("the device is in the pod", lambda: [one["ifname"] for one in lab.devices("again")] == ["rxe0"])
+        lab.wait("the device is in the pod", lambda: [link["ifname"] for link in lab.devices("again")] == ["rxe0"])
         assert at_start("again") == ["rxe0"]
         first_space, first = space(), container()
-        node.shell("pkill -KILL -f '^sleep infinity'")
+        node.check_output("pkill -KILL -f '^sleep infinity'")
         lab.wait("another container runs", lambda: container() != first)
         lab.ready("again")
         second = container()
         assert space() == first_space
-        assert [one["ifname"] for one in lab.devices("again")] == ["rxe0"]
-        node.shell("pkill -KILL -x pause")
+        assert [link["ifname"] for link in lab.devices("again")] == ["rxe0"]
+        node.check_output("pkill -KILL -x pause")
         lab.wait("the pod has another sandbox", lambda: space() not in ("", first_space), podlab.POD_S)
         lab.wait("a container runs in it", lambda: container() != second, podlab.POD_S)
         lab.ready("again")
         lab.wait(
-            "the device is in the new sandbox", lambda: [one["ifname"] for one in lab.devices("again")] == ["rxe0"]
+            "the device is in the new sandbox", lambda: [link["ifname"] for link in lab.devices("again")] == ["rxe0"]
         )
         assert at_start("again") == ["rxe0"]
         assert lab.names_on_host("gpu-1") == ["rxe1"]

@@ -1,14 +1,14 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Before the collection has done anything about pods: check mode works, and the runtime's own limit is too low."""
+"""Before the collection has prepared anything for pods: check mode works, and the runtime's own limit is too low."""
 
 from __future__ import annotations
 
 import json
 
-import podlab
 import pytest
 
+from ansible_collections.rdmaops.gpu_fabric.molecule.pods.tests import podlab
 from ansible_collections.rdmaops.gpu_fabric.tests.lab import tools
 
 
@@ -46,9 +46,9 @@ def test_with_the_limit_of_the_distribution_registering_fails(lab: podlab.PodLab
     ],
 )
 def test_rdma_cni_finds_no_device_that_has_no_pci_address(lab: podlab.PodLab, device: str, answer: str) -> None:
-    """So that soft-RoCE takes secondary_network_rdma_attachment move: rxe0 is on this very card."""
+    """Therefore soft-RoCE needs secondary_network_rdma_attachment=move: rxe0 is on this very card."""
     node, program = lab.nodes["gpu-1"], "/var/tmp/rdma-cni"
-    node.run("sh", "-euc", f"cat >{program}; chmod 755 {program}", stdin=tools.get("rdma").read_bytes())
+    assert node.ansible("copy", f"src={tools.get('rdma')} dest={program} mode=0755", check=False)["changed"]
     interfaces = [{"name": "rail0", "mac": "02:00:00:00:00:01"}, {"name": "net1", "sandbox": "/run/netns/probe"}]
     config = {
         "cniVersion": "1.0.0",
@@ -58,11 +58,10 @@ def test_rdma_cni_finds_no_device_that_has_no_pci_address(lab: podlab.PodLab, de
         **({"deviceID": device} if device else {}),
     }
     words = "CNI_COMMAND=ADD CNI_CONTAINERID=probe CNI_NETNS=/run/netns/probe CNI_IFNAME=net1 CNI_PATH=/opt/cni/bin"
-    node.shell("ip netns add probe")
+    node.check_output("ip netns add probe")
     try:
-        # It answers on its standard output, and ends with 1.
-        said = node.run("sh", "-c", f"{words} {program}; test $? = 1", stdin=json.dumps(config).encode())
+        run = node.run(f"echo %s | {words} {program}", json.dumps(config))
     finally:
-        node.shell(f"ip netns delete probe; rm -f {program}")
-    assert json.loads(said)["msg"] == answer
+        node.check_output(f"ip netns delete probe; rm -f {program}")
+    assert (run.rc, json.loads(run.stdout)["msg"]) == (1, answer), run
     assert lab.names_on_host("gpu-1") == ["rxe0", "rxe1"]

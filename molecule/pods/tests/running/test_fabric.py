@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
-import podlab
 import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.molecule.pods.tests import podlab
 
 
 def test_the_verdict(pods_report: podlab.Json) -> None:
@@ -15,26 +16,26 @@ def test_the_verdict(pods_report: podlab.Json) -> None:
 
 @pytest.mark.parametrize("test", ["rping", "ib_write_bw", "ib_write_bw_cm"])
 def test_every_pair_was_measured(pods_report: podlab.Json, test: str) -> None:
-    (pair,) = [one for one in pods_report["pairs"] if one["test"] == test]
+    (pair,) = [row for row in pods_report["pairs"] if row["test"] == test]
     assert pair["verdict"] == "pass", pair
     if test != "rping":
         assert pair["gbps"] > 0
 
 
 def test_memory_could_be_registered_without_the_right_to_exceed_the_limit(pods_report: podlab.Json) -> None:
-    checks = [one for one in pods_report["checks"] if one["test"] == "memlock"]
+    checks = [row for row in pods_report["checks"] if row["test"] == "memlock"]
     assert len(checks) == 2
-    assert {one["verdict"] for one in checks} == {"pass"}
-    assert {one["unlimited"] for one in checks} == {True}
+    assert {check["verdict"] for check in checks} == {"pass"}
+    assert {check["unlimited"] for check in checks} == {True}
 
 
 def test_the_ethernet_stayed_quiet_while_rdma_counters_rose(pods_report: podlab.Json) -> None:
-    """Soft-RoCE counts bytes since Linux 7.2; its packets go by the rail's network device, and not by eth0."""
-    for one in pods_report["pairs"]:
-        if one["test"].startswith("ib_write_bw"):
-            assert one["quiet"] is True, one
-            assert one["traffic"]["rdma_bytes"] > one["traffic"]["sent_bytes"] > 1_000_000
-            assert one["traffic"]["ethernet_bytes"]["eth0"] < one["traffic"]["allowed_bytes"]
+    """Soft-RoCE counts bytes since Linux 7.2; its packets use the rail's network device, not eth0."""
+    for pair in pods_report["pairs"]:
+        if pair["test"].startswith("ib_write_bw"):
+            assert pair["quiet"] is True, pair
+            assert pair["traffic"]["rdma_bytes"] > pair["traffic"]["sent_bytes"] > 1_000_000
+            assert pair["traffic"]["ethernet_bytes"]["eth0"] < pair["traffic"]["allowed_bytes"]
 
 
 def test_gpudirect_is_not_claimed(pods_report: podlab.Json) -> None:

@@ -1,24 +1,25 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A run of distributed data parallel training over both pods, by what its logs say."""
+"""A run of distributed data parallel training over both pods, according to its logs."""
 
 from __future__ import annotations
 
 import json
 
-import podlab
 import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.molecule.pods.tests import podlab
 
 LOGS = podlab.EPHEMERAL / "logs"
 PODS = ("train-0", "train-1")
 
 
 def result(pod: str) -> podlab.Json:
-    """Return what a rank has ended with."""
+    """Return the final values of a rank."""
     lines = [line for line in (LOGS / f"{pod}.log").read_text().splitlines() if " RANK {" in f" {line}"]
     assert len(lines) == 1, lines
-    found: podlab.Json = json.loads(lines[0][lines[0].index("{") :])
-    return found
+    values: podlab.Json = json.loads(lines[0][lines[0].index("{") :])
+    return values
 
 
 def test_it_ended_well_on_two_nodes(lab: podlab.PodLab) -> None:
