@@ -11,7 +11,7 @@ import typing as t
 
 from ...module_utils._decision import DRIFT, IN_SYNC, UNKNOWN
 from .._page import render
-from .report import STATUSES, counted, totals
+from .report import STATUSES, totals
 from .text import TITLES, shown
 
 Json = t.Dict[str, t.Any]
@@ -107,11 +107,9 @@ def _hosts(report: Json) -> list[Host]:
         listed = [*by_status[DRIFT], *by_status[UNKNOWN], *by_status[IN_SYNC][:room]]
         left_out = len(entry["objects"]) - len(listed)
         room = max(room - len(by_status[IN_SYNC]), 0)
-        counts = counted(entry["objects"])
+        counts = {status: len(resources) for status, resources in by_status.items()}
         statuses = [status for status in STATUSES if counts[status]]
-        hosts.append(
-            Host(name, entry["status"], _summary(counts), statuses, [_row(item) for item in listed], left_out)
-        )
+        hosts.append(Host(name, entry["status"], _summary(counts), statuses, [_row(item) for item in listed], left_out))
     return hosts
 
 
