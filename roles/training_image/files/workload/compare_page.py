@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import html
+import re
 import typing as t
 
 if t.TYPE_CHECKING:
@@ -40,10 +41,13 @@ _NOTE = (
 )
 _WIDTH = 800
 _BAR = 46
+_NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
 
 
 def escape(value: t.Any) -> str:
-    return html.escape(str(value), quote=True)
+    """Return a value as text of the page. Not every base image has a template engine (PyTorch 1.13 requires none)."""
+    # NUL and lone surrogates are not characters of HTML; a carriage return would be read as a line feed (13.2.3.5).
+    return html.escape(_NO_CHARACTER.sub("\ufffd", str(value)), quote=True).replace("\r", "&#13;")
 
 
 def page(found: Comparison) -> str:

@@ -259,3 +259,20 @@ def test_page() -> None:
         assert wanted in said
     assert reader.dots == 20
     assert reader.bars[1] / reader.bars[0] == pytest.approx(205.1 / 108.8, rel=0.001)
+
+
+def test_every_character_of_a_name_stays_text() -> None:
+    name = "<>&\"'\0\ud800\r\u202e"
+    seen = name.replace("\0", "\ufffd").replace("\ud800", "\ufffd")
+    both = (result(DEFAULT, model=name), result(TOPOLOGY, model=name, backend=name))
+    text = page.page(compare.compare(both, (name, "other")))
+    assert text.encode("utf-8")
+    assert "\r" not in text
+    reader = Reader()
+    reader.feed(text)
+    reader.close()
+    assert reader.open == []
+    # The title, a bar, the head of both tables; a value of the second.
+    assert reader.texts.count(seen) == 3
+    assert f"{seen}: 108.8" in reader.texts
+    assert f"other against {seen}" in reader.texts

@@ -306,6 +306,21 @@ def test_any_text_is_text(text: str) -> None:
         }  # fmt: skip
 
 
+def test_every_character_of_a_name_stays_text() -> None:
+    def shown(name: str) -> str:
+        texts_of_one = dict.fromkeys(("name", "kind", "role", "task", "item", "delegated_to", "desired", "why"), name)
+        found = report({name: [thing("drift", **texts_of_one, diff="+" + name)]}, complete=False)
+        return pages.page({**found, "started": name})
+
+    name = "<>&\"'\0\ud800\r\u202e"
+    text = shown(name)
+    assert text.encode("utf-8")
+    assert "\r" not in text
+    reader, plain = Reader(text), Reader(shown("x"))
+    assert [tag for tag, _attributes in reader.tags] == [tag for tag, _attributes in plain.tags]
+    assert reader.text.count(name.replace("\0", "\ufffd").replace("\ud800", "\ufffd")) > 5
+
+
 # --- files --------------------------------------------------------------------------------------------------------
 
 

@@ -134,6 +134,16 @@ def test_names_that_are_meant_to_break_out(name: str) -> None:
     assert read.tags == PLAIN.tags
 
 
+def test_every_character_of_a_name_stays_text() -> None:
+    name = "<>&\"'\0\ud800\r\u202e"
+    text = page(report([name, "b", "c"], name, started=name))
+    assert text.encode("utf-8")
+    assert "\r" not in text
+    read = Reader(text)
+    assert read.names.count(name.replace("\0", "\ufffd").replace("\ud800", "\ufffd")) > 5
+    assert read.tags == PLAIN.tags
+
+
 def test_a_carriage_return_is_not_left_to_the_browser() -> None:
     assert "\r" not in page(report(["a\rb", "c", "d"], "e\rf"))
 
