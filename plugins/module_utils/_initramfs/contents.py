@@ -23,6 +23,10 @@ class InitramfsError(FabricError):
         self.stderr = stderr
 
 
+class BrokenImage(Exception):
+    """An image is not in the format of an initramfs; the text says why, after the name of the image."""
+
+
 class Contents(t.NamedTuple):
     """Module names have ``_`` for ``-``; paths are as inside the image."""
 
@@ -73,6 +77,7 @@ def forced(contents: Contents, cmdline: str | None = None) -> list[str]:
 
 
 __all__ = (
+    "BrokenImage",
     "Contents",
     "InitramfsError",
     "closure",

@@ -68,7 +68,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift import c
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._kubernetes import plan
 from ansible_collections.rdmaops.gpu_fabric.roles.rdma_exporter.files.rdma_exporter import server, web_config
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, faults, hostile
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._initramfs import test_reader as images
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._initramfs import images
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._kubeadm import test_x509 as certificates
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._kubernetes import test_ssh_secret as keys
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._whereabouts import (
