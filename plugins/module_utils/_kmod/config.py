@@ -276,45 +276,77 @@ def _not_text(text: str) -> str | None:
     return None
 
 
+class _Files:
+    """The files of modprobe.d below a root, as they are read."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.texts: dict[str, str] = {}
+        self.broken: list[tuple[str, str]] = []
+        self.dangling: list[str] = []
+        # By their real paths: on a merged /usr two of them are one directory.
+        self.directories: dict[str, str] = {}
+
+    def read_directory(self, directory: str) -> None:
+        real = _real(self.root, directory)
+        if real in self.directories:
+            return
+        self.directories[real] = directory
+        try:
+            names = sorted(os.listdir(real))
+        except FileNotFoundError:
+            return
+        except OSError as exc:
+            self.broken.append((directory + "/*.conf", _because(exc)))
+            return
+        for name in names:
+            if is_conf(name):
+                self.read_file(real + "/" + name, directory + "/" + name)
+
+    def read_file(self, real: str, path: str) -> None:
+        """Read one file as far as kmod would. A directory is skipped; a link to /dev/null is an empty file."""
+        try:
+            mode = os.lstat(real).st_mode
+            if stat.S_ISLNK(mode):
+                real = _real(self.root, path)
+                if real == _real(self.root, "/dev/null"):
+                    self.texts[path] = ""
+                    return
+                mode = os.stat(real).st_mode
+            if stat.S_ISREG(mode):
+                with open(real, encoding="utf-8", errors="surrogateescape", newline="") as stream:
+                    self.texts[path] = stream.read()
+            elif not stat.S_ISDIR(mode):
+                # kmod opens a named pipe and waits for ever.
+                self.broken.append((path, "it is not a regular file"))
+        except FileNotFoundError:
+            self.dangling.append(path)
+        except (FabricError, OSError) as exc:
+            self.broken.append((path, _because(exc)))
+
+    def replace(self, path: str, text: str | None) -> None:
+        directory, name = os.path.split(path)
+        path = self.directories.get(_real(self.root, directory), directory) + "/" + name
+        self.broken = [entry for entry in self.broken if entry[0] != path]
+        self.texts.pop(path, None)
+        if text is not None:
+            self.texts[path] = text
+
+
 def read_tree(root: str = "/", planned: t.Mapping[str, str | None] | None = None, module: str | None = None) -> Tree:
     """Read what kmod would read in ``root``. ``planned`` lays files over it: texts, or None for one that is removed."""
-    texts: dict[str, str] = {}
-    broken: list[tuple[str, str]] = []
-    dangling: list[str] = []
-    real: dict[str, str] = {}
+    files = _Files(root)
     for directory in DIRECTORIES:
-        where = _real(root, directory)
-        if where in real:
-            continue
-        real[where] = directory
-        try:
-            entries = sorted(os.listdir(where))
-        except FileNotFoundError:
-            continue
-        except OSError as exc:
-            broken.append((directory + "/*.conf", _because(exc)))
-            continue
-        for name in entries:
-            if is_conf(name):
-                path = directory + "/" + name
-                try:
-                    _read_file(root, where + "/" + name, path, texts, broken)
-                except FileNotFoundError:
-                    dangling.append(path)
-                except (FabricError, OSError) as exc:
-                    broken.append((path, _because(exc)))
+        files.read_directory(directory)
     for path, text in (planned or {}).items():
-        directory, name = os.path.split(path)
-        path = real.get(_real(root, directory), directory) + "/" + name
-        broken = [entry for entry in broken if entry[0] != path]
-        texts.pop(path, None)
-        if text is not None:
-            texts[path] = text
+        files.replace(path, text)
     # A link to nowhere hides the files of its name from kmod 30, and does not from 34.
-    names = {os.path.basename(path) for path in texts}
-    broken += [(path, "it is a symbolic link to nowhere") for path in dangling if os.path.basename(path) in names]
+    names = {os.path.basename(path) for path in files.texts}
+    broken = files.broken + [
+        (path, "it is a symbolic link to nowhere") for path in files.dangling if os.path.basename(path) in names
+    ]
     whole = [entry for entry in broken if entry[0].endswith("/*.conf")]
-    tree = from_texts(texts, module, [entry for entry in broken if entry not in whole])
+    tree = from_texts(files.texts, module, [entry for entry in broken if entry not in whole])
     return tree._replace(unreadable=whole + tree.unreadable)
 
 
@@ -329,23 +361,6 @@ def _real(root: str, path: str) -> str:
     if os.path.abspath(root) == "/":
         return os.path.realpath(path)
     return in_root(root, path)
-
-
-def _read_file(root: str, real: str, path: str, texts: dict[str, str], broken: list[tuple[str, str]]) -> None:
-    """Read one file as far as kmod would. A directory is skipped; a link to /dev/null is an empty file."""
-    mode = os.lstat(real).st_mode
-    if stat.S_ISLNK(mode):
-        real = _real(root, path)
-        if real == _real(root, "/dev/null"):
-            texts[path] = ""
-            return
-        mode = os.stat(real).st_mode
-    if stat.S_ISREG(mode):
-        with open(real, encoding="utf-8", errors="surrogateescape", newline="") as stream:
-            texts[path] = stream.read()
-    elif not stat.S_ISDIR(mode):
-        # kmod opens a named pipe and waits for ever.
-        broken.append((path, "it is not a regular file"))
 
 
 def _because(exc: Exception) -> str:
