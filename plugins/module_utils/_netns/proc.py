@@ -11,8 +11,11 @@ import os
 import re
 import typing as t
 
-__all__ = ("Mount", "Process", "mounts", "namespace", "process", "read", "started")
+from .._errors import FabricError
 
+__all__ = ("Mount", "Process", "initial_namespace", "mounts", "namespace", "process", "read", "started")
+
+_Result = t.TypeVar("_Result")
 _PF_KTHREAD = 0x00200000
 _NAMESPACE = re.compile(r"(\w+):\[(\d{1,20})\]\Z", re.ASCII)
 _OCTAL = re.compile(r"\\([0-3][0-7]{2})", re.ASCII)
@@ -34,6 +37,21 @@ class Process(t.NamedTuple):
     threads: int
     kernel: bool
     started: int
+
+
+def initial_namespace(look: t.Callable[[str], _Result], proc: str = "/proc") -> _Result:
+    """Call ``look`` with the path of the host's own network namespace.
+
+    That is init's, which a security module may shield, or kthreadd's (2), which never leaves it.
+    """
+    try:
+        return look(proc + "/1/ns/net")
+    except (OSError, FabricError):
+        try:
+            return look(proc + "/2/ns/net")
+        except (OSError, FabricError):
+            pass
+        raise
 
 
 def namespace(text: str, kind: str) -> int | None:

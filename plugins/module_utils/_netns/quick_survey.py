@@ -16,6 +16,7 @@ import os
 import typing as t
 
 from . import survey
+from .proc import initial_namespace
 from .survey import Holder, Namespace, Unreadable
 
 __all__ = ("Spaces", "spaces")
@@ -39,10 +40,7 @@ def spaces(proc: str = "/proc", names: str = "/run/netns") -> Spaces:
     ``names`` is looked up in the root directory of the host's init, which need not be the caller's.
     """
     own = os.stat(proc + "/self/ns/net")
-    try:
-        initial = os.stat(proc + "/1/ns/net").st_ino
-    except PermissionError:
-        initial = os.stat(proc + "/2/ns/net").st_ino  # a security module may shield init
+    initial = initial_namespace(os.stat, proc).st_ino
     held: dict[int, list[int]] = {}
     unreadable = []
     for pid in sorted(int(name) for name in os.listdir(proc) if name.isdigit()):

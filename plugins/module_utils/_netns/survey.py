@@ -28,7 +28,7 @@ from .._errors import FabricError
 from .cgroups import cgroup_pod, cgroup_unit
 from .child import Child, say
 from .pidfd import Kernel
-from .proc import Mount, Process, mounts, namespace, process, read, started
+from .proc import Mount, Process, initial_namespace, mounts, namespace, process, read, started
 
 __all__ = (
     "Holder",
@@ -138,19 +138,16 @@ class _Scan:
                 "Could not list network namespaces: this process is in its own PID namespace (a container?) and "
                 "cannot see the processes of the host. Run it on the host itself"
             )
-        # kthreadd (2) never leaves the initial namespace; init may be shielded by a security module.
-        said = ""
-        for pid in ("1", "2"):
-            try:
-                inode = namespace(self._link(pid + "/ns/net"), "net")
-            except OSError as exc:
-                said = said or exc.strerror or ""
-                continue
-            if inode is not None:
-                return inode
+        reason = "not a network namespace"
+        try:
+            inode = initial_namespace(lambda path: namespace(os.readlink(path), "net"), self._proc)
+        except OSError as exc:
+            inode, reason = None, exc.strerror or reason
+        if inode is not None:
+            return inode
         raise NamespaceError(
             "Could not list network namespaces: %s/1/ns/net: %s. This needs root with CAP_SYS_PTRACE (become: true)"
-            % (self._proc, said or "not a network namespace")
+            % (self._proc, reason)
         )
 
     def _link(self, path: str) -> str:
