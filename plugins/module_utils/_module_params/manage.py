@@ -19,13 +19,10 @@ from .._kmod.config import parse, same_value, settings, underscored
 from .._kmod.plan import add_to, check_path, install_command, plan
 from .._kmod.plan_model import Plan, real_path
 from . import refusal
-from .prediction import Sources, View, initramfs_stale, initramfs_state, sources, view
+from .host import RDMA_DROP_IN, RDMA_OPTION, InitramfsHost
+from .prediction import ParameterState, Sources, initramfs_stale, initramfs_state, parameter_state, sources
 
 SYS_MODULE = "/sys/module"
-
-# The option that is the business of the module rdma_system, and the file in which it keeps it.
-RDMA_OPTION = ("ib_core", "netns_mode")
-RDMA_FILE = "/etc/modprobe.d/zz-rdmaops-ib_core-netns_mode.conf"
 
 ARGUMENTS: dict[str, t.Any] = {
     "name": {"type": "str", "required": True},
@@ -52,11 +49,8 @@ class Wanted(t.NamedTuple):
     rebuild: bool
 
 
-class Host:
+class Host(InitramfsHost):
     """The edges: what is read from the host in addition to modprobe.d, and what is done to its initramfs."""
-
-    def __init__(self, root: str) -> None:
-        self.root = root
 
     def live(self, module: str, name: str) -> str | None:
         """Return what sysfs has of a parameter; None: the module is not loaded, or does not show it."""
@@ -73,16 +67,6 @@ class Host:
 
     def sources(self, module: str) -> Sources:
         return sources(self.root, module)
-
-    def preflight(self, image: str, kernel: str) -> None:
-        from .._initramfs import rebuild
-
-        rebuild.preflight(image, self.root, kernel)
-
-    def rebuild(self, image: str, kernel: str, verify: t.Callable[[t.Any], str | None]) -> None:
-        from .._initramfs import rebuild
-
-        rebuild.rebuild(image, kernel, self.root, rebuild.run, verify)
 
 
 class _Recorded(Decision):
@@ -117,7 +101,7 @@ def check(params: t.Mapping[str, t.Any]) -> Wanted:
     if params["state"] == "present" and not options:
         refusal.refuse_nothing()
     path = params["path"] or f"/etc/modprobe.d/zz-rdmaops-{module}.conf"
-    if (module == RDMA_OPTION[0] and RDMA_OPTION[1] in options) or path == RDMA_FILE:
+    if (module == RDMA_OPTION[0] and RDMA_OPTION[1] in options) or path == RDMA_DROP_IN:
         refusal.refuse_rdma(*RDMA_OPTION)
     check_path(path)
     root = "/" + os.path.abspath(params["root"]).lstrip("/")
@@ -144,12 +128,15 @@ def manage(wanted: Wanted, check_mode: bool, host: Host, done: list[str]) -> dic
     desired = {name: wanted.options[name] if wanted.state == "present" else None for name in names}
     before, after = settings(made.before, module), settings(made.after, module)
 
-    def views(found: t.Mapping[str, t.Any], tree: t.Any, rebuilt: bool) -> dict[str, View]:
-        doubt = install_command(tree, module)
+    def states(found: t.Mapping[str, t.Any], tree: t.Any, rebuilt: bool) -> dict[str, ParameterState]:
+        uncertainty = install_command(tree, module)
         values = {name: found[name].value if name in found else None for name in names}
-        return {name: view(src, module, name, values[name], doubt=doubt, rebuilt=rebuilt) for name in names}
+        return {
+            name: parameter_state(src, module, name, values[name], uncertainty=uncertainty, rebuilt=rebuilt)
+            for name in names
+        }
 
-    seen, coming = views(before, made.before, False), views(after, made.after, False)
+    seen, coming = states(before, made.before, False), states(after, made.after, False)
     live = {name: host.live(module, name) for name in names}
 
     decision = _Recorded(done)
@@ -157,7 +144,7 @@ def manage(wanted: Wanted, check_mode: bool, host: Host, done: list[str]) -> dic
     if wanted.rebuild and names and _any(one.stale for one in coming.values()) is not False:
         values = {name: after[name].value if name in after else None for name in names}
         _add_rebuild(decision, host, src, module, values)
-        coming = views(after, made.after, True)
+        coming = states(after, made.after, True)
     if not check_mode:
         decision.carry_out()
 
@@ -278,7 +265,7 @@ def same_live(value: str, live: str | None) -> bool:
         return False
 
 
-def _status(desired: str | None, live: str | None, seen: View, changed: bool) -> str:
+def _status(desired: str | None, live: str | None, seen: ParameterState, changed: bool) -> str:
     following = seen.next_boot
     if changed or (desired is not None and live is not None and not same_live(desired, live)):
         return DRIFT

@@ -13,7 +13,7 @@ import typing as t
 
 from .._cache import load, save
 
-__all__ = ("Ability", "ability", "driver", "movers", "pci_address")
+__all__ = ("Ability", "ability", "driver", "netns_capable_drivers", "pci_address")
 
 _PCI = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z", re.ASCII)
 
@@ -81,7 +81,9 @@ def _node_type(base: str) -> int | None:
 
 
 def ability(driver_name: str | None, moved: bool, able: t.Collection[str] | None) -> Ability:
-    """Whether a device with this driver can move. ``able`` is what movers() found; None: it could not be read.
+    """Whether a device with this driver can move.
+
+    ``able`` is the result of netns_capable_drivers(); None: it could not be read.
 
     The core refuses drivers without disassociate_ucontext (ib_device_set_netns_put() in
     drivers/infiniband/core/device.c).
@@ -96,7 +98,9 @@ def ability(driver_name: str | None, moved: bool, able: t.Collection[str] | None
     return Ability(driver_name in able, "%s %s disassociate_ucontext (/proc/kallsyms)" % (driver_name, word))
 
 
-def movers(kallsyms: str = "/proc/kallsyms", cache: str | None = CACHE, sys: str = "/sys") -> set[str] | None:
+def netns_capable_drivers(
+    kallsyms: str = "/proc/kallsyms", cache: str | None = CACHE, sys: str = "/sys"
+) -> set[str] | None:
     """The modules whose code has a function ``*disassociate_ucontext``; None if the list cannot be read.
 
     A driver that is built in is named after its function: mlx5_ib_disassociate_ucontext is mlx5_ib's. The answer is

@@ -40,8 +40,8 @@ class AuditHost(Host):
         self.spaces: dict[int, Namespace] = {}
         self.cards: list[Card] = []
 
-    def others(self) -> tuple[list[Namespace], str | None]:
-        found = super().others()
+    def other_namespaces(self) -> tuple[list[Namespace], str | None]:
+        found = super().other_namespaces()
         self.spaces = {space.inode: space for space in found[0]}
         return found
 

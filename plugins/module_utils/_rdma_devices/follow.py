@@ -148,7 +148,7 @@ class LinkHost(DeviceHost, rdma_devices_link.Host):
     One in a namespace that only an open file keeps is found by the kernel: names are unique on a host.
     """
 
-    def others(self) -> tuple[list[Namespace], str | None]:
+    def other_namespaces(self) -> tuple[list[Namespace], str | None]:
         found = quick_survey.spaces()
         return found.others, "; ".join("%s: %s" % one for one in found.unreadable) or None
 
@@ -216,7 +216,7 @@ class Follower:
     ) -> None:
         self.links, self.include, self.exclude = links, include, exclude
         self.host, self.say = host, say
-        self.told: dict[str, str] = {}
+        self.reported: dict[str, str] = {}
 
     def plan(self) -> Plan:
         devices, here = self.host.devices(), self.host.netdevs()
@@ -238,9 +238,9 @@ class Follower:
             else:
                 self.say("%s is with %s in %s" % (step.device, step.netdev, where))
         for name, text in problems.items():
-            if self.told.get(name) != text:
+            if self.reported.get(name) != text:
                 self.say(text)
-        self.told = problems
+        self.reported = problems
         return not problems
 
 

@@ -48,10 +48,10 @@ class Host:
     def look(self, gather: t.Collection[str]) -> dict[str, t.Any]:
         return devices.look(gather)
 
-    def movers(self) -> set[str] | None:
-        return drivers.movers()
+    def netns_capable_drivers(self) -> set[str] | None:
+        return drivers.netns_capable_drivers()
 
-    def others(self) -> tuple[list[Namespace], str | None]:
+    def other_namespaces(self) -> tuple[list[Namespace], str | None]:
         """The other namespaces, and why the list may be incomplete."""
         from .._netns import survey
 
@@ -139,7 +139,11 @@ def gather_info(subsets: t.Sequence[str], all_netns: bool, host: Host, pod: str 
         inside, missed = _elsewhere(subsets, host)
         found += inside
         unreadable += missed
-    able = host.movers() if any(device["netns"]["initial"] and device["driver"] for device in found) else None
+    able = (
+        host.netns_capable_drivers()
+        if any(device["netns"]["initial"] and device["driver"] for device in found)
+        else None
+    )
     for device in found:
         moved = not device["netns"]["initial"] and mode == "exclusive"
         can, source = drivers.ability(device["driver"], moved, able)
@@ -152,7 +156,7 @@ def _elsewhere(subsets: t.Sequence[str], host: Host) -> tuple[list[dict[str, t.A
     """The devices in all other namespaces, and what could not be looked at."""
     from .._netns import walk
 
-    spaces, problem = host.others()
+    spaces, problem = host.other_namespaces()
     answers = host.look_inside(spaces, subsets)
     found: list[dict[str, t.Any]] = []
     unreadable: list[dict[str, t.Any]] = []

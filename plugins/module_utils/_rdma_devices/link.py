@@ -18,7 +18,7 @@ from . import move
 
 if t.TYPE_CHECKING:  # pragma: no cover
     from .._netns.target import Target
-    from .move import Found
+    from .move import Location
 
 # Link types of drivers/infiniband/sw and the modules that provide them.
 DRIVERS = {"rxe": "rdma_rxe", "siw": "siw"}
@@ -62,7 +62,7 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[
                 host.close(one.handle)
 
 
-def _existing(name: str, mode: str | None, host: Host) -> Found | None:
+def _existing(name: str, mode: str | None, host: Host) -> Location | None:
     try:
         return move.locate(name, mode, host)
     except move.GoneError as exc:
@@ -72,7 +72,7 @@ def _existing(name: str, mode: str | None, host: Host) -> Found | None:
 
 
 def _result(
-    params: t.Mapping[str, t.Any], decision: Decision, found: Found | None, text: str | None
+    params: t.Mapping[str, t.Any], decision: Decision, found: Location | None, text: str | None
 ) -> dict[str, t.Any]:
     live = None if found is None else "%s on %s in %s" % (found.driver, ", ".join(found.netdevs) or "none", found.text)
     return {
@@ -94,7 +94,7 @@ def _result(
 
 
 def _present(
-    params: t.Mapping[str, t.Any], check_mode: bool, host: Host, mode: str | None, found: Found | None, goal: Target
+    params: t.Mapping[str, t.Any], check_mode: bool, host: Host, mode: str | None, found: Location | None, goal: Target
 ) -> dict[str, t.Any]:
     name, link_type, netdev = params["name"], params["type"], params["netdev"]
     text = "%s on %s in %s" % (DRIVERS[link_type], netdev, goal.text)
@@ -165,7 +165,7 @@ def _make(name: str, link_type: str, netdev: str, mode: str | None, host: Host, 
     raise LinkError("Creating the RDMA link %s: the kernel reported success, but the device is missing" % name)
 
 
-def _absent(params: t.Mapping[str, t.Any], check_mode: bool, host: Host, found: Found | None) -> dict[str, t.Any]:
+def _absent(params: t.Mapping[str, t.Any], check_mode: bool, host: Host, found: Location | None) -> dict[str, t.Any]:
     name = params["name"]
     decision = Decision()
     if found is not None:

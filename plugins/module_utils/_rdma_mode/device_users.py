@@ -65,7 +65,7 @@ def users(source: Source) -> list[dict[str, t.Any]]:
     return found
 
 
-def told(found: t.Sequence[t.Mapping[str, t.Any]]) -> str:
+def format_users(found: t.Sequence[t.Mapping[str, t.Any]]) -> str:
     """Name the first users in half a sentence."""
     parts = []
     for row in found[:3]:
@@ -79,4 +79,4 @@ def told(found: t.Sequence[t.Mapping[str, t.Any]]) -> str:
     return ", ".join(parts)
 
 
-__all__ = ("Source", "told", "users")
+__all__ = ("Source", "format_users", "users")

@@ -22,9 +22,9 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._module_params.
     initramfs_stale,
     initramfs_state,
     is_builtin,
+    parameter_state,
     predict,
     sources,
-    view,
 )
 
 IMAGE = "/boot/initrd.img-7.2"
@@ -52,7 +52,7 @@ PREDICTIONS: list[tuple[str | None, str | None, dict[str, t.Any] | None, dict[st
     ("0", "1", None, NONE, Prediction("1", True, CMDLINE_WINS)),
     ("0", "1", state(True, True, "0"), NONE, Prediction("1", True, CMDLINE_WINS)),
     ("0", "1", None, {"initramfs_known": False}, Prediction("1", True, CMDLINE_WINS)),
-    ("0", "1", None, {"doubt": "why"}, Prediction("1", True, CMDLINE_WINS)),
+    ("0", "1", None, {"uncertainty": "why"}, Prediction("1", True, CMDLINE_WINS)),
     ("0", None, None, {"cmdline_known": False}, CMDLINE_UNKNOWN),
     ("0", None, state(True, True, "0"), {"cmdline_known": False}, CMDLINE_UNKNOWN),
     ("0", None, None, {"initramfs_known": False}, IMAGE_UNKNOWN),
@@ -73,9 +73,9 @@ PREDICTIONS: list[tuple[str | None, str | None, dict[str, t.Any] | None, dict[st
     ("0", "1", state(True, False, "2", "2"), NONE, Prediction("1", True, CMDLINE_WINS)),
     ("0", None, None, {"builtin": True}, Prediction(None, True, BUILTIN)),
     ("0", "1", None, {"builtin": True}, Prediction("1", True, CMDLINE_WINS)),
-    ("0", None, None, {"doubt": "why"}, Prediction(None, False, "why")),
-    ("0", None, state(True, False, "1"), {"doubt": "why"}, Prediction(None, False, "why")),
-    ("0", None, state(True, True, "1"), {"doubt": "why"}, Prediction("1", True, FORCED)),
+    ("0", None, None, {"uncertainty": "why"}, Prediction(None, False, "why")),
+    ("0", None, state(True, False, "1"), {"uncertainty": "why"}, Prediction(None, False, "why")),
+    ("0", None, state(True, True, "1"), {"uncertainty": "why"}, Prediction("1", True, FORCED)),
 ]
 
 
@@ -157,7 +157,7 @@ def looked(**fields: t.Any) -> Sources:
 
 
 def test_view() -> None:
-    seen = view(looked(), "ib_core", "netns_mode", "0")
+    seen = parameter_state(looked(), "ib_core", "netns_mode", "0")
     assert seen.cmdline == {"running": "1", "next_boot": None}
     assert seen.initramfs == state(True, False, "0")
     assert seen.next_boot == Prediction("0", True, None)
@@ -166,32 +166,34 @@ def test_view() -> None:
 
 def test_view_of_a_stale_image_and_of_a_new_one() -> None:
     src = looked(contents=image(forced=["ib_core"]))
-    assert view(src, "ib_core", "netns_mode", "1").stale is True
-    assert view(src, "ib_core", "netns_mode", "1").next_boot.value == "0"
-    new = view(src, "ib_core", "netns_mode", "1", rebuilt=True)
+    assert parameter_state(src, "ib_core", "netns_mode", "1").stale is True
+    assert parameter_state(src, "ib_core", "netns_mode", "1").next_boot.value == "0"
+    new = parameter_state(src, "ib_core", "netns_mode", "1", rebuilt=True)
     assert (new.stale, new.next_boot, new.initramfs) == (False, Prediction("1", True, None), state(True, True, "1"))
 
 
 def test_a_rebuild_that_was_stopped_has_to_be_done_again() -> None:
-    assert view(looked(unfinished=True), "ib_core", "netns_mode", "0").stale is True
-    assert view(looked(unfinished=True), "ib_core", "netns_mode", "0", rebuilt=True).stale is False
-    assert view(looked(unfinished=True), "other", "x", None).stale is False
+    assert parameter_state(looked(unfinished=True), "ib_core", "netns_mode", "0").stale is True
+    assert parameter_state(looked(unfinished=True), "ib_core", "netns_mode", "0", rebuilt=True).stale is False
+    assert parameter_state(looked(unfinished=True), "other", "x", None).stale is False
     unreadable = image(modprobe={"/etc/modprobe.d/a.conf": "\0"})
-    assert view(looked(unfinished=True, contents=unreadable), "ib_core", "netns_mode", "0").stale is None
+    assert parameter_state(looked(unfinished=True, contents=unreadable), "ib_core", "netns_mode", "0").stale is None
 
 
 def test_view_without_an_initramfs() -> None:
-    seen = view(looked(contents=None, has_initramfs=False), "ib_core", "netns_mode", "0")
+    seen = parameter_state(looked(contents=None, has_initramfs=False), "ib_core", "netns_mode", "0")
     assert (seen.initramfs, seen.stale, seen.next_boot) == (None, False, Prediction("0", True, None))
 
 
 def test_view_of_what_cannot_be_read() -> None:
-    seen = view(looked(contents=None, has_initramfs=True), "ib_core", "netns_mode", "0")
+    seen = parameter_state(looked(contents=None, has_initramfs=True), "ib_core", "netns_mode", "0")
     assert (seen.initramfs, seen.stale, seen.next_boot) == (None, None, IMAGE_UNKNOWN)
     # A unified kernel image has its initramfs inside.
-    seen = view(looked(contents=None, has_initramfs=None), "ib_core", "netns_mode", "0")
+    seen = parameter_state(looked(contents=None, has_initramfs=None), "ib_core", "netns_mode", "0")
     assert (seen.initramfs, seen.stale, seen.next_boot) == (None, None, IMAGE_UNKNOWN)
-    seen = view(looked(entry=None, contents=None, has_initramfs=None, running=None), "ib_core", "netns_mode", "0")
+    seen = parameter_state(
+        looked(entry=None, contents=None, has_initramfs=None, running=None), "ib_core", "netns_mode", "0"
+    )
     assert seen.cmdline == {"running": None, "next_boot": None}
     assert seen.next_boot == CMDLINE_UNKNOWN
 

@@ -55,13 +55,13 @@ class FakeHost(Host):
     def look(self, gather: t.Collection[str]) -> dict[str, t.Any]:
         return self.here
 
-    def movers(self) -> set[str] | None:
+    def netns_capable_drivers(self) -> set[str] | None:
         return {"mlx5_ib"}
 
     def look_in_pod(self, pod: str, gather: t.Collection[str]) -> dict[str, t.Any]:
         return {**self.inside[POD], "inode": POD, "uid": UID, "netdevs": ["eth0", "lo", "net1"]}
 
-    def others(self) -> tuple[list[Namespace], str | None]:
+    def other_namespaces(self) -> tuple[list[Namespace], str | None]:
         return [BLUE_SPACE, POD_SPACE], self.problem
 
     def look_inside(self, spaces: t.Sequence[Namespace], gather: t.Collection[str]) -> dict[int, t.Any]:
