@@ -29,7 +29,7 @@ def default_entry(
         kept = load(cache, CACHE_FORMAT, list(machine))
         if kept is not None:
             try:
-                if all(signature(path) == tuple(seen) for path, seen in kept["seen"].items()):
+                if all(signature(path) == tuple(stamp) for path, stamp in kept["seen"].items()):
                     return BootEntry(*kept["entry"])
             except (AttributeError, KeyError, TypeError):
                 pass  # a file that we did not write: read everything again

@@ -46,14 +46,14 @@ class Contents(t.NamedTuple):
 
 def closure(requires: t.Mapping[str, t.Sequence[str]], names: t.Iterable[str]) -> list[str]:
     """Return the modules and everything that they need."""
-    found: set[str] = set()
+    result: set[str] = set()
     todo = list(names)
     while todo:
         name = todo.pop()
-        if name not in found:
-            found.add(name)
+        if name not in result:
+            result.add(name)
             todo.extend(requires.get(name, ()))
-    return sorted(found)
+    return sorted(result)
 
 
 def from_cmdline(kind: str, cmdline: str) -> list[str]:

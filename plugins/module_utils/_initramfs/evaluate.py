@@ -44,20 +44,20 @@ def resolve(links: t.Mapping[str, str], name: str) -> str | None:
 
 def requirements(dep: str, softdep: str) -> dict[str, list[str]]:
     """Parse modules.dep(5) and softdep lines (modules.softdep, modprobe.d) into direct dependencies."""
-    found: dict[str, list[str]] = {}
+    requires: dict[str, list[str]] = {}
     for line in dep.splitlines():
         path, colon, needs = line.partition(":")
         if colon:
             names = [_module_name(need) for need in needs.split()]
             if names:
-                found.setdefault(_module_name(path), []).extend(names)
+                requires.setdefault(_module_name(path), []).extend(names)
     for line in softdep.splitlines():
         words = line.split()
         if len(words) > 2 and words[0] == "softdep":
             # "pre:" comes before the module, "post:" after it: both are loaded.
             names = [word.replace("-", "_") for word in words[2:] if word not in ("pre:", "post:")]
-            found.setdefault(words[1].replace("-", "_"), []).extend(names)
-    return found
+            requires.setdefault(words[1].replace("-", "_"), []).extend(names)
+    return requires
 
 
 def _module_name(path: str) -> str:
@@ -66,12 +66,12 @@ def _module_name(path: str) -> str:
 
 def load_lines(text: str, marks: str = "#") -> list[tuple[str, str]]:
     """Return (module, options) of each line of a list of modules to load."""
-    found = []
+    modules = []
     for line in text.splitlines():
         words = line.split(None, 1)
         if words and words[0][0] not in marks:
-            found.append((words[0].replace("-", "_"), words[1].strip() if len(words) > 1 else ""))
-    return found
+            modules.append((words[0].replace("-", "_"), words[1].strip() if len(words) > 1 else ""))
+    return modules
 
 
 def kind_of(names: t.Collection[str]) -> str:

@@ -84,7 +84,7 @@ def parse(path: str, text: str) -> list[Assignment]:
 
 def directives(path: str, text: str) -> list[Directive]:
     """Return the lines of one file that kmod understands."""
-    found = []
+    result = []
     for line, pieces in _logical_lines(text):
         whole = "".join([piece for _number, piece, _raw in pieces])
         # A NUL ends a C string; what follows on the line is never seen.
@@ -106,8 +106,8 @@ def directives(path: str, text: str) -> list[Directive]:
         for number, piece, raw in pieces:
             marks.append((offset - start, number, raw))
             offset += len(piece)
-        found.append(Directive(path, line, pieces[0][2], command, name, rest, marks))
-    return found
+        result.append(Directive(path, line, pieces[0][2], command, name, rest, marks))
+    return result
 
 
 def _logical_lines(text: str) -> t.Iterator[tuple[int, list[tuple[int, str, str]]]]:
@@ -159,7 +159,7 @@ def _assign(lines: t.Iterable[Directive]) -> list[Assignment]:
     for number, directive in enumerate(lines):
         if directive.command == "options":
             modules.setdefault(directive.module, []).append((number, directive))
-    found: list[tuple[int, int, Assignment]] = []
+    assignments: list[tuple[int, int, Assignment]] = []
     for module, own in modules.items():
         starts, joined = [], ""
         for number, directive in own:
@@ -171,9 +171,9 @@ def _assign(lines: t.Iterable[Directive]) -> list[Assignment]:
                 at += 1
             start, number, directive = starts[at]
             mark = [entry for entry in directive.marks if entry[0] <= offset - start][-1]
-            found.append((number, offset, Assignment(directive.path, mark[1], mark[2], module, name, value)))
-    found.sort(key=lambda entry: entry[:2])
-    return [entry[2] for entry in found]
+            assignments.append((number, offset, Assignment(directive.path, mark[1], mark[2], module, name, value)))
+    assignments.sort(key=lambda entry: entry[:2])
+    return [entry[2] for entry in assignments]
 
 
 def words(options: str) -> list[tuple[int, int, str, str]]:
@@ -183,7 +183,7 @@ def words(options: str) -> list[tuple[int, int, str, str]]:
     def back(text: str) -> str:
         return text if latin is options else text.encode("latin-1").decode("utf-8", "surrogateescape")
 
-    found = []
+    result = []
     for match in _WORD.finditer(latin):
         name, value = _split_word(match.group())
         if value is None and name == "--":
@@ -191,8 +191,8 @@ def words(options: str) -> list[tuple[int, int, str, str]]:
         start, end = match.span()
         if latin is not options:
             start, end = len(back(latin[:start])), len(back(latin[:end]))
-        found.append((start, end, underscored(back(name)), "1" if value is None else back(value)))
-    return found
+        result.append((start, end, underscored(back(name)), "1" if value is None else back(value)))
+    return result
 
 
 def _split_word(word: str) -> tuple[str, str | None]:
@@ -371,13 +371,13 @@ def _because(exc: Exception) -> str:
 def settings(tree: Tree, module: str) -> dict[str, Assignment]:
     """Return what each parameter of a module is set to: the kernel takes the last assignment."""
     name = underscored(module)
-    return {found.name: found for found in tree.assignments if found.module == name}
+    return {assignment.name: assignment for assignment in tree.assignments if assignment.module == name}
 
 
 def history(tree: Tree, module: str, name: str) -> list[Assignment]:
     """Return every assignment of one parameter, in the order in which the kernel gets them."""
-    wanted = (underscored(module), underscored(name))
-    return [found for found in tree.assignments if (found.module, found.name) == wanted]
+    parameter = (underscored(module), underscored(name))
+    return [assignment for assignment in tree.assignments if (assignment.module, assignment.name) == parameter]
 
 
 def kernel_bool(value: str | None) -> bool | None:
@@ -390,13 +390,13 @@ def kernel_bool(value: str | None) -> bool | None:
     return None
 
 
-def same_value(one: str | None, other: str | None) -> bool:
+def same_value(value: str | None, other: str | None) -> bool:
     """Tell whether two values are the same: literally, or as booleans where one is Y or N, as sysfs prints them."""
-    if one == other:
+    if value == other:
         return True
-    if one is None or other is None or not {"Y", "N"} & {one, other}:
+    if value is None or other is None or not {"Y", "N"} & {value, other}:
         return False
-    return kernel_bool(one) is not None and kernel_bool(one) == kernel_bool(other)
+    return kernel_bool(value) is not None and kernel_bool(value) == kernel_bool(other)
 
 
 def render(module: str, options: t.Mapping[str, str], header: str) -> str:

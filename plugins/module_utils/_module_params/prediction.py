@@ -117,7 +117,7 @@ def initramfs_state(
     tree = from_texts(contents.modprobe, module)
     if tree.unreadable:
         return None
-    found = settings(tree, module).get(param)
+    assignment = settings(tree, module).get(param)
     # Options that come with a module's name on a list of modules to load are modprobe's arguments.
     arguments = {name: value for _start, _end, name, value in words(contents.arguments.get(module, ""))}
     argument = arguments.get(param)
@@ -125,7 +125,7 @@ def initramfs_state(
         "image": contents.image,
         "contains_module": module in contents.modules,
         "forced": module in forced(contents, cmdline),
-        "value": argument if found is None or argument is not None else found.value,
+        "value": argument if assignment is None or argument is not None else assignment.value,
         "argument": argument,
     }
 

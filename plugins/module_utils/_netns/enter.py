@@ -62,15 +62,15 @@ def open_here(space: Namespace) -> int:
 
     To be called in a child: the way to a mount leads through directories whose file system may not answer.
     """
-    said, code = "its holder is gone", errno.ENOENT
+    reason, code = "its holder is gone", errno.ENOENT
     for holder in space.holders:
         try:
             return _by(holder, space.inode)
         except OSError as exc:
-            said = exc.text if isinstance(exc, EnterError) else "%s: %s" % (holder.path, exc.strerror or exc)
+            reason = exc.text if isinstance(exc, EnterError) else "%s: %s" % (holder.path, exc.strerror or exc)
             code = errno.ENOENT if exc.errno in (None, errno.ESRCH) else exc.errno
     name = space.name or "net:[%d]" % space.inode
-    raise EnterError("Could not open the network namespace %s: %s" % (name, said), code)
+    raise EnterError("Could not open the network namespace %s: %s" % (name, reason), code)
 
 
 def _by(holder: Holder, inode: int) -> int:

@@ -63,9 +63,9 @@ def namespace(text: str, kind: str) -> int | None:
 
 def mounts(mountinfo: str) -> list[Mount]:
     """The nsfs mounts of a mountinfo text (proc_pid_mountinfo(5))."""
-    found: list[Mount] = []
+    result: list[Mount] = []
     if " - nsfs " not in mountinfo:
-        return found
+        return result
     for line in mountinfo.split("\n"):
         before, _separator, after = line.partition(" - ")
         fields = before.split(" ")
@@ -75,7 +75,7 @@ def mounts(mountinfo: str) -> list[Mount]:
         if match:
             point = _OCTAL.sub(lambda octal: chr(int(octal.group(1), 8)), fields[4])
             groups = dict(field.split(":", 1) for field in fields[6:] if ":" in field)
-            found.append(
+            result.append(
                 Mount(
                     int(fields[0]),
                     match.group(1),
@@ -85,7 +85,7 @@ def mounts(mountinfo: str) -> list[Mount]:
                     groups.get("master"),
                 )
             )
-    return found
+    return result
 
 
 def process(stat: str) -> Process | None:

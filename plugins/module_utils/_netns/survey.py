@@ -208,13 +208,13 @@ class _Scan:
         return self._link(path + "/ns/mnt"), self._link(path + "/root")
 
     def _views(self, *paths: str) -> set[tuple[str, str]]:
-        found = set()
+        views = set()
         for path in paths:
             try:
-                found.add(self._view(path))
+                views.add(self._view(path))
             except OSError:
                 continue  # a security module may shield init
-        return found
+        return views
 
     def _mount_view(self, pid: int, path: str) -> None:
         view = self._view(path)
@@ -321,15 +321,15 @@ class _Scan:
                 # Two words at most: what follows may be a secret.
                 say(writer, [pid, " ".join(word for word in words[:2] if word[:1] != "-")[:80]])
 
-        found = {}
+        commands = {}
         until = time.monotonic() + _COMMANDS_S
         with Child(work) as child:
             try:
                 while True:
                     pid, command = child.answer(until)
-                    found[pid] = command
+                    commands[pid] = command
             except (TimeoutError, EOFError):
-                return found
+                return commands
 
     def holder(self, inode: int, kind: str, pid: int, path: str, command: str | None) -> Holder:
         unit = pod = None
@@ -357,13 +357,13 @@ def survey(limit: int = 10, proc: str = "/proc", kernel: t.Any = None) -> Survey
     chosen = {inode: _chosen(rows, limit) for inode, rows in sorted(scan.found.items())}
     pids = {row[1] for rows in chosen.values() for row in rows}
     commands = scan.commands(sorted(pids)) if pids else {}
-    found = []
+    namespaces = []
     for inode, rows in chosen.items():
         holders = [scan.holder(inode, *row, commands.get(row[1])) for row in rows]
         name = scan.names.get(inode)
         total = len(scan.found[inode])
-        found.append(Namespace(inode, None if name is None else _printable(name), holders, total))
-    return Survey(found, scan.unreadable)
+        namespaces.append(Namespace(inode, None if name is None else _printable(name), holders, total))
+    return Survey(namespaces, scan.unreadable)
 
 
 def _chosen(rows: t.Mapping[tuple[str, int, t.Any], str], limit: int) -> list[tuple[str, int, str]]:

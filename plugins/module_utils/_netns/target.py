@@ -124,21 +124,25 @@ def _by_container(value: str, proc: str) -> Target:
     match = _CONTAINER.match(value)
     if not match:
         raise TargetError("'%s' is not a valid container ID (12 to 64 hexadecimal digits)" % value)
-    wanted = match.group(1)
-    found: dict[str, int] = {}
+    prefix = match.group(1)
+    processes: dict[str, int] = {}
     for pid, groups in _groups(proc):
         for ident in cgroups.containers(groups):
-            if ident.startswith(wanted):
-                found.setdefault(ident, pid)
-    if not found:
+            if ident.startswith(prefix):
+                processes.setdefault(ident, pid)
+    if not processes:
         raise TargetError(
             "No process of this host is in a container with the ID %s. Is it running, and on this host? Users' "
-            "containers (below user.slice) are not searched: give the PID of one of their processes" % wanted
+            "containers (below user.slice) are not searched: give the PID of one of their processes" % prefix
         )
-    if len(found) > 1:
-        raise TargetError("Several containers begin with %s: %s. Give more digits" % (wanted, ", ".join(sorted(found))))
-    ident = min(found)
-    return _of_process(found[ident], "container %s" % ident[:12], proc, lambda text: ident in cgroups.containers(text))
+    if len(processes) > 1:
+        raise TargetError(
+            "Several containers begin with %s: %s. Give more digits" % (prefix, ", ".join(sorted(processes)))
+        )
+    ident = min(processes)
+    return _of_process(
+        processes[ident], "container %s" % ident[:12], proc, lambda text: ident in cgroups.containers(text)
+    )
 
 
 def of_pod(pod: str, proc: str = "/proc") -> tuple[Target, str]:

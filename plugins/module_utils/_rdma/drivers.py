@@ -65,11 +65,11 @@ def driver(name: str, sys: str = "/sys") -> str | None:
         children = []
     for child in children:
         if re.search(r"\.(rdma|roce|iwarp)\.\d+\Z", child):
-            found = _link("%s/%s/driver/module" % (device, child))
-            if found:
-                return found
-    found = _link(device + "/driver/module") or _link(device + "/driver")
-    return _BY_PCI_DRIVER.get(found, found.replace("-", "_")) if found else None
+            module = _link("%s/%s/driver/module" % (device, child))
+            if module:
+                return module
+    module = _link(device + "/driver/module") or _link(device + "/driver")
+    return _BY_PCI_DRIVER.get(module, module.replace("-", "_")) if module else None
 
 
 def _node_type(base: str) -> int | None:
@@ -118,20 +118,20 @@ def netns_capable_drivers(
         return None
     if not text:
         return None
-    found = symbols(text)
+    modules = symbols(text)
     if cache is not None:
-        save(cache, CACHE_FORMAT, key, sorted(found))
-    return found
+        save(cache, CACHE_FORMAT, key, sorted(modules))
+    return modules
 
 
 def symbols(text: bytes) -> set[str]:
     """The modules of a kallsyms text that can disassociate user contexts."""
-    found = set()
+    modules = set()
     # uverbs_disassociate_api() and its kin are the core's.
     for match in re.finditer(rb" [tT] (\w+)_disassociate_ucontext(?:\t\[(\w+)\])?$", text, re.M):
         function, module = match.group(1).decode(), match.group(2)
-        found.add(module.decode() if module else _builtin(function))
-    return found
+        modules.add(module.decode() if module else _builtin(function))
+    return modules
 
 
 def _builtin(prefix: str) -> str:

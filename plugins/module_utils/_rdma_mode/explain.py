@@ -36,10 +36,10 @@ def _blocker(space: Namespace) -> dict[str, t.Any]:
 
 def blockers(host: Host, problems: list[str]) -> list[dict[str, t.Any]]:
     """List the other namespaces. An incomplete list is a problem, and no obstacle: the kernel has the last word."""
-    found = host.other_namespaces()
-    if found.problem:
-        problems.append(found.problem)
-    return [_blocker(space) for space in found.namespaces]
+    survey = host.other_namespaces()
+    if survey.problem:
+        problems.append(survey.problem)
+    return [_blocker(space) for space in survey.namespaces]
 
 
 def users(host: Host, problems: list[str]) -> list[dict[str, t.Any]] | None:
@@ -73,9 +73,14 @@ def contradictions(tree: config.Tree, desired: str) -> list[dict[str, t.Any]]:
     """Return the lines of modprobe.d that contradict it, if this module's own file is not managed."""
     lines = config.history(tree, MODULE, PARAMETER)
     return [
-        {"path": found.path, "line": found.line, "text": found.text.strip(), "wins": found is lines[-1]}
-        for found in lines
-        if mode_of(found.value) != desired
+        {
+            "path": assignment.path,
+            "line": assignment.line,
+            "text": assignment.text.strip(),
+            "wins": assignment is lines[-1],
+        }
+        for assignment in lines
+        if mode_of(assignment.value) != desired
     ]
 
 

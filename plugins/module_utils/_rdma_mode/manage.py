@@ -44,8 +44,8 @@ def _expected(expected: prediction.Prediction) -> tuple[str | None, str | None]:
 
 def _value(tree: config.Tree) -> str | None:
     """Return what a configuration sets the parameter to."""
-    found = config.settings(tree, MODULE).get(PARAMETER)
-    return found and found.value
+    assignment = config.settings(tree, MODULE).get(PARAMETER)
+    return assignment and assignment.value
 
 
 def _parameter_state(src: prediction.Sources, tree: config.Tree, rebuilt: bool = False) -> prediction.ParameterState:

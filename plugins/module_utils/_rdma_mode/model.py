@@ -47,8 +47,8 @@ class Host(InitramfsHost):
     def available(self) -> bool:
         from .._rdma import kernel
 
-        found = kernel.available()
-        return found.loaded or found.how is not None
+        support = kernel.available()
+        return support.loaded or support.how is not None
 
     def live(self) -> str | None:
         return sysfs.live_mode()

@@ -48,11 +48,11 @@ def switch(host: Host, live: str | None, desired: str, runtime: str) -> None:
         if exc.errno != errno.EBUSY or runtime == "require":
             raise
         raise Declined from exc
-    found = host.live()
-    if found != desired:
+    mode = host.live()
+    if mode != desired:
         raise ModeError(
             "Switching the RDMA subsystem from %s to %s: the kernel reported success, but the mode is %s"
-            % (live, desired, found)
+            % (live, desired, mode)
         )
 
 
