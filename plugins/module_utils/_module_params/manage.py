@@ -15,7 +15,7 @@ import typing as t
 from .._decision import DRIFT, IN_SYNC, UNKNOWN, Decision, resource
 from .._errors import FabricError
 from .._files import read_text
-from .._kmod.config import parse, same_value, settings, underscored
+from .._kmod.config import Assignment, parse, same_value, settings, underscored
 from .._kmod.plan import add_to, check_path, install_command, plan
 from .._kmod.plan_model import Plan, real_path
 from . import refusal
@@ -153,21 +153,7 @@ def manage(task: Task, check_mode: bool, host: Host, done: list[str]) -> dict[st
         **decision.result(),
         "name": module,
         "path": planned.path,
-        "parameters": {
-            name: {
-                "desired": desired[name],
-                "configured": {key: getattr(before[name], key) for key in ("value", "path", "line")}
-                if name in before
-                else None,
-                "cmdline": current[name].cmdline,
-                "initramfs": current[name].initramfs,
-                "live": live[name],
-                "next_boot": current[name].next_boot.value,
-                "next_boot_known": current[name].next_boot.known,
-                "next_boot_reason": current[name].next_boot.reason,
-            }
-            for name in names
-        },
+        "parameters": {name: _parameter(desired[name], before.get(name), live[name], current[name]) for name in names},
         "conflicts": planned.conflicts,
         "initramfs_stale": _any(state.stale for state in current.values()),
         "reload_required": reload_required,
@@ -190,6 +176,21 @@ def manage(task: Task, check_mode: bool, host: Host, done: list[str]) -> dict[st
         ],
         "problems": src.problems,
         "warnings": planned.warnings,
+    }
+
+
+def _parameter(
+    desired: str | None, configured: Assignment | None, live: str | None, state: ParameterState
+) -> dict[str, t.Any]:
+    return {
+        "desired": desired,
+        "configured": configured and {key: getattr(configured, key) for key in ("value", "path", "line")},
+        "cmdline": state.cmdline,
+        "initramfs": state.initramfs,
+        "live": live,
+        "next_boot": state.next_boot.value,
+        "next_boot_known": state.next_boot.known,
+        "next_boot_reason": state.next_boot.reason,
     }
 
 
