@@ -18,7 +18,7 @@ from .entry import BootEntry, Machine
 
 
 class BootError(Exception):
-    """The default entry cannot be told; the text is what ``problem`` says."""
+    """The default entry cannot be determined; the text is that of ``problem``."""
 
 
 class Files:
@@ -87,7 +87,7 @@ class Files:
 
 
 def kernel_version(files: Files, path: str | None) -> str | None:
-    """Tell a kernel's version from its name (that of the file behind a link), else from its x86 boot header."""
+    """Return a kernel's version from its name (that of the file behind a link), else from its x86 boot header."""
     if path is None:
         return None
     try:

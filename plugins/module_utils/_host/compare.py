@@ -77,7 +77,7 @@ def compare(
 
 
 def reasons(result: Result) -> list[str]:
-    """Return why a module has to run itself: it would do something, warn of something, or cannot tell."""
+    """Return why a module has to run itself: it has something to do, to warn of, or does not know."""
     messages = [*result["actions"], *result.get("warnings", ())]
     odd = ["%s is %s" % (row["name"], row["status"]) for row in result["resources"] if row["status"] != IN_SYNC]
     return messages or odd

@@ -43,7 +43,7 @@ def decide(files: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[Decision, dict[str
         differs = original != text
         if differs and original is not None and not is_ours(original):
             if text is None:
-                differs = False  # somebody else's file of that name is none of our business
+                differs = False  # a foreign file of that name is left alone
             else:
                 raise FileError(
                     "Writing %s: the file exists and was not written by this collection. Move its contents to a file "

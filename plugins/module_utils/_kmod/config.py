@@ -258,7 +258,7 @@ def _target(line: Directive) -> str | None:
 
 
 def is_conf(name: str) -> bool:
-    """Tell whether kmod takes a file of this name. (Up to 32 it read ``*.alias`` too, which is not documented.)"""
+    """Return whether kmod reads a file of this name. (Up to 32 it read ``*.alias`` too, which is not documented.)"""
     return name.endswith(".conf") and not name.startswith(".")
 
 
@@ -391,7 +391,7 @@ def kernel_bool(value: str | None) -> bool | None:
 
 
 def same_value(value: str | None, other: str | None) -> bool:
-    """Tell whether two values are the same: literally, or as booleans where one is Y or N, as sysfs prints them."""
+    """Return whether two values are the same: literally, or as booleans if one is Y or N, as sysfs prints them."""
     if value == other:
         return True
     if value is None or other is None or not {"Y", "N"} & {value, other}:

@@ -58,7 +58,7 @@ def _checked(result: int, doing: str) -> int:
 
 
 def open_here(space: Namespace) -> int:
-    """Open a namespace that netns.survey() or spaces.spaces() has found, by whatever keeps it.
+    """Open a namespace that survey.survey() or quick_survey.spaces() has found, by whatever keeps it.
 
     To be called in a child: the way to a mount leads through directories whose file system may not answer.
     """
@@ -121,7 +121,7 @@ class Visitor:
         self._mounted = False
 
     def visit(self, space: Namespace, sysfs: bool) -> None:
-        """As enter(), for a namespace that was found by netns.survey() or spaces.spaces()."""
+        """As enter(), for a namespace that was found by survey.survey() or quick_survey.spaces()."""
         handle = open_here(space)
         try:
             self.enter(handle, sysfs)
@@ -166,7 +166,7 @@ def inside(handle: int, function: t.Callable[[], t.Any], *, sysfs: bool = False,
 
 
 def within(space: Namespace, function: t.Callable[[], t.Any], *, sysfs: bool = False, timeout: float = 60.0) -> t.Any:
-    """As inside(), for a namespace that was found by netns.survey() or spaces.spaces()."""
+    """As inside(), for a namespace that was found by survey.survey() or quick_survey.spaces()."""
 
     def work() -> t.Any:
         Visitor().visit(space, sysfs)

@@ -141,10 +141,10 @@ RISING = [
 
 
 def test_version_order_rising() -> None:
-    for number, one in enumerate(RISING):
-        for two in RISING[number + 1 :]:
-            assert (one, two, bls.version_compare(one, two)) == (one, two, -1)
-            assert (two, one, bls.version_compare(two, one)) == (two, one, 1)
+    for number, older in enumerate(RISING):
+        for newer in RISING[number + 1 :]:
+            assert (older, newer, bls.version_compare(older, newer)) == (older, newer, -1)
+            assert (newer, older, bls.version_compare(newer, older)) == (newer, older, 1)
 
 
 def test_version_order() -> None:
@@ -173,9 +173,9 @@ def test_version_order() -> None:
         ("1+", "1.2", -1),
         ("1+2+3", "1.3.3", 1),
     ]
-    for one, two, expected in pairs:
-        assert (one, two, bls.version_compare(one, two)) == (one, two, expected)
-        assert (two, one, bls.version_compare(two, one)) == (two, one, -expected)
+    for left, right, expected in pairs:
+        assert (left, right, bls.version_compare(left, right)) == (left, right, expected)
+        assert (right, left, bls.version_compare(right, left)) == (right, left, -expected)
 
 
 def test_grub_stops_at_an_empty_line_and_systemd_boot_does_not() -> None:
@@ -189,7 +189,7 @@ def test_grub_stops_at_an_empty_line_and_systemd_boot_does_not() -> None:
 
 
 @given(st.text(), st.text())
-def test_any_versions(one: str, two: str) -> None:
+def test_any_versions(left: str, right: str) -> None:
     for compare in (grub_compare, bls.version_compare):
-        assert compare(one, one) == 0
-        assert compare(one, two) == -compare(two, one)
+        assert compare(left, left) == 0
+        assert compare(left, right) == -compare(right, left)
