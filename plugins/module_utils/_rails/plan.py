@@ -191,8 +191,7 @@ def plan(info: t.Any, network: t.Any, options: Options) -> dict[str, t.Any]:
         how, like = _choose(options.select, nodes, options.resources)
     rails = _named(how, like, options.resources, kept, options.prefix) + _kept_rails(in_pods, len(like.slots))
     ours = {rail["name"] for rail in rails}
-    foreign = [(attachment.name, attachment.network) for attachment in kept]
-    foreign = [(name, range_) for name, range_ in foreign if range_ and name not in ours]
+    foreign = [(other.name, other.network) for other in kept if other.network and other.name not in ours]
     addresses = ranges.avoid(_host_addresses(info, like), options.avoid or ())
     ranges.assign(rails, space, pods, growth, addresses, foreign)
     result = {
