@@ -80,8 +80,8 @@ def test_order_is_by_pci_address_as_numbers() -> None:
 
 def test_order_is_by_port_before_name() -> None:
     # Sub-functions have the PCI address of their parent.
-    found = result(device("mlx5_3", port(2), port(1)), device("mlx5_2", port(2), port(1)))
-    assert [(rail["device"], rail["port"]) for rail in rails(found)] == [
+    listed = result(device("mlx5_3", port(2), port(1)), device("mlx5_2", port(2), port(1)))
+    assert [(rail["device"], rail["port"]) for rail in rails(listed)] == [
         ("mlx5_2", 1),
         ("mlx5_3", 1),
         ("mlx5_2", 2),
@@ -90,13 +90,13 @@ def test_order_is_by_port_before_name() -> None:
 
 
 def test_names_are_in_natural_order_and_without_pci_address_last() -> None:
-    found = result(
+    listed = result(
         device("rxe10", port(), pci=None),
         device("mlx5_10", port()),
         device("rxe9", port(), pci=""),
         device("mlx5_2", port()),
     )
-    assert devices_of(rails(found)) == ["mlx5_2", "mlx5_10", "rxe9", "rxe10"]
+    assert devices_of(rails(listed)) == ["mlx5_2", "mlx5_10", "rxe9", "rxe10"]
 
 
 @pytest.mark.parametrize(
@@ -125,8 +125,8 @@ def test_natural_order_of_names() -> None:
 
 
 def test_a_port_that_is_down_stays_in_the_list() -> None:
-    found = result(device("mlx5_0", port(state="DOWN", netdev="ens1"), port(2, netdev="ens2")))
-    assert [(rail["port"], rail["state"]) for rail in rails(found)] == [(1, "DOWN"), (2, "ACTIVE")]
+    listed = result(device("mlx5_0", port(state="DOWN", netdev="ens1"), port(2, netdev="ens2")))
+    assert [(rail["port"], rail["state"]) for rail in rails(listed)] == [(1, "DOWN"), (2, "ACTIVE")]
 
 
 def test_a_device_whose_ports_are_not_known_stays_in_the_list() -> None:
@@ -181,8 +181,8 @@ GID_TABLES: list[tuple[str, Json, list[Json], str, tuple[int | None, str | None]
     ("special", "table", "family", "expected"), [case[1:] for case in GID_TABLES], ids=[case[0] for case in GID_TABLES]
 )
 def test_gid_index(special: Json, table: list[Json], family: str, expected: t.Any) -> None:
-    found = result(device("mlx5_0", port(**{"gids": table, **special})))
-    (rail,) = rails(found, family=family)
+    listed = result(device("mlx5_0", port(**{"gids": table, **special})))
+    (rail,) = rails(listed, family=family)
     assert (rail["gid_index"], rail["ipv4"]) == expected
 
 
@@ -199,8 +199,8 @@ def test_a_table_of_256_entries_most_of_them_empty() -> None:
 
 def test_iwarp_has_index_0_although_its_link_layer_is_ethernet() -> None:
     # siw has a table of one entry, made of the MAC address.
-    found = result(device("siw0", port(gids=[entry(0, "5254:0012:3456:0000::", ROCE_V1)]), protocol="iw", pci=None))
-    (rail,) = rails(found)
+    listed = result(device("siw0", port(gids=[entry(0, "5254:0012:3456:0000::", ROCE_V1)]), protocol="iw", pci=None))
+    (rail,) = rails(listed)
     assert (rail["gid_index"], rail["gid"], rail["ipv4"], rail["link_layer"]) == (0, None, None, "Ethernet")
 
 
@@ -265,13 +265,13 @@ def test_an_absent_rail_is_seen_and_says_nothing_else() -> None:
 )
 def test_a_plan_for_a_device_of_two_ports(plan: list[Json], ports: list[int]) -> None:
     second = port(2, netdev="ens2", gids=[entry(3, "203.0.113.11", netdev="ens2")])
-    found = result(device("mlx4_0", port(1, netdev="ens1"), second))
-    assert [rail["port"] for rail in rails(found, plan)] == ports
+    listed = result(device("mlx4_0", port(1, netdev="ens1"), second))
+    assert [rail["port"] for rail in rails(listed, plan)] == ports
 
 
 def test_a_plan_finds_an_ipv6_address_in_any_spelling() -> None:
-    found = result(device("mlx5_0", port(gids=[entry(3, GLOBAL)])))
-    assert devices_of(rails(found, [{"address": "2001:db8::ac0:ebff:feda:1cfb/64"}])) == ["mlx5_0"]
+    listed = result(device("mlx5_0", port(gids=[entry(3, GLOBAL)])))
+    assert devices_of(rails(listed, [{"address": "2001:db8::ac0:ebff:feda:1cfb/64"}])) == ["mlx5_0"]
 
 
 # --- include, exclude ----------------------------------------------------------------------------------

@@ -41,33 +41,33 @@ def rhel8(root: Path, mounted: bool = True, options: str = "$kernelopts $tuned_p
 
 
 def test_rhel8_newest_by_rpm_order(tmp_path: Path) -> None:
-    found = rhel8(tmp_path)
+    default = rhel8(tmp_path)
     version = "4.18.0-553.22.1.el8_10.x86_64"
-    assert found.kernel == f"/boot/vmlinuz-{version}"
-    assert found.source == f"/boot/loader/entries/{RHEL_ID}-{version}.conf"
-    assert (found.kind, found.line, found.kernel_version) == ("bls", 5, version)
-    assert found.cmdline == "root=/dev/mapper/rhel-root ro crashkernel=auto rd.lvm.lv=rhel/root rhgb quiet"
-    assert found.where("quiet") == ("/boot/grub2/grub.cfg", 62)
-    assert found.remedy == "grubby --update-kernel=ALL --remove-args=... removes an argument from every entry"
+    assert default.kernel == f"/boot/vmlinuz-{version}"
+    assert default.source == f"/boot/loader/entries/{RHEL_ID}-{version}.conf"
+    assert (default.kind, default.line, default.kernel_version) == ("bls", 5, version)
+    assert default.cmdline == "root=/dev/mapper/rhel-root ro crashkernel=auto rd.lvm.lv=rhel/root rhgb quiet"
+    assert default.where("quiet") == ("/boot/grub2/grub.cfg", 62)
+    assert default.remedy == "grubby --update-kernel=ALL --remove-args=... removes an argument from every entry"
 
 
 def test_rhel8_saved_entry_and_grubenv(tmp_path: Path) -> None:
     version = "4.18.0-553.8.1.el8_10.x86_64"
-    found = rhel8(
+    default = rhel8(
         tmp_path,
         saved_entry=f"{RHEL_ID}-{version}",
         kernelopts="root=/dev/mapper/rhel-root ro ib_core.netns_mode=1 ",
         tuned_params="isolcpus=2-3",
     )
-    assert found.cmdline == "root=/dev/mapper/rhel-root ro ib_core.netns_mode=1 isolcpus=2-3"
-    assert found.kernel_version == version
-    assert found.where("ib_core.netns_mode=1") == ("/boot/grub2/grubenv", 3)
+    assert default.cmdline == "root=/dev/mapper/rhel-root ro ib_core.netns_mode=1 isolcpus=2-3"
+    assert default.kernel_version == version
+    assert default.where("ib_core.netns_mode=1") == ("/boot/grub2/grubenv", 3)
 
 
 def test_rhel9_options_in_the_entry(tmp_path: Path) -> None:
-    found = rhel8(tmp_path, options="root=/dev/sda3 ro ib_core.netns_mode=1 $tuned_params", tuned_params="nohz=on")
-    assert found.cmdline == "root=/dev/sda3 ro ib_core.netns_mode=1 nohz=on"
-    assert found.where("ib_core.netns_mode=1") == (found.source, 5)
+    default = rhel8(tmp_path, options="root=/dev/sda3 ro ib_core.netns_mode=1 $tuned_params", tuned_params="nohz=on")
+    assert default.cmdline == "root=/dev/sda3 ro ib_core.netns_mode=1 nohz=on"
+    assert default.where("ib_core.netns_mode=1") == (default.source, 5)
 
 
 @pytest.mark.parametrize("default", ["2f9f6f3c7d1e4b6e8f3a4d5c6b7a8990-0-rescue", "2"])
@@ -78,15 +78,15 @@ def test_rhel_ids_come_before_numbers(tmp_path: Path, default: str) -> None:
 
 def test_rhel8_boot_counter(tmp_path: Path) -> None:
     # 08_fallback_counting: the counter ran out without a good boot, so entry 1 is taken.
-    found = rhel8(tmp_path, boot_counter="0", boot_success="0")
-    assert found.kernel_version == "4.18.0-553.8.1.el8_10.x86_64"
+    default = rhel8(tmp_path, boot_counter="0", boot_success="0")
+    assert default.kernel_version == "4.18.0-553.8.1.el8_10.x86_64"
 
 
 def test_rhel_initrd_with_a_variable_is_found(tmp_path: Path) -> None:
     # "initrd /initramfs-V.img $tuned_initrd" of RHEL is one value of the entry; GRUB's parser splits it.
-    found = rhel8(tmp_path)
-    assert found.initrd == ("/boot/initramfs-4.18.0-553.22.1.el8_10.x86_64.img",)
-    assert found.problem is None
+    default = rhel8(tmp_path)
+    assert default.initrd == ("/boot/initramfs-4.18.0-553.22.1.el8_10.x86_64.img",)
+    assert default.problem is None
 
 
 ORDER_CASES = [

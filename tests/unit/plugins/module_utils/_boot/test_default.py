@@ -33,10 +33,10 @@ def test_ostree(tmp_path: Path) -> None:
             "boot/ostree/fedora-1/initramfs-6.14.0.img": "x",
         },
     )
-    found = default_entry(str(tmp_path), Machine(boot_is_mount=True))
-    assert (found.kind, found.kernel_version) == ("ostree", "6.14.0")
-    assert found.cmdline == "rw ostree=/ostree/boot.1/fedora/0 ib_core.netns_mode=0"
-    assert found.problem == (
+    default = default_entry(str(tmp_path), Machine(boot_is_mount=True))
+    assert (default.kind, default.kernel_version) == ("ostree", "6.14.0")
+    assert default.cmdline == "rw ostree=/ostree/boot.1/fedora/0 ib_core.netns_mode=0"
+    assert default.problem == (
         "The kernel arguments and the initramfs belong to an ostree deployment: a change creates a new one"
     )
 
@@ -47,15 +47,15 @@ def test_nothing(tmp_path: Path) -> None:
 
 def test_unreadable(tmp_path: Path) -> None:
     (tmp_path / "boot/grub/grub.cfg").mkdir(parents=True)
-    found = default_entry(str(tmp_path), Machine())
-    assert (found.kind, found.cmdline) == ("unknown", None)
-    assert found.problem == f"Reading {tmp_path}/boot/grub/grub.cfg: Is a directory"
+    default = default_entry(str(tmp_path), Machine())
+    assert (default.kind, default.cmdline) == ("unknown", None)
+    assert default.problem == f"Reading {tmp_path}/boot/grub/grub.cfg: Is a directory"
 
 
 def test_machine_of_an_image(tmp_path: Path) -> None:
     tree(tmp_path, {"boot/efi/EFI/x": "x"})
-    found = Machine.of(str(tmp_path))
-    assert (found.efi, found.boot_is_mount, found.ostree, found.loader) == (True, False, False, {})
+    default = Machine.of(str(tmp_path))
+    assert (default.efi, default.boot_is_mount, default.ostree, default.loader) == (True, False, False, {})
 
 
 class TestCache:

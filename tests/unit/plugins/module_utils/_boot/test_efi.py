@@ -55,16 +55,20 @@ SYSTEMD_BOOT_CASES = [
 def test_systemd_boot(
     tmp_path: Path, loader: str, entries: dict[str, str], variables: dict[str, str], version: str
 ) -> None:
-    found = systemd_boot(tmp_path, loader, entries, **variables)
-    assert (found.kind, found.kernel, found.initrd) == ("bls", f"/efi/{version}/linux", (f"/efi/{version}/initrd",))
-    assert (found.kernel_version, found.problem) == (version, None)
+    default = systemd_boot(tmp_path, loader, entries, **variables)
+    assert (default.kind, default.kernel, default.initrd) == (
+        "bls",
+        f"/efi/{version}/linux",
+        (f"/efi/{version}/initrd",),
+    )
+    assert (default.kernel_version, default.problem) == (version, None)
 
 
 def test_systemd_boot_joins_options(tmp_path: Path) -> None:
     text = entry("6.1.0", options="root=/dev/sda2 ro") + "options ib_core.netns_mode=1\n"
-    found = systemd_boot(tmp_path, "", {"x.conf": text})
-    assert found.cmdline == "root=/dev/sda2 ro ib_core.netns_mode=1"
-    assert found.where("ib_core.netns_mode=1") == ("/efi/loader/entries/x.conf", 6)
+    default = systemd_boot(tmp_path, "", {"x.conf": text})
+    assert default.cmdline == "root=/dev/sda2 ro ib_core.netns_mode=1"
+    assert default.where("ib_core.netns_mode=1") == ("/efi/loader/entries/x.conf", 6)
 
 
 def uki(sections: t.Mapping[str, bytes]) -> bytes:
@@ -109,8 +113,8 @@ UKI_CASES = [
 @pytest.mark.parametrize(("content", "problem"), UKI_CASES)
 def test_strange_unified_images(tmp_path: Path, content: bytes, problem: str) -> None:
     tree(tmp_path, {"efi/EFI/Linux/a.efi": content})
-    found = default_entry(str(tmp_path), Machine(efi=True))
-    assert (found.kind, found.cmdline, found.problem) == ("uki", None, problem % "/efi/EFI/Linux/a.efi")
+    default = default_entry(str(tmp_path), Machine(efi=True))
+    assert (default.kind, default.cmdline, default.problem) == ("uki", None, problem % "/efi/EFI/Linux/a.efi")
 
 
 def test_efi_stub_leads_to_the_real_file(tmp_path: Path) -> None:
@@ -122,8 +126,8 @@ def test_efi_stub_leads_to_the_real_file(tmp_path: Path) -> None:
         tmp_path,
         {"boot/efi/EFI/redhat/grub.cfg": stub, "boot/grub2/grub.cfg": MENU, "boot/vmlinuz-1.0": "x"},
     )
-    found = default_entry(str(tmp_path), Machine(efi=True, boot_is_mount=True))
-    assert (found.source, found.cmdline) == ("/boot/grub2/grub.cfg", "here")
+    default = default_entry(str(tmp_path), Machine(efi=True, boot_is_mount=True))
+    assert (default.source, default.cmdline) == ("/boot/grub2/grub.cfg", "here")
 
 
 def test_efi_configuration_of_rhel8(tmp_path: Path) -> None:

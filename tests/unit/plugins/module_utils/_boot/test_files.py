@@ -19,8 +19,8 @@ def test_subvolumes(tmp_path: Path, path: str) -> None:
         tmp_path,
         {"boot/vmlinuz-5.1": "x", "boot/grub/grub.cfg": f"menuentry a {{\nlinux {path} ro\n}}\n"},
     )
-    found = default_entry(str(tmp_path), Machine())
-    assert (found.kernel, found.kernel_version, found.remedy) == (
+    default = default_entry(str(tmp_path), Machine())
+    assert (default.kernel, default.kernel_version, default.remedy) == (
         "/boot/vmlinuz-5.1",
         "5.1",
         "edit /boot/grub/grub.cfg",
@@ -29,9 +29,9 @@ def test_subvolumes(tmp_path: Path, path: str) -> None:
 
 def test_missing_initramfs(tmp_path: Path) -> None:
     tree(tmp_path, {"boot/grub/grub.cfg": "menuentry a {\nlinux /k x\ninitrd /i\n}", "k": "x"})
-    found = default_entry(str(tmp_path), Machine())
-    assert (found.cmdline, found.initrd) == ("x", ())
-    assert found.problem == "The initramfs /i, which /boot/grub/grub.cfg loads, was not found"
+    default = default_entry(str(tmp_path), Machine())
+    assert (default.cmdline, default.initrd) == ("x", ())
+    assert default.problem == "The initramfs /i, which /boot/grub/grub.cfg loads, was not found"
 
 
 def test_links_stay_inside_the_root(tmp_path: Path) -> None:
@@ -41,8 +41,8 @@ def test_links_stay_inside_the_root(tmp_path: Path) -> None:
     )
     (tmp_path / "vmlinuz").symlink_to("/boot/vmlinuz-9.9")
     (tmp_path / "boot/grub/grub.cfg").symlink_to("/boot/grub/real.cfg")
-    found = default_entry(str(tmp_path), Machine())
-    assert (found.kernel, found.kernel_version) == ("/vmlinuz", "9.9")
+    default = default_entry(str(tmp_path), Machine())
+    assert (default.kernel, default.kernel_version) == ("/vmlinuz", "9.9")
 
 
 def test_version_from_the_boot_header(tmp_path: Path) -> None:

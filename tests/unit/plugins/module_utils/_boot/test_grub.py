@@ -86,8 +86,8 @@ SAVED_CASES = [
 
 @pytest.mark.parametrize(("env", "version", "line"), SAVED_CASES)
 def test_saved(tmp_path: Path, env: dict[str, str], version: str, line: int) -> None:
-    found = debian(tmp_path, "grub-2.12-debian13-saved.cfg", **env)
-    assert (found.kernel_version, found.line, found.problem) == (version, line, None)
+    default = debian(tmp_path, "grub-2.12-debian13-saved.cfg", **env)
+    assert (default.kernel_version, default.line, default.problem) == (version, line, None)
 
 
 def test_recorded_grubenv(tmp_path: Path) -> None:
@@ -114,20 +114,20 @@ SEPARATE_CASES = [
 def test_separate_boot(tmp_path: Path, files: list[str], mounted: bool, kernel: str) -> None:
     tree(tmp_path, dict.fromkeys(files, "x"))
     tree(tmp_path, {"boot/grub/grub.cfg": (FIXTURES / "grub-2.12-debian13-separate-boot.cfg").read_text()})
-    found = default_entry(str(tmp_path), Machine(boot_is_mount=mounted))
-    assert (found.kernel, found.initrd, found.cmdline) == (kernel, ("/boot/initrd.img-" + NEWER,), DEBIAN)
+    default = default_entry(str(tmp_path), Machine(boot_is_mount=mounted))
+    assert (default.kernel, default.initrd, default.cmdline) == (kernel, ("/boot/initrd.img-" + NEWER,), DEBIAN)
 
 
 def test_ubuntu_without_initrd(tmp_path: Path) -> None:
     text = (FIXTURES / "handmade-ubuntu2404.cfg").read_text()
     tree(tmp_path, {"boot/grub/grub.cfg": text, "boot/vmlinuz-6.8.0-45-generic": "x"})
-    found = default_entry(str(tmp_path), Machine(boot_is_mount=True))
-    assert found.cmdline == (
+    default = default_entry(str(tmp_path), Machine(boot_is_mount=True))
+    assert default.cmdline == (
         "root=PARTUUID=5a1c7a42-0f2c-4f29-9c80-6a1ad2f0a003 ro console=tty1 console=ttyS0 vt.handoff=7 panic=-1"
     )
-    assert (found.initrd, found.problem, found.kernel_version) == ((), None, "6.8.0-45-generic")
-    assert found.where("vt.handoff=7") == ("/boot/grub/grub.cfg", 51)
-    assert found.where("panic=-1") == ("/boot/grub/grub.cfg", found.line)
+    assert (default.initrd, default.problem, default.kernel_version) == ((), None, "6.8.0-45-generic")
+    assert default.where("vt.handoff=7") == ("/boot/grub/grub.cfg", 51)
+    assert default.where("panic=-1") == ("/boot/grub/grub.cfg", default.line)
 
 
 def test_ubuntu_after_a_failed_boot_without_initrd(tmp_path: Path) -> None:
@@ -140,9 +140,9 @@ def test_ubuntu_after_a_failed_boot_without_initrd(tmp_path: Path) -> None:
             "boot/initrd.img-6.8.0-45-generic": "x",
         },
     )
-    found = default_entry(str(tmp_path), Machine(boot_is_mount=True))
-    assert found.cmdline == "root=LABEL=cloudimg-rootfs ro console=tty1 console=ttyS0"
-    assert found.initrd == ("/boot/initrd.img-6.8.0-45-generic",)
+    default = default_entry(str(tmp_path), Machine(boot_is_mount=True))
+    assert default.cmdline == "root=LABEL=cloudimg-rootfs ro console=tty1 console=ttyS0"
+    assert default.initrd == ("/boot/initrd.img-6.8.0-45-generic",)
 
 
 def test_two_images_and_a_quoted_argument(tmp_path: Path) -> None:
@@ -156,11 +156,11 @@ def test_two_images_and_a_quoted_argument(tmp_path: Path) -> None:
             "boot/microcode.cpio": "x",
         },
     )
-    found = default_entry(str(tmp_path), Machine(boot_is_mount=True))
-    assert found.cmdline == (
+    default = default_entry(str(tmp_path), Machine(boot_is_mount=True))
+    assert default.cmdline == (
         'root=LABEL=cloudimg-rootfs ro console=tty1 "dyndbg=file drivers/infiniband/* +p" vt.handoff=7'
     )
-    assert found.initrd == ("/boot/microcode.cpio", "/boot/initrd.img-6.8.0-45-generic")
+    assert default.initrd == ("/boot/microcode.cpio", "/boot/initrd.img-6.8.0-45-generic")
 
 
 SCRIPT_CASES = [
@@ -207,8 +207,8 @@ def test_script(tmp_path: Path, script: str, cmdline: str) -> None:
             "xen.gz": "x",
         },
     )
-    found = default_entry(str(tmp_path), Machine())
-    assert (found.cmdline, found.problem) == (cmdline, None)
+    default = default_entry(str(tmp_path), Machine())
+    assert (default.cmdline, default.problem) == (cmdline, None)
 
 
 BROKEN_CASES = [

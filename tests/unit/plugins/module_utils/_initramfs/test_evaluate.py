@@ -111,8 +111,8 @@ FORCED_CASES = [
 
 @pytest.mark.parametrize(("members", "kind", "names", "arguments"), FORCED_CASES)
 def test_forced(tmp_path: Path, members: list[Member], kind: str, names: list[str], arguments: dict[str, str]) -> None:
-    found = read(tmp_path, cpio(*TREE, *members))
-    assert (found.kind, found.forced, found.arguments) == (kind, names, arguments)
+    contents = read(tmp_path, cpio(*TREE, *members))
+    assert (contents.kind, contents.forced, contents.arguments) == (kind, names, arguments)
 
 
 CMDLINE_CASES = [
@@ -132,9 +132,9 @@ def test_from_cmdline(kind: str, cmdline: str, modules: list[str]) -> None:
 
 
 def test_forced_by_the_command_line(tmp_path: Path) -> None:
-    found = read(tmp_path, cpio(*TREE, Member("usr/lib/dracut", mode=DIRECTORY)))
-    assert forced(found) == []
-    assert forced(found, "rd.driver.pre=ib-uverbs,none") == ["ib_core", "ib_uverbs"]
+    contents = read(tmp_path, cpio(*TREE, Member("usr/lib/dracut", mode=DIRECTORY)))
+    assert forced(contents) == []
+    assert forced(contents, "rd.driver.pre=ib-uverbs,none") == ["ib_core", "ib_uverbs"]
 
 
 def test_closure_of_a_loop() -> None:

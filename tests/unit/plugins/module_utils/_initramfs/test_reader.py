@@ -52,8 +52,8 @@ def test_several_images(tmp_path: Path) -> None:
 
 
 def test_an_image_without_modules_is_of_a_kernel_too(tmp_path: Path) -> None:
-    found = read(tmp_path, cpio(text("lib/modules/6.1/modules.dep", "")))
-    assert (found.versions, found.modules) == (["6.1"], [])
+    contents = read(tmp_path, cpio(text("lib/modules/6.1/modules.dep", "")))
+    assert (contents.versions, contents.modules) == (["6.1"], [])
 
 
 def test_checksummed_archive(tmp_path: Path) -> None:
@@ -68,13 +68,13 @@ def test_boot_configuration_at_the_end(tmp_path: Path) -> None:
 
 def test_a_later_segment_replaces(tmp_path: Path) -> None:
     later = cpio(text("etc/modprobe.d/a.conf", "options ib_core netns_mode=1\n"), text("conf/modules", ""))
-    found = read(tmp_path, cpio(*DEBIAN) + gzip.compress(later))
-    assert found.modprobe["/etc/modprobe.d/a.conf"] == "options ib_core netns_mode=1\n"
-    assert found.forced == []
+    contents = read(tmp_path, cpio(*DEBIAN) + gzip.compress(later))
+    assert contents.modprobe["/etc/modprobe.d/a.conf"] == "options ib_core netns_mode=1\n"
+    assert contents.forced == []
 
 
 def test_links(tmp_path: Path) -> None:
-    found = read(
+    contents = read(
         tmp_path,
         cpio(
             *TREE,
@@ -86,7 +86,7 @@ def test_links(tmp_path: Path) -> None:
             link("loop", "/run"),
         ),
     )
-    assert found.modprobe == {
+    assert contents.modprobe == {
         "/etc/modprobe.d/a.conf": "options ib_core netns_mode=0\n",
         "/etc/modprobe.d/b.conf": "",
         "/etc/modprobe.d/nvidia.conf": "options nvidia a=1\n",
@@ -96,7 +96,7 @@ def test_links(tmp_path: Path) -> None:
 
 def test_hard_links(tmp_path: Path) -> None:
     data = b"options ib_core netns_mode=0\n"
-    found = read(
+    contents = read(
         tmp_path,
         cpio(
             Member("etc/modprobe.d/a.conf", b"", FILE, 7, 3),
@@ -104,11 +104,11 @@ def test_hard_links(tmp_path: Path) -> None:
             Member("usr/share/elsewhere", data, FILE, 7, 3),
         ),
     )
-    assert found.modprobe == dict.fromkeys(["/etc/modprobe.d/a.conf", "/etc/modprobe.d/b.conf"], data.decode())
+    assert contents.modprobe == dict.fromkeys(["/etc/modprobe.d/a.conf", "/etc/modprobe.d/b.conf"], data.decode())
 
 
 def test_names_that_leave_the_image_are_nothing(tmp_path: Path) -> None:
-    found = read(
+    contents = read(
         tmp_path,
         cpio(
             text("/etc/modprobe.d/a.conf", "a"),
@@ -116,18 +116,18 @@ def test_names_that_leave_the_image_are_nothing(tmp_path: Path) -> None:
             text("./etc/modprobe.d/c.conf", "c"),
         ),
     )
-    assert found.modprobe == {"/etc/modprobe.d/a.conf": "a", "/etc/modprobe.d/c.conf": "c"}
+    assert contents.modprobe == {"/etc/modprobe.d/a.conf": "a", "/etc/modprobe.d/c.conf": "c"}
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=600), st.sampled_from(["none", "gzip", "xz", "bzip2", "cpio", "zstd-like", "lz4-like"]))
 def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, data: bytes, how: str) -> None:
-    made = {
+    image = {
         "cpio": lambda: cpio(*DEBIAN)[: len(data)] + data,
         "zstd-like": lambda: b"\x28\xb5\x2f\xfd" + data,
         "lz4-like": lambda: b"\x02\x21\x4c\x18" + data,
     }.get(how, lambda: COMPRESSORS[how](data))()
-    assert isinstance(read_or_error(tmp_path_factory.mktemp("image"), made), (Contents, InitramfsError))
+    assert isinstance(read_or_error(tmp_path_factory.mktemp("image"), image), (Contents, InitramfsError))
 
 
 @settings(max_examples=200, deadline=None)

@@ -90,7 +90,7 @@ def test_recorded_settings_are_what_rdma_prints(recording: Recording) -> None:
 
 
 def test_recorded_devices_are_what_rdma_prints(recording: Recording) -> None:
-    found = recording.call("devices")
+    rows = recording.call("devices")
     assert [
         {
             "ifindex": row.index,
@@ -100,12 +100,12 @@ def test_recorded_devices_are_what_rdma_prints(recording: Recording) -> None:
             "node_guid": row.node_guid,
             "sys_image_guid": row.sys_image_guid,
         }
-        for row in found
+        for row in rows
     ] == recording.rdma["dev"]
 
 
 def test_recorded_ports_are_what_rdma_prints(recording: Recording) -> None:
-    found = [port for device in recording.call("devices") for port in recording.call("ports", device.index)]
+    rows = [port for device in recording.call("devices") for port in recording.call("ports", device.index)]
     assert [
         {
             "ifindex": row.index,
@@ -116,13 +116,13 @@ def test_recorded_ports_are_what_rdma_prints(recording: Recording) -> None:
             "netdev": row.netdev,
             "netdev_index": row.netdev_index,
         }
-        for row in found
+        for row in rows
     ] == recording.rdma["link"]
 
 
 def test_recorded_resources_are_what_rdma_prints(recording: Recording) -> None:
-    found = recording.call("resources")
-    assert [{"ifindex": row.index, "ifname": row.name, **row.counts} for row in found] == recording.rdma["resource"]
+    rows = recording.call("resources")
+    assert [{"ifindex": row.index, "ifname": row.name, **row.counts} for row in rows] == recording.rdma["resource"]
 
 
 def test_recorded_objects_are_as_many_as_counted(recording: Recording) -> None:
@@ -142,8 +142,8 @@ def test_recorded_counters_are_what_rdma_prints(recording: Recording) -> None:
 
 
 def test_recorded_character_device_is_what_sysfs_says(recording: Recording) -> None:
-    found = recording.call("chardev", 0, "uverbs")
-    assert recording.rdma["uverbs"] == {found.name: f"{found.major}:{found.minor}"}
+    rows = recording.call("chardev", 0, "uverbs")
+    assert recording.rdma["uverbs"] == {rows.name: f"{rows.major}:{rows.minor}"}
 
 
 # What 7.2 answered; "sys_set_netns_mode" first with a namespace there, then as an ordinary user.
