@@ -72,8 +72,8 @@ def test_rhel9_options_in_the_entry(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("default", ["2f9f6f3c7d1e4b6e8f3a4d5c6b7a8990-0-rescue", "2"])
 def test_rhel_ids_come_before_numbers(tmp_path: Path, default: str) -> None:
-    found = rhel8(tmp_path, saved_entry=default)
-    assert found.kernel_version == "0-rescue"
+    entry = rhel8(tmp_path, saved_entry=default)
+    assert entry.kernel_version == "0-rescue"
 
 
 def test_rhel8_boot_counter(tmp_path: Path) -> None:

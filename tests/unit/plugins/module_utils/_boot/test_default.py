@@ -54,8 +54,8 @@ def test_unreadable(tmp_path: Path) -> None:
 
 def test_machine_of_an_image(tmp_path: Path) -> None:
     tree(tmp_path, {"boot/efi/EFI/x": "x"})
-    default = Machine.of(str(tmp_path))
-    assert (default.efi, default.boot_is_mount, default.ostree, default.loader) == (True, False, False, {})
+    machine = Machine.of(str(tmp_path))
+    assert (machine.efi, machine.boot_is_mount, machine.ostree, machine.loader) == (True, False, False, {})
 
 
 class TestCache:
