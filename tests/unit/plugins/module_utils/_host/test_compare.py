@@ -32,7 +32,7 @@ FOUND: list[tuple[Json, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("found", "why"), FOUND)
+@pytest.mark.parametrize(("result", "why"), FOUND)
 def test_what_is_quiet(result: Json, why: list[str]) -> None:
     results, differs = compare.compare({"one": [{}, {}]}, {"one": lambda _params: result})
     assert (results, differs) == ({"one": [result, result]}, [f"one: {text}" for text in why * 2])

@@ -137,7 +137,7 @@ STALE = [
 ]
 
 
-@pytest.mark.parametrize(("found", "configured", "stale"), STALE)
+@pytest.mark.parametrize(("result", "configured", "stale"), STALE)
 def test_initramfs_stale(result: dict[str, t.Any] | None, configured: str | None, stale: bool | None) -> None:
     assert initramfs_stale(result, configured) is stale
 
