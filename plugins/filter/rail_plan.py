@@ -176,7 +176,7 @@ from ..module_utils._rails.ports import RailsTypeError
 def rail_plan(info: t.Any, network: t.Any, **options: t.Any) -> dict[str, t.Any]:
     """Return the plan for the rails of a cluster."""
     try:
-        return plan.plan(info, network, **options)
+        return plan.plan(info, network, plan.Options(**options))
     except RailsTypeError as exc:
         raise AnsibleTypeError(str(exc)) from exc
     except FabricError as exc:

@@ -25,7 +25,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.modules import modprobe_opti
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift import run as drift_run
 from ansible_collections.rdmaops.gpu_fabric.tests.support import faults, need_root, need_tool, skip_or_fail
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._cni import test_install as cni
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._initramfs import test_rebuild as initramfs
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._initramfs import rebuild_host as initramfs
 
 KIND = "disk full, read-only"
 PAGE = os.sysconf("SC_PAGE_SIZE")

@@ -23,7 +23,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import H
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules import modprobe_options, owned_files
 from ansible_collections.rdmaops.gpu_fabric.tests.support import faults
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._cni import test_install as cni
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._initramfs import test_rebuild as initramfs
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._initramfs import rebuild_host as initramfs
 
 EVENTS = ("open", "os.mkdir", "os.rename", "os.link", "os.remove", "os.rmdir", "os.chmod", "os.truncate")
 # More steps than any of them takes.

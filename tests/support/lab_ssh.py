@@ -58,7 +58,7 @@ class Guest:
         prelude = (
             "import errno, json, os, sys\n"
             f"sys.path.insert(0, {self.directory!r})\n"
-            "from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import kernel, nldev, sysfs\n"
+            "from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import kernel, netlink, nldev, sysfs\n"
             "from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns import survey as netns\n"
         )
         return self.run("python3", "-B", "-", *arguments, stdin=(prelude + program).encode(), limit=limit)

@@ -11,7 +11,6 @@ https://uapi-group.org/specifications/specs/boot_loader_specification/; the two 
 
 from __future__ import annotations
 
-import functools
 import re
 import typing as t
 
@@ -35,7 +34,7 @@ class BlsEntry(t.NamedTuple):
 
 
 def parse_entry(path: str, text: str, grub: bool) -> BlsEntry | None:
-    """Parse an entry; None where it starts no kernel.
+    """Parse an entry; None if it starts no kernel.
 
     GRUB (blscfg.c) stops reading at the first line without a value, an empty one too, and uses the first ``options``
     only; systemd-boot (boot.c, line_get_key_value()) skips such lines and joins all ``options``.
@@ -69,72 +68,33 @@ def parse_entry(path: str, text: str, grub: bool) -> BlsEntry | None:
     return BlsEntry(name, path, keys.get("title"), linux, options[:1] if grub else options, initrd, keys)
 
 
-_SEGMENT = re.compile(r"[0-9]+|[a-zA-Z]+")
+_RPM_TOKEN = re.compile(r"~|\+|[0-9]+|[a-zA-Z]+")
 
 
-def rpm_compare(one: str, two: str) -> int:
-    """Compare versions as vercmp() of blscfg.c does, which is rpm's: -1, 0 or 1."""
-    if one == two:
-        return 0
-    at = bt = 0
-    while at < len(one) or bt < len(two):
-        while at < len(one) and not (one[at].isascii() and one[at].isalnum()) and one[at] not in "~+":
-            at += 1
-        while bt < len(two) and not (two[bt].isascii() and two[bt].isalnum()) and two[bt] not in "~+":
-            bt += 1
-        left, right = one[at : at + 1], two[bt : bt + 1]
-        if "~" in (left, right):
-            if left != "~":
-                return 1
-            if right != "~":
-                return -1
-            at, bt = at + 1, bt + 1
-            continue
-        if "+" in (left, right):
-            if not left:
-                return -1
-            if not right:
-                return 1
-            if left != "+":
-                return 1
-            if right != "+":
-                return -1
-            at, bt = at + 1, bt + 1
-            continue
-        if not left or not right:
-            break
-        a, b = _SEGMENT.match(one, at), _SEGMENT.match(two, bt)
-        if a is None or b is None:
-            return 0
-        if a.group()[0].isdigit() != b.group()[0].isdigit():
-            return 1 if a.group()[0].isdigit() else -1
-        x, y = a.group(), b.group()
-        if x[0].isdigit():
-            x, y = x.lstrip("0"), y.lstrip("0")
-            if len(x) != len(y):
-                return 1 if len(x) > len(y) else -1
-        if x != y:
-            return 1 if x > y else -1
-        at, bt = a.end(), b.end()
-    if at >= len(one) and bt >= len(two):
-        return 0
-    return -1 if at >= len(one) else 1
+def rpm_key(version: str) -> list[tuple[int, int, str]]:
+    """Return a key by which versions sort as with vercmp() of blscfg.c, which is rpm's.
+
+    At the first difference, ``~`` is older than the end of the version, which is older than ``+``, letters and numbers.
+    """
+    key = []
+    for token in _RPM_TOKEN.findall(version):
+        if token in "~+":
+            key.append((0 if token == "~" else 2, 0, ""))
+        elif token.isdigit():
+            number = token.lstrip("0")
+            key.append((4, len(number), number))
+        else:
+            key.append((3, 0, token))
+    return [*key, (1, 0, "")]
 
 
-def _split(name: str) -> tuple[str, str, str]:
-    """Split as split_package_string() does: name, version, release; missing ones are filled from the left."""
-    parts = name.rsplit("-", 2)
-    parts += [""] * (3 - len(parts))
-    return parts[0], parts[1], parts[2]
+def grub_key(entry_id: str) -> list[list[tuple[int, int, str]]]:
+    """Return a key by which entry ids sort as with bls_cmp(): by name, version and release.
 
-
-def grub_compare(one: str, two: str) -> int:
-    """Compare entry ids as bls_cmp() does."""
-    for a, b in zip(_split(one), _split(two)):
-        result = rpm_compare(a, b)
-        if result:
-            return result
-    return 0
+    split_package_string() fills missing parts from the left.
+    """
+    parts = entry_id.rsplit("-", 2)
+    return [rpm_key(part) for part in parts + [""] * (3 - len(parts))]
 
 
 def grub_entries(files: Files, directory: str | None = None) -> list[BlsEntry]:
@@ -151,14 +111,13 @@ def grub_entries(files: Files, directory: str | None = None) -> list[BlsEntry]:
                 entries.append(entry)
         if entries:
             break
-    newest = functools.cmp_to_key(grub_compare)
-    return sorted(entries, key=lambda entry: newest(entry.id), reverse=True)
+    return sorted(entries, key=lambda entry: grub_key(entry.id), reverse=True)
 
 
 def grub_options(
     entry: BlsEntry, env: t.Mapping[str, str], origin: t.Mapping[str, tuple[str, int]]
 ) -> tuple[str, list[tuple[str, int, str]]]:
-    """Expand ``$kernelopts`` and its like as expand_val() of blscfg.c does; also tell which file each part is from."""
+    """Expand ``$kernelopts`` and its like as expand_val() of blscfg.c does; also return the file of each part."""
     if entry.options:
         line, value = entry.options[0]
         parts = [(entry.path, line, value)]
@@ -166,10 +125,10 @@ def grub_options(
         value = env.get("default_kernelopts", "")
         parts = [origin.get("default_kernelopts", (entry.path, 1)) + (value,)] if value else []
     result, at = [], 0
-    for found in re.finditer(r"\$([A-Za-z0-9_]*) ?", value, re.ASCII):
-        result.append(value[at : found.start()])
-        at = found.end()
-        name = found.group(1)
+    for reference in re.finditer(r"\$([A-Za-z0-9_]*) ?", value, re.ASCII):
+        result.append(value[at : reference.start()])
+        at = reference.end()
+        name = reference.group(1)
         if name in env:
             result.append(env[name] + " ")
             parts.append(origin.get(name, (entry.path, entry.line or 1)) + (env[name],))
@@ -177,57 +136,43 @@ def grub_options(
     return "".join(result).strip(), parts
 
 
-def version_compare(one: str, two: str) -> int:
+_IGNORED = re.compile(r"^[^0-9A-Za-z~^.-]+")
+
+
+def version_compare(left: str, right: str) -> int:
     """Compare as strverscmp_improved() of systemd does (the specification's version format): -1, 0 or 1."""
-
-    def valid(char: str) -> bool:
-        return char.isascii() and (char.isalnum() or char in "~-^.")
-
-    a, b = one, two
     while True:
-        a, b = a[_skip(a, valid) :], b[_skip(b, valid) :]
-        for mark in "~", None, "-", "^", ".":
-            if mark is None:
-                if not a or not b:
-                    return (a > "") - (b > "")
-                continue
-            if a[:1] == mark or b[:1] == mark:
-                if a[:1] != b[:1]:
-                    return -1 if a[:1] == mark else 1
-                a, b = a[1:], b[1:]
-        numeric = a[:1].isdigit() or b[:1].isdigit()
-        pattern = r"[0-9]*" if numeric else r"[a-zA-Z]*"
-        x, y = re.match(pattern, a), re.match(pattern, b)
-        left, right = (x.group() if x else ""), (y.group() if y else "")
-        if numeric:
-            if not left or not right:
-                return 1 if left else -1
-            key_left, key_right = int(left.lstrip("0")[:400] or 0), int(right.lstrip("0")[:400] or 0)
-            if key_left != key_right:
-                return 1 if key_left > key_right else -1
-        elif left != right:
-            size = min(len(left), len(right))
-            if left[:size] != right[:size]:
-                return 1 if left[:size] > right[:size] else -1
-            return 1 if len(left) > len(right) else -1
-        elif not left and not a and not b:
-            return 0
-        a, b = a[len(left) :], b[len(right) :]
+        left, right = _IGNORED.sub("", left), _IGNORED.sub("", right)
+        for mark in "~-^.":
+            if left.startswith(mark) != right.startswith(mark):
+                return -1 if left.startswith(mark) else 1
+            if left.startswith(mark):
+                left, right = left[1:], right[1:]
+            # Only with "~" is a version older than its beginning.
+            if mark == "~" and not (left and right):
+                return (left > "") - (right > "")
+        segments = _leading("[0-9]*", left, right)
+        if any(segments):
+            # A number is newer than letters, and leading zeros do not count.
+            keys = [(segment > "", len(segment.lstrip("0")), segment.lstrip("0")) for segment in segments]
+        else:
+            segments = _leading("[a-zA-Z]*", left, right)
+            keys = [(True, 0, segment) for segment in segments]
+        if keys[0] != keys[1]:
+            return 1 if keys[0] > keys[1] else -1
+        left, right = left[len(segments[0]) :], right[len(segments[1]) :]
 
 
-def _skip(text: str, valid: t.Callable[[str], bool]) -> int:
-    at = 0
-    while at < len(text) and not valid(text[at]):
-        at += 1
-    return at
+def _leading(pattern: str, *texts: str) -> list[str]:
+    """Return what each text begins with of a pattern that matches the empty string too."""
+    return [t.cast("re.Match[str]", re.match(pattern, text)).group() for text in texts]
 
 
 __all__ = (
     "BlsEntry",
-    "grub_compare",
     "grub_entries",
+    "grub_key",
     "grub_options",
     "parse_entry",
-    "rpm_compare",
     "version_compare",
 )

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""What the machine boots next if no one touches a key: kernel, arguments, initramfs, and where that is written."""
+"""What the machine boots next if no key is pressed: kernel, arguments, initramfs, and where that is written."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CACHE_FORMAT = 1
 def default_entry(
     root: str = "/", machine: Machine | None = None, cache: str | None = "/run/rdmaops/boot.json"
 ) -> BootEntry:
-    """Return what boots by default next; whatever cannot be told is None, with the reason in ``problem``.
+    """Return what boots by default next; what is not known is None, with the reason in ``problem``.
 
     The answer is remembered in ``cache`` for the running system (``root="/"``) until a file that it rests on changes.
     """
@@ -29,7 +29,7 @@ def default_entry(
         kept = load(cache, CACHE_FORMAT, list(machine))
         if kept is not None:
             try:
-                if all(signature(path) == tuple(seen) for path, seen in kept["seen"].items()):
+                if all(signature(path) == tuple(stamp) for path, stamp in kept["seen"].items()):
                     return BootEntry(*kept["entry"])
             except (AttributeError, KeyError, TypeError):
                 pass  # a file that we did not write: read everything again

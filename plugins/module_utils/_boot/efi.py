@@ -14,14 +14,14 @@ import re
 import struct
 import typing as t
 
-from .bls import parse_entry, version_compare
+from .bls import BlsEntry, parse_entry, version_compare
 from .entry import BootEntry, Machine
 from .files import BootError, Files, finish
 
 # systemd-gpt-auto-generator(8), bootctl(1): where the EFI partition is mounted, then the extended boot partition.
 ESP = ("/efi", "/boot/efi", "/boot")
 
-# A section larger than this is no command line or os-release (GRUB's UKI_SECTION_SIZE_MAX).
+# A section larger than this is not a command line or os-release (GRUB's UKI_SECTION_SIZE_MAX).
 MAX_SECTION = 4096 * 4
 MAX_HEADER = 1 << 20
 
@@ -37,8 +37,8 @@ def grub_config(files: Files) -> str | None:
         if re.search(r"^\s*(menuentry|submenu|blscfg)\b", text, re.MULTILINE):
             real.append(path)
         else:
-            found = re.search(r"^\s*(?:set\s+)?prefix=(?:\(\S+?\))?'?\"?(/[^'\"\s]*)", text, re.MULTILINE)
-            stubs.append((found.group(1) if found else "/boot/grub") + "/grub.cfg")
+            prefix = re.search(r"^\s*(?:set\s+)?prefix=(?:\(\S+?\))?'?\"?(/[^'\"\s]*)", text, re.MULTILINE)
+            stubs.append((prefix.group(1) if prefix else "/boot/grub") + "/grub.cfg")
     for target in stubs:
         for path in (target, "/boot" + target):
             if files.exists(path):
@@ -58,7 +58,7 @@ def grub_config(files: Files) -> str | None:
 
 
 def pe_sections(data: bytes) -> dict[str, tuple[int, int]]:
-    """Return offset and size in the file of each section of a PE image, the first of a name; {} if it is none."""
+    """Return offset and size in the file of each section of a PE image, the first of a name; {} for another file."""
     try:
         if data[:2] != b"MZ":
             return {}
@@ -75,35 +75,42 @@ def pe_sections(data: bytes) -> dict[str, tuple[int, int]]:
         return {}
 
 
-def uki_entry(files: Files, path: str, title: str | None = None) -> BootEntry:
-    """Return what a unified kernel image boots (https://uapi-group.org/specifications/specs/unified_kernel_image/)."""
-    values: dict[str, str] = {}
+def _uki_texts(files: Files, path: str) -> dict[str, str | None]:
+    """Return the sections of a unified image, those that describe the kernel with their text."""
     try:
         with open(files.real(path), "rb") as image:
             sections = pe_sections(image.read(MAX_HEADER))
+            texts: dict[str, str | None] = dict.fromkeys(sections)
             for name in (".cmdline", ".uname", ".osrel"):
                 offset, size = sections.get(name, (0, 0))
                 if 0 < size <= MAX_SECTION:
                     image.seek(offset)
-                    values[name] = image.read(size).split(b"\0")[0].decode("utf-8", "replace").strip()
+                    texts[name] = image.read(size).split(b"\0")[0].decode("utf-8", "replace").strip()
     except OSError as exc:
         raise BootError("Reading the unified kernel image %s: %s" % (path, exc.strerror or exc)) from exc
-    pretty = re.search(r"^PRETTY_NAME=['\"]?([^'\"\n]*)", values.get(".osrel", ""), re.MULTILINE)
+    return texts
+
+
+def uki_entry(files: Files, path: str, title: str | None = None) -> BootEntry:
+    """Return what a unified kernel image boots (https://uapi-group.org/specifications/specs/unified_kernel_image/)."""
+    texts = _uki_texts(files, path)
+    cmdline = texts.get(".cmdline")
+    pretty = re.search(r"^PRETTY_NAME=['\"]?([^'\"\n]*)", texts.get(".osrel") or "", re.MULTILINE)
     problem = "The initramfs is part of the unified kernel image %s and is not inspected" % path
-    if ".linux" not in sections:
+    if ".linux" not in texts:
         problem = "%s is not a unified kernel image: it has no .linux section" % path
-    elif ".cmdline" not in sections:
+    elif ".cmdline" not in texts:
         problem = "The unified kernel image %s has no command line: the boot loader sets it" % path
     return BootEntry(
         "uki",
         path,
         None,
-        values.get(".cmdline"),
+        cmdline,
         path,
-        values.get(".uname"),
+        texts.get(".uname"),
         title=title or (pretty.group(1) if pretty else None),
         problem=problem,
-        parts=((path, 0, values[".cmdline"]),) if ".cmdline" in values else (),
+        parts=() if cmdline is None else ((path, 0, cmdline),),
         remedy="change /etc/kernel/cmdline and rebuild the image (kernel-install add, or dracut --uefi)",
     )
 
@@ -112,110 +119,107 @@ class _Choice(t.NamedTuple):
     id: str
     esp: str
     path: str
-    entry: t.Any  # a BlsEntry, None for a unified image
+    entry: BlsEntry | None  # None for a unified image
     sort_key: str | None
     version: str
     machine_id: str
-    left: int | None
+    tries: int | None
 
 
 def _compare(a: _Choice, b: _Choice) -> int:
     """Order entries as config_entry_compare() of systemd's boot.c does."""
-    for one, two in (
-        (a.left == 0, b.left == 0),
-        (not a.sort_key, not b.sort_key),
-        (a.sort_key or "", b.sort_key or "") if a.sort_key and b.sort_key else (0, 0),
-        (a.machine_id, b.machine_id) if a.sort_key and b.sort_key else (0, 0),
-    ):
-        if one != two:
-            return -1 if t.cast(t.Any, one) < t.cast(t.Any, two) else 1
-    newest = version_compare(b.version, a.version) if a.sort_key and b.sort_key else 0
+    both = bool(a.sort_key and b.sort_key)
+    keys: list[tuple[t.Any, ...]] = [(choice.tries == 0, not choice.sort_key) for choice in (a, b)]
+    if both:
+        keys = [(*key, choice.sort_key, choice.machine_id) for key, choice in zip(keys, (a, b))]
+    if keys[0] != keys[1]:
+        return -1 if keys[0] < keys[1] else 1
+    newest = version_compare(b.version, a.version) if both else 0
     return newest or version_compare(b.id, a.id)
 
 
 def _counted(name: str) -> tuple[str, int | None]:
     """Take boot counting out of a name: ``debian+3-1.conf`` has three tries left."""
-    found = re.match(r"(?s)(.*)\+(\d{1,9})(?:-\d+)?(\.(?:conf|efi))$", name, re.IGNORECASE)
-    return (found.group(1) + found.group(3), int(found.group(2))) if found else (name, None)
+    counter = re.match(r"(?s)(.*)\+(\d{1,9})(?:-\d+)?(\.(?:conf|efi))$", name, re.IGNORECASE)
+    return (counter.group(1) + counter.group(3), int(counter.group(2))) if counter else (name, None)
 
 
-def _uki_choice(files: Files, esp: str, name: str) -> _Choice:
-    path = esp + "/EFI/Linux/" + name
-    identity, left = _counted(name.lower())
-    release: dict[str, str] = {}
-    try:
-        with open(files.real(path), "rb") as image:
-            offset, size = pe_sections(image.read(MAX_HEADER)).get(".osrel", (0, 0))
-            if 0 < size <= MAX_SECTION:
-                image.seek(offset)
-                text = image.read(size).decode("utf-8", "replace")
-                release = dict(re.findall(r"^([A-Z_]+)=['\"]?([^'\"\n]*)", text, re.MULTILINE))
-    except OSError as exc:
-        raise BootError("Reading the unified kernel image %s: %s" % (path, exc.strerror or exc)) from exc
-    # bootspec_pick_name_version_sort_key() of systemd's bootspec-fundamental.c.
-    version = release.get("IMAGE_VERSION") or release.get("VERSION") or release.get("VERSION_ID")
-    version = version or release.get("BUILD_ID") or ""
-    return _Choice(identity, esp, path, None, release.get("IMAGE_ID") or release.get("ID"), version, "", left)
-
-
-def _choices(files: Files) -> tuple[list[_Choice], dict[str, str], str]:
-    found: dict[str, _Choice] = {}
-    settings: dict[str, str] = {}
-    source = ""
-    seen = set()
-    for esp in ESP:
-        real = files.real(esp)
-        if real in seen:
+def _bls_choices(files: Files, esp: str) -> t.Iterator[_Choice]:
+    for name in files.names(esp + "/loader/entries"):
+        if not name.lower().endswith(".conf") or name.startswith((".", "auto-")):
             continue
-        seen.add(real)
-        loader = files.read(esp + "/loader/loader.conf")
-        if loader is not None and not source:
-            source = esp + "/loader/loader.conf"
-            for line in loader.splitlines():
-                words = line.split(None, 1)
-                if len(words) == 2 and not words[0].startswith("#"):
-                    settings[words[0]] = words[1].strip()
-        for name in files.names(esp + "/loader/entries"):
-            if not name.lower().endswith(".conf") or name.startswith((".", "auto-")):
-                continue
-            path = esp + "/loader/entries/" + name
-            entry = parse_entry(path, files.read(path) or "", grub=False)
-            if entry is not None:
-                identity, left = _counted(name.lower())
-                get = entry.keys.get
-                found.setdefault(
-                    identity,
-                    _Choice(
-                        identity, esp, path, entry, get("sort-key"), get("version", ""), get("machine-id", ""), left
-                    ),
-                )
-        for name in files.names(esp + "/EFI/Linux"):
-            if name.lower().endswith(".efi"):
-                choice = _uki_choice(files, esp, name)
-                found.setdefault(choice.id, choice)
-    return sorted(found.values(), key=functools.cmp_to_key(_compare)), settings, source
+        path = esp + "/loader/entries/" + name
+        entry = parse_entry(path, files.read(path) or "", grub=False)
+        if entry is not None:
+            identity, tries = _counted(name.lower())
+            get = entry.keys.get
+            yield _Choice(identity, esp, path, entry, get("sort-key"), get("version", ""), get("machine-id", ""), tries)
+
+
+def _uki_choices(files: Files, esp: str) -> t.Iterator[_Choice]:
+    for name in files.names(esp + "/EFI/Linux"):
+        if not name.lower().endswith(".efi"):
+            continue
+        path = esp + "/EFI/Linux/" + name
+        identity, tries = _counted(name.lower())
+        text = _uki_texts(files, path).get(".osrel") or ""
+        release = dict(re.findall(r"^([A-Z_]+)=['\"]?([^'\"\n]*)", text, re.MULTILINE))
+        # bootspec_pick_name_version_sort_key() of systemd's bootspec-fundamental.c.
+        version = release.get("IMAGE_VERSION") or release.get("VERSION") or release.get("VERSION_ID")
+        version = version or release.get("BUILD_ID") or ""
+        yield _Choice(identity, esp, path, None, release.get("IMAGE_ID") or release.get("ID"), version, "", tries)
+
+
+def _partitions(files: Files) -> list[str]:
+    """Return the mount points of ESP, without those that lead to the same directory."""
+    partitions: dict[str, str] = {}
+    for esp in ESP:
+        partitions.setdefault(files.real(esp), esp)
+    return list(partitions.values())
+
+
+def _choices(files: Files, partitions: t.Sequence[str]) -> list[_Choice]:
+    """Return the entries in the order of systemd-boot's menu."""
+    choices: dict[str, _Choice] = {}
+    for esp in partitions:
+        for choice in (*_bls_choices(files, esp), *_uki_choices(files, esp)):
+            choices.setdefault(choice.id, choice)
+    return sorted(choices.values(), key=functools.cmp_to_key(_compare))
+
+
+def _settings(files: Files, partitions: t.Sequence[str]) -> dict[str, str]:
+    """Return the settings in the first loader.conf."""
+    for esp in partitions:
+        text = files.read(esp + "/loader/loader.conf")
+        if text is not None:
+            lines = [line.split(None, 1) for line in text.splitlines()]
+            return {words[0]: words[1].strip() for words in lines if len(words) == 2 and not words[0].startswith("#")}
+    return {}
+
+
+def _default(choices: t.Sequence[_Choice], settings: t.Mapping[str, str], variables: t.Mapping[str, str]) -> _Choice:
+    """Choose as config_select_default_entry() of boot.c does: the variables come before the file.
+
+    A pattern that matches no entry is skipped.
+    """
+    saved = variables.get("LoaderEntryLastBooted")
+    patterns = [variables.get("LoaderEntryOneShot")]
+    for pattern in (variables.get("LoaderEntryDefault"), settings.get("default")):
+        patterns.append(saved if pattern == "@saved" else pattern)
+    for pattern in patterns:
+        for choice in choices if pattern else ():
+            if fnmatch.fnmatchcase(choice.id, t.cast(str, pattern).lower()):
+                return choice
+    return next((choice for choice in choices if choice.tries != 0), choices[0])
 
 
 def systemd_boot_entry(files: Files, machine: Machine) -> BootEntry | None:
-    """Return the entry that systemd-boot boots by default, None where there are no entries."""
-    choices, settings, _source = _choices(files)
+    """Return the entry that systemd-boot boots by default, None if there are no entries."""
+    partitions = _partitions(files)
+    choices = _choices(files, partitions)
     if not choices:
         return None
-    variables = machine.loader
-    saved = variables.get("LoaderEntryLastBooted")
-    default = settings.get("default")
-    # config_select_default_entry() of boot.c: the variables come before the file; what matches no entry is passed over.
-    for wanted in (
-        variables.get("LoaderEntryOneShot"),
-        saved if variables.get("LoaderEntryDefault") == "@saved" else variables.get("LoaderEntryDefault"),
-        saved if default == "@saved" else default,
-    ):
-        match = [choice for choice in choices if wanted and fnmatch.fnmatchcase(choice.id, wanted.lower())]
-        if match:
-            chosen = match[0]
-            break
-    else:
-        chosen = next((choice for choice in choices if choice.left != 0), choices[0])
+    chosen = _default(choices, _settings(files, partitions), machine.loader)
     if chosen.entry is None:
         return uki_entry(files, chosen.path)
     entry = chosen.entry

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""What the boot loader starts by default, and what the files alone do not tell."""
+"""What the boot loader starts by default, and what cannot be read from the files alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typing as t
 
 
 class BootEntry(t.NamedTuple):
-    """The default entry of the boot loader; paths are as seen inside the root that was asked for."""
+    """The default entry of the boot loader; paths are those inside the root."""
 
     kind: str
     source: str | None = None
@@ -38,7 +38,7 @@ class BootEntry(t.NamedTuple):
 
 
 class Machine(t.NamedTuple):
-    """What the files alone do not tell."""
+    """What cannot be read from the files alone."""
 
     efi: bool = False
     boot_is_mount: bool = False

@@ -18,7 +18,7 @@ from .entry import BootEntry, Machine
 
 
 class BootError(Exception):
-    """The default entry cannot be told; the text is what ``problem`` says."""
+    """The default entry cannot be determined; the text is that of ``problem``."""
 
 
 class Files:
@@ -87,7 +87,7 @@ class Files:
 
 
 def kernel_version(files: Files, path: str | None) -> str | None:
-    """Tell a kernel's version from its name (that of the file behind a link), else from its x86 boot header."""
+    """Return a kernel's version from its name (that of the file behind a link), else from its x86 boot header."""
     if path is None:
         return None
     try:
@@ -95,10 +95,10 @@ def kernel_version(files: Files, path: str | None) -> str | None:
     except FileError:
         return None
     for name in (path, real):
-        found = re.search(r"/(?:vmlinu[xz]|kernel|linux|[bz]?[Ii]mage)-([^/]*\d[^/]*)$", name)
-        found = found or re.search(r"/([^/]*\d[^/]*)/(?:linux|vmlinuz|kernel)$", name)
-        if found:
-            return re.sub(r"\.efi(\.signed)?$", "", found.group(1))
+        match = re.search(r"/(?:vmlinu[xz]|kernel|linux|[bz]?[Ii]mage)-([^/]*\d[^/]*)$", name)
+        match = match or re.search(r"/([^/]*\d[^/]*)/(?:linux|vmlinuz|kernel)$", name)
+        if match:
+            return re.sub(r"\.efi(\.signed)?$", "", match.group(1))
     try:
         with open(real, "rb") as image:
             head = image.read(0x8000)
@@ -117,7 +117,7 @@ def finish(
 ) -> BootEntry:
     """Find the kernel and the initramfs of an entry on this machine's file systems."""
     kernel = files.locate(linux, machine, first)
-    found: list[str] = []
+    images: list[str] = []
     problem = entry.problem
     if kernel is None:
         problem = problem or "The kernel %s, which %s boots, was not found" % (linux, entry.source)
@@ -125,10 +125,10 @@ def finish(
         path = files.locate(name, machine, first)
         if path is None:
             problem = problem or "The initramfs %s, which %s loads, was not found" % (name, entry.source)
-        elif path not in found:
-            found.append(path)
+        elif path not in images:
+            images.append(path)
     version = entry.kernel_version or kernel_version(files, kernel or "/" + linux.lstrip("/"))
-    return entry._replace(kernel=kernel, kernel_version=version, initrd=tuple(found), problem=problem)
+    return entry._replace(kernel=kernel, kernel_version=version, initrd=tuple(images), problem=problem)
 
 
 __all__ = ("BootError", "Files", "finish", "kernel_version")

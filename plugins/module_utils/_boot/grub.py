@@ -23,41 +23,41 @@ from .grub_shell import Item, Shell, Stop
 from .grub_syntax import MAX_DEPTH, Parser
 
 
-def _same(name: str | None, wanted: str) -> bool:
+def _same(name: str | None, default: str) -> bool:
     """Compare a title or id with the first step of a path like "a>b"; ">>" stands for a ">" in a name."""
     if name is None:
         return False
-    first = re.split(r"(?<!>)>(?!>)", wanted.replace(">>", "\0"))[0]
+    first = re.split(r"(?<!>)>(?!>)", default.replace(">>", "\0"))[0]
     return first.replace("\0", ">") == name
 
 
 def _strtoul(text: str) -> int | None:
     """Return what (int) grub_strtoul(text, 0, 0) is: what a text begins with counts, 0 makes octal, 0x hexadecimal."""
-    found = re.match(r"\s*(?:0[xX]([0-9a-fA-F]+)|(0[0-7]*)|([1-9][0-9]*))", text, re.ASCII)
-    if not found:
+    match = re.match(r"\s*(?:0[xX]([0-9a-fA-F]+)|(0[0-7]*)|([1-9][0-9]*))", text, re.ASCII)
+    if not match:
         return None
-    number = next(int(digits[:100], base) for digits, base in zip(found.groups(), (16, 8, 10)) if digits)
+    number = next(int(digits[:100], base) for digits, base in zip(match.groups(), (16, 8, 10)) if digits)
     if number >= 1 << 64:
         return -1
     number &= 0xFFFFFFFF
     return number - (1 << 32) if number >> 31 else number
 
 
-def choose(menu: t.Sequence[Item], wanted: str | None, names_first: bool = False) -> tuple[Item, str | None]:
+def choose(menu: t.Sequence[Item], default: str | None, names_first: bool = False) -> tuple[Item, str | None]:
     """Return the entry that a value of the variable ``default`` means, and what is left of it for a submenu.
 
     grub-core/normal/menu.c get_entry_number(): a number from 0, else a title or id; what matches nothing is the first
     entry. ``names_first``: Fedora, RHEL and their kin look for ids and titles before they take a number, as the ids of
     their entries begin with a machine id.
     """
-    if wanted is None:
+    if default is None:
         return menu[0], None
-    rest = re.split(r"(?<!>)>(?!>)", wanted.replace(">>", "\0"), maxsplit=1)[1:]
+    rest = re.split(r"(?<!>)>(?!>)", default.replace(">>", "\0"), maxsplit=1)[1:]
     left = rest[0].replace("\0", ">>") if rest else None
-    number = _strtoul(wanted)
+    number = _strtoul(default)
     if number is None or names_first:
-        named = [item for item in menu if _same(item.id, wanted)] if names_first else []
-        named += [item for item in menu if _same(item.title, wanted) or (not names_first and _same(item.id, wanted))]
+        named = [item for item in menu if _same(item.id, default)] if names_first else []
+        named += [item for item in menu if _same(item.title, default) or (not names_first and _same(item.id, default))]
         if named:
             return named[0], left
     if number is not None and 0 <= number < len(menu):

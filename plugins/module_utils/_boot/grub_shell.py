@@ -16,6 +16,7 @@ from .bls import grub_entries
 from .entry import Machine
 from .files import BootError, Files
 from .grub_syntax import MAX_DEPTH, Command, Parser, Word
+from .grub_test import evaluate
 
 MAX_STEPS = 50000
 
@@ -84,7 +85,7 @@ def read_grubenv(text: str) -> dict[str, tuple[str, int]]:
 
 
 class Shell:
-    """Runs a script and remembers the menu that it makes, or the kernel that it loads."""
+    """Runs a script and keeps the menu that it creates, or the kernel that it loads."""
 
     def __init__(self, files: Files, machine: Machine, config: str) -> None:
         self.files = files
@@ -144,18 +145,11 @@ class Shell:
         if self.depth > MAX_DEPTH:
             raise BootError("%s: functions or files call each other endlessly" % self.path)
         for command in commands:
-            self.steps += 1
-            if self.steps > MAX_STEPS:
-                raise BootError("%s:%d: more than %d steps" % (self.path, command.line, MAX_STEPS))
+            self.count_step(command)
             if command.kind == "simple":
                 self.simple(command)
             elif command.kind == "if":
-                for condition, body in command.parts:
-                    if condition is not None:
-                        self.run(condition)
-                    if condition is None or self.status == 0:
-                        self.run(body)
-                        break
+                self.branch(command)
             elif command.kind == "function":
                 self.functions["".join(self.expand(command.words[1])) if command.words[1:] else ""] = command.parts
             elif command.kind in ("menuentry", "submenu", "hiddenentry"):
@@ -163,6 +157,19 @@ class Shell:
             else:
                 self.loop(command)
         self.depth -= 1
+
+    def count_step(self, command: Command) -> None:
+        self.steps += 1
+        if self.steps > MAX_STEPS:
+            raise BootError("%s:%d: more than %d steps" % (self.path, command.line, MAX_STEPS))
+
+    def branch(self, command: Command) -> None:
+        for condition, body in command.parts:
+            if condition is not None:
+                self.run(condition)
+            if condition is None or self.status == 0:
+                self.run(body)
+                break
 
     def loop(self, command: Command) -> None:
         condition, body = command.parts
@@ -178,9 +185,7 @@ class Shell:
                 if (self.status == 0) is (command.kind == "until"):
                     return
                 self.run(body)
-                self.steps += 1
-                if self.steps > MAX_STEPS:
-                    raise BootError("%s:%d: more than %d steps" % (self.path, command.line, MAX_STEPS))
+                self.count_step(command)
         except Stop as stop:
             if stop.args[0] not in ("break", "continue"):
                 raise
@@ -204,80 +209,94 @@ class Shell:
         if title is not None:
             self.menu.append(Item(title, entry_id, body, self.path, command.kind == "submenu"))
 
-    def set(self, name: str, value: str, line: int) -> None:
-        self.env[name] = value
-        self.origin[name] = (self.path, line)
-
     def simple(self, command: Command) -> None:
         words = [field for word in command.words for field in self.expand(word)]
         self.status = 0
         if not words:
             return
-        name, arguments = words[0], words[1:]
-        if name == "set" or re.match(r"[A-Za-z_][A-Za-z0-9_]*=", name):
-            # The first argument only (grub_core_cmd_set() in grub-core/kern/corecmd.c): the rest is a value's that was
-            # not quoted.
-            key, equals, value = "".join((arguments if name == "set" else words)[:1]).partition("=")
-            if equals:
-                self.set(key, value, command.line)
-        elif name in ("[", "test"):
-            self.status = 0 if _test(self, arguments[:-1] if name == "[" else arguments) else 1
-        elif name in ("linux", "linuxefi", "linux16", "linux32", "linuxloader", "kernel"):
-            self.load(command, arguments)
-        elif name in ("initrd", "initrdefi", "initrd16"):
-            self.initrds = [word for word in arguments if not word.startswith("--")]
-        elif name in ("module", "module2") or name.startswith("xen_module"):
-            # Xen: the hypervisor is loaded by multiboot or xen_hypervisor, its first module is the kernel.
-            arguments = [word for word in arguments if word != "--nounzip"]
-            if self.linux is None:
-                self.load(command, arguments)
-            else:
-                self.initrds += arguments[:1]
-        elif name == "load_env":
-            self.load_env(arguments)
-        elif name == "unset":
-            for key in arguments:
-                self.env.pop(key, None)
-        elif name in ("source", ".", "configfile", "normal") or name.startswith("extract_entries"):
-            self.source(name, arguments)
-        elif name in ("blscfg", "bls_import"):
-            self.blscfg(arguments)
-        elif name == "chainloader":
-            self.chain = (arguments[-1] if arguments else "", command.line)
-        elif name in ("false", "keystatus", "regexp", "sleep"):
-            self.status = 0 if name == "sleep" and "--interruptible" not in arguments else 1
-        elif name in ("return", "exit", "break", "continue"):
-            raise Stop(name)
+        name = words[0]
+        if re.match(r"[A-Za-z_][A-Za-z0-9_]*=", name):
+            self.assign(command, ["set", *words])
+        elif name.startswith("xen_module"):
+            self.load_module(command, words)
+        elif name.startswith("extract_entries"):
+            self.source(command, words)
+        elif name in _COMMANDS:
+            _COMMANDS[name](self, command, words)
         elif name in self.functions:
-            saved = {key: self.env.get(key) for key in "123456789"}
-            self.env.update({str(number): value for number, value in enumerate(arguments[:9], 1)})
-            try:
-                self.run(self.functions[name])
-            except Stop as stop:
-                if stop.args[0] != "return":
-                    raise
-            for key, old in saved.items():
-                if old is None:
-                    self.env.pop(key, None)
-                else:
-                    self.env[key] = old
+            self.call(words)
 
-    def load(self, command: Command, arguments: list[str]) -> None:
-        if not arguments:
+    def assign(self, command: Command, words: list[str]) -> None:
+        # The first argument only (grub_core_cmd_set() in grub-core/kern/corecmd.c): the rest is a value's that was
+        # not quoted.
+        name, equals, value = "".join(words[1:2]).partition("=")
+        if equals:
+            self.env[name] = value
+            self.origin[name] = (self.path, command.line)
+
+    def unset(self, _command: Command, words: list[str]) -> None:
+        for name in words[1:]:
+            self.env.pop(name, None)
+
+    def test(self, _command: Command, words: list[str]) -> None:
+        arguments = words[1:-1] if words[0] == "[" else words[1:]
+        self.status = 0 if evaluate(self.files, self.machine, arguments) else 1
+
+    def fail(self, _command: Command, _words: list[str]) -> None:
+        self.status = 1
+
+    def sleep(self, _command: Command, words: list[str]) -> None:
+        # No key is pressed meanwhile.
+        self.status = 1 if "--interruptible" in words[1:] else 0
+
+    def stop(self, _command: Command, words: list[str]) -> None:
+        raise Stop(words[0])
+
+    def call(self, words: list[str]) -> None:
+        """Run a function of the script, which has its arguments in $1 to $9."""
+        saved = {key: self.env.get(key) for key in "123456789"}
+        self.env.update({str(number): value for number, value in enumerate(words[1:10], 1)})
+        try:
+            self.run(self.functions[words[0]])
+        except Stop as stop:
+            if stop.args[0] != "return":
+                raise
+        for key, value in saved.items():
+            if value is None:
+                self.env.pop(key, None)
+            else:
+                self.env[key] = value
+
+    def load(self, command: Command, words: list[str]) -> None:
+        if len(words) < 2:
             return
-        parts = []
+        parts = [(self.path, command.line, " ".join(words[2:]))]
         for word in command.words[2:]:
             parts += [
                 self.origin[text] + (self.env[text],)
                 for kind, text, _quoted in word
                 if kind == "var" and text in self.origin and text in self.env
             ]
-        parts.insert(0, (self.path, command.line, " ".join(arguments[1:])))
-        self.linux = Linux(arguments[0], arguments[1:], command.line, self.path, parts)
+        self.linux = Linux(words[1], words[2:], command.line, self.path, parts)
 
-    def load_env(self, arguments: list[str]) -> None:
+    def load_initrds(self, _command: Command, words: list[str]) -> None:
+        self.initrds = [word for word in words[1:] if not word.startswith("--")]
+
+    def load_module(self, command: Command, words: list[str]) -> None:
+        """Load a module of Xen: multiboot or xen_hypervisor loads the hypervisor, its first module is the kernel."""
+        words = [word for word in words if word != "--nounzip"]
+        if self.linux is None:
+            self.load(command, words)
+        else:
+            self.initrds += words[1:2]
+
+    def load_next_loader(self, command: Command, words: list[str]) -> None:
+        self.chain = ("".join(words[1:][-1:]), command.line)
+
+    def load_env(self, _command: Command, words: list[str]) -> None:
         path = self.env.get("prefix", "") + "/grubenv"
-        wanted = []
+        names = []
+        arguments = words[1:]
         while arguments:
             word = arguments.pop(0)
             if word in ("-f", "--file"):
@@ -285,19 +304,19 @@ class Shell:
             elif word.startswith("--file="):
                 path = word[7:]
             elif not word.startswith("-"):
-                wanted.append(word)
+                names.append(word)
         place = self.files.locate(path, self.machine, subvolumes=False)
         text = self.files.read(place) if place else None
         if text is None or place is None:
             self.status = 1
             return
         for name, (value, line) in read_grubenv(text).items():
-            if not wanted or name in wanted:
+            if not names or name in names:
                 self.env[name] = value
                 self.origin[name] = (place, line)
 
-    def source(self, name: str, arguments: list[str]) -> None:
-        place = self.files.locate(arguments[0], self.machine, subvolumes=False) if arguments else None
+    def source(self, _command: Command, words: list[str]) -> None:
+        place = self.files.locate(words[1], self.machine, subvolumes=False) if words[1:] else None
         text = self.files.read(place) if place and not self.files.is_dir(place) else None
         if text is None or place is None:
             self.status = 1
@@ -305,8 +324,8 @@ class Shell:
         commands = Parser(text, place).statements()
         before = self.path
         self.path = place
-        if name in ("configfile", "normal"):
-            # A new menu, which takes the place of this one.
+        new_menu = words[0] in ("configfile", "normal")
+        if new_menu:
             self.menu = []
             self.env["config_file"], self.env["config_directory"] = place, os.path.dirname(place)
         try:
@@ -315,81 +334,33 @@ class Shell:
             if stop.args[0] != "return":
                 raise
         self.path = before
-        if name in ("configfile", "normal"):
+        if new_menu:
             raise Stop("exit")
 
-    def blscfg(self, arguments: list[str]) -> None:
+    def blscfg(self, _command: Command, words: list[str]) -> None:
         self.names_first = True
-        only = arguments[0] if len(arguments) == 1 and not arguments[0].startswith(("(", "-", "/")) else None
+        only = words[1] if len(words) == 2 and not words[1].startswith(("(", "-", "/")) else None
         for entry in grub_entries(self.files, self.env.get("blsdir")):
             default = self.env.get("default") in (entry.id, entry.title)
             if only in (None, entry.id) or (only == "default" and default) or (only == "non-default" and not default):
                 self.menu.append(Item(entry.title or entry.linux, entry.id, [], entry.path, False, entry))
 
 
-_STRING_TESTS: dict[str, t.Callable[[str, str], bool]] = {
-    "=": lambda a, b: a == b,
-    "==": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-    "<": lambda a, b: a < b,
-    ">": lambda a, b: a > b,
-    "<=": lambda a, b: a <= b,
-    ">=": lambda a, b: a >= b,
-    "-eq": lambda a, b: _number(a) == _number(b),
-    "-ne": lambda a, b: _number(a) != _number(b),
-    "-lt": lambda a, b: _number(a) < _number(b),
-    "-le": lambda a, b: _number(a) <= _number(b),
-    "-gt": lambda a, b: _number(a) > _number(b),
-    "-ge": lambda a, b: _number(a) >= _number(b),
+_COMMANDS: dict[str, t.Callable[[Shell, Command, list[str]], None]] = {
+    "set": Shell.assign,
+    **dict.fromkeys(("[", "test"), Shell.test),
+    **dict.fromkeys(("linux", "linuxefi", "linux16", "linux32", "linuxloader", "kernel"), Shell.load),
+    **dict.fromkeys(("initrd", "initrdefi", "initrd16"), Shell.load_initrds),
+    **dict.fromkeys(("module", "module2"), Shell.load_module),
+    "load_env": Shell.load_env,
+    "unset": Shell.unset,
+    **dict.fromkeys(("source", ".", "configfile", "normal"), Shell.source),
+    **dict.fromkeys(("blscfg", "bls_import"), Shell.blscfg),
+    "chainloader": Shell.load_next_loader,
+    **dict.fromkeys(("false", "keystatus", "regexp"), Shell.fail),
+    "sleep": Shell.sleep,
+    **dict.fromkeys(("return", "exit", "break", "continue"), Shell.stop),
 }
-
-
-def _number(text: str) -> int:
-    """Return what strtoul(3) would, for short texts: the number that a text begins with."""
-    found = re.match(r"\s*([+-]?\d{1,18})", text, re.ASCII)
-    return int(found.group(1)) if found else 0
-
-
-def _test(shell: Shell, words: list[str]) -> bool:
-    """Evaluate test(1), in the order in which grub-core/commands/test.c tries what a word may be."""
-    either, both, negate = False, True, False
-    outer: list[tuple[bool, bool, bool]] = []
-    at = 0
-    while at < len(words):
-        word, rest = words[at], words[at + 1 :]
-        value: bool | None = None
-        if len(rest) >= 2 and rest[0] in _STRING_TESTS:
-            value, at = _STRING_TESTS[rest[0]](word, rest[1]), at + 3
-        elif rest and word in ("-n", "-z"):
-            value, at = (rest[0] != "") is (word == "-n"), at + 2
-        elif rest and word in ("-d", "-e", "-f", "-s"):
-            # An empty name is the device itself, a directory.
-            place = shell.files.locate(rest[0], shell.machine, subvolumes=False) if rest[0] else "/"
-            value, at = place is not None, at + 2
-            if place is not None and word != "-e":
-                value = shell.files.is_dir(place) is (word == "-d")
-            if value and word == "-s":
-                value = shell.files.size(place or "/") > 0
-        else:
-            at += 1
-            if word == "!":
-                negate = not negate
-            elif word == "(":
-                outer.append((either, both, negate))
-                either, both, negate = False, True, False
-            elif word == ")":
-                if not outer:
-                    return either or both
-                value = either or both
-                either, both, negate = outer.pop()
-            elif word == "-o":
-                either, both = either or both, True
-            elif word != "-a":
-                value = word != ""
-        if value is not None:
-            both = both and value is not negate
-            negate = False
-    return bool(words) and (either or both)
 
 
 __all__ = ("Item", "Shell", "Stop", "read_grubenv", "variables")

@@ -44,12 +44,28 @@ _INSIDE = re.compile(
 
 
 class Command(t.NamedTuple):
-    """One statement: a simple command, or a compound one whose ``kind`` tells what ``parts`` are."""
+    """One statement: a simple command, or a compound one; ``parts`` depends on ``kind``."""
 
     kind: str
     line: int
     words: list[Word]
     parts: list[t.Any]
+
+
+def _pieces(kind: str, value: str) -> Word:
+    """Return the pieces of a word that a token is."""
+    if kind in ("braced", "var"):
+        return [("var", value, False)]
+    if kind != "double":
+        return [("text", value, kind != "text")]
+    word: Word = [("text", "", True)]
+    for piece in _INSIDE.finditer(value):
+        inner = piece.lastgroup or ""
+        if inner in ("braced", "var"):
+            word.append(("var", piece.group(inner), True))
+        elif inner != "skip":
+            word.append(("text", piece.group(inner), True))
+    return word
 
 
 def _lex(text: str, path: str) -> list[tuple[int, str | Word]]:
@@ -58,35 +74,25 @@ def _lex(text: str, path: str) -> list[tuple[int, str | Word]]:
     word: Word = []
     at, line, size = 0, 1, len(text)
     while at < size:
-        found = None
         if text[at] == "#" and not word:
             at = text.find("\n", at)
             if at < 0:
                 break
-        found = _TOKEN.match(text, at)
-        if found is None:
+        token = _TOKEN.match(text, at)
+        if token is None:
             raise BootError("%s:%d: a quotation mark is not closed" % (path, line))
-        kind, value = found.lastgroup or "", found.group(found.lastgroup or 0)
-        if kind in ("blank", "newline", "end", "brace"):
-            if word:
-                tokens.append((line, word))
-                word = []
-            if kind != "blank":
-                tokens.append((line, value if kind == "brace" else ";"))
-        elif kind == "double":
-            word.append(("text", "", True))
-            for piece in _INSIDE.finditer(value):
-                what = piece.lastgroup
-                if what in ("braced", "var"):
-                    word.append(("var", piece.group(what), True))
-                elif what != "skip":
-                    word.append(("text", piece.group(what or 0), True))
-        elif kind in ("braced", "var"):
-            word.append(("var", value, False))
-        else:
-            word.append(("text", value, kind != "text"))
-        line += text.count("\n", at, found.end())
-        at = found.end()
+        kind = token.lastgroup or ""
+        if kind not in ("blank", "newline", "end", "brace"):
+            word += _pieces(kind, token.group(kind))
+        elif word:
+            tokens.append((line, word))
+            word = []
+        if kind == "brace":
+            tokens.append((line, token.group()))
+        elif kind in ("newline", "end"):
+            tokens.append((line, ";"))
+        line += text.count("\n", at, token.end())
+        at = token.end()
     if word:
         tokens.append((line, word))
     return tokens
@@ -141,38 +147,13 @@ class Parser:
 
     def statement(self, word: str) -> Command:
         line = self.tokens[self.at][0]
-        parts: list[t.Any] = []
         if word == "if":
-            self.at += 1
-            while True:
-                condition = self.statements("then")
-                self.at += 1
-                parts.append((condition, self.statements("elif", "else", "fi")))
-                ended = self.keyword()
-                self.at += 1
-                if ended == "else":
-                    parts.append((None, self.statements("fi")))
-                    self.at += 1
-                if ended != "elif":
-                    return Command("if", line, [], parts)
+            return Command("if", line, [], self.branches())
         if word in ("while", "until", "for"):
-            self.at += 1
-            condition = []
-            words: list[Word] = []
-            if word == "for":
-                words = self.words()
-                self.take("do")
-            else:
-                condition = self.statements("do")
-                self.at += 1
-            body = self.statements("done")
-            self.at += 1
-            return Command(word, line, words, [condition, body])
+            return self.loop(word, line)
         if word == "{":
-            self.at += 1
-            body = self.statements("}")
-            self.at += 1
-            return Command("if", line, [], [(None, body)])
+            return Command("if", line, [], [(None, self.block("}"))])
+        parts: list[t.Any] = []
         words = self.words()
         name = words[0][0][1] if words else ""
         if name == "function" and len(words) > 1:
@@ -180,12 +161,42 @@ class Parser:
             self.at -= 1
         # grub-core/script/parser.y: a block is an argument, of any command and at any place.
         while self.keyword() == "{":
-            self.at += 1
-            parts = self.statements("}")
-            self.at += 1
+            parts = self.block("}")
             words += self.words()
         kind = name if name in ("menuentry", "submenu", "function", "hiddenentry") else "simple"
         return Command(kind, line, words, parts)
+
+    def block(self, end: str) -> list[Command]:
+        """Read what is between two keywords, and both of them."""
+        self.at += 1
+        commands = self.statements(end)
+        self.at += 1
+        return commands
+
+    def branches(self) -> list[tuple[list[Command] | None, list[Command]]]:
+        """Read an ``if``: conditions, None for ``else``, each with its statements."""
+        parts: list[tuple[list[Command] | None, list[Command]]] = []
+        while self.keyword() in ("if", "elif"):
+            condition = self.block("then")
+            parts.append((condition, self.statements("elif", "else", "fi")))
+        if self.keyword() == "else":
+            parts.append((None, self.block("fi")))
+        else:
+            self.at += 1
+        return parts
+
+    def loop(self, kind: str, line: int) -> Command:
+        words: list[Word] = []
+        condition: list[Command] = []
+        if kind == "for":
+            self.at += 1
+            words = self.words()
+            self.take("do")
+            self.at -= 1
+        else:
+            self.at += 1
+            condition = self.statements("do")
+        return Command(kind, line, words, [condition, self.block("done")])
 
     def words(self) -> list[Word]:
         words: list[Word] = []

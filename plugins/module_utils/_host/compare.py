@@ -34,8 +34,8 @@ def owned_files(params: Params) -> Result:
 def modprobe_options(params: Params) -> Result:
     from .._module_params import manage as module_params
 
-    wanted = module_params.check(checked(module_params.ARGUMENTS, params))
-    return module_params.manage(wanted, True, module_params.Host(wanted.root), [])
+    options = module_params.check(checked(module_params.ARGUMENTS, params))
+    return module_params.manage(options, True, module_params.Host(options.root), [])
 
 
 LOOKS: dict[str, t.Callable[[Params], Result]] = {
@@ -47,10 +47,10 @@ LOOKS: dict[str, t.Callable[[Params], Result]] = {
 
 def checked(arguments: t.Mapping[str, t.Any], params: Params) -> dict[str, t.Any]:
     """Return a module's options as its own process would get them: checked, converted, with their defaults."""
-    found = ArgumentSpecValidator(arguments).validate(dict(params))
-    if found.error_messages:
-        raise FabricError("; ".join(found.error_messages))
-    return dict(found.validated_parameters)
+    validation = ArgumentSpecValidator(arguments).validate(dict(params))
+    if validation.error_messages:
+        raise FabricError("; ".join(validation.error_messages))
+    return dict(validation.validated_parameters)
 
 
 def compare(
@@ -67,20 +67,20 @@ def compare(
         results[name] = []
         for params in asked:
             try:
-                found = (LOOKS if looks is None else looks)[name](params)
+                result = (LOOKS if looks is None else looks)[name](params)
             except (FabricError, OSError) as exc:
                 differs.append("%s: %s" % (name, exc))
                 continue
-            results[name].append(found)
-            differs += ["%s: %s" % (name, why) for why in reasons(found)]
+            results[name].append(result)
+            differs += ["%s: %s" % (name, why) for why in reasons(result)]
     return results, differs
 
 
-def reasons(found: Result) -> list[str]:
-    """Return why a module has to run itself: it would do something, warn of something, or cannot tell."""
-    said = [*found["actions"], *found.get("warnings", ())]
-    odd = ["%s is %s" % (one["name"], one["status"]) for one in found["resources"] if one["status"] != IN_SYNC]
-    return said or odd
+def reasons(result: Result) -> list[str]:
+    """Return why a module has to run itself: it has something to do, to warn of, or does not know."""
+    messages = [*result["actions"], *result.get("warnings", ())]
+    odd = ["%s is %s" % (row["name"], row["status"]) for row in result["resources"] if row["status"] != IN_SYNC]
+    return messages or odd
 
 
 __all__ = ("compare",)

@@ -27,7 +27,7 @@ REMOTE = ("nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "glusterfs", "fuse.gl
 
 
 class NetworkError(FabricError):
-    """Something could not be looked at."""
+    """A source could not be read."""
 
 
 def servers(source: str) -> list[str]:
@@ -36,24 +36,24 @@ def servers(source: str) -> list[str]:
     # Lustre: ADDRESS@NETWORK, with ':' or ',' between the servers.
     lustre = re.search(r"@(tcp|o2ib|kfi|gni)[0-9]*", head) is not None
     head = re.sub(r"@(tcp|o2ib|kfi|gni)[0-9]*", "", head)
-    found = []
+    hosts = []
     for part in re.split(r"[,;:]" if lustre else r"[,;]", head):
         text = part.rsplit("@", 1)[-1].strip("[]")  # sshfs: USER@HOST
         text = re.sub(r"^([^:]+):[0-9]+$", r"\1", text)
         if text:
-            found.append(text)
-    return found
+            hosts.append(text)
+    return hosts
 
 
 def mounts(text: str) -> list[tuple[str, str, str]]:
     """Return source, directory and type of the remote file systems in a /proc/self/mounts (proc(5))."""
-    found = []
+    remote = []
     for line in text.splitlines():
         fields = line.split()
         if len(fields) >= 3 and fields[2] in REMOTE:
             source, place = (_unescape(field) for field in fields[:2])
-            found.append((source, place, fields[2]))
-    return found
+            remote.append((source, place, fields[2]))
+    return remote
 
 
 def _unescape(text: str) -> str:
@@ -93,7 +93,7 @@ class Host:
 
     def resolve(self, name: str) -> list[str]:
         try:
-            return sorted({str(one[4][0]) for one in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)})
+            return sorted({str(info[4][0]) for info in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)})
         except OSError:
             return []
 
@@ -107,7 +107,7 @@ class Host:
         if not os.path.exists(os.path.join(self.sys, "class/net", name, "device")) or place in ("/", self.sys):
             return None, None
         text = (self.read(os.path.join(place, "numa_node")) or "").strip()
-        # -1: the firmware tells none.
+        # -1: the firmware reports none.
         return os.path.basename(place), int(text) if text.isdigit() else None
 
     def rdma(self, name: str) -> list[str]:
@@ -122,15 +122,15 @@ class Host:
         try:
             environment = {"CNI_COMMAND": "VERSION", "PATH": os.environ.get("PATH", os.defpath)}
             done = _command.run([path], PLUGIN_LIMIT_S, env=environment, stdin=b'{"cniVersion": "1.0.0"}')
-            found = from_json(done.out)
-            versions = found.get("supportedVersions") if isinstance(found, dict) else None
+            reply = from_json(done.out)
+            versions = reply.get("supportedVersions") if isinstance(reply, dict) else None
         except (OSError, ValueError) as exc:
             return None, " ".join(str(exc).split())[:200]
         except _command.TimedOut:
             return None, "timed out after %d seconds" % PLUGIN_LIMIT_S
         if done.status != 0 or not isinstance(versions, list):
             return None, "exit status %d, and no supportedVersions" % done.status
-        return [str(one) for one in versions], None
+        return [str(version) for version in versions], None
 
 
 def interfaces(host: Host, internal: t.Sequence[str]) -> list[dict[str, t.Any]]:
@@ -138,33 +138,53 @@ def interfaces(host: Host, internal: t.Sequence[str]) -> list[dict[str, t.Any]]:
     links = host.ip("-details", "link", "show")
     addresses = {row["ifname"]: row.get("addr_info") or [] for row in host.ip("address", "show") if row.get("ifname")}
     uses: dict[str, list[str]] = {}
+    for name, use in (
+        *_default_routes(host),
+        *_stacked(links, addresses),
+        *_internal_ips(addresses, internal),
+        *_storage_mounts(host),
+    ):
+        _add(uses, name, use)
+    _inherit(uses, links)
+    return [_interface(host, row, addresses.get(row["ifname"], []), uses) for row in links if row["ifname"] != "lo"]
+
+
+def _default_routes(host: Host) -> t.Iterator[tuple[str, str]]:
     for family in ("-4", "-6"):
         for route in host.ip(family, "route", "show", "default"):
-            hops = route.get("nexthops") or [route]
-            for name in {hop.get("dev") for hop in hops if hop.get("dev")}:
-                _add(uses, name, "default_route")
+            for hop in route.get("nexthops") or [route]:
+                if hop.get("dev"):
+                    yield hop["dev"], "default_route"
+
+
+def _stacked(
+    links: t.Sequence[t.Mapping[str, t.Any]], addresses: t.Mapping[str, t.Sequence[t.Mapping[str, t.Any]]]
+) -> t.Iterator[tuple[str, str]]:
+    """Yield the devices below bonds, bridges, VLANs and their like, each with what is on top."""
     kinds = {row["ifname"]: (row.get("linkinfo") or {}).get("info_kind") for row in links}
     for row in links:
+        name = row["ifname"]
         if row.get("master"):
-            _add(uses, row["ifname"], "%s %s" % (kinds.get(row["master"]) or "master", row["master"]))
+            yield name, "%s %s" % (kinds.get(row["master"]) or "master", row["master"])
         # A VLAN's or macvlan's traffic goes through its parent, which ip shows as NAME@PARENT.
-        if (
-            row.get("link")
-            and row["link"] in kinds
-            and kinds.get(row["ifname"]) in ("vlan", "macvlan", "ipvlan", "ipoib")
-        ):
-            below = row["ifname"]
-            if any(one.get("scope") == "global" for one in addresses.get(below, [])):
-                _add(uses, row["link"], "%s %s" % (kinds[below], below))
+        uses_parent = row.get("link") in kinds and kinds[name] in ("vlan", "macvlan", "ipvlan", "ipoib")
+        if uses_parent and any(address.get("scope") == "global" for address in addresses.get(name, [])):
+            yield row["link"], "%s %s" % (kinds[name], name)
+
+
+def _internal_ips(
+    addresses: t.Mapping[str, t.Sequence[t.Mapping[str, t.Any]]], internal: t.Sequence[str]
+) -> t.Iterator[tuple[str, str]]:
     for name, rows in addresses.items():
-        if any(one.get("local") in internal for one in rows):
-            _add(uses, name, "internal_ip")
+        if any(address.get("local") in internal for address in rows):
+            yield name, "internal_ip"
+
+
+def _storage_mounts(host: Host) -> t.Iterator[tuple[str, str]]:
     for source, place, _kind in mounts(host.read(os.path.join(host.proc, "self/mounts")) or ""):
         for server in servers(source):
             for name in _towards(host, server):
-                _add(uses, name, "storage mount %s from %s" % (place, server))
-    _inherit(uses, links)
-    return [_interface(host, row, addresses.get(row["ifname"], []), uses) for row in links if row["ifname"] != "lo"]
+                yield name, "storage mount %s from %s" % (place, server)
 
 
 def _add(uses: dict[str, list[str]], name: str, what: str) -> None:
@@ -173,7 +193,7 @@ def _add(uses: dict[str, list[str]], name: str, what: str) -> None:
 
 
 def _inherit(uses: dict[str, list[str]], links: t.Sequence[t.Mapping[str, t.Any]]) -> None:
-    """What a bond or a VLAN is used for, its members and its parent are used for."""
+    """Give the members of a bond and the parent of a VLAN the uses of these."""
     for _depth in range(4):
         for row in links:
             for below in (row["ifname"],) if row.get("master") else ():
@@ -188,11 +208,11 @@ def _inherit(uses: dict[str, list[str]], links: t.Sequence[t.Mapping[str, t.Any]
 def _towards(host: Host, server: str) -> set[str]:
     """Return the devices by which a server is reached."""
     try:
-        found = [str(ipaddress.ip_address(server))]
+        addresses = [str(ipaddress.ip_address(server))]
     except ValueError:
-        found = host.resolve(server)
+        addresses = host.resolve(server)
     devices: set[str] = set()
-    for address in found:
+    for address in addresses:
         try:
             devices.update(route["dev"] for route in host.ip("route", "get", address) if route.get("dev"))
         except NetworkError:
@@ -218,7 +238,7 @@ def _interface(
         "numa_node": numa,
         "master": row.get("master"),
         "link": row.get("link"),
-        "addresses": ["%s/%s" % (one["local"], one["prefixlen"]) for one in addresses if one.get("local")],
+        "addresses": ["%s/%s" % (row["local"], row["prefixlen"]) for row in addresses if row.get("local")],
         "uses": uses.get(name, []),
         "rdma": host.rdma(name),
     }
@@ -232,11 +252,10 @@ def cni(host: Host, bin_dir: str, conf_dir: str, versions: bool) -> dict[str, t.
         # Beside the plugins lie a licence and a README.
         if not name.startswith(".") and os.path.isfile(path) and os.access(path, os.X_OK):
             plugins.append(name)
-    found: dict[str, t.Any] = {}
+    spoken: dict[str, list[str] | None] = {}
     unreadable = []
     for name in plugins if versions else ():
-        spoken, error = host.plugin_version(os.path.join(bin_dir, name))
-        found[name] = spoken
+        spoken[name], error = host.plugin_version(os.path.join(bin_dir, name))
         if error:
             unreadable.append({"plugin": name, "error": error})
     # libcni's ConfFiles(): these endings, by name, and the first one wins.
@@ -245,7 +264,7 @@ def cni(host: Host, bin_dir: str, conf_dir: str, versions: bool) -> dict[str, t.
         "bin_dir": bin_dir,
         "conf_dir": conf_dir,
         "plugins": plugins,
-        "versions": found if versions else None,
+        "versions": spoken if versions else None,
         "configs": sorted(name for name in names if name.endswith((".conf", ".conflist", ".json"))),
         "unreadable": unreadable,
     }

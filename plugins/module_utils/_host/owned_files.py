@@ -37,31 +37,31 @@ def decide(files: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[Decision, dict[str
         if not path.startswith("/"):
             raise FileError("Writing %s: the path must be absolute" % path)
         refuse_nul(path=path)
-        found = read_text(path)
-        wanted = "%s\n%s\n" % (HEADER, body.rstrip("\n")) if body.strip() else None
-        state = "absent" if found is None else "present"
-        differs = found != wanted
-        if differs and found is not None and not is_ours(found):
-            if wanted is None:
-                differs = False  # somebody else's file of that name is none of our business
+        original = read_text(path)
+        text = "%s\n%s\n" % (HEADER, body.rstrip("\n")) if body.strip() else None
+        state = "absent" if original is None else "present"
+        differs = original != text
+        if differs and original is not None and not is_ours(original):
+            if text is None:
+                differs = False  # a foreign file of that name is left alone
             else:
                 raise FileError(
                     "Writing %s: the file exists and was not written by this collection. Move its contents to a file "
                     "of another name, or remove it, and run again" % path
                 )
         if differs:
-            if wanted is None:
+            if text is None:
                 decision.add("Remove %s" % path, functools.partial(_files_write.remove, path))
             else:
-                decision.add("Write %s" % path, functools.partial(_files_write.atomic_write, path, wanted))
-            decision.show(path, found or "", wanted or "")
+                decision.add("Write %s" % path, functools.partial(_files_write.atomic_write, path, text))
+            decision.show(path, original or "", text or "")
             paths.append(path)
         resources.append(
             resource(
                 "file",
                 path,
-                desired="absent" if wanted is None else "present",
-                configured=state if not differs or found is None else "different",
+                desired="absent" if text is None else "present",
+                configured=state if not differs or original is None else "different",
                 status=DRIFT if differs else IN_SYNC,
             )
         )

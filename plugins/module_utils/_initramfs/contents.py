@@ -23,6 +23,10 @@ class InitramfsError(FabricError):
         self.stderr = stderr
 
 
+class BrokenImage(Exception):
+    """An image is not in the format of an initramfs; the text says why, after the name of the image."""
+
+
 class Contents(t.NamedTuple):
     """Module names have ``_`` for ``-``; paths are as inside the image."""
 
@@ -42,14 +46,14 @@ class Contents(t.NamedTuple):
 
 def closure(requires: t.Mapping[str, t.Sequence[str]], names: t.Iterable[str]) -> list[str]:
     """Return the modules and everything that they need."""
-    found: set[str] = set()
+    result: set[str] = set()
     todo = list(names)
     while todo:
         name = todo.pop()
-        if name not in found:
-            found.add(name)
+        if name not in result:
+            result.add(name)
             todo.extend(requires.get(name, ()))
-    return sorted(found)
+    return sorted(result)
 
 
 def from_cmdline(kind: str, cmdline: str) -> list[str]:
@@ -73,6 +77,7 @@ def forced(contents: Contents, cmdline: str | None = None) -> list[str]:
 
 
 __all__ = (
+    "BrokenImage",
     "Contents",
     "InitramfsError",
     "closure",

@@ -24,7 +24,7 @@ UNFINISHED = ".rdmaops-unfinished"
 
 
 def unfinished(image: str, root: str = "/") -> bool:
-    """Tell whether a rebuild of ``image`` was stopped after the new image was in place: it has to be done again."""
+    """Return whether a rebuild of ``image`` was stopped after the new image was in place: it has to be done again."""
     return os.path.lexists(in_root(root, image) + UNFINISHED)
 
 
@@ -36,8 +36,8 @@ def inspect(images: t.Sequence[str], root: str = "/", cache: str | None = CACHE)
     if not images:
         raise InitramfsError("The boot entry has no initramfs to look into")
     real = [in_root(root, image) for image in images]
-    seen = [signature(path) for path in real]
-    key = [list(images), root, seen]
+    signatures = [signature(path) for path in real]
+    key = [list(images), root, signatures]
     place = None
     if cache is not None:
         place = os.path.join(cache, (root + images[-1]).strip("/").replace("/", "-") + ".json")
@@ -47,8 +47,8 @@ def inspect(images: t.Sequence[str], root: str = "/", cache: str | None = CACHE)
     from .reader import read
 
     contents = read(list(zip(images, real)))
-    if place is not None and [signature(path) for path in real] == seen:
-        save(place, CACHE_FORMAT, key, list(contents), seen)
+    if place is not None and [signature(path) for path in real] == signatures:
+        save(place, CACHE_FORMAT, key, list(contents), signatures)
     return contents
 
 

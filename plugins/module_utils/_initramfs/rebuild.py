@@ -7,8 +7,8 @@
 """Rebuilds an initramfs so that, at any moment, the image that the machine boots is a whole one.
 
 Neither tool does that by itself: update-initramfs(8) renames the new image before its data are on the disk and before
-anybody looked into it, dracut(8) copies over the old one. So both build beside the image here; what they made is read,
-synced and only then renamed.
+it is checked, dracut(8) copies over the old one. So both build beside the image here; the new image is read, synced
+and only then renamed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PREVIOUS = ".rdmaops-previous"
 NEW = ".rdmaops-new."
 
 DRACUT_DROP_IN = "/etc/dracut.conf.d/zz-rdmaops.conf"
-# dracut copies /etc/modprobe.d in hostonly mode only (its module 90kernel-modules); a generic image needs to be told.
+# dracut copies /etc/modprobe.d in hostonly mode only (its module 90kernel-modules); a generic image needs this item.
 DRACUT_ITEMS = "/etc/modprobe.d/zz-rdmaops-*.conf"
 
 # Where both tools put a tree of some hundred megabytes, in a directory of its own so that a later run can clean up.
@@ -73,6 +73,48 @@ def _size(count: int) -> str:
     return "%.1f MiB (%d bytes)" % (count / (1 << 20), count)
 
 
+def _disabled(root: str) -> str | None:
+    path = "/etc/initramfs-tools/update-initramfs.conf"
+    for number, line in enumerate((read_text(in_root(root, path)) or "").splitlines(), 1):
+        if line.split("#")[0].replace(" ", "") == "update_initramfs=no":
+            text = "%s:%d says update_initramfs=no; set it to yes, or build and check the image yourself"
+            return text % (path, number)
+    return None
+
+
+def _no_modules(kernel_version: str, root: str) -> str | None:
+    modules = "/lib/modules/%s/modules.dep" % kernel_version
+    if os.path.exists(in_root(root, modules)):
+        return None
+    text = "%s is missing: install the modules of kernel %s, or boot a kernel that has them"
+    return text % (modules, kernel_version)
+
+
+def _no_room(real: str, inner: str) -> str | None:
+    """Return why the directory of an image cannot take another one."""
+    directory, shown = os.path.dirname(real), os.path.dirname(inner)
+    if not os.access(directory, os.W_OK):
+        if os.statvfs(directory).f_flag & os.ST_RDONLY:
+            return "%s is mounted read-only; remount it writable" % shown
+        return "%s is not writable; run as root (become: true)" % shown
+    needed, free = 2 * os.path.getsize(real), free_bytes(directory)
+    if free < needed:
+        text = "%s has %s free and %s are needed (twice the image); remove old kernels, or enlarge that file system"
+        return text % (shown, _size(free), _size(needed))
+    return None
+
+
+def _obstacle(name: str, image: str, root: str, kernel_version: str | None) -> str | None:
+    real, inner = _target(image, kernel_version, root)
+    if not os.path.isfile(real):
+        return "no such file"
+    return (
+        (_disabled(root) if name == "initramfs-tools" else None)
+        or (_no_modules(kernel_version, root) if kernel_version is not None else None)
+        or _no_room(real, inner)
+    )
+
+
 def preflight(image: str, root: str = "/", kernel_version: str | None = None) -> str:
     """Return the tool that will build ``image``; raise InitramfsError for what is known to stop it. Changes nothing."""
     doing = "Rebuilding the initramfs %s: " % image
@@ -83,53 +125,16 @@ def preflight(image: str, root: str = "/", kernel_version: str | None = None) ->
             "created it"
         )
     try:
-        real, inner = _target(image, kernel_version, root)
-        directory = os.path.dirname(real)
-        if not os.path.isfile(real):
-            raise InitramfsError(doing + "no such file")
-        if name == "initramfs-tools":
-            path = "/etc/initramfs-tools/update-initramfs.conf"
-            for number, line in enumerate((read_text(in_root(root, path)) or "").splitlines(), 1):
-                if line.split("#")[0].replace(" ", "") == "update_initramfs=no":
-                    raise InitramfsError(
-                        doing
-                        + "%s:%d says update_initramfs=no; set it to yes, or build and check the image yourself"
-                        % (path, number)
-                    )
-        if kernel_version is not None:
-            modules = "/lib/modules/%s/modules.dep" % kernel_version
-            if not os.path.exists(in_root(root, modules)):
-                raise InitramfsError(
-                    doing
-                    + "%s is missing: install the modules of kernel %s, or boot a kernel that has them"
-                    % (modules, kernel_version)
-                )
-        if not os.access(directory, os.W_OK):
-            reason = "is mounted read-only" if os.statvfs(directory).f_flag & os.ST_RDONLY else "is not writable"
-            raise InitramfsError(
-                doing
-                + "%s %s; %s"
-                % (
-                    os.path.dirname(inner),
-                    reason,
-                    "remount it writable" if "read-only" in reason else "run as root (become: true)",
-                )
-            )
-        needed = 2 * os.path.getsize(real)
-        free = free_bytes(directory)
+        obstacle = _obstacle(name, image, root, kernel_version)
     except (FileError, OSError) as exc:
         raise InitramfsError(doing + str(exc)) from exc
-    if free < needed:
-        raise InitramfsError(
-            doing
-            + "%s has %s free and %s are needed (twice the image); remove old kernels, or enlarge that file system"
-            % (os.path.dirname(inner), _size(free), _size(needed))
-        )
+    if obstacle is not None:
+        raise InitramfsError(doing + obstacle)
     return name
 
 
 def leftovers(real: str) -> list[str]:
-    """Return the half-made images that a stopped run left beside an image (paths on this machine)."""
+    """Return the unfinished images that a stopped run left beside an image (paths on this machine)."""
     directory, name = os.path.split(real)
     try:
         names = os.listdir(directory)
@@ -199,10 +204,10 @@ class _Build:
 
     def fail(self, text: str, argv: t.Sequence[str], rc: int, stderr: str) -> t.NoReturn:
         lines = stderr.strip().splitlines()
-        said = ": " + " / ".join(lines[-5:]) if lines else ""
+        output = ": " + " / ".join(lines[-5:]) if lines else ""
         raise InitramfsError(
             "Rebuilding the initramfs %s: %s (exit code %d)%s. The previous image is in place."
-            % (self.image, text, rc, said),
+            % (self.image, text, rc, output),
             argv,
             rc,
             stderr,
@@ -234,7 +239,7 @@ class _Build:
         return contents
 
     def install(self) -> None:
-        """Put the new image, which was read and found right, in the place of the old one."""
+        """Put the new image, which was read and is good, in the place of the old one."""
         place = in_root(self.root, self.new)
         directory = os.path.dirname(self.real)
         _fsync(place)

@@ -28,7 +28,7 @@ def by_kernel(text: str, module: str) -> dict[str, str]:
 def by_kmod(text: str, module: str) -> dict[str, str]:
     """Return the parameters of a loadable module. kmod reads the command line to its end (libkmod-config.c)."""
     text = text.encode("utf-8", "surrogateescape")[:CMDLINE_MAX].decode("utf-8", "surrogateescape")
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for word in _CMDLINE_WORD.findall(text):
         match = _CMDLINE_PARAM.fullmatch(word)
         # What a quote that is never closed begins in is lost.
@@ -37,8 +37,8 @@ def by_kmod(text: str, module: str) -> dict[str, str]:
         quote, name, value = match.group(1, 3, 4)
         # GRUB writes module.name="a b" as "module.name=a b", which kmod turns back.
         options = name if value is None else f"{name}={quote}{value}".replace("\t", " ")
-        found.update({param: setting for _start, _end, param, setting in words(options)})
-    return found
+        settings.update({param: setting for _start, _end, param, setting in words(options)})
+    return settings
 
 
 def cmdline_settings(text: str, module: str, builtin: bool = False) -> dict[str, str]:

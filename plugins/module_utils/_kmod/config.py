@@ -84,7 +84,7 @@ def parse(path: str, text: str) -> list[Assignment]:
 
 def directives(path: str, text: str) -> list[Directive]:
     """Return the lines of one file that kmod understands."""
-    found = []
+    result = []
     for line, pieces in _logical_lines(text):
         whole = "".join([piece for _number, piece, _raw in pieces])
         # A NUL ends a C string; what follows on the line is never seen.
@@ -106,8 +106,8 @@ def directives(path: str, text: str) -> list[Directive]:
         for number, piece, raw in pieces:
             marks.append((offset - start, number, raw))
             offset += len(piece)
-        found.append(Directive(path, line, pieces[0][2], command, name, rest, marks))
-    return found
+        result.append(Directive(path, line, pieces[0][2], command, name, rest, marks))
+    return result
 
 
 def _logical_lines(text: str) -> t.Iterator[tuple[int, list[tuple[int, str, str]]]]:
@@ -159,7 +159,7 @@ def _assign(lines: t.Iterable[Directive]) -> list[Assignment]:
     for number, directive in enumerate(lines):
         if directive.command == "options":
             modules.setdefault(directive.module, []).append((number, directive))
-    found: list[tuple[int, int, Assignment]] = []
+    assignments: list[tuple[int, int, Assignment]] = []
     for module, own in modules.items():
         starts, joined = [], ""
         for number, directive in own:
@@ -171,9 +171,9 @@ def _assign(lines: t.Iterable[Directive]) -> list[Assignment]:
                 at += 1
             start, number, directive = starts[at]
             mark = [entry for entry in directive.marks if entry[0] <= offset - start][-1]
-            found.append((number, offset, Assignment(directive.path, mark[1], mark[2], module, name, value)))
-    found.sort(key=lambda entry: entry[:2])
-    return [entry[2] for entry in found]
+            assignments.append((number, offset, Assignment(directive.path, mark[1], mark[2], module, name, value)))
+    assignments.sort(key=lambda entry: entry[:2])
+    return [entry[2] for entry in assignments]
 
 
 def words(options: str) -> list[tuple[int, int, str, str]]:
@@ -183,7 +183,7 @@ def words(options: str) -> list[tuple[int, int, str, str]]:
     def back(text: str) -> str:
         return text if latin is options else text.encode("latin-1").decode("utf-8", "surrogateescape")
 
-    found = []
+    result = []
     for match in _WORD.finditer(latin):
         name, value = _split_word(match.group())
         if value is None and name == "--":
@@ -191,8 +191,8 @@ def words(options: str) -> list[tuple[int, int, str, str]]:
         start, end = match.span()
         if latin is not options:
             start, end = len(back(latin[:start])), len(back(latin[:end]))
-        found.append((start, end, underscored(back(name)), "1" if value is None else back(value)))
-    return found
+        result.append((start, end, underscored(back(name)), "1" if value is None else back(value)))
+    return result
 
 
 def _split_word(word: str) -> tuple[str, str | None]:
@@ -258,7 +258,7 @@ def _target(line: Directive) -> str | None:
 
 
 def is_conf(name: str) -> bool:
-    """Tell whether kmod takes a file of this name. (Up to 32 it read ``*.alias`` too, which is not documented.)"""
+    """Return whether kmod reads a file of this name. (Up to 32 it read ``*.alias`` too, which is not documented.)"""
     return name.endswith(".conf") and not name.startswith(".")
 
 
@@ -276,45 +276,77 @@ def _not_text(text: str) -> str | None:
     return None
 
 
+class _Files:
+    """The files of modprobe.d below a root, as they are read."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.texts: dict[str, str] = {}
+        self.broken: list[tuple[str, str]] = []
+        self.dangling: list[str] = []
+        # By their real paths: on a merged /usr two of them are one directory.
+        self.directories: dict[str, str] = {}
+
+    def read_directory(self, directory: str) -> None:
+        real = _real(self.root, directory)
+        if real in self.directories:
+            return
+        self.directories[real] = directory
+        try:
+            names = sorted(os.listdir(real))
+        except FileNotFoundError:
+            return
+        except OSError as exc:
+            self.broken.append((directory + "/*.conf", _because(exc)))
+            return
+        for name in names:
+            if is_conf(name):
+                self.read_file(real + "/" + name, directory + "/" + name)
+
+    def read_file(self, real: str, path: str) -> None:
+        """Read one file as far as kmod would. A directory is skipped; a link to /dev/null is an empty file."""
+        try:
+            mode = os.lstat(real).st_mode
+            if stat.S_ISLNK(mode):
+                real = _real(self.root, path)
+                if real == _real(self.root, "/dev/null"):
+                    self.texts[path] = ""
+                    return
+                mode = os.stat(real).st_mode
+            if stat.S_ISREG(mode):
+                with open(real, encoding="utf-8", errors="surrogateescape", newline="") as stream:
+                    self.texts[path] = stream.read()
+            elif not stat.S_ISDIR(mode):
+                # kmod opens a named pipe and waits for ever.
+                self.broken.append((path, "it is not a regular file"))
+        except FileNotFoundError:
+            self.dangling.append(path)
+        except (FabricError, OSError) as exc:
+            self.broken.append((path, _because(exc)))
+
+    def replace(self, path: str, text: str | None) -> None:
+        directory, name = os.path.split(path)
+        path = self.directories.get(_real(self.root, directory), directory) + "/" + name
+        self.broken = [entry for entry in self.broken if entry[0] != path]
+        self.texts.pop(path, None)
+        if text is not None:
+            self.texts[path] = text
+
+
 def read_tree(root: str = "/", planned: t.Mapping[str, str | None] | None = None, module: str | None = None) -> Tree:
     """Read what kmod would read in ``root``. ``planned`` lays files over it: texts, or None for one that is removed."""
-    texts: dict[str, str] = {}
-    broken: list[tuple[str, str]] = []
-    dangling: list[str] = []
-    real: dict[str, str] = {}
+    files = _Files(root)
     for directory in DIRECTORIES:
-        where = _real(root, directory)
-        if where in real:
-            continue
-        real[where] = directory
-        try:
-            entries = sorted(os.listdir(where))
-        except FileNotFoundError:
-            continue
-        except OSError as exc:
-            broken.append((directory + "/*.conf", _because(exc)))
-            continue
-        for name in entries:
-            if is_conf(name):
-                path = directory + "/" + name
-                try:
-                    _read_file(root, where + "/" + name, path, texts, broken)
-                except FileNotFoundError:
-                    dangling.append(path)
-                except (FabricError, OSError) as exc:
-                    broken.append((path, _because(exc)))
+        files.read_directory(directory)
     for path, text in (planned or {}).items():
-        directory, name = os.path.split(path)
-        path = real.get(_real(root, directory), directory) + "/" + name
-        broken = [entry for entry in broken if entry[0] != path]
-        texts.pop(path, None)
-        if text is not None:
-            texts[path] = text
+        files.replace(path, text)
     # A link to nowhere hides the files of its name from kmod 30, and does not from 34.
-    names = {os.path.basename(path) for path in texts}
-    broken += [(path, "it is a symbolic link to nowhere") for path in dangling if os.path.basename(path) in names]
+    names = {os.path.basename(path) for path in files.texts}
+    broken = files.broken + [
+        (path, "it is a symbolic link to nowhere") for path in files.dangling if os.path.basename(path) in names
+    ]
     whole = [entry for entry in broken if entry[0].endswith("/*.conf")]
-    tree = from_texts(texts, module, [entry for entry in broken if entry not in whole])
+    tree = from_texts(files.texts, module, [entry for entry in broken if entry not in whole])
     return tree._replace(unreadable=whole + tree.unreadable)
 
 
@@ -331,23 +363,6 @@ def _real(root: str, path: str) -> str:
     return in_root(root, path)
 
 
-def _read_file(root: str, real: str, path: str, texts: dict[str, str], broken: list[tuple[str, str]]) -> None:
-    """Read one file as far as kmod would. A directory is skipped; a link to /dev/null is an empty file."""
-    mode = os.lstat(real).st_mode
-    if stat.S_ISLNK(mode):
-        real = _real(root, path)
-        if real == _real(root, "/dev/null"):
-            texts[path] = ""
-            return
-        mode = os.stat(real).st_mode
-    if stat.S_ISREG(mode):
-        with open(real, encoding="utf-8", errors="surrogateescape", newline="") as stream:
-            texts[path] = stream.read()
-    elif not stat.S_ISDIR(mode):
-        # kmod opens a named pipe and waits for ever.
-        broken.append((path, "it is not a regular file"))
-
-
 def _because(exc: Exception) -> str:
     reason = getattr(exc, "strerror", None) or str(exc)
     return reason + "; run as root (become: true)" if isinstance(exc, PermissionError) else reason
@@ -356,13 +371,13 @@ def _because(exc: Exception) -> str:
 def settings(tree: Tree, module: str) -> dict[str, Assignment]:
     """Return what each parameter of a module is set to: the kernel takes the last assignment."""
     name = underscored(module)
-    return {found.name: found for found in tree.assignments if found.module == name}
+    return {assignment.name: assignment for assignment in tree.assignments if assignment.module == name}
 
 
 def history(tree: Tree, module: str, name: str) -> list[Assignment]:
     """Return every assignment of one parameter, in the order in which the kernel gets them."""
-    wanted = (underscored(module), underscored(name))
-    return [found for found in tree.assignments if (found.module, found.name) == wanted]
+    parameter = (underscored(module), underscored(name))
+    return [assignment for assignment in tree.assignments if (assignment.module, assignment.name) == parameter]
 
 
 def kernel_bool(value: str | None) -> bool | None:
@@ -375,13 +390,13 @@ def kernel_bool(value: str | None) -> bool | None:
     return None
 
 
-def same_value(one: str | None, other: str | None) -> bool:
-    """Tell whether two values are the same: literally, or as booleans where one is Y or N, as sysfs prints them."""
-    if one == other:
+def same_value(value: str | None, other: str | None) -> bool:
+    """Return whether two values are the same: literally, or as booleans if one is Y or N, as sysfs prints them."""
+    if value == other:
         return True
-    if one is None or other is None or not {"Y", "N"} & {one, other}:
+    if value is None or other is None or not {"Y", "N"} & {value, other}:
         return False
-    return kernel_bool(one) is not None and kernel_bool(one) == kernel_bool(other)
+    return kernel_bool(value) is not None and kernel_bool(value) == kernel_bool(other)
 
 
 def render(module: str, options: t.Mapping[str, str], header: str) -> str:

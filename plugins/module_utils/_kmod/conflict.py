@@ -22,7 +22,7 @@ UNCHANGED = "Nothing has been changed."
 def resolve(
     root: str,
     module: str,
-    wanted: t.Mapping[str, str],
+    desired: t.Mapping[str, str],
     path: str,
     text: str | None,
     original: str | None,
@@ -42,60 +42,63 @@ def resolve(
     originals = {path: original}
     backups = [path] if taken and writes else []
     after = read_tree(root, {path: text}, module)
-    conflicts = _conflicts(after, module, path, wanted)
+    conflicts = _conflicts(after, module, path, desired)
     warnings: list[str] = []
     if conflicts and on_conflict == "take_over":
-        for foreign in dict.fromkeys(found["path"] for found in conflicts):
-            lines = [found for found in conflicts if found["path"] == foreign]
+        for foreign in dict.fromkeys(conflict["path"] for conflict in conflicts):
+            lines = [conflict for conflict in conflicts if conflict["path"] == foreign]
             originals[foreign], writes[foreign] = _taken_over(root, foreign, lines, conflicts)
             backups.append(foreign)
         after = read_tree(root, writes, module)
-    elif on_conflict == "fail" or any(found["wins"] for found in conflicts):
+    elif on_conflict == "fail" or any(conflict["wins"] for conflict in conflicts):
         if conflicts:
-            raise ConflictError(_refusal(module, path, conflicts, wanted, on_conflict), conflicts)
+            raise ConflictError(_refusal(module, path, conflicts, desired, on_conflict), conflicts)
     elif conflicts:
         warnings = [
-            f"{_line(found, wanted)}; {path} comes later and wins{_owned([found], ' (', ')')}" for found in conflicts
+            f"{_line(conflict, desired)}; {path} comes later and wins{_owned([conflict], ' (', ')')}"
+            for conflict in conflicts
         ]
-    _check(after, module, path, wanted)
-    told = [{key: found[key] for key in ("path", "line", "text", "wins")} for found in conflicts]
-    return Plan(root, module, path, writes, originals, backups, told, warnings, before, after)
+    _check(after, module, path, desired)
+    shown = [{key: conflict[key] for key in ("path", "line", "text", "wins")} for conflict in conflicts]
+    return Plan(root, module, path, writes, originals, backups, shown, warnings, before, after)
 
 
-def _conflicts(after: Tree, module: str, path: str, wanted: t.Mapping[str, str]) -> list[dict[str, t.Any]]:
+def _conflicts(after: Tree, module: str, path: str, desired: t.Mapping[str, str]) -> list[dict[str, t.Any]]:
     """Return the lines that contradict us, as kmod meets them once our file is written."""
     ours = {
-        found.name: index
-        for index, found in enumerate(after.assignments)
-        if found.path == path and found.module == module
+        assignment.name: index
+        for index, assignment in enumerate(after.assignments)
+        if assignment.path == path and assignment.module == module
     }
     return [
         {
-            "path": found.path,
-            "line": found.line,
-            "text": found.text.strip(),
-            "wins": index > ours.get(found.name, -1),
-            "name": found.name,
-            "module": found.module,
+            "path": assignment.path,
+            "line": assignment.line,
+            "text": assignment.text.strip(),
+            "wins": index > ours.get(assignment.name, -1),
+            "name": assignment.name,
+            "module": assignment.module,
         }
-        for index, found in enumerate(after.assignments)
-        if found.path != path and found.name in wanted and not same_value(found.value, wanted[found.name])
+        for index, assignment in enumerate(after.assignments)
+        if assignment.path != path
+        and assignment.name in desired
+        and not same_value(assignment.value, desired[assignment.name])
     ]
 
 
-def _line(found: dict[str, t.Any], wanted: t.Mapping[str, str]) -> str:
-    name = found["name"]
-    return f"{found['path']}:{found['line']}: {found['text']} ({name} is to be {wanted[name]})"
+def _line(conflict: dict[str, t.Any], desired: t.Mapping[str, str]) -> str:
+    name = conflict["name"]
+    return f"{conflict['path']}:{conflict['line']}: {conflict['text']} ({name} is to be {desired[name]})"
 
 
 def _refusal(
-    module: str, path: str, conflicts: list[dict[str, t.Any]], wanted: t.Mapping[str, str], on_conflict: str
+    module: str, path: str, conflicts: list[dict[str, t.Any]], desired: t.Mapping[str, str], on_conflict: str
 ) -> str:
-    lines = "; ".join(_line(found, wanted) for found in conflicts)
+    lines = "; ".join(_line(conflict, desired) for conflict in conflicts)
     message = f"Files that are not managed by this task give {module} another value: {lines}. {UNCHANGED} "
-    later = sorted({found["path"] for found in conflicts if found["wins"]})
+    later = sorted({conflict["path"] for conflict in conflicts if conflict["wins"]})
     message += _owned(conflicts, "", ". ")
-    if any(who.rewrites for who in map(owner, later or [found["path"] for found in conflicts]) if who):
+    if any(who.rewrites for who in map(owner, later or [conflict["path"] for conflict in conflicts]) if who):
         message += "" if later else f"With on_conflict=warn they stay ({path} comes later and wins)."
         return message.rstrip()
     remedy = "Remove what is said there, or set on_conflict to take_over, which takes the parameter out of files in "
@@ -109,16 +112,16 @@ def _refusal(
 
 def _owned(conflicts: list[dict[str, t.Any]], begin: str, end: str) -> str:
     """Name the owners of files that are known by their names, and where to change their settings instead."""
-    known = {found["path"]: owner(found["path"]) for found in conflicts}
-    told = [f"{path} belongs to {who.name}: {who.remedy}" for path, who in known.items() if who]
-    return begin + "; ".join(told) + end if told else ""
+    known = {conflict["path"]: owner(conflict["path"]) for conflict in conflicts}
+    sentences = [f"{path} belongs to {who.name}: {who.remedy}" for path, who in known.items() if who]
+    return begin + "; ".join(sentences) + end if sentences else ""
 
 
 def _taken_over(
     root: str, path: str, lines: list[dict[str, t.Any]], conflicts: list[dict[str, t.Any]]
 ) -> tuple[str, str]:
     """Return a foreign file's text, and that without the parameters that contradict us."""
-    named = "; ".join(f"{found['path']}:{found['line']}: {found['text']}" for found in lines)
+    named = "; ".join(f"{conflict['path']}:{conflict['line']}: {conflict['text']}" for conflict in lines)
     directory, name = os.path.split(path)
     if directory != DIRECTORIES[0]:
         raise ConflictError(
@@ -135,17 +138,21 @@ def _taken_over(
             conflicts,
         )
     text = read_text(real_path(root, path)) or ""
-    gone = {(found["module"], found["name"]) for found in lines}
+    gone = {(conflict["module"], conflict["name"]) for conflict in lines}
     new = without(text, gone)
-    kept = [(found.module, found.name, found.value) for found in parse(path, text)]
+    kept = _values(path, text)
     kept = [entry for entry in kept if entry[:2] not in gone]
-    if [(found.module, found.name, found.value) for found in parse(path, new)] != kept:
+    if _values(path, new) != kept:
         raise ConflictError(
             f"{named}: this cannot be taken out without changing what else the file says. {UNCHANGED} "
             "Change it by hand.",
             conflicts,
         )
     return text, new
+
+
+def _values(path: str, text: str) -> list[tuple[str, str, str]]:
+    return [(assignment.module, assignment.name, assignment.value) for assignment in parse(path, text)]
 
 
 def without(text: str, gone: t.Collection[tuple[str, str]]) -> str:
@@ -159,16 +166,16 @@ def without(text: str, gone: t.Collection[tuple[str, str]]) -> str:
         if match is None or match.group(1) != "options" or not match.group(3):
             continue
         start = match.start(3)
-        found = words(match.group(3).replace("\t", " "))
-        doomed = [word for word in found if (underscored(match.group(2)), word[2]) in gone]
-        if doomed and len(doomed) == len(found):
+        params = words(match.group(3).replace("\t", " "))
+        doomed = [word for word in params if (underscored(match.group(2)), word[2]) in gone]
+        if doomed and len(doomed) == len(params):
             cuts.append((begin, end))
             continue
         for word in doomed:
             first, last = start + word[0], start + word[1]
             cut = spans[first][0]
             # The kernel parts words at a carriage return too, kmod the module's name from the rest at blanks only.
-            parted = last == len(line) or line[last] in " \t" or word[0] > found[0][0]
+            parted = last == len(line) or line[last] in " \t" or word[0] > params[0][0]
             while parted and line[first - 1] in " \t" and spans[first - 1][1] == cut:
                 first -= 1
                 cut = spans[first][0]
@@ -198,10 +205,10 @@ def _positions(text: str) -> t.Iterator[tuple[int, int, str, list[tuple[int, int
     yield begin, len(text), "".join(letters), spans
 
 
-def _check(after: Tree, module: str, path: str, wanted: t.Mapping[str, str]) -> None:
+def _check(after: Tree, module: str, path: str, desired: t.Mapping[str, str]) -> None:
     """Make sure that kmod would take what we write; a file of the same name or a stray quote can prevent it."""
     now = settings(after, module)
-    for name, value in wanted.items():
+    for name, value in desired.items():
         if name in now and same_value(now[name].value, value):
             continue
         hiding = [other for other in after.files if os.path.basename(other) == os.path.basename(path) and other != path]

@@ -42,7 +42,7 @@ _OWNERS = {
 
 
 def owner(path: str) -> Owner | None:
-    """Return whose file it is, as far as its name tells."""
+    """Return whose file it is, as far as its name shows."""
     return _OWNERS.get(os.path.basename(path))
 
 

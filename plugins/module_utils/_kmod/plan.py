@@ -79,46 +79,48 @@ def plan(
     refuse_link(root, path)
     original = read_text(real_path(root, path))
     text = _text(module, desired, path, state, original)
-    wanted = {name: value for name, value in desired.items() if value is not None} if state == "present" else {}
-    foreign = [found for found in before.assignments if found.path != path and _contradicts(found, wanted)]
+    values = {name: value for name, value in desired.items() if value is not None} if state == "present" else {}
+    foreign = [
+        assignment for assignment in before.assignments if assignment.path != path and _contradicts(assignment, values)
+    ]
     taken = original is not None and not is_ours(original)
     now = settings(before, module)
-    in_force = all(name in now and same_value(now[name].value, value) for name, value in wanted.items())
+    in_force = all(name in now and same_value(now[name].value, value) for name, value in values.items())
     if in_force and not foreign and not taken and text == original:
-        told = _leftovers(before, desired, path, module, state)
-        return Plan(root, module, path, {}, {}, [], [], told, before, before)
-    made = resolve(root, module, wanted, path, text, original, before, on_conflict)
-    return made._replace(warnings=made.warnings + _leftovers(made.after, desired, path, module, state))
+        warnings = _leftovers(before, desired, path, module, state)
+        return Plan(root, module, path, {}, {}, [], [], warnings, before, before)
+    result = resolve(root, module, values, path, text, original, before, on_conflict)
+    return result._replace(warnings=result.warnings + _leftovers(result.after, desired, path, module, state))
 
 
 def _text(module: str, desired: t.Mapping[str, str | None], path: str, state: str, original: str | None) -> str | None:
     if state == "present":
         options = {name: value for name, value in desired.items() if value is not None}
     elif desired and original is not None and is_ours(original):
-        ours = [found for found in parse(path, original) if found.module == module]
-        options = {found.name: found.value for found in ours if found.name not in desired}
+        ours = [assignment for assignment in parse(path, original) if assignment.module == module]
+        options = {assignment.name: assignment.value for assignment in ours if assignment.name not in desired}
     else:
         options = {}
     return render(module, options, HEADER) if options else None
 
 
-def _contradicts(found: Assignment, wanted: t.Mapping[str, str]) -> bool:
-    return found.name in wanted and not same_value(found.value, wanted[found.name])
+def _contradicts(assignment: Assignment, values: t.Mapping[str, str]) -> bool:
+    return assignment.name in values and not same_value(assignment.value, values[assignment.name])
 
 
 def _leftovers(tree: Tree, desired: t.Mapping[str, str | None], path: str, module: str, state: str) -> list[str]:
     """Say what other files still set of what ours does not (any more), and what may keep ours from having effect."""
     now = settings(tree, module)
     gone = [now[name] for name in desired if name in now and (state == "absent" or desired[name] is None)]
-    told = [
-        f"{found.path}:{found.line} still sets {found.name} of {module}: {found.text.strip()}"
-        for found in gone
-        if found.path != path
+    warnings = [
+        f"{assignment.path}:{assignment.line} still sets {assignment.name} of {module}: {assignment.text.strip()}"
+        for assignment in gone
+        if assignment.path != path
     ]
     command = install_command(tree, module)
     if command is not None:
-        told.append(command + "; whether it passes parameters on is not known")
-    return told
+        warnings.append(command + "; whether it passes parameters on is not known")
+    return warnings
 
 
 def add_to(plan: Plan, decision: Decision) -> None:

@@ -15,17 +15,14 @@ import typing as t
 from .._decision import DRIFT, IN_SYNC, UNKNOWN, Decision, resource
 from .._errors import FabricError
 from .._files import read_text
-from .._kmod.config import parse, same_value, settings, underscored
+from .._kmod.config import Assignment, parse, same_value, settings, underscored
 from .._kmod.plan import add_to, check_path, install_command, plan
 from .._kmod.plan_model import Plan, real_path
 from . import refusal
-from .prediction import Sources, View, initramfs_stale, initramfs_state, sources, view
+from .host import RDMA_DROP_IN, RDMA_OPTION, InitramfsHost
+from .prediction import ParameterState, Sources, initramfs_stale, initramfs_state, parameter_state, sources
 
 SYS_MODULE = "/sys/module"
-
-# The option that is the business of the module rdma_system, and the file in which it keeps it.
-RDMA_OPTION = ("ib_core", "netns_mode")
-RDMA_FILE = "/etc/modprobe.d/zz-rdmaops-ib_core-netns_mode.conf"
 
 ARGUMENTS: dict[str, t.Any] = {
     "name": {"type": "str", "required": True},
@@ -40,7 +37,7 @@ ARGUMENTS: dict[str, t.Any] = {
 _UNWRITABLE = re.compile('[\x00-\x1f\x7f"]')
 
 
-class Wanted(t.NamedTuple):
+class Task(t.NamedTuple):
     """The task's options, checked."""
 
     module: str
@@ -52,11 +49,8 @@ class Wanted(t.NamedTuple):
     rebuild: bool
 
 
-class Host:
+class Host(InitramfsHost):
     """The edges: what is read from the host in addition to modprobe.d, and what is done to its initramfs."""
-
-    def __init__(self, root: str) -> None:
-        self.root = root
 
     def live(self, module: str, name: str) -> str | None:
         """Return what sysfs has of a parameter; None: the module is not loaded, or does not show it."""
@@ -74,16 +68,6 @@ class Host:
     def sources(self, module: str) -> Sources:
         return sources(self.root, module)
 
-    def preflight(self, image: str, kernel: str) -> None:
-        from .._initramfs import rebuild
-
-        rebuild.preflight(image, self.root, kernel)
-
-    def rebuild(self, image: str, kernel: str, verify: t.Callable[[t.Any], str | None]) -> None:
-        from .._initramfs import rebuild
-
-        rebuild.rebuild(image, kernel, self.root, rebuild.run, verify)
-
 
 class _Recorded(Decision):
     """A decision that writes down what has been done, for a failure halfway."""
@@ -100,7 +84,7 @@ class _Recorded(Decision):
         super().add(action, recorded, diff)
 
 
-def check(params: t.Mapping[str, t.Any]) -> Wanted:
+def check(params: t.Mapping[str, t.Any]) -> Task:
     """Check the task's options and return them in the form that kmod has them."""
     name = params["name"]
     if not re.fullmatch("[A-Za-z0-9_-]+", name):
@@ -117,47 +101,50 @@ def check(params: t.Mapping[str, t.Any]) -> Wanted:
     if params["state"] == "present" and not options:
         refusal.refuse_nothing()
     path = params["path"] or f"/etc/modprobe.d/zz-rdmaops-{module}.conf"
-    if (module == RDMA_OPTION[0] and RDMA_OPTION[1] in options) or path == RDMA_FILE:
+    if (module == RDMA_OPTION[0] and RDMA_OPTION[1] in options) or path == RDMA_DROP_IN:
         refusal.refuse_rdma(*RDMA_OPTION)
     check_path(path)
     root = "/" + os.path.abspath(params["root"]).lstrip("/")
     if not os.path.isdir(root):
         refusal.refuse_root(root)
     rebuild = params["initramfs"] == "rebuild"
-    return Wanted(module, options, params["state"], path, root, params["on_conflict"], rebuild)
+    return Task(module, options, params["state"], path, root, params["on_conflict"], rebuild)
 
 
 def failure(exc: Exception, done: list[str]) -> dict[str, t.Any]:
     """Return what a module that fails returns: also what had been done until then."""
-    told: dict[str, t.Any] = {"msg": str(exc), "changed": bool(done), "actions": done}
+    result: dict[str, t.Any] = {"msg": str(exc), "changed": bool(done), "actions": done}
     if hasattr(exc, "conflicts"):
-        told["conflicts"] = exc.conflicts
-    return told
+        result["conflicts"] = exc.conflicts
+    return result
 
 
-def manage(wanted: Wanted, check_mode: bool, host: Host, done: list[str]) -> dict[str, t.Any]:
+def manage(task: Task, check_mode: bool, host: Host, done: list[str]) -> dict[str, t.Any]:
     """Look, decide and, out of check mode, act. Return what the module returns; ``done`` gets what has been done."""
-    module = wanted.module
-    made = plan(wanted.root, module, wanted.options, wanted.path, wanted.state, wanted.on_conflict)
+    module = task.module
+    planned = plan(task.root, module, task.options, task.path, task.state, task.on_conflict)
     src = host.sources(module)
-    names = sorted(wanted.options) or _ours(made, src, module)
-    desired = {name: wanted.options[name] if wanted.state == "present" else None for name in names}
-    before, after = settings(made.before, module), settings(made.after, module)
+    names = sorted(task.options) or _ours(planned, src, module)
+    desired = {name: task.options[name] if task.state == "present" else None for name in names}
+    before, after = settings(planned.before, module), settings(planned.after, module)
 
-    def views(found: t.Mapping[str, t.Any], tree: t.Any, rebuilt: bool) -> dict[str, View]:
-        doubt = install_command(tree, module)
-        values = {name: found[name].value if name in found else None for name in names}
-        return {name: view(src, module, name, values[name], doubt=doubt, rebuilt=rebuilt) for name in names}
+    def states(assignments: t.Mapping[str, t.Any], tree: t.Any, rebuilt: bool) -> dict[str, ParameterState]:
+        uncertainty = install_command(tree, module)
+        values = {name: assignments[name].value if name in assignments else None for name in names}
+        return {
+            name: parameter_state(src, module, name, values[name], uncertainty=uncertainty, rebuilt=rebuilt)
+            for name in names
+        }
 
-    seen, coming = views(before, made.before, False), views(after, made.after, False)
+    current, coming = states(before, planned.before, False), states(after, planned.after, False)
     live = {name: host.live(module, name) for name in names}
 
     decision = _Recorded(done)
-    add_to(made, decision)
-    if wanted.rebuild and names and _any(one.stale for one in coming.values()) is not False:
+    add_to(planned, decision)
+    if task.rebuild and names and _any(state.stale for state in coming.values()) is not False:
         values = {name: after[name].value if name in after else None for name in names}
         _add_rebuild(decision, host, src, module, values)
-        coming = views(after, made.after, True)
+        coming = states(after, planned.after, True)
     if not check_mode:
         decision.carry_out()
 
@@ -165,29 +152,15 @@ def manage(wanted: Wanted, check_mode: bool, host: Host, done: list[str]) -> dic
     return {
         **decision.result(),
         "name": module,
-        "path": made.path,
-        "parameters": {
-            name: {
-                "desired": desired[name],
-                "configured": {key: getattr(before[name], key) for key in ("value", "path", "line")}
-                if name in before
-                else None,
-                "cmdline": seen[name].cmdline,
-                "initramfs": seen[name].initramfs,
-                "live": live[name],
-                "next_boot": seen[name].next_boot.value,
-                "next_boot_known": seen[name].next_boot.known,
-                "next_boot_reason": seen[name].next_boot.reason,
-            }
-            for name in names
-        },
-        "conflicts": made.conflicts,
-        "initramfs_stale": _any(one.stale for one in seen.values()),
+        "path": planned.path,
+        "parameters": {name: _parameter(desired[name], before.get(name), live[name], current[name]) for name in names},
+        "conflicts": planned.conflicts,
+        "initramfs_stale": _any(state.stale for state in current.values()),
         "reload_required": reload_required,
         "after": {
             "next_boot": {name: coming[name].next_boot.value for name in names},
             "reload_required": reload_required,
-            "initramfs_stale": _any(one.stale for one in coming.values()),
+            "initramfs_stale": _any(state.stale for state in coming.values()),
         },
         "resources": [
             resource(
@@ -196,13 +169,28 @@ def manage(wanted: Wanted, check_mode: bool, host: Host, done: list[str]) -> dic
                 desired=desired[name],
                 configured=before[name].value if name in before else None,
                 live=live[name],
-                next_boot=seen[name].next_boot.value,
-                status=_status(desired[name], live[name], seen[name], decision.changed),
+                next_boot=current[name].next_boot.value,
+                status=_status(desired[name], live[name], current[name], decision.changed),
             )
             for name in names
         ],
         "problems": src.problems,
-        "warnings": made.warnings,
+        "warnings": planned.warnings,
+    }
+
+
+def _parameter(
+    desired: str | None, configured: Assignment | None, live: str | None, state: ParameterState
+) -> dict[str, t.Any]:
+    return {
+        "desired": desired,
+        "configured": configured and {key: getattr(configured, key) for key in ("value", "path", "line")},
+        "cmdline": state.cmdline,
+        "initramfs": state.initramfs,
+        "live": live,
+        "next_boot": state.next_boot.value,
+        "next_boot_known": state.next_boot.known,
+        "next_boot_reason": state.next_boot.reason,
     }
 
 
@@ -235,19 +223,19 @@ def _option_lines(module: str, values: t.Mapping[str, str | None]) -> str:
     return "".join(f"options {module} {name}={value}\n" for name, value in values.items() if value is not None)
 
 
-def _ours(made: Plan, src: Sources, module: str) -> list[str]:
+def _ours(planned: Plan, src: Sources, module: str) -> list[str]:
     """Return the parameters of the file that is removed: on disk or, if that was done before, in the initramfs."""
-    texts = [made.originals.get(made.path) or read_text(real_path(made.root, made.path))]
+    texts = [planned.originals.get(planned.path) or read_text(real_path(planned.root, planned.path))]
     if src.contents is not None:
-        texts.append(src.contents.modprobe.get(made.path))
-    found = [found for text in texts if text for found in parse(made.path, text)]
-    return sorted({one.name for one in found if one.module == module})
+        texts.append(src.contents.modprobe.get(planned.path))
+    assignments = [assignment for text in texts if text for assignment in parse(planned.path, text)]
+    return sorted({assignment.name for assignment in assignments if assignment.module == module})
 
 
 def _any(values: t.Iterable[bool | None]) -> bool | None:
     """Return the logical or of three-valued truth."""
-    found = list(values)
-    return True if True in found else None if None in found else False
+    truths = list(values)
+    return True if True in truths else None if None in truths else False
 
 
 def _reload_required(
@@ -259,12 +247,12 @@ def _reload_required(
     """Return whether the loaded module has another value; None: it does not show all of them."""
     if not loaded:
         return False
-    found: list[bool | None] = []
+    differs: list[bool | None] = []
     for name, value in desired.items():
         target = value if value is not None or name not in after else after[name].value
         if target is not None:
-            found.append(None if live[name] is None else not same_live(target, live[name]))
-    return _any(found)
+            differs.append(None if live[name] is None else not same_live(target, live[name]))
+    return _any(differs)
 
 
 def same_live(value: str, live: str | None) -> bool:
@@ -278,8 +266,8 @@ def same_live(value: str, live: str | None) -> bool:
         return False
 
 
-def _status(desired: str | None, live: str | None, seen: View, changed: bool) -> str:
-    following = seen.next_boot
+def _status(desired: str | None, live: str | None, current: ParameterState, changed: bool) -> str:
+    following = current.next_boot
     if changed or (desired is not None and live is not None and not same_live(desired, live)):
         return DRIFT
     if desired is None:
@@ -289,4 +277,4 @@ def _status(desired: str | None, live: str | None, seen: View, changed: bool) ->
     return IN_SYNC if same_value(following.value, desired) else DRIFT
 
 
-__all__ = ("ARGUMENTS", "Host", "Wanted", "check", "failure", "manage", "same_live")
+__all__ = ("ARGUMENTS", "Host", "Task", "check", "failure", "manage", "same_live")

@@ -45,7 +45,7 @@ class Prediction(t.NamedTuple):
     reason: str | None  # why it is not known, or why it is not the configured value
 
 
-class View(t.NamedTuple):
+class ParameterState(t.NamedTuple):
     """One parameter in the sources. ``initramfs`` and ``stale`` are None if they are not known."""
 
     cmdline: dict[str, str | None]
@@ -117,7 +117,7 @@ def initramfs_state(
     tree = from_texts(contents.modprobe, module)
     if tree.unreadable:
         return None
-    found = settings(tree, module).get(param)
+    assignment = settings(tree, module).get(param)
     # Options that come with a module's name on a list of modules to load are modprobe's arguments.
     arguments = {name: value for _start, _end, name, value in words(contents.arguments.get(module, ""))}
     argument = arguments.get(param)
@@ -125,7 +125,7 @@ def initramfs_state(
         "image": contents.image,
         "contains_module": module in contents.modules,
         "forced": module in forced(contents, cmdline),
-        "value": argument if found is None or argument is not None else found.value,
+        "value": argument if assignment is None or argument is not None else assignment.value,
         "argument": argument,
     }
 
@@ -145,9 +145,9 @@ def predict(
     cmdline_known: bool = True,
     initramfs_known: bool = True,
     builtin: bool = False,
-    doubt: str | None = None,
+    uncertainty: str | None = None,
 ) -> Prediction:
-    """Predict one parameter. ``doubt`` says why ``configured`` may not be what kmod takes.
+    """Predict one parameter. ``uncertainty`` says why ``configured`` may not be what kmod takes.
 
     ``initramfs`` None with ``initramfs_known``: the entry boots without one.
     """
@@ -169,15 +169,15 @@ def predict(
         if forced:
             differs = not same_value(initramfs["value"], configured)
             return Prediction(initramfs["value"], True, "the initramfs loads the module itself" if differs else None)
-        if doubt is None and not same_value(initramfs["value"], configured):
+        if uncertainty is None and not same_value(initramfs["value"], configured):
             return Prediction(
                 None,
                 False,
                 "the initramfs contains the module with another value, and it is not known whether the module is "
                 "loaded there or later",
             )
-    if doubt is not None:
-        return Prediction(None, False, doubt)
+    if uncertainty is not None:
+        return Prediction(None, False, uncertainty)
     return Prediction(configured, True, None)
 
 
@@ -186,15 +186,15 @@ def cmdline_value(text: str | None, module: str, param: str, builtin: bool = Fal
     return None if text is None else cmdline_settings(text, module, builtin).get(param)
 
 
-def view(
+def parameter_state(
     src: Sources,
     module: str,
     param: str,
     configured: str | None,
     *,
-    doubt: str | None = None,
+    uncertainty: str | None = None,
     rebuilt: bool = False,
-) -> View:
+) -> ParameterState:
     """Put one parameter together. ``rebuilt``: as if the initramfs had been made again from ``configured``."""
     following = None if src.entry is None else src.entry.cmdline
     state = initramfs_state(src.contents, module, param, following)
@@ -208,24 +208,24 @@ def view(
         cmdline_known=following is not None,
         initramfs_known=state is not None or src.has_initramfs is False,
         builtin=src.builtin,
-        doubt=doubt,
+        uncertainty=uncertainty,
     )
     stale = False if src.has_initramfs is False else initramfs_stale(state, configured)
     if src.unfinished and state is not None and state["contains_module"] and not rebuilt:
         stale = True
     running_value = cmdline_value(src.running, module, param, src.builtin)
-    return View({"running": running_value, "next_boot": following_value}, state, prediction, stale)
+    return ParameterState({"running": running_value, "next_boot": following_value}, state, prediction, stale)
 
 
 __all__ = (
     "Prediction",
     "Sources",
-    "View",
+    "ParameterState",
     "cmdline_value",
     "initramfs_stale",
     "initramfs_state",
     "is_builtin",
     "predict",
     "sources",
-    "view",
+    "parameter_state",
 )

@@ -95,8 +95,8 @@ def cgroup_pod(cgroup: str) -> dict[str, str] | None:
 
 def containers(cgroup: str) -> list[str]:
     """The ids of the containers that a process is in, nested ones too."""
-    found = []
+    ids = []
     for _order, path, _beside in _paths(cgroup):
         if not path.startswith("/user.slice/"):
-            found += _CONTAINER.findall(path)
-    return found
+            ids += _CONTAINER.findall(path)
+    return ids

@@ -52,7 +52,7 @@ class Child:
     _left: t.ClassVar[list[Child]] = []
 
     def __init__(self, work: t.Callable[[int], None]) -> None:
-        Child._left[:] = [one for one in Child._left if not one.ended()]
+        Child._left[:] = [child for child in Child._left if not child.ended()]
         self._rest = b""
         self._over = False
         self._reader, writer = os.pipe()

@@ -58,19 +58,19 @@ def _checked(result: int, doing: str) -> int:
 
 
 def open_here(space: Namespace) -> int:
-    """Open a namespace that netns.survey() or spaces.spaces() has found, by whatever keeps it.
+    """Open a namespace that survey.survey() or quick_survey.spaces() has found, by whatever keeps it.
 
     To be called in a child: the way to a mount leads through directories whose file system may not answer.
     """
-    said, code = "its holder is gone", errno.ENOENT
+    reason, code = "its holder is gone", errno.ENOENT
     for holder in space.holders:
         try:
             return _by(holder, space.inode)
         except OSError as exc:
-            said = exc.text if isinstance(exc, EnterError) else "%s: %s" % (holder.path, exc.strerror or exc)
+            reason = exc.text if isinstance(exc, EnterError) else "%s: %s" % (holder.path, exc.strerror or exc)
             code = errno.ENOENT if exc.errno in (None, errno.ESRCH) else exc.errno
     name = space.name or "net:[%d]" % space.inode
-    raise EnterError("Could not open the network namespace %s: %s" % (name, said), code)
+    raise EnterError("Could not open the network namespace %s: %s" % (name, reason), code)
 
 
 def _by(holder: Holder, inode: int) -> int:
@@ -121,7 +121,7 @@ class Visitor:
         self._mounted = False
 
     def visit(self, space: Namespace, sysfs: bool) -> None:
-        """As enter(), for a namespace that was found by netns.survey() or spaces.spaces()."""
+        """As enter(), for a namespace that was found by survey.survey() or quick_survey.spaces()."""
         handle = open_here(space)
         try:
             self.enter(handle, sysfs)
@@ -166,7 +166,7 @@ def inside(handle: int, function: t.Callable[[], t.Any], *, sysfs: bool = False,
 
 
 def within(space: Namespace, function: t.Callable[[], t.Any], *, sysfs: bool = False, timeout: float = 60.0) -> t.Any:
-    """As inside(), for a namespace that was found by netns.survey() or spaces.spaces()."""
+    """As inside(), for a namespace that was found by survey.survey() or quick_survey.spaces()."""
 
     def work() -> t.Any:
         Visitor().visit(space, sysfs)

@@ -51,12 +51,12 @@ def file_id(handle: int) -> tuple[int, int]:
     """Device and inode of an open file, as the kernel knows them: a dead NFS server is not contacted (statx(2))."""
     import ctypes
 
-    found = ctypes.create_string_buffer(256)
-    arguments = (handle, b"", _AT_EMPTY_PATH | _AT_STATX_DONT_SYNC, _STATX_INO, found)
+    result = ctypes.create_string_buffer(256)
+    arguments = (handle, b"", _AT_EMPTY_PATH | _AT_STATX_DONT_SYNC, _STATX_INO, result)
     if _STATX is None or ctypes.CDLL(None).syscall(_STATX, *arguments) != 0:
         status = os.fstat(handle)
         return status.st_dev, status.st_ino
-    inode, major, minor = struct.unpack_from("=32xQ96xII", found)
+    inode, major, minor = struct.unpack_from("=32xQ96xII", result)
     return os.makedev(major, minor), inode
 
 
@@ -77,18 +77,18 @@ def by_mount(point: str, inode: int, root: str = "/") -> int:
     return _opened(handle, point, inode)
 
 
-def _opened(found: int, path: str, inode: int | None) -> int:
+def _opened(link: int, path: str, inode: int | None) -> int:
     """Open what an O_PATH handle is on, and close that."""
     handle = None
     try:
-        device, number = file_id(found)
+        device, number = file_id(link)
         if inode not in (None, number):
             raise OSError(errno.ENOENT, "the file was replaced", path)
         # There is one nsfs, so all namespaces are of one device. Reading NSFS_MAGIC would query the file system.
         if device == os.stat("/proc/self/ns/net").st_dev:
-            handle = os.open("/proc/self/fd/%d" % found, os.O_RDONLY | os.O_CLOEXEC)
+            handle = os.open("/proc/self/fd/%d" % link, os.O_RDONLY | os.O_CLOEXEC)
     finally:
-        os.close(found)
+        os.close(link)
     if handle is not None and is_net_namespace(handle):
         return handle
     if handle is not None:

@@ -28,12 +28,12 @@ def names(logs: str = LOGS) -> dict[str, tuple[str, str]]:
         entries = os.listdir(logs)
     except OSError:
         return {}
-    found = {}
+    pods = {}
     for entry in entries:
         match = _ENTRY.match(entry)
         if match:
-            found[match.group(3)] = (match.group(1), match.group(2))
-    return found
+            pods[match.group(3)] = (match.group(1), match.group(2))
+    return pods
 
 
 class PodError(FabricError):

@@ -11,8 +11,11 @@ import os
 import re
 import typing as t
 
-__all__ = ("Mount", "Process", "mounts", "namespace", "process", "read", "started")
+from .._errors import FabricError
 
+__all__ = ("Mount", "Process", "initial_namespace", "mounts", "namespace", "process", "read", "started")
+
+_Result = t.TypeVar("_Result")
 _PF_KTHREAD = 0x00200000
 _NAMESPACE = re.compile(r"(\w+):\[(\d{1,20})\]\Z", re.ASCII)
 _OCTAL = re.compile(r"\\([0-3][0-7]{2})", re.ASCII)
@@ -36,6 +39,21 @@ class Process(t.NamedTuple):
     started: int
 
 
+def initial_namespace(look: t.Callable[[str], _Result], proc: str = "/proc") -> _Result:
+    """Call ``look`` with the path of the host's own network namespace.
+
+    That is init's, which a security module may shield, or kthreadd's (2), which never leaves it.
+    """
+    try:
+        return look(proc + "/1/ns/net")
+    except (OSError, FabricError):
+        try:
+            return look(proc + "/2/ns/net")
+        except (OSError, FabricError):
+            pass
+        raise
+
+
 def namespace(text: str, kind: str) -> int | None:
     if not text.startswith(kind + ":["):
         return None
@@ -45,9 +63,9 @@ def namespace(text: str, kind: str) -> int | None:
 
 def mounts(mountinfo: str) -> list[Mount]:
     """The nsfs mounts of a mountinfo text (proc_pid_mountinfo(5))."""
-    found: list[Mount] = []
+    result: list[Mount] = []
     if " - nsfs " not in mountinfo:
-        return found
+        return result
     for line in mountinfo.split("\n"):
         before, _separator, after = line.partition(" - ")
         fields = before.split(" ")
@@ -57,7 +75,7 @@ def mounts(mountinfo: str) -> list[Mount]:
         if match:
             point = _OCTAL.sub(lambda octal: chr(int(octal.group(1), 8)), fields[4])
             groups = dict(field.split(":", 1) for field in fields[6:] if ":" in field)
-            found.append(
+            result.append(
                 Mount(
                     int(fields[0]),
                     match.group(1),
@@ -67,7 +85,7 @@ def mounts(mountinfo: str) -> list[Mount]:
                     groups.get("master"),
                 )
             )
-    return found
+    return result
 
 
 def process(stat: str) -> Process | None:

@@ -16,6 +16,7 @@ import os
 import typing as t
 
 from . import survey
+from .proc import initial_namespace
 from .survey import Holder, Namespace, Unreadable
 
 __all__ = ("Spaces", "spaces")
@@ -39,10 +40,7 @@ def spaces(proc: str = "/proc", names: str = "/run/netns") -> Spaces:
     ``names`` is looked up in the root directory of the host's init, which need not be the caller's.
     """
     own = os.stat(proc + "/self/ns/net")
-    try:
-        initial = os.stat(proc + "/1/ns/net").st_ino
-    except PermissionError:
-        initial = os.stat(proc + "/2/ns/net").st_ino  # a security module may shield init
+    initial = initial_namespace(os.stat, proc).st_ino
     held: dict[int, list[int]] = {}
     unreadable = []
     for pid in sorted(int(name) for name in os.listdir(proc) if name.isdigit()):
@@ -58,39 +56,39 @@ def spaces(proc: str = "/proc", names: str = "/run/netns") -> Spaces:
     mounted, problem = _mounted(proc + "/1/root" + names, own.st_dev)
     if problem:
         unreadable.append(problem)
-    found = []
+    namespaces = []
     for inode in sorted((set(held) | set(mounted)) - {own.st_ino}):
         name = mounted.get(inode)
         holders = _holders(proc, inode, held.get(inode, []))
         if name is not None:
             holders.append(Holder("mount", "%s/%s" % (names, name), 1, "", None, None))
         total = len(held.get(inode, [])) + (name is not None)
-        found.append(Namespace(inode, name, holders, total))
-    return Spaces(initial, own.st_ino, found, unreadable)
+        namespaces.append(Namespace(inode, name, holders, total))
+    return Spaces(initial, own.st_ino, namespaces, unreadable)
 
 
 def _mounted(directory: str, nsfs: int) -> tuple[dict[int, str], Unreadable | None]:
     """Names by inode, as ip-netns(8) keeps them."""
-    found: dict[int, str] = {}
+    mounted: dict[int, str] = {}
     try:
         entries = sorted(os.listdir(directory))
     except FileNotFoundError:
-        return found, None
+        return mounted, None
     except OSError as exc:
-        return found, Unreadable(directory, errno.errorcode.get(exc.errno or 0, "?"))
+        return mounted, Unreadable(directory, errno.errorcode.get(exc.errno or 0, "?"))
     for entry in entries:
         try:
             status = os.stat("%s/%s" % (directory, entry))
         except OSError:
             continue  # it went while we looked
         if status.st_dev == nsfs:  # else a file that was left behind
-            found.setdefault(status.st_ino, entry)
-    return found, None
+            mounted.setdefault(status.st_ino, entry)
+    return mounted, None
 
 
 def _holders(proc: str, inode: int, pids: t.Sequence[int]) -> list[Holder]:
     """The first few processes of a namespace that have not ended meanwhile."""
-    found = []
+    holders = []
     for pid in pids[:_ASKED]:
         try:
             # All of it is of one process, even if another gets its number.
@@ -101,9 +99,9 @@ def _holders(proc: str, inode: int, pids: t.Sequence[int]) -> list[Holder]:
             if os.readlink("ns/net", dir_fd=process) == "net:[%d]" % inode:
                 groups, started = survey.read("cgroup", process), survey.started(process)
                 unit, pod = survey.cgroup_unit(groups), survey.cgroup_pod(groups)
-                found.append(Holder("process", "%s/%d/ns/net" % (proc, pid), pid, "", unit, pod, started))
+                holders.append(Holder("process", "%s/%d/ns/net" % (proc, pid), pid, "", unit, pod, started))
         except OSError:
             continue
         finally:
             os.close(process)
-    return found
+    return holders

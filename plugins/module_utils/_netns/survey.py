@@ -28,7 +28,7 @@ from .._errors import FabricError
 from .cgroups import cgroup_pod, cgroup_unit
 from .child import Child, say
 from .pidfd import Kernel
-from .proc import Mount, Process, mounts, namespace, process, read, started
+from .proc import Mount, Process, initial_namespace, mounts, namespace, process, read, started
 
 __all__ = (
     "Holder",
@@ -138,19 +138,16 @@ class _Scan:
                 "Could not list network namespaces: this process is in its own PID namespace (a container?) and "
                 "cannot see the processes of the host. Run it on the host itself"
             )
-        # kthreadd (2) never leaves the initial namespace; init may be shielded by a security module.
-        said = ""
-        for pid in ("1", "2"):
-            try:
-                inode = namespace(self._link(pid + "/ns/net"), "net")
-            except OSError as exc:
-                said = said or exc.strerror or ""
-                continue
-            if inode is not None:
-                return inode
+        reason = "not a network namespace"
+        try:
+            inode = initial_namespace(lambda path: namespace(os.readlink(path), "net"), self._proc)
+        except OSError as exc:
+            inode, reason = None, exc.strerror or reason
+        if inode is not None:
+            return inode
         raise NamespaceError(
             "Could not list network namespaces: %s/1/ns/net: %s. This needs root with CAP_SYS_PTRACE (become: true)"
-            % (self._proc, said or "not a network namespace")
+            % (self._proc, reason)
         )
 
     def _link(self, path: str) -> str:
@@ -211,13 +208,13 @@ class _Scan:
         return self._link(path + "/ns/mnt"), self._link(path + "/root")
 
     def _views(self, *paths: str) -> set[tuple[str, str]]:
-        found = set()
+        views = set()
         for path in paths:
             try:
-                found.add(self._view(path))
+                views.add(self._view(path))
             except OSError:
                 continue  # a security module may shield init
-        return found
+        return views
 
     def _mount_view(self, pid: int, path: str) -> None:
         view = self._view(path)
@@ -324,15 +321,15 @@ class _Scan:
                 # Two words at most: what follows may be a secret.
                 say(writer, [pid, " ".join(word for word in words[:2] if word[:1] != "-")[:80]])
 
-        found = {}
+        commands = {}
         until = time.monotonic() + _COMMANDS_S
         with Child(work) as child:
             try:
                 while True:
                     pid, command = child.answer(until)
-                    found[pid] = command
+                    commands[pid] = command
             except (TimeoutError, EOFError):
-                return found
+                return commands
 
     def holder(self, inode: int, kind: str, pid: int, path: str, command: str | None) -> Holder:
         unit = pod = None
@@ -360,13 +357,13 @@ def survey(limit: int = 10, proc: str = "/proc", kernel: t.Any = None) -> Survey
     chosen = {inode: _chosen(rows, limit) for inode, rows in sorted(scan.found.items())}
     pids = {row[1] for rows in chosen.values() for row in rows}
     commands = scan.commands(sorted(pids)) if pids else {}
-    found = []
+    namespaces = []
     for inode, rows in chosen.items():
         holders = [scan.holder(inode, *row, commands.get(row[1])) for row in rows]
         name = scan.names.get(inode)
         total = len(scan.found[inode])
-        found.append(Namespace(inode, None if name is None else _printable(name), holders, total))
-    return Survey(found, scan.unreadable)
+        namespaces.append(Namespace(inode, None if name is None else _printable(name), holders, total))
+    return Survey(namespaces, scan.unreadable)
 
 
 def _chosen(rows: t.Mapping[tuple[str, int, t.Any], str], limit: int) -> list[tuple[str, int, str]]:

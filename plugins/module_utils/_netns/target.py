@@ -14,6 +14,7 @@ import typing as t
 
 from .._errors import FabricError
 from . import cgroups, nsfs, pods, survey
+from .proc import initial_namespace
 
 __all__ = ("KINDS", "OPTIONS", "Target", "TargetError", "initial", "initial_inode", "of_pod", "resolve")
 
@@ -44,12 +45,10 @@ class Target(t.NamedTuple):
 
 def initial_inode(proc: str = "/proc") -> int | None:
     """The inode of the host's own namespace; None if it may not be read."""
-    for pid in ("1", "2"):
-        try:
-            return os.stat("%s/%s/ns/net" % (proc, pid)).st_ino
-        except OSError:
-            continue
-    return None
+    try:
+        return initial_namespace(os.stat, proc).st_ino
+    except OSError:
+        return None
 
 
 def _open(path: str, text: str, missing: str, process: int | None = None) -> Target:
@@ -66,15 +65,8 @@ def _open(path: str, text: str, missing: str, process: int | None = None) -> Tar
 
 
 def initial() -> Target:
-    """The host's own namespace: that of init, which a security module may shield, and of kthreadd (2)."""
-    missing = "/proc/1/ns/net is missing: is /proc mounted?"
-    try:
-        return _open("/proc/1/ns/net", HOST, missing)
-    except TargetError as exc:
-        try:
-            return _open("/proc/2/ns/net", HOST, missing)
-        except TargetError:
-            raise exc from None
+    """The host's own namespace."""
+    return initial_namespace(lambda path: _open(path, HOST, "/proc/1/ns/net is missing: is /proc mounted?"))
 
 
 def resolve(kind: str, value: t.Any, proc: str = "/proc", names: str = NAMES) -> Target:
@@ -132,21 +124,25 @@ def _by_container(value: str, proc: str) -> Target:
     match = _CONTAINER.match(value)
     if not match:
         raise TargetError("'%s' is not a valid container ID (12 to 64 hexadecimal digits)" % value)
-    wanted = match.group(1)
-    found: dict[str, int] = {}
+    prefix = match.group(1)
+    processes: dict[str, int] = {}
     for pid, groups in _groups(proc):
         for ident in cgroups.containers(groups):
-            if ident.startswith(wanted):
-                found.setdefault(ident, pid)
-    if not found:
+            if ident.startswith(prefix):
+                processes.setdefault(ident, pid)
+    if not processes:
         raise TargetError(
             "No process of this host is in a container with the ID %s. Is it running, and on this host? Users' "
-            "containers (below user.slice) are not searched: give the PID of one of their processes" % wanted
+            "containers (below user.slice) are not searched: give the PID of one of their processes" % prefix
         )
-    if len(found) > 1:
-        raise TargetError("Several containers begin with %s: %s. Give more digits" % (wanted, ", ".join(sorted(found))))
-    ident = min(found)
-    return _of_process(found[ident], "container %s" % ident[:12], proc, lambda text: ident in cgroups.containers(text))
+    if len(processes) > 1:
+        raise TargetError(
+            "Several containers begin with %s: %s. Give more digits" % (prefix, ", ".join(sorted(processes)))
+        )
+    ident = min(processes)
+    return _of_process(
+        processes[ident], "container %s" % ident[:12], proc, lambda text: ident in cgroups.containers(text)
+    )
 
 
 def of_pod(pod: str, proc: str = "/proc") -> tuple[Target, str]:

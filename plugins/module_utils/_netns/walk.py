@@ -23,7 +23,7 @@ from .child import Answer, Child, attempt, failed, say
 if t.TYPE_CHECKING:  # pragma: no cover
     from .survey import Namespace
 
-__all__ = ("NOT_REACHED", "Walker", "look_into", "unreached")
+__all__ = ("NOT_REACHED", "Walker", "look_into", "unreached", "values")
 
 # For one namespace, and for all of them, in a module. What runs every few seconds gives less.
 LIMIT_S, TOTAL_S = 10.0, 60.0
@@ -129,6 +129,21 @@ def look_into(
     visitor = enter.Visitor()
     walker = Walker(lambda _nothing: function(), lambda space: visitor.visit(space, sysfs=True))
     return walker.walk(spaces, limit, time.monotonic() + total)
+
+
+def values(
+    spaces: t.Sequence[Namespace], answers: t.Mapping[int, Answer]
+) -> tuple[list[tuple[Namespace, t.Any]], str | None]:
+    """Return each namespace that answered with its value, and why one did not; None if all did."""
+    problem = unreached(spaces, answers)
+    pairs = []
+    for space in spaces:
+        answer = answers[space.inode]
+        if "value" in answer:
+            pairs.append((space, answer["value"]))
+        else:
+            problem = problem or answer["error"]
+    return pairs, problem
 
 
 def unreached(spaces: t.Sequence[Namespace], answers: t.Mapping[int, Answer]) -> str | None:

@@ -97,7 +97,7 @@ def _hosts(data: t.Any) -> list[_Host]:
         if not hosts:
             raise RailsTypeError(_WANTED % "an empty dictionary")
         return hosts
-    if isinstance(data, (list, tuple)) and data and all(_is_result(one) for one in data):
+    if isinstance(data, (list, tuple)) and data and all(_is_result(item) for item in data):
         return [_host("host %d of the list" % number, result) for number, result in enumerate(data, 1)]
     return [_host("", data)]
 
@@ -120,8 +120,8 @@ def _host(name: str, data: t.Any) -> _Host:
     listed = data.get("unreadable") if isinstance(data, t.Mapping) else None
     for entry in listed if isinstance(listed, (list, tuple)) else ():
         if isinstance(entry, t.Mapping):
-            said = "%s could not be read: %s" % (entry.get("what"), entry.get("error"))
-            unreadable.setdefault(str(entry.get("device")), said)
+            problem = "%s could not be read: %s" % (entry.get("what"), entry.get("error"))
+            unreadable.setdefault(str(entry.get("device")), problem)
     return _Host(name, ports(data, doing), unreadable)
 
 
@@ -186,8 +186,8 @@ def _hca(hosts: list[_Host]) -> str:
     return next(iter(lists))
 
 
-def _labels(hosts: list[_Host], wanted: t.Callable[[Port], bool]) -> str:
-    return ", ".join(host.prefix + port.label for host in hosts for port in host.ports if wanted(port))
+def _labels(hosts: list[_Host], condition: t.Callable[[Port], bool]) -> str:
+    return ", ".join(host.prefix + port.label for host in hosts for port in host.ports if condition(port))
 
 
 def _is(fabric: str, port: Port) -> bool:
@@ -212,7 +212,7 @@ def _gid(hosts: list[_Host], family: str, mode: str) -> dict[str, str]:
         host.prefix + _why_no_gid(port, family) for host in hosts for port in host.ports if gid(port, family) is None
     ]
     if missing:
-        other = next(one for one in FAMILIES if one != family)
+        other = next(name for name in FAMILIES if name != family)
         _refuse(
             "no RoCE v2 GID of an %s address: %s. Give the network device such an address, or use family=%r"
             % (_IN_WORDS[family], "; ".join(missing), other)
@@ -224,9 +224,9 @@ def _gid(hosts: list[_Host], family: str, mode: str) -> dict[str, str]:
     indexes: dict[int, list[str]] = {}
     for host in hosts:
         for port in host.ports:
-            found = gid(port, family)
-            if found is not None:
-                indexes.setdefault(found.index, []).append(host.prefix + port.label)
+            entry = gid(port, family)
+            if entry is not None:
+                indexes.setdefault(entry.index, []).append(host.prefix + port.label)
     if len(indexes) > 1:
         _refuse(
             "the ports need different GID indexes, but NCCL_IB_GID_INDEX applies to all: %s. "
@@ -242,7 +242,7 @@ def _why_no_gid(port: Port, family: str) -> str:
         return text + " (its GIDs are not in the input: let rdma_info gather them)"
     others = gids(port, family, any_netdev=True)
     if others:
-        entries = ["%s at %d of %s" % (one.gid, one.index, _netdev_of(port, one.index)) for one in others[:3]]
+        entries = ["%s at %d of %s" % (entry.gid, entry.index, _netdev_of(port, entry.index)) for entry in others[:3]]
         text += " (its GIDs belong to other network devices: %s)" % ", ".join(entries)
     return text
 
@@ -253,8 +253,8 @@ def _netdev_of(port: Port, index: int) -> str:
 
 def _refuse_link_local(hosts: list[_Host]) -> None:
     def only_link_local(port: Port) -> bool:
-        found = gid(port, "ipv6")
-        return found is not None and found.link_local
+        entry = gid(port, "ipv6")
+        return entry is not None and entry.link_local
 
     which = _labels(hosts, only_link_local)
     if which:
@@ -270,7 +270,7 @@ def _interfaces(value: t.Any) -> str | None:
     if value is None or value == "" or value == []:
         return None
     items = [value] if isinstance(value, str) else value
-    if not isinstance(items, (list, tuple)) or not all(isinstance(one, str) for one in items):
+    if not isinstance(items, (list, tuple)) or not all(isinstance(item, str) for item in items):
         raise RailsTypeError(
             "Could not build the NCCL environment: socket_ifname must be a name or a list of names, not %s"
             % brief(value)

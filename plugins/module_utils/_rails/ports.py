@@ -86,7 +86,7 @@ class Selection:
     def _names(self, value: t.Any, what: str) -> list[str]:
         if value is None:
             return []
-        if not isinstance(value, (list, tuple)) or not all(isinstance(one, str) and one for one in value):
+        if not isinstance(value, (list, tuple)) or not all(isinstance(name, str) and name for name in value):
             raise RailsTypeError(
                 "Could not %s: %s must be a list of names, for example ['mlx5_0'], not %s"
                 % (self.doing, what, brief(value))
@@ -131,12 +131,12 @@ def _key(text: str) -> str:
 
 def names(port: Port) -> set[str]:
     """Return what include and exclude may call a port."""
-    found = {_key(port.name)}
+    keys = {_key(port.name)}
     if port.guid:
-        found.add(_key(port.guid))
+        keys.add(_key(port.guid))
     if port.netdev:
-        found.add(_key(port.netdev))
-    return found
+        keys.add(_key(port.netdev))
+    return keys
 
 
 def describe(port: Port) -> str:
@@ -191,16 +191,16 @@ def ports(data: t.Any, doing: str) -> list[Port]:
             "Could not %s: the input must be what rdma_info returns (a dictionary with 'devices'), "
             "or the list of devices, not %s" % (doing, brief(data))
         )
-    found = [port for device in devices for port in _ports(device, doing)]
-    seen: set[tuple[str, int | None]] = set()
-    for port in found:
-        if (port.name, port.number) in seen:
+    result = [port for device in devices for port in _ports(device, doing)]
+    known: set[tuple[str, int | None]] = set()
+    for port in result:
+        if (port.name, port.number) in known:
             raise RailsError(
                 "Could not %s: %s is in the input twice. Give the devices of one host; "
                 "nccl_env takes several hosts as a dictionary, host name to result" % (doing, port.label)
             )
-        seen.add((port.name, port.number))
-    return sorted(found, key=_order)
+        known.add((port.name, port.number))
+    return sorted(result, key=_order)
 
 
 def _ports(device: t.Any, doing: str) -> list[Port]:
@@ -215,14 +215,14 @@ def _ports(device: t.Any, doing: str) -> list[Port]:
     if not isinstance(device.get("netns") or {}, t.Mapping):
         raise RailsTypeError(where + "'netns' must be a dictionary or null, not %s" % brief(device["netns"]))
     listed = _dictionaries(device.get("ports"), where + "'ports'") or [{}]
-    found = []
+    result = []
     for port in listed:
         number = port.get("port")
         if number is None and port:
             raise RailsTypeError(where + "a port has no number ('port')")
         if number is not None and (isinstance(number, bool) or not isinstance(number, int) or not 0 < number < 1 << 32):
             raise RailsTypeError(where + "'port' must be a number from 1, not %s" % brief(number))
-        found.append(
+        result.append(
             Port(
                 name,
                 number,
@@ -235,7 +235,7 @@ def _ports(device: t.Any, doing: str) -> list[Port]:
                 _dictionaries(port.get("gids"), where + "'gids'"),
             )
         )
-    return found
+    return result
 
 
 def _text(holder: t.Mapping[str, t.Any], key: str, where: str) -> str | None:
@@ -248,7 +248,7 @@ def _text(holder: t.Mapping[str, t.Any], key: str, where: str) -> str | None:
 def _dictionaries(value: t.Any, what: str) -> list[t.Mapping[str, t.Any]] | None:
     if value is None:
         return None
-    if not isinstance(value, (list, tuple)) or not all(isinstance(one, t.Mapping) for one in value):
+    if not isinstance(value, (list, tuple)) or not all(isinstance(item, t.Mapping) for item in value):
         raise RailsTypeError("%s must be a list of dictionaries, not %s" % (what, brief(value)))
     return list(value)
 
@@ -285,7 +285,7 @@ def gids(port: Port, family: str, any_netdev: bool = False) -> list[Gid]:
     Only those of the port's own network device: a VLAN on it has entries in the same table. If the port's network
     device cannot be seen (it is in another network namespace), there is nothing to compare with.
     """
-    found = []
+    result = []
     for entry in port.gids or ():
         # Most of a table's 256 entries are empty or not of this type.
         if entry.get("type") != "RoCE v2":
@@ -297,8 +297,8 @@ def gids(port: Port, family: str, any_netdev: bool = False) -> list[Gid]:
             continue
         mapped = address.ipv4_mapped is not None
         if (mapped and entry.get("ipv4")) if family == "ipv4" else not mapped:
-            found.append(Gid(index, entry["gid"], address))
-    return sorted(found, key=lambda gid: (family == "ipv6" and gid.link_local, gid.index))
+            result.append(Gid(index, entry["gid"], address))
+    return sorted(result, key=lambda gid: (family == "ipv6" and gid.link_local, gid.index))
 
 
 def gid(port: Port, family: str) -> Gid | None:
@@ -327,14 +327,14 @@ def rails(
     doing = "list the rails"
     family = choice(family, "Could not list the rails: family", FAMILIES)
     selection = Selection(include, exclude, doing)
-    found = ports(data, doing)
+    host_ports = ports(data, doing)
     entries = _plan(plan)
     if entries:
-        slots: list[tuple[Port | None, dict[str, str] | None]] = list(zip(_assign(entries, found), entries))
+        slots: list[tuple[Port | None, dict[str, str] | None]] = list(zip(_assign(entries, host_ports), entries))
     else:
-        slots = [(port, None) for port in found]
+        slots = [(port, None) for port in host_ports]
     planned = [{_key(entry[key]) for key in ("rdma", "netdev") if key in entry} for entry in entries]
-    selection.check([names(port) for port in found] + planned, map(describe, found))
+    selection.check([names(port) for port in host_ports] + planned, map(describe, host_ports))
     result = []
     for number, (port, entry) in enumerate(slots):
         if selection.left_out(planned[number] if port is None else names(port)) is None:
@@ -370,13 +370,13 @@ def _ipv4(text: str | None) -> str | None:
 
 
 def _plan(plan: t.Any) -> list[dict[str, str]]:
-    wanted = "a list of dictionaries with 'rdma', 'netdev' or 'address'"
+    form = "a list of dictionaries with 'rdma', 'netdev' or 'address'"
     entries = []
     if plan is not None and not isinstance(plan, (list, tuple)):
-        raise RailsTypeError("Could not list the rails: plan must be %s, not %s" % (wanted, brief(plan)))
+        raise RailsTypeError("Could not list the rails: plan must be %s, not %s" % (form, brief(plan)))
     for entry in plan or ():
         if not isinstance(entry, t.Mapping):
-            raise RailsTypeError("Could not list the rails: plan must be %s; it has %s" % (wanted, brief(entry)))
+            raise RailsTypeError("Could not list the rails: plan must be %s; it has %s" % (form, brief(entry)))
         where = "Could not list the rails: in plan, "
         values = {key: _text(entry, key, where) for key in ("rdma", "netdev", "address")}
         kept = {key: value for key, value in values.items() if value is not None}
@@ -386,10 +386,10 @@ def _plan(plan: t.Any) -> list[dict[str, str]]:
     return entries
 
 
-def _assign(entries: list[dict[str, str]], found: list[Port]) -> list[Port | None]:
+def _assign(entries: list[dict[str, str]], ports: list[Port]) -> list[Port | None]:
     """Return the port of each entry of the plan: no port twice, the strongest match of all entries first."""
     result: list[Port | None] = [None] * len(entries)
-    free = list(found)
+    free = list(ports)
     for keys in (("rdma", "netdev"), ("rdma", "address"), ("rdma",), ("netdev",), ("address",)):
         for number, entry in enumerate(entries):
             if result[number] is not None or not all(key in entry for key in keys):

@@ -51,7 +51,9 @@ class _Space:
     def __init__(self, network: Network, taken: t.Iterable[Network]) -> None:
         self.network = network
         self.taken = sorted(
-            (int(one.network_address), int(one.broadcast_address)) for one in taken if one.version == network.version
+            (int(other.network_address), int(other.broadcast_address))
+            for other in taken
+            if other.version == network.version
         )
         self.next = int(network.network_address)
 
@@ -70,18 +72,18 @@ class _Space:
         return None
 
 
-def avoid(addresses: t.Iterable[str], given: t.Sequence[t.Any]) -> list[Network]:
+def avoid(addresses: t.Iterable[str], texts: t.Sequence[t.Any]) -> list[Network]:
     """Return networks that are something else already: those given, and those of addresses on nodes."""
-    found = [network_of(text, "avoid") for text in given]
+    networks = [network_of(text, "avoid") for text in texts]
     for text in set(addresses):
         try:
-            one = ipaddress.ip_interface(text).network
+            network = ipaddress.ip_interface(text).network
         except ValueError:
             continue
         # A host route, such as a container's veth has, or link-local: no network that a range could be in.
-        if one.prefixlen < one.max_prefixlen and not one.is_link_local and not one.is_loopback:
-            found.append(one)
-    return found
+        if network.prefixlen < network.max_prefixlen and not network.is_link_local and not network.is_loopback:
+            networks.append(network)
+    return networks
 
 
 def pods_of(nodes: int, expected: t.Any, per_node: t.Any, growth: t.Any) -> int:
@@ -106,40 +108,40 @@ def assign(
     for rail in rails:
         if not rail["kept"]:
             continue
-        one = network_of(rail["range"], "the range of %s" % rail["name"])
-        if usable(one) < pods:
+        network = network_of(rail["range"], "the range of %s" % rail["name"])
+        if usable(network) < pods:
             raise PlanError(
                 "Could not %s: the range %s of %s has %d addresses, and %d pods are expected. A range in use is not "
                 "changed: remove the attachment %s when no pod has it, and it is planned again; or expect fewer pods"
-                % (DOING, one, rail["name"], usable(one), pods, rail["name"])
+                % (DOING, network, rail["name"], usable(network), pods, rail["name"])
             )
         for name, other in held:
-            if one.overlaps(other):
+            if network.overlaps(other):
                 raise PlanError(
                     "Could not %s: the ranges of %s (%s) and %s (%s) overlap, so two pods could get the same address. "
                     "Remove one of the attachments when no pod has it, and it is planned again"
-                    % (DOING, name, other, rail["name"], one)
+                    % (DOING, name, other, rail["name"], network)
                 )
-        held.append((rail["name"], one))
+        held.append((rail["name"], network))
     bits = space.max_prefixlen
     reserve = math.ceil(pods * growth)
     prefix = prefix_for(reserve, bits)
-    source = _Space(space, [*taken, *(one for _name, one in held)])
+    source = _Space(space, [*taken, *(network for _name, network in held)])
     for rail in rails:
         if not rail["kept"]:
-            found = source.take(prefix) if prefix >= space.prefixlen else None
-            if found is None:
+            free = source.take(prefix) if prefix >= space.prefixlen else None
+            if free is None:
                 raise PlanError(
                     "Could not %s: %s has no room for %d rails of %d addresses (/%d each: %d pods, growth %s)%s. "
                     "Give a larger network, expect fewer pods, or lower growth"
                     % (DOING, space, len(rails), reserve, prefix, pods, number(growth), _clashes(space, taken))
                 )
-            rail["range"] = str(found)
+            rail["range"] = str(free)
         rail["addresses"] = usable(ipaddress.ip_network(rail["range"]))
 
 
 def _clashes(space: Network, taken: t.Sequence[Network]) -> str:
-    inside = sorted({str(one) for one in taken if one.version == space.version and one.overlaps(space)})
+    inside = sorted({str(network) for network in taken if network.version == space.version and network.overlaps(space)})
     return "; in use: %s" % ", ".join(inside[:SHOWN]) if inside else ""
 
 

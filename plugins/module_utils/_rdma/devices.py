@@ -81,18 +81,18 @@ class Look:
     def _text(self, device: str, path: str, *, needed: bool = False) -> str | None:
         """The text of a file below the device's directory; a device may be without it, unless it is ``needed``."""
         try:
-            found = self.files.read("%s/class/infiniband/%s/%s" % (self.sys, device, path))
+            text = self.files.read("%s/class/infiniband/%s/%s" % (self.sys, device, path))
         except SysfsError as exc:
             self.failed(device, path, exc.__cause__ if isinstance(exc.__cause__, OSError) else exc)
             return None
-        if found is None and needed:
+        if text is None and needed:
             self.failed(device, path, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
-        return None if found is None else found.strip()
+        return None if text is None else text.strip()
 
     def _names(self, device: str, path: str) -> list[str]:
         try:
-            found: list[str] = self.files.names("%s/class/infiniband/%s/%s" % (self.sys, device, path))
-            return found
+            names: list[str] = self.files.names("%s/class/infiniband/%s/%s" % (self.sys, device, path))
+            return names
         except FileNotFoundError:
             return []
         except OSError as exc:
@@ -101,7 +101,7 @@ class Look:
 
     def devices(self) -> list[dict[str, t.Any]]:
         """Every device, in the order of its index."""
-        found = []
+        result = []
         for row in sorted(nldev.devices(), key=lambda row: row.index):
             try:
                 ports = sorted(nldev.ports(row.index), key=lambda port: port.port)
@@ -114,13 +114,13 @@ class Look:
             sysfs = os.path.isdir(place)
             if not sysfs:
                 self.failed(row.name, "sysfs", SysfsError("%s is missing" % place))
-            one = self._device(row, ports, sysfs)
+            device = self._device(row, ports, sysfs)
             if not os.path.isdir(place) and row.index not in [other.index for other in nldev.devices()]:
                 # It went while we looked.
                 self.unreadable = [line for line in self.unreadable if line["device"] != row.name]
                 continue
-            found.append(one)
-        return found
+            result.append(device)
+        return result
 
     def _device(self, row: nldev.Device, ports: t.Sequence[nldev.Port], sysfs: bool) -> dict[str, t.Any]:
         driver, pci_address = self._origin(row.name) if sysfs else (None, None)
@@ -202,7 +202,7 @@ class Look:
         return None if text is None else counter(text)
 
     def _gids(self, device: str, place: str) -> list[dict[str, t.Any]]:
-        found = []
+        gids = []
         layer = None
         for index in sorted(int(name) for name in self._names(device, place + "/gids") if name.isdigit()):
             gid = self._text(device, "%s/gids/%d" % (place, index))
@@ -210,14 +210,14 @@ class Look:
                 continue
             if _EMPTY_GID.match(gid):
                 if "empty_gids" in self.gather:
-                    found.append({"index": index, "gid": gid, "type": None, "netdev": None, "ipv4": None})
+                    gids.append({"index": index, "gid": gid, "type": None, "netdev": None, "ipv4": None})
                 continue
             kind = self._attribute(device, "%s/gid_attrs/types/%d" % (place, index))
             if kind == "IB/RoCE v1":
                 # One text for two things (ib_cache_gid_type_str() in drivers/infiniband/core/cache.c).
                 layer = layer or self._text(device, place + "/link_layer")
                 kind = "IB" if layer == "InfiniBand" else "RoCE v1"
-            found.append(
+            gids.append(
                 {
                     "index": index,
                     "gid": gid,
@@ -226,7 +226,7 @@ class Look:
                     "ipv4": gid_ipv4(gid),
                 }
             )
-        return found
+        return gids
 
     def _attribute(self, device: str, path: str) -> str | None:
         try:
@@ -240,27 +240,27 @@ class Look:
 
     def _pkeys(self, device: str, place: str) -> list[str]:
         """The partition keys in use, by index; entries of zero are empty."""
-        found = []
+        keys = []
         for index in sorted(int(name) for name in self._names(device, place + "/pkeys") if name.isdigit()):
             key = self._text(device, "%s/pkeys/%d" % (place, index))
             if key and key.strip("0x"):
-                found.append(key)
-        return found
+                keys.append(key)
+        return keys
 
     def _counters(self, device: str, path: str) -> dict[str, int]:
-        found: dict[str, int] = {}
+        counters: dict[str, int] = {}
         try:
             files = self.files.attributes("%s/class/infiniband/%s/%s" % (self.sys, device, path))
         except FileNotFoundError:
-            return found
+            return counters
         except OSError as exc:
             self.failed(device, path, exc)
-            return found
-        self._counted(device, path, files, found)
-        return found
+            return counters
+        self._counted(device, path, files, counters)
+        return counters
 
     def _counted(
-        self, device: str, path: str, files: t.Iterable[tuple[str, str | OSError]], found: dict[str, int]
+        self, device: str, path: str, files: t.Iterable[tuple[str, str | OSError]], counters: dict[str, int]
     ) -> None:
         """Add what is a number, and note what is none."""
         for name, text in files:
@@ -268,7 +268,7 @@ class Look:
                 continue
             value = counter(text) if isinstance(text, str) else None
             if value is not None:
-                found[name] = value
+                counters[name] = value
             elif isinstance(text, str):
                 # pma.c answers "N/A (no PMA)" for what the card does not count.
                 self.failed(device, "%s/%s" % (path, name), ValueError("%r is not a number" % text.strip()[:40]))
@@ -305,11 +305,11 @@ class Look:
             return None
         match = re.search(r"^\s*active_mtu:\s+(\d+) \(\d+\)\s*$", done.out, re.M)
         if done.status != 0 or not match:
-            said = " ".join(done.out.strip().split("\n")[-1].split())[:200]
+            output = " ".join(done.out.strip().split("\n")[-1].split())[:200]
             self.failed(
                 device,
                 "active_mtu",
-                ValueError("%s exited with status %d: %s" % (" ".join(argv), done.status, said)),
+                ValueError("%s exited with status %d: %s" % (" ".join(argv), done.status, output)),
             )
             return None
         return int(match.group(1))
@@ -317,5 +317,5 @@ class Look:
 
 def look(gather: t.Collection[str], sys: str = "/sys") -> dict[str, t.Any]:
     """The devices of the calling process's namespace and what could not be read of them."""
-    one = Look(gather, sys)
-    return {"devices": one.devices(), "unreadable": one.unreadable}
+    view = Look(gather, sys)
+    return {"devices": view.devices(), "unreadable": view.unreadable}

@@ -13,7 +13,7 @@ import typing as t
 
 from .._cache import load, save
 
-__all__ = ("Ability", "ability", "driver", "movers", "pci_address")
+__all__ = ("Ability", "ability", "driver", "netns_capable_drivers", "pci_address")
 
 _PCI = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z", re.ASCII)
 
@@ -65,11 +65,11 @@ def driver(name: str, sys: str = "/sys") -> str | None:
         children = []
     for child in children:
         if re.search(r"\.(rdma|roce|iwarp)\.\d+\Z", child):
-            found = _link("%s/%s/driver/module" % (device, child))
-            if found:
-                return found
-    found = _link(device + "/driver/module") or _link(device + "/driver")
-    return _BY_PCI_DRIVER.get(found, found.replace("-", "_")) if found else None
+            module = _link("%s/%s/driver/module" % (device, child))
+            if module:
+                return module
+    module = _link(device + "/driver/module") or _link(device + "/driver")
+    return _BY_PCI_DRIVER.get(module, module.replace("-", "_")) if module else None
 
 
 def _node_type(base: str) -> int | None:
@@ -81,7 +81,9 @@ def _node_type(base: str) -> int | None:
 
 
 def ability(driver_name: str | None, moved: bool, able: t.Collection[str] | None) -> Ability:
-    """Whether a device with this driver can move. ``able`` is what movers() found; None: it could not be read.
+    """Whether a device with this driver can move.
+
+    ``able`` is the result of netns_capable_drivers(); None: it could not be read.
 
     The core refuses drivers without disassociate_ucontext (ib_device_set_netns_put() in
     drivers/infiniband/core/device.c).
@@ -96,7 +98,9 @@ def ability(driver_name: str | None, moved: bool, able: t.Collection[str] | None
     return Ability(driver_name in able, "%s %s disassociate_ucontext (/proc/kallsyms)" % (driver_name, word))
 
 
-def movers(kallsyms: str = "/proc/kallsyms", cache: str | None = CACHE, sys: str = "/sys") -> set[str] | None:
+def netns_capable_drivers(
+    kallsyms: str = "/proc/kallsyms", cache: str | None = CACHE, sys: str = "/sys"
+) -> set[str] | None:
     """The modules whose code has a function ``*disassociate_ucontext``; None if the list cannot be read.
 
     A driver that is built in is named after its function: mlx5_ib_disassociate_ucontext is mlx5_ib's. The answer is
@@ -114,20 +118,20 @@ def movers(kallsyms: str = "/proc/kallsyms", cache: str | None = CACHE, sys: str
         return None
     if not text:
         return None
-    found = symbols(text)
+    modules = symbols(text)
     if cache is not None:
-        save(cache, CACHE_FORMAT, key, sorted(found))
-    return found
+        save(cache, CACHE_FORMAT, key, sorted(modules))
+    return modules
 
 
 def symbols(text: bytes) -> set[str]:
     """The modules of a kallsyms text that can disassociate user contexts."""
-    found = set()
+    modules = set()
     # uverbs_disassociate_api() and its kin are the core's.
     for match in re.finditer(rb" [tT] (\w+)_disassociate_ucontext(?:\t\[(\w+)\])?$", text, re.M):
         function, module = match.group(1).decode(), match.group(2)
-        found.add(module.decode() if module else _builtin(function))
-    return found
+        modules.add(module.decode() if module else _builtin(function))
+    return modules
 
 
 def _builtin(prefix: str) -> str:

@@ -22,9 +22,9 @@ class Netdev(t.NamedTuple):
 
 def netdevs(sys: str = "/sys") -> list[Netdev]:
     """Those of the namespace that this sysfs was mounted for."""
-    found = []
+    result = []
     for name in sorted(os.listdir(sys + "/class/net")):
         address = drivers.pci_address(os.path.realpath("%s/class/net/%s/device" % (sys, name)))
         if address:
-            found.append(Netdev(name, address))
-    return found
+            result.append(Netdev(name, address))
+    return result

@@ -39,17 +39,17 @@ def attributes(path: str) -> list[tuple[str, str | OSError]]:
 
     OSError if the directory cannot be listed.
     """
-    found: list[tuple[str, str | OSError]] = []
+    result: list[tuple[str, str | OSError]] = []
     for name in names(path):
         try:
             text = read("%s/%s" % (path, name))
         except SysfsError as exc:
             cause = exc.__cause__
-            found.append((name, cause if isinstance(cause, OSError) else OSError(str(exc))))
+            result.append((name, cause if isinstance(cause, OSError) else OSError(str(exc))))
         else:
             if text is not None:  # else it went while we looked
-                found.append((name, text))
-    return found
+                result.append((name, text))
+    return result
 
 
 def live_mode(root: str = "/sys") -> str | None:

@@ -41,7 +41,7 @@ class SysfsLook(Look):
 
     def devices(self) -> list[dict[str, t.Any]]:
         """Every device, in the order of its name."""
-        found = []
+        result = []
         for name in sysfs.devices(self.sys):
             row = nldev.Device(
                 NO_INDEX,
@@ -55,13 +55,13 @@ class SysfsLook(Look):
                 None,
             )
             numbers = sorted(int(number) for number in self._names(name, "ports") if number.isdigit())
-            one = self._device(row, [self._row(name, number) for number in numbers], True)
+            device = self._device(row, [self._row(name, number) for number in numbers], True)
             if not os.path.isdir("%s/class/infiniband/%s" % (self.sys, name)):
                 # It went while we looked.
                 self.unreadable = [line for line in self.unreadable if line["device"] != name]
                 continue
-            found.append(one)
-        return found
+            result.append(device)
+        return result
 
     def _row(self, device: str, number: int) -> nldev.Port:
         place = "ports/%d/" % number

@@ -40,21 +40,21 @@ class AuditHost(Host):
         self.spaces: dict[int, Namespace] = {}
         self.cards: list[Card] = []
 
-    def others(self) -> tuple[list[Namespace], str | None]:
-        found = super().others()
-        self.spaces = {space.inode: space for space in found[0]}
-        return found
+    def other_namespaces(self) -> tuple[list[Namespace], str | None]:
+        result = super().other_namespaces()
+        self.spaces = {space.inode: space for space in result[0]}
+        return result
 
     def look(self, gather: t.Collection[str]) -> dict[str, t.Any]:
-        self.cards = [Card(*one, self.own()) for one in pci_netdevs.netdevs()]
+        self.cards = [Card(*netdev, self.own()) for netdev in pci_netdevs.netdevs()]
         return super().look(gather)
 
     def look_inside(self, spaces: t.Sequence[Namespace], gather: t.Collection[str]) -> dict[int, Answer]:
         answers = walk.look_into(spaces, lambda: (devices.look(gather), pci_netdevs.netdevs()))
         for inode, answer in answers.items():
             if "value" in answer:
-                seen, inside = answer["value"]
-                answer["value"] = seen
+                look, inside = answer["value"]
+                answer["value"] = look
                 self.cards += [Card(name, address, inode) for name, address in inside]
         return answers
 
@@ -127,23 +127,23 @@ def _status(name: str, now: t.Mapping[str, int], before: t.Mapping[str, int]) ->
 
 def _cards(host: AuditHost, now: t.Mapping[str, int], before: t.Mapping[str, int]) -> list[dict[str, t.Any]]:
     """Return a resource for each network device of a card, under the card's PCI address."""
-    found = []
+    rows = []
     names = host.pods()
-    for card in sorted(host.cards, key=lambda one: (one.pci_address, one.name)):
+    for card in sorted(host.cards, key=lambda item: (item.pci_address, item.name)):
         status, why = _status(card.pci_address, now, before)
         live = "%s on the host" % card.name
         if card.inode in host.spaces:
             space = host.spaces[card.inode]
             where = {"netns": {"inode": card.inode, "name": space.name}, "pod": pod_of(space, names)}
             live = "%s in %s" % (card.name, _place(where, host.spaces))
-        found.append({**resource(NETDEV, card.pci_address, desired=PLACE, live=live, status=status), "why": why})
-    return found
+        rows.append({**resource(NETDEV, card.pci_address, desired=PLACE, live=live, status=status), "why": why})
+    return rows
 
 
 def judge(last: Look, before: Look, host: AuditHost, expected: t.Iterable[str]) -> list[dict[str, t.Any]]:
     """Return a resource for each device, each expected one that is nowhere, and each place that hides what is in it."""
     info = last.info
-    found = []
+    rows = []
     known = {card.pci_address for card in host.cards}
     for device in info["devices"]:
         name = device["name"]
@@ -152,22 +152,22 @@ def judge(last: Look, before: Look, host: AuditHost, expected: t.Iterable[str]) 
         if info["netns_mode"] == "exclusive" and not device["netns"]["initial"]:
             live = _place(device, host.spaces)
         status, why = _status(name, last.devices, before.devices)
-        found.append({**resource(KIND, name, desired=PLACE, live=live, status=status), "why": why})
-    found += _cards(host, last.cards, before.cards)
+        rows.append({**resource(KIND, name, desired=PLACE, live=live, status=status), "why": why})
+    rows += _cards(host, last.cards, before.cards)
     hidden = [line for line in info["unreadable"] if line["device"] is None]
     for line in hidden:
         where = line["netns"]
         name = "network namespaces" if where is None else str(where["name"] or "net:[%d]" % where["inode"])
         why = "%s: %s" % (line["what"], line["error"])
-        found.append({**resource(KIND, name, desired=PLACE, status=UNKNOWN), "why": why})
+        rows.append({**resource(KIND, name, desired=PLACE, status=UNKNOWN), "why": why})
     for name in expected:
         if name not in known:
             # If not all could be read, it may be there.
             status, why = (UNKNOWN, "not all network namespaces could be looked at") if hidden else (DRIFT, None)
-            found.append(
+            rows.append(
                 {**resource(KIND, name, desired=PLACE, live=None if hidden else "nowhere", status=status), "why": why}
             )
-    return found
+    return rows
 
 
 def audit(expected: t.Sequence[str], settle: int, host: AuditHost) -> dict[str, t.Any]:

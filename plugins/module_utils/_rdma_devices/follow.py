@@ -80,22 +80,22 @@ def members(
     devices: t.Sequence[Device], links: t.Sequence[Link], include: t.Sequence[str], exclude: t.Sequence[str]
 ) -> dict[str, str]:
     """PCI address by name of every device that is to go with its network device."""
-    found = {device.name: device.pci_address for device in devices}
-    found.update({link.name: link.pci_address for link in links})
+    addresses = {device.name: device.pci_address for device in devices}
+    addresses.update({link.name: link.pci_address for link in links})
     return {
         name: address
-        for name, address in sorted(found.items())
+        for name, address in sorted(addresses.items())
         if address and name not in exclude and (name in include or not include)
     }
 
 
-def elsewhere(wanted: t.Mapping[str, str], here: t.Sequence[Netdev]) -> set[str]:
+def elsewhere(followed: t.Mapping[str, str], here: t.Sequence[Netdev]) -> set[str]:
     """The PCI addresses whose network device is not with the host."""
-    return set(wanted.values()) - {netdev.pci_address for netdev in here}
+    return set(followed.values()) - {netdev.pci_address for netdev in here}
 
 
 def plan(
-    wanted: t.Mapping[str, str],
+    followed: t.Mapping[str, str],
     devices: t.Sequence[Device],
     here: t.Sequence[Netdev],
     places: t.Mapping[str, t.Sequence[Place]],
@@ -106,28 +106,28 @@ def plan(
 
     ``problem`` says why some places may be missing.
     """
-    made = Plan([], {}, {})
+    result = Plan([], {}, {})
     kinds = {link.name: link for link in links}
     host = {device.name for device in devices}
-    for name, address in wanted.items():
+    for name, address in followed.items():
         link = kinds.get(name)
         local = [netdev.name for netdev in here if netdev.pci_address == address]
-        found = places.get(address, ())
+        candidates = places.get(address, ())
         if local:
             if name not in host and link is not None:
-                made.steps.append(Step(name, link, local[0], None))
-        elif not found:
+                result.steps.append(Step(name, link, local[0], None))
+        elif not candidates:
             text = "%s: the network device of %s is in no network namespace that could be seen"
-            made.waiting[name] = text % (name, address) + (". " + problem if problem else "")
-        elif len({place.space.inode for place in found}) > 1:
-            paths = ", ".join(sorted(place.path for place in found))
+            result.waiting[name] = text % (name, address) + (". " + problem if problem else "")
+        elif len({place.space.inode for place in candidates}) > 1:
+            paths = ", ".join(sorted(place.path for place in candidates))
             text = "%s: the network devices of %s are in several network namespaces (%s), but it can be in only one"
-            made.wrong[name] = text % (name, address, paths)
+            result.wrong[name] = text % (name, address, paths)
         elif name in host:
-            made.steps.append(Step(name, None, found[0].netdev, found[0]))
-        elif link is not None and name not in found[0].devices:
-            made.steps.append(Step(name, link, found[0].netdev, found[0]))
-    return made
+            result.steps.append(Step(name, None, candidates[0].netdev, candidates[0]))
+        elif link is not None and name not in candidates[0].devices:
+            result.steps.append(Step(name, link, candidates[0].netdev, candidates[0]))
+    return result
 
 
 class DeviceHost(move.Host):
@@ -148,27 +148,27 @@ class LinkHost(DeviceHost, rdma_devices_link.Host):
     One in a namespace that only an open file keeps is found by the kernel: names are unique on a host.
     """
 
-    def others(self) -> tuple[list[Namespace], str | None]:
-        found = quick_survey.spaces()
-        return found.others, "; ".join("%s: %s" % one for one in found.unreadable) or None
+    def other_namespaces(self) -> tuple[list[Namespace], str | None]:
+        survey = quick_survey.spaces()
+        return survey.others, "; ".join("%s: %s" % item for item in survey.unreadable) or None
 
 
 class Host:
     """The edges."""
 
     def devices(self) -> list[Device]:
-        found = []
+        result = []
         for row in nldev.devices():
             target = os.path.realpath("/sys/class/infiniband/%s/device" % row.name)
-            found.append(Device(row.name, drivers.pci_address(target)))
-        return found
+            result.append(Device(row.name, drivers.pci_address(target)))
+        return result
 
     def netdevs(self) -> list[Netdev]:
         return pci_netdevs.netdevs()
 
     def places(self, addresses: t.Collection[str]) -> tuple[dict[str, list[Place]], str | None]:
         """Look into all other namespaces: a card with two network devices may have them in two. Report gaps."""
-        found: dict[str, list[Place]] = {}
+        result: dict[str, list[Place]] = {}
         others = quick_survey.spaces().others
         answers = walk.look_into(others, _inside, LIMIT_S, TOTAL_S)
         problem = walk.unreached(others, answers)
@@ -181,8 +181,8 @@ class Host:
             netdevs, devices = answer["value"]
             for name, address in netdevs:
                 if address in addresses:
-                    found.setdefault(address, []).append(Place(space, name, tuple(devices)))
-        return found, problem
+                    result.setdefault(address, []).append(Place(space, name, tuple(devices)))
+        return result, problem
 
     def carry_out(self, step: Step) -> None:
         where = {"netns": step.place.path} if step.place else {}
@@ -216,20 +216,20 @@ class Follower:
     ) -> None:
         self.links, self.include, self.exclude = links, include, exclude
         self.host, self.say = host, say
-        self.told: dict[str, str] = {}
+        self.reported: dict[str, str] = {}
 
     def plan(self) -> Plan:
         devices, here = self.host.devices(), self.host.netdevs()
-        wanted = members(devices, self.links, self.include, self.exclude)
-        missing = elsewhere(wanted, here)
+        followed = members(devices, self.links, self.include, self.exclude)
+        missing = elsewhere(followed, here)
         places, problem = self.host.places(missing) if missing else ({}, None)
-        return plan(wanted, devices, here, places, self.links, problem)
+        return plan(followed, devices, here, places, self.links, problem)
 
     def once(self) -> bool:
         """Do what is due now; return whether all is where it belongs."""
-        made = self.plan()
-        problems = {**made.waiting, **made.wrong}
-        for step in made.steps:
+        due = self.plan()
+        problems = {**due.waiting, **due.wrong}
+        for step in due.steps:
             where = step.place.path if step.place else "the host"
             try:
                 self.host.carry_out(step)
@@ -238,9 +238,9 @@ class Follower:
             else:
                 self.say("%s is with %s in %s" % (step.device, step.netdev, where))
         for name, text in problems.items():
-            if self.told.get(name) != text:
+            if self.reported.get(name) != text:
                 self.say(text)
-        self.told = problems
+        self.reported = problems
         return not problems
 
 

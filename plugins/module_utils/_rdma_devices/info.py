@@ -48,15 +48,15 @@ class Host:
     def look(self, gather: t.Collection[str]) -> dict[str, t.Any]:
         return devices.look(gather)
 
-    def movers(self) -> set[str] | None:
-        return drivers.movers()
+    def netns_capable_drivers(self) -> set[str] | None:
+        return drivers.netns_capable_drivers()
 
-    def others(self) -> tuple[list[Namespace], str | None]:
+    def other_namespaces(self) -> tuple[list[Namespace], str | None]:
         """The other namespaces, and why the list may be incomplete."""
         from .._netns import survey
 
-        found = survey.survey()
-        return found.namespaces, found.problem
+        result = survey.survey()
+        return result.namespaces, result.problem
 
     def look_inside(self, spaces: t.Sequence[Namespace], gather: t.Collection[str]) -> dict[int, Answer]:
         """What devices.look() returns in each namespace, by its inode."""
@@ -74,10 +74,10 @@ class Host:
             return {**devices.look(gather), "netdevs": os.listdir("/sys/class/net")}
 
         try:
-            seen = enter.inside(opened.handle, everything, sysfs=True, timeout=60.0)
+            result = enter.inside(opened.handle, everything, sysfs=True, timeout=60.0)
         finally:
             os.close(opened.handle)
-        return {**seen, "inode": opened.inode, "uid": uid}
+        return {**result, "inode": opened.inode, "uid": uid}
 
     def pods(self) -> dict[str, tuple[str, str]]:
         return pods.names()
@@ -103,7 +103,7 @@ def of_pod(devices: t.Sequence[dict[str, t.Any]], netdevs: t.Collection[str]) ->
 
     The GIDs of its own network devices are, and ports that have one; InfiniBand has no network device.
     """
-    found = []
+    result = []
     for device in devices:
         ports = []
         for port in device["ports"]:
@@ -114,8 +114,8 @@ def of_pod(devices: t.Sequence[dict[str, t.Any]], netdevs: t.Collection[str]) ->
                     continue
             ports.append({**port, "gids": gids})
         if ports or not device["ports"]:
-            found.append({**device, "ports": ports})
-    return found
+            result.append({**device, "ports": ports})
+    return result
 
 
 def gather_info(subsets: t.Sequence[str], all_netns: bool, host: Host, pod: str | None = None) -> dict[str, t.Any]:
@@ -124,37 +124,41 @@ def gather_info(subsets: t.Sequence[str], all_netns: bool, host: Host, pod: str 
     if not loaded:
         return {"netns_mode": None, "devices": [], "unreadable": []}
     if pod:
-        seen = host.look_in_pod(pod, subsets)
-        own = seen["inode"]
+        look = host.look_in_pod(pod, subsets)
+        own = look["inode"]
         namespace, _slash, name = pod.partition("/")
-        place: dict[str, str | None] | None = {"namespace": namespace, "name": name, "uid": seen["uid"]}
-        rows = seen["devices"] if mode == "exclusive" else of_pod(seen["devices"], seen["netdevs"])
+        place: dict[str, str | None] | None = {"namespace": namespace, "name": name, "uid": look["uid"]}
+        rows = look["devices"] if mode == "exclusive" else of_pod(look["devices"], look["netdevs"])
     else:
-        own, place, seen = host.own(), None, host.look(subsets)
-        rows = seen["devices"]
-    found = [_placed(device, own, None, own == host.initial(), place) for device in rows]
-    unreadable = [{**line, "netns": {"inode": own, "name": None}} for line in seen["unreadable"]]
+        own, place, look = host.own(), None, host.look(subsets)
+        rows = look["devices"]
+    result = [_placed(device, own, None, own == host.initial(), place) for device in rows]
+    unreadable = [{**line, "netns": {"inode": own, "name": None}} for line in look["unreadable"]]
     # In shared mode every namespace shows every device, and all of them are the initial one's.
     if all_netns and mode == "exclusive":
         inside, missed = _elsewhere(subsets, host)
-        found += inside
+        result += inside
         unreadable += missed
-    able = host.movers() if any(device["netns"]["initial"] and device["driver"] for device in found) else None
-    for device in found:
+    able = (
+        host.netns_capable_drivers()
+        if any(device["netns"]["initial"] and device["driver"] for device in result)
+        else None
+    )
+    for device in result:
         moved = not device["netns"]["initial"] and mode == "exclusive"
         can, source = drivers.ability(device["driver"], moved, able)
         device["can_change_netns"], device["can_change_netns_source"] = can, source
-    found.sort(key=lambda device: device["index"])
-    return {"netns_mode": mode, "devices": found, "unreadable": unreadable}
+    result.sort(key=lambda device: device["index"])
+    return {"netns_mode": mode, "devices": result, "unreadable": unreadable}
 
 
 def _elsewhere(subsets: t.Sequence[str], host: Host) -> tuple[list[dict[str, t.Any]], list[dict[str, t.Any]]]:
     """The devices in all other namespaces, and what could not be looked at."""
     from .._netns import walk
 
-    spaces, problem = host.others()
+    spaces, problem = host.other_namespaces()
     answers = host.look_inside(spaces, subsets)
-    found: list[dict[str, t.Any]] = []
+    devices: list[dict[str, t.Any]] = []
     unreadable: list[dict[str, t.Any]] = []
     for text in filter(None, (problem, walk.unreached(spaces, answers))):
         unreadable.append({"device": None, "what": "network namespaces", "error": text, "netns": None})
@@ -165,12 +169,12 @@ def _elsewhere(subsets: t.Sequence[str], host: Host) -> tuple[list[dict[str, t.A
         if "value" in answer:
             held = pod_of(space, names)
             inside = answer["value"]
-            found += [_placed(device, space.inode, space.name, False, held) for device in inside["devices"]]
+            devices += [_placed(device, space.inode, space.name, False, held) for device in inside["devices"]]
             unreadable += [{**line, "netns": where} for line in inside["unreadable"]]
         elif answer["error"] != walk.NOT_REACHED:
             text = answer["error"]
             unreadable.append({"device": None, "what": "network namespace", "error": text, "netns": where})
-    return found, unreadable
+    return devices, unreadable
 
 
 def _placed(

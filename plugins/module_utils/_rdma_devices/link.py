@@ -18,7 +18,7 @@ from . import move
 
 if t.TYPE_CHECKING:  # pragma: no cover
     from .._netns.target import Target
-    from .move import Found
+    from .move import Location
 
 # Link types of drivers/infiniband/sw and the modules that provide them.
 DRIVERS = {"rxe": "rdma_rxe", "siw": "siw"}
@@ -48,21 +48,21 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[
         mode = host.mode()
     except nldev.NotLoaded:
         mode = None
-    found = _existing(params["name"], mode, host) if mode else None
+    location = _existing(params["name"], mode, host) if mode else None
     goal = None
     try:
         if params["state"] == "absent":
-            return _absent(params, check_mode, host, found)
+            return _absent(params, check_mode, host, location)
         kind = next((kind for kind in target.KINDS if params[kind] is not None), None)
         goal = host.resolve(kind, params[kind]) if kind else host.initial()
-        return _present(params, check_mode, host, mode, found, goal)
+        return _present(params, check_mode, host, mode, location, goal)
     finally:
-        for one in (found, goal):
-            if one is not None:
-                host.close(one.handle)
+        for place in (location, goal):
+            if place is not None:
+                host.close(place.handle)
 
 
-def _existing(name: str, mode: str | None, host: Host) -> Found | None:
+def _existing(name: str, mode: str | None, host: Host) -> Location | None:
     try:
         return move.locate(name, mode, host)
     except move.GoneError as exc:
@@ -72,15 +72,19 @@ def _existing(name: str, mode: str | None, host: Host) -> Found | None:
 
 
 def _result(
-    params: t.Mapping[str, t.Any], decision: Decision, found: Found | None, text: str | None
+    params: t.Mapping[str, t.Any], decision: Decision, location: Location | None, text: str | None
 ) -> dict[str, t.Any]:
-    live = None if found is None else "%s on %s in %s" % (found.driver, ", ".join(found.netdevs) or "none", found.text)
+    live = (
+        None
+        if location is None
+        else "%s on %s in %s" % (location.driver, ", ".join(location.netdevs) or "none", location.text)
+    )
     return {
         **decision.result(),
         "name": params["name"],
         "link": None
-        if found is None
-        else {"index": found.index, "driver": found.driver, "netdevs": found.netdevs, "netns": found.text},
+        if location is None
+        else {"index": location.index, "driver": location.driver, "netdevs": location.netdevs, "netns": location.text},
         "resources": [
             resource(
                 "rdma_link",
@@ -94,14 +98,19 @@ def _result(
 
 
 def _present(
-    params: t.Mapping[str, t.Any], check_mode: bool, host: Host, mode: str | None, found: Found | None, goal: Target
+    params: t.Mapping[str, t.Any],
+    check_mode: bool,
+    host: Host,
+    mode: str | None,
+    location: Location | None,
+    goal: Target,
 ) -> dict[str, t.Any]:
     name, link_type, netdev = params["name"], params["type"], params["netdev"]
     text = "%s on %s in %s" % (DRIVERS[link_type], netdev, goal.text)
     decision = Decision()
-    if found is not None:
-        other_netdev = bool(found.netdevs) and netdev not in found.netdevs
-        if found.driver != DRIVERS[link_type] or found.inode != _home(mode, goal, host) or other_netdev:
+    if location is not None:
+        other_netdev = bool(location.netdevs) and netdev not in location.netdevs
+        if location.driver != DRIVERS[link_type] or location.inode != _home(mode, goal, host) or other_netdev:
             raise LinkError(
                 "Creating the RDMA link %s of type %s on %s in %s: a device of that name already exists (%s on %s in "
                 "%s), and names are unique on a host. Remove it first (state: absent), or choose another name"
@@ -110,12 +119,12 @@ def _present(
                     link_type,
                     netdev,
                     goal.text,
-                    found.driver or "of an unknown driver",
-                    ", ".join(found.netdevs) or "no network device",
-                    found.text,
+                    location.driver or "of an unknown driver",
+                    ", ".join(location.netdevs) or "no network device",
+                    location.text,
                 )
             )
-        return _result(params, decision, found, text)
+        return _result(params, decision, location, text)
     known = host.netdevs(goal.handle)
     if netdev not in known:
         raise LinkError(
@@ -165,16 +174,16 @@ def _make(name: str, link_type: str, netdev: str, mode: str | None, host: Host, 
     raise LinkError("Creating the RDMA link %s: the kernel reported success, but the device is missing" % name)
 
 
-def _absent(params: t.Mapping[str, t.Any], check_mode: bool, host: Host, found: Found | None) -> dict[str, t.Any]:
+def _absent(params: t.Mapping[str, t.Any], check_mode: bool, host: Host, location: Location | None) -> dict[str, t.Any]:
     name = params["name"]
     decision = Decision()
-    if found is not None:
-        if found.driver not in DRIVERS.values():
+    if location is not None:
+        if location.driver not in DRIVERS.values():
             raise LinkError(
                 "Removing the RDMA link %s: it is not a software link but a device of the driver %s, which is not "
-                "removed" % (name, found.driver or "(unknown)")
+                "removed" % (name, location.driver or "(unknown)")
             )
-        who = move.use(found, host)
+        who = move.use(location, host)
         if (who.processes or who.kernel) and not params["disrupt"]:
             users = ["%s (PID %s)" % (row["command"] or "a process", row["pid"] or "unseen") for row in who.processes]
             raise LinkError(
@@ -182,12 +191,13 @@ def _absent(params: t.Mapping[str, t.Any], check_mode: bool, host: Host, found: 
                 % (name, ", ".join(users + who.kernel))
             )
         decision.add(
-            "Remove the RDMA link %s from %s" % (name, found.text), lambda: host.delete(found.handle, found.index)
+            "Remove the RDMA link %s from %s" % (name, location.text),
+            lambda: host.delete(location.handle, location.index),
         )
-        decision.show("rdma link %s" % name, "%s on %s\n" % (found.driver, ", ".join(found.netdevs)), "")
+        decision.show("rdma link %s" % name, "%s on %s\n" % (location.driver, ", ".join(location.netdevs)), "")
     if not check_mode:
         decision.carry_out()
-    return _result(params, decision, found, None)
+    return _result(params, decision, location, None)
 
 
 __all__ = ("DRIVERS", "Host", "LinkError", "manage")

@@ -47,7 +47,7 @@ class GoneError(DeviceError):
         self.complete = complete
 
 
-class Found(t.NamedTuple):
+class Location(t.NamedTuple):
     """Where a device is. ``handle`` is open on that namespace; the receiver closes it. ``pod`` is its pod."""
 
     index: int  # type: ignore[assignment]  # hides tuple.index()
@@ -83,9 +83,9 @@ class Host:
         """Name, index, driver and network devices of what is in a namespace."""
         return t.cast("list[dict[str, t.Any]]", enter.inside(handle, _list, sysfs=True))
 
-    def others(self) -> tuple[list[survey.Namespace], str | None]:
-        found = survey.survey()
-        return found.namespaces, found.problem
+    def other_namespaces(self) -> tuple[list[survey.Namespace], str | None]:
+        result = survey.survey()
+        return result.namespaces, result.problem
 
     def pod(self, space: survey.Namespace) -> str | None:
         """``namespace/name`` of the pod that has a process in a namespace, or its UID if the kubelet is unknown."""
@@ -105,11 +105,11 @@ class Host:
     def close(self, handle: int) -> None:
         os.close(handle)
 
-    def movers(self) -> set[str] | None:
-        return drivers.movers()
+    def netns_capable_drivers(self) -> set[str] | None:
+        return drivers.netns_capable_drivers()
 
     def users(self, handle: int, index: int) -> list[tuple[int | None, str | None]]:
-        """PID and name of the part of the kernel of everybody who has an object of the device."""
+        """PID or part of the kernel of each owner of an object of the device."""
         return t.cast("list[tuple[int | None, str | None]]", enter.inside(handle, lambda: nldev.owners(index)))
 
     def command(self, pid: int) -> str:
@@ -125,8 +125,7 @@ class Host:
 
     def node(self, handle: int, index: int) -> dict[str, t.Any]:
         """The uverbs character device that the kernel names, and whether it is there."""
-        found = enter.inside(handle, lambda: list(nldev.chardev(index, "uverbs")))
-        name, _abi, major, minor = found
+        name, _abi, major, minor = enter.inside(handle, lambda: list(nldev.chardev(index, "uverbs")))
         path = "/dev/infiniband/%s" % name
         deadline = time.monotonic() + NODE_SECONDS
         while True:
@@ -152,36 +151,32 @@ def _list() -> list[dict[str, t.Any]]:
     ]
 
 
-def locate(name: str, mode: str | None, host: Host) -> Found:
+def locate(name: str, mode: str | None, host: Host) -> Location:
     """Find the device in the host's namespace, else in every other one."""
     here = host.initial()
     known = []
     for device in host.devices(here.handle):
         known.append(device["name"])
         if device["name"] == name:
-            return _found(device, here.handle, here.inode, here.text, initial=True)
+            return _location(device, here.handle, here.inode, here.text, initial=True)
     host.close(here.handle)
     problem = None
     if mode == "exclusive":
-        spaces, problem = host.others()
-        answers = host.inside(spaces)
-        problem = problem or walk.unreached(spaces, answers)
-        for space in spaces:
-            answer = answers[space.inode]
-            if "value" not in answer:
-                problem = problem or answer["error"]
+        namespaces, problem = host.other_namespaces()
+        answers, unanswered = walk.values(namespaces, host.inside(namespaces))
+        problem = problem or unanswered
+        for space, device in ((space, device) for space, devices in answers for device in devices):
+            known.append(device["name"])
+            if device["name"] != name:
                 continue
-            for device in answer["value"]:
-                known.append(device["name"])
-                if device["name"] == name:
-                    pod = host.pod(space)
-                    text = "pod %s" % pod if pod else _told(space)
-                    try:
-                        handle = host.open(space)
-                    except OSError as exc:
-                        problem = problem or str(exc)
-                        continue
-                    return _found(device, handle, space.inode, text, initial=False)._replace(pod=pod)
+            try:
+                handle = host.open(space)
+            except OSError as exc:
+                problem = problem or str(exc)
+                continue
+            pod = host.pod(space)
+            text = "pod %s" % pod if pod else _netns_label(space)
+            return _location(device, handle, space.inode, text, initial=False)._replace(pod=pod)
     raise GoneError(
         "No RDMA device is named %s on this host. There are: %s%s"
         % (
@@ -193,11 +188,11 @@ def locate(name: str, mode: str | None, host: Host) -> Found:
     )
 
 
-def _found(device: t.Mapping[str, t.Any], handle: int, inode: int, text: str, *, initial: bool) -> Found:
-    return Found(device["index"], handle, inode, text, initial, device["driver"], list(device["netdevs"]))
+def _location(device: t.Mapping[str, t.Any], handle: int, inode: int, text: str, *, initial: bool) -> Location:
+    return Location(device["index"], handle, inode, text, initial, device["driver"], list(device["netdevs"]))
 
 
-def _told(space: survey.Namespace) -> str:
+def _netns_label(space: survey.Namespace) -> str:
     if space.name:
         return "netns %s" % space.name
     for holder in space.holders:
@@ -206,28 +201,30 @@ def _told(space: survey.Namespace) -> str:
     return "net:[%d]" % space.inode
 
 
-def use(found: Found, host: Host) -> Use:
+def use(location: Location, host: Host) -> Use:
     """Who uses the device, less the subsystem itself and the device's own driver."""
     processes: dict[int | None, dict[str, t.Any]] = {}
     kernel = set()
-    for pid, module in host.users(found.handle, found.index):
+    for pid, module in host.users(location.handle, location.index):
         if module is not None:
             kernel.add(module.strip("[]"))
         else:
             processes[pid] = {"pid": pid, "command": host.command(pid) if pid is not None else ""}
-    rest = kernel - set(CORE) - set(DRIVERS) - {found.driver}
+    rest = kernel - set(CORE) - set(DRIVERS) - {location.driver}
     return Use(sorted(processes.values(), key=lambda row: (row["pid"] is None, row["pid"] or 0)), sorted(rest))
 
 
-def _refuse(name: str, found: Found, goal: str, mode: str | None, host: Host) -> None:
+def _refuse(name: str, location: Location, goal: str, mode: str | None, host: Host) -> None:
     """Refuse what the kernel would refuse, in words that help."""
-    doing = "Moving the RDMA device %s from %s to %s" % (name, found.text, goal)
+    doing = "Moving the RDMA device %s from %s to %s" % (name, location.text, goal)
     if mode != "exclusive":
         raise DeviceError(
             "%s: the RDMA subsystem is in mode %s, in which devices belong to no namespace. "
             "Switch it to exclusive first (module rdma_system, netns_mode: exclusive)" % (doing, mode or "shared")
         )
-    can, why = drivers.ability(found.driver, not found.initial, host.movers() if found.initial else None)
+    can, why = drivers.ability(
+        location.driver, not location.initial, host.netns_capable_drivers() if location.initial else None
+    )
     if can is False:
         raise DeviceError(
             "%s: its driver cannot move a device to another network namespace: %s. "
@@ -235,17 +232,17 @@ def _refuse(name: str, found: Found, goal: str, mode: str | None, host: Host) ->
         )
 
 
-def _refuse_pods(name: str, found: Found, goal: Target, disrupt: bool) -> None:
+def _refuse_pods(name: str, location: Location, goal: Target, disrupt: bool) -> None:
     """A pod that runs keeps what it was given, whether or not it uses it just now."""
-    if found.pod and not disrupt:
+    if location.pod and not disrupt:
         raise DeviceError(
             "Moving the RDMA device %s from %s to %s: the pod is running and holds it. Delete it, choose a free "
-            "device, or set disrupt to true" % (name, found.text, goal.text)
+            "device, or set disrupt to true" % (name, location.text, goal.text)
         )
 
 
-def _refuse_users(name: str, found: Found, goal: str, disrupt: bool, who: Use) -> None:
-    doing = "Moving the RDMA device %s from %s to %s" % (name, found.text, goal)
+def _refuse_users(name: str, location: Location, goal: str, disrupt: bool, who: Use) -> None:
+    doing = "Moving the RDMA device %s from %s to %s" % (name, location.text, goal)
     firm = [module for module in who.kernel if module not in INTERRUPTED]
     if firm:
         raise DeviceError(
@@ -254,12 +251,12 @@ def _refuse_users(name: str, found: Found, goal: str, disrupt: bool, who: Use) -
         )
     if disrupt or not (who.processes or who.kernel):
         return
-    told = ["%s (PID %s)" % (row["command"] or "a process", row["pid"] or "unseen") for row in who.processes[:5]]
-    told += ["and %d more" % (len(who.processes) - 5)] if len(who.processes) > 5 else []
-    told += ["the kernel's %s" % module for module in who.kernel]
+    users = ["%s (PID %s)" % (row["command"] or "a process", row["pid"] or "unseen") for row in who.processes[:5]]
+    users += ["and %d more" % (len(who.processes) - 5)] if len(who.processes) > 5 else []
+    users += ["the kernel's %s" % module for module in who.kernel]
     raise DeviceError(
         "%s: it is in use, and a move cuts off all its users: %s. Stop them, or set disrupt to true"
-        % (doing, ", ".join(told))
+        % (doing, ", ".join(users))
     )
 
 
@@ -267,49 +264,49 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[
     """Look, decide and, out of check mode, act. Return what the module returns."""
     name, attached = params["name"], params["state"] == "attached"
     mode = host.mode()
-    found = locate(name, mode, host)
+    location = locate(name, mode, host)
     goal = None
     try:
         kind = next((kind for kind in target.KINDS if params[kind] is not None), None)
         goal = host.resolve(kind, params[kind]) if attached and kind else host.initial()
-        return _decide(params, check_mode, host, mode, found, goal)
+        return _decide(params, check_mode, host, mode, location, goal)
     finally:
-        host.close(found.handle)
+        host.close(location.handle)
         if goal is not None:
             host.close(goal.handle)
 
 
 def _decide(
-    params: t.Mapping[str, t.Any], check_mode: bool, host: Host, mode: str | None, found: Found, goal: Target
+    params: t.Mapping[str, t.Any], check_mode: bool, host: Host, mode: str | None, location: Location, goal: Target
 ) -> dict[str, t.Any]:
     name = params["name"]
     decision = Decision()
     who = Use([], [])
     # The kernel would "move" it to where it is by a reset, which cuts off its users.
-    differs = found.inode != goal.inode
+    differs = location.inode != goal.inode
     if differs:
-        _refuse(name, found, goal.text, mode, host)
+        _refuse(name, location, goal.text, mode, host)
         if params["state"] == "attached":
-            _refuse_pods(name, found, goal, params["disrupt"])
-        who = use(found, host)
-        _refuse_users(name, found, goal.text, params["disrupt"], who)
+            _refuse_pods(name, location, goal, params["disrupt"])
+        who = use(location, host)
+        _refuse_users(name, location, goal.text, params["disrupt"], who)
         decision.add(
-            "Move the RDMA device %s from %s to %s" % (name, found.text, goal.text),
-            lambda: host.move(found.handle, found.index, goal.handle),
+            "Move the RDMA device %s from %s to %s" % (name, location.text, goal.text),
+            lambda: host.move(location.handle, location.index, goal.handle),
         )
-        decision.show("rdma device %s" % name, "%s\n" % found.text, "%s\n" % goal.text)
+        decision.show("rdma device %s" % name, "%s\n" % location.text, "%s\n" % goal.text)
     after: dict[str, t.Any] = {"name": name, "netns": {"inode": goal.inode, "text": goal.text}, "chardev": None}
     warnings: list[str] = []
     if not check_mode:
         decision.carry_out()
         if differs:
-            after.update(_proof(name, found, goal, host, warnings))
+            after.update(_proof(name, location, goal, host, warnings))
     return {
         **decision.result(),
         "name": name,
-        "index": found.index,
-        "driver": found.driver,
-        "netns": {"inode": found.inode, "text": found.text, "initial": found.initial},
+        "index": location.index,
+        "driver": location.driver,
+        "netns": {"inode": location.inode, "text": location.text, "initial": location.initial},
         "users": who.processes,
         "kernel_users": who.kernel,
         "after": after,
@@ -319,22 +316,22 @@ def _decide(
                 "rdma_device",
                 name,
                 desired=goal.text,
-                live=found.text if differs else goal.text,
+                live=location.text if differs else goal.text,
                 status=DRIFT if differs else IN_SYNC,
             )
         ],
     }
 
 
-def _proof(name: str, found: Found, goal: Target, host: Host, warnings: list[str]) -> dict[str, t.Any]:
+def _proof(name: str, location: Location, goal: Target, host: Host, warnings: list[str]) -> dict[str, t.Any]:
     """Read back where the device is now, by its index: on its way home udev may give it another name."""
-    there = [device for device in host.devices(goal.handle) if device["index"] == found.index]
+    there = [device for device in host.devices(goal.handle) if device["index"] == location.index]
     if not there:
         raise DeviceError(
             "Moving the RDMA device %s to %s: the kernel reported success, but the device is not there"
             % (name, goal.text)
         )
-    node = host.node(goal.handle, found.index)
+    node = host.node(goal.handle, location.index)
     if not node["present"]:
         raise DeviceError(
             "Moving the RDMA device %s to %s: it is there, but its character device %s (%d:%d) is missing, so no "
@@ -342,12 +339,12 @@ def _proof(name: str, found: Found, goal: Target, host: Host, warnings: list[str
             % (name, goal.text, node["path"], node["major"], node["minor"])
         )
     if not there[0]["netdevs"]:
-        told = " (%s was with it before)" % ", ".join(found.netdevs) if found.netdevs else ""
+        before = " (%s was with it before)" % ", ".join(location.netdevs) if location.netdevs else ""
         warnings.append(
             "%s is in %s, where none of its network devices is%s: RoCE has no GIDs there, and RDMA CM no address. "
-            "Move the network device too" % (there[0]["name"], goal.text, told)
+            "Move the network device too" % (there[0]["name"], goal.text, before)
         )
     return {"name": there[0]["name"], "chardev": {key: node[key] for key in ("path", "major", "minor")}}
 
 
-__all__ = ("DeviceError", "Found", "GoneError", "Host", "Use", "locate", "manage", "use")
+__all__ = ("DeviceError", "Location", "GoneError", "Host", "Use", "locate", "manage", "use")

@@ -44,17 +44,17 @@ def users(source: Source) -> list[dict[str, t.Any]]:
 
     In mode shared those are all devices, in mode exclusive those that no other namespace has.
     """
-    found = []
+    rows = []
     names: dict[str, tuple[str, str]] | None = None
     for index, device in source.devices():
         # Parts of the kernel have a name of their own; the mode is nothing to them.
         processes = {pid for pid, module in source.owners(index) if module is None}
-        for pid in sorted(processes, key=lambda one: (one is None, one or 0)):
+        for pid in sorted(processes, key=lambda number: (number is None, number or 0)):
             uid = None if pid is None else (survey.cgroup_pod(source.file(pid, "cgroup")) or {}).get("uid")
             if uid and names is None:
                 names = source.pods()
             namespace, name = (names or {}).get(uid or "", (None, None))
-            found.append(
+            rows.append(
                 {
                     "device": device,
                     "pid": pid,
@@ -62,21 +62,21 @@ def users(source: Source) -> list[dict[str, t.Any]]:
                     "pod": {"namespace": namespace, "name": name, "uid": uid} if uid else None,
                 }
             )
-    return found
+    return rows
 
 
-def told(found: t.Sequence[t.Mapping[str, t.Any]]) -> str:
+def format_users(users: t.Sequence[t.Mapping[str, t.Any]]) -> str:
     """Name the first users in half a sentence."""
     parts = []
-    for row in found[:3]:
+    for row in users[:3]:
         who = "%s (pid %s" % (row["command"] or "a process", row["pid"] if row["pid"] is not None else "unseen")
         if row["pod"]:
             named = "%s/%s" % (row["pod"]["namespace"], row["pod"]["name"]) if row["pod"]["name"] else row["pod"]["uid"]
             who += ", pod %s" % named
         parts.append("%s by %s)" % (row["device"], who))
-    if len(found) > len(parts):
-        parts.append("%d more" % (len(found) - len(parts)))
+    if len(users) > len(parts):
+        parts.append("%d more" % (len(users) - len(parts)))
     return ", ".join(parts)
 
 
-__all__ = ("Source", "told", "users")
+__all__ = ("Source", "format_users", "users")

@@ -36,10 +36,10 @@ def _blocker(space: Namespace) -> dict[str, t.Any]:
 
 def blockers(host: Host, problems: list[str]) -> list[dict[str, t.Any]]:
     """List the other namespaces. An incomplete list is a problem, and no obstacle: the kernel has the last word."""
-    found = host.others()
-    if found.problem:
-        problems.append(found.problem)
-    return [_blocker(space) for space in found.namespaces]
+    survey = host.other_namespaces()
+    if survey.problem:
+        problems.append(survey.problem)
+    return [_blocker(space) for space in survey.namespaces]
 
 
 def users(host: Host, problems: list[str]) -> list[dict[str, t.Any]] | None:
@@ -57,7 +57,7 @@ def _holder(holder: t.Mapping[str, t.Any]) -> str:
     return "%s (pid %s%s)" % (holder["command"], holder["pid"], ", %s" % holder["unit"] if holder["unit"] else "")
 
 
-def told(blockers: t.Sequence[t.Mapping[str, t.Any]]) -> str:
+def format_blockers(blockers: t.Sequence[t.Mapping[str, t.Any]]) -> str:
     """Name the first blockers and their holders in half a sentence."""
     parts = []
     for item in blockers[:3]:
@@ -73,9 +73,14 @@ def contradictions(tree: config.Tree, desired: str) -> list[dict[str, t.Any]]:
     """Return the lines of modprobe.d that contradict it, if this module's own file is not managed."""
     lines = config.history(tree, MODULE, PARAMETER)
     return [
-        {"path": found.path, "line": found.line, "text": found.text.strip(), "wins": found is lines[-1]}
-        for found in lines
-        if mode_of(found.value) != desired
+        {
+            "path": assignment.path,
+            "line": assignment.line,
+            "text": assignment.text.strip(),
+            "wins": assignment is lines[-1],
+        }
+        for assignment in lines
+        if mode_of(assignment.value) != desired
     ]
 
 
@@ -84,12 +89,14 @@ def boot_conflicts(src: prediction.Sources) -> list[dict[str, t.Any]]:
     entry = src.entry
     if entry is None:
         return []
-    told = []
+    conflicts: list[dict[str, t.Any]] = []
     for path, line, text in entry.parts:
         value = prediction.cmdline_value(text, MODULE, PARAMETER)
         if value is not None:
-            told.append({"path": path, "line": line, "text": "%s.%s=%s" % (MODULE, PARAMETER, value), "wins": True})
-    return told
+            conflicts.append(
+                {"path": path, "line": line, "text": "%s.%s=%s" % (MODULE, PARAMETER, value), "wins": True}
+            )
+    return conflicts
 
 
 def _ended(users: t.Sequence[t.Mapping[str, t.Any]]) -> str:
@@ -97,7 +104,7 @@ def _ended(users: t.Sequence[t.Mapping[str, t.Any]]) -> str:
         return ""
     from . import device_users
 
-    return " A reboot ends the use of %s." % device_users.told(users)
+    return " A reboot ends the use of %s." % device_users.format_users(users)
 
 
 def reason(
@@ -105,15 +112,17 @@ def reason(
     live: str,
     next_boot: str | None,
     why: str | None,
-    spaces: t.Sequence[t.Mapping[str, t.Any]],
+    blocking_namespaces: t.Sequence[t.Mapping[str, t.Any]],
     src: prediction.Sources,
     conflicts: t.Sequence[t.Mapping[str, t.Any]],
     users: t.Sequence[t.Mapping[str, t.Any]],
 ) -> str:
     """Describe in words whether a reboot is due, whether it would help, what is in the way, and what it ends."""
     text = "the RDMA subsystem is in mode %s instead of %s" % (live, desired)
-    if spaces:
-        text += " and cannot be switched live while other network namespaces exist (%s)" % told(spaces)
+    if blocking_namespaces:
+        text += " and cannot be switched live while other network namespaces exist (%s)" % format_blockers(
+            blocking_namespaces
+        )
     if next_boot == desired:
         return text + ". The next boot sets %s.%s" % (desired, _ended(users))
     if next_boot is None:
@@ -133,4 +142,4 @@ def reason(
     return text + "."
 
 
-__all__ = ("blockers", "boot_conflicts", "contradictions", "reason", "told", "users")
+__all__ = ("blockers", "boot_conflicts", "contradictions", "format_blockers", "reason", "users")

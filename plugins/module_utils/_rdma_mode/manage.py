@@ -44,13 +44,13 @@ def _expected(expected: prediction.Prediction) -> tuple[str | None, str | None]:
 
 def _value(tree: config.Tree) -> str | None:
     """Return what a configuration sets the parameter to."""
-    found = config.settings(tree, MODULE).get(PARAMETER)
-    return found and found.value
+    assignment = config.settings(tree, MODULE).get(PARAMETER)
+    return assignment and assignment.value
 
 
-def _view(src: prediction.Sources, tree: config.Tree, rebuilt: bool = False) -> prediction.View:
-    doubt = "; ".join("%s: %s" % item for item in tree.unreadable) or kmod_plan.install_command(tree, MODULE)
-    return prediction.view(src, MODULE, PARAMETER, _value(tree), doubt=doubt, rebuilt=rebuilt)
+def _parameter_state(src: prediction.Sources, tree: config.Tree, rebuilt: bool = False) -> prediction.ParameterState:
+    uncertainty = "; ".join("%s: %s" % item for item in tree.unreadable) or kmod_plan.install_command(tree, MODULE)
+    return prediction.parameter_state(src, MODULE, PARAMETER, _value(tree), uncertainty=uncertainty, rebuilt=rebuilt)
 
 
 def cause(desired: str, configured: str | None, src: prediction.Sources) -> str:
@@ -83,8 +83,8 @@ class Intent(t.NamedTuple):
 
     rebuild: bool
     switch: bool
-    now: prediction.View
-    then: prediction.View
+    now: prediction.ParameterState
+    then: prediction.ParameterState
     conflicts: list[dict[str, t.Any]]
 
 
@@ -96,18 +96,18 @@ def observe(params: t.Mapping[str, t.Any], live: str | None, host: Host) -> Stat
     tree = plan.before if plan else host.tree()
     problems = list(src.problems)
     differs = live not in (None, desired)
-    spaces = explain.blockers(host, problems) if differs else []
+    blocking_namespaces = explain.blockers(host, problems) if differs else []
     users = explain.users(host, problems) if differs else []
-    return State(live, src, plan, tree, plan.after if plan else tree, spaces, users, problems)
+    return State(live, src, plan, tree, plan.after if plan else tree, blocking_namespaces, users, problems)
 
 
 def decide(params: t.Mapping[str, t.Any], state: State) -> Intent:
     """Say what is to be done. Raises ModeError if a switch is required and other namespaces prevent it."""
     desired = params["netns_mode"]
-    now, then = _view(state.src, state.configured), _view(state.src, state.planned)
+    now, then = _parameter_state(state.src, state.configured), _parameter_state(state.src, state.planned)
     rebuild = params["initramfs"] == "rebuild" and bool(then.stale)
     if rebuild:
-        then = _view(state.src, state.planned, rebuilt=True)
+        then = _parameter_state(state.src, state.planned, rebuilt=True)
     conflicts = state.plan.conflicts if state.plan else explain.contradictions(state.configured, desired)
     if mode_of(now.cmdline["next_boot"]) not in (None, desired):
         conflicts = conflicts + explain.boot_conflicts(state.src)
@@ -116,7 +116,7 @@ def decide(params: t.Mapping[str, t.Any], state: State) -> Intent:
         raise ModeError(
             "Switching the RDMA subsystem from %s to %s: the kernel refuses while other network namespaces exist: %s. "
             "Stop their holders, or set runtime to auto and reboot"
-            % (state.live, desired, explain.told(state.blockers))
+            % (state.live, desired, explain.format_blockers(state.blockers))
         )
     return Intent(rebuild, may_switch and not state.blockers, now, then, conflicts)
 
@@ -133,7 +133,7 @@ def _decision(params: t.Mapping[str, t.Any], state: State, intent: Intent, host:
         value = _value(state.planned)
         decision.add(
             "Rebuild %s" % image,
-            lambda: host.rebuild(image, kernel, lambda contents: switch.unlike(contents, value)),
+            lambda: host.rebuild(image, kernel, lambda contents: switch.image_mismatch(contents, value)),
         )
     if intent.switch:
         decision.add(
@@ -158,12 +158,14 @@ def report(
     switched = _switching(live, desired) in decision.actions
     live_after = desired if switched else live
     # The kernel has refused the switch: a namespace has appeared since the look.
-    spaces = explain.blockers(host, []) if intent.switch and not switched else state.blockers
+    blocking_namespaces = explain.blockers(host, []) if intent.switch and not switched else state.blockers
 
     def reason(mode: str | None, following: str | None, why: str | None) -> str:
         if mode in (None, desired):
             return ""
-        return explain.reason(desired, mode, following, why, spaces, src, intent.conflicts, state.users or [])
+        return explain.reason(
+            desired, mode, following, why, blocking_namespaces, src, intent.conflicts, state.users or []
+        )
 
     before = config.settings(state.configured, MODULE).get(PARAMETER)
     configured = before and {"value": mode_of(before.value), "path": before.path, "line": before.line}
@@ -184,7 +186,7 @@ def report(
         "reboot_cause": cause(desired, _value(state.planned), src),
         "initramfs_stale": intent.now.stale,
         "conflicts": intent.conflicts,
-        "blockers": spaces,
+        "blockers": blocking_namespaces,
         "users": state.users,
         "boot_id": host.boot_id(),
         "boot_entry": src.entry and {key: getattr(src.entry, key) for key in ("kind", "source", "line", "title")},
@@ -221,7 +223,7 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[
         )
     live = host.live()
     if live is None and not host.available():
-        return switch.absent(params, host)
+        return switch.result_without_rdma(params, host)
     state = observe(params, live, host)
     intent = decide(params, state)
     decision = _decision(params, state, intent, host)

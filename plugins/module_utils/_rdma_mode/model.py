@@ -16,15 +16,14 @@ from .._kmod import config
 from .._kmod import plan as kmod_plan
 from .._kmod.plan_model import Plan
 from .._module_params import prediction
+from .._module_params.host import RDMA_DROP_IN, RDMA_OPTION, InitramfsHost
 from .._rdma import sysfs
 
 if t.TYPE_CHECKING:  # pragma: no cover
     from .._netns.survey import Survey
 
 
-MODULE = "ib_core"
-PARAMETER = "netns_mode"
-DROP_IN = "/etc/modprobe.d/zz-rdmaops-ib_core-netns_mode.conf"
+MODULE, PARAMETER = RDMA_OPTION
 
 # drivers/infiniband/core/device.c: module_param_named(netns_mode, ib_devices_shared_netns, bool, 0444), default true.
 VALUES = {"exclusive": "0", "shared": "1"}
@@ -35,11 +34,8 @@ class ModeError(FabricError):
     """The mode cannot be managed here; the text says why, and what unblocks it."""
 
 
-class Host:
+class Host(InitramfsHost):
     """The edges: everything that is read from the host or done to it."""
-
-    def __init__(self, root: str = "/") -> None:
-        self.root = root
 
     def is_root(self) -> bool:
         return os.geteuid() == 0
@@ -51,8 +47,8 @@ class Host:
     def available(self) -> bool:
         from .._rdma import kernel
 
-        found = kernel.available()
-        return found.loaded or found.how is not None
+        support = kernel.available()
+        return support.loaded or support.how is not None
 
     def live(self) -> str | None:
         return sysfs.live_mode()
@@ -64,9 +60,9 @@ class Host:
         return config.read_tree(self.root, module=MODULE)
 
     def plan(self, mode: str, on_conflict: str) -> Plan:
-        return kmod_plan.plan(self.root, MODULE, {PARAMETER: VALUES[mode]}, DROP_IN, "present", on_conflict)
+        return kmod_plan.plan(self.root, MODULE, {PARAMETER: VALUES[mode]}, RDMA_DROP_IN, "present", on_conflict)
 
-    def others(self) -> Survey:
+    def other_namespaces(self) -> Survey:
         from .._netns import survey
 
         return survey.survey()
@@ -81,16 +77,6 @@ class Host:
 
         nldev.sys_set_netns_mode(mode)
 
-    def preflight(self, image: str, kernel: str) -> None:
-        from .._initramfs import rebuild
-
-        rebuild.preflight(image, self.root, kernel)
-
-    def rebuild(self, image: str, kernel: str, verify: t.Callable[[t.Any], str | None]) -> None:
-        from .._initramfs import rebuild
-
-        rebuild.rebuild(image, kernel, self.root, rebuild.run, verify)
-
 
 def mode_of(value: str | None) -> str | None:
     """Return the mode that a value of the parameter stands for; None if the kernel would refuse the value."""
@@ -98,4 +84,4 @@ def mode_of(value: str | None) -> str | None:
     return None if enabled is None else "shared" if enabled else "exclusive"
 
 
-__all__ = ("DEFAULT", "DROP_IN", "MODULE", "PARAMETER", "VALUES", "Host", "ModeError", "mode_of")
+__all__ = ("DEFAULT", "MODULE", "PARAMETER", "VALUES", "Host", "ModeError", "mode_of")

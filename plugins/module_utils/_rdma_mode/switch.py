@@ -30,7 +30,7 @@ def to_rebuild(src: prediction.Sources) -> tuple[str, str]:
     return src.contents.image, src.entry.kernel_version
 
 
-def unlike(contents: t.Any, configured: str | None) -> str | None:
+def image_mismatch(contents: t.Any, configured: str | None) -> str | None:
     """Return why a new initramfs is not what it should be, or None."""
     state = prediction.initramfs_state(contents, MODULE, PARAMETER)
     if state is None:
@@ -48,15 +48,15 @@ def switch(host: Host, live: str | None, desired: str, runtime: str) -> None:
         if exc.errno != errno.EBUSY or runtime == "require":
             raise
         raise Declined from exc
-    found = host.live()
-    if found != desired:
+    mode = host.live()
+    if mode != desired:
         raise ModeError(
             "Switching the RDMA subsystem from %s to %s: the kernel reported success, but the mode is %s"
-            % (live, desired, found)
+            % (live, desired, mode)
         )
 
 
-def absent(params: t.Mapping[str, t.Any], host: Host) -> dict[str, t.Any]:
+def result_without_rdma(params: t.Mapping[str, t.Any], host: Host) -> dict[str, t.Any]:
     if params["on_absent"] == "fail":
         raise ModeError(
             "Looking for the RDMA subsystem: kernel %s has ib_core neither loaded, nor built in, nor among its "
@@ -100,4 +100,4 @@ def absent(params: t.Mapping[str, t.Any], host: Host) -> dict[str, t.Any]:
     }
 
 
-__all__ = ("absent", "switch", "to_rebuild", "unlike")
+__all__ = ("image_mismatch", "result_without_rdma", "switch", "to_rebuild")

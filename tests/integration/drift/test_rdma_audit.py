@@ -35,7 +35,7 @@ def name() -> t.Iterator[str]:
 def place(name: str | None, inode: int) -> str:
     """Return where the audit says that a device in this namespace is, which it calls drift."""
     host = AuditHost()
-    host.others()
+    host.other_namespaces()
     where = {"inode": inode, "name": name, "initial": False}
     devices = [{"name": "mlx5_0", "netns": where, "pod": None}]
     info = {"netns_mode": "exclusive", "devices": devices, "unreadable": []}

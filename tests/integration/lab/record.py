@@ -21,7 +21,7 @@ FIXTURES = COLLECTION / "tests/unit/plugins/module_utils/fixtures"
 PROGRAM = """
 import subprocess
 
-class Recorder(nldev.Transport):
+class Recorder(netlink.Transport):
     def send(self, data):
         self.request, self.replies = data.hex(), []
         super().send(data)

@@ -58,7 +58,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes imp
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._module_params import prediction
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._net_attach_def import uses
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns import cgroups, survey
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import devices, drivers, kernel, nldev
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import devices, drivers, kernel, netlink, nldev
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode_conflicts import plugins
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._tool_output import ibv_devinfo
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._tool_output.listeners import listeners_in
@@ -68,7 +68,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift import c
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._kubernetes import plan
 from ansible_collections.rdmaops.gpu_fabric.roles.rdma_exporter.files.rdma_exporter import server, web_config
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, faults, hostile
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._initramfs import test_reader as images
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._initramfs import images
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._kubeadm import test_x509 as certificates
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._kubernetes import test_ssh_secret as keys
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._whereabouts import (
@@ -351,17 +351,17 @@ def pod_interfaces(text: str) -> object:
 
 
 def nldev_answer(data: bytes) -> None:
-    for message in nldev.messages(data):
+    for message in netlink.messages(data):
         for read in (
             nldev.device,
             nldev.port,
             nldev.system_info,
             nldev.resource_summary,
             nldev.counters,
-            nldev._failure,
+            netlink.status,
         ):
             try:
-                read(message if read is nldev._failure else message.payload)  # type: ignore[operator]
+                read(message if read is netlink.status else message.payload)  # type: ignore[operator]
             except nldev.NldevError:
                 continue
 

@@ -19,7 +19,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns import q
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.child import Answer, failed
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.quick_survey import Spaces
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.survey import Holder, Namespace, Unreadable
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import nldev
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import netlink, nldev
 from ansible_collections.rdmaops.gpu_fabric.roles.rdma_exporter.files.rdma_exporter import collector, walk
 from ansible_collections.rdmaops.gpu_fabric.roles.rdma_exporter.files.rdma_exporter.collector import Settings
 from ansible_collections.rdmaops.gpu_fabric.roles.rdma_exporter.files.rdma_exporter.kept import KeptFiles
@@ -252,7 +252,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, t.Any]]:
     for row in exchanges:
         table.setdefault(row["request"][:16] + row["request"][24:], row["replies"])
     monkeypatch.setattr(Recorded, "exchanges", table)
-    monkeypatch.setattr(nldev, "Transport", Recorded)
+    monkeypatch.setattr(netlink, "Transport", Recorded)
     return exchanges
 
 

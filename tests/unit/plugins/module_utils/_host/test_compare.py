@@ -32,10 +32,10 @@ FOUND: list[tuple[Json, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("found", "why"), FOUND)
-def test_what_is_quiet(found: Json, why: list[str]) -> None:
-    results, differs = compare.compare({"one": [{}, {}]}, {"one": lambda _params: found})
-    assert (results, differs) == ({"one": [found, found]}, [f"one: {text}" for text in why * 2])
+@pytest.mark.parametrize(("result", "why"), FOUND)
+def test_what_is_quiet(result: Json, why: list[str]) -> None:
+    results, differs = compare.compare({"one": [{}, {}]}, {"one": lambda _params: result})
+    assert (results, differs) == ({"one": [result, result]}, [f"one: {text}" for text in why * 2])
 
 
 @pytest.mark.parametrize("error", [FabricError("Reading it: no"), PermissionError("no")], ids=["ours", "system"])
@@ -69,9 +69,9 @@ def test_wrong_options_are_told_as_the_module_tells_them(name: str, params: Json
 
 def test_options_come_with_their_defaults() -> None:
     """As in a process of the module's own, which is not to be told apart."""
-    found = compare.checked(rdma_mode.ARGUMENTS, {"netns_mode": "shared", "persistent": "no"})
-    assert found["persistent"] is False
-    assert (found["runtime"], found["on_conflict"], found["on_absent"]) == ("auto", "fail", "fail")
+    result = compare.checked(rdma_mode.ARGUMENTS, {"netns_mode": "shared", "persistent": "no"})
+    assert result["persistent"] is False
+    assert (result["runtime"], result["on_conflict"], result["on_absent"]) == ("auto", "fail", "fail")
     files = compare.checked(owned_files.ARGUMENTS, {"files": [{"path": "/a"}]})["files"]
     assert files == [{"path": "/a", "content": ""}]
 
@@ -89,12 +89,12 @@ def test_drill(tmp_path: Path) -> None:
     grub.write_text("menuentry 'Linux' {\n linux /boot/vmlinuz-7.2.12 root=/dev/vda1 ro\n}\n")
 
     def modules(check: bool) -> list[Json]:
-        decision, found = owned_files.decide(compare.checked(owned_files.ARGUMENTS, files)["files"])
+        decision, result = owned_files.decide(compare.checked(owned_files.ARGUMENTS, files)["files"])
         if not check:
             decision.carry_out()
         wanted = manage.check(compare.checked(manage.ARGUMENTS, options))
         host = manage.Host(wanted.root)
-        return [{**decision.result(), **found}, manage.manage(wanted, check, host, [])]
+        return [{**decision.result(), **result}, manage.manage(wanted, check, host, [])]
 
     def agreed() -> list[str]:
         asked, differs = compare.compare(wishes)

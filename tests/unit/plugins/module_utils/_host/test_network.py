@@ -60,17 +60,17 @@ def test_plugins_and_configurations(tmp_path: Path) -> None:
     (bin_dir / "LICENSE").write_text("")
     for name in ("10-pods.conflist", "00-multus.conf", "notes.txt"):
         (conf / name).write_text("{}")
-    found = cni(Host(), str(bin_dir), str(conf), True)
-    assert found["plugins"] == ["bad", "good"]
-    assert found["configs"] == ["00-multus.conf", "10-pods.conflist"]
-    assert found["versions"] == {"good": ["0.3.1", "1.0.0"], "bad": None}
-    assert [row["plugin"] for row in found["unreadable"]] == ["bad"]
+    result = cni(Host(), str(bin_dir), str(conf), True)
+    assert result["plugins"] == ["bad", "good"]
+    assert result["configs"] == ["00-multus.conf", "10-pods.conflist"]
+    assert result["versions"] == {"good": ["0.3.1", "1.0.0"], "bad": None}
+    assert [row["plugin"] for row in result["unreadable"]] == ["bad"]
     assert cni(Host(), str(bin_dir), str(conf), False)["versions"] is None
 
 
 def test_a_host_without_plugins(tmp_path: Path) -> None:
-    found = cni(Host(), str(tmp_path / "none"), str(tmp_path / "none"), False)
-    assert (found["plugins"], found["configs"]) == ([], [])
+    result = cni(Host(), str(tmp_path / "none"), str(tmp_path / "none"), False)
+    assert (result["plugins"], result["configs"]) == ([], [])
 
 
 def test_no_ip_on_this_host(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,13 +1,11 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rebuilding an initramfs with a tool that is played here: what is run, what is left behind, what is said."""
+"""An initramfs rebuilt with either tool: the new image is checked before it replaces the old one."""
 
 from __future__ import annotations
 
 import errno
 import os
-import re
-import signal
 import typing as t
 from pathlib import Path
 
@@ -15,102 +13,20 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _files
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs import rebuild as module
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import Contents, InitramfsError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.rebuild import (
-    DRACUT_DROP_IN,
-    preflight,
-    rebuild,
-    run,
-    tool,
-)
-from ansible_collections.rdmaops.gpu_fabric.tests.support.disk_calls import recorded
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import InitramfsError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.rebuild import DRACUT_DROP_IN, rebuild, run
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import limits_count_from
-
-VERSION = "6.12.1"
-IMAGE = f"/boot/initrd.img-{VERSION}"
-CONF = "etc/modprobe.d/zz-rdmaops-ib_core.conf"
-
-
-def cpio(**files: str) -> bytes:
-    data = b""
-    for name, content in [*files.items(), ("TRAILER!!!", "")]:
-        raw = name.encode() + b"\0"
-        fields = (1, 0o100644, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(raw), 0)
-        data += b"070701" + b"".join(b"%08x" % field for field in fields) + raw
-        data += bytes(-len(data) % 4) + content.encode()
-        data += bytes(-len(data) % 4)
-    return data
-
-
-MODULE = {f"lib/modules/{VERSION}/ib_core.ko": ""}
-OLD = cpio(**MODULE)
-NEW = cpio(**MODULE, **{CONF: "options ib_core netns_mode=0\n"})
-
-
-class Host:
-    """A root directory, and the commands that were run in it."""
-
-    def __init__(self, root: Path, name: str = "mkinitramfs") -> None:
-        self.root = root
-        self.name = name
-        self.calls: list[list[str]] = []
-        self.images: list[bytes] = [NEW]
-        self.result = (0, "", "")
-        self.hook = (0, "", "")
-        for path in (f"usr/sbin/{name}", f"lib/modules/{VERSION}/modules.dep"):
-            self.file(path, "")
-        (root / "usr/sbin" / name).chmod(0o755)
-        self.file(IMAGE, OLD)
-        for directory in ("var/tmp", "etc/dracut.conf.d"):
-            (root / directory).mkdir(parents=True)
-
-    def file(self, path: str, content: str | bytes) -> Path:
-        place = self.root / path.lstrip("/")
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return place
-
-    def run(self, argv: t.Sequence[str], timeout: float) -> tuple[int, str, str]:
-        assert timeout == 900.0
-        self.calls.append(list(argv))
-        if "run-parts" in argv:
-            self.file("hooked", "")
-            return self.hook
-        (new,) = (word for word in argv if ".rdmaops-new." in word)
-        if self.result[0] == 0:
-            self.file(new, self.images.pop(0) if len(self.images) > 1 else self.images[0])
-        return self.result
-
-    def rebuild(self, **more: t.Any) -> Contents:
-        return rebuild(IMAGE, VERSION, str(self.root), self.run, fresh, **more)
-
-    @property
-    def image(self) -> Path:
-        return self.root / IMAGE.lstrip("/")
-
-    def beside(self) -> dict[str, bytes]:
-        return {path.name: path.read_bytes() for path in self.image.parent.iterdir()}
-
-    def scratch(self) -> list[str]:
-        return os.listdir(self.root / "var/tmp")
-
-
-def fresh(contents: Contents) -> str | None:
-    return None if "/" + CONF in contents.modprobe else "it lacks the option"
-
-
-@pytest.fixture
-def host(tmp_path: Path) -> Host:
-    return Host(tmp_path)
-
-
-@pytest.fixture
-def dracut(tmp_path: Path) -> Host:
-    return Host(tmp_path, "dracut")
-
-
-NAME = f"initrd.img-{VERSION}"
-AFTER = {NAME: NEW, NAME + ".rdmaops-previous": OLD}
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._initramfs.rebuild_host import (
+    AFTER,
+    IMAGE,
+    NAME,
+    NEW,
+    OLD,
+    VERSION,
+    Host,
+    cpio,
+    fresh,
+)
 
 
 def test_initramfs_tools(host: Host) -> None:
@@ -301,76 +217,6 @@ def test_two_at_once(host: Host) -> None:
     assert host.beside() == AFTER
 
 
-TOOLS = [
-    # executables, tool
-    ([], None),
-    (["usr/sbin/mkinitramfs"], "initramfs-tools"),
-    (["usr/bin/dracut"], "dracut"),
-    (["usr/bin/dracut", "usr/sbin/mkinitramfs"], "initramfs-tools"),
-]
-
-
-@pytest.mark.parametrize(("names", "expected"), TOOLS)
-def test_tool(tmp_path: Path, names: list[str], expected: str | None) -> None:
-    for name in names:
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch(0o755)
-    assert tool(str(tmp_path)) == expected
-
-
-class TestPreflight:
-    def refused(self, host: Host, version: str | None = VERSION) -> str:
-        before = host.beside()
-        with pytest.raises(InitramfsError) as caught:
-            preflight(IMAGE, str(host.root), version)
-        assert host.beside() == before
-        prefix = f"Rebuilding the initramfs {IMAGE}: "
-        assert str(caught.value).startswith(prefix)
-        return str(caught.value)[len(prefix) :]
-
-    def test_good(self, host: Host) -> None:
-        assert preflight(IMAGE, str(host.root)) == "initramfs-tools"
-
-    def test_no_tool(self, host: Host) -> None:
-        (host.root / "usr/sbin/mkinitramfs").unlink()
-        assert self.refused(host) == (
-            "neither mkinitramfs (initramfs-tools) nor dracut is installed; build the image with the tool that created it"
-        )
-
-    def test_no_image(self, host: Host) -> None:
-        host.image.unlink()
-        assert self.refused(host) == "no such file"
-
-    def test_no_modules(self, host: Host) -> None:
-        assert self.refused(host, "5.0") == (
-            "/lib/modules/5.0/modules.dep is missing: install the modules of kernel 5.0, or boot a kernel that has them"
-        )
-
-    def test_updates_are_switched_off(self, host: Host) -> None:
-        host.file("etc/initramfs-tools/update-initramfs.conf", "# update_initramfs=no\nupdate_initramfs=no # mine\n")
-        assert self.refused(host) == (
-            "/etc/initramfs-tools/update-initramfs.conf:2 says update_initramfs=no; set it to yes, or build and check "
-            "the image yourself"
-        )
-
-    def test_full(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(module, "free_bytes", lambda _path: 2 * len(OLD) - 1)
-        assert self.refused(host) == (
-            f"/boot has 0.0 MiB ({2 * len(OLD) - 1} bytes) free and 0.0 MiB ({2 * len(OLD)} bytes) are needed (twice "
-            "the image); remove old kernels, or enlarge that file system"
-        )
-        with pytest.raises(InitramfsError):
-            host.rebuild()
-        assert host.calls == []
-
-    def test_not_writable(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-        allowed = os.access
-        monkeypatch.setattr(
-            os, "access", lambda path, mode: allowed(path, mode) and not (mode == os.W_OK and "boot" in str(path))
-        )
-        assert self.refused(host) == "/boot is not writable; run as root (become: true)"
-
-
 class TestRun:
     def test_result(self) -> None:
         assert run(["sh", "-c", "echo out; echo $LC_ALL >&2; exit 3"], 60) == (3, "out\n", "C\n")
@@ -391,95 +237,3 @@ class TestRun:
         script = f"trap '' TERM; touch {deaf}; sleep 60; touch {survived}"
         assert run(["sh", "-c", script], 0.1)[0] == 124
         assert not survived.exists()
-
-
-@pytest.mark.parametrize("has_links", [True, False])
-def test_the_order_on_the_disk(host: Host, monkeypatch: pytest.MonkeyPatch, has_links: bool) -> None:
-    """After a power cut the image in place is whole, and one whose hooks have not all run is marked."""
-
-    def link(*_names: str) -> None:
-        raise OSError(errno.EPERM, "Operation not permitted")
-
-    if not has_links:
-        monkeypatch.setattr(os, "link", link)
-    host.file("etc/initramfs/post-update.d/hook", "")
-    calls = recorded(monkeypatch)
-
-    def run(argv: t.Sequence[str], timeout: float) -> tuple[int, str, str]:
-        calls.extend(["hooks"] * ("run-parts" in argv))
-        return host.run(argv, timeout)
-
-    rebuild(IMAGE, VERSION, str(host.root), run, fresh)
-    new = re.compile(r"\.rdmaops-new\.[0-9a-f]{8}")
-    assert [new.sub(".new", call).replace(NAME, "image").replace(".rdmaops-", ".") for call in calls] == [
-        f"fsync .image.new of {len(NEW)} bytes",
-        *([] if has_links else [f"fsync .image.new.link of {len(OLD)} bytes"]),
-        "rename .image.new.link image.previous",
-        "fsync directory of .image.new image image.previous",
-        "fsync directory of .image.new image image.previous image.unfinished",
-        "rename .image.new image",
-        "fsync directory of image image.previous image.unfinished",
-        "hooks",
-        "unlink image.unfinished",
-        "fsync directory of image image.previous",
-    ]
-
-
-# What touches the disk in a rebuild. A run is killed before the first, the second, ... such call, until one is not.
-DISK_CALLS = ("link", "rename", "unlink", "mkdir", "fsync", "open")
-
-
-def killed_before(call: int, host: Host) -> bool:
-    """Run a rebuild in a child that is killed before its n-th call; tell whether it was."""
-    pid = os.fork()
-    if pid == 0:
-        left = call
-
-        def counted(real: t.Callable[..., t.Any]) -> t.Callable[..., t.Any]:
-            def wrapper(*args: t.Any, **more: t.Any) -> t.Any:
-                nonlocal left
-                left -= 1
-                if left == 0:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return real(*args, **more)
-
-            return wrapper
-
-        try:
-            for name in DISK_CALLS:
-                setattr(os, name, counted(getattr(os, name)))
-            host.rebuild()
-        finally:
-            os._exit(0)
-    _pid, status = os.waitpid(pid, 0)
-    return os.WIFSIGNALED(status)
-
-
-@pytest.mark.parametrize("kind", ["mkinitramfs", "dracut"])
-def test_killed_at_any_point(tmp_path: Path, kind: str) -> None:
-    points = 0
-    while True:
-        points += 1
-        root = tmp_path / str(points)
-        root.mkdir()
-        host = Host(root, kind)
-        host.file("etc/initramfs/post-update.d/hook", "")
-        if kind == "dracut":
-            host.images = [OLD, NEW]
-        if not killed_before(points, host):
-            break
-        in_place = host.image.read_bytes()
-        assert in_place in (OLD, NEW)
-        if in_place == NEW:
-            assert host.beside()[NAME + ".rdmaops-previous"] == OLD
-            assert NAME + ".rdmaops-unfinished" in host.beside() or (root / "hooked").exists()
-        # The drop-in may be there already.
-        host.images = [NEW]
-        host.rebuild()
-        left = host.beside()
-        assert left.pop(NAME) == NEW
-        assert left.pop(NAME + ".rdmaops-previous") in (OLD, NEW)
-        assert left == {}
-        assert host.scratch() == []
-    print(f"{kind}: killed at {points - 1} points")
-    assert points > 15

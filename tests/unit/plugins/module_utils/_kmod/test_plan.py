@@ -71,20 +71,20 @@ def refused(root: Path, on_conflict: str = "fail") -> str:
 
 
 def test_the_four_step_drill(tmp_path: Path) -> None:
-    made = make(tmp_path)
-    assert made.changed
-    assert (made.writes, made.backups, made.conflicts, made.warnings) == ({OURS: TEXT}, [], [], [])
-    assert settings(made.before, "ib_core") == {}
-    assert settings(made.after, "ib_core")["netns_mode"].path == OURS
+    planned = make(tmp_path)
+    assert planned.changed
+    assert (planned.writes, planned.backups, planned.conflicts, planned.warnings) == ({OURS: TEXT}, [], [], [])
+    assert settings(planned.before, "ib_core") == {}
+    assert settings(planned.after, "ib_core")["netns_mode"].path == OURS
     assert found(tmp_path) == {}
-    apply(made)
+    apply(planned)
     assert found(tmp_path) == {OURS: TEXT}
     assert os.stat(tmp_path / OURS[1:]).st_mode & 0o777 == 0o644
     for _again in range(2):
-        made = make(tmp_path)
-        assert not made.changed
-        assert made.after == made.before
-        apply(made)
+        planned = make(tmp_path)
+        assert not planned.changed
+        assert planned.after == planned.before
+        apply(planned)
         assert found(tmp_path) == {OURS: TEXT}
 
 
@@ -124,17 +124,17 @@ ABSENT: list[tuple[str | None, dict[str, str | None], str | None]] = [
 @pytest.mark.parametrize(("before", "gone", "after"), ABSENT)
 def test_absent(tmp_path: Path, before: str | None, gone: dict[str, str | None], after: str | None) -> None:
     fill(tmp_path, {} if before is None else {OURS: before})
-    made = plan(str(tmp_path), "ib_core", gone, OURS, "absent", "fail")
-    assert made.changed is (before != after)
-    apply(made)
+    planned = plan(str(tmp_path), "ib_core", gone, OURS, "absent", "fail")
+    assert planned.changed is (before != after)
+    apply(planned)
     assert found(tmp_path) == ({} if after is None else {OURS: after})
     assert not plan(str(tmp_path), "ib_core", gone, OURS, "absent", "fail").changed
 
 
 def test_what_others_still_set_is_told(tmp_path: Path) -> None:
     fill(tmp_path, {OURS: TEXT, A: " options ib_core netns_mode=0\n"})
-    made = make(tmp_path, state="absent", netns_mode=None)
-    assert made.warnings == [f"{A}:1 still sets netns_mode of ib_core: options ib_core netns_mode=0"]
+    planned = make(tmp_path, state="absent", netns_mode=None)
+    assert planned.warnings == [f"{A}:1 still sets netns_mode of ib_core: options ib_core netns_mode=0"]
     assert make(tmp_path).warnings == []
 
 
@@ -146,10 +146,10 @@ def test_present_has_exactly_these(tmp_path: Path) -> None:
 
 def test_none_is_not_set_by_our_file(tmp_path: Path) -> None:
     fill(tmp_path, {OURS: TEXT, A: "options ib_core netns_mode=1\n"})
-    made = make(tmp_path, netns_mode=None, x="1")
-    assert made.writes == {OURS: HEADER + "\noptions ib_core x=1\n"}
-    assert made.conflicts == []
-    assert made.warnings == [f"{A}:1 still sets netns_mode of ib_core: options ib_core netns_mode=1"]
+    planned = make(tmp_path, netns_mode=None, x="1")
+    assert planned.writes == {OURS: HEADER + "\noptions ib_core x=1\n"}
+    assert planned.conflicts == []
+    assert planned.warnings == [f"{A}:1 still sets netns_mode of ib_core: options ib_core netns_mode=1"]
 
 
 @pytest.mark.parametrize(
@@ -158,8 +158,8 @@ def test_none_is_not_set_by_our_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", [A, LATER, LIB])
 def test_no_conflict(tmp_path: Path, path: str, text: str) -> None:
     fill(tmp_path, {path: text})
-    made = make(tmp_path)
-    assert (made.writes, made.conflicts, made.warnings) == ({OURS: TEXT}, [], [])
+    planned = make(tmp_path)
+    assert (planned.writes, planned.conflicts, planned.warnings) == ({OURS: TEXT}, [], [])
 
 
 def test_conflict_fails_and_names_the_line(tmp_path: Path) -> None:
@@ -183,15 +183,15 @@ def test_conflict_that_wins_does_not_advise_to_warn(tmp_path: Path) -> None:
 
 def test_warn_writes_where_ours_wins(tmp_path: Path) -> None:
     fill(tmp_path, {A: "options ib_core netns_mode=1\n"})
-    made = make(tmp_path, "warn")
-    assert made.writes == {OURS: TEXT}
-    assert made.conflicts == [{"path": A, "line": 1, "text": "options ib_core netns_mode=1", "wins": False}]
-    assert made.warnings == [
+    planned = make(tmp_path, "warn")
+    assert planned.writes == {OURS: TEXT}
+    assert planned.conflicts == [{"path": A, "line": 1, "text": "options ib_core netns_mode=1", "wins": False}]
+    assert planned.warnings == [
         f"{A}:1: options ib_core netns_mode=1 (netns_mode is to be 0); {OURS} comes later and wins"
     ]
-    apply(made)
+    apply(planned)
     again = make(tmp_path, "warn")
-    assert (again.changed, again.warnings, again.conflicts) == (False, made.warnings, made.conflicts)
+    assert (again.changed, again.warnings, again.conflicts) == (False, planned.warnings, planned.conflicts)
 
 
 def test_warn_fails_where_the_other_wins(tmp_path: Path) -> None:
@@ -215,15 +215,15 @@ def test_take_over(tmp_path: Path) -> None:
     text += "options ib-core netns-mode=1\n# c"
     fill(tmp_path, {A: text, LATER: "options ib_core netns_mode=1\n", LIB: "options ib_core netns_mode=1\n"})
     os.chmod(tmp_path / A[1:], 0o600)
-    made = make(tmp_path, "take_over")
-    assert list(made.writes) == [OURS, A, LATER]
-    assert made.backups == [A, LATER]
-    assert [(item["path"], item["line"], item["wins"]) for item in made.conflicts] == [
+    planned = make(tmp_path, "take_over")
+    assert list(planned.writes) == [OURS, A, LATER]
+    assert planned.backups == [A, LATER]
+    assert [(item["path"], item["line"], item["wins"]) for item in planned.conflicts] == [
         (A, 2, False),
         (A, 5, False),
         (LATER, 1, True),
     ]
-    apply(made)
+    apply(planned)
     assert found(tmp_path) == {
         OURS: TEXT,
         A: "# a\noptions ib_core  x=1 y=2 # b\r\noptions foo netns_mode=1\n\n# c",
@@ -282,9 +282,9 @@ def test_a_file_of_somebody_else_at_our_path(tmp_path: Path) -> None:
     with pytest.raises(ConflictError) as caught:
         make(tmp_path, state="absent")
     assert caught.value.conflicts == [{"path": OURS, "line": 1, "text": "# mine", "wins": True}]
-    made = make(tmp_path, "take_over")
-    assert (made.writes, made.backups) == ({OURS: TEXT}, [OURS])
-    apply(made)
+    planned = make(tmp_path, "take_over")
+    assert (planned.writes, planned.backups) == ({OURS: TEXT}, [OURS])
+    apply(planned)
     assert found(tmp_path) == {OURS: TEXT, OURS + ".rdmaops-backup": "# mine\noptions ib_core netns_mode=0\n"}
 
 
@@ -357,11 +357,11 @@ def test_an_earlier_line_that_swallows_ours(tmp_path: Path, line: str) -> None:
 
 def test_an_install_command_is_told(tmp_path: Path) -> None:
     fill(tmp_path, {A: "install ib_core /bin/true\n"})
-    made = make(tmp_path)
+    planned = make(tmp_path)
     sentence = f"{A}:1 runs a command instead of loading ib_core: install ib_core /bin/true"
-    assert install_command(made.before, "ib-core") == sentence
-    assert install_command(made.before, "other") is None
-    assert made.warnings == [sentence + "; whether it passes parameters on is not known"]
+    assert install_command(planned.before, "ib-core") == sentence
+    assert install_command(planned.before, "other") is None
+    assert planned.warnings == [sentence + "; whether it passes parameters on is not known"]
 
 
 @pytest.mark.parametrize("after", range(5))
@@ -390,14 +390,14 @@ def test_interrupted_between_any_two_writes(tmp_path: Path, after: int) -> None:
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(tmp_path, {OURS: TEXT})
-    made = make(tmp_path, netns_mode="1")
+    planned = make(tmp_path, netns_mode="1")
 
     def refuse(_old: str, _new: str) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(_files.os, "rename", refuse)
     with pytest.raises(FileError) as caught:
-        apply(made)
+        apply(planned)
     assert str(caught.value) == f"Writing {tmp_path}{OURS}: No space left on device; free some space"
     assert found(tmp_path) == {OURS: TEXT}
 

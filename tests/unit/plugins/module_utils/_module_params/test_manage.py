@@ -17,7 +17,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kmod.plan_mode
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._module_params import manage as module_params
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._module_params.manage import (
     Host,
-    Wanted,
+    Task,
     check,
     failure,
     manage,
@@ -106,7 +106,7 @@ def test_accepted() -> None:
     }
     options = {"a_b": "0", "c": "x y", "d": "0x1F", "e": "-3", "f.g": "#1"}
     path = "/etc/modprobe.d/zz-rdmaops-mlx5_core.conf"
-    assert check(params(**given)) == Wanted("mlx5_core", options, "present", path, "/", "fail", True)
+    assert check(params(**given)) == Task("mlx5_core", options, "present", path, "/", "fail", True)
     assert check(params(name="other", options={"netns_mode": 0})).options == {"netns_mode": "0"}
 
 

@@ -22,9 +22,9 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._module_params.
     initramfs_stale,
     initramfs_state,
     is_builtin,
+    parameter_state,
     predict,
     sources,
-    view,
 )
 
 IMAGE = "/boot/initrd.img-7.2"
@@ -52,7 +52,7 @@ PREDICTIONS: list[tuple[str | None, str | None, dict[str, t.Any] | None, dict[st
     ("0", "1", None, NONE, Prediction("1", True, CMDLINE_WINS)),
     ("0", "1", state(True, True, "0"), NONE, Prediction("1", True, CMDLINE_WINS)),
     ("0", "1", None, {"initramfs_known": False}, Prediction("1", True, CMDLINE_WINS)),
-    ("0", "1", None, {"doubt": "why"}, Prediction("1", True, CMDLINE_WINS)),
+    ("0", "1", None, {"uncertainty": "why"}, Prediction("1", True, CMDLINE_WINS)),
     ("0", None, None, {"cmdline_known": False}, CMDLINE_UNKNOWN),
     ("0", None, state(True, True, "0"), {"cmdline_known": False}, CMDLINE_UNKNOWN),
     ("0", None, None, {"initramfs_known": False}, IMAGE_UNKNOWN),
@@ -73,9 +73,9 @@ PREDICTIONS: list[tuple[str | None, str | None, dict[str, t.Any] | None, dict[st
     ("0", "1", state(True, False, "2", "2"), NONE, Prediction("1", True, CMDLINE_WINS)),
     ("0", None, None, {"builtin": True}, Prediction(None, True, BUILTIN)),
     ("0", "1", None, {"builtin": True}, Prediction("1", True, CMDLINE_WINS)),
-    ("0", None, None, {"doubt": "why"}, Prediction(None, False, "why")),
-    ("0", None, state(True, False, "1"), {"doubt": "why"}, Prediction(None, False, "why")),
-    ("0", None, state(True, True, "1"), {"doubt": "why"}, Prediction("1", True, FORCED)),
+    ("0", None, None, {"uncertainty": "why"}, Prediction(None, False, "why")),
+    ("0", None, state(True, False, "1"), {"uncertainty": "why"}, Prediction(None, False, "why")),
+    ("0", None, state(True, True, "1"), {"uncertainty": "why"}, Prediction("1", True, FORCED)),
 ]
 
 
@@ -116,13 +116,13 @@ def test_initramfs_state_follows_kmod_inside_the_image() -> None:
 
 
 def test_arguments_on_a_list_of_modules_beat_modprobe_d() -> None:
-    found = initramfs_state(image(forced=["ib_core"], arguments={"ib_core": "netns-mode=1"}), "ib_core", "netns_mode")
-    assert found == state(True, True, "1", "1")
+    result = initramfs_state(image(forced=["ib_core"], arguments={"ib_core": "netns-mode=1"}), "ib_core", "netns_mode")
+    assert result == state(True, True, "1", "1")
 
 
 def test_the_command_line_can_force_a_module() -> None:
-    found = initramfs_state(image(kind="dracut"), "ib_core", "netns_mode", "rd.driver.pre=ib_core")
-    assert found == state(True, True, "0")
+    result = initramfs_state(image(kind="dracut"), "ib_core", "netns_mode", "rd.driver.pre=ib_core")
+    assert result == state(True, True, "0")
 
 
 # state, configured, stale
@@ -137,9 +137,9 @@ STALE = [
 ]
 
 
-@pytest.mark.parametrize(("found", "configured", "stale"), STALE)
-def test_initramfs_stale(found: dict[str, t.Any] | None, configured: str | None, stale: bool | None) -> None:
-    assert initramfs_stale(found, configured) is stale
+@pytest.mark.parametrize(("result", "configured", "stale"), STALE)
+def test_initramfs_stale(result: dict[str, t.Any] | None, configured: str | None, stale: bool | None) -> None:
+    assert initramfs_stale(result, configured) is stale
 
 
 def looked(**fields: t.Any) -> Sources:
@@ -157,43 +157,45 @@ def looked(**fields: t.Any) -> Sources:
 
 
 def test_view() -> None:
-    seen = view(looked(), "ib_core", "netns_mode", "0")
-    assert seen.cmdline == {"running": "1", "next_boot": None}
-    assert seen.initramfs == state(True, False, "0")
-    assert seen.next_boot == Prediction("0", True, None)
-    assert seen.stale is False
+    result = parameter_state(looked(), "ib_core", "netns_mode", "0")
+    assert result.cmdline == {"running": "1", "next_boot": None}
+    assert result.initramfs == state(True, False, "0")
+    assert result.next_boot == Prediction("0", True, None)
+    assert result.stale is False
 
 
 def test_view_of_a_stale_image_and_of_a_new_one() -> None:
     src = looked(contents=image(forced=["ib_core"]))
-    assert view(src, "ib_core", "netns_mode", "1").stale is True
-    assert view(src, "ib_core", "netns_mode", "1").next_boot.value == "0"
-    new = view(src, "ib_core", "netns_mode", "1", rebuilt=True)
+    assert parameter_state(src, "ib_core", "netns_mode", "1").stale is True
+    assert parameter_state(src, "ib_core", "netns_mode", "1").next_boot.value == "0"
+    new = parameter_state(src, "ib_core", "netns_mode", "1", rebuilt=True)
     assert (new.stale, new.next_boot, new.initramfs) == (False, Prediction("1", True, None), state(True, True, "1"))
 
 
 def test_a_rebuild_that_was_stopped_has_to_be_done_again() -> None:
-    assert view(looked(unfinished=True), "ib_core", "netns_mode", "0").stale is True
-    assert view(looked(unfinished=True), "ib_core", "netns_mode", "0", rebuilt=True).stale is False
-    assert view(looked(unfinished=True), "other", "x", None).stale is False
+    assert parameter_state(looked(unfinished=True), "ib_core", "netns_mode", "0").stale is True
+    assert parameter_state(looked(unfinished=True), "ib_core", "netns_mode", "0", rebuilt=True).stale is False
+    assert parameter_state(looked(unfinished=True), "other", "x", None).stale is False
     unreadable = image(modprobe={"/etc/modprobe.d/a.conf": "\0"})
-    assert view(looked(unfinished=True, contents=unreadable), "ib_core", "netns_mode", "0").stale is None
+    assert parameter_state(looked(unfinished=True, contents=unreadable), "ib_core", "netns_mode", "0").stale is None
 
 
 def test_view_without_an_initramfs() -> None:
-    seen = view(looked(contents=None, has_initramfs=False), "ib_core", "netns_mode", "0")
-    assert (seen.initramfs, seen.stale, seen.next_boot) == (None, False, Prediction("0", True, None))
+    result = parameter_state(looked(contents=None, has_initramfs=False), "ib_core", "netns_mode", "0")
+    assert (result.initramfs, result.stale, result.next_boot) == (None, False, Prediction("0", True, None))
 
 
 def test_view_of_what_cannot_be_read() -> None:
-    seen = view(looked(contents=None, has_initramfs=True), "ib_core", "netns_mode", "0")
-    assert (seen.initramfs, seen.stale, seen.next_boot) == (None, None, IMAGE_UNKNOWN)
+    result = parameter_state(looked(contents=None, has_initramfs=True), "ib_core", "netns_mode", "0")
+    assert (result.initramfs, result.stale, result.next_boot) == (None, None, IMAGE_UNKNOWN)
     # A unified kernel image has its initramfs inside.
-    seen = view(looked(contents=None, has_initramfs=None), "ib_core", "netns_mode", "0")
-    assert (seen.initramfs, seen.stale, seen.next_boot) == (None, None, IMAGE_UNKNOWN)
-    seen = view(looked(entry=None, contents=None, has_initramfs=None, running=None), "ib_core", "netns_mode", "0")
-    assert seen.cmdline == {"running": None, "next_boot": None}
-    assert seen.next_boot == CMDLINE_UNKNOWN
+    result = parameter_state(looked(contents=None, has_initramfs=None), "ib_core", "netns_mode", "0")
+    assert (result.initramfs, result.stale, result.next_boot) == (None, None, IMAGE_UNKNOWN)
+    result = parameter_state(
+        looked(entry=None, contents=None, has_initramfs=None, running=None), "ib_core", "netns_mode", "0"
+    )
+    assert result.cmdline == {"running": None, "next_boot": None}
+    assert result.next_boot == CMDLINE_UNKNOWN
 
 
 @pytest.fixture
@@ -223,26 +225,28 @@ def test_sources(boot: t.Callable[..., None], tmp_path: Path, monkeypatch: pytes
 
     broken = BootEntry("unknown", problem="No boot loader was found.")
     boot(broken, image())
-    found = sources("/", "ib_core")
-    assert (found.contents, found.has_initramfs, found.problems) == (None, None, ["No boot loader was found."])
+    result = sources("/", "ib_core")
+    assert (result.contents, result.has_initramfs, result.problems) == (None, None, ["No boot loader was found."])
 
     boot(BootEntry("grub", cmdline="ro", kernel_version="7.2"), image())
-    found = sources("/", "ib_core")
-    assert (found.has_initramfs, found.unfinished) == (False, False)
+    result = sources("/", "ib_core")
+    assert (result.has_initramfs, result.unfinished) == (False, False)
 
     boot(entry, InitramfsError("Reading /boot/initrd.img-7.2: Input/output error"))
-    found = sources("/", "ib_core")
-    assert (found.contents, found.has_initramfs) == (None, True)
-    assert found.problems == ["Reading /boot/initrd.img-7.2: Input/output error"]
+    result = sources("/", "ib_core")
+    assert (result.contents, result.has_initramfs) == (None, True)
+    assert result.problems == ["Reading /boot/initrd.img-7.2: Input/output error"]
 
     running.write_bytes(b"ro x=\xe9\n")
     assert sources("/", "ib_core").running == "ro x=\udce9\n"
 
     monkeypatch.setattr(prediction, "PROC_CMDLINE", str(tmp_path / "gone"))
     boot(entry, image())
-    found = sources("/", "ib_core")
-    assert found.running is None
-    assert found.problems == [f"Reading the running kernel's command line, {tmp_path}/gone: No such file or directory."]
+    result = sources("/", "ib_core")
+    assert result.running is None
+    assert result.problems == [
+        f"Reading the running kernel's command line, {tmp_path}/gone: No such file or directory."
+    ]
 
 
 def test_the_kernel_of_the_entry_says_what_is_built_in(

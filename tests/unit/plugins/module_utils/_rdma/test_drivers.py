@@ -89,18 +89,18 @@ def test_movers_are_kept_until_a_driver_is_loaded_anew(tmp_path: Path) -> None:
     (sys / "module/ib_core/holders/mlx5_ib").mkdir(parents=True)
     (sys / "module/mlx5_ib").mkdir()
     arguments: dict[str, t.Any] = {"kallsyms": str(symbols), "cache": str(tmp_path / "c/movers.json"), "sys": str(sys)}
-    assert drivers.movers(**arguments) is None
+    assert drivers.netns_capable_drivers(**arguments) is None
     symbols.write_bytes(b"")
-    assert drivers.movers(**arguments) is None
+    assert drivers.netns_capable_drivers(**arguments) is None
     symbols.write_bytes(KALLSYMS)
-    first = drivers.movers(**arguments)
+    first = drivers.netns_capable_drivers(**arguments)
     assert first is not None
     assert "irdma" in first
     symbols.write_bytes(b"0 T _stext\n")
-    assert drivers.movers(**arguments) == first
+    assert drivers.netns_capable_drivers(**arguments) == first
     (sys / "module/ib_core/holders/irdma").mkdir()
     (sys / "module/irdma").mkdir()
-    assert drivers.movers(**arguments) == set()
+    assert drivers.netns_capable_drivers(**arguments) == set()
 
 
 ABILITIES = [

@@ -54,10 +54,10 @@ class FakeHost(AuditHost):
         self.cards = list(self.netdevs)
         return rows("mlx5_9")
 
-    def movers(self) -> set[str] | None:
+    def netns_capable_drivers(self) -> set[str] | None:
         return set()
 
-    def others(self) -> tuple[list[Namespace], str | None]:
+    def other_namespaces(self) -> tuple[list[Namespace], str | None]:
         self.spaces = {space.inode: space for space, _found in self.looks[0]}
         return list(self.spaces.values()), self.problem
 

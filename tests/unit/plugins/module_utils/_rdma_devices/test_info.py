@@ -55,13 +55,13 @@ class FakeHost(Host):
     def look(self, gather: t.Collection[str]) -> dict[str, t.Any]:
         return self.here
 
-    def movers(self) -> set[str] | None:
+    def netns_capable_drivers(self) -> set[str] | None:
         return {"mlx5_ib"}
 
     def look_in_pod(self, pod: str, gather: t.Collection[str]) -> dict[str, t.Any]:
         return {**self.inside[POD], "inode": POD, "uid": UID, "netdevs": ["eth0", "lo", "net1"]}
 
-    def others(self) -> tuple[list[Namespace], str | None]:
+    def other_namespaces(self) -> tuple[list[Namespace], str | None]:
         return [BLUE_SPACE, POD_SPACE], self.problem
 
     def look_inside(self, spaces: t.Sequence[Namespace], gather: t.Collection[str]) -> dict[int, t.Any]:
@@ -77,22 +77,22 @@ class FakeHost(Host):
 
 
 def test_all_namespaces() -> None:
-    found = gather_info(["gids"], True, FakeHost())
-    assert found["netns_mode"] == "exclusive"
-    where = [(device["name"], device["netns"], device["pod"]) for device in found["devices"]]
+    result = gather_info(["gids"], True, FakeHost())
+    assert result["netns_mode"] == "exclusive"
+    where = [(device["name"], device["netns"], device["pod"]) for device in result["devices"]]
     pod = {"namespace": "ml", "name": "train-0", "uid": UID}
     assert where == [
         ("mlx5_0", {"inode": POD, "name": "cni-1", "initial": False}, pod),
         ("mlx5_1", {"inode": BLUE, "name": "blue", "initial": False}, None),
         ("mlx5_2", {"inode": HOST, "name": None, "initial": True}, None),
     ]
-    can = [(device["can_change_netns"], device["can_change_netns_source"]) for device in found["devices"]]
+    can = [(device["can_change_netns"], device["can_change_netns_source"]) for device in result["devices"]]
     assert can == [
         (True, "it is in another network namespace than the host's"),
         (True, "it is in another network namespace than the host's"),
         (True, "mlx5_ib has disassociate_ucontext (/proc/kallsyms)"),
     ]
-    assert found["unreadable"] == [
+    assert result["unreadable"] == [
         {"device": "mlx5_0", "what": "x", "error": "EIO", "netns": {"inode": POD, "name": "cni-1"}}
     ]
 
@@ -105,9 +105,9 @@ def test_a_pod_without_a_log_has_its_uid() -> None:
 
 @pytest.mark.parametrize("mode", ["shared", None])
 def test_shared_devices_are_the_hosts(mode: str | None) -> None:
-    found = gather_info([], True, FakeHost(mode))
-    assert [device["name"] for device in found["devices"]] == ["mlx5_2"]
-    assert found["devices"][0]["netns"]["initial"]
+    result = gather_info([], True, FakeHost(mode))
+    assert [device["name"] for device in result["devices"]] == ["mlx5_2"]
+    assert result["devices"][0]["netns"]["initial"]
 
 
 def test_only_the_own_namespace_unless_asked() -> None:
@@ -118,9 +118,9 @@ def test_what_nobody_could_look_into_is_told() -> None:
     host = FakeHost()
     host.problem = "Could not look for network namespaces everywhere"
     host.inside[BLUE] = EnterError("Could not open the network namespace blue: its holder is gone")
-    found = gather_info([], True, host)
-    assert [device["name"] for device in found["devices"]] == ["mlx5_0", "mlx5_2"]
-    assert found["unreadable"][:2] == [
+    result = gather_info([], True, host)
+    assert [device["name"] for device in result["devices"]] == ["mlx5_0", "mlx5_2"]
+    assert result["unreadable"][:2] == [
         {
             "device": None,
             "what": "network namespaces",
@@ -165,12 +165,12 @@ def port(number: int, netdev: str | None, gids: t.Any, link_layer: str = "Ethern
 
 
 def test_a_pod_in_exclusive_mode_has_what_is_in_its_namespace() -> None:
-    found = gather_info([], False, FakeHost(), "ml/train-0")
-    (device,) = found["devices"]
+    result = gather_info([], False, FakeHost(), "ml/train-0")
+    (device,) = result["devices"]
     assert (device["name"], device["pod"]) == ("mlx5_0", {"namespace": "ml", "name": "train-0", "uid": UID})
     assert device["netns"] == {"inode": POD, "name": None, "initial": False}
     assert device["can_change_netns"] is True
-    assert found["unreadable"] == [
+    assert result["unreadable"] == [
         {"device": "mlx5_0", "what": "x", "error": "EIO", "netns": {"inode": POD, "name": None}}
     ]
 
@@ -184,13 +184,13 @@ def test_a_pod_in_shared_mode_has_the_ports_and_gids_of_its_own_network_devices(
         {**row("mlx5_1", 1), "ports": [port(1, "ens3", [gid(3, "ens3")])]},
         {**row("mlx5_2", 2), "ports": infiniband},
     ]
-    found = gather_info(["gids"], False, host, "ml/train-0")["devices"]
-    assert [(device["name"], [one["port"] for one in device["ports"]]) for device in found] == [
+    result = gather_info(["gids"], False, host, "ml/train-0")["devices"]
+    assert [(device["name"], [one["port"] for one in device["ports"]]) for device in result] == [
         ("mlx5_0", [1, 3]),
         ("mlx5_2", [1]),
     ]
-    assert [one["index"] for one in found[0]["ports"][0]["gids"]] == [4]
-    assert found[1]["ports"] == infiniband
+    assert [one["index"] for one in result[0]["ports"][0]["gids"]] == [4]
+    assert result[1]["ports"] == infiniband
 
 
 def test_a_pod_with_the_hosts_network() -> None:

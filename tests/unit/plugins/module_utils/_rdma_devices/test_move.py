@@ -63,7 +63,7 @@ class FakeHost(Host):
         assert handle in self.open_now
         return self.places[handle]
 
-    def others(self) -> tuple[list[Namespace], str | None]:
+    def other_namespaces(self) -> tuple[list[Namespace], str | None]:
         return list(SPACES.values()), self.problem
 
     def inside(self, spaces: t.Sequence[Namespace]) -> dict[int, t.Any]:
@@ -79,7 +79,7 @@ class FakeHost(Host):
     def close(self, handle: int) -> None:
         self.open_now.remove(handle)
 
-    def movers(self) -> set[str] | None:
+    def netns_capable_drivers(self) -> set[str] | None:
         return self.able
 
     def users(self, handle: int, index: int) -> list[tuple[int | None, str | None]]:
@@ -321,6 +321,6 @@ def test_a_device_may_have_another_name_at_home() -> None:
 
 
 def test_names_of_the_core_are_left_out() -> None:
-    found = rdma_devices_move.Found(0, BLUE, BLUE, "netns blue", False, "mlx5_ib", [])
+    found = rdma_devices_move.Location(0, BLUE, BLUE, "netns blue", False, "mlx5_ib", [])
     host = FakeHost({})
     assert rdma_devices_move.use(found, host) == rdma_devices_move.Use([], [])

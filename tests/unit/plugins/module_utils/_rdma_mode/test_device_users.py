@@ -6,7 +6,11 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode.device_users import Source, told, users
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode.device_users import (
+    Source,
+    format_users,
+    users,
+)
 
 UID = "0c9b2f0e-2b1c-4f0e-9d3a-7f6f0f6f3c11"
 # cgroup v2 as systemd makes it for a pod.
@@ -65,12 +69,12 @@ def test_processes_come_in_the_order_of_their_pids() -> None:
 def test_a_pod_without_a_name_here() -> None:
     one = found((12, None), logs=False)
     assert one[0]["pod"] == {"namespace": None, "name": None, "uid": UID}
-    assert told(one) == f"mlx5_0 by python3 (pid 12, pod {UID})"
+    assert format_users(one) == f"mlx5_0 by python3 (pid 12, pod {UID})"
 
 
 def test_told() -> None:
-    assert told(found((11, None), (12, None), (None, None), (13, None))) == (
+    assert format_users(found((11, None), (12, None), (None, None), (13, None))) == (
         "mlx5_0 by ib_write_bw (pid 11), mlx5_0 by python3 (pid 12, pod training/worker-0), mlx5_0 by a process (pid 13), "
         "1 more"
     )
-    assert told(found((None, None))) == "mlx5_0 by a process (pid unseen)"
+    assert format_users(found((None, None))) == "mlx5_0 by a process (pid unseen)"

@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot.entry import BootEntry
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import Contents
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._module_params import prediction
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._module_params.host import RDMA_DROP_IN as DROP_IN
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.survey import (
     Holder,
     Namespace,
@@ -21,7 +22,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.survey i
 )
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import kernel
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode.manage import manage
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode.model import DROP_IN, Host, ModeError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode.model import Host, ModeError
 
 IMAGE = "/boot/initrd.img-7.2.12"
 GRUB = "/boot/grub/grub.cfg"
@@ -95,7 +96,7 @@ class FakeHost(Host):
         )
         return prediction.Sources("/", entry, "quiet", self.contents, True, False, False, [problem] if problem else [])
 
-    def others(self) -> Survey:
+    def other_namespaces(self) -> Survey:
         return Survey(list(self.spaces), self.unreadable)
 
     def users(self) -> list[dict[str, t.Any]]:
@@ -299,7 +300,7 @@ def test_a_namespace_that_comes_in_between_leaves_it_to_a_reboot(tmp_path: Path)
     host = FakeHost(tmp_path, files=OURS)
     host.switch_error = OSError(errno.EBUSY, "Device or resource busy")
     looks = [Survey([], []), Survey([POD], [])]
-    host.others = lambda: looks.pop(0)  # type: ignore[method-assign]
+    host.other_namespaces = lambda: looks.pop(0)  # type: ignore[method-assign]
     result = run(host)
     assert result["actions"] == []
     assert result["changed"] is False

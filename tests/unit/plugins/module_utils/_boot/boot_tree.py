@@ -1,0 +1,25 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files of boot loaders below a directory."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "boot"
+
+
+def tree(root: Path, files: t.Mapping[str, str | bytes]) -> None:
+    for name, content in files.items():
+        path = root / name.lstrip("/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def grubenv(**variables: str) -> str:
+    text = "# GRUB Environment Block\n" + "".join(f"{name}={value}\n" for name, value in variables.items())
+    return text.ljust(1024, "#")
+
+
+MENU = "menuentry 'Linux' { linux /vmlinuz-1.0 here }\n"

@@ -1,0 +1,98 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A host whose initramfs is rebuilt, and the images before and after."""
+
+from __future__ import annotations
+
+import os
+import typing as t
+from pathlib import Path
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import Contents
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.rebuild import rebuild
+
+VERSION = "6.12.1"
+
+
+IMAGE = f"/boot/initrd.img-{VERSION}"
+
+
+CONF = "etc/modprobe.d/zz-rdmaops-ib_core.conf"
+
+
+def cpio(**files: str) -> bytes:
+    data = b""
+    for name, content in [*files.items(), ("TRAILER!!!", "")]:
+        raw = name.encode() + b"\0"
+        fields = (1, 0o100644, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(raw), 0)
+        data += b"070701" + b"".join(b"%08x" % field for field in fields) + raw
+        data += bytes(-len(data) % 4) + content.encode()
+        data += bytes(-len(data) % 4)
+    return data
+
+
+MODULE = {f"lib/modules/{VERSION}/ib_core.ko": ""}
+
+
+OLD = cpio(**MODULE)
+
+
+NEW = cpio(**MODULE, **{CONF: "options ib_core netns_mode=0\n"})
+
+
+class Host:
+    """A root directory, and the commands that were run in it."""
+
+    def __init__(self, root: Path, name: str = "mkinitramfs") -> None:
+        self.root = root
+        self.name = name
+        self.calls: list[list[str]] = []
+        self.images: list[bytes] = [NEW]
+        self.result = (0, "", "")
+        self.hook = (0, "", "")
+        for path in (f"usr/sbin/{name}", f"lib/modules/{VERSION}/modules.dep"):
+            self.file(path, "")
+        (root / "usr/sbin" / name).chmod(0o755)
+        self.file(IMAGE, OLD)
+        for directory in ("var/tmp", "etc/dracut.conf.d"):
+            (root / directory).mkdir(parents=True)
+
+    def file(self, path: str, content: str | bytes) -> Path:
+        place = self.root / path.lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return place
+
+    def run(self, argv: t.Sequence[str], timeout: float) -> tuple[int, str, str]:
+        assert timeout == 900.0
+        self.calls.append(list(argv))
+        if "run-parts" in argv:
+            self.file("hooked", "")
+            return self.hook
+        (new,) = (word for word in argv if ".rdmaops-new." in word)
+        if self.result[0] == 0:
+            self.file(new, self.images.pop(0) if len(self.images) > 1 else self.images[0])
+        return self.result
+
+    def rebuild(self, **more: t.Any) -> Contents:
+        return rebuild(IMAGE, VERSION, str(self.root), self.run, fresh, **more)
+
+    @property
+    def image(self) -> Path:
+        return self.root / IMAGE.lstrip("/")
+
+    def beside(self) -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in self.image.parent.iterdir()}
+
+    def scratch(self) -> list[str]:
+        return os.listdir(self.root / "var/tmp")
+
+
+def fresh(contents: Contents) -> str | None:
+    return None if "/" + CONF in contents.modprobe else "it lacks the option"
+
+
+NAME = f"initrd.img-{VERSION}"
+
+
+AFTER = {NAME: NEW, NAME + ".rdmaops-previous": OLD}

@@ -1,0 +1,154 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What an image loads: lists of modules, dependencies and the kernel command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs import evaluate
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import (
+    closure,
+    forced,
+    from_cmdline,
+)
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._initramfs.images import (
+    DIRECTORY,
+    MODULES,
+    TREE,
+    Member,
+    cpio,
+    link,
+    read,
+    text,
+)
+
+FORCED_CASES = [
+    # members beside the tree, kind, forced, arguments
+    ([text("conf/arch.conf", "")], "initramfs-tools", [], {}),
+    (
+        [text("conf/arch.conf", ""), text("conf/modules", "ib-core netns_mode=1\n")],
+        "initramfs-tools",
+        ["ib_core"],
+        {"ib_core": "netns_mode=1"},
+    ),
+    ([text("conf/arch.conf", ""), text("conf/modules", "  # ib_core\nnot_there\n")], "initramfs-tools", [], {}),
+    ([Member("usr/lib/dracut", mode=DIRECTORY)], "dracut", [], {}),
+    (
+        [
+            Member("usr/lib/dracut", mode=DIRECTORY),
+            text("etc/cmdline.d/20-force_drivers.conf", "rd.driver.pre=ib_uverbs\n"),
+        ],
+        "dracut",
+        ["ib_core", "ib_uverbs"],
+        {},
+    ),
+    (
+        [Member("usr/lib/dracut", mode=DIRECTORY), text("etc/cmdline", "quiet rd.driver.pre=a,ib-core")],
+        "dracut",
+        ["ib_core"],
+        {},
+    ),
+    ([Member("usr/lib/dracut", mode=DIRECTORY), text("usr/lib/modules-load.d/x.conf", "ib_core\n")], "dracut", [], {}),
+    (
+        [
+            Member("usr/lib/dracut", mode=DIRECTORY),
+            Member("usr/lib/systemd/systemd-modules-load"),
+            text("usr/lib/modules-load.d/x.conf", "; no\n# no\nib_core\n"),
+        ],
+        "dracut",
+        ["ib_core"],
+        {},
+    ),
+    (
+        [
+            Member("usr/lib/systemd/systemd-modules-load"),
+            text("usr/lib/modules-load.d/x.conf", "ib_core\n"),
+            link("etc/modules-load.d/x.conf", "/dev/null"),
+        ],
+        "unknown",
+        [],
+        {},
+    ),
+    (
+        [Member("usr/lib/systemd/systemd-modules-load"), text("usr/lib/modules-load.d/x.conf", "ib_core option\n")],
+        "unknown",
+        [],
+        {},
+    ),
+    (
+        [Member("init_functions"), text("config", 'EARLYHOOKS="udev"\nMODULES="ib_core"\n')],
+        "mkinitcpio",
+        ["ib_core"],
+        {},
+    ),
+    (
+        [
+            text("conf/arch.conf", ""),
+            text("conf/modules", "mlx5_core\n"),
+            text(f"{MODULES}/modules.softdep", "softdep mlx5_core post: mlx5_ib\n"),
+        ],
+        "initramfs-tools",
+        ["ib_core", "ib_uverbs", "mlx5_core", "mlx5_ib"],
+        {},
+    ),
+    (
+        [
+            text("conf/arch.conf", ""),
+            text("conf/modules", "mlx5_core\n"),
+            text("etc/modprobe.d/s.conf", "softdep mlx5_core pre: ib_core\n"),
+        ],
+        "initramfs-tools",
+        ["ib_core", "mlx5_core"],
+        {},
+    ),
+]
+
+
+@pytest.mark.parametrize(("members", "kind", "names", "arguments"), FORCED_CASES)
+def test_forced(tmp_path: Path, members: list[Member], kind: str, names: list[str], arguments: dict[str, str]) -> None:
+    contents = read(tmp_path, cpio(*TREE, *members))
+    assert (contents.kind, contents.forced, contents.arguments) == (kind, names, arguments)
+
+
+CMDLINE_CASES = [
+    # kind, command line, modules
+    ("dracut", "root=/dev/sda rd.driver.pre=mlx5-ib,ib_core quiet", ["mlx5_ib", "ib_core"]),
+    ("dracut", "rd.modules_load=a modules_load=b", ["a", "b"]),
+    ("dracut", "quiet -- rd.driver.pre=a", []),
+    ("dracut", '"rd.driver.pre=a"', ["a"]),
+    ("initramfs-tools", "rd.driver.pre=a modules_load=b", []),
+    ("dracut", "", []),
+]
+
+
+@pytest.mark.parametrize(("kind", "cmdline", "modules"), CMDLINE_CASES)
+def test_from_cmdline(kind: str, cmdline: str, modules: list[str]) -> None:
+    assert from_cmdline(kind, cmdline) == modules
+
+
+def test_forced_by_the_command_line(tmp_path: Path) -> None:
+    contents = read(tmp_path, cpio(*TREE, Member("usr/lib/dracut", mode=DIRECTORY)))
+    assert forced(contents) == []
+    assert forced(contents, "rd.driver.pre=ib-uverbs,none") == ["ib_core", "ib_uverbs"]
+
+
+def test_closure_of_a_loop() -> None:
+    assert closure({"a": ["b"], "b": ["a", "c"]}, ["a"]) == ["a", "b", "c"]
+
+
+@given(st.text(), st.text())
+def test_any_lists(dep: str, softdep: str) -> None:
+    assert isinstance(evaluate.requirements(dep, softdep), dict)
+    assert isinstance(evaluate.load_lines(dep), list)
+    assert isinstance(from_cmdline("dracut", dep), list)
+
+
+@given(st.dictionaries(st.sampled_from(["a", "a/b", "c"]), st.sampled_from(["/a", "../c", "b", "a/b", "."])), st.text())
+def test_any_links(links: dict[str, str], name: str) -> None:
+    assert isinstance(evaluate.resolve(links, name), (str, type(None)))
+    assert isinstance(evaluate.resolve(links, "a/b/c"), (str, type(None)))

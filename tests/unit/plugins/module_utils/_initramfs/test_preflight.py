@@ -1,0 +1,89 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What stops a rebuild is known before it begins."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs import rebuild as module
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import InitramfsError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.rebuild import preflight, tool
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._initramfs.rebuild_host import (
+    IMAGE,
+    OLD,
+    VERSION,
+    Host,
+)
+
+TOOLS = [
+    # executables, tool
+    ([], None),
+    (["usr/sbin/mkinitramfs"], "initramfs-tools"),
+    (["usr/bin/dracut"], "dracut"),
+    (["usr/bin/dracut", "usr/sbin/mkinitramfs"], "initramfs-tools"),
+]
+
+
+@pytest.mark.parametrize(("names", "expected"), TOOLS)
+def test_tool(tmp_path: Path, names: list[str], expected: str | None) -> None:
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch(0o755)
+    assert tool(str(tmp_path)) == expected
+
+
+class TestPreflight:
+    def refused(self, host: Host, version: str | None = VERSION) -> str:
+        before = host.beside()
+        with pytest.raises(InitramfsError) as caught:
+            preflight(IMAGE, str(host.root), version)
+        assert host.beside() == before
+        prefix = f"Rebuilding the initramfs {IMAGE}: "
+        assert str(caught.value).startswith(prefix)
+        return str(caught.value)[len(prefix) :]
+
+    def test_good(self, host: Host) -> None:
+        assert preflight(IMAGE, str(host.root)) == "initramfs-tools"
+
+    def test_no_tool(self, host: Host) -> None:
+        (host.root / "usr/sbin/mkinitramfs").unlink()
+        assert self.refused(host) == (
+            "neither mkinitramfs (initramfs-tools) nor dracut is installed; build the image with the tool that created it"
+        )
+
+    def test_no_image(self, host: Host) -> None:
+        host.image.unlink()
+        assert self.refused(host) == "no such file"
+
+    def test_no_modules(self, host: Host) -> None:
+        assert self.refused(host, "5.0") == (
+            "/lib/modules/5.0/modules.dep is missing: install the modules of kernel 5.0, or boot a kernel that has them"
+        )
+
+    def test_updates_are_switched_off(self, host: Host) -> None:
+        host.file("etc/initramfs-tools/update-initramfs.conf", "# update_initramfs=no\nupdate_initramfs=no # mine\n")
+        assert self.refused(host) == (
+            "/etc/initramfs-tools/update-initramfs.conf:2 says update_initramfs=no; set it to yes, or build and check "
+            "the image yourself"
+        )
+
+    def test_full(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "free_bytes", lambda _path: 2 * len(OLD) - 1)
+        assert self.refused(host) == (
+            f"/boot has 0.0 MiB ({2 * len(OLD) - 1} bytes) free and 0.0 MiB ({2 * len(OLD)} bytes) are needed (twice "
+            "the image); remove old kernels, or enlarge that file system"
+        )
+        with pytest.raises(InitramfsError):
+            host.rebuild()
+        assert host.calls == []
+
+    def test_not_writable(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+        allowed = os.access
+        monkeypatch.setattr(
+            os, "access", lambda path, mode: allowed(path, mode) and not (mode == os.W_OK and "boot" in str(path))
+        )
+        assert self.refused(host) == "/boot is not writable; run as root (become: true)"
