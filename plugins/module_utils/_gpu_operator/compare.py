@@ -74,23 +74,23 @@ def documents(text: str) -> tuple[list[Object], list[Object]]:
             meta = (part.get("metadata") or {}) if isinstance(part, dict) else None
             if not isinstance(meta, dict) or not isinstance(meta.get("annotations") or {}, dict):
                 raise HelmError("%s: a %s in it has no valid metadata" % (doing, document["kind"]))
-            (hooks if _HOOK in annotations(part) else objects).append(part)
+            (hooks if _HOOK in annotations_of(part) else objects).append(part)
     return objects, hooks
 
 
-def annotations(document: Object) -> dict[str, t.Any]:
+def annotations_of(document: Object) -> dict[str, t.Any]:
     return (document.get("metadata") or {}).get("annotations") or {}
 
 
 def release_of(document: Object) -> tuple[str | None, str | None]:
     """Return name and namespace of the helm release that an object belongs to."""
-    marks = annotations(document)
+    marks = annotations_of(document)
     return marks.get(_RELEASE_NAME), marks.get(_RELEASE_NAMESPACE)
 
 
 def has_keep_policy(document: Object) -> bool:
     """Whether helm leaves an object where it is when the chart no longer has it."""
-    return annotations(document).get(_KEEP) == "keep"
+    return annotations_of(document).get(_KEEP) == "keep"
 
 
 def _quantity(value: t.Any) -> t.Any:
@@ -265,7 +265,7 @@ def clean(document: Object | None) -> Object:
     if not document:
         return {}
     metadata = {key: value for key, value in (document.get("metadata") or {}).items() if key not in _SERVERS}
-    marks = {key: value for key, value in annotations(document).items() if key not in _CONTROLLERS}
+    marks = {key: value for key, value in annotations_of(document).items() if key not in _CONTROLLERS}
     metadata.pop("annotations", None)
     if marks:
         metadata["annotations"] = marks
@@ -327,7 +327,7 @@ __all__ = (
     "HIDDEN",
     "Change",
     "Key",
-    "annotations",
+    "annotations_of",
     "changes",
     "clean",
     "documents",

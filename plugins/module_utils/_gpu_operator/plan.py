@@ -238,7 +238,7 @@ def _renews_crds(hook: Object) -> bool:
     """Whether a hook is the chart's own Job that renews the CRDs before an upgrade (operator.upgradeCRD)."""
     return (
         hook.get("kind") == "Job"
-        and "pre-upgrade" in str(compare.annotations(hook).get("helm.sh/hook"))
+        and "pre-upgrade" in str(compare.annotations_of(hook).get("helm.sh/hook"))
         and "crd" in str(hook["metadata"]["name"]).lower()
     )
 
