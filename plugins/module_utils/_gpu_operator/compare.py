@@ -16,7 +16,7 @@ from decimal import Decimal
 
 from .._formats import all_yaml
 from .._helm.chart import loader
-from .._helm.client import HelmError
+from .._helm.output import HelmError
 
 Object = t.Dict[str, t.Any]
 

@@ -25,7 +25,7 @@ from .removal import absent
 
 if t.TYPE_CHECKING:  # pragma: no cover
     from .._helm.chart import Chart
-    from .._helm.client import Release
+    from .._helm.output import Release
     from .plan import Plan
 
 

@@ -17,7 +17,8 @@ from .._helm import client
 if t.TYPE_CHECKING:  # pragma: no cover
     from .._decision import Decision
     from .._helm.chart import Chart
-    from .._helm.client import Helm, Release
+    from .._helm.client import Helm
+    from .._helm.output import Release
     from .cluster import Cluster
 
 Params = t.Mapping[str, t.Any]

@@ -14,7 +14,7 @@ from .model import Host, OperatorError, Params, Recovery
 
 if t.TYPE_CHECKING:  # pragma: no cover
     from .._decision import Decision
-    from .._helm.client import Listed, Release
+    from .._helm.output import Listed, Release
 
 CHART = "gpu-operator"
 

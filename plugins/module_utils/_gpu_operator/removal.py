@@ -18,7 +18,7 @@ from .cluster import POLICY
 from .model import Host, OperatorError, Params, failed, pod_list
 
 if t.TYPE_CHECKING:  # pragma: no cover
-    from .._helm.client import Release
+    from .._helm.output import Release
 
 _GROUP = "nvidia.com"
 

@@ -16,7 +16,7 @@ import typing as t
 
 from .._fetch import digest
 from .._formats import all_yaml, from_yaml
-from .client import HelmError
+from .output import HelmError
 
 # More than that is no chart: helm itself refuses files over 5 MiB and charts over 100 MiB by default.
 _LARGEST = 5 * 1024 * 1024

@@ -13,19 +13,19 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._decision impor
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator import model
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator import plan as operator_plan
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator.manage import manage
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm import client
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm import output
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules import gpu_operator as module
 from ansible_collections.rdmaops.gpu_fabric.tests.support import charts
 
 
-def release() -> client.Release:
-    return client.Release("r", "n", 3, "deployed", 1000, "gpu-operator", "v24.9.0", "", "", True, {})
+def release() -> output.Release:
+    return output.Release("r", "n", 3, "deployed", 1000, "gpu-operator", "v24.9.0", "", "", True, {})
 
 
 def test_an_error_in_the_middle_says_what_was_begun() -> None:
     decision = Decision()
     decision.add("Do this", lambda: None)
-    error = model.failed(client.HelmError("no"), decision)
+    error = model.failed(output.HelmError("no"), decision)
     assert (str(error), error.result) == ("no", {"changed": True, "actions": ["Do this"]})
 
 
@@ -46,7 +46,7 @@ class Helm:
     def releases(self) -> list[t.Any]:
         return [release()]
 
-    def release(self, name: str, namespace: str) -> client.Release:
+    def release(self, name: str, namespace: str) -> output.Release:
         return release()
 
     def template(self, *arguments: t.Any, **more: t.Any) -> None:

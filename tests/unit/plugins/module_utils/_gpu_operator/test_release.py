@@ -10,11 +10,11 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator import model, release
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator.model import OperatorError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm import client
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm import output
 
 
-def pending(status: str, revision: int = 3, deployed: int = 1000) -> client.Release:
-    return client.Release("r", "n", revision, status, deployed, "gpu-operator", "v25.3.0", "", "", True, {})
+def pending(status: str, revision: int = 3, deployed: int = 1000) -> output.Release:
+    return output.Release("r", "n", revision, status, deployed, "gpu-operator", "v25.3.0", "", "", True, {})
 
 
 class Host(model.Host):
@@ -63,7 +63,7 @@ RECOVERIES = [
 @pytest.mark.parametrize(("status", "history", "revision"), RECOVERIES)
 def test_recovery(status: str, history: list[str], revision: int | None) -> None:
     helm = types.SimpleNamespace(
-        history=lambda name, namespace: [client.Revision(index, state) for index, state in enumerate(history, 1)],
+        history=lambda name, namespace: [output.Revision(index, state) for index, state in enumerate(history, 1)],
         release=lambda name, namespace, number: pending("deployed", number),
     )
     recovery = release.plan_recovery(RECOVER, pending(status), Host(helm=helm))
