@@ -46,7 +46,7 @@ CODES: dict[str, bool] = {
     "owned_by_other": False,
 }
 
-# Warnings from the start: the plugin does as it is told, and few want that.
+# Warnings from the start: the plugin accepts it, and it is rarely intended.
 _WARNINGS = ("gateway_in_range",)
 
 

@@ -107,7 +107,7 @@ def _usable(network: Network) -> tuple[int, int]:
 
 
 def _bound(where: str, value: t.Any, network: Network, problems: list[Problem]) -> int | None:
-    """Return a bound of a range as a number; None where there is none or it is wrong."""
+    """Return a bound of a range as a number; None if there is none or it is invalid."""
     if not value:
         return None
     try:

@@ -18,7 +18,7 @@ from .._fetch import digest
 from .._formats import all_yaml, from_yaml
 from .output import HelmError
 
-# More than that is no chart: helm itself refuses files over 5 MiB and charts over 100 MiB by default.
+# A larger one is not a chart: helm itself refuses files over 5 MiB and charts over 100 MiB by default.
 _LARGEST = 5 * 1024 * 1024
 _WANTED = ("Chart.yaml", "values.yaml", "templates/", "crds/", "charts/")
 _SHA256 = re.compile(r"sha256:[0-9a-f]{64}\Z")
