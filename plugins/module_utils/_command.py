@@ -9,12 +9,33 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import typing as t
 
 # Seconds between SIGTERM and SIGKILL, in which a program may clean up.
 GRACE_S = 10.0
+
+
+# What the PATH of a service often lacks.
+DIRECTORIES = ("/usr/local/bin", "/usr/bin", "/usr/local/sbin", "/usr/sbin")
+
+
+class NotFound(Exception):
+    """There is no such program; the text says where it was looked for."""
+
+
+def find(name: str, binary: str | None, option: str, directories: t.Sequence[str] = DIRECTORIES) -> str:
+    """Return the path of ``binary``, the value of an option, or of the program ``name``: in PATH or the directories."""
+    program = binary or name
+    path = os.pathsep.join([os.environ.get("PATH", os.defpath), *directories])
+    executable = shutil.which(program, path=path)
+    if executable is None:
+        if os.sep in program:
+            raise NotFound("%s (%s) is not an executable file" % (program, option))
+        raise NotFound("%s was not found in %s" % (program, path))
+    return executable
 
 
 class Done(t.NamedTuple):
@@ -102,4 +123,4 @@ def _text(data: bytes | None) -> str:
     return (data or b"").decode("utf-8", "replace")
 
 
-__all__ = ("GRACE_S", "Done", "TimedOut", "run")
+__all__ = ("DIRECTORIES", "GRACE_S", "Done", "NotFound", "TimedOut", "find", "run")

@@ -299,7 +299,8 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils._errors import FabricError
 from ..module_utils._gpu_operator.cluster import Cluster
 from ..module_utils._gpu_operator.compare import secrets
-from ..module_utils._gpu_operator.manage import Host, manage
+from ..module_utils._gpu_operator.manage import manage
+from ..module_utils._gpu_operator.model import Host
 from ..module_utils._helm.client import Helm, workplace
 from ..module_utils._kubernetes.client import CONNECTION, connect
 

@@ -564,9 +564,9 @@ class Module(AnsibleModule):
 def hint(message: str) -> str:
     """Return what was probably meant by the options that Ansible calls unsupported."""
     # validate_sub_spec writes them as attachments.ipam.rnage.
-    found = re.match(r"Unsupported parameters for .*? module: (.*?)\. Supported parameters include", message)
+    match = re.match(r"Unsupported parameters for .*? module: (.*?)\. Supported parameters include", message)
     meant = []
-    for path in (found.group(1) if found else "").split(", "):
+    for path in (match.group(1) if match else "").split(", "):
         where, dot, name = path.rpartition(".")
         known = {"attachments": ATTACHMENT, "attachments.ipam": IPAM, "attachments.chain": CHAIN}.get(where, {})
         close = difflib.get_close_matches(

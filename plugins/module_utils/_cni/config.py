@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""CNI configurations: made of typed options, read from text, compared by what they mean."""
+"""CNI configurations: built from typed options, read from text, compared by what they mean."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ VERSIONS = ("0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0")
 # Lists of plugins came with 0.3.0 of the specification.
 LIST_VERSIONS = VERSIONS[2:]
 
-# What a key has to be: the plugins are written in Go, whose JSON reader refuses another type when the pod starts.
-# A tuple holds the values that the plugin takes.
+# The type of each key: the plugins are written in Go, whose JSON reader refuses another type when the pod starts.
+# A tuple holds the values that the plugin accepts.
 _SWITCH = ("on", "off")
 _LINK_STATE = ("auto", "enable", "disable")
 _COMMON = {
@@ -152,7 +152,7 @@ IPAM: dict[str, dict[str, t.Any]] = {
 }
 _INSIDE = {"routes": _ROUTE, "addresses": _ADDRESS, "ipRanges": _WHEREABOUTS_RANGE}
 
-# Options are the plugins' keys in snake case; those that differ from it in anything but case are none.
+# Options are the plugins' keys in snake case; these keys are written differently.
 _SPECIAL = {
     "pci_bus_id": "pciBusID",
     "device_id": "deviceID",
@@ -189,27 +189,27 @@ def option_to_key(option: str, known: t.Container[str]) -> str:
 
 
 def _keys(options: t.Mapping[str, t.Any], known: t.Mapping[str, t.Any]) -> Config:
-    made: Config = {}
+    result: Config = {}
     for option, value in options.items():
         if value is None:
             continue
         key = option_to_key(option, known)
         inside = _HOST_LOCAL_RANGE if key == "ranges" else _INSIDE.get(key)
-        made[key] = _inside(value, inside) if inside else value
-    return made
+        result[key] = _inside(value, inside) if inside else value
+    return result
 
 
 def _inside(value: t.Any, known: t.Mapping[str, t.Any]) -> t.Any:
     if isinstance(value, list):
-        return [_inside(one, known) for one in value]
+        return [_inside(item, known) for item in value]
     return _keys(value, known) if isinstance(value, dict) else value
 
 
 def build(options: t.Mapping[str, t.Any], cni_version: str) -> Config:
-    """Return the configuration for one attachment's typed options (those that are None are not given)."""
+    """Return the configuration for one attachment's typed options (None is an option that is not set)."""
     kind = options["type"]
-    given = {key: value for key, value in options.items() if key not in ("type", "ipam", "chain")}
-    plugin = {"type": kind, **_keys(given, PLUGINS[kind])}
+    own = {key: value for key, value in options.items() if key not in ("type", "ipam", "chain")}
+    plugin = {"type": kind, **_keys(own, PLUGINS[kind])}
     ipam = options.get("ipam") or {"type": "none"}
     if ipam["type"] != "none":
         plugin["ipam"] = _keys(ipam, IPAM[ipam["type"]])
@@ -218,58 +218,59 @@ def build(options: t.Mapping[str, t.Any], cni_version: str) -> Config:
         return {"cniVersion": cni_version, **plugin}
     plugins = [plugin]
     for link in chain:
-        one = _keys(link, PLUGINS[link["type"]])
-        if "sysctl" in one:
-            one["sysctl"] = {name: str(value) for name, value in one["sysctl"].items()}
-        plugins.append(one)
+        chained = _keys(link, PLUGINS[link["type"]])
+        if "sysctl" in chained:
+            chained["sysctl"] = {name: str(value) for name, value in chained["sysctl"].items()}
+        plugins.append(chained)
     return {"cniVersion": cni_version, "plugins": plugins}
 
 
 def _pairs(pairs: list[tuple[str, t.Any]]) -> Config:
-    made: Config = {}
+    result: Config = {}
     for key, value in pairs:
-        if key in made:
+        if key in result:
             raise ConfigError("the key %s occurs twice, and the last one would silently win" % key, "invalid_json")
-        made[key] = value
-    return made
+        result[key] = value
+    return result
 
 
 def parse(text: t.Any) -> Config:
-    """Return the configuration that stands in a text (or is one already)."""
-    if isinstance(text, dict):
-        value: t.Any = copy.deepcopy(text)
-    else:
-        try:
-            value = json.loads(str(text), object_pairs_hook=_pairs)
-        except json.JSONDecodeError as exc:
-            lines = str(text).splitlines() or [""]
-            line = lines[min(exc.lineno, len(lines)) - 1].strip()
-            raise ConfigError(
-                "invalid JSON: %s at line %d, column %d, near '%s'" % (exc.msg, exc.lineno, exc.colno, line[:60]),
-                "invalid_json",
-            ) from None
-        except (ValueError, RecursionError) as exc:
-            # A number of thousands of digits, and what nests too deeply.
-            raise ConfigError("unreadable JSON: %s" % exc, "invalid_json") from None
+    """Return the configuration in a text (or a copy of one that is parsed already)."""
+    value = copy.deepcopy(text) if isinstance(text, dict) else _from_json(str(text))
     if not isinstance(value, dict):
         raise ConfigError("a CNI configuration must be a JSON object, not %s" % type(value).__name__)
     if "plugins" in value:
         if not isinstance(value["plugins"], list) or not value["plugins"]:
             raise ConfigError("plugins must be a list of at least one plugin")
-        if not all(isinstance(one, dict) for one in value["plugins"]):
+        if not all(isinstance(plugin, dict) for plugin in value["plugins"]):
             raise ConfigError("each entry of plugins must be an object")
-    for one in plugins(value):
-        if not isinstance(one.get("type"), str) or not one["type"]:
+    for plugin in plugins(value):
+        if not isinstance(plugin.get("type"), str) or not plugin["type"]:
             raise ConfigError("a plugin without type")
-        if one.get("ipam") is not None and not isinstance(one["ipam"], dict):
+        if plugin.get("ipam") is not None and not isinstance(plugin["ipam"], dict):
             raise ConfigError("ipam must be an object")
-    return t.cast(Config, value)
+    return value
+
+
+def _from_json(text: str) -> t.Any:
+    try:
+        return json.loads(text, object_pairs_hook=_pairs)
+    except json.JSONDecodeError as exc:
+        lines = text.splitlines() or [""]
+        line = lines[min(exc.lineno, len(lines)) - 1].strip()
+        raise ConfigError(
+            "invalid JSON: %s at line %d, column %d, near '%s'" % (exc.msg, exc.lineno, exc.colno, line[:60]),
+            "invalid_json",
+        ) from None
+    except (ValueError, RecursionError) as exc:
+        # A number of thousands of digits, and nesting that is too deep.
+        raise ConfigError("unreadable JSON: %s" % exc, "invalid_json") from None
 
 
 def plugins(config: Config) -> list[Config]:
     """Return the plugins of a configuration or of a list of them."""
-    found = config.get("plugins")
-    return list(found) if isinstance(found, list) else [config]
+    chain = config.get("plugins")
+    return list(chain) if isinstance(chain, list) else [config]
 
 
 def kind_of(plugin: Config) -> str:
@@ -278,9 +279,9 @@ def kind_of(plugin: Config) -> str:
 
 
 def ipam_of(plugin: Config) -> Config:
-    """Return a plugin's ipam, empty where it has none."""
-    found = plugin.get("ipam")
-    return found if isinstance(found, dict) and found.get("type") else {}
+    """Return a plugin's ipam, empty if it has none."""
+    ipam = plugin.get("ipam")
+    return ipam if isinstance(ipam, dict) and ipam.get("type") else {}
 
 
 def text(config: Config) -> str:
@@ -298,7 +299,7 @@ _HOSTS = ("gateway", "gw", "range_start", "range_end", "rangeStart", "rangeEnd")
 
 
 def _network(value: str) -> str:
-    # whereabouts and host-local take addr-CIDR too: START-NETWORK or START-END/LENGTH.
+    # whereabouts and host-local accept addr-CIDR too: START-NETWORK or START-END/LENGTH.
     start, dash, rest = value.rpartition("-")
     return "%s%s%s" % (ipaddress.ip_address(start) if dash else "", dash, _plain_network(rest, bool(dash)))
 
@@ -309,11 +310,11 @@ def _plain_network(value: str, end: bool) -> str:
 
 
 def _same(key: str, value: t.Any) -> t.Any:
-    """Return one spelling of an address; what is none stays as it is, for the lint."""
+    """Return one spelling of an address; anything else stays as it is, for the lint."""
     if isinstance(value, dict):
-        return {inner: _same(inner, one) for inner, one in value.items()}
+        return {inner: _same(inner, item) for inner, item in value.items()}
     if isinstance(value, list):
-        return [_same(key, one) for one in value]
+        return [_same(key, item) for item in value]
     if not isinstance(value, str):
         return value
     try:
@@ -333,13 +334,13 @@ def _same(key: str, value: t.Any) -> t.Any:
 def normal(config: Config, name: str) -> Config:
     """Return a configuration in the one form in which two that mean the same are equal.
 
-    Multus puts the attachment's name in where a configuration has none (GetCNIConfigFromSpec in
+    Multus inserts the attachment's name if a configuration has none (GetCNIConfigFromSpec in
     network-attachment-definition-client), so that name is the same as none.
     """
-    made = copy.deepcopy(config)
-    if made.get("name") in (name, ""):
-        del made["name"]
-    for plugin in plugins(made):
+    result = copy.deepcopy(config)
+    if result.get("name") in (name, ""):
+        del result["name"]
+    for plugin in plugins(result):
         if isinstance(plugin.get("ipam"), dict):
             ipam = {key: _same(key, value) for key, value in plugin["ipam"].items()}
             # An order of exclusions means nothing.
@@ -352,45 +353,78 @@ def normal(config: Config, name: str) -> Config:
         for key in ("hwaddr", "mac", "pciBusID"):
             if isinstance(plugin.get(key), str):
                 plugin[key] = plugin[key].lower()
-    return made
+    return result
 
 
 def _nearest(key: str, known: t.Iterable[str]) -> str | None:
-    lower = {one.lower(): one for one in known}
-    flat = {one.replace("_", ""): one for one in lower}
-    found = get_close_matches(key.lower(), lower, 1, 0.6) or get_close_matches(
+    lower = {name.lower(): name for name in known}
+    flat = {name.replace("_", ""): name for name in lower}
+    close = get_close_matches(key.lower(), lower, 1, 0.6) or get_close_matches(
         key.lower().replace("_", ""), flat, 1, 0.6
     )
-    return lower[flat.get(found[0], found[0])] if found else None
+    return lower[flat.get(close[0], close[0])] if close else None
 
 
 _TYPES: dict[str, type] = {"str": str, "int": int, "bool": bool, "dict": dict, "list": list}
 _WORDS = {"str": "a string", "int": "an integer", "bool": "true or false", "dict": "an object", "list": "a list"}
 
 
-def _check(where: str, value: Config, known: t.Mapping[str, t.Any], owner: str) -> t.Iterator[tuple[str, str, str]]:
-    # Go's JSON reader does not tell upper from lower case in keys.
+# Code of the lint, what is wrong, what would be right.
+_Fault = t.Tuple[str, str, str]
+
+
+def _check(where: str, config: Config, known: t.Mapping[str, t.Any], owner: str) -> t.Iterator[_Fault]:
+    # Go's JSON reader ignores the case of keys.
     lower = {key.lower(): key for key in known}
-    for key, one in value.items():
+    for key, value in config.items():
         at = "%s%s" % (where, key)
         if key.lower() not in lower:
             close = _nearest(key, known)
             hint = "did you mean %s? It" % close if close else "it"
             yield "unknown_key", "%s has no key %s" % (owner, at), "%s accepts %s" % (hint, ", ".join(known))
             continue
-        wanted = known[lower[key.lower()]]
-        if one is None:
+        kind = known[lower[key.lower()]]
+        if value is None:
             continue
-        if isinstance(wanted, tuple):
+        if isinstance(kind, tuple):
             # An empty text is the plugin's default.
-            if one not in (*wanted, ""):
-                yield "invalid_value", "%s is %s" % (at, json.dumps(one)), "%s accepts %s" % (owner, ", ".join(wanted))
-        elif not isinstance(one, _TYPES[wanted]) or (wanted == "int" and isinstance(one, bool)):
-            yield "invalid_value", "%s is %s" % (at, json.dumps(one)), "%s requires %s" % (owner, _WORDS[wanted])
+            if value not in (*kind, ""):
+                yield "invalid_value", "%s is %s" % (at, json.dumps(value)), "%s accepts %s" % (owner, ", ".join(kind))
+        elif not isinstance(value, _TYPES[kind]) or (kind == "int" and isinstance(value, bool)):
+            yield "invalid_value", "%s is %s" % (at, json.dumps(value)), "%s requires %s" % (owner, _WORDS[kind])
 
 
-def check_keys(config: Config) -> t.Iterator[tuple[str, str, str]]:
-    """Yield (code, what is wrong, what would be right) for keys and types of values that a plugin does not take."""
+def _check_rows(where: str, rows: t.Iterable[t.Any], known: t.Mapping[str, t.Any], owner: str) -> t.Iterator[_Fault]:
+    for row in rows:
+        if isinstance(row, dict):
+            yield from _check("%s." % where, row, known, owner)
+        else:
+            yield "invalid_value", "%s contains %s" % (where, json.dumps(row)), "%s requires objects" % owner
+
+
+def _check_ipam(where: str, ipam: Config) -> t.Iterator[_Fault]:
+    owner = ipam.get("type", "")
+    known = IPAM.get(owner)
+    if known is None:
+        return
+    yield from _check(where + ".", ipam, known, owner)
+    for key, inner in _INSIDE.items():
+        if key in known and isinstance(ipam.get(key), list):
+            yield from _check_rows("%s.%s" % (where, key), ipam[key], inner, owner)
+    if owner == "host-local" and isinstance(ipam.get("ranges"), list):
+        at = where + ".ranges"
+        for group in ipam["ranges"]:
+            if isinstance(group, list):
+                yield from _check_rows(at, group, _HOST_LOCAL_RANGE, owner)
+            else:
+                contains = "%s contains %s" % (at, json.dumps(group))
+                yield "invalid_value", contains, "host-local requires a list of lists of ranges"
+    if isinstance(ipam.get("dns"), dict):
+        yield from _check(where + ".dns.", ipam["dns"], _DNS, owner)
+
+
+def check_keys(config: Config) -> t.Iterator[_Fault]:
+    """Yield (code, what is wrong, what would be right) for keys and types of values that a plugin does not accept."""
     if "plugins" in config:
         yield from _check("", config, _LIST, "a list of plugins")
     for number, plugin in enumerate(plugins(config)):
@@ -398,43 +432,14 @@ def check_keys(config: Config) -> t.Iterator[tuple[str, str, str]]:
         known = PLUGINS.get(kind_of(plugin))
         if known is not None:
             yield from _check(where, plugin, {**known, **_COMMON}, plugin["type"])
-        ipam = ipam_of(plugin)
-        where += "ipam."
-        fields = IPAM.get(ipam.get("type", ""))
-        if fields is None:
-            continue
-        owner = ipam["type"]
-        yield from _check(where, ipam, fields, owner)
-        for key, inner in _INSIDE.items():
-            for one in ipam.get(key) or [] if key in fields and isinstance(ipam.get(key), list) else []:
-                if isinstance(one, dict):
-                    yield from _check("%s%s." % (where, key), one, inner, owner)
-                else:
-                    yield (
-                        "invalid_value",
-                        "%s%s contains %s" % (where, key, json.dumps(one)),
-                        "%s requires objects" % owner,
-                    )
-        if owner == "host-local" and isinstance(ipam.get("ranges"), list):
-            for group in ipam["ranges"]:
-                if not isinstance(group, list):
-                    yield (
-                        "invalid_value",
-                        "%sranges contains %s" % (where, json.dumps(group)),
-                        "host-local requires a list of lists of ranges",
-                    )
-                    continue
-                for one in group:
-                    yield from _check(where + "ranges.", one, _HOST_LOCAL_RANGE, owner)
-        if isinstance(ipam.get("dns"), dict):
-            yield from _check(where + "dns.", ipam["dns"], _DNS, owner)
+        yield from _check_ipam(where + "ipam", ipam_of(plugin))
 
 
 def unknown_types(config: Config) -> list[str]:
     """Return plugin and IPAM types whose keys are not known here, and so not checked."""
-    found = [plugin["type"] for plugin in plugins(config) if kind_of(plugin) not in PLUGINS]
+    types = [plugin["type"] for plugin in plugins(config) if kind_of(plugin) not in PLUGINS]
     kinds = [ipam_of(plugin).get("type") for plugin in plugins(config)]
-    return found + [str(kind) for kind in kinds if kind and kind not in IPAM]
+    return types + [str(kind) for kind in kinds if kind and kind not in IPAM]
 
 
 __all__ = (

@@ -44,14 +44,14 @@ def executable(path: str) -> bool:
 def read_record(path: str) -> Record:
     text = read_text(path)
     try:
-        found = from_json(text) if text else {}
+        record = from_json(text) if text else {}
     except ValueError as exc:
         raise InstallError(
             "Reading %s, the record of the CNI files that this collection installed: %s. Remove it; the installed "
             "files then count as foreign" % (path, exc)
         ) from exc
-    found = found if isinstance(found, dict) else {}
-    return {"sources": dict(found.get("sources") or {}), "files": dict(found.get("files") or {})}
+    record = record if isinstance(record, dict) else {}
+    return {"sources": dict(record.get("sources") or {}), "files": dict(record.get("files") or {})}
 
 
 def check(params: Params) -> None:
@@ -66,18 +66,18 @@ def check(params: Params) -> None:
                 "from the program's own source would change along with the program. `%s` prints the digits; run it on "
                 "a machine and network that you trust" % (name, source["checksum"], prints(source["url"]))
             )
-        for one in source["files"]:
-            if not one or "/" in one or "\0" in one or one.startswith("."):
-                raise InstallError("Installing %s: files has %r; an entry is the name of a plugin" % (name, one))
-            if one in taken:
-                raise InstallError("Installing %s: the plugin %s is also in %s" % (name, one, taken[one]))
-            taken[one] = name
+        for entry in source["files"]:
+            if not entry or "/" in entry or "\0" in entry or entry.startswith("."):
+                raise InstallError("Installing %s: files has %r; an entry is the name of a plugin" % (name, entry))
+            if entry in taken:
+                raise InstallError("Installing %s: the plugin %s is also in %s" % (name, entry, taken[entry]))
+            taken[entry] = name
         if not source["files"]:
             raise InstallError("Installing %s: files is empty; list the plugins to install from it" % name)
-    for one in (*params["configs"], *params["kubeconfigs"]):
-        refuse_nul(path=one["path"])
-        if not one["path"].startswith("/"):
-            raise InstallError("Writing %s: the path must be absolute" % one["path"])
+    for entry in (*params["configs"], *params["kubeconfigs"]):
+        refuse_nul(path=entry["path"])
+        if not entry["path"].startswith("/"):
+            raise InstallError("Writing %s: the path must be absolute" % entry["path"])
 
 
 def prints(url: str) -> str:
@@ -94,10 +94,10 @@ def claims(token: str) -> dict[str, t.Any]:
     """Return what a token says (RFC 7519), nothing of what is none."""
     parts = token.split(".")
     try:
-        found = from_json(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+        payload = from_json(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
     except (IndexError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return payload if isinstance(payload, dict) else {}
 
 
 def expiry(token: str) -> float | None:
@@ -123,11 +123,11 @@ def delegating(path: str, text: str, delegate: str) -> str:
     its address back (multus-cni pull request 1521). What stands in its own configuration it keeps.
     """
     doing = "Writing %s with the pod network of %s" % (path, delegate)
-    found = read_text(delegate)
-    if found is None:
+    conflist = read_text(delegate)
+    if conflist is None:
         raise InstallError("%s: no such file. Install the pod network first, or set another file" % doing)
     try:
-        whole, inner = from_json(text), from_json(found)
+        whole, inner = from_json(text), from_json(conflist)
         if not isinstance(inner, dict) or not ("type" in inner or inner.get("plugins")):
             raise ValueError("it has neither type nor plugins")
     except ValueError as exc:
@@ -135,21 +135,27 @@ def delegating(path: str, text: str, delegate: str) -> str:
     return json.dumps({**whole, "delegates": [inner]}, indent=4, sort_keys=True) + "\n"
 
 
-def kubeconfig(one: Params, token: str) -> str:
+def kubeconfig(options: Params, token: str) -> str:
     """Return a kubeconfig. JSON is YAML as well, and hosts need no library to read it back."""
-    made = {
+    config = {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [
-            {"name": "cluster", "cluster": {"server": one["server"], "certificate-authority-data": one["ca_data"]}}
+            {
+                "name": "cluster",
+                "cluster": {"server": options["server"], "certificate-authority-data": options["ca_data"]},
+            }
         ],
-        "users": [{"name": one["user"], "user": {"token": token}}],
+        "users": [{"name": options["user"], "user": {"token": token}}],
         "contexts": [
-            {"name": "cni", "context": {"cluster": "cluster", "user": one["user"], "namespace": one["namespace"]}}
+            {
+                "name": "cni",
+                "context": {"cluster": "cluster", "user": options["user"], "namespace": options["namespace"]},
+            }
         ],
         "current-context": "cni",
     }
-    return json.dumps(made, indent=2) + "\n"
+    return json.dumps(config, indent=2) + "\n"
 
 
 def token_in(text: str | None) -> str:
@@ -189,36 +195,36 @@ class Install:
         name, bin_dir = source["name"], self.params["bin_dir"]
         known = self.record["sources"].get(name) or {}
         ours = known.get("files") or {}
-        wanted, kept = [], []
-        for one in source["files"]:
-            live = digest(os.path.join(bin_dir, one))
-            if live is not None and one not in ours:
+        plugins, kept = [], []
+        for plugin in source["files"]:
+            live = digest(os.path.join(bin_dir, plugin))
+            if live is not None and plugin not in ours:
                 if self.params["on_foreign"] == "keep":
-                    kept.append(one)
+                    kept.append(plugin)
                     continue
                 if self.params["on_foreign"] == "fail":
                     raise InstallError(
                         "Installing %s: %s exists and was not installed by this collection. Set on_foreign to keep "
-                        "(use it as it is) or to take_over" % (name, os.path.join(bin_dir, one))
+                        "(use it as it is) or to take_over" % (name, os.path.join(bin_dir, plugin))
                     )
-            wanted.append(one)
-        self.kept += ["%s: not installed by this collection" % os.path.join(bin_dir, one) for one in kept]
-        asked = {**source, "files": wanted}
-        fresh = not wanted or same_source(asked, known)
+            plugins.append(plugin)
+        self.kept += ["%s: not installed by this collection" % os.path.join(bin_dir, plugin) for plugin in kept]
+        asked = {**source, "files": plugins}
+        fresh = not plugins or same_source(asked, known)
         bad = [
-            one
-            for one in wanted
+            plugin
+            for plugin in plugins
             if not fresh
-            or digest(os.path.join(bin_dir, one)) != ours.get(one)
-            or not executable(os.path.join(bin_dir, one))
+            or digest(os.path.join(bin_dir, plugin)) != ours.get(plugin)
+            or not executable(os.path.join(bin_dir, plugin))
         ]
-        gone = [one for one in ours if one not in source["files"]]
+        gone = [plugin for plugin in ours if plugin not in source["files"]]
         live = "present" if not bad else "absent" if not ours else "different"
         self._row("cni_plugins", name, "present", live)
         if bad:
-            doing = "Install %s in %s from %s" % (", ".join(wanted), bin_dir, source["url"])
+            doing = "Install %s in %s from %s" % (", ".join(plugins), bin_dir, source["url"])
             self.decision.add(doing, functools.partial(self._install, asked))
-            self.decision.show(name, _lines(known), "%s\n%s\n" % (source["checksum"], "\n".join(sorted(wanted))))
+            self.decision.show(name, _lines(known), "%s\n%s\n" % (source["checksum"], "\n".join(sorted(plugins))))
         self._drop(name, gone, ours)
 
     def _install(self, source: Params) -> None:
@@ -236,30 +242,30 @@ class Install:
 
     def _drop(self, name: str, gone: t.Sequence[str], ours: t.Mapping[str, str]) -> None:
         """Remove plugins that are ours and not wanted; one that was replaced belongs to who replaced it."""
-        for one in gone:
-            path = os.path.join(self.params["bin_dir"], one)
+        for plugin in gone:
+            path = os.path.join(self.params["bin_dir"], plugin)
             live = digest(path)
-            if live == ours[one]:
-                self.decision.add("Remove %s" % path, functools.partial(self._remove_plugin, name, one, path))
+            if live == ours[plugin]:
+                self.decision.add("Remove %s" % path, functools.partial(self._remove_plugin, name, plugin, path))
                 self.decision.show(path, live + "\n", "")
             else:
                 if live is not None:
                     self.kept.append("%s: replaced by another tool or user" % path)
-                self.decision.add("Forget %s" % path, functools.partial(self._remove_plugin, name, one, None))
+                self.decision.add("Forget %s" % path, functools.partial(self._remove_plugin, name, plugin, None))
 
-    def _remove_plugin(self, name: str, one: str, path: str | None) -> None:
+    def _remove_plugin(self, name: str, plugin: str, path: str | None) -> None:
         if path is not None:
             _files_write.remove(path)
         known = self.record["sources"].get(name) or {}
-        (known.get("files") or {}).pop(one, None)
+        (known.get("files") or {}).pop(plugin, None)
         if not known.get("files"):
             self.record["sources"].pop(name, None)
         self._save()
 
     # --- files ---
 
-    def _foreign(self, path: str, found: str | None) -> bool:
-        return found is not None and path not in self.record["files"]
+    def _foreign(self, path: str, live: str | None) -> bool:
+        return live is not None and path not in self.record["files"]
 
     def _refuse(self, path: str) -> t.NoReturn:
         raise InstallError(
@@ -267,17 +273,17 @@ class Install:
             "wrote it (an operator, a DaemonSet) leave this to the role, and run again" % path
         )
 
-    def config(self, one: Params) -> None:
-        path, text = one["path"], one["content"].rstrip("\n") + "\n"
-        if one["delegate"]:
-            text = delegating(path, text, one["delegate"])
-        found = read_text(path)
-        if self._foreign(path, found) and found != text:
+    def config(self, options: Params) -> None:
+        path, text = options["path"], options["content"].rstrip("\n") + "\n"
+        if options["delegate"]:
+            text = delegating(path, text, options["delegate"])
+        live = read_text(path)
+        if self._foreign(path, live) and live != text:
             self._refuse(path)
-        self._row(CONFIG, path, "present", "absent" if found is None else "present" if found == text else "different")
-        if found != text or path not in self.record["files"]:
-            self._write(path, text, 0o644 if one["public"] else 0o600)
-            self.decision.show(path, found or "", text)
+        self._row(CONFIG, path, "present", "absent" if live is None else "present" if live == text else "different")
+        if live != text or path not in self.record["files"]:
+            self._write(path, text, 0o644 if options["public"] else 0o600)
+            self.decision.show(path, live or "", text)
 
     def _write(self, path: str, text: str, mode: int) -> None:
         self.decision.add("Write %s" % path, functools.partial(self._written, path, text, mode))
@@ -288,42 +294,43 @@ class Install:
         self._save()
         _files_write.atomic_write(path, text, mode)
 
-    def kubeconfig(self, one: Params) -> None:
-        path = one["path"]
-        found = read_text(path)
-        if self._foreign(path, found):
+    def kubeconfig(self, options: Params) -> None:
+        path = options["path"]
+        live = read_text(path)
+        if self._foreign(path, live):
             self._refuse(path)
-        old = token_in(found)
+        old = token_in(live)
         ends = expiry(old)
-        bound = one["node_uid"] is None or node_of(old) == one["node_uid"]
-        fine = bool(old) and bound and (ends is None or ends - self.now > one["renew_before"])
-        same = found is not None and found == kubeconfig(one, old)
+        bound = options["node_uid"] is None or node_of(old) == options["node_uid"]
+        fine = bool(old) and bound and (ends is None or ends - self.now > options["renew_before"])
+        same = live is not None and live == kubeconfig(options, old)
         wrong = "about to expire" if bound else "bound to no node, or to another"
-        state = "absent" if found is None else "different" if not same else "valid" if fine else wrong
+        state = "absent" if live is None else "different" if not same else "valid" if fine else wrong
         self._row("kubeconfig", path, "valid", state)
         if same and fine:
             return
-        token = old if fine else str(self.params["tokens"].get(one["user"]) or "")
+        token = old if fine else str(self.params["tokens"].get(options["user"]) or "")
         if not token:
             self.token_needed.append(path)
         self.decision.add(
-            "Write %s%s" % (path, "" if fine else " with a new token"), functools.partial(self._kubeconfig, one, token)
+            "Write %s%s" % (path, "" if fine else " with a new token"),
+            functools.partial(self._kubeconfig, options, token),
         )
-        shown = kubeconfig(one, "(hidden)") if fine else kubeconfig(one, "(hidden, new)")
-        self.decision.show(path, "" if found is None else kubeconfig_hidden(found), shown)
+        shown = kubeconfig(options, "(hidden)") if fine else kubeconfig(options, "(hidden, new)")
+        self.decision.show(path, "" if live is None else kubeconfig_hidden(live), shown)
 
-    def _kubeconfig(self, one: Params, token: str) -> None:
+    def _kubeconfig(self, options: Params, token: str) -> None:
         if not token:
             raise InstallError(
                 "Writing %s: it needs a token of the service account %s, and none was passed. Pass one in tokens, for "
-                "example from the module service_account_token" % (one["path"], one["user"])
+                "example from the module service_account_token" % (options["path"], options["user"])
             )
-        self._written(one["path"], kubeconfig(one, token), 0o600)
+        self._written(options["path"], kubeconfig(options, token), 0o600)
 
     def file_absent(self, path: str) -> None:
-        found = read_text(path)
+        live = read_text(path)
         if path not in self.record["files"]:
-            if found is not None:
+            if live is not None:
                 self.kept.append("%s: not installed by this collection" % path)
             self._row(CONFIG, path, "absent", "absent")
             return
@@ -335,13 +342,13 @@ class Install:
             self._save()
 
         self.decision.add("Remove %s" % path, remove)
-        self.decision.show(path, kubeconfig_hidden(found) if found else "", "")
+        self.decision.show(path, kubeconfig_hidden(live) if live else "", "")
 
     # --- all of it ---
 
     def decide(self) -> None:
         params = self.params
-        paths = [one["path"] for one in (*params["configs"], *params["kubeconfigs"])]
+        paths = [options["path"] for options in (*params["configs"], *params["kubeconfigs"])]
         if params["state"] == "absent":
             # The other way round: what makes the runtime use the plugins goes first.
             for path in sorted({*paths, *self.record["files"]}, key=lambda path: (path not in paths, path)):
@@ -354,10 +361,10 @@ class Install:
             return
         for source in params["sources"]:
             self.source(source)
-        for one in params["kubeconfigs"]:
-            self.kubeconfig(one)
-        for one in params["configs"]:
-            self.config(one)
+        for options in params["kubeconfigs"]:
+            self.kubeconfig(options)
+        for options in params["configs"]:
+            self.config(options)
         for path in sorted(set(self.record["files"]) - set(paths)):
             self.file_absent(path)
         for name in sorted(set(self.record["sources"]) - {source["name"] for source in params["sources"]}):
@@ -387,12 +394,17 @@ def manage(
     """Return what the module cni_install returns."""
     check(params)
     params = {**params, "sources": [mirrored(source, params["mirror"]) for source in params["sources"]]}
-    one = Install(params, now, fetch)
-    one.decide()
+    install = Install(params, now, fetch)
+    install.decide()
     if not check_mode:
         clean(params["bin_dir"])
-        one.decision.carry_out()
-    return {**one.decision.result(), "kept": one.kept, "token_needed": one.token_needed, "resources": one.resources}
+        install.decision.carry_out()
+    return {
+        **install.decision.result(),
+        "kept": install.kept,
+        "token_needed": install.token_needed,
+        "resources": install.resources,
+    }
 
 
 __all__ = (

@@ -46,7 +46,7 @@ CODES: dict[str, bool] = {
     "owned_by_other": False,
 }
 
-# Warnings from the start: the plugin does as it is told, and few want that.
+# Warnings from the start: the plugin accepts it, and it is rarely intended.
 _WARNINGS = ("gateway_in_range",)
 
 
@@ -116,10 +116,10 @@ class Report:
 
     def add(self, code: str, attachment: str, problem: str, remedy: str, *, warn: bool = False) -> None:
         level = "warning" if warn or code in self._ignored or code in _WARNINGS else "error"
-        found = Finding(level, code, attachment, problem, remedy)
-        if found not in self._known:
-            self._known.add(found)
-            self.findings.append(found)
+        finding = Finding(level, code, attachment, problem, remedy)
+        if finding not in self._known:
+            self._known.add(finding)
+            self.findings.append(finding)
 
     def skip(self, code: str, why: str, *, attachment: str | None = None, node: str | None = None) -> None:
         row = NotChecked(code, attachment, node, why)
@@ -129,11 +129,11 @@ class Report:
 
     @property
     def errors(self) -> list[Finding]:
-        return [one for one in self.findings if one.level == "error"]
+        return [finding for finding in self.findings if finding.level == "error"]
 
     @property
     def warnings(self) -> list[Finding]:
-        return [one for one in self.findings if one.level == "warning"]
+        return [finding for finding in self.findings if finding.level == "warning"]
 
 
 __all__ = ("CODES", "Attachment", "Finding", "NotChecked", "Report", "Surroundings")

@@ -20,7 +20,7 @@ _CODES = ("plugin_missing", "device_missing", "host_interface", "mtu_too_large")
 _BY = {"device": "name", "master": "name", "hwaddr": "mac", "pciBusID": "pci_address"}
 
 
-def check(wanted: t.Sequence[Attachment], around: Surroundings, report: Report) -> None:
+def check(attachments: t.Sequence[Attachment], around: Surroundings, report: Report) -> None:
     """Add what the target nodes lack, or need themselves."""
     if not around.node_info or around.targets is None:
         for code in _CODES:
@@ -32,25 +32,25 @@ def check(wanted: t.Sequence[Attachment], around: Surroundings, report: Report) 
             for code in _CODES:
                 report.skip(code, "node_info has no entry for this node", node=node)
             continue
-        for one in wanted:
-            if one.config is not None:
-                _plugins(one, node, info, report)
-                _devices(one, node, info, around, report)
+        for attachment in attachments:
+            if attachment.config is not None:
+                _plugins(attachment, node, info, report)
+                _devices(attachment, node, info, around, report)
 
 
-def _plugins(one: Attachment, node: str, info: t.Mapping[str, t.Any], report: Report) -> None:
+def _plugins(attachment: Attachment, node: str, info: t.Mapping[str, t.Any], report: Report) -> None:
     cni = info.get("cni")
     if cni is None:
         report.skip("plugin_missing", "node_info has no list of CNI plugins for it", node=node)
         return
     present = cni.get("plugins") or []
-    for plugin in config.plugins(t.cast("config.Config", one.config)):
+    for plugin in config.plugins(t.cast("config.Config", attachment.config)):
         ipam = config.ipam_of(plugin).get("type")
         for kind, what in ((plugin["type"], "CNI plugin"), (ipam, "IPAM plugin")):
             if kind and kind not in present:
                 report.add(
                     "plugin_missing",
-                    one.key,
+                    attachment.key,
                     "node %s has no %s %s in %s" % (node, what, kind, cni.get("bin_dir") or "its plugin directory"),
                     "install it there (the role rdmaops.gpu_fabric.secondary_network does), or use one of: %s"
                     % (", ".join(sorted(present)) or "none"),
@@ -61,8 +61,10 @@ def _find(interfaces: list[t.Any], key: str, value: str) -> t.Any:
     return next((row for row in interfaces if str(row.get(_BY[key]) or "").lower() == value.lower()), None)
 
 
-def _devices(one: Attachment, node: str, info: t.Mapping[str, t.Any], around: Surroundings, report: Report) -> None:
-    first = config.plugins(t.cast("config.Config", one.config))[0]
+def _devices(
+    attachment: Attachment, node: str, info: t.Mapping[str, t.Any], around: Surroundings, report: Report
+) -> None:
+    first = config.plugins(t.cast("config.Config", attachment.config))[0]
     kind = config.kind_of(first)
     keys = ("device", "hwaddr", "kernelpath", "pciBusID") if kind == "host-device" else ("master",)
     if kind not in ("host-device", "macvlan", "ipvlan", "ipoib"):
@@ -71,8 +73,8 @@ def _devices(one: Attachment, node: str, info: t.Mapping[str, t.Any], around: Su
     if key is None:
         return
     if key == "kernelpath":
-        report.skip("device_missing", "a kernel path is not looked up", attachment=one.key, node=node)
-        report.skip("host_interface", "a kernel path is not looked up", attachment=one.key, node=node)
+        report.skip("device_missing", "a kernel path is not looked up", attachment=attachment.key, node=node)
+        report.skip("host_interface", "a kernel path is not looked up", attachment=attachment.key, node=node)
         return
     interfaces = info.get("interfaces")
     if interfaces is None:
@@ -81,23 +83,23 @@ def _devices(one: Attachment, node: str, info: t.Mapping[str, t.Any], around: Su
         return
     row = _find(interfaces, key, first[key])
     if row is None:
-        _missing(one, node, key, first[key], interfaces, around, report)
+        _missing(attachment, node, key, first[key], interfaces, around, report)
         return
     if kind == "host-device":
-        _host(one, node, first[key], row, around, report)
-        _rdma(one, node, row, info, report)
+        _host(attachment, node, first[key], row, around, report)
+        _rdma(attachment, node, row, info, report)
     mtu = first.get("mtu")
     if isinstance(mtu, int) and isinstance(row.get("mtu"), int) and mtu > row["mtu"]:
         report.add(
             "mtu_too_large",
-            one.key,
+            attachment.key,
             "mtu %d is larger than the mtu %d of its parent %s on node %s" % (mtu, row["mtu"], row.get("name"), node),
             "an mtu of at most %d, or a larger mtu on the parent and the switch" % row["mtu"],
         )
 
 
 def _missing(
-    one: Attachment,
+    attachment: Attachment,
     node: str,
     key: str,
     value: str,
@@ -106,11 +108,11 @@ def _missing(
     report: Report,
 ) -> None:
     # A device that host-device gave to a pod is not on the host for so long.
-    there = one.key in around.settled and key != "master"
+    there = attachment.key in around.settled and key != "master"
     names = sorted(str(row.get(_BY[key])) for row in interfaces if row.get(_BY[key]))
     report.add(
         "device_missing",
-        one.key,
+        attachment.key,
         "node %s has no %s %s%s" % (node, key, value, " (a pod may hold it now)" if there else ""),
         "one of: %s. Devices in use by pods are not listed. Exclude nodes without it with target_nodes"
         % (", ".join(names) or "none"),
@@ -118,7 +120,7 @@ def _missing(
     )
 
 
-def _host(one: Attachment, node: str, value: str, row: t.Any, around: Surroundings, report: Report) -> None:
+def _host(attachment: Attachment, node: str, value: str, row: t.Any, around: Surroundings, report: Report) -> None:
     uses = [str(use) for use in row.get("uses") or []]
     if row.get("master"):
         uses.append("member of %s" % row["master"])
@@ -130,19 +132,23 @@ def _host(one: Attachment, node: str, value: str, row: t.Any, around: Surroundin
     if uses:
         report.add(
             "host_interface",
-            one.key,
+            attachment.key,
             "%s on node %s is used by the host: %s. A pod would take it away from the host"
             % (value, node, ", ".join(uses)),
             "a device that the host does not use",
         )
 
 
-def _rdma(one: Attachment, node: str, row: t.Any, info: t.Mapping[str, t.Any], report: Report) -> None:
-    if not any(config.kind_of(plugin) == "rdma" for plugin in config.plugins(t.cast("config.Config", one.config))):
+def _rdma(attachment: Attachment, node: str, row: t.Any, info: t.Mapping[str, t.Any], report: Report) -> None:
+    if not any(
+        config.kind_of(plugin) == "rdma" for plugin in config.plugins(t.cast("config.Config", attachment.config))
+    ):
         return
     devices = info.get("devices")
     if devices is None:
-        report.skip("device_missing", "node_info has no list of RDMA devices for it", attachment=one.key, node=node)
+        report.skip(
+            "device_missing", "node_info has no list of RDMA devices for it", attachment=attachment.key, node=node
+        )
         return
     for device in devices:
         netdevs = [port.get("netdev") for port in device.get("ports") or []]
@@ -151,7 +157,7 @@ def _rdma(one: Attachment, node: str, row: t.Any, info: t.Mapping[str, t.Any], r
             return
     report.add(
         "device_missing",
-        one.key,
+        attachment.key,
         "node %s has no RDMA device on %s, and the chained plugin rdma needs one" % (node, row.get("name")),
         "a card with one (%s), or no rdma in chain"
         % (", ".join(sorted(str(device.get("name")) for device in devices)) or "there is none"),

@@ -45,10 +45,10 @@ def leaving(before: _HasConfig | None, after: _HasConfig) -> list[Leaving]:
     ]
 
 
-def taken(pools: t.Iterable[t.Any], spans: t.Iterable[Leaving]) -> list[str]:
+def orphaned_allocations(pools: t.Iterable[t.Any], changes: t.Iterable[Leaving]) -> list[str]:
     """Return the addresses in use that are in a pool that is left, or outside a pool's new bounds, with their pods."""
-    found = []
-    wanted = list(spans)
+    changes = list(changes)
+    addresses = []
     for pool in pools:
         name = str((pool.get("metadata") or {}).get("name"))
         spec = pool.get("spec") or {}
@@ -56,19 +56,19 @@ def taken(pools: t.Iterable[t.Any], spans: t.Iterable[Leaving]) -> list[str]:
             base = ipaddress.ip_network(str(spec.get("range")), strict=False)
         except ValueError:
             continue
-        for one in wanted:
-            if not _is(name, base, one.old):
+        for old, new in changes:
+            if not _is_pool_of(name, base, old):
                 continue
             # An allocation's key is its offset from the range's first address (toIPReservationList).
             for offset, row in sorted((spec.get("allocations") or {}).items(), key=lambda pair: _int(pair[0])):
                 address = base.network_address + _int(offset)
-                if one.new is not None and (one.new.holds(address) or not one.old.holds(address)):
+                if new is not None and (new.holds(address) or not old.holds(address)):
                     continue
-                found.append("%s by %s" % (address, row.get("podref") or "container %s" % row.get("id")))
-    return found
+                addresses.append("%s by %s" % (address, row.get("podref") or "container %s" % row.get("id")))
+    return addresses
 
 
-def _is(name: str, base: ranges.Network, span: Span) -> bool:
+def _is_pool_of(name: str, base: ranges.Network, span: Span) -> bool:
     if not span.sliced:
         return name == span.pool
     # One pool per node: [NETWORK-]NODE-RANGE, where the range is the node's slice.
@@ -80,4 +80,4 @@ def _int(text: t.Any) -> int:
     return int(text) if str(text).isdigit() else 0
 
 
-__all__ = ("Leaving", "leaving", "taken")
+__all__ = ("Leaving", "leaving", "orphaned_allocations")

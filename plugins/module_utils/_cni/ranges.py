@@ -107,7 +107,7 @@ def _usable(network: Network) -> tuple[int, int]:
 
 
 def _bound(where: str, value: t.Any, network: Network, problems: list[Problem]) -> int | None:
-    """Return a bound of a range as a number; None where there is none or it is wrong."""
+    """Return a bound of a range as a number; None if there is none or it is invalid."""
     if not value:
         return None
     try:
@@ -166,14 +166,14 @@ def _example(network: Network) -> str:
 def _whereabouts(ipam: cni.Config, where: str, problems: list[Problem]) -> list[list[Span]]:
     raw: list[tuple[str, t.Any]] = [(where, ipam)] if ipam.get("range") else []
     listed = ipam.get("ipRanges") if isinstance(ipam.get("ipRanges"), list) else []
-    raw += [("%sipRanges[%d]." % (where, number), one) for number, one in enumerate(t.cast("list[t.Any]", listed))]
+    raw += [("%sipRanges[%d]." % (where, number), entry) for number, entry in enumerate(t.cast("list[t.Any]", listed))]
     if not raw:
         problems.append(("missing_key", "whereabouts has no range", "ipam.range, for example 10.100.100.0/24"))
     groups = []
-    for at, one in raw:
-        if not isinstance(one, dict):
+    for at, entry in raw:
+        if not isinstance(entry, dict):
             continue
-        text = str(one.get("range") or "")
+        text = str(entry.get("range") or "")
         start, dash, rest = text.partition("-")
         try:
             network = parse_network(rest if dash else text)
@@ -194,14 +194,14 @@ def _whereabouts(ipam: cni.Config, where: str, problems: list[Problem]) -> list[
             )
             continue
         if not dash:
-            low_end = _bound(at + "range_start", one.get("range_start"), network, problems)
-            high_end = _bound(at + "range_end", one.get("range_end"), network, problems)
+            low_end = _bound(at + "range_start", entry.get("range_start"), network, problems)
+            high_end = _bound(at + "range_end", entry.get("range_end"), network, problems)
             first, last = low_end or first, high_end or last
             if low_end and high_end and low_end > high_end:
                 problems.append(
                     ("range_bounds", "%srange_start is after range_end" % at, "range_start before range_end")
                 )
-        holes = _excluded(at + "exclude", one.get("exclude"), network, problems)
+        holes = _excluded(at + "exclude", entry.get("exclude"), network, problems)
         name = pool_name(network, ipam.get("network_name"))
         sliced = bool(ipam.get("node_slice_size"))
         groups.append([Span(at + "range", text, network, first, last, tuple(holes), name, sliced)])
@@ -243,10 +243,10 @@ def _host_local(ipam: cni.Config, where: str, problems: list[Problem]) -> list[l
     groups = []
     for listed in sets:
         group = []
-        for one in listed if isinstance(listed, list) else []:
-            if not isinstance(one, dict):
+        for entry in listed if isinstance(listed, list) else []:
+            if not isinstance(entry, dict):
                 continue
-            text = str(one.get("subnet") or "")
+            text = str(entry.get("subnet") or "")
             try:
                 network = ipaddress.ip_network(text) if "/" in text else parse_network(text)
             except ValueError as exc:
@@ -259,14 +259,14 @@ def _host_local(ipam: cni.Config, where: str, problems: list[Problem]) -> list[l
                 )
                 continue
             first, last = _usable(network)
-            first = _bound(where + "rangeStart", one.get("rangeStart"), network, problems) or first
-            last = _bound(where + "rangeEnd", one.get("rangeEnd"), network, problems) or last
+            first = _bound(where + "rangeStart", entry.get("rangeStart"), network, problems) or first
+            last = _bound(where + "rangeEnd", entry.get("rangeEnd"), network, problems) or last
             # host-local takes the first address for the gateway where none is given, and skips it.
-            given = one.get("gateway")
+            address = entry.get("gateway")
             try:
-                gateway = int(ipaddress.ip_address(given)) if given else int(network.network_address) + 1
+                gateway = int(ipaddress.ip_address(address)) if address else int(network.network_address) + 1
             except ValueError:
-                problems.append(("invalid_cidr", "%sgateway %s is not an address" % (where, given), "an address"))
+                problems.append(("invalid_cidr", "%sgateway %s is not an address" % (where, address), "an address"))
                 continue
             group.append(Span(where + "subnet", text, network, first, last, ((gateway, gateway),)))
         if group:
@@ -276,19 +276,19 @@ def _host_local(ipam: cni.Config, where: str, problems: list[Problem]) -> list[l
 
 def _static(ipam: cni.Config, where: str, problems: list[Problem]) -> list[list[Span]]:
     groups = []
-    for one in ipam["addresses"] if isinstance(ipam.get("addresses"), list) else []:
-        text = str(one.get("address") if isinstance(one, dict) else one)
+    for entry in ipam["addresses"] if isinstance(ipam.get("addresses"), list) else []:
+        text = str(entry.get("address") if isinstance(entry, dict) else entry)
         try:
             if "/" not in text:
                 raise ValueError("no prefix length")
-            found = ipaddress.ip_interface(text)
+            interface = ipaddress.ip_interface(text)
         except ValueError as exc:
             problems.append(
                 ("invalid_cidr", "%saddress %s cannot be read (%s)" % (where, text, exc), "such as 10.1.0.7/24")
             )
             continue
-        number = int(found.ip)
-        groups.append([Span(where + "address", text, found.network, number, number, ())])
+        number = int(interface.ip)
+        groups.append([Span(where + "address", text, interface.network, number, number, ())])
     return groups
 
 

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""What the GPU Operator's module asks a cluster: its kinds, live objects, CRDs, and the pods that hold GPUs."""
+"""A cluster as the GPU Operator's module sees it: its kinds, live objects, CRDs, and the pods that hold GPUs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .compare import Key
 CRD = "apiextensions.k8s.io/v1"
 POLICY = ("nvidia.com/v1", "ClusterPolicy")
 # How long a changed CRD may take to be in force on the API server; it takes about a second.
-_SETTLE = 60
+_CRD_LIMIT_S = 60
 # What NVIDIA's device plugin offers; other operators of NVIDIA's offer network devices under the same domain.
 _GPU = re.compile(r"^nvidia\.com/(gpu(\.shared)?|mig-.*|pgpu|.*vgpu.*)$", re.IGNORECASE)
 
@@ -40,35 +40,35 @@ class Cluster:
         self._to_come: set[tuple[str, str]] = set()
 
     def discover(self) -> None:
-        """Learn the version and every kind that is served: what a chart may ask for by .Capabilities."""
+        """Read the version and every kind that is served: what a chart may look up in .Capabilities."""
         about = self.client.get("/version", "Asking the API server for its version") or {}
         self.version = str(about.get("gitVersion") or "")
         for version, kinds in self.client.served().items():
             self.api_versions.append(version)
-            for one in kinds:
-                self.kinds[(version, one.kind)] = Resource(one.plural, one.namespaced)
-                self.api_versions.append("%s/%s" % (version, one.kind))
+            for served in kinds:
+                self.kinds[(version, served.kind)] = Resource(served.plural, served.namespaced)
+                self.api_versions.append("%s/%s" % (version, served.kind))
 
     def learn(self, definition: Object) -> None:
-        """Note the kinds of a CRD that is to be made."""
+        """Note the kinds of a CRD that is to be created."""
         spec = definition["spec"]
-        for one in spec.get("versions") or []:
-            key = ("%s/%s" % (spec["group"], one["name"]), str(spec["names"]["kind"]))
+        for version in spec.get("versions") or []:
+            key = ("%s/%s" % (spec["group"], version["name"]), str(spec["names"]["kind"]))
             if key not in self.kinds:
                 self._to_come.add(key)
                 self.kinds[key] = Resource(str(spec["names"]["plural"]), spec.get("scope") != "Cluster")
 
     def served(self, key: Key) -> bool:
-        """Whether the API server has served this kind when it was asked."""
+        """Whether the API server served this kind at discovery."""
         return (key.api_version, key.kind) in self.kinds and (key.api_version, key.kind) not in self._to_come
 
-    def key(self, one: Object, namespace: str) -> Key:
-        metadata = one.get("metadata") or {}
-        resource = self.kinds.get((str(one.get("apiVersion")), str(one.get("kind"))))
+    def key(self, document: Object, namespace: str) -> Key:
+        metadata = document.get("metadata") or {}
+        resource = self.kinds.get((str(document.get("apiVersion")), str(document.get("kind"))))
         inside = resource is None or resource.namespaced
         return Key(
-            str(one.get("apiVersion")),
-            str(one["kind"]),
+            str(document.get("apiVersion")),
+            str(document["kind"]),
             str(metadata.get("namespace") or namespace) if inside else "",
             str(metadata.get("name")),
         )
@@ -92,77 +92,77 @@ class Cluster:
 
     def definitions(self, group: str) -> list[str]:
         """Return the names of the CRDs of a group."""
-        found = self.client.items(kubernetes.path(CRD, "customresourcedefinitions"), "Listing the CRDs")
-        return sorted(one["metadata"]["name"] for one in found or [] if one["spec"]["group"] == group)
+        crds = self.client.items(kubernetes.path(CRD, "customresourcedefinitions"), "Listing the CRDs")
+        return sorted(crd["metadata"]["name"] for crd in crds or [] if crd["spec"]["group"] == group)
 
     def policies(self) -> list[Object]:
-        """Return every ClusterPolicy, whoever made it."""
+        """Return every ClusterPolicy, whoever created it."""
         return self.client.items(kubernetes.path(POLICY[0], "clusterpolicies"), "Listing the ClusterPolicies") or []
 
     def apply_definition(self, definition: Object) -> None:
-        """Make or renew a CRD and wait until it is served."""
+        """Create or renew a CRD and wait until it is served."""
         name = definition["metadata"]["name"]
         body = {key: value for key, value in definition.items() if key != "status"}
         body["metadata"] = {key: value for key, value in body["metadata"].items() if key != "creationTimestamp"}
         doing = "Applying the CustomResourceDefinition %s" % name
         self.client.apply(kubernetes.path(CRD, "customresourcedefinitions", None, name), body, doing, force=True)
-        deadline = time.monotonic() + _SETTLE
+        deadline = time.monotonic() + _CRD_LIMIT_S
         while True:
-            found = (self.definition(name) or {}).get("status") or {}
-            conditions = {one["type"]: one["status"] for one in found.get("conditions") or []}
+            status = (self.definition(name) or {}).get("status") or {}
+            conditions = {condition["type"]: condition["status"] for condition in status.get("conditions") or []}
             if conditions.get("Established") == "True":
                 return
             if time.monotonic() > deadline:
                 raise ApiError(
                     "%s: it was accepted, but is not established after %d s: %s. Check its status"
-                    % (doing, _SETTLE, found.get("conditions") or "no conditions")
+                    % (doing, _CRD_LIMIT_S, status.get("conditions") or "no conditions")
                 )
             time.sleep(0.3)
 
-    def try_out(self, key: Key, one: Object) -> Object:
+    def try_out(self, key: Key, document: Object) -> Object:
         """Return what the API server would keep of an object, by a dry run under another name."""
-        body = dict(one)
+        body = dict(document)
         body["metadata"] = {"generateName": key.name[:50] + "-"}
         if key.namespace:
             body["metadata"]["namespace"] = key.namespace
         return self.client.create(self.path(key, name=False), body, "Trying the %s by a dry run" % key, dry_run=True)
 
-    def settle(self, key: Key, one: Object, whole: t.Callable[[Object], bool]) -> None:
-        """Wait until a renewed CRD is in force for an object: the API server takes it up a moment later."""
-        deadline = time.monotonic() + _SETTLE
+    def wait_for_crd(self, key: Key, document: Object, is_complete: t.Callable[[Object], bool]) -> None:
+        """Wait until a renewed CRD is in force for an object: the API server needs a moment."""
+        deadline = time.monotonic() + _CRD_LIMIT_S
         while True:
             try:
-                if whole(self.try_out(key, one)):
+                if is_complete(self.try_out(key, document)):
                     return
             except ApiError as exc:
                 if not exc.missing or time.monotonic() > deadline:
                     raise
             if time.monotonic() > deadline:
-                return  # what is lost then is found, and said, after the release has been applied
+                return  # what is lost is found and reported after the release has been applied
             time.sleep(0.3)
 
     def gpu_pods(self) -> list[dict[str, str]]:
-        """Return the pods that hold GPUs, those included that use them without asking for them."""
+        """Return the pods that hold GPUs, also those that use them without requesting them."""
         query = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
         pods = self.client.items(kubernetes.path("v1", "pods"), "Listing the pods that use GPUs", query) or []
-        found = []
+        holders = []
         for pod in pods:
-            why = _gpu_use(pod)
-            if why and pod["spec"].get("nodeName"):
+            use = _gpu_use(pod)
+            if use and pod["spec"].get("nodeName"):
                 metadata = pod["metadata"]
-                found.append(
+                holders.append(
                     {
                         "namespace": metadata["namespace"],
                         "name": metadata["name"],
                         "node": pod["spec"]["nodeName"],
-                        "holds": why,
+                        "holds": use,
                     }
                 )
-        return sorted(found, key=lambda one: (one["namespace"], one["name"]))
+        return sorted(holders, key=lambda pod: (pod["namespace"], pod["name"]))
 
 
 def _gpu_use(pod: Object) -> str:
-    """Return what of a GPU a pod holds: resources it asked for, else device files or NVIDIA's runtime."""
+    """Return what of a GPU a pod holds: resources that it requests, else device files or NVIDIA's runtime."""
     spec = pod["spec"]
     owners = (pod["metadata"].get("labels") or {}).get("app.kubernetes.io/managed-by")
     for container in (spec.get("containers") or []) + (spec.get("initContainers") or []):

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""What a manifest would make of live objects, where live ones differ, and what an API server does not keep of them."""
+"""What a manifest would make of live objects, where they differ, and what an API server does not keep of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from decimal import Decimal
 
 from .._formats import all_yaml
 from .._helm.chart import loader
-from .._helm.client import HelmError
+from .._helm.output import HelmError
 
 Object = t.Dict[str, t.Any]
 
@@ -24,6 +24,8 @@ HIDDEN = "(hidden)"
 HIDDEN_OTHER = "(hidden, different)"
 _HOOK = "helm.sh/hook"
 _KEEP = "helm.sh/resource-policy"
+_RELEASE_NAME = "meta.helm.sh/release-name"
+_RELEASE_NAMESPACE = "meta.helm.sh/release-namespace"
 # What the API server and controllers write.
 _SERVERS = ("managedFields", "resourceVersion", "uid", "generation", "creationTimestamp", "selfLink")
 _CONTROLLERS = ("deployment.kubernetes.io/revision", "kubectl.kubernetes.io/last-applied-configuration")
@@ -38,7 +40,7 @@ _NO_SECRET = re.compile(r"(name|names|ref|refs|enabled|path|file|ttl|seconds|aud
 
 @dataclasses.dataclass(frozen=True)
 class Key:
-    """What tells an object from all others."""
+    """What identifies an object."""
 
     api_version: str
     kind: str
@@ -61,28 +63,34 @@ def documents(text: str) -> tuple[list[Object], list[Object]]:
     """Return the objects of a manifest and, apart from them, its hooks."""
     doing = "Reading the manifest that helm rendered from the chart"
     try:
-        found = [one for one in all_yaml(text, loader()) if isinstance(one, dict) and one.get("kind")]
+        documents = [item for item in all_yaml(text, loader()) if isinstance(item, dict) and item.get("kind")]
     except ValueError as exc:
         raise HelmError("%s: %s" % (doing, exc)) from exc
     objects: list[Object] = []
     hooks: list[Object] = []
-    for one in found:
-        parts = one.get("items") or [] if one["kind"] == "List" else [one]
+    for document in documents:
+        parts = document.get("items") or [] if document["kind"] == "List" else [document]
         for part in parts if isinstance(parts, list) else [parts]:
             meta = (part.get("metadata") or {}) if isinstance(part, dict) else None
             if not isinstance(meta, dict) or not isinstance(meta.get("annotations") or {}, dict):
-                raise HelmError("%s: a %s in it has no valid metadata" % (doing, one["kind"]))
-            (hooks if _HOOK in notes(part) else objects).append(part)
+                raise HelmError("%s: a %s in it has no valid metadata" % (doing, document["kind"]))
+            (hooks if _HOOK in annotations_of(part) else objects).append(part)
     return objects, hooks
 
 
-def notes(one: Object) -> dict[str, t.Any]:
-    return (one.get("metadata") or {}).get("annotations") or {}
+def annotations_of(document: Object) -> dict[str, t.Any]:
+    return (document.get("metadata") or {}).get("annotations") or {}
 
 
-def kept(one: Object) -> bool:
+def release_of(document: Object) -> tuple[str | None, str | None]:
+    """Return name and namespace of the helm release that an object belongs to."""
+    marks = annotations_of(document)
+    return marks.get(_RELEASE_NAME), marks.get(_RELEASE_NAMESPACE)
+
+
+def has_keep_policy(document: Object) -> bool:
     """Whether helm leaves an object where it is when the chart no longer has it."""
-    return notes(one).get(_KEEP) == "keep"
+    return annotations_of(document).get(_KEEP) == "keep"
 
 
 def _quantity(value: t.Any) -> t.Any:
@@ -96,19 +104,19 @@ def _quantity(value: t.Any) -> t.Any:
     return Decimal(match.group(1)) * factor
 
 
-def _same(one: t.Any, other: t.Any) -> bool:
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if one == other:
+def _same(first: t.Any, second: t.Any) -> bool:
+    if isinstance(first, bool) or isinstance(second, bool):
+        return first is second
+    if first == second:
         return True
-    first = _quantity(one)
-    return first is not None and first == _quantity(other)
+    quantity = _quantity(first)
+    return quantity is not None and quantity == _quantity(second)
 
 
 def _empty(value: t.Any) -> bool:
     """Whether an API server may drop a field of a type of its own (omitempty)."""
     if isinstance(value, dict):
-        return all(_empty(one) for one in value.values())
+        return all(_empty(item) for item in value.values())
     return value is None or value is False or value in ("", 0) or value == []
 
 
@@ -127,11 +135,11 @@ def _named(*lists: t.Any) -> str:
 def merge(old: t.Any, new: t.Any, live: t.Any) -> t.Any:
     """Return what is there once ``new`` is applied over ``live``, where ``old`` was applied before.
 
-    As helm does it with Kubernetes' own types: what others added stays, what the chart no longer has goes.
+    As helm does it with Kubernetes' own types: what others added stays, what the chart no longer has is removed.
     """
     if isinstance(new, dict) and isinstance(live, dict):
-        # A null says nothing: an API server fills in its own default, or has written the field itself.
-        before = {key: one for key, one in old.items() if one is not None} if isinstance(old, dict) else {}
+        # A null has no meaning: an API server fills in its own default, or has written the field itself.
+        before = {key: value for key, value in old.items() if value is not None} if isinstance(old, dict) else {}
         result = {key: value for key, value in live.items() if key not in before or new.get(key) is not None}
         for key, value in new.items():
             if value is None:
@@ -149,44 +157,44 @@ def merge(old: t.Any, new: t.Any, live: t.Any) -> t.Any:
 def _merge_lists(old: list[t.Any], new: list[t.Any], live: list[t.Any]) -> list[t.Any]:
     key = _named(old, new, live) if new and isinstance(new[0], dict) else ""
     if key:
-        before = {one[key]: one for one in old}
-        wanted = {one[key]: one for one in new}
+        before = {item[key]: item for item in old}
+        desired = {item[key]: item for item in new}
         result = []
-        for one in live:
-            if one[key] in wanted:
-                result.append(merge(before.get(one[key]), wanted.pop(one[key]), one))
-            elif one[key] not in before:
-                result.append(one)
-        return result + list(wanted.values())
+        for item in live:
+            if item[key] in desired:
+                result.append(merge(before.get(item[key]), desired.pop(item[key]), item))
+            elif item[key] not in before:
+                result.append(item)
+        return result + list(desired.values())
     if len(new) == len(live):
-        return [merge(None, one, other) for one, other in zip(new, live)]
+        return [merge(None, item, other) for item, other in zip(new, live)]
     return new
 
 
-def prepared(one: Object, release: str, namespace: str) -> Object:
+def prepared(document: Object, release: str, namespace: str) -> Object:
     """Return an object as helm sends it: with its marks, and a Secret's texts encoded."""
-    made = dict(one)
-    metadata = dict(made.get("metadata") or {})
+    result = dict(document)
+    metadata = dict(result.get("metadata") or {})
     metadata["labels"] = {**(metadata.get("labels") or {}), "app.kubernetes.io/managed-by": "Helm"}
     metadata["annotations"] = {
         **(metadata.get("annotations") or {}),
-        "meta.helm.sh/release-name": release,
-        "meta.helm.sh/release-namespace": namespace,
+        _RELEASE_NAME: release,
+        _RELEASE_NAMESPACE: namespace,
     }
-    made["metadata"] = metadata
-    if made.get("kind") == "Secret" and made.get("stringData"):
-        texts = made.pop("stringData")
+    result["metadata"] = metadata
+    if result.get("kind") == "Secret" and result.get("stringData"):
+        texts = result.pop("stringData")
         data = {key: base64.b64encode(str(value).encode()).decode() for key, value in texts.items()}
-        made["data"] = {**(made.get("data") or {}), **data}
-    return made
+        result["data"] = {**(result.get("data") or {}), **data}
+    return result
 
 
 def schema_of(definition: Object, api_version: str) -> Object | None:
     """Return the schema that a CustomResourceDefinition has for a version."""
-    version = api_version.rpartition("/")[2]
-    for one in (definition.get("spec") or {}).get("versions") or []:
-        if one.get("name") == version:
-            return (one.get("schema") or {}).get("openAPIV3Schema")
+    name = api_version.rpartition("/")[2]
+    for version in (definition.get("spec") or {}).get("versions") or []:
+        if version.get("name") == name:
+            return (version.get("schema") or {}).get("openAPIV3Schema")
     return None
 
 
@@ -200,71 +208,68 @@ def prune(value: t.Any, schema: t.Any, path: str, lost: list[tuple[str, t.Any]])
     if isinstance(value, dict):
         return _prune_map(value, schema, path, lost)
     if isinstance(value, list) and isinstance(schema.get("items"), dict):
-        return [prune(one, schema["items"], "%s[%d]" % (path, index), lost) for index, one in enumerate(value)]
+        return [prune(item, schema["items"], "%s[%d]" % (path, index), lost) for index, item in enumerate(value)]
     return value
 
 
 def _prune_map(value: Object, schema: Object, path: str, lost: list[tuple[str, t.Any]]) -> Object:
     properties = schema.get("properties") or {}
     additional = schema.get("additionalProperties")
-    whole = bool(schema.get("x-kubernetes-preserve-unknown-fields"))
+    preserve = bool(schema.get("x-kubernetes-preserve-unknown-fields"))
     embedded = ("apiVersion", "kind", "metadata") if schema.get("x-kubernetes-embedded-resource") else ()
     result: Object = {}
-    for key, one in value.items():
-        if one is None and not (properties.get(key) or {}).get("nullable"):
+    for key, item in value.items():
+        if item is None and not (properties.get(key) or {}).get("nullable"):
             continue
         here = "%s.%s" % (path, key) if path else str(key)
         if key in properties:
-            result[key] = prune(one, properties[key], here, lost)
+            result[key] = prune(item, properties[key], here, lost)
         elif isinstance(additional, dict):
-            result[key] = prune(one, additional, here, lost)
-        elif additional is True or whole or key in embedded:
-            result[key] = one
+            result[key] = prune(item, additional, here, lost)
+        elif additional is True or preserve or key in embedded:
+            result[key] = item
         else:
-            lost.append((here, one))
-    for key, one in properties.items():
-        if isinstance(one, dict) and "default" in one and key not in result:
-            result[key] = prune(one["default"], one, "", [])
+            lost.append((here, item))
+    for key, inner in properties.items():
+        if isinstance(inner, dict) and "default" in inner and key not in result:
+            result[key] = prune(inner["default"], inner, "", [])
     return result
 
 
 def changes(before: t.Any, after: t.Any, path: str = "") -> list[Change]:
     """Return the fields in which two values differ."""
     if isinstance(before, dict) and isinstance(after, dict):
-        found = []
+        result = []
         for key in sorted(set(before) | set(after)):
             here = "%s.%s" % (path, key) if path else str(key)
-            found += changes(before.get(key), after.get(key), here)
-        return found
+            result += changes(before.get(key), after.get(key), here)
+        return result
     if isinstance(before, list) and isinstance(after, list):
-        key = _named(before, after) if all(isinstance(one, dict) for one in before + after) and before + after else ""
+        key = _named(before, after) if before + after and all(isinstance(item, dict) for item in before + after) else ""
         if key:
-            first = {str(one[key]): one for one in before}
-            second = {str(one[key]): one for one in after}
-            found = []
-            for name in sorted(set(first) | set(second)):
-                found += changes(first.get(name), second.get(name), "%s[%s]" % (path, name))
-            return found
-        if len(before) == len(after):
-            found = []
-            for index, (one, other) in enumerate(zip(before, after)):
-                found += changes(one, other, "%s[%d]" % (path, index))
-            return found
+            first = {str(item[key]): item for item in before}
+            second = {str(item[key]): item for item in after}
+            pairs = [(name, first.get(name), second.get(name)) for name in sorted(set(first) | set(second))]
+        elif len(before) == len(after):
+            pairs = [(str(index), *pair) for index, pair in enumerate(zip(before, after))]
+        else:
+            return [Change(path, before, after)]
+        return [change for name, old, new in pairs for change in changes(old, new, "%s[%s]" % (path, name))]
     if isinstance(before, bool) or isinstance(after, bool):
         return [] if before is after else [Change(path, before, after)]
     return [] if before == after else [Change(path, before, after)]
 
 
-def clean(one: Object) -> Object:
+def clean(document: Object | None) -> Object:
     """Return an object without what the API server and controllers write."""
-    made = {key: value for key, value in one.items() if key != "status"}
-    metadata = {key: value for key, value in (one.get("metadata") or {}).items() if key not in _SERVERS}
-    remarks = {key: value for key, value in notes(one).items() if key not in _CONTROLLERS}
+    if not document:
+        return {}
+    metadata = {key: value for key, value in (document.get("metadata") or {}).items() if key not in _SERVERS}
+    marks = {key: value for key, value in annotations_of(document).items() if key not in _CONTROLLERS}
     metadata.pop("annotations", None)
-    if remarks:
-        metadata["annotations"] = remarks
-    made["metadata"] = metadata
-    return made
+    if marks:
+        metadata["annotations"] = marks
+    return {**{key: value for key, value in document.items() if key != "status"}, "metadata": metadata}
 
 
 def _is_secret(name: t.Any) -> bool:
@@ -278,40 +283,37 @@ def mask(value: t.Any, other: t.Any = None, *, within: bool = False) -> t.Any:
         secret = value.get("kind") == "Secret" and "apiVersion" in value
         named = _is_secret(value.get("name")) and "value" in value
         result = {}
-        for key, one in value.items():
+        for key, item in value.items():
             hide = within or (secret and key in ("data", "stringData")) or _is_secret(key) or (named and key == "value")
-            result[key] = mask(one, second.get(key), within=hide and (secret or not isinstance(one, (dict, list))))
+            result[key] = mask(item, second.get(key), within=hide and (secret or not isinstance(item, (dict, list))))
         return result
     if isinstance(value, list):
         others = other if isinstance(other, list) and len(other) == len(value) else [None] * len(value)
-        return [mask(one, two, within=within) for one, two in zip(value, others)]
+        return [mask(item, second, within=within) for item, second in zip(value, others)]
     if within and value not in (None, "") and not isinstance(value, bool):
         return HIDDEN_OTHER if other not in (None, value) else HIDDEN
     return value
 
 
-def mask_change(one: Change, kind: str) -> Change:
+def mask_change(change: Change, kind: str) -> Change:
     """Return a change with its secrets hidden."""
-    steps = re.split(r"[.\[\]]+", one.path)
+    path, before, after = change
+    steps = re.split(r"[.\[\]]+", path)
     hidden = (kind == "Secret" and steps[0] in ("data", "stringData")) or any(_is_secret(step) for step in steps)
     if hidden:
-        return Change(one.path, mask(one.before, within=True), mask(one.after, one.before or None, within=True))
-    return Change(one.path, mask(one.before), mask(one.after, one.before))
+        return Change(path, mask(before, within=True), mask(after, before or None, within=True))
+    return Change(path, mask(before), mask(after, before))
 
 
 def secrets(value: t.Any, *, within: bool = False) -> set[str]:
     """Return the texts in values that look like secrets by their names."""
-    found: set[str] = set()
     if isinstance(value, dict):
         named = _is_secret(value.get("name"))
-        for key, one in value.items():
-            found |= secrets(one, within=_is_secret(key) or (named and key == "value"))
-    elif isinstance(value, list):
-        for one in value:
-            found |= secrets(one)
-    elif within and isinstance(value, str) and len(value) > 3:
-        found.add(value)
-    return found
+        inner = [secrets(item, within=_is_secret(key) or (named and key == "value")) for key, item in value.items()]
+        return set().union(*inner)
+    if isinstance(value, list):
+        return set().union(*map(secrets, value))
+    return {value} if within and isinstance(value, str) and len(value) > 3 else set()
 
 
 def text(value: t.Any) -> str:
@@ -325,16 +327,17 @@ __all__ = (
     "HIDDEN",
     "Change",
     "Key",
+    "annotations_of",
     "changes",
     "clean",
     "documents",
-    "kept",
+    "has_keep_policy",
     "mask",
     "mask_change",
     "merge",
-    "notes",
     "prepared",
     "prune",
+    "release_of",
     "schema_of",
     "secrets",
     "text",

@@ -4,22 +4,63 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""The ClusterPolicy of the NVIDIA GPU Operator, as it reports itself."""
+"""The ClusterPolicy of the NVIDIA GPU Operator: the state that it reports, and the wait until it is ready."""
 
 from __future__ import annotations
 
 import typing as t
 
+from .model import OperatorError
+
+if t.TYPE_CHECKING:  # pragma: no cover
+    from .compare import Key
+    from .model import Host
+
+# The operator answers a changed ClusterPolicy within a second by leaving the state ready; a state ready that it had
+# before the change proves nothing, and the status has no generation to compare.
+STEADY_S = 5
+_POLL_S = 2
+
 
 def policy_state(policy: t.Mapping[str, t.Any] | None, name: str) -> dict[str, t.Any]:
-    """Return what a ClusterPolicy says of itself."""
+    """Return what a ClusterPolicy reports."""
     status = (policy or {}).get("status") or {}
-    words = [
-        "%s: %s" % (one.get("reason") or one.get("type"), one["message"])
-        for one in status.get("conditions") or []
-        if one.get("message") and (one.get("type") != "Ready" or one.get("status") != "True")
+    messages = [
+        "%s: %s" % (condition.get("reason") or condition.get("type"), condition["message"])
+        for condition in status.get("conditions") or []
+        if condition.get("message") and (condition.get("type") != "Ready" or condition.get("status") != "True")
     ]
-    return {"name": name, "state": status.get("state") or None, "message": "; ".join(words)}
+    return {"name": name, "state": status.get("state") or None, "message": "; ".join(messages)}
 
 
-__all__ = ("policy_state",)
+def wait_until_ready(key: Key, namespace: str, limit: int, steady: int, host: Host) -> dict[str, t.Any]:
+    """Wait until the ClusterPolicy is ready, and has been for ``steady`` seconds."""
+    began = host.now()
+    ready_since: float | None = None
+    while True:
+        policy = host.cluster.read(key)
+        state = policy_state(policy, key.name)
+        now = host.now()
+        if policy is not None and state["state"] == "ready":
+            ready_since = now if ready_since is None else ready_since
+            if now - ready_since >= steady:
+                return state
+        else:
+            ready_since = None
+        if now - began >= limit:
+            raise OperatorError(
+                "Waiting for the ClusterPolicy %s to be ready: after %d s its state is %s%s. The release is in place. "
+                "Look at the pods of the operator's namespace (kubectl get pods -n %s), raise wait_timeout, or set "
+                "wait to false"
+                % (
+                    key.name,
+                    limit,
+                    "missing" if policy is None else state["state"] or "not set (does the operator run?)",
+                    ", and the operator says: " + state["message"] if state["message"] else "",
+                    namespace,
+                )
+            )
+        host.sleep(min(_POLL_S, max(0.1, steady)))
+
+
+__all__ = ("STEADY_S", "policy_state", "wait_until_ready")

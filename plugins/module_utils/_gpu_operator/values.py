@@ -86,8 +86,8 @@ def desired(params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Return the values with those of the shortcuts put in; a contradiction is an error that names both."""
     values = copy.deepcopy(params["values"] or {})
     for option, path in SHORTCUTS.items():
-        wanted = params[option]
-        if wanted is None:
+        value = params[option]
+        if value is None:
             continue
         *steps, last = path.split(".")
         place = values
@@ -98,12 +98,12 @@ def desired(params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
                     "%s sets the value %s, and in values %s is not a map. Set only one of the two"
                     % (option, path, step)
                 )
-        if last in place and place[last] != wanted:
+        if last in place and place[last] != value:
             raise ValuesError(
                 "%s is %s, and values.%s is %s: they contradict each other. Set only one of the two, or "
-                "the same value in both" % (option, _text(wanted), path, _text(place[last]))
+                "the same value in both" % (option, _text(value), path, _text(place[last]))
             )
-        place[last] = wanted
+        place[last] = value
     return values
 
 
@@ -139,10 +139,10 @@ class _Known:
             match = _COMMENTED.match(line)
             if match:
                 column, key = len(match.group("inner")), match.group("key")
-                commented = [one for one in commented if one[0] < column]
+                commented = [entry for entry in commented if entry[0] < column]
                 for depth in range(len(sections) + 1):
-                    outer = [one for _column, one in sections[:depth]]
-                    for steps in ([*outer, key], [*outer, *(one for _column, one in commented), key]):
+                    outer = [outer_key for _column, outer_key in sections[:depth]]
+                    for steps in ([*outer, key], [*outer, *(outer_key for _column, outer_key in commented), key]):
                         self.paths.add(".".join(steps))
                         if line.rstrip().endswith(":"):
                             self.open.add(".".join(steps))
@@ -151,7 +151,7 @@ class _Known:
             match = _REAL.match(line)
             if match:
                 column, commented = len(match.group("indent")), []
-                sections = [one for one in sections if one[0] < column]
+                sections = [section for section in sections if section[0] < column]
                 sections.append((column, match.group("key").strip("\"'")))
 
     def _templates(self, texts: t.Iterable[str]) -> None:
@@ -167,35 +167,36 @@ class _Known:
 
 def unknown(values: t.Mapping[str, t.Any], chart: Chart) -> list[Unknown]:
     """Return the values that a chart and its subcharts know nothing of."""
-    found: list[Unknown] = []
+    result: list[Unknown] = []
     own = {key: value for key, value in values.items() if key not in chart.subcharts and key not in chart.missing}
     known = _Known(chart)
-    _compare(own, "", known, found)
+    _compare(own, "", known, result)
     for key, sub in chart.subcharts.items():
-        given = values.get(key)
-        if isinstance(given, dict):
+        nested = values.get(key)
+        if isinstance(nested, dict):
             inner = _Known(sub)
             # What the parent sets for its subchart is known too.
             for path in known.paths:
                 if path.startswith(key + "."):
                     inner.paths.add(path[len(key) + 1 :])
             inner_found: list[Unknown] = []
-            _compare(given, "", inner, inner_found)
-            found += [
-                Unknown("%s.%s" % (key, one.path), one.nearest and "%s.%s" % (key, one.nearest)) for one in inner_found
+            _compare(nested, "", inner, inner_found)
+            result += [
+                Unknown("%s.%s" % (key, value.path), value.nearest and "%s.%s" % (key, value.nearest))
+                for value in inner_found
             ]
-    return found
+    return result
 
 
-def _compare(values: t.Mapping[str, t.Any], prefix: str, known: _Known, found: list[Unknown]) -> None:
+def _compare(values: t.Mapping[str, t.Any], prefix: str, known: _Known, result: list[Unknown]) -> None:
     for key, value in values.items():
         path = prefix + str(key)
         if key in OPEN or path in known.open:
             continue
         if path not in known.paths:
-            found.append(Unknown(path, nearest(path, known.paths)))
+            result.append(Unknown(path, nearest(path, known.paths)))
         elif isinstance(value, dict):
-            _compare(value, path + ".", known, found)
+            _compare(value, path + ".", known, result)
 
 
 def _plain(path: str) -> str:
@@ -204,13 +205,13 @@ def _plain(path: str) -> str:
 
 def nearest(path: str, paths: t.Iterable[str]) -> str:
     """Return the known path that looks most like one, or nothing."""
-    wanted = _plain(path)
+    target = _plain(path)
     best, rank = "", _ALIKE
     for known in sorted(paths):
         plain = _plain(known)
-        if plain == wanted:
+        if plain == target:
             return known
-        ratio = difflib.SequenceMatcher(None, wanted, plain).ratio()
+        ratio = difflib.SequenceMatcher(None, target, plain).ratio()
         # A sibling is likelier meant than a namesake elsewhere.
         if known.rpartition(".")[0] == path.rpartition(".")[0]:
             ratio += 0.1
@@ -219,12 +220,12 @@ def nearest(path: str, paths: t.Iterable[str]) -> str:
     return best
 
 
-def explain(found: t.Iterable[Unknown], chart: Chart) -> str:
+def explain(values: t.Iterable[Unknown], chart: Chart) -> str:
     """Return one sentence on values that a chart does not know."""
     return "; ".join(
         "%s is not a value of the chart %s %s%s"
-        % (one.path, chart.name, chart.version, " (is %s meant?)" % one.nearest if one.nearest else "")
-        for one in found
+        % (value.path, chart.name, chart.version, " (is %s meant?)" % value.nearest if value.nearest else "")
+        for value in values
     )
 
 

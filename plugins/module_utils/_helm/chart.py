@@ -16,9 +16,9 @@ import typing as t
 
 from .._fetch import digest
 from .._formats import all_yaml, from_yaml
-from .client import HelmError
+from .output import HelmError
 
-# More than that is no chart: helm itself refuses files over 5 MiB and charts over 100 MiB by default.
+# A larger one is not a chart: helm itself refuses files over 5 MiB and charts over 100 MiB by default.
 _LARGEST = 5 * 1024 * 1024
 _WANTED = ("Chart.yaml", "values.yaml", "templates/", "crds/", "charts/")
 _SHA256 = re.compile(r"sha256:[0-9a-f]{64}\Z")
@@ -49,7 +49,7 @@ def refuse_unverified(chart: str, repo_url: str | None, checksum: str | None) ->
             "Reading the chart %s: chart_checksum is %r. Set it to sha256: and 64 lowercase hexadecimal digits"
             % (chart, checksum)
         )
-    plain = [one for one in (chart, repo_url or "") if one.lower().startswith("http://")]
+    plain = [address for address in (chart, repo_url or "") if address.lower().startswith("http://")]
     if plain and not checksum:
         raise HelmError(
             "Fetching the chart %s: %s is plain http, and the download would not be verified. Set an https:// address, "
@@ -66,11 +66,11 @@ def verify(path: str, checksum: str | None) -> None:
         raise HelmError(
             "Verifying the chart %s: a directory has no digest. Use the packed chart, or remove chart_checksum" % path
         )
-    found = "sha256:%s" % digest(path)
-    if found != checksum:
+    actual = "sha256:%s" % digest(path)
+    if actual != checksum:
         raise HelmError(
             "Verifying the chart %s: its checksum is %s, expected %s (chart_checksum). Nothing was done: the file is "
-            "damaged or is not the expected one" % (path, found, checksum)
+            "damaged or is not the expected one" % (path, actual, checksum)
         )
 
 
@@ -120,23 +120,23 @@ def _chart(path: str, files: t.Mapping[str, bytes]) -> Chart:
         raise HelmError("Reading the chart %s: Chart.yaml: %s" % (path, exc)) from exc
     if not isinstance(about, dict) or not about.get("name") or not about.get("version"):
         raise HelmError("Reading the chart %s: its Chart.yaml has no name or no version" % path)
-    found = _subcharts(path, files)
+    packed = _subcharts(path, files)
     subcharts: dict[str, Chart] = {}
     missing: list[str] = []
     conditions: dict[str, str] = {}
     dependencies = about.get("dependencies") or []
-    if not isinstance(dependencies, list) or not all(isinstance(one, dict) for one in dependencies):
+    if not isinstance(dependencies, list) or not all(isinstance(dependency, dict) for dependency in dependencies):
         raise HelmError("Reading the chart %s: Chart.yaml: dependencies must be a list of maps" % path)
     for dependency in dependencies:
         name = str(dependency.get("name"))
         key = str(dependency.get("alias") or name)
         if dependency.get("condition"):
             conditions[key] = str(dependency["condition"]).split(",", maxsplit=1)[0]
-        if name in found:
-            subcharts[key] = found.pop(name)
+        if name in packed:
+            subcharts[key] = packed.pop(name)
         else:
             missing.append(key)
-    subcharts.update(found)
+    subcharts.update(packed)
     return Chart(
         path=path,
         name=str(about["name"]),
@@ -171,43 +171,43 @@ def _subcharts(path: str, files: t.Mapping[str, bytes]) -> dict[str, Chart]:
 
 def definitions(chart: Chart, values: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
     """Return the CustomResourceDefinitions in a chart's crds directory and in those of the subcharts in use."""
-    found = []
+    result = []
     for name, text in chart.crds.items():
         if not name.endswith((".yaml", ".yml", ".json")):
             continue
         try:
-            found += [one for one in all_yaml(text, loader()) if _is_definition(one)]
+            result += [document for document in all_yaml(text, loader()) if _is_definition(document)]
         except ValueError as exc:
             raise HelmError("Reading %s of the chart %s: %s" % (name, chart.path, exc)) from exc
     for key, sub in chart.subcharts.items():
         if _switched_on(chart, key, values):
-            found += definitions(sub, values.get(key) or {})
-    return found
+            result += definitions(sub, values.get(key) or {})
+    return result
 
 
 def _switched_on(chart: Chart, key: str, values: t.Mapping[str, t.Any]) -> bool:
-    given: t.Any
-    for given in (values, defaults(chart)):
+    value: t.Any
+    for value in (values, defaults(chart)):
         for step in chart.conditions.get(key, "").split("."):
-            given = given.get(step) if isinstance(given, dict) else None
-        if isinstance(given, bool):
-            return given
+            value = value.get(step) if isinstance(value, dict) else None
+        if isinstance(value, bool):
+            return value
     return True
 
 
 def defaults(chart: Chart) -> dict[str, t.Any]:
     """Return a chart's own values."""
     try:
-        found = from_yaml(chart.values) or {}
+        values = from_yaml(chart.values) or {}
     except ValueError as exc:
         raise HelmError("Reading values.yaml of the chart %s: %s" % (chart.path, exc)) from exc
-    if not isinstance(found, dict):
+    if not isinstance(values, dict):
         raise HelmError("Reading values.yaml of the chart %s: it is not a map" % chart.path)
-    return found
+    return values
 
 
-def _is_definition(one: t.Any) -> bool:
-    return isinstance(one, dict) and one.get("kind") == "CustomResourceDefinition"
+def _is_definition(document: t.Any) -> bool:
+    return isinstance(document, dict) and document.get("kind") == "CustomResourceDefinition"
 
 
 def loader() -> t.Any:
@@ -219,8 +219,8 @@ def loader() -> t.Any:
 
     base = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     resolvers = {
-        key: [one for one in found if one[0] != "tag:yaml.org,2002:timestamp"]
-        for key, found in base.yaml_implicit_resolvers.items()
+        key: [resolver for resolver in resolvers if resolver[0] != "tag:yaml.org,2002:timestamp"]
+        for key, resolvers in base.yaml_implicit_resolvers.items()
     }
     return type("Loader", (base,), {"yaml_implicit_resolvers": resolvers})
 

@@ -15,224 +15,44 @@ import re
 import shutil
 import tempfile
 import typing as t
-from urllib.parse import unquote_plus, urlsplit
-from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]  # typeshed lacks it
 
 from .. import _command
-from .._errors import FabricError
-from .._formats import from_json
+from .kubeconfig import kubeconfig
+from .output import (
+    METHOD_TEMPLATE,
+    RELEASE_TEMPLATE,
+    HelmError,
+    Listed,
+    Release,
+    Revision,
+    last_lines,
+    parse_history,
+    parse_list,
+    parse_release,
+    parse_version,
+)
 
 if t.TYPE_CHECKING:  # pragma: no cover
     from .._kubernetes.client import Client
 
-# Charts from registries (oci://) came with 3.8.
-OLDEST = (3, 8, 0)
-# What a service's PATH leaves out and administrators install to.
-_DIRECTORIES = ("/usr/local/bin", "/usr/local/sbin", "/opt/bin", "/snap/bin")
-_VERSION = re.compile(r"v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})\S*")
-# What `helm list` calls a chart: its name and its version, joined by a hyphen that names may contain too.
-_CHART = re.compile(r"^(?P<name>.+?)-(?P<version>v?\d+\.\d+\.\d+(?:[-+].*)?)$")
+# Where administrators and snap install helm.
+_DIRECTORIES = (*_command.DIRECTORIES, "/opt/bin", "/snap/bin")
 # They would override the kubeconfig (HELM_KUBE*), the namespace, or print values and manifests (HELM_DEBUG).
 _FOREIGN = re.compile(r"^(HELM_(KUBE.*|NAMESPACE|DEBUG|BURST_LIMIT|QPS)|KUBECONFIG)$")
-_NOISE = re.compile(r"Kubernetes configuration file is (group|world)-readable|^level=(DEBUG|INFO|WARN)|level=DEBUG|^$")
-_LINES = 8
 # https://helm.sh/docs/helm/helm_uninstall/ has the aliases.
 _CHANGING = frozenset(("install", "upgrade", "rollback", "uninstall", "del", "delete", "un"))
-# How long helm may take to note a cancelled release as failed, once it was asked to end.
+# How long helm may take to record a cancelled release as failed, once it was signalled to end.
 _GRACE = 10
-
-# `helm get all --template`: text/template has no JSON, and urlquery takes any text through on one line.
-_RELEASE = "\n".join(
-    (
-        "{{urlquery .Release.Name}}",
-        "{{urlquery .Release.Namespace}}",
-        "{{.Release.Version}}",
-        "{{urlquery .Release.Info.Status}}",
-        "{{.Release.Info.LastDeployed.Unix}}",
-        "{{urlquery .Release.Chart.Metadata.Name}}",
-        "{{urlquery .Release.Chart.Metadata.Version}}",
-        "{{urlquery .Release.Chart.Metadata.AppVersion}}",
-        "{{urlquery .Release.Manifest}}",
-    )
-)
-# Helm 4 remembers whether it applied on the server ("ssa") or, as helm 3 does, on the client.
-_METHOD = "\n{{urlquery .Release.ApplyMethod}}"
-
-
-class HelmError(FabricError):
-    """helm did not do what it was asked; the text has its own last lines."""
-
-
-class Listed(t.NamedTuple):
-    """One line of `helm list`."""
-
-    name: str
-    namespace: str
-    status: str
-    chart: str
-    version: str
-
-
-class Release(t.NamedTuple):
-    """The newest revision of a release."""
-
-    name: str
-    namespace: str
-    revision: int
-    status: str
-    deployed: int
-    chart: str
-    version: str
-    app_version: str
-    manifest: str
-    server_side: bool
-    values: dict[str, t.Any]
-
-    @property
-    def pending(self) -> bool:
-        return self.status.startswith("pending-") or self.status == "uninstalling"
-
-
-class Revision(t.NamedTuple):
-    number: int
-    status: str
 
 
 def find(binary: str | None) -> str:
     """Return the path of helm."""
-    if binary and os.sep in binary:
-        if os.path.isfile(binary) and os.access(binary, os.X_OK):
-            return binary
-        raise HelmError(
-            "Looking for helm: %s (helm_binary) is not an executable file. Set it to the path of helm 3.8 or newer"
-            % binary
-        )
-    path = os.pathsep.join([os.environ.get("PATH", os.defpath), *_DIRECTORIES])
-    found = shutil.which(binary or "helm", path=path)
-    if found is None:
-        raise HelmError(
-            "Looking for helm: %s was not found in %s. Install helm 3.8 or newer on the host that runs this task, or "
-            "set helm_binary" % (binary or "helm", path)
-        )
-    return found
-
-
-def parse_version(text: str, binary: str) -> tuple[int, int, int]:
-    """Return helm's version; refuse one that is too old."""
-    match = _VERSION.search(text)
-    if match is None:
-        raise HelmError(
-            "Getting the version of %s: it answered %r, which is not a helm version. Set helm_binary to "
-            "the path of helm" % (binary, text.strip()[:200])
-        )
-    version = (int(match.group(1)), int(match.group(2)), int(match.group(3)))
-    if version < OLDEST:
-        raise HelmError(
-            "%s is helm %s, and 3.8.0 or newer is needed. Install a newer one, or set helm_binary to its path"
-            % (binary, match.group(0))
-        )
-    return version
-
-
-@contextlib.contextmanager
-def _printed(what: str) -> t.Iterator[None]:
     try:
-        yield
-    except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError) as exc:
+        return _command.find("helm", binary, "helm_binary", _DIRECTORIES)
+    except _command.NotFound as exc:
         raise HelmError(
-            "Reading helm's output about %s: it is not the output of helm 3 or 4 (%s: %s). Check that "
-            "helm_binary is helm itself" % (what, type(exc).__name__, str(exc)[:200])
-        ) from exc
-
-
-def parse_list(text: str) -> list[Listed]:
-    """Read `helm list -o json`."""
-    found = []
-    with _printed("its releases"):
-        for one in from_json(text or "[]") or []:
-            match = _CHART.match(one["chart"])
-            name, version = (match.group("name"), match.group("version")) if match else (one["chart"], "")
-            found.append(Listed(one["name"], one["namespace"], one["status"], name, version))
-    return found
-
-
-def parse_release(text: str, values: str) -> Release:
-    """Read `helm get all --template` and `helm get values -o json`."""
-    lines = [unquote_plus(line) for line in text.split("\n")] + [""]
-    with _printed("a release"):
-        return Release(
-            name=lines[0],
-            namespace=lines[1],
-            revision=int(lines[2]),
-            status=lines[3],
-            deployed=int(lines[4]),
-            chart=lines[5],
-            version=lines[6],
-            app_version=lines[7],
-            manifest=lines[8],
-            server_side=lines[9] == "ssa",
-            values=from_json(values or "null") or {},
-        )
-
-
-def parse_history(text: str) -> list[Revision]:
-    """Read `helm history -o json`."""
-    with _printed("a release's history"):
-        return [Revision(int(one["revision"]), str(one["status"])) for one in from_json(text or "[]") or []]
-
-
-def last_lines(text: str, secrets: t.Iterable[str] = ()) -> str:
-    """Return what helm said last, less what it always says, on one line and without secrets."""
-    for secret in secrets:
-        text = text.replace(secret, "********")
-    lines = [line.strip() for line in text.splitlines() if not _NOISE.search(line.strip())]
-    return " | ".join(lines[-_LINES:])[-2000:] or "nothing"
-
-
-def kubeconfig(client: Client) -> tuple[dict[str, t.Any], set[str]]:
-    """Return a kubeconfig with what a client has found out, and the secrets in it."""
-    made = client.configuration
-    cluster: dict[str, t.Any] = {"server": client.host}
-    if not made.verify_ssl:
-        cluster["insecure-skip-tls-verify"] = True
-    elif made.ssl_ca_cert:
-        cluster["certificate-authority"] = os.path.abspath(made.ssl_ca_cert)
-    if getattr(made, "tls_server_name", None):
-        cluster["tls-server-name"] = made.tls_server_name
-    if made.proxy and not _bypassed(client.host, made.no_proxy):
-        cluster["proxy-url"] = made.proxy
-    user: dict[str, t.Any] = {}
-    secrets: set[str] = set()
-    for auth in made.auth_settings().values():
-        value = auth["value"] or ""
-        if value.startswith("Bearer "):
-            user["token"] = value[len("Bearer ") :]
-            secrets.add(user["token"])
-    if client._basic:
-        user["username"], _colon, user["password"] = client._basic.partition(":")
-        secrets.add(user["password"])
-    if made.cert_file and made.key_file:
-        user["client-certificate"] = os.path.abspath(made.cert_file)
-        user["client-key"] = os.path.abspath(made.key_file)
-    name, groups = client._impersonate
-    if name:
-        user["as"] = name
-    if groups:
-        user["as-groups"] = list(groups)
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "this", "cluster": cluster}],
-        "users": [{"name": "this", "user": user}],
-        "contexts": [{"name": "this", "context": {"cluster": "this", "user": "this"}}],
-        "current-context": "this",
-    }, {secret for secret in secrets if secret}
-
-
-def _bypassed(host: str, no_proxy: str | None) -> bool:
-    if not no_proxy:
-        return False
-    return bool(proxy_bypass_environment(urlsplit(host).netloc, {"no": no_proxy}))
+            "Looking for helm: %s. Install helm 3.8 or newer on the host that runs this task, or set helm_binary" % exc
+        ) from None
 
 
 class Helm:
@@ -272,7 +92,7 @@ class Helm:
             environment["KUBECONFIG"] = self._write("kubeconfig", config)
         limit = limit or self.timeout
         try:
-            done = _command.run([self.binary, *arguments], limit, env=environment, cwd=self.directory, grace=_GRACE)
+            result = _command.run([self.binary, *arguments], limit, env=environment, cwd=self.directory, grace=_GRACE)
         except OSError as exc:
             raise HelmError("%s: %s cannot be run: %s" % (doing, self.binary, exc)) from exc
         except _command.TimedOut as exc:
@@ -280,22 +100,22 @@ class Helm:
                 "%s: helm timed out after %d s and was killed. Output: %s. %s"
                 % (doing, limit, last_lines(exc.err, secrets), hint or "Raise timeout")
             ) from None
-        if done.status != 0:
-            text = done.err or done.out
+        if result.status != 0:
+            text = result.err or result.out
             raise HelmError(
                 "%s: helm exited with status %d. Output: %s. %s"
                 % (
                     doing,
-                    done.status,
+                    result.status,
                     last_lines(text, secrets).rstrip("."),
                     (_advice(text) if cluster else "") or hint,
                 )
             )
-        return done.out
+        return result.out
 
     def releases(self) -> list[Listed]:
         """Return every release of the cluster, in whatever state."""
-        # Helm 4 has no --all; the states one by one mean the same to both.
+        # Helm 4 has no --all; all states together mean the same to both.
         states = ["--deployed", "--failed", "--pending", "--uninstalled", "--uninstalling"]
         arguments = ["list", "--all-namespaces", *states, "--max", "100000", "--output", "json"]
         hint = (
@@ -307,7 +127,7 @@ class Helm:
     def release(self, name: str, namespace: str, revision: int = 0) -> Release:
         doing = "Reading the helm release %s/%s" % (namespace, name)
         which = [name, "--namespace", namespace] + (["--revision", str(revision)] if revision else [])
-        template = _RELEASE + (_METHOD if self.version[0] >= 4 else "")
+        template = RELEASE_TEMPLATE + (METHOD_TEMPLATE if self.version[0] >= 4 else "")
         text = self.run(["get", "all", *which, "--template", template], doing)
         return parse_release(text, self.run(["get", "values", *which, "--output", "json"], doing))
 
@@ -352,10 +172,10 @@ class Helm:
     ) -> str:
         """Render a chart as an install or upgrade on this cluster would, hooks included."""
         arguments = ["template", name, chart, "--namespace", namespace, "--values", self._write("values", values)]
-        # Not --dry-run=server, which answers a chart's look-ups: helm 4 then wants the CRDs to be there already.
+        # Not --dry-run=server, which answers a chart's look-ups: helm 4 then needs the CRDs to be there already.
         arguments += ["--kube-version", kubernetes, "--skip-tests"]
-        for one in api_versions:
-            arguments += ["--api-versions", one]
+        for version in api_versions:
+            arguments += ["--api-versions", version]
         if upgrade:
             arguments.append("--is-upgrade")
         hint = "Correct values, or chart_version"
@@ -392,7 +212,7 @@ class Helm:
     ) -> None:
         name, namespace = release.name, release.namespace
         arguments = ["upgrade", name, chart, "--namespace", namespace, "--values", self._write("values", values)]
-        # Without --reset-values and with no values of its own, helm takes those of the last revision.
+        # Without --reset-values and with no values of its own, helm reuses those of the last revision.
         arguments += ["--reset-values", "--timeout", "%ds" % wait]
         arguments += [] if validate else ["--disable-openapi-validation"]
         arguments += self._client_side() if pruned else self._force(release)
@@ -403,7 +223,7 @@ class Helm:
         return ["--server-side=false"] if self.version[0] >= 4 else []
 
     def _force(self, release: Release) -> list[str]:
-        """Applied on the server, a field that another tool has edited is a conflict; on the client it is put right."""
+        """Applied on the server, a field that another tool has edited is a conflict; on the client it is replaced."""
         return ["--force-conflicts"] if self.version[0] >= 4 and release.server_side else []
 
     def rollback(self, release: Release, revision: int, *, wait: int) -> None:
@@ -421,7 +241,7 @@ class Helm:
             "Run again once the cause is fixed: a failed release is resumed from there. A hook's Job that never "
             "finishes (its image cannot be pulled, no node accepts it) also causes this; wait_timeout limits it"
         )
-        # helm's own limit comes first, so that it can note the release as failed.
+        # helm's own limit comes first, so that it can record the release as failed.
         self.run(arguments, doing, limit=wait + self.timeout + _GRACE, hint=hint)
 
 
@@ -470,7 +290,7 @@ def running(name: str, namespace: str, root: str = "/proc") -> list[int]:
 
     Those of another cluster are among them: an API server may be known under several addresses.
     """
-    found = []
+    pids = []
     for entry in os.listdir(root):
         if not entry.isdigit():
             continue
@@ -480,24 +300,13 @@ def running(name: str, namespace: str, root: str = "/proc") -> list[int]:
         except OSError:
             continue
         if os.path.basename(words[0]).startswith("helm") and _changes(words[1:], name, namespace):
-            found.append(int(entry))
-    return sorted(found)
+            pids.append(int(entry))
+    return sorted(pids)
 
 
 __all__ = (
-    "OLDEST",
     "Helm",
-    "HelmError",
-    "Listed",
-    "Release",
-    "Revision",
     "find",
-    "kubeconfig",
-    "last_lines",
-    "parse_history",
-    "parse_list",
-    "parse_release",
-    "parse_version",
     "running",
     "workplace",
 )

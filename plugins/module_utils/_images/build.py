@@ -72,13 +72,13 @@ def _end_with_parent() -> None:
 
 
 def find(binary: str | None, *, needed: bool) -> str:
-    """Return the path of buildah, nothing where there is none and none is needed."""
-    found = shutil.which(binary or "buildah", path=os.environ.get("PATH", os.defpath) + ":/usr/local/bin:/usr/bin")
-    if found is None and needed:
-        raise BuildError(
-            "Looking for %s: not found. Install the package buildah on the build host" % (binary or "buildah")
-        )
-    return found or ""
+    """Return the path of buildah, nothing if it is missing and not needed."""
+    try:
+        return _command.find("buildah", binary, "buildah_binary")
+    except _command.NotFound as exc:
+        if needed:
+            raise BuildError("Looking for buildah: %s. Install the package buildah on the build host" % exc) from None
+        return ""
 
 
 def check(params: Params) -> None:

@@ -12,21 +12,21 @@ import contextlib
 import errno
 import os
 import re
-import shutil
 import socket
 import subprocess
 import tempfile
 import threading
 import typing as t
 
+from .. import _command
 from .._errors import FabricError
 
 ADDRESS = "/run/containerd/containerd.sock"
 NAMESPACE = "k8s.io"
 # Where containerd's own documentation (docs/hosts.md) puts the configuration of registries.
 HOSTS_DIR = "/etc/containerd/certs.d"
-# What a service's PATH leaves out, and where archives, k3s and RKE2 put ctr.
-_DIRECTORIES = ("/usr/local/bin", "/usr/bin", "/usr/local/sbin", "/usr/sbin", "/var/lib/rancher/rke2/bin")
+# Where archives, k3s and RKE2 install ctr.
+_DIRECTORIES = (*_command.DIRECTORIES, "/var/lib/rancher/rke2/bin")
 _VERSION = re.compile(r"(?:^|\s|v)(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
 _NOISE = re.compile(r'level=(debug|info|warning)\b|^time="[^"]*" level=(debug|info|warning)\b|^\s*$')
@@ -48,18 +48,12 @@ class Login(t.NamedTuple):
 
 def find(binary: str | None) -> str:
     """Return the path of ctr."""
-    if binary and os.sep in binary:
-        if os.path.isfile(binary) and os.access(binary, os.X_OK):
-            return binary
-        raise ContainerdError("Looking for ctr: %s (ctr_binary) is not an executable file" % binary)
-    path = os.pathsep.join([os.environ.get("PATH", os.defpath), *_DIRECTORIES])
-    found = shutil.which(binary or "ctr", path=path)
-    if found is None:
+    try:
+        return _command.find("ctr", binary, "ctr_binary", _DIRECTORIES)
+    except _command.NotFound as exc:
         raise ContainerdError(
-            "Looking for ctr: %s was not found in %s. It is part of containerd; set ctr_binary to its path"
-            % (binary or "ctr", path)
-        )
-    return found
+            "Looking for ctr: %s. It is part of containerd; set ctr_binary to its path" % exc
+        ) from None
 
 
 def reach(address: str) -> None:

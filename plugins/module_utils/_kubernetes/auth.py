@@ -123,17 +123,17 @@ _PUBLIC = (
 
 def _texts(value: t.Any, without: t.Container[str] = ()) -> set[str]:
     """Return every text in a value, less those under some keys."""
-    found: set[str] = set()
+    texts: set[str] = set()
     waiting: list[t.Any] = [value]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            waiting.extend(item for key, item in one.items() if key not in without)
-        elif isinstance(one, list):
-            waiting.extend(one)
-        elif isinstance(one, str):
-            found.add(one)
-    return found
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting.extend(item for key, item in value.items() if key not in without)
+        elif isinstance(value, list):
+            waiting.extend(value)
+        elif isinstance(value, str):
+            texts.add(value)
+    return texts
 
 
 def _secrets(value: t.Any) -> set[str]:
@@ -185,35 +185,35 @@ def _end_children() -> None:
 def load(values: t.Mapping[str, t.Any]) -> t.Any:
     """Return the client's configuration: what the options say, over the kubeconfig or the pod's own account."""
     library = kubernetes_library.parts()
-    made, config = library.configuration(), library.config
+    configuration, config = library.configuration(), library.config
     whole = values["host"] and (
         values["api_key"]
         or (values["username"] and values["password"])
         or (values["client_cert"] and values["client_key"])
     )
-    given = values["kubeconfig"]
-    if whole and not given:
+    kubeconfig = values["kubeconfig"]
+    if whole and not kubeconfig:
         pass
-    elif given or values["context"]:
-        _load_kubeconfig(config, made, given, values["context"])
+    elif kubeconfig or values["context"]:
+        _load_kubeconfig(config, configuration, kubeconfig, values["context"])
     else:
         try:
-            config.load_incluster_config(client_configuration=made)
+            config.load_incluster_config(client_configuration=configuration)
         except config.ConfigException:
-            _load_kubeconfig(config, made, None, None)
+            _load_kubeconfig(config, configuration, None, None)
     if values["host"]:
-        made.host = values["host"].rstrip("/")
+        configuration.host = values["host"].rstrip("/")
     if values["api_key"]:
-        made.api_key = {"authorization": "Bearer " + values["api_key"]}
-        made.api_key_prefix = {}
+        configuration.api_key = {"authorization": "Bearer " + values["api_key"]}
+        configuration.api_key_prefix = {}
         # A hook of the kubeconfig's user would put that user's token in again.
-        made.refresh_api_key_hook = None
+        configuration.refresh_api_key_hook = None
     for option, attribute in _ATTRIBUTES.items():
         if values[option] is not None:
-            setattr(made, attribute, values[option])
+            setattr(configuration, attribute, values[option])
     # One answer or one error; the library would try three times more.
-    made.retries = False
-    return made
+    configuration.retries = False
+    return configuration
 
 
 _ATTRIBUTES = {
@@ -228,25 +228,27 @@ _ATTRIBUTES = {
 }
 
 
-def _load_kubeconfig(config: t.Any, made: t.Any, given: t.Any, context: str | None) -> None:
-    if isinstance(given, dict):
-        with _PluginErrors(made):
-            config.load_kube_config_from_dict(given, context=context, client_configuration=made)
+def _load_kubeconfig(config: t.Any, configuration: t.Any, kubeconfig: t.Any, context: str | None) -> None:
+    if isinstance(kubeconfig, dict):
+        with _PluginErrors(configuration):
+            config.load_kube_config_from_dict(kubeconfig, context=context, client_configuration=configuration)
         return
-    text = given or os.environ.get("KUBECONFIG") or os.path.expanduser("~/.kube/config")
+    text = kubeconfig or os.environ.get("KUBECONFIG") or os.path.expanduser("~/.kube/config")
     paths = [path for path in text.split(os.pathsep) if path]
     if not any(os.path.exists(path) for path in paths):
         raise ApiError(
             "Reading the kubeconfig %s: no such file%s. Set its path in the option kubeconfig or in K8S_AUTH_KUBECONFIG"
-            % (" or ".join(paths), "" if given else ", and this is not a pod")
+            % (" or ".join(paths), "" if kubeconfig else ", and this is not a pod")
         )
     for path in paths:
         if os.path.exists(path):
             with open(path, "rb"):
                 pass  # the library passes over a file that it may not read
     context = context or _current([path for path in paths if os.path.exists(path)])
-    with _PluginErrors(made):
-        config.load_kube_config(config_file=text, context=context, client_configuration=made, persist_config=False)
+    with _PluginErrors(configuration):
+        config.load_kube_config(
+            config_file=text, context=context, client_configuration=configuration, persist_config=False
+        )
 
 
 def _current(paths: list[str]) -> str | None:
@@ -264,27 +266,27 @@ def _current(paths: list[str]) -> str | None:
 class _PluginErrors:
     """Raises what the library only logs: that a credential plugin failed; it continues without credentials."""
 
-    def __init__(self, made: t.Any) -> None:
-        self.made = made
-        self.said: list[str] = []
+    def __init__(self, configuration: t.Any) -> None:
+        self.configuration = configuration
+        self.messages: list[str] = []
 
     def __enter__(self) -> None:
         handler = logging.Handler(logging.ERROR)
-        handler.emit = lambda record: self.said.append(record.getMessage())  # type: ignore[method-assign]
+        handler.emit = lambda record: self.messages.append(record.getMessage())  # type: ignore[method-assign]
         self.handler = handler
         logging.getLogger().addHandler(handler)
 
     def __exit__(self, kind: t.Any, *_unused: t.Any) -> None:
         logging.getLogger().removeHandler(self.handler)
-        if kind is None and self.said and not self.made.api_key and not self.made.cert_file:
-            raise ValueError("; ".join(self.said))
+        if kind is None and self.messages and not self.configuration.api_key and not self.configuration.cert_file:
+            raise ValueError("; ".join(self.messages))
 
 
-def describe(given: t.Any) -> str:
+def describe(kubeconfig: t.Any) -> str:
     """Return how messages call a kubeconfig."""
-    if isinstance(given, dict):
+    if isinstance(kubeconfig, dict):
         return "the given kubeconfig"
-    return "the kubeconfig %s" % (given or os.environ.get("KUBECONFIG") or "~/.kube/config")
+    return "the kubeconfig %s" % (kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config")
 
 
 __all__ = ("CONNECTION", "ApiError", "Limit", "describe", "load", "parameters")

@@ -233,7 +233,7 @@ class Client:
 
     def items(self, path: str, doing: str, query: t.Mapping[str, t.Any] | None = None) -> list[Object] | None:
         """Return every object of a list, in pages; None: the API server has no such resource (its CRD is missing)."""
-        found: list[Object] = []
+        rows: list[Object] = []
         more: str | None = None
         page_size: dict[str, int] = {"limit": _PAGE}
         while True:
@@ -247,13 +247,13 @@ class Client:
                     return None
                 # The list that the pages belong to has been compacted: once more, and whole (as client-go's pager).
                 if exc.status == 410 and more:
-                    found, more, page_size = [], None, {}
+                    rows, more, page_size = [], None, {}
                     continue
                 raise
-            found.extend(page.get("items") or [])
+            rows.extend(page.get("items") or [])
             more = (page.get("metadata") or {}).get("continue")
             if not more:
-                return found
+                return rows
 
     def apply(
         self,
@@ -317,30 +317,34 @@ class Client:
 
         An aggregated API whose own server is down is left out: nothing of it can be used now.
         """
-        found: dict[str, list[Kind]] = {}
+        kinds: dict[str, list[Kind]] = {}
         for where in ("/api", "/apis"):
             answer = self.request("GET", where, "Asking the API server what it serves", accept=_DISCOVERY)
             if answer.get("kind") != "APIGroupDiscoveryList":
-                found.update(self._served_one_by_one(answer))
+                kinds.update(self._served_one_by_one(answer))
                 continue
             for group in answer.get("items") or []:
                 name = (group.get("metadata") or {}).get("name")
                 for version in group.get("versions") or []:
                     if version.get("freshness") != "Stale":
                         key = "%s/%s" % (name, version["version"]) if name else str(version["version"])
-                        found[key] = [
-                            Kind(str(one["responseKind"]["kind"]), str(one["resource"]), one["scope"] == "Namespaced")
-                            for one in version.get("resources") or []
-                            if one.get("responseKind")  # without: subresources of something that cannot be asked for
+                        kinds[key] = [
+                            Kind(
+                                str(entry["responseKind"]["kind"]),
+                                str(entry["resource"]),
+                                entry["scope"] == "Namespaced",
+                            )
+                            for entry in version.get("resources") or []
+                            if entry.get("responseKind")  # without: subresources of something that cannot be asked for
                         ]
-        return found
+        return kinds
 
     def _served_one_by_one(self, answer: Object) -> dict[str, list[Kind]]:
         """Ask for each version of each group in the plain list."""
-        versions = [str(one) for one in answer.get("versions") or []]
+        versions = [str(name) for name in answer.get("versions") or []]
         for group in answer.get("groups") or []:
-            versions += [str(one["groupVersion"]) for one in group.get("versions") or []]
-        found: dict[str, list[Kind]] = {}
+            versions += [str(entry["groupVersion"]) for entry in group.get("versions") or []]
+        kinds: dict[str, list[Kind]] = {}
         for version in versions:
             try:
                 entries = self.resources(version)
@@ -348,17 +352,17 @@ class Client:
                 if exc.status == 0:
                     raise
                 continue
-            found[version] = [
-                Kind(str(one["kind"]), str(one["name"]), bool(one.get("namespaced")))
-                for one in entries or []
-                if "/" not in one["name"]
+            kinds[version] = [
+                Kind(str(entry["kind"]), str(entry["name"]), bool(entry.get("namespaced")))
+                for entry in entries or []
+                if "/" not in entry["name"]
             ]
-        return found
+        return kinds
 
     def resources(self, api_version: str) -> list[Object] | None:
         """Return what a group and version serves (APIResource); None where the API server does not know it."""
-        found = self.get(base(api_version), "Asking what the API server knows of %s" % api_version)
-        return None if found is None else found.get("resources") or []
+        answer = self.get(base(api_version), "Asking what the API server knows of %s" % api_version)
+        return None if answer is None else answer.get("resources") or []
 
 
 def _content(raw: Object) -> Object:

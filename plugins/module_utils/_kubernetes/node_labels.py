@@ -47,18 +47,18 @@ def check(labels: t.Mapping[str, t.Any]) -> None:
 def memory(node: Object) -> dict[str, dict[str, t.Any]]:
     text = (node["metadata"].get("annotations") or {}).get(BEFORE)
     try:
-        found = from_json(text) if text else {}
+        entries = from_json(text) if text else {}
     except ValueError:
-        found = {}
+        entries = {}
     return (
-        {key: one for key, one in found.items() if isinstance(one, dict) and "set" in one}
-        if isinstance(found, dict)
+        {key: entry for key, entry in entries.items() if isinstance(entry, dict) and "set" in entry}
+        if isinstance(entries, dict)
         else {}
     )
 
 
 def decide(
-    node: Object, wanted: t.Mapping[str, str], restore: bool
+    node: Object, desired: t.Mapping[str, str], restore: bool
 ) -> tuple[dict[str, str | None], dict[str, dict[str, t.Any]], list[str]]:
     """Return the labels to write (None: to remove), what is to be remembered then, and what is left alone."""
     live = node["metadata"].get("labels") or {}
@@ -66,43 +66,43 @@ def decide(
     write: dict[str, str | None] = {}
     left: list[str] = []
     if not restore:
-        for key, value in wanted.items():
+        for key, value in desired.items():
             if live.get(key) != value:
                 write[key] = value
                 before = known[key].get("before") if key in known else live.get(key)
                 known[key] = {"before": before, "set": value}
         return write, known, left
     for key in list(known):
-        if wanted and key not in wanted:
+        if desired and key not in desired:
             continue
-        one = known.pop(key)
-        if live.get(key) != one["set"]:
+        entry = known.pop(key)
+        if live.get(key) != entry["set"]:
             left.append("%s: it was changed to %s meanwhile" % (key, live.get(key, "nothing")))
-        elif live.get(key) != one.get("before"):
-            write[key] = one.get("before")
+        elif live.get(key) != entry.get("before"):
+            write[key] = entry.get("before")
     return write, known, left
 
 
 def manage(params: t.Mapping[str, t.Any], check_mode: bool, client: Client) -> dict[str, t.Any]:
     """Return what the module node_labels returns."""
-    wanted: dict[str, str] = params["labels"]
+    desired: dict[str, str] = params["labels"]
     restore = params["state"] == "restored"
-    check(wanted)
-    found = {str(one["metadata"]["name"]): one for one in client.items(path("v1", "nodes"), "Listing the nodes") or []}
-    missing = [name for name in params["nodes"] if name not in found]
+    check(desired)
+    nodes = {str(row["metadata"]["name"]): row for row in client.items(path("v1", "nodes"), "Listing the nodes") or []}
+    missing = [name for name in params["nodes"] if name not in nodes]
     if missing:
         raise LabelsError(
             "Setting labels: the cluster has no node %s. There are: %s. Where the inventory has another name than the "
-            "cluster, give the cluster's" % (", ".join(missing), ", ".join(sorted(found)) or "none")
+            "cluster, give the cluster's" % (", ".join(missing), ", ".join(sorted(nodes)) or "none")
         )
     decision = Decision()
     resources, kept = [], []
     for name in params["nodes"]:
-        node = found[name]
-        write, known, left = decide(node, wanted, restore)
+        node = nodes[name]
+        write, known, left = decide(node, desired, restore)
         kept += ["%s: %s" % (name, text) for text in left]
         live = node["metadata"].get("labels") or {}
-        for key in sorted(wanted or write):
+        for key in sorted(desired or write):
             goal = write.get(key, live.get(key))
             status = DRIFT if key in write else IN_SYNC
             resources.append(

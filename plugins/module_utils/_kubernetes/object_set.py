@@ -78,28 +78,28 @@ class Item(t.NamedTuple):
 
 def load(params: t.Mapping[str, t.Any]) -> list[Object]:
     """Return the objects given, and those of files, lists taken apart."""
-    found: list[t.Any] = list(params["objects"])
+    documents: list[t.Any] = list(params["objects"])
     for name in params["files"]:
         import yaml
 
         try:
             with open(name, encoding="utf-8") as stream:
-                found += [one for one in all_yaml(stream.read(), yaml.SafeLoader) if one is not None]
+                documents += [document for document in all_yaml(stream.read(), yaml.SafeLoader) if document is not None]
         except OSError as exc:
             raise ObjectsError("Reading %s: %s" % (name, exc.strerror)) from exc
         except ValueError as exc:
             raise ObjectsError("Reading %s: it is not YAML: %s" % (name, exc)) from exc
     objects: list[Object] = []
-    for one in found:
-        if isinstance(one, dict) and one.get("kind") == "List" and isinstance(one.get("items"), list):
-            objects += one["items"]
+    for document in documents:
+        if isinstance(document, dict) and document.get("kind") == "List" and isinstance(document.get("items"), list):
+            objects += document["items"]
         else:
-            objects.append(one)
-    for number, one in enumerate(objects, 1):
-        meta = one.get("metadata") if isinstance(one, dict) else None
+            objects.append(document)
+    for number, document in enumerate(objects, 1):
+        meta = document.get("metadata") if isinstance(document, dict) else None
         for what, value in (
-            ("apiVersion", isinstance(one, dict) and one.get("apiVersion")),
-            ("kind", isinstance(one, dict) and one.get("kind")),
+            ("apiVersion", isinstance(document, dict) and document.get("apiVersion")),
+            ("kind", isinstance(document, dict) and document.get("kind")),
             ("metadata.name", isinstance(meta, dict) and meta.get("name")),
         ):
             if not isinstance(value, str) or not value:
@@ -117,9 +117,9 @@ class Kinds:
         self.client = client
         self.known: dict[str, dict[str, Kind]] = {}
         self.coming: dict[tuple[str, str], Kind] = {}
-        for one in objects:
-            if one["kind"] == DEFINITION:
-                spec = one.get("spec") or {}
+        for document in objects:
+            if document["kind"] == DEFINITION:
+                spec = document.get("spec") or {}
                 names = spec.get("names") or {}
                 kind = Kind(str(names.get("plural")), spec.get("scope") == "Namespaced", False)
                 for version in spec.get("versions") or []:
@@ -128,26 +128,26 @@ class Kinds:
     def find(self, api_version: str, kind: str) -> Kind | None:
         if api_version not in self.known:
             self.known[api_version] = {
-                str(one["kind"]): Kind(str(one["name"]), bool(one["namespaced"]), True)
-                for one in self.client.resources(api_version) or []
-                if "/" not in one["name"]
+                str(entry["kind"]): Kind(str(entry["name"]), bool(entry["namespaced"]), True)
+                for entry in self.client.resources(api_version) or []
+                if "/" not in entry["name"]
             }
         return self.known[api_version].get(kind) or self.coming.get((api_version, kind))
 
 
 def items(objects: t.Sequence[Object], kinds: Kinds, owner: str, namespace: str) -> list[Item]:
     """Return the set in the order in which it is made, each object with its owner and its namespace."""
-    made: list[Item] = []
-    seen: set[t.Any] = set()
-    for one in objects:
-        kind = kinds.find(one["apiVersion"], one["kind"])
+    result: list[Item] = []
+    keys: set[t.Any] = set()
+    for document in objects:
+        kind = kinds.find(document["apiVersion"], document["kind"])
         if kind is None:
             raise ObjectsError(
                 "Applying %s %s: the API server knows no %s of %s, and no CustomResourceDefinition of the set brings "
                 "it. Correct apiVersion and kind, or add the definition"
-                % (one["kind"], one["metadata"]["name"], one["kind"], one["apiVersion"])
+                % (document["kind"], document["metadata"]["name"], document["kind"], document["apiVersion"])
             )
-        body = copy.deepcopy(one)
+        body = copy.deepcopy(document)
         body.pop("status", None)
         meta = body["metadata"]
         if kind.namespaced:
@@ -156,54 +156,54 @@ def items(objects: t.Sequence[Object], kinds: Kinds, owner: str, namespace: str)
             meta.pop("namespace", None)
         meta["labels"] = {**(meta.get("labels") or {}), OWNER: owner}
         item = Item(body, kind)
-        if item.key in seen:
+        if item.key in keys:
             raise ObjectsError("Reading the objects: %s is there twice. Leave one of the two out" % item.text)
-        seen.add(item.key)
-        made.append(item)
-    return sorted(made, key=lambda item: _ORDER.get(item.body["kind"], 3))
+        keys.add(item.key)
+        result.append(item)
+    return sorted(result, key=lambda item: _ORDER.get(item.body["kind"], 3))
 
 
 def bare(raw: Object | None) -> Object | None:
     """Return an object without what the server alone writes."""
     if raw is None:
         return None
-    made = {key: value for key, value in raw.items() if key != "status"}
-    made["metadata"] = {key: value for key, value in raw["metadata"].items() if key not in _SERVER}
-    return made
+    body = {key: value for key, value in raw.items() if key != "status"}
+    body["metadata"] = {key: value for key, value in raw["metadata"].items() if key not in _SERVER}
+    return body
 
 
 def show(raw: Object | None) -> str:
     """Return an object for a diff, without what a Secret keeps."""
     if raw is None:
         return ""
-    made = dict(bare(raw) or {})
-    if made.get("kind") == "Secret":
+    shown = dict(bare(raw) or {})
+    if shown.get("kind") == "Secret":
         for key in ("data", "stringData"):
-            if key in made:
-                made[key] = dict.fromkeys(made[key], "(hidden)")
-        notes = made["metadata"].get("annotations") or {}
+            if key in shown:
+                shown[key] = dict.fromkeys(shown[key], "(hidden)")
+        notes = shown["metadata"].get("annotations") or {}
         if _APPLIED in notes:
-            made["metadata"] = {**made["metadata"], "annotations": {**notes, _APPLIED: "(hidden)"}}
-    return json.dumps(made, indent=2, sort_keys=True) + "\n"
+            shown["metadata"] = {**shown["metadata"], "annotations": {**notes, _APPLIED: "(hidden)"}}
+    return json.dumps(shown, indent=2, sort_keys=True) + "\n"
 
 
 def secrets(objects: t.Iterable[t.Any]) -> set[str]:
     """Return what Secrets keep, as it is written and as it is meant."""
-    found: set[str] = set()
-    for one in objects:
-        if not isinstance(one, dict):
+    texts: set[str] = set()
+    for document in objects:
+        if not isinstance(document, dict):
             continue
-        if one.get("kind") == "List" and isinstance(one.get("items"), list):
-            found |= secrets(one["items"])
-        for key in ("data", "stringData") if one.get("kind") == "Secret" else ():
-            for text in one[key].values() if isinstance(one.get(key), dict) else ():
-                found.add(str(text))
+        if document.get("kind") == "List" and isinstance(document.get("items"), list):
+            texts |= secrets(document["items"])
+        for key in ("data", "stringData") if document.get("kind") == "Secret" else ():
+            for text in document[key].values() if isinstance(document.get(key), dict) else ():
+                texts.add(str(text))
                 try:
-                    found.add(base64.b64decode(str(text), validate=True).decode("utf-8"))
+                    texts.add(base64.b64decode(str(text), validate=True).decode("utf-8"))
                 except ValueError:
                     pass  # stringData, or what is no text
     # Ansible blots these out wherever they stand: what is shorter would be found in many words.
-    return {text for text in found if len(text) > 3}
+    return {text for text in texts if len(text) > 3}
 
 
 def owner_of(raw: Object) -> str | None:
@@ -222,10 +222,16 @@ class Set:
         self.decision = Decision()
         self.resources: list[dict[str, t.Any]] = []
         self.kept: list[str] = []
-        self.offered: dict[str, Object] = {one["metadata"]["name"]: one for one in params["namespaces"]}
+        self.offered: dict[str, Object] = {
+            namespace["metadata"]["name"]: namespace for namespace in params["namespaces"]
+        }
         self.making = {item.name for item in self.items if item.body["kind"] == "Namespace"}
         self.namespaces = sorted(
-            {params["namespace"], *params["prune_namespaces"], *(one.namespace for one in self.items if one.namespace)}
+            {
+                params["namespace"],
+                *params["prune_namespaces"],
+                *(item.namespace for item in self.items if item.namespace),
+            }
         )
 
     def _get(self, item: Item) -> Object | None:
@@ -316,12 +322,17 @@ class Set:
 
     def _established(self, item: Item, until: float) -> None:
         while True:
-            found = self.client.get(item.path, "Waiting for %s" % item.text) or {}
-            conditions = (found.get("status") or {}).get("conditions") or []
-            if any(one.get("type") == "Established" and one.get("status") == "True" for one in conditions):
+            live = self.client.get(item.path, "Waiting for %s" % item.text) or {}
+            conditions = (live.get("status") or {}).get("conditions") or []
+            if any(
+                condition.get("type") == "Established" and condition.get("status") == "True" for condition in conditions
+            ):
                 return
             if time.monotonic() >= until:
-                texts = ["%s=%s: %s" % (one.get("type"), one.get("status"), one.get("message")) for one in conditions]
+                texts = [
+                    "%s=%s: %s" % (condition.get("type"), condition.get("status"), condition.get("message"))
+                    for condition in conditions
+                ]
                 raise ObjectsError(
                     "Waiting for %s: the API server does not serve it after %d s (%s). Look at its conditions, or "
                     "raise wait_timeout" % (item.text, self.params["wait_timeout"], "; ".join(texts) or "no conditions")
@@ -330,8 +341,8 @@ class Set:
 
     def prune(self) -> None:
         """Remove what is this owner's and not in the set: of its kinds and in its namespaces, and in those named."""
-        wanted = {item.key for item in self.items}
-        seen: set[tuple[str, str]] = set()
+        keys = {item.key for item in self.items}
+        groups: set[tuple[str, str]] = set()
         kinds = [(item.body["apiVersion"], item.body["kind"]) for item in self.items]
         for text in self.params["prune_kinds"]:
             api_version, _slash, name = text.rpartition("/")
@@ -339,24 +350,24 @@ class Set:
         for api_version, name in kinds:
             kind = self.kinds.find(api_version, name)
             group = api_version.rpartition("/")[0]
-            if kind is None or not kind.served or (group, name) in seen:
+            if kind is None or not kind.served or (group, name) in groups:
                 continue
-            seen.add((group, name))
+            groups.add((group, name))
             for namespace in self.namespaces if kind.namespaced else [None]:
                 for raw in self._owned(api_version, kind, namespace):
                     item = Item({"apiVersion": api_version, "kind": name, **raw}, kind)
-                    if item.key not in wanted:
+                    if item.key not in keys:
                         self._remove(item, raw)
 
     def _owned(self, api_version: str, kind: Kind, namespace: str | None) -> list[Object]:
         """Return this owner's objects of a kind, in one namespace where it is a kind of those."""
         where = " in namespace %s" % namespace if namespace else ""
-        found = self.client.items(
+        rows = self.client.items(
             kubernetes.path(api_version, kind.plural, namespace),
             "Listing the %s of owner %s%s" % (kind.plural, self.owner, where),
             {"labelSelector": "%s=%s" % (OWNER, self.owner)},
         )
-        return found or []
+        return rows or []
 
     def absent(self) -> None:
         for item in reversed(self.items):
@@ -392,16 +403,16 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, client: Client) -> d
     for text in params["prune_kinds"]:
         if not text.rpartition("/")[0]:
             raise ObjectsError("prune_kinds has %r; an entry is VERSION/KIND or GROUP/VERSION/KIND" % text)
-    one = Set(params, client)
+    objects = Set(params, client)
     if params["state"] == "absent":
-        one.absent()
+        objects.absent()
     else:
-        one.present()
+        objects.present()
         if params["prune"]:
-            one.prune()
+            objects.prune()
     if not check_mode:
-        one.decision.carry_out()
-    return {**one.decision.result(), "kept": one.kept, "resources": one.resources}
+        objects.decision.carry_out()
+    return {**objects.decision.result(), "kept": objects.kept, "resources": objects.resources}
 
 
 __all__ = ("DEFINITION", "OWNER", "ObjectsError", "bare", "load", "manage", "secrets", "show")

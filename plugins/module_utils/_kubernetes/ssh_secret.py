@@ -92,12 +92,12 @@ def wrong(data: t.Mapping[str, t.Any]) -> str | None:
 
 def find() -> str:
     """Return the path of ssh-keygen."""
-    found = shutil.which("ssh-keygen")
-    if found is None:
+    keygen = shutil.which("ssh-keygen")
+    if keygen is None:
         raise KeysError(
             "Making keys: ssh-keygen is not installed here. Install openssh-client (Debian) or openssh (Red Hat)"
         )
-    return found
+    return keygen
 
 
 def make(keygen: str, comment: str) -> dict[str, str]:
@@ -112,14 +112,14 @@ def make(keygen: str, comment: str) -> dict[str, str]:
             except _command.TimedOut as exc:
                 raise KeysError("Making keys: %s timed out after %d s and was killed" % (keygen, _LIMIT)) from exc
             if done.status != 0:
-                said = " ".join(done.err.split())
-                raise KeysError("Making keys: %s exited with status %d. Output: %s" % (keygen, done.status, said))
+                output = " ".join(done.err.split())
+                raise KeysError("Making keys: %s exited with status %d. Output: %s" % (keygen, done.status, output))
         os.rename(os.path.join(place, LOGIN_KEY + ".pub"), os.path.join(place, AUTHORIZED))
-        made = {}
+        keys = {}
         for name in FILES:
             with open(os.path.join(place, name), "rb") as stream:
-                made[name] = base64.b64encode(stream.read()).decode()
-    return made
+                keys[name] = base64.b64encode(stream.read()).decode()
+    return keys
 
 
 def manage(params: t.Mapping[str, t.Any], check_mode: bool, client: Client) -> dict[str, t.Any]:
@@ -127,15 +127,15 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, client: Client) -> d
     name, namespace, owner = params["name"], params["namespace"], params["owner"]
     text = "Secret %s/%s" % (namespace, name)
     where = kubernetes.path("v1", "secrets", namespace, name)
-    found = client.get(where, "Reading %s" % text)
-    if found is not None and (found["metadata"].get("labels") or {}).get(OWNER) != owner:
+    live = client.get(where, "Reading %s" % text)
+    if live is not None and (live["metadata"].get("labels") or {}).get(OWNER) != owner:
         raise KeysError(
             "Keeping keys in %s: it is there already and was not made for this deployment. Nothing was changed: "
             "remove it, or choose another name" % text
         )
-    why = wrong(found.get("data") or {}) if found else None
+    why = wrong(live.get("data") or {}) if live else None
     decision = Decision()
-    if found is None or why:
+    if live is None or why:
         keygen = find()
         body: Object = {
             "apiVersion": "v1",
@@ -143,18 +143,18 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, client: Client) -> d
             "metadata": {"name": name, "namespace": namespace, "labels": {**params["labels"], OWNER: owner}},
             "type": "Opaque",
         }
-        if found is None:
+        if live is None:
             _create(client, body, "Trying to make %s" % text, dry_run=True)
         decision.add(
-            "%s %s" % ("Replace the keys in" if found else "Make", text),
-            functools.partial(_write, client, where, body, found, keygen, text),
+            "%s %s" % ("Replace the keys in" if live else "Make", text),
+            functools.partial(_write, client, where, body, live, keygen, text),
         )
-        decision.show(text, "" if found is None else "%s\n" % why, "".join("%s: (hidden)\n" % one for one in FILES))
+        decision.show(text, "" if live is None else "%s\n" % why, "".join("%s: (hidden)\n" % name for name in FILES))
     if not check_mode:
         decision.carry_out()
-    live = "absent" if found is None else why or "keys"
+    state = "absent" if live is None else why or "keys"
     status = DRIFT if decision.changed else IN_SYNC
-    row = resource("Secret", "%s/%s" % (namespace, name), desired="keys", live=live, status=status)
+    row = resource("Secret", "%s/%s" % (namespace, name), desired="keys", live=state, status=status)
     return {**decision.result(), "resources": [row]}
 
 
@@ -162,12 +162,12 @@ def _create(client: Client, body: Object, doing: str, *, dry_run: bool = False) 
     client.create(kubernetes.path("v1", "secrets", body["metadata"]["namespace"]), body, doing, dry_run=dry_run)
 
 
-def _write(client: Client, where: str, body: Object, found: Object | None, keygen: str, text: str) -> None:
+def _write(client: Client, where: str, body: Object, live: Object | None, keygen: str, text: str) -> None:
     body = {**body, "data": make(keygen, body["metadata"]["name"])}
-    if found is None:
+    if live is None:
         _create(client, body, "Making %s" % text)
         return
-    version = found["metadata"]["resourceVersion"]
+    version = live["metadata"]["resourceVersion"]
     body["metadata"] = {**body["metadata"], "resourceVersion": version}
     client.replace(where, body, "Replacing the keys in %s" % text)
 

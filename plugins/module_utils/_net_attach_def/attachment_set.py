@@ -86,22 +86,22 @@ def check_options(params: t.Mapping[str, t.Any]) -> None:
             )
 
 
-def expected(given: t.Any, wanted: t.Sequence[Attachment]) -> dict[str, int]:
-    if given is None:
+def expected(option: t.Any, attachments: t.Sequence[Attachment]) -> dict[str, int]:
+    if option is None:
         return {}
-    if isinstance(given, dict):
+    if isinstance(option, dict):
         names: dict[str, list[str]] = {}
-        for one in wanted:
-            names.setdefault(one.name, []).append(one.key)
-            names[one.key] = [one.key]
-        unknown = sorted(str(name) for name in given if name not in names)
+        for attachment in attachments:
+            names.setdefault(attachment.name, []).append(attachment.key)
+            names[attachment.key] = [attachment.key]
+        unknown = sorted(str(name) for name in option if name not in names)
         if unknown:
             raise AttachmentError(
                 "Checking the options: expected_pods names %s, which is not an attachment of this task. There are: %s"
-                % (", ".join(unknown), ", ".join(sorted(one.key for one in wanted)) or "none")
+                % (", ".join(unknown), ", ".join(sorted(attachment.key for attachment in attachments)) or "none")
             )
-        return {key: _number(value) for name, value in given.items() for key in names[name]}
-    return {one.key: _number(given) for one in wanted}
+        return {key: _number(value) for name, value in option.items() for key in names[name]}
+    return {attachment.key: _number(option) for attachment in attachments}
 
 
 def _number(value: t.Any) -> int:
@@ -114,25 +114,25 @@ def _number(value: t.Any) -> int:
 
 
 def read(options: t.Mapping[str, t.Any], params: t.Mapping[str, t.Any], report: Report) -> Attachment:
-    given = dict(options)
-    given.pop("pci_address", None)  # an alias, whose value stands under its name too
-    name, namespace = given.pop("name"), given.pop("namespace") or params["namespace"]
-    raw, resource_name = given.pop("config"), given.pop("resource_name")
-    version = given.pop("cni_version")
+    values = dict(options)
+    values.pop("pci_address", None)  # an alias, whose value stands under its name too
+    name, namespace = values.pop("name"), values.pop("namespace") or params["namespace"]
+    raw, resource_name = values.pop("config"), values.pop("resource_name")
+    version = values.pop("cni_version")
     config: cni.Config | None = None
     key = "%s/%s" % (namespace, name)
     if raw is not None:
-        extra = sorted(option for option, value in [*given.items(), ("cni_version", version)] if value is not None)
+        extra = sorted(option for option, value in [*values.items(), ("cni_version", version)] if value is not None)
         if extra:
             report.add("invalid_config", key, "config is given together with %s" % ", ".join(extra), "one or the other")
         try:
             config = cni.parse(raw)
         except cni.ConfigError as exc:
             report.add(exc.code, key, "config: %s" % exc, "a CNI configuration as JSON or as a dictionary")
-    elif given["type"] is None:
+    elif values["type"] is None:
         report.add("invalid_config", key, "neither type nor config is given", "one of them")
     else:
-        config = cni.build(given, version or params["cni_version"])
+        config = cni.build(values, version or params["cni_version"])
     return Attachment(namespace, name, config, resource_name)
 
 
@@ -155,25 +155,25 @@ def same(config: cni.Config | None, live: Live) -> bool:
     return cni.normal(config, name) == cni.normal(live.config, name)
 
 
-def plan_of(one: Attachment, live: Live | None, owner: str) -> Plan | None:
+def plan_of(attachment: Attachment, live: Live | None, owner: str) -> Plan | None:
     """Return what must be applied for an attachment; None: nothing."""
-    if one.config is None:
+    if attachment.config is None:
         return None
-    text, what = cni.text(one.config), ["create"]
+    text, what = cni.text(attachment.config), ["create"]
     if live is not None:
-        equal = same(one.config, live)
+        equal = same(attachment.config, live)
         what = [] if equal else ["config"]
-        what += [] if one.resource_name == live.resource_name else ["resource name"]
+        what += [] if attachment.resource_name == live.resource_name else ["resource name"]
         what += [] if owner == live.owner else ["owner"]
         # Another spelling of the same would only start a conflict with who wrote it.
         text = live.text if equal else text
     if not what:
         return None
-    meta: Object = {"name": one.name, "namespace": one.namespace, "labels": {OWNER: owner}}
-    if one.resource_name:
-        meta["annotations"] = {RESOURCE: one.resource_name}
+    meta: Object = {"name": attachment.name, "namespace": attachment.namespace, "labels": {OWNER: owner}}
+    if attachment.resource_name:
+        meta["annotations"] = {RESOURCE: attachment.resource_name}
     body = {"apiVersion": API, "kind": "NetworkAttachmentDefinition", "metadata": meta, "spec": {"config": text}}
-    return Plan(one, live, body, what)
+    return Plan(attachment, live, body, what)
 
 
 __all__ = (

@@ -54,13 +54,13 @@ class Cluster:
             if exc.status != 403:
                 raise
             self.why["others"] = str(exc)
-        found: list[Object] = []
+        attachments: list[Object] = []
         for namespace in sorted(set(namespaces)):
             rows = self.client.items(path(API, PLURAL, namespace), doing % ("namespace %s" % namespace))
             if rows is None:
                 return None
-            found += rows
-        return found
+            attachments += rows
+        return attachments
 
     def nodes(self) -> dict[str, Object] | None:
         rows = self._list("v1", "nodes", "Listing the nodes", "nodes")
@@ -78,12 +78,12 @@ class Cluster:
         if nodes is None:
             self.why[code] = self.why.get("nodes", "")
             return None
-        found: list[str] = []
+        networks: list[str] = []
         for node in nodes.values():
             spec = node.get("spec") or {}
-            found += spec.get("podCIDRs") or ([spec["podCIDR"]] if spec.get("podCIDR") else [])
-        if found:
-            return found
+            networks += spec.get("podCIDRs") or ([spec["podCIDR"]] if spec.get("podCIDR") else [])
+        if networks:
+            return networks
         # Pod networks that count for themselves (Calico, Cilium) leave podCIDRs empty.
         self.why[code] = "no node has podCIDRs, and no kubeadm-config sets a podSubnet"
         doing = "Reading kubeadm's pod network (ConfigMap kube-system/kubeadm-config)"
@@ -120,10 +120,10 @@ class Cluster:
             self.why.setdefault(code, str(exc))
             return None
         spec = (service or {}).get("spec") or {}
-        found = spec.get("clusterIPs") or ([spec["clusterIP"]] if spec.get("clusterIP") else [])
+        addresses = spec.get("clusterIPs") or ([spec["clusterIP"]] if spec.get("clusterIP") else [])
         self.why.setdefault(code, "the API server has no ServiceCIDR objects")
         self.why[code] += "; only the address of the service kubernetes was compared"
-        return found or None
+        return addresses or None
 
     def namespace(self, name: str) -> bool | None:
         """Return whether a namespace exists; None: it may not be looked at."""
@@ -143,17 +143,17 @@ class Cluster:
 
     def users(self, candidates: t.Iterable[str]) -> tuple[dict[str, list[str]], list[str]]:
         """Return who names attachments, and which kinds could not be looked at and why."""
-        wanted = list(candidates)
-        found: dict[str, list[str]] = {}
+        keys = list(candidates)
+        result: dict[str, list[str]] = {}
         unknown = []
         for api, plural, kind in uses.KINDS:
             rows = self._list(api, plural, "Listing every %s, to see which attachments they name" % kind, kind)
             if rows is None:
                 unknown.append(self.why[kind])
                 continue
-            for key, who in uses.users(rows, kind, wanted).items():
-                found.setdefault(key, []).extend(who)
-        return found, unknown
+            for key, who in uses.users(rows, kind, keys).items():
+                result.setdefault(key, []).extend(who)
+        return result, unknown
 
 
 def schedulable(nodes: t.Mapping[str, Object]) -> list[str]:

@@ -35,97 +35,128 @@ if t.TYPE_CHECKING:  # pragma: no cover
     from .._kubernetes.client import Client, Object
 
 
-def manage(params: t.Mapping[str, t.Any], check_mode: bool, connect: t.Callable[[], Client]) -> dict[str, t.Any]:
+Params = t.Mapping[str, t.Any]
+
+
+class State(t.NamedTuple):
+    """The desired attachments, those in the cluster by their keys, and what follows: to apply, and to prune."""
+
+    desired: list[Attachment]
+    live: dict[str, Live]
+    plans: list[Plan]
+    obsolete: list[str]
+    # Whether the API server knows NetworkAttachmentDefinitions.
+    installed: bool
+
+
+def manage(params: Params, check_mode: bool, connect: t.Callable[[], Client]) -> dict[str, t.Any]:
     """Look, lint, decide and, out of check mode, act. Return what the module returns."""
     check_options(params)
     report = Report(params["ignore_lint"])
-    wanted = [read(one, params, report) for one in params["attachments"]]
-    pods = expected(params["expected_pods"], wanted)
+    desired = [read(options, params, report) for options in params["attachments"]]
+    pods = expected(params["expected_pods"], desired)
     cluster = Cluster(connect())
-    namespaces = _namespaces_of(params, wanted)
-    rows = cluster.attachments(namespaces)
-    present = rows is not None
-    live = {one.key: one for one in map(live_of, rows or [])}
-    plans = [plan for plan in (plan_of(one, live.get(one.key), params["owner"]) for one in wanted) if plan]
-    _lint(params, wanted, pods, live, plans, cluster, report)
-    found: dict[str, t.Any] = {
-        "lint": [dict(one._asdict()) for one in report.findings],
-        "not_checked": [dict(one._asdict()) for one in report.not_checked],
-    }
+    state = _observe(params, desired, cluster)
+    _lint(params, state, pods, cluster, report)
     if report.errors:
-        raise AttachmentError(_refusal(params["owner"], report), found)
-    if not present and not check_mode:
+        raise AttachmentError(_refusal(params["owner"], report), _findings(report))
+    if not state.installed and not check_mode:
         raise AttachmentError(
             "Applying the attachments of %s: %s does not know NetworkAttachmentDefinitions. Install Multus first, "
             "whose manifest installs the CRD %s.k8s.cni.cncf.io (the role rdmaops.gpu_fabric.secondary_network does)"
             % (params["owner"], cluster.client.host, PLURAL),
-            found,
+            _findings(report),
         )
-    return _act(params, check_mode, cluster, wanted, live, plans, report, found, present)
-
-
-def _namespaces_of(params: t.Mapping[str, t.Any], wanted: t.Sequence[Attachment]) -> set[str]:
-    """Return the namespaces of the set; with prune also those in which attachments of its owner are looked for."""
-    found = {one.namespace for one in wanted}
-    return {*found, params["namespace"], *params["prune_namespaces"]} if params["prune"] else found
-
-
-def _going(params: t.Mapping[str, t.Any], wanted: t.Sequence[Attachment], live: t.Mapping[str, Live]) -> set[str]:
-    """Return what prune deletes: the owner's attachments in the set's namespaces that are not wanted."""
-    if not params["prune"]:
-        return set()
-    own, namespaces = {one.key for one in wanted}, _namespaces_of(params, wanted)
+    changes = _Changes(params, check_mode, cluster.client, report)
+    for plan in state.plans:
+        changes.apply(plan, state.installed)
+    users, unknown = _users(params, state, cluster)
+    in_use = [key for key in state.obsolete if users.get(key) or unknown]
+    for key in state.obsolete:
+        if key not in in_use:
+            changes.delete(state.live[key])
+    if not check_mode:
+        changes.carry_out()
     return {
-        key
-        for key, one in live.items()
-        if one.owner == params["owner"] and one.attachment.namespace in namespaces and key not in own
+        **changes.decision.result(),
+        **_findings(report),
+        "owner": params["owner"],
+        "attachments": [
+            {"namespace": item.namespace, "name": item.name, "config": item.config, "resource_name": item.resource_name}
+            for item in desired
+        ],
+        "kept": [
+            {
+                "namespace": state.live[key].attachment.namespace,
+                "name": state.live[key].attachment.name,
+                "used_by": users.get(key, []),
+                "unknown": unknown,
+            }
+            for key in in_use
+        ],
+        # In use: it is still to be deleted. Kept because that could not be checked: unknown.
+        "resources": _resources(state, {key for key in in_use if not users.get(key)}),
     }
 
 
-def _lint(
-    params: t.Mapping[str, t.Any],
-    wanted: t.Sequence[Attachment],
-    pods: t.Mapping[str, int],
-    live: t.Mapping[str, Live],
-    plans: t.Sequence[Plan],
-    cluster: Cluster,
-    report: Report,
-) -> None:
-    own = {one.key for one in wanted}
-    going = _going(params, wanted, live)
+def _observe(params: Params, desired: list[Attachment], cluster: Cluster) -> State:
+    """Compare the set with the cluster. With prune, look also where attachments of the set's owner may be left."""
+    namespaces = {attachment.namespace for attachment in desired}
+    if params["prune"]:
+        namespaces |= {params["namespace"], *params["prune_namespaces"]}
+    rows = cluster.attachments(namespaces)
+    live = {item.key: item for item in map(live_of, rows or [])}
+    plans = [plan_of(attachment, live.get(attachment.key), params["owner"]) for attachment in desired]
+    keys = {attachment.key for attachment in desired}
+    obsolete = [
+        key
+        for key, item in sorted(live.items())
+        if item.owner == params["owner"] and item.attachment.namespace in namespaces and key not in keys
+    ]
+    return State(
+        desired=desired,
+        live=live,
+        plans=[plan for plan in plans if plan],
+        obsolete=obsolete if params["prune"] else [],
+        installed=rows is not None,
+    )
+
+
+def _lint(params: Params, state: State, pods: t.Mapping[str, int], cluster: Cluster, report: Report) -> None:
+    desired, live = state.desired, state.live
+    keys = {attachment.key for attachment in desired}
     if "others" in cluster.why:
         report.skip("range_overlap", cluster.why["others"])
-    nodes = cluster.nodes() if wanted else {}
-    targets = _targets(params, nodes, cluster) if wanted else []
-    settled = {one.key for one in wanted if one.key in live and same(one.config, live[one.key])}
+    nodes = cluster.nodes() if desired else {}
+    targets = _targets(params, nodes, cluster) if desired else []
     around = Surroundings(
-        others=[one.attachment for key, one in live.items() if key not in own and key not in going],
+        others=[item.attachment for key, item in live.items() if key not in keys and key not in state.obsolete],
         nodes=nodes,
         targets=targets,
-        pod_networks=cluster.pod_networks(nodes) if wanted else [],
-        service_networks=cluster.service_networks() if wanted else [],
+        pod_networks=cluster.pod_networks(nodes) if desired else [],
+        service_networks=cluster.service_networks() if desired else [],
         node_info=params["node_info"],
         expected_pods=pods,
-        settled=settled,
+        settled={item.key for item in desired if item.key in live and same(item.config, live[item.key])},
         why=cluster.why,
     )
-    lint.check(wanted, around, report)
+    lint.check(desired, around, report)
     if around.service_networks and "range_overlaps_services" in cluster.why:
         report.skip("range_overlaps_services", cluster.why["range_overlaps_services"])
-    for one in wanted:
-        found = live.get(one.key)
-        if found is not None and found.owner not in (None, params["owner"]) and not params["force"]:
+    for attachment in desired:
+        owner = live[attachment.key].owner if attachment.key in live else None
+        if owner not in (None, params["owner"]) and not params["force"]:
             report.add(
                 "owned_by_other",
-                one.key,
-                "it belongs to the set %s" % found.owner,
+                attachment.key,
+                "it belongs to the set %s" % owner,
                 "another name, or force to take it over into %s" % params["owner"],
             )
-    _namespaces(plans, live, cluster, report)
-    _in_use(plans, cluster, report)
+    _namespaces(state, cluster, report)
+    _in_use(state.plans, cluster, report)
 
 
-def _targets(params: t.Mapping[str, t.Any], nodes: t.Mapping[str, Object] | None, cluster: Cluster) -> list[str] | None:
+def _targets(params: Params, nodes: t.Mapping[str, Object] | None, cluster: Cluster) -> list[str] | None:
     names = params["target_nodes"]
     if params["node_selector"]:
         names = cluster.selected(params["node_selector"])
@@ -147,18 +178,16 @@ def _targets(params: t.Mapping[str, t.Any], nodes: t.Mapping[str, Object] | None
     return None if nodes is None else schedulable(nodes)
 
 
-def _namespaces(plans: t.Sequence[Plan], live: t.Mapping[str, Live], cluster: Cluster, report: Report) -> None:
-    known = {one.attachment.namespace for one in live.values()} | {"default", "kube-system"}
-    there: dict[str, bool | None] = {}
-    for plan in plans:
+def _namespaces(state: State, cluster: Cluster, report: Report) -> None:
+    known = {item.attachment.namespace for item in state.live.values()} | {"default", "kube-system"}
+    exists: dict[str, bool | None] = dict.fromkeys(known, True)
+    for plan in state.plans:
         name = plan.attachment.namespace
-        if name in known:
-            continue
-        if name not in there:
-            there[name] = cluster.namespace(name)
-        if there[name] is None:
+        if name not in exists:
+            exists[name] = cluster.namespace(name)
+        if exists[name] is None:
             report.skip("namespace_missing", cluster.why["namespace_missing"], attachment=plan.attachment.key)
-        elif not there[name]:
+        elif not exists[name]:
             report.add(
                 "namespace_missing",
                 plan.attachment.key,
@@ -168,7 +197,7 @@ def _namespaces(plans: t.Sequence[Plan], live: t.Mapping[str, Live], cluster: Cl
 
 
 def _in_use(plans: t.Sequence[Plan], cluster: Cluster, report: Report) -> None:
-    """Refuse to change a range of which addresses are given out: whereabouts would give them out again."""
+    """Refuse to change a range whose addresses are in use: whereabouts would allocate them again."""
     changing = [plan for plan in plans if plan.live is not None and "config" in plan.what]
     if not changing:
         return
@@ -186,139 +215,148 @@ def _in_use(plans: t.Sequence[Plan], cluster: Cluster, report: Report) -> None:
                 "the right to list ippools.whereabouts.cni.cncf.io",
             )
             continue
-        taken = cni_pools.taken(pools, spans)
-        if taken:
+        addresses = cni_pools.orphaned_allocations(pools, spans)
+        if addresses:
             report.add(
                 "range_in_use",
                 plan.attachment.key,
-                "its range changes while addresses are in use: %s" % ", ".join(taken[:20]),
+                "its range changes while addresses are in use: %s" % ", ".join(addresses[:20]),
                 "delete these pods first; if they are long gone, free their addresses with the pool audit of the role "
                 "rdmaops.gpu_fabric.secondary_network",
             )
 
 
+def _findings(report: Report) -> dict[str, t.Any]:
+    return {
+        "lint": [finding._asdict() for finding in report.findings],
+        "not_checked": [skipped._asdict() for skipped in report.not_checked],
+    }
+
+
 def _refusal(owner: str, report: Report) -> str:
     errors = report.errors
-    ignorable = sorted({one.code for one in errors if CODES[one.code]})
-    lines = ["- %s." % (str(one),) for one in errors]
-    end = ""
+    ignorable = sorted({finding.code for finding in errors if CODES[finding.code]})
+    hint = ""
     if ignorable:
-        end = "\nIf this is intended, turn it into a warning: ignore_lint: [%s]" % ", ".join(ignorable)
+        hint = "\nIf this is intended, turn it into a warning: ignore_lint: [%s]" % ", ".join(ignorable)
     return "Checking the attachments of %s: %d %s, nothing was applied.\n%s%s" % (
         owner,
         len(errors),
         "error" if len(errors) == 1 else "errors",
-        "\n".join(lines),
-        end,
+        "\n".join("- %s." % (str(finding),) for finding in errors),
+        hint,
     )
 
 
-def _shown(config: cni.Config | None, text: str, resource_name: str | None, owner: str | None, name: str) -> str:
-    value = {"owner": owner, "resource_name": resource_name, "config": cni.normal(config, name) if config else text}
-    return cni.pretty(value)
+def _users(params: Params, state: State, cluster: Cluster) -> tuple[dict[str, list[str]], list[str]]:
+    """Return who uses attachments that prune would delete, and which kinds could not be looked at and why."""
+    if not state.obsolete or params["prune_in_use"]:
+        return {}, []
+    return cluster.users(state.obsolete)
+
+
+def _resources(state: State, unknown: t.Container[str]) -> list[dict[str, t.Any]]:
+    changing = {plan.attachment.key for plan in state.plans}
+    rows: list[tuple[str, dict[str, t.Any] | None, bool]] = [
+        (item.key, _value(item.config, item.resource_name), item.key in changing) for item in state.desired
+    ]
+    rows += [(key, None, True) for key in state.obsolete]
+    entries = []
+    for key, desired, differs in rows:
+        live = state.live.get(key)
+        value = _value(live.config, live.resource_name, live.text) if live else None
+        status = UNKNOWN if key in unknown else DRIFT if differs else IN_SYNC
+        entry = resource("network_attachment", key, desired=desired, configured=value, live=value, status=status)
+        entries.append(entry)
+    return entries
 
 
 def _value(config: cni.Config | None, resource_name: str | None, text: str = "") -> dict[str, t.Any]:
     return {"config": config if config is not None else text, "resource_name": resource_name}
 
 
-def _act(
-    params: t.Mapping[str, t.Any],
-    check_mode: bool,
-    cluster: Cluster,
-    wanted: t.Sequence[Attachment],
-    live: t.Mapping[str, Live],
-    plans: t.Sequence[Plan],
-    report: Report,
-    found: dict[str, t.Any],
-    present: bool,
-) -> dict[str, t.Any]:
-    decision = Decision()
-    done: list[str] = []
-    changing = {plan.attachment.key for plan in plans}
-    resources = []
-    for one in wanted:
-        now = live.get(one.key)
-        resources.append(
-            resource(
-                "network_attachment",
-                one.key,
-                desired=_value(one.config, one.resource_name),
-                configured=None if now is None else _value(now.config, now.resource_name, now.text),
-                live=None if now is None else _value(now.config, now.resource_name, now.text),
-                status=DRIFT if one.key in changing else IN_SYNC,
-            )
-        )
-    for plan in plans:
-        _add(plan, params, check_mode and not present, cluster, decision, done, report, check_mode)
-    kept = _prune(params, wanted, live, cluster, decision, done, resources) if params["prune"] else []
-    found["lint"] = [dict(one._asdict()) for one in report.findings]
-    found["not_checked"] = [dict(one._asdict()) for one in report.not_checked]
-    if not check_mode:
+class _Changes:
+    """The decision, and what of it has been done when it fails."""
+
+    def __init__(self, params: Params, check_mode: bool, client: Client, report: Report) -> None:
+        self.params, self.check_mode, self.client, self.report = params, check_mode, client, report
+        self.decision = Decision()
+        self.done: list[str] = []
+
+    def apply(self, plan: Plan, installed: bool) -> None:
+        """Add an object to the decision, after the API server has accepted it in a dry run, if it can."""
+        attachment, live = plan.attachment, plan.live
+        key = attachment.key
+        new = plan.what == ["create"]
+        action = "%s the attachment %s" % ("Create" if new else "Change", key)
+        if not new:
+            action += " (%s)" % ", ".join(plan.what)
+        at = path(API, PLURAL, attachment.namespace, attachment.name)
+        ours = live is not None and live.owner == self.params["owner"]
+        force = self.params["force"] or (self.params["force_conflicts"] and ours)
+        stays = installed and not self._lacks_namespace(key) and self._rehearse(plan, at, force)
+
+        def step() -> None:
+            _apply(self.client, at, plan.body, "Applying the attachment %s" % key, force)
+            if stays:
+                removal = {"metadata": {"annotations": {RESOURCE: None}}}
+                self.client.merge(at, removal, "Removing the resource name of the attachment %s" % key)
+            self.done.append(action)
+
+        self.decision.add(action, step)
+        owner = self.params["owner"]
+        before = "" if live is None else _text(attachment.name, live.config, live.text, live.resource_name, live.owner)
+        self.decision.show(key, before, _text(attachment.name, attachment.config, "", attachment.resource_name, owner))
+
+    def _lacks_namespace(self, key: str) -> bool:
+        """Whether the namespace is still to be created, which only check mode allows."""
+        codes = [finding.code for finding in self.report.findings if finding.attachment == key]
+        return self.check_mode and "namespace_missing" in codes
+
+    def _rehearse(self, plan: Plan, at: str, force: bool) -> bool:
+        """Return whether a resource name that is not desired stays after the object has been applied."""
+        doing = "Checking whether the attachment %s can be applied" % plan.attachment.key
         try:
-            decision.carry_out()
+            return _stays(plan, _apply(self.client, at, plan.body, doing, force, dry_run=True), force)
+        except ApiError as exc:
+            # A drift run may have rights to read only; it still reports what differs.
+            if not (self.check_mode and exc.status == 403):
+                raise
+            self.report.skip("apply", str(exc), attachment=plan.attachment.key)
+            return False
+
+    def delete(self, live: Live) -> None:
+        meta = live.body["metadata"]
+        action = "Delete the attachment %s" % live.key
+        at = path(API, PLURAL, str(meta["namespace"]), str(meta["name"]))
+
+        def step() -> None:
+            try:
+                self.client.delete(at, "Deleting the attachment %s" % live.key, uid=str(meta.get("uid") or ""))
+            except ApiError as exc:
+                if not exc.missing:
+                    raise
+            self.done.append(action)
+
+        self.decision.add(action, step)
+        before = _text(str(meta["name"]), live.config, live.text, live.resource_name, live.owner)
+        self.decision.show(live.key, before, "")
+
+    def carry_out(self) -> None:
+        try:
+            self.decision.carry_out()
         except ApiError as exc:
             text = str(exc)
-            if done:
-                text += ". Done before that: %s" % "; ".join(done)
-            raise AttachmentError(text, {**found, "changed": bool(done), "actions": list(done)}) from exc
-    return {
-        **decision.result(),
-        **found,
-        "owner": params["owner"],
-        "attachments": [
-            {"namespace": one.namespace, "name": one.name, "config": one.config, "resource_name": one.resource_name}
-            for one in wanted
-        ],
-        "kept": kept,
-        "resources": resources,
-    }
+            if self.done:
+                text += ". Done before that: %s" % "; ".join(self.done)
+            result = {**_findings(self.report), "changed": bool(self.done), "actions": list(self.done)}
+            raise AttachmentError(text, result) from exc
 
 
-def _add(
-    plan: Plan,
-    params: t.Mapping[str, t.Any],
-    unborn: bool,
-    cluster: Cluster,
-    decision: Decision,
-    done: list[str],
-    report: Report,
-    check_mode: bool,
-) -> None:
-    """Add an object to the decision, after the API server has accepted it in a dry run."""
-    one, now = plan.attachment, plan.live
-    new = plan.what == ["create"]
-    action = "%s the attachment %s" % ("Create" if new else "Change", one.key)
-    if not new:
-        action += " (%s)" % ", ".join(plan.what)
-    at = path(API, PLURAL, one.namespace, one.name)
-    ours = now is not None and now.owner == params["owner"]
-    force = params["force"] or (params["force_conflicts"] and ours)
-    extra = False
-    unborn = unborn or (
-        check_mode and any(row.code == "namespace_missing" for row in report.findings if row.attachment == one.key)
-    )
-    if not unborn:
-        doing = "Checking whether the attachment %s can be applied" % one.key
-        try:
-            answer = _apply(cluster.client, at, plan.body, doing, force, dry_run=True)
-            extra = _stays(plan, answer, force)
-        except ApiError as exc:
-            # A drift run may read and no more; it still reports what differs.
-            if not (check_mode and exc.status == 403):
-                raise
-            report.skip("apply", str(exc), attachment=one.key)
-
-    def step() -> None:
-        _apply(cluster.client, at, plan.body, "Applying the attachment %s" % one.key, force)
-        if extra:
-            gone = {"metadata": {"annotations": {RESOURCE: None}}}
-            cluster.client.merge(at, gone, "Removing the resource name of the attachment %s" % one.key)
-        done.append(action)
-
-    decision.add(action, step)
-    before = "" if now is None else _shown(now.config, now.text, now.resource_name, now.owner, one.name)
-    decision.show(one.key, before, _shown(one.config, "", one.resource_name, params["owner"], one.name))
+def _text(name: str, config: cni.Config | None, text: str, resource_name: str | None, owner: str | None) -> str:
+    """Return what a diff shows of an attachment."""
+    value = {"owner": owner, "resource_name": resource_name, "config": cni.normal(config, name) if config else text}
+    return cni.pretty(value)
 
 
 def _apply(client: Client, at: str, body: Object, doing: str, force: bool, *, dry_run: bool = False) -> Object:
@@ -335,7 +373,7 @@ def _apply(client: Client, at: str, body: Object, doing: str, force: bool, *, dr
 
 
 def _stays(plan: Plan, answer: Object, force: bool) -> bool:
-    """Whether a resource name that is not wanted would stay, because another manager owns it."""
+    """Whether a resource name that is not desired would stay, because another manager owns it."""
     if plan.attachment.resource_name is not None:
         return False
     if RESOURCE not in ((answer.get("metadata") or {}).get("annotations") or {}):
@@ -356,62 +394,6 @@ def _stays(plan: Plan, answer: Object, force: bool) -> bool:
         "true to remove it anyway, or give the same resource_name"
         % (plan.attachment.key, RESOURCE, ", ".join(managers) or "another manager")
     )
-
-
-def _prune(
-    params: t.Mapping[str, t.Any],
-    wanted: t.Sequence[Attachment],
-    live: t.Mapping[str, Live],
-    cluster: Cluster,
-    decision: Decision,
-    done: list[str],
-    resources: list[dict[str, t.Any]],
-) -> list[dict[str, t.Any]]:
-    """Add the deletion of what is the owner's and not wanted; return what is kept, and why."""
-    going = sorted(_going(params, wanted, live))
-    if not going:
-        return []
-    users: dict[str, list[str]] = {}
-    unknown: list[str] = []
-    if not params["prune_in_use"]:
-        users, unknown = cluster.users(going)
-    kept = []
-    for key in going:
-        one = live[key]
-        keep = bool(users.get(key) or unknown)
-        if keep:
-            kept.append(
-                {
-                    "namespace": one.attachment.namespace,
-                    "name": one.attachment.name,
-                    "used_by": users.get(key, []),
-                    "unknown": unknown,
-                }
-            )
-        else:
-            _delete(key, one, cluster.client, decision, done)
-        value = _value(one.config, one.resource_name, one.text)
-        # Kept because it is named: it is still to go. Kept because it could not be checked: not known.
-        status = UNKNOWN if keep and not users.get(key) else DRIFT
-        resources.append(resource("network_attachment", key, desired=None, configured=value, live=value, status=status))
-    return kept
-
-
-def _delete(key: str, one: Live, client: Client, decision: Decision, done: list[str]) -> None:
-    meta = one.body["metadata"]
-    action = "Delete the attachment %s" % key
-    at = path(API, PLURAL, str(meta["namespace"]), str(meta["name"]))
-
-    def step() -> None:
-        try:
-            client.delete(at, "Deleting the attachment %s" % key, uid=str(meta.get("uid") or ""))
-        except ApiError as exc:
-            if not exc.missing:
-                raise
-        done.append(action)
-
-    decision.add(action, step)
-    decision.show(key, _shown(one.config, one.text, one.resource_name, one.owner, str(meta["name"])), "")
 
 
 __all__ = ("OWNER", "RESOURCE", "AttachmentError", "manage")

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""Who names a NetworkAttachmentDefinition: pods, and the templates that pods are made from."""
+"""Who uses a NetworkAttachmentDefinition: pods, and the templates that pods are created from."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import typing as t
 
 from .._formats import from_json
 
-# Both of Multus: further networks, and the one in place of the cluster's own.
+# Both of Multus: additional networks, and the one that replaces the cluster's own.
 ANNOTATIONS = ("k8s.v1.cni.cncf.io/networks", "v1.multus-cni.io/default-network")
 
-# API version, plural, kind. A kind whose CRD is not there has no objects.
+# API version, plural, kind. A kind whose CRD is missing has no objects.
 KINDS = (
     ("v1", "pods", "Pod"),
     ("apps/v1", "deployments", "Deployment"),
@@ -38,25 +38,10 @@ def named(text: str, namespace: str) -> set[str] | None:
     """
     if any(character in text for character in '[{"'):
         try:
-            rows = from_json(text)
+            return _in_json(from_json(text), namespace)
         except ValueError:
             return None
-        rows = [rows] if isinstance(rows, (dict, str)) else rows
-        if not isinstance(rows, list):
-            return None
-        found = set()
-        for row in rows:
-            if isinstance(row, str):
-                inner = named(row, namespace)
-                if inner is None:
-                    return None
-                found |= inner
-            elif isinstance(row, dict) and isinstance(row.get("name"), str):
-                found.add("%s/%s" % (row.get("namespace") or namespace, row["name"]))
-            else:
-                return None
-        return found
-    found = set()
+    names = set()
     for part in text.split(","):
         name = part.strip().partition("@")[0].strip()
         if not name:
@@ -64,41 +49,57 @@ def named(text: str, namespace: str) -> set[str] | None:
         if name.count("/") > 1:
             return None
         space, slash, short = name.rpartition("/")
-        found.add("%s/%s" % (space.strip() if slash else namespace, short.strip()))
-    return found
+        names.add("%s/%s" % (space.strip() if slash else namespace, short.strip()))
+    return names
+
+
+def _in_json(rows: t.Any, namespace: str) -> set[str] | None:
+    rows = [rows] if isinstance(rows, (dict, str)) else rows
+    if not isinstance(rows, list):
+        return None
+    names: set[str] = set()
+    for row in rows:
+        if isinstance(row, dict) and isinstance(row.get("name"), str):
+            names.add("%s/%s" % (row.get("namespace") or namespace, row["name"]))
+            continue
+        inner = named(row, namespace) if isinstance(row, str) else None
+        if inner is None:
+            return None
+        names |= inner
+    return names
 
 
 def texts(value: t.Any) -> t.Iterator[str]:
     """Yield the networks' annotations of an object, also of the templates within it, wherever they are."""
-    waiting = [value]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            found = one.get("annotations")
-            if isinstance(found, dict):
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, dict):
+            annotations = item.get("annotations")
+            if isinstance(annotations, dict):
                 for key in ANNOTATIONS:
-                    if isinstance(found.get(key), str):
-                        yield found[key]
-            waiting.extend(inner for key, inner in one.items() if key not in ("annotations", "managedFields"))
-        elif isinstance(one, list):
-            waiting.extend(one)
+                    if isinstance(annotations.get(key), str):
+                        yield annotations[key]
+            pending.extend(inner for key, inner in item.items() if key not in ("annotations", "managedFields"))
+        elif isinstance(item, list):
+            pending.extend(item)
 
 
 def users(objects: t.Iterable[t.Any], kind: str, candidates: t.Iterable[str]) -> dict[str, list[str]]:
-    """Return which candidates (namespace/name) are named, and by whom; what cannot be read may name them."""
-    wanted = set(candidates)
-    found: dict[str, list[str]] = {}
-    for one in objects:
-        meta = one.get("metadata") or {}
+    """Return which candidates (namespace/name) are named, and by which objects; unreadable text may name them."""
+    keys = sorted(set(candidates))
+    result: dict[str, list[str]] = {}
+    for item in objects:
+        meta = item.get("metadata") or {}
         namespace = str(meta.get("namespace") or "default")
-        who = "%s %s/%s" % (kind, namespace, meta.get("name"))
-        for text in texts(one):
+        user = "%s %s/%s" % (kind, namespace, meta.get("name"))
+        for text in texts(item):
             names = named(text, namespace)
-            for key in sorted(wanted):
+            for key in keys:
                 hit = key in names if names is not None else key.partition("/")[2] in text
-                if hit and who not in found.setdefault(key, []):
-                    found[key].append(who)
-    return {key: who for key, who in found.items() if who}
+                if hit and user not in result.setdefault(key, []):
+                    result[key].append(user)
+    return {key: entries for key, entries in result.items() if entries}
 
 
 __all__ = ("ANNOTATIONS", "KINDS", "named", "texts", "users")

@@ -43,9 +43,9 @@ class Eviction:
         raws = self.client.items(path("v1", "pods"), "Listing the pods of node %s" % self.node, query) or []
         attachments: dict[str, Object] | None = None
         if any(rules.names_networks(raw) for raw in raws):
-            found = self.client.items(path(networks.API, networks.PLURAL), "Listing the pods' network attachments")
-            if found is not None:
-                attachments = {"%s/%s" % (one["metadata"]["namespace"], one["metadata"]["name"]): one for one in found}
+            rows = self.client.items(path(networks.API, networks.PLURAL), "Listing the pods' network attachments")
+            if rows is not None:
+                attachments = {"%s/%s" % (row["metadata"]["namespace"], row["metadata"]["name"]): row for row in rows}
         self._raw = {str(raw["metadata"]["uid"]): raw for raw in raws}
         pods = [rules.judge(raw, self.params["device_resources"], attachments) for raw in raws]
         return sorted(pods, key=lambda pod: pod.ref)
@@ -137,11 +137,11 @@ class Eviction:
     def _budgets(self, pod: rules.Pod) -> str:
         doing = "Listing the PodDisruptionBudgets of %s" % pod.namespace
         try:
-            found = self.client.items(path("policy/v1", "poddisruptionbudgets", pod.namespace), doing) or []
+            budgets = self.client.items(path("policy/v1", "poddisruptionbudgets", pod.namespace), doing) or []
         except ApiError as exc:
             return "unknown budgets (%s)" % exc
         labels = (self._raw.get(pod.uid) or {"metadata": {}})["metadata"].get("labels") or {}
-        return ", ".join(rules.budgets_of(labels, found)) or "no PodDisruptionBudget"
+        return ", ".join(rules.budgets_of(labels, budgets)) or "no PodDisruptionBudget"
 
 
 __all__ = ("Eviction", "passing")

@@ -167,11 +167,11 @@ class Lease:
         last: ApiError | None = None
         for _try in range(_TRIES):
             self.read()
-            wanted = state()
-            if wanted is None:
+            desired = state()
+            if desired is None:
                 return
             try:
-                self._raw = self._put(*wanted, doing)
+                self._raw = self._put(*desired, doing)
                 return
             except ApiError as exc:
                 # 409: another process was faster; 404: it was deleted between the two requests.

@@ -287,12 +287,12 @@ class Maintenance:
         return None if note is None else memory.annotated({**note, "run": self.run, "failed": None})
 
     def _not_back(self, node: Object, note: t.Mapping[str, t.Any]) -> list[str]:
-        found = []
+        reasons = []
         if self.params["wait_ready"]:
-            found = [text for text in [memory.not_ready(node, self.params["boot_id"] or "")] if text]
+            reasons = [text for text in [memory.not_ready(node, self.params["boot_id"] or "")] if text]
         if not self.params["missing_ok"]:
-            found += ["%s: %s of %s" % (key, now, then) for key, then, now in memory.shortage(node, note)]
-        return found
+            reasons += ["%s: %s of %s" % (key, now, then) for key, then, now in memory.shortage(node, note)]
+        return reasons
 
     def _wait(self, note: t.Mapping[str, t.Any]) -> None:
         ends = time.monotonic() + self.params["ready_timeout"]
@@ -382,11 +382,13 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, client: Client) -> d
     for key, unit in LIMITS.items():
         if params[key] < 1:
             raise DrainError("%s is %d; it must be at least 1%s" % (key, params[key], unit))
-    one = Maintenance(params, check_mode, client)
-    {"drained": one.drained, "uncordoned": one.uncordoned, "failed": one.failed}[params["state"]]()
+    maintenance = Maintenance(params, check_mode, client)
+    {"drained": maintenance.drained, "uncordoned": maintenance.uncordoned, "failed": maintenance.failed}[
+        params["state"]
+    ]()
     if not check_mode:
-        one.carry_out()
-    return {**one.decision.result(), **one.result, "resources": one.resources}
+        maintenance.carry_out()
+    return {**maintenance.decision.result(), **maintenance.result, "resources": maintenance.resources}
 
 
 __all__ = ("manage",)

@@ -56,7 +56,7 @@ def _same_form(address: str) -> str:
 
 def internal_ips(node: Object) -> list[str]:
     rows = (node.get("status") or {}).get("addresses") or []
-    return [_same_form(str(one.get("address"))) for one in rows if one.get("type") == "InternalIP"]
+    return [_same_form(str(row.get("address"))) for row in rows if row.get("type") == "InternalIP"]
 
 
 def owners(nodes: t.Sequence[Object], machine_id: str, addresses: t.Iterable[str]) -> list[str]:
@@ -65,18 +65,18 @@ def owners(nodes: t.Sequence[Object], machine_id: str, addresses: t.Iterable[str
     Machines that were cloned have one machine ID, and behind NAT many have the same address: only what a single Node
     has is a proof.
     """
-    found = [one for one in nodes if machine_id and _info(one, "machineID") == machine_id.strip()]
-    if len(found) != 1:
-        known = {_same_form(one) for one in addresses}
-        found = [one for one in found or nodes if known.intersection(internal_ips(one))]
-    return [name_of(one) for one in found]
+    matches = [node for node in nodes if machine_id and _info(node, "machineID") == machine_id.strip()]
+    if len(matches) != 1:
+        known = {_same_form(address) for address in addresses}
+        matches = [node for node in matches or nodes if known.intersection(internal_ips(node))]
+    return [name_of(node) for node in matches]
 
 
 def find(nodes: t.Sequence[Object], params: t.Mapping[str, t.Any], doing: str) -> Object | None:
     """Return the Node of this name, proven to be the host if the host is described; None if it has no Node."""
     name, machine_id = params["name"], params["machine_id"] or ""
     addresses = params["addresses"] or []
-    node = next((one for one in nodes if name_of(one) == name), None)
+    node = next((candidate for candidate in nodes if name_of(candidate) == name), None)
     described = bool(machine_id or addresses)
     who = owners(nodes, machine_id, addresses) if described else []
     other = who[0] if len(who) == 1 and who != [name] else ""
@@ -112,7 +112,7 @@ def managers(node: Object) -> list[str]:
     """Return who has set whether pods may come, by metadata.managedFields (fieldsV1 in apimachinery's meta/v1)."""
     rows = node["metadata"].get("managedFields") or []
     return sorted(
-        {str(one.get("manager")) for one in rows if "f:unschedulable" in (one.get("fieldsV1") or {}).get("f:spec", {})}
+        {str(row.get("manager")) for row in rows if "f:unschedulable" in (row.get("fieldsV1") or {}).get("f:spec", {})}
     )
 
 
@@ -123,7 +123,7 @@ def is_ours(node: Object) -> bool:
 
 def cordoner(node: Object) -> str:
     """Return who has cordoned a Node that is not ours."""
-    others = [one for one in managers(node) if one != MANAGER or not noted(node)]
+    others = [manager for manager in managers(node) if manager != MANAGER or not noted(node)]
     return ", ".join(others) or "a user that its managedFields do not name"
 
 
@@ -133,7 +133,7 @@ def noted(node: Object) -> bool:
 
 def outside(nodes: t.Iterable[Object]) -> dict[str, str]:
     """Return the Nodes that maintenance has taken out and not given back, with what their annotations remember."""
-    found = {}
+    nodes_out = {}
     for node in nodes:
         if is_cordoned(node) and noted(node):
             try:
@@ -142,13 +142,13 @@ def outside(nodes: t.Iterable[Object]) -> dict[str, str]:
                 text = "run %s%s" % (note.get("run"), ", failed: %s" % failed if failed else "")
             except DrainError:
                 text = "its annotation cannot be read"
-            found[name_of(node)] = text
-    return found
+            nodes_out[name_of(node)] = text
+    return nodes_out
 
 
 def is_control_plane(node: Object) -> bool:
     labels = node["metadata"].get("labels") or {}
-    taints = {one.get("key") for one in (node.get("spec") or {}).get("taints") or []}
+    taints = {taint.get("key") for taint in (node.get("spec") or {}).get("taints") or []}
     return any(key in labels or key in taints for key in CONTROL_PLANE)
 
 
@@ -158,21 +158,21 @@ def note_of(node: Object) -> dict[str, t.Any] | None:
     if text is None:
         return None
     try:
-        found = from_json(text)
+        note = from_json(text)
     except ValueError:
-        found = None
-    if not isinstance(found, dict) or not isinstance(found.get("before"), dict):
+        note = None
+    if not isinstance(note, dict) or not isinstance(note.get("before"), dict):
         raise DrainError(
             "Reading the annotation %s of node %s: it was not written by this collection. Check the node, then remove "
             "the annotation with kubectl annotate node %s %s-" % (NOTE, name_of(node), name_of(node), NOTE)
         )
-    return found
+    return note
 
 
 def extended(node: Object) -> dict[str, str]:
     """Return the extended resources of a Node, which device plugins offer: their names have a domain."""
-    found = (node.get("status") or {}).get("allocatable") or {}
-    return {key: str(value) for key, value in sorted(found.items()) if "/" in key and str(value) != "0"}
+    allocatable = (node.get("status") or {}).get("allocatable") or {}
+    return {key: str(value) for key, value in sorted(allocatable.items()) if "/" in key and str(value) != "0"}
 
 
 def new_note(node: Object, reason: str, run: str, when: str) -> dict[str, t.Any]:
@@ -194,7 +194,7 @@ def not_ready(node: Object, boot_id: str) -> str:
     if boot_id and _info(node, "bootID") != boot_id:
         return "its kubelet has not reported since the boot (boot id %s)" % boot_id
     rows = (node.get("status") or {}).get("conditions") or []
-    ready: Object = next((one for one in rows if one.get("type") == "Ready"), {})
+    ready: Object = next((row for row in rows if row.get("type") == "Ready"), {})
     if ready.get("status") != "True":
         return "Ready is %s (%s)" % (ready.get("status", "not known"), ready.get("message") or "no message")
     return ""
@@ -205,10 +205,10 @@ def shortage(node: Object, note: t.Mapping[str, t.Any]) -> list[tuple[str, str, 
     from kubernetes.utils.quantity import parse_quantity
 
     now = (node.get("status") or {}).get("allocatable") or {}
-    wanted = note["before"].get("allocatable") or {}
+    before = note["before"].get("allocatable") or {}
     return [
         (key, value, str(now.get(key, "0")))
-        for key, value in sorted(wanted.items())
+        for key, value in sorted(before.items())
         if parse_quantity(now.get(key, "0")) < parse_quantity(value)
     ]
 

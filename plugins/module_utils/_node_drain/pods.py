@@ -50,7 +50,7 @@ class Pod(t.NamedTuple):
 
 def controller_of(raw: Object) -> t.Mapping[str, t.Any] | None:
     rows = raw["metadata"].get("ownerReferences") or []
-    return next((one for one in rows if one.get("controller")), None)
+    return next((owner for owner in rows if owner.get("controller")), None)
 
 
 def finished(raw: Object) -> bool:
@@ -71,7 +71,7 @@ def _moves(attachment: Object | None) -> bool:
         config = cni.parse((attachment.get("spec") or {}).get("config") or "")
     except cni.ConfigError:
         return True
-    return any(cni.kind_of(one) in _MOVING for one in cni.plugins(config))
+    return any(cni.kind_of(plugin) in _MOVING for plugin in cni.plugins(config))
 
 
 def _networks(raw: Object, attachments: t.Mapping[str, Object]) -> t.Iterator[str]:
@@ -79,23 +79,23 @@ def _networks(raw: Object, attachments: t.Mapping[str, Object]) -> t.Iterator[st
     for key in ANNOTATIONS:
         if not notes.get(key):
             continue
-        found = named(str(notes[key]), str(raw["metadata"]["namespace"]))
-        if found is None:
+        refs = named(str(notes[key]), str(raw["metadata"]["namespace"]))
+        if refs is None:
             yield "its annotation %s cannot be read" % key
-        for ref in sorted(found or ()):
+        for ref in sorted(refs or ()):
             if _moves(attachments.get(ref)):
                 yield "has a device of the host by the attachment %s" % ref
 
 
 def _requests(raw: Object, patterns: t.Sequence[str]) -> t.Iterator[str]:
     spec = raw["spec"]
-    seen = set()
+    names = set()
     for container in (spec.get("containers") or []) + (spec.get("initContainers") or []):
         resources = container.get("resources") or {}
         for name, amount in {**(resources.get("requests") or {}), **(resources.get("limits") or {})}.items():
-            wanted = "/" in name and any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
-            if wanted and str(amount) != "0" and name not in seen:
-                seen.add(name)
+            matches = "/" in name and any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+            if matches and str(amount) != "0" and name not in names:
+                names.add(name)
                 yield "holds %s: %s" % (name, amount)
     for claim in spec.get("resourceClaims") or []:
         yield "holds devices by the resource claim %s" % claim.get("name")
@@ -133,13 +133,13 @@ def judge(raw: Object, patterns: t.Sequence[str], attachments: t.Mapping[str, Ob
 
 def blocked(pods: t.Iterable[Pod], consents: t.Mapping[str, t.Any]) -> list[str]:
     """Return the pods that may not go, with every reason and the option that would give consent to it."""
-    found = []
+    texts = []
     for pod in pods:
         lacking = [(option, text) for option, text in pod.traits if not consents[option]]
         if lacking:
             reasons = ["%s (%s)" % (text, option) for option, text in lacking]
-            found.append("%s: %s" % (pod.ref, ", ".join(reasons)))
-    return found
+            texts.append("%s: %s" % (pod.ref, ", ".join(reasons)))
+    return texts
 
 
 def _selects(selector: t.Mapping[str, t.Any] | None, labels: t.Mapping[str, str]) -> bool:
@@ -148,38 +148,38 @@ def _selects(selector: t.Mapping[str, t.Any] | None, labels: t.Mapping[str, str]
         return False
     if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
         return False
-    for one in selector.get("matchExpressions") or []:
-        key, values = one["key"], one.get("values") or []
+    for expression in selector.get("matchExpressions") or []:
+        key, values = expression["key"], expression.get("values") or []
         holds = {
             "In": labels.get(key) in values,
             "NotIn": labels.get(key) not in values,
             "Exists": key in labels,
             "DoesNotExist": key not in labels,
         }
-        if not holds.get(one["operator"], False):
+        if not holds.get(expression["operator"], False):
             return False
     return True
 
 
 def budgets_of(labels: t.Mapping[str, str], budgets: t.Iterable[Object]) -> list[str]:
     """Return the PodDisruptionBudgets of a namespace that a pod with these labels is under, and what they allow."""
-    found = []
-    for one in budgets:
-        spec, status = one.get("spec") or {}, one.get("status") or {}
+    texts = []
+    for budget in budgets:
+        spec, status = budget.get("spec") or {}, budget.get("status") or {}
         if not _selects(spec.get("selector"), labels):
             continue
         limits = ["%s %s" % (key, spec[key]) for key in ("minAvailable", "maxUnavailable") if key in spec]
-        found.append(
+        texts.append(
             "%s (%s, %s of %s pods healthy, %s disruptions allowed)"
             % (
-                one["metadata"]["name"],
+                budget["metadata"]["name"],
                 ", ".join(limits) or "maxUnavailable 0",
                 status.get("currentHealthy", 0),
                 status.get("expectedPods", 0),
                 status.get("disruptionsAllowed", 0),
             )
         )
-    return sorted(found)
+    return sorted(texts)
 
 
 __all__ = (

@@ -14,7 +14,7 @@ from .._decision import DRIFT, IN_SYNC, UNKNOWN, resource
 from .._kubernetes.client import ApiError, Client, Object, path
 from .._net_attach_def.uses import ANNOTATIONS
 from . import plugins
-from .compare import EXCLUSIVE, Gap, View, conflicts
+from .compare import EXCLUSIVE, ClusterSnapshot, Gap, conflicts
 
 # API version, plural: config/crd/bases of Mellanox/network-operator and of k8snetworkplumbingwg/sriov-network-operator.
 _POOLS = ("sriovnetwork.openshift.io/v1", "sriovnetworkpoolconfigs")
@@ -52,46 +52,46 @@ class Reader:
         """Return what a ConfigMap holds."""
         doing = "Reading the ConfigMap %s/%s, which names the resources of a device plugin" % (namespace, name)
         try:
-            found = self.client.get(path("v1", "configmaps", namespace, name), doing)
+            config_map = self.client.get(path("v1", "configmaps", namespace, name), doing)
         except ApiError as exc:
             if exc.status != 403:
                 raise
             self.unknown.append(Gap(None, str(exc)))
             return []
-        return [str(text) for text in ((found or {}).get("data") or {}).values()]
+        return [str(text) for text in ((config_map or {}).get("data") or {}).values()]
 
 
 def _names(reader: Reader, daemon_sets: t.Iterable[Object], policies: t.Iterable[tuple[str, Object]]) -> plugins.Names:
     """Return what the resources of the device plugins are called."""
-    found = plugins.Names(set(), set())
-    for one in daemon_sets:
-        spec = one["spec"]["template"]["spec"]
+    names = plugins.Names(set(), set())
+    for daemon_set in daemon_sets:
+        spec = daemon_set["spec"]["template"]["spec"]
         shared = plugins.is_shared_plugin(spec)
         if not shared and not plugins.is_whole_plugin(spec):
             continue
         for name in plugins.config_maps(spec):
-            for text in reader.texts(one["metadata"]["namespace"], name):
+            for text in reader.texts(daemon_set["metadata"]["namespace"], name):
                 if shared:
-                    found.shares.update(plugins.shares_in(text))
+                    names.shares.update(plugins.shares_in(text))
                 else:
-                    found.whole.update(plugins.whole_in(text, plugins.prefix_of(spec)))
+                    names.whole.update(plugins.whole_in(text, plugins.prefix_of(spec)))
     for _kind, policy in policies:
         shared_plugin = (policy.get("spec") or {}).get("rdmaSharedDevicePlugin") or {}
-        found.shares.update(plugins.shares_in(shared_plugin.get("config")))
-    return found
+        names.shares.update(plugins.shares_in(shared_plugin.get("config")))
+    return names
 
 
-def read(client: Client, wanted: t.Sequence[str], mode: str) -> View:
+def read(client: Client, names: t.Sequence[str], mode: str) -> ClusterSnapshot:
     """Read what matters for a mode of some nodes: their own pods, and short lists of everything else."""
     reader = Reader(client)
-    known = {one["metadata"]["name"]: one for one in reader.items("v1", "nodes", "Listing the nodes")}
+    known = {node["metadata"]["name"]: node for node in reader.items("v1", "nodes", "Listing the nodes")}
     if not reader.unknown:
-        for name in wanted:
+        for name in names:
             if name not in known:
                 there = ", ".join(sorted(known)) or "none"
                 text = "the cluster has no node %s (there are: %s). Give the name that it has in the cluster"
                 reader.unknown.append(Gap(name, text % (name, there)))
-    nodes = {name: known[name] for name in wanted if name in known}
+    nodes = {name: known[name] for name in names if name in known}
     pods: list[Object] = []
     for name in nodes:
         pods += reader.items("v1", "pods", "Listing the pods of node %s" % name, name)
@@ -100,26 +100,28 @@ def read(client: Client, wanted: t.Sequence[str], mode: str) -> View:
     if mode == EXCLUSIVE:
         daemon_sets = reader.items("apps/v1", "daemonsets", "Listing the DaemonSets")
         for kind, api, plural in _POLICIES:
-            policies += [(kind, one) for one in reader.items(api, plural, "Listing the objects of kind %s" % kind)]
+            policies += [
+                (kind, policy) for policy in reader.items(api, plural, "Listing the objects of kind %s" % kind)
+            ]
     networks: list[Object] = []
     if any(key in (pod["metadata"].get("annotations") or {}) for pod in pods for key in ANNOTATIONS):
         networks = reader.items(*_ATTACHMENTS, "Listing the NetworkAttachmentDefinitions")
-    return View(
+    return ClusterSnapshot(
         nodes,
         pods,
         daemon_sets,
         policies,
         reader.items(*_POOLS, "Listing the objects of kind SriovNetworkPoolConfig"),
-        {"%s/%s" % (one["metadata"]["namespace"], one["metadata"]["name"]): one for one in networks},
+        {"%s/%s" % (network["metadata"]["namespace"], network["metadata"]["name"]): network for network in networks},
         _names(reader, daemon_sets, policies),
         reader.unknown,
     )
 
 
-def told(found: t.Sequence[t.Mapping[str, t.Any]], unknown: t.Sequence[Gap]) -> list[str]:
+def conflict_messages(rows: t.Sequence[t.Mapping[str, t.Any]], unknown: t.Sequence[Gap]) -> list[str]:
     """Return sentences: each conflict once for all its nodes, and what is not known."""
     nodes: dict[tuple[str, ...], list[str]] = {}
-    for row in found:
+    for row in rows:
         name = "/".join(part for part in (row["namespace"], row["name"]) if part)
         key = ("%s %s" % (row["kind"], name), row["what"], row["remedy"])
         # A node speaks for itself.
@@ -133,8 +135,8 @@ def told(found: t.Sequence[t.Mapping[str, t.Any]], unknown: t.Sequence[Gap]) -> 
     return texts[:_TOLD] + (["%d more are in the result of the task" % more] if more > 0 else [])
 
 
-def _resource(node: str, found: t.Sequence[t.Mapping[str, t.Any]], unknown: t.Sequence[Gap]) -> dict[str, t.Any]:
-    mine = ["%s %s" % (row["kind"], row["name"]) for row in found if row["node"] == node]
+def _resource(node: str, rows: t.Sequence[t.Mapping[str, t.Any]], unknown: t.Sequence[Gap]) -> dict[str, t.Any]:
+    mine = ["%s %s" % (row["kind"], row["name"]) for row in rows if row["node"] == node]
     dark = any(gap.node in (None, node) for gap in unknown)
     return resource(
         "rdma_mode_conflict",
@@ -147,22 +149,22 @@ def _resource(node: str, found: t.Sequence[t.Mapping[str, t.Any]], unknown: t.Se
 
 def manage(params: t.Mapping[str, t.Any], _check_mode: bool, client: Client) -> dict[str, t.Any]:
     """Return what the module rdma_mode_conflicts returns, with ``failed`` if it refuses."""
-    wanted = list(dict.fromkeys(params["nodes"]))
+    nodes = list(dict.fromkeys(params["nodes"]))
     mode = params["netns_mode"]
-    found, unknown = conflicts(read(client, wanted, mode), mode)
-    texts = told(found, unknown)
+    rows, unknown = conflicts(read(client, nodes, mode), mode)
+    texts = conflict_messages(rows, unknown)
     result = {
         "changed": False,
-        "conflicts": found,
+        "conflicts": rows,
         "unknown": [gap._asdict() for gap in unknown],
-        "resources": [_resource(node, found, unknown) for node in wanted],
+        "resources": [_resource(node, rows, unknown) for node in nodes],
     }
     if not texts:
         return result
     if params["on_conflict"] == "warn":
         return {**result, "warnings": ["RDMA mode %s: %s" % (mode, text) for text in texts]}
     msg = "RDMA mode %s on %s: %s. The mode has not been touched. To set it anyway, set on_conflict to warn"
-    return {**result, "failed": True, "msg": msg % (mode, ", ".join(wanted), ". ".join(texts))}
+    return {**result, "failed": True, "msg": msg % (mode, ", ".join(nodes), ". ".join(texts))}
 
 
-__all__ = ("Reader", "manage", "read", "told")
+__all__ = ("Reader", "conflict_messages", "manage", "read")

@@ -32,7 +32,7 @@ class Gap(t.NamedTuple):
     what: str
 
 
-class View(t.NamedTuple):
+class ClusterSnapshot(t.NamedTuple):
     """What was read from the API server; what could not be read is empty here, and is listed in ``unknown``."""
 
     nodes: dict[str, Object]
@@ -47,8 +47,8 @@ class View(t.NamedTuple):
     unknown: list[Gap]
 
 
-def _row(kind: str, one: Object, node: str, what: str, remedy: str) -> dict[str, t.Any]:
-    meta = one.get("metadata") or {}
+def _row(kind: str, item: Object, node: str, what: str, remedy: str) -> dict[str, t.Any]:
+    meta = item.get("metadata") or {}
     return {
         "kind": kind,
         "namespace": meta.get("namespace"),
@@ -85,11 +85,11 @@ class Attached(t.NamedTuple):
 def attached(pod: Object, attachments: t.Mapping[str, Object]) -> Attached:
     meta = pod["metadata"]
     who = "%s/%s" % (meta["namespace"], meta["name"])
-    found = Attached([], [], [])
+    result = Attached([], [], [])
     for text in texts({"metadata": meta}):
         names = named(text, meta["namespace"])
         if names is None:
-            found.unknown.append("the networks of Pod %s cannot be read: %s" % (who, text))
+            result.unknown.append("the networks of Pod %s cannot be read: %s" % (who, text))
             continue
         # One that is not there has been deleted since, or a file on the node stands for it.
         for name in sorted(names.intersection(attachments)):
@@ -97,20 +97,20 @@ def attached(pod: Object, attachments: t.Mapping[str, Object]) -> Attached:
                 config = cni.parse((attachments[name].get("spec") or {}).get("config"))
                 moving, on_top = moves_device(config), _is_on_top(config)
             except FabricError as exc:
-                found.unknown.append(
+                result.unknown.append(
                     "the NetworkAttachmentDefinition %s of Pod %s cannot be read: %s" % (name, who, exc)
                 )
                 continue
             if moving:
-                found.moving.append(name)
+                result.moving.append(name)
             elif on_top:
-                found.on_top.append(name)
-    return found
+                result.on_top.append(name)
+    return result
 
 
 def host_devices(pod: Object) -> bool:
     """Return whether a pod mounts the RDMA devices of the host."""
-    paths = [str((one.get("hostPath") or {}).get("path") or "") for one in pod["spec"].get("volumes") or []]
+    paths = [str((volume.get("hostPath") or {}).get("path") or "") for volume in pod["spec"].get("volumes") or []]
     return any((path.rstrip("/") + "/").startswith(DEVICES + "/") for path in paths)
 
 
@@ -118,7 +118,7 @@ def is_over(pod: Object) -> bool:
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
-def _managers(view: View, node: str, mode: str) -> t.Iterator[dict[str, t.Any]]:
+def _managers(view: ClusterSnapshot, node: str, mode: str) -> t.Iterator[dict[str, t.Any]]:
     """Yield the pools by which sriov-network-operator sets the mode of a node."""
     for pool in view.pools:
         spec = pool.get("spec") or {}
@@ -141,17 +141,17 @@ def _managers(view: View, node: str, mode: str) -> t.Iterator[dict[str, t.Any]]:
         )
 
 
-def _sharers(view: View, node: str) -> t.Iterator[dict[str, t.Any]]:
+def _sharers(view: ClusterSnapshot, node: str) -> t.Iterator[dict[str, t.Any]]:
     """Yield what gives shares of devices out on a node."""
     labels = view.nodes[node]["metadata"].get("labels") or {}
-    told = set()
+    reported = set()
     for kind, policy in view.policies:
         spec = policy.get("spec") or {}
         where = {"nodeSelector": spec.get("nodeSelector"), "nodeAffinity": spec.get("nodeAffinity")}
         if spec.get("rdmaSharedDevicePlugin") is None or labels.get(_NIC_LABEL[0]) != _NIC_LABEL[1]:
             continue
         if wanted_on(view.nodes[node], where):
-            told.add((kind, policy["metadata"]["name"]))
+            reported.add((kind, policy["metadata"]["name"]))
             yield _row(
                 kind,
                 policy,
@@ -160,9 +160,9 @@ def _sharers(view: View, node: str) -> t.Iterator[dict[str, t.Any]]:
                 "Remove rdmaSharedDevicePlugin from its spec, or keep the node out of it, and allocate whole devices "
                 "(sriovDevicePlugin)",
             )
-    running = bool(told)
-    for one in view.daemon_sets:
-        spec = one["spec"]["template"]["spec"]
+    running = bool(reported)
+    for daemon_set in view.daemon_sets:
+        spec = daemon_set["spec"]["template"]["spec"]
         where = {
             "nodeSelector": spec.get("nodeSelector"),
             "nodeAffinity": (spec.get("affinity") or {}).get("nodeAffinity"),
@@ -170,17 +170,19 @@ def _sharers(view: View, node: str) -> t.Iterator[dict[str, t.Any]]:
         if not is_shared_plugin(spec) or not wanted_on(view.nodes[node], where):
             continue
         running = True
-        makers = [(str(by.get("kind")), str(by.get("name"))) for by in one["metadata"].get("ownerReferences") or []]
-        if told.intersection(makers):
+        makers = [
+            (str(by.get("kind")), str(by.get("name"))) for by in daemon_set["metadata"].get("ownerReferences") or []
+        ]
+        if reported.intersection(makers):
             continue
         remedy = "Delete it, or keep it off the node by its nodeSelector, and allocate whole devices"
         if makers:
             remedy = "%s %s creates it: configure it to run no shared plugin here" % makers[0]
-        elif (one["metadata"].get("labels") or {}).get(OWNER):
+        elif (daemon_set["metadata"].get("labels") or {}).get(OWNER):
             remedy = "Set secondary_network_device_plugin to sriov or none"
         yield _row(
             "DaemonSet",
-            one,
+            daemon_set,
             node,
             "is the shared RDMA device plugin, which does not start in mode exclusive",
             remedy,
@@ -198,7 +200,9 @@ def _sharers(view: View, node: str) -> t.Iterator[dict[str, t.Any]]:
         )
 
 
-def _pod_for_exclusive(view: View, pod: Object, node: str, unknown: list[Gap]) -> t.Iterator[dict[str, t.Any]]:
+def _pod_for_exclusive(
+    view: ClusterSnapshot, pod: Object, node: str, unknown: list[Gap]
+) -> t.Iterator[dict[str, t.Any]]:
     held = pod_resources(pod["spec"])
     shares = sorted(name for name in held if view.names.is_shared(name))
     rdma = shares + sorted(name for name in held if name in view.names.whole)
@@ -243,7 +247,7 @@ def _pod_for_exclusive(view: View, pod: Object, node: str, unknown: list[Gap]) -
         )
 
 
-def _pod_for_shared(view: View, pod: Object, node: str, unknown: list[Gap]) -> t.Iterator[dict[str, t.Any]]:
+def _pod_for_shared(view: ClusterSnapshot, pod: Object, node: str, unknown: list[Gap]) -> t.Iterator[dict[str, t.Any]]:
     networks = attached(pod, view.attachments)
     unknown.extend(Gap(node, text) for text in networks.unknown)
     if networks.moving:
@@ -256,22 +260,32 @@ def _pod_for_shared(view: View, pod: Object, node: str, unknown: list[Gap]) -> t
         )
 
 
-def conflicts(view: View, mode: str) -> tuple[list[dict[str, t.Any]], list[Gap]]:
+def conflicts(view: ClusterSnapshot, mode: str) -> tuple[list[dict[str, t.Any]], list[Gap]]:
     """Return what conflicts with a mode, by node and kind, and what is not known."""
     unknown = list(view.unknown)
-    found: list[dict[str, t.Any]] = []
+    rows: list[dict[str, t.Any]] = []
     pods: dict[str | None, list[Object]] = {}
     for pod in view.pods:
         if not is_over(pod):
             pods.setdefault(pod["spec"].get("nodeName"), []).append(pod)
     for node in view.nodes:
-        found += _managers(view, node, mode)
+        rows += _managers(view, node, mode)
         if mode == EXCLUSIVE:
-            found += _sharers(view, node)
+            rows += _sharers(view, node)
         judge = _pod_for_exclusive if mode == EXCLUSIVE else _pod_for_shared
         for pod in pods.get(node, []):
-            found += judge(view, pod, node, unknown)
-    return found, unknown
+            rows += judge(view, pod, node, unknown)
+    return rows, unknown
 
 
-__all__ = ("DEVICES", "EXCLUSIVE", "Attached", "Gap", "View", "attached", "conflicts", "host_devices", "moves_device")
+__all__ = (
+    "DEVICES",
+    "EXCLUSIVE",
+    "Attached",
+    "Gap",
+    "ClusterSnapshot",
+    "attached",
+    "conflicts",
+    "host_devices",
+    "moves_device",
+)

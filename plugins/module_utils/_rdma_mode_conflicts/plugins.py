@@ -45,7 +45,10 @@ def _words(container: Object) -> t.Iterator[str]:
 def _runs(spec: Object, marks: t.Sequence[str], mount: str) -> bool:
     return any(
         any(mark in word for mark in marks for word in _words(container))
-        or any(str(one.get("mountPath")).rstrip("/") == mount for one in container.get("volumeMounts") or [])
+        or any(
+            str(volume_mount.get("mountPath")).rstrip("/") == mount
+            for volume_mount in container.get("volumeMounts") or []
+        )
         for container in spec.get("containers") or []
     )
 
@@ -61,8 +64,8 @@ def is_whole_plugin(spec: Object) -> bool:
 
 def config_maps(spec: Object) -> list[str]:
     """Return the names of the ConfigMaps that a pod's spec mounts."""
-    found = [(one.get("configMap") or {}).get("name") for one in spec.get("volumes") or []]
-    return [str(name) for name in found if name]
+    names = [(volume.get("configMap") or {}).get("name") for volume in spec.get("volumes") or []]
+    return [str(name) for name in names if name]
 
 
 def prefix_of(spec: Object) -> str:
@@ -95,23 +98,23 @@ def shares_in(text: t.Any) -> set[str]:
 
 def whole_in(text: t.Any, prefix: str = _WHOLE_PREFIX) -> set[str]:
     """Return the resources with RDMA of a whole plugin's configuration; selectors are an object or a list of them."""
-    found = set()
+    names = set()
     for row in _entries(text, "resourceList"):
         selectors = row.get("selectors")
-        for one in [row, *(selectors if isinstance(selectors, list) else [selectors])]:
-            if isinstance(one, dict) and one.get("isRdma") is True:
-                found.add("%s/%s" % (row.get("resourcePrefix") or prefix, row.get("resourceName")))
-    return found
+        for selector in [row, *(selectors if isinstance(selectors, list) else [selectors])]:
+            if isinstance(selector, dict) and selector.get("isRdma") is True:
+                names.add("%s/%s" % (row.get("resourcePrefix") or prefix, row.get("resourceName")))
+    return names
 
 
 def pod_resources(spec: Object) -> set[str]:
     """Return the extended resources that a pod's containers request."""
-    found = set()
+    names = set()
     for container in [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]:
         # For an extended resource, requests equal limits, and limits alone will do.
         asked = (container.get("resources") or {}).get("limits") or {}
-        found |= {str(name) for name, count in asked.items() if "/" in str(name) and str(count) != "0"}
-    return found
+        names |= {str(name) for name, count in asked.items() if "/" in str(name) and str(count) != "0"}
+    return names
 
 
 def _holds(rule: t.Mapping[str, t.Any], labels: t.Mapping[str, str]) -> bool:

@@ -148,7 +148,10 @@ def _offset(base: Address, offset: int) -> Address | None:
 
 def read_pod(raw: Object) -> Pod:
     meta, status = raw["metadata"], raw.get("status") or {}
-    ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in status.get("conditions") or [])
+    ready = any(
+        condition.get("type") == "Ready" and condition.get("status") == "True"
+        for condition in status.get("conditions") or []
+    )
     return Pod(
         "%s/%s" % (meta["namespace"], meta["name"]),
         str(meta.get("uid") or ""),
@@ -165,12 +168,12 @@ def _interfaces(annotations: Object) -> list[tuple[str, str, Address]] | None:
     if text is None:
         return None
     try:
-        found = from_json(text)
+        rows = from_json(text)
         return [
-            (str(one.get("name") or ""), str(one.get("interface") or ""), ipaddress.ip_address(address))
-            for one in found
-            if not one.get("default")
-            for address in one.get("ips") or []
+            (str(row.get("name") or ""), str(row.get("interface") or ""), ipaddress.ip_address(address))
+            for row in rows
+            if not row.get("default")
+            for address in row.get("ips") or []
         ]
     except (ValueError, TypeError, AttributeError):
         return None
@@ -178,13 +181,13 @@ def _interfaces(annotations: Object) -> list[tuple[str, str, Address]] | None:
 
 def not_ready(nodes: t.Iterable[Object], dead: t.Container[str]) -> list[str]:
     """Return the nodes that may run pods that no one sees; ``dead`` are known to be off."""
-    found = []
+    names = []
     for node in nodes:
         name = str(node["metadata"]["name"])
         conditions = (node.get("status") or {}).get("conditions") or []
         if name not in dead and not any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions):
-            found.append(name)
-    return sorted(found)
+            names.append(name)
+    return sorted(names)
 
 
 def judge(podref: str, address: Address, pods: t.Mapping[str, Pod], silent: t.Sequence[str]) -> Verdict:
@@ -198,7 +201,7 @@ def judge(podref: str, address: Address, pods: t.Mapping[str, Pod], silent: t.Se
                 % (podref, _some(silent)),
             )
         return Verdict(LEAKED, "the pod %s does not exist" % podref)
-    if any(address == one for _name, _interface, one in pod.interfaces or ()):
+    if any(address == own for _name, _interface, own in pod.interfaces or ()):
         return Verdict(LIVE, "", pod.uid)
     if pod.node in silent:
         return Verdict(HELD, "the pod %s is on node %s, which is not ready" % (podref, pod.node), pod.uid)
@@ -227,15 +230,16 @@ def _some(names: t.Sequence[str], most: int = 5) -> str:
 
 def duplicates(pools: t.Sequence[Pool], pods: t.Iterable[Pod]) -> list[dict[str, t.Any]]:
     """Return the addresses that two allocations, or two pods, have."""
-    given: dict[tuple[str, Address], list[str]] = {}
+    allocated: dict[tuple[str, Address], list[str]] = {}
     for pool in pools:
-        for one in pool.allocations:
-            given.setdefault((one.network, one.address), []).append(
-                "%s%s in pool %s" % (one.podref, " (%s)" % one.interface if one.interface else "", pool.name)
+        for allocation in pool.allocations:
+            allocated.setdefault((allocation.network, allocation.address), []).append(
+                "%s%s in pool %s"
+                % (allocation.podref, " (%s)" % allocation.interface if allocation.interface else "", pool.name)
             )
-    found = [
+    result = [
         {"address": str(address), "network": network, "of": "allocations", "holders": sorted(holders)}
-        for (network, address), holders in given.items()
+        for (network, address), holders in allocated.items()
         if len(holders) > 1
     ]
     worn: dict[tuple[str, Address], list[str]] = {}
@@ -247,26 +251,33 @@ def duplicates(pools: t.Sequence[Pool], pods: t.Iterable[Pod]) -> list[dict[str,
             # Pools of several networks may have one range: then the attachment shows which network it is.
             for space in spaces if len(spaces) < 2 else {attachment}:
                 worn.setdefault((space, address), []).append("%s (%s)" % (pod.ref, interface))
-    found += [
+    result += [
         {"address": str(address), "network": network, "of": "pods", "holders": sorted(holders)}
         for (network, address), holders in worn.items()
         if len(holders) > 1
     ]
-    return sorted(found, key=lambda one: (one["address"], one["of"]))
+    return sorted(result, key=lambda row: (row["address"], row["of"]))
 
 
 def unrecorded(pools: t.Sequence[Pool], pods: t.Iterable[Pod]) -> list[dict[str, t.Any]]:
     """Return addresses out of a pool's range that a pod has and no pool records: they may be given out again."""
-    given = {one.address for pool in pools for one in pool.allocations}
-    found = []
+    recorded = {allocation.address for pool in pools for allocation in pool.allocations}
+    result = []
     for pod in pods:
         if pod.phase != "Running" or pod.deleting:
             continue
         for _attachment, interface, address in pod.interfaces or ():
-            pool = next((one for one in pools if one.range.version == address.version and address in one.range), None)
-            if pool is not None and address not in given:
-                found.append({"pool": pool.name, "address": str(address), "pod": pod.ref, "interface": interface})
-    return sorted(found, key=lambda one: (one["pool"], one["address"]))
+            pool = next(
+                (
+                    candidate
+                    for candidate in pools
+                    if candidate.range.version == address.version and address in candidate.range
+                ),
+                None,
+            )
+            if pool is not None and address not in recorded:
+                result.append({"pool": pool.name, "address": str(address), "pod": pod.ref, "interface": interface})
+    return sorted(result, key=lambda row: (row["pool"], row["address"]))
 
 
 __all__ = (

@@ -48,17 +48,17 @@ def _since(entry: t.Any) -> datetime.datetime | None:
         return None
 
 
-class Sightings:
+class FirstSeen:
     """What an object's annotation remembers, and what it will."""
 
     def __init__(self, raw: Object, now: datetime.datetime) -> None:
         self.now = now
         text = (raw["metadata"].get("annotations") or {}).get(SEEN)
         try:
-            found = from_json(text) if text else {}
+            entries = from_json(text) if text else {}
         except ValueError:
-            found = {}
-        self.before: dict[str, t.Any] = found if isinstance(found, dict) else {}
+            entries = {}
+        self.before: dict[str, t.Any] = entries if isinstance(entries, dict) else {}
         self.after: dict[str, t.Any] = {}
 
     def since(self, key: str, identity: t.Mapping[str, str]) -> datetime.datetime | None:
@@ -88,7 +88,7 @@ class Sightings:
             notes.pop(SEEN, None)
 
 
-class World(t.NamedTuple):
+class ClusterState(t.NamedTuple):
     """What was read, in this order: allocations first, so that a pod made meanwhile is not taken for gone."""
 
     pools: list[Object]
@@ -97,7 +97,7 @@ class World(t.NamedTuple):
     nodes: list[Object]
 
 
-def read(client: Client, namespace: str) -> World | None:
+def read(client: Client, namespace: str) -> ClusterState | None:
     """Return what there is; None if the API server has no pools."""
     pools = client.items(path(API, POOLS, namespace), "Listing the IPPools of whereabouts in %s" % namespace)
     if pools is None:
@@ -108,26 +108,26 @@ def read(client: Client, namespace: str) -> World | None:
     )
     pods = client.items(path("v1", "pods"), "Listing the pods") or []
     nodes = client.items(path("v1", "nodes"), "Listing the nodes") or []
-    return World(pools, reservations, pods, nodes)
+    return ClusterState(pools, reservations, pods, nodes)
 
 
 class Audit:
     """One look at everything, and what follows from it."""
 
-    def __init__(self, world: World, params: t.Mapping[str, t.Any], now: datetime.datetime) -> None:
-        self.world, self.params, self.now = world, params, now
-        self.pods = {pod.ref: pod for pod in map(wb.read_pod, world.pods)}
-        names = {str(node["metadata"]["name"]) for node in world.nodes}
-        self.silent = wb.not_ready(world.nodes, params["dead_nodes"])
+    def __init__(self, state: ClusterState, params: t.Mapping[str, t.Any], now: datetime.datetime) -> None:
+        self.state, self.params, self.now = state, params, now
+        self.pods = {pod.ref: pod for pod in map(wb.read_pod, state.pods)}
+        names = {str(node["metadata"]["name"]) for node in state.nodes}
+        self.silent = wb.not_ready(state.nodes, params["dead_nodes"])
         self.result: dict[str, list[dict[str, t.Any]]] = {
             key: [] for key in ("pools", "leaked", "held", "duplicates", "unrecorded", "malformed")
         }
         self.resources: list[dict[str, t.Any]] = []
         self.decision = Decision()
-        self.raw = {str(raw["metadata"]["name"]): raw for raw in world.pools}
-        self.reserved = {str(raw["metadata"]["name"]): raw for raw in world.reservations or []}
-        self.seen_pools: list[wb.Pool] = []
-        for raw in world.pools:
+        self.raw = {str(raw["metadata"]["name"]): raw for raw in state.pools}
+        self.reserved = {str(raw["metadata"]["name"]): raw for raw in state.reservations or []}
+        self.readable_pools: list[wb.Pool] = []
+        for raw in state.pools:
             pool, why = wb.read_pool(raw, names)
             if pool is None:
                 name = str(raw["metadata"]["name"])
@@ -136,15 +136,15 @@ class Audit:
                     resource("ippool", name, desired="a range that can be read", live=why, status=UNKNOWN)
                 )
             else:
-                self.seen_pools.append(pool)
+                self.readable_pools.append(pool)
 
     def run(self, client: Client) -> None:
         ready = list(self.pods.values())
-        self.result["duplicates"] = wb.duplicates(self.seen_pools, ready)
-        self.result["unrecorded"] = wb.unrecorded(self.seen_pools, ready)
+        self.result["duplicates"] = wb.duplicates(self.readable_pools, ready)
+        self.result["unrecorded"] = wb.unrecorded(self.readable_pools, ready)
         taken: set[str] = set()
-        for pool in self.seen_pools:
-            taken.update(wb.reservation_name(one.network, one.address) for one in pool.allocations)
+        for pool in self.readable_pools:
+            taken.update(wb.reservation_name(allocation.network, allocation.address) for allocation in pool.allocations)
             self._pool(client, pool)
         self._reservations(client, taken)
 
@@ -165,30 +165,30 @@ class Audit:
 
     def _pool(self, client: Client, pool: wb.Pool) -> None:
         raw = self.raw[pool.name]
-        seen = Sightings(raw, self.now)
+        first_seen = FirstSeen(raw, self.now)
         free: list[wb.Allocation] = []
         leaked = 0
-        for one in pool.allocations:
-            verdict = wb.judge(one.podref, one.address, self.pods, self.silent)
+        for allocation in pool.allocations:
+            verdict = wb.judge(allocation.podref, allocation.address, self.pods, self.silent)
             if verdict.state == wb.LIVE:
                 continue
             row = {
                 "pool": pool.name,
-                "address": str(one.address),
-                "podref": one.podref,
-                "interface": one.interface,
-                "container": one.container,
+                "address": str(allocation.address),
+                "podref": allocation.podref,
+                "interface": allocation.interface,
+                "container": allocation.container,
             }
             if verdict.state == wb.HELD:
                 self.result["held"].append({**row, "why": verdict.why})
                 continue
             leaked += 1
-            identity = {"id": one.container, "podref": one.podref, "uid": verdict.uid}
-            began = seen.since(one.offset, identity)
+            identity = {"id": allocation.container, "podref": allocation.podref, "uid": verdict.uid}
+            began = first_seen.since(allocation.offset, identity)
             self.result["leaked"].append(self._row(verdict, began, **row))
             if self._wait(began) == 0:
-                free.append(one)
-                seen.forget(one.offset)
+                free.append(allocation)
+                first_seen.forget(allocation.offset)
         self.result["malformed"] += pool.malformed
         used = len(pool.allocations)
         share = used / pool.size if pool.size else 1.0
@@ -221,25 +221,26 @@ class Audit:
             resource("ippool", pool.name, desired="clean", live=live or "clean", status=DRIFT if live else IN_SYNC)
         )
         if self.params["reclaim"]:
-            self._decide(client, pool, raw, seen, free)
+            self._decide(client, pool, raw, first_seen, free)
 
     def _decide(
-        self, client: Client, pool: wb.Pool, raw: Object, seen: Sightings, free: t.Sequence[wb.Allocation]
+        self, client: Client, pool: wb.Pool, raw: Object, first_seen: FirstSeen, free: t.Sequence[wb.Allocation]
     ) -> None:
-        if not free and not seen.differs:
+        if not free and not first_seen.differs:
             return
         changed = copy.deepcopy(raw)
-        for one in free:
-            del changed["spec"]["allocations"][one.offset]
-        seen.write(changed)
+        for allocation in free:
+            del changed["spec"]["allocations"][allocation.offset]
+        first_seen.write(changed)
         gone = []
-        for one in free:
-            name = wb.reservation_name(one.network, one.address)
+        for allocation in free:
+            name = wb.reservation_name(allocation.network, allocation.address)
             reserved = self.reserved.get(name)
-            if reserved is not None and str((reserved.get("spec") or {}).get("podref")) == one.podref:
+            if reserved is not None and str((reserved.get("spec") or {}).get("podref")) == allocation.podref:
                 gone.append(reserved)
         doing = (
-            "Free %s of pool %s" % (", ".join("%s (%s)" % (one.address, one.podref) for one in free), pool.name)
+            "Free %s of pool %s"
+            % (", ".join("%s (%s)" % (allocation.address, allocation.podref) for allocation in free), pool.name)
             if free
             else "Record which addresses of pool %s have lost their pod, and since when" % pool.name
         )
@@ -273,15 +274,15 @@ class Audit:
                 self.result["held"].append({**row, "why": verdict.why})
                 status, live = UNKNOWN, verdict.why
             elif verdict.state == wb.LEAKED:
-                seen = Sightings(raw, self.now)
-                began = seen.since("self", {"podref": podref, "uid": verdict.uid})
+                first_seen = FirstSeen(raw, self.now)
+                began = first_seen.since("self", {"podref": podref, "uid": verdict.uid})
                 self.result["leaked"].append(self._row(verdict, began, **row))
                 status, live = DRIFT, verdict.why
                 if self.params["reclaim"] and self._wait(began) == 0:
                     self._delete(client, raw)
-                elif self.params["reclaim"] and seen.differs:
+                elif self.params["reclaim"] and first_seen.differs:
                     changed = copy.deepcopy(raw)
-                    seen.write(changed)
+                    first_seen.write(changed)
                     doing = "Record since when the OverlappingRangeIPReservation %s has been without its pod" % name
                     self.decision.add(doing, functools.partial(_put, client, changed, doing))
                     self.decision.show("OverlappingRangeIPReservation %s" % name, _text(raw), _text(changed))
@@ -303,12 +304,12 @@ def _address(name: str) -> wb.Address | None:
 
 def _text(raw: Object) -> str:
     """Return what a diff shows of an object."""
-    seen = (raw["metadata"].get("annotations") or {}).get(SEEN)
-    lines = ["without pod: %s\n" % seen] if seen else []
-    for offset, one in sorted(
+    times = (raw["metadata"].get("annotations") or {}).get(SEEN)
+    lines = ["without pod: %s\n" % times] if times else []
+    for offset, allocation in sorted(
         ((raw.get("spec") or {}).get("allocations") or {}).items(), key=lambda p: (len(p[0]), p[0])
     ):
-        lines.append("%s: %s\n" % (offset, json.dumps(one, sort_keys=True)))
+        lines.append("%s: %s\n" % (offset, json.dumps(allocation, sort_keys=True)))
     return "".join(lines)
 
 
@@ -351,8 +352,8 @@ def manage(
         )
     if not 0 < params["exhausted_share"] <= 1:
         raise PoolsError("exhausted_share is %s; it must be above 0 and at most 1" % params["exhausted_share"])
-    world = read(client, params["namespace"])
-    if world is None:
+    state = read(client, params["namespace"])
+    if state is None:
         return {
             "changed": False,
             "actions": [],
@@ -368,7 +369,7 @@ def manage(
             "nodes_not_ready": [],
             "resources": [],
         }
-    audit = Audit(world, params, now or datetime.datetime.now(datetime.timezone.utc).replace(tzinfo=None))
+    audit = Audit(state, params, now or datetime.datetime.now(datetime.timezone.utc).replace(tzinfo=None))
     audit.run(client)
     if not check_mode:
         audit.decision.carry_out()

@@ -288,7 +288,10 @@ def test_what_is_refused_before_anything_is_asked(containerd: Containerd) -> Non
     said = refused({**wanted, "username": "u", "password": "a\nb"})
     assert "a control character, which ctr cannot be given" in said
     said = refused({**wanted, "ctr_binary": "/dev/null"})
-    assert said == "Looking for ctr: /dev/null (ctr_binary) is not an executable file"
+    assert said == (
+        "Looking for ctr: /dev/null (ctr_binary) is not an executable file. It is part of containerd; set ctr_binary to "
+        "its path"
+    )
 
 
 def test_containerd_that_does_not_answer(containerd: Containerd, tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric import 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator import compare
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator import values as gpu_operator_values
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm import chart as helm_chart
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm import client
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm import output as helm_output
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._host import network
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._images import build, containerd, oci
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs import contents, reader
@@ -472,17 +472,17 @@ PARSERS: dict[str, Parser] = {
         documents({"users": [{"user": {"token": "a.eyJleHAiOjF9.b"}}]}, "a.eyJleHAiOjF9.b"),
     ),
     "helm list": Parser(
-        client.parse_list, documents(*(one.read_text() for one in (UTILS / "helm").glob("*_list*.json")))
+        helm_output.parse_list, documents(*(one.read_text() for one in (UTILS / "helm").glob("*_list*.json")))
     ),
     "helm history": Parser(
-        client.parse_history, documents(*(one.read_text() for one in (UTILS / "helm").glob("*_history.json")))
+        helm_output.parse_history, documents(*(one.read_text() for one in (UTILS / "helm").glob("*_history.json")))
     ),
     "helm release": Parser(
-        lambda text: client.parse_release(text, text),
+        lambda text: helm_output.parse_release(text, text),
         written(*sorted((UTILS / "helm").glob("*_get_all.txt")), '{"a": 1}'),
     ),
-    "helm version": Parser(lambda text: client.parse_version(text, "helm"), written("v3.18.4+gd80839c", "v4.0.0")),
-    "helm's last lines": Parser(client.last_lines, written(*sorted((UTILS / "helm").glob("*_hook.txt")))),
+    "helm version": Parser(lambda text: helm_output.parse_version(text, "helm"), written("v3.18.4+gd80839c", "v4.0.0")),
+    "helm's last lines": Parser(helm_output.last_lines, written(*sorted((UTILS / "helm").glob("*_hook.txt")))),
     "chart": Parser(chart, written(CHART)),
     "chart values": Parser(chart_values, written(CHART_VALUES)),
     "chart archive": Parser(archive, octets(tarball(**{"Chart.yaml": CHART, "values.yaml": CHART_VALUES}))),

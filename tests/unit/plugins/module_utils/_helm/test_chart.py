@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm import chart as helm_chart
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm.client import HelmError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm.output import HelmError
 from ansible_collections.rdmaops.gpu_fabric.tests.support import charts
 
 

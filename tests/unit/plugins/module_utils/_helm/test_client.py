@@ -14,133 +14,18 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm import client as helm_client
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm import output
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import limits_count_from
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "helm"
-VERSIONS = ["3.22.0", "4.3.1"]
 
-
-def recorded(version: str, what: str) -> str:
-    return (FIXTURES / f"helm-{version}_{what}").read_text()
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_recorded_releases(version: str) -> None:
-    assert helm_client.parse_list(recorded(version, "list.json")) == [
-        helm_client.Listed("gpu-operator-1715330617", "gpu", "deployed", "gpu-operator", "v25.3.0")
-    ]
-    assert [one.status for one in helm_client.parse_list(recorded(version, "list_failed.json"))] == ["failed"]
-    assert helm_client.parse_list(recorded(version, "list_empty.json")) == []
-    assert helm_client.parse_history(recorded(version, "history.json")) == [
-        helm_client.Revision(1, "deployed"),
-        helm_client.Revision(2, "failed"),
-    ]
-    found = helm_client.parse_release(recorded(version, "get_all.txt"), recorded(version, "get_values.json"))
-    assert found._replace(manifest="", deployed=0) == helm_client.Release(
-        "gpu-operator-1715330617",
-        "gpu",
-        1,
-        "deployed",
-        0,
-        "gpu-operator",
-        "v25.3.0",
-        "v25.3.0",
-        "",
-        version.startswith("4"),
-        {"toolkit-version": "1.15.0-ubi8"},
+def client(timeout: int = 5) -> t.Any:
+    configuration = types.SimpleNamespace(
+        auth_settings=lambda: {"BearerToken": {"value": "Bearer the-token"}},
+        **dict.fromkeys(("verify_ssl", "ssl_ca_cert", "cert_file", "key_file", "proxy", "no_proxy")),
     )
-    assert "\nkind: ClusterPolicy\n" in found.manifest
-    assert found.deployed > 1_700_000_000
-    assert not found.pending
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_recorded_version(version: str) -> None:
-    text = recorded(version, "version.txt")
-    assert helm_client.parse_version(text, "helm") == tuple(map(int, version.split(".")))
-
-
-# what helm says, what the message has
-VERSION_ERRORS = [
-    ("v3.2.4+g0ad800e", "/bin/helm is helm v3.2.4+g0ad800e, and 3.8.0 or newer is needed"),
-    ("v2.17.0", "and 3.8.0 or newer is needed"),
-    ("command not found", "it answered 'command not found', which is not a helm version"),
-]
-
-
-@pytest.mark.parametrize(("text", "message"), VERSION_ERRORS, ids=["3.2", "2.17", "none"])
-def test_version_errors(text: str, message: str) -> None:
-    with pytest.raises(helm_client.HelmError) as failure:
-        helm_client.parse_version(text, "/bin/helm")
-    assert message in str(failure.value)
-
-
-# chart as helm lists it, name, version
-CHARTS = [
-    ("gpu-operator-v24.3.0", "gpu-operator", "v24.3.0"),
-    ("gpu-operator-25.3.0-rc.1", "gpu-operator", "25.3.0-rc.1"),
-    ("gpu-operator-extras-1.2.3", "gpu-operator-extras", "1.2.3"),
-    ("my-chart-1.2", "my-chart-1.2", ""),
-]
-
-
-@pytest.mark.parametrize(("chart", "name", "version"), CHARTS, ids=[row[0] for row in CHARTS])
-def test_chart_names(chart: str, name: str, version: str) -> None:
-    entry = {"name": "r", "namespace": "n", "status": "deployed", "chart": chart}
-    assert helm_client.parse_list(json.dumps([entry])) == [helm_client.Listed("r", "n", "deployed", name, version)]
-
-
-def test_last_lines_are_short_and_without_secrets() -> None:
-    text = (
-        "WARNING: Kubernetes configuration file is group-readable.\n" + "x\n" * 20 + "Error: token abc-secret is bad\n"
+    return types.SimpleNamespace(
+        host="https://k:6443", timeout=timeout, _basic=None, _impersonate=(None, []), configuration=configuration
     )
-    assert helm_client.last_lines(text, ["abc-secret"]) == "x | " * 7 + "Error: token ******** is bad"
-    assert helm_client.last_lines("") == "nothing"
-    said = helm_client.last_lines(recorded("4.3.1", "upgrade_hook.txt"))
-    assert said.startswith("Error: UPGRADE FAILED: pre-upgrade hooks failed: resource Job/gpu/gpu-operator-upgrade-crd")
-
-
-def configuration(**more: t.Any) -> t.Any:
-    values = {
-        "verify_ssl": True,
-        "ssl_ca_cert": "/ca",
-        "cert_file": None,
-        "key_file": None,
-        "proxy": None,
-        "no_proxy": None,
-        **more,
-    }
-    token = {"value": "Bearer the-token"}
-    return types.SimpleNamespace(auth_settings=lambda: {"BearerToken": token}, **values)
-
-
-def client(**more: t.Any) -> t.Any:
-    made = {"host": "https://k:6443", "timeout": 5, "_basic": None, "_impersonate": (None, []), **more}
-    made.setdefault("configuration", configuration())
-    return types.SimpleNamespace(**made)
-
-
-def test_kubeconfig() -> None:
-    config, secrets = helm_client.kubeconfig(client(_impersonate=("joe", ["g"]), _basic="u:p:w"))
-    assert secrets == {"the-token", "p:w"}
-    assert config["clusters"][0]["cluster"] == {"server": "https://k:6443", "certificate-authority": "/ca"}
-    user = {"token": "the-token", "username": "u", "password": "p:w", "as": "joe", "as-groups": ["g"]}
-    assert config["users"][0]["user"] == user
-
-
-# options of the client's configuration, the cluster's entry
-CLUSTERS = [
-    ({"verify_ssl": False}, {"insecure-skip-tls-verify": True}),
-    ({"proxy": "http://p:1"}, {"certificate-authority": "/ca", "proxy-url": "http://p:1"}),
-    ({"proxy": "http://p:1", "no_proxy": "k"}, {"certificate-authority": "/ca"}),
-    ({"tls_server_name": "api"}, {"certificate-authority": "/ca", "tls-server-name": "api"}),
-]
-
-
-@pytest.mark.parametrize(("options", "entry"), CLUSTERS, ids=["insecure", "proxy", "no proxy", "server name"])
-def test_kubeconfig_of_the_connection(options: dict[str, t.Any], entry: dict[str, t.Any]) -> None:
-    config, _secrets = helm_client.kubeconfig(client(configuration=configuration(**options)))
-    assert config["clusters"][0]["cluster"] == {"server": "https://k:6443", **entry}
 
 
 def script(directory: Path, text: str) -> str:
@@ -202,7 +87,7 @@ def test_conflicts_are_forced_where_helm_applies_on_the_server(
     argv = tmp_path / "argv"
     text = f'case "$1" in version) echo {version};; *) echo "$@" > {argv};; esac'
     helm = helm_client.Helm(script(tmp_path, text), client(), str(elsewhere))
-    release = helm_client.Release("r", "n", 1, "deployed", 0, "c", "1.0.0", "", "", server_side, {})
+    release = output.Release("r", "n", 1, "deployed", 0, "c", "1.0.0", "", "", server_side, {})
     helm.upgrade(release, "c.tgz", {}, validate=True, pruned=False, wait=7)
     words = f"upgrade r c.tgz --namespace n --values {elsewhere}/values --reset-values --timeout 7s".split()
     assert argv.read_text().split() == words + more
@@ -212,7 +97,7 @@ def test_conflicts_are_forced_where_helm_applies_on_the_server(
 
 def test_an_error_has_helms_words_and_no_token(tmp_path: Path, elsewhere: Path) -> None:
     helm = helm_client.Helm(script(tmp_path, "echo Error: the-token is unknown >&2; exit 1"), client(), str(elsewhere))
-    with pytest.raises(helm_client.HelmError) as failure:
+    with pytest.raises(output.HelmError) as failure:
         helm.run(["list"], "Listing the releases", hint="Do that")
     assert (
         str(failure.value)
@@ -231,10 +116,10 @@ ADVICE = [
 @pytest.mark.parametrize(("text", "advice"), ADVICE, ids=["pending", "unreachable", "forbidden"])
 def test_advice(text: str, advice: str, tmp_path: Path, elsewhere: Path) -> None:
     helm = helm_client.Helm(script(tmp_path, f"echo '{text}' >&2; exit 1"), client(), str(elsewhere))
-    with pytest.raises(helm_client.HelmError) as failure:
+    with pytest.raises(output.HelmError) as failure:
         helm.run(["list"], "Listing")
     assert advice in str(failure.value)
-    with pytest.raises(helm_client.HelmError) as failure:  # a chart repository is no API server
+    with pytest.raises(output.HelmError) as failure:  # a chart repository is no API server
         helm.run(["pull"], "Fetching", cluster=False, hint="Look at chart")
     assert str(failure.value).endswith(". Look at chart")
 
@@ -246,10 +131,10 @@ def test_a_helm_that_hangs_is_ended(tmp_path: Path, elsewhere: Path, monkeypatch
     helm = helm_client.Helm(script(tmp_path, text), client(timeout=1), str(elsewhere))
     limits_count_from(tmp_path / "deaf", monkeypatch)
     began = time.monotonic()
-    with pytest.raises(helm_client.HelmError) as failure:
+    with pytest.raises(output.HelmError) as failure:
         helm.run(["list"], "Listing")
-    said = "Listing: helm timed out after 1 s and was killed. Output: working with ********. "
-    assert str(failure.value).startswith(said)
+    start = "Listing: helm timed out after 1 s and was killed. Output: working with ********. "
+    assert str(failure.value).startswith(start)
     assert "Raise timeout" in str(failure.value)
     assert time.monotonic() - began < 30
     with pytest.raises(ProcessLookupError):
@@ -259,14 +144,14 @@ def test_a_helm_that_hangs_is_ended(tmp_path: Path, elsewhere: Path, monkeypatch
 def test_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(helm_client, "_DIRECTORIES", ())
-    with pytest.raises(helm_client.HelmError) as failure:
+    with pytest.raises(output.HelmError) as failure:
         helm_client.find(None)
     assert str(failure.value).startswith(
         f"Looking for helm: helm was not found in {tmp_path}. Install helm 3.8 or newer"
     )
     path = script(tmp_path, "")
     assert helm_client.find(None) == helm_client.find("helm") == helm_client.find(path) == path
-    with pytest.raises(helm_client.HelmError) as failure:
+    with pytest.raises(output.HelmError) as failure:
         helm_client.find(str(tmp_path))
     assert "is not an executable file" in str(failure.value)
 

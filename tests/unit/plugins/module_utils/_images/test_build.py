@@ -71,7 +71,7 @@ def test_inputs(tmp_path: Path) -> None:
 def test_no_buildah(tmp_path: Path) -> None:
     """It is needed to build, and not to say what would be built."""
     more = {"output": "archive", "directory": str(tmp_path), "rebuild": False, "buildah_binary": str(tmp_path / "none")}
-    with pytest.raises(ImageError, match=r"not found\. Install the package buildah"):
+    with pytest.raises(ImageError, match=r"is not an executable file\. Install the package buildah"):
         images_build.manage(params(**more), False)
     checked = images_build.manage(params(**more), True)
     assert checked["actions"] == ["Build h.example.com/x:1", f"Write h.example.com/x:1 to {checked['archive']}"]

@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is decided, over a cluster in a dictionary; the API server itself is in tests/integration/cluster."""
+"""Attachments applied: the steps, refusals, other managers, ranges in use, limited rights."""
 
 from __future__ import annotations
 
@@ -8,113 +8,21 @@ import json
 import typing as t
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import ApiError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._net_attach_def.attachment_set import AttachmentError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._net_attach_def.manage import manage
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._net_attach_def.uses import named, users
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules import network_attachment as module
-
-NADS = "/apis/k8s.cni.cncf.io/v1/network-attachment-definitions"
-POOLS = "/apis/whereabouts.cni.cncf.io/v1alpha1/ippools"
-
-
-def forbidden(what: str) -> ApiError:
-    return ApiError(f"{what}: joe may not list this", 403, "Forbidden")
-
-
-class FakeClient:
-    """A list is what is there, None no such kind, an error what is answered."""
-
-    host = "https://cluster:6443"
-
-    def __init__(self, *attachments: dict[str, t.Any], **lists: t.Any) -> None:
-        self.lists: dict[str, t.Any] = {NADS: list(attachments), "/api/v1/nodes": [], **lists}
-        self.objects: dict[str, t.Any] = {}
-        self.asked: list[str] = []
-        self.written: list[tuple[str, str]] = []
-        self.apply_error: ApiError | None = None
-
-    def items(self, path: str, doing: str, query: t.Any = None) -> t.Any:
-        self.asked.append(path)
-        found = self.lists.get(path)
-        if isinstance(found, ApiError):
-            raise found
-        if path.startswith(NADS.rpartition("/")[0] + "/namespaces/"):
-            return [row for row in self.lists["all"] if row["metadata"]["namespace"] == path.split("/")[5]]
-        return found
-
-    def get(self, path: str, doing: str) -> t.Any:
-        self.asked.append(path)
-        found = self.objects.get(path)
-        if isinstance(found, ApiError):
-            raise found
-        return found
-
-    def apply(self, path: str, body: t.Any, doing: str, *, force: bool = False, dry_run: bool = False) -> t.Any:
-        if self.apply_error is not None:
-            raise self.apply_error
-        if not dry_run:
-            self.written.append(("apply", path))
-            rows = self.lists[NADS]
-            rows[:] = [row for row in rows if key(row) != key(body)] + [json.loads(json.dumps(body))]
-        return body
-
-    def merge(self, path: str, body: t.Any, doing: str) -> None:
-        self.written.append(("merge", path))
-
-    def delete(self, path: str, doing: str, *, uid: str = "") -> None:
-        self.written.append(("delete", path))
-        self.lists[NADS][:] = [row for row in self.lists[NADS] if row["metadata"].get("uid") != uid]
-
-
-def key(row: t.Any) -> tuple[str, str]:
-    return row["metadata"]["namespace"], row["metadata"]["name"]
-
-
-def nad(name: str, config: t.Any, owner: str | None = "training", namespace: str = "default") -> dict[str, t.Any]:
-    text = config if isinstance(config, str) else json.dumps(config)
-    labels = {"rdmaops.gpu-fabric/owner": owner} if owner else {}
-    meta = {"name": name, "namespace": namespace, "uid": "uid-" + name, "labels": labels}
-    return {"metadata": meta, "spec": {"config": text}}
-
-
-def attachment(name: str = "nic0", **given: t.Any) -> dict[str, t.Any]:
-    made = dict.fromkeys(module.ATTACHMENT)
-    plugin: dict[str, t.Any] = {"type": "host-device", "device": "ens192"} if "config" not in given else {}
-    made.update(name=name, **{**plugin, **given})
-    return made
-
-
-def ranged(text: str, **given: t.Any) -> dict[str, t.Any]:
-    return attachment(ipam={**dict.fromkeys(module.IPAM), "type": "whereabouts", "range": text}, **given)
-
-
-def run(client: FakeClient, *attachments: dict[str, t.Any], check: bool = False, **given: t.Any) -> dict[str, t.Any]:
-    params = {
-        "owner": "training",
-        "namespace": "default",
-        "cni_version": "0.3.1",
-        "attachments": list(attachments),
-        "node_info": {},
-        "expected_pods": None,
-        "target_nodes": [],
-        "node_selector": None,
-        "prune": False,
-        "prune_namespaces": [],
-        "prune_in_use": False,
-        "prune_all": False,
-        "ignore_lint": [],
-        "force": False,
-        "force_conflicts": False,
-        **given,
-    }
-    return manage(params, check, t.cast("t.Any", lambda: client))
-
-
-CONFIG = {"cniVersion": "0.3.1", "type": "host-device", "device": "ens192"}
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._net_attach_def.fakes import (
+    CONFIG,
+    NADS,
+    POOLS,
+    FakeClient,
+    attachment,
+    forbidden,
+    nad,
+    ranged,
+    run,
+)
 
 
 def test_the_four_steps() -> None:
@@ -368,90 +276,6 @@ def test_pools_that_may_not_be_read_are_not_taken_for_empty() -> None:
     client.lists[POOLS] = forbidden("Listing whereabouts' address pools")
     with pytest.raises(AttachmentError, match="could not be checked .*The right to list ippools"):
         run(client, ranged("10.0.0.0/29"))
-
-
-# annotation of a pod in the namespace default, whether it names default/old
-NOTES = [
-    ("old", True),
-    ("other, old@net1 ,x", True),
-    ("default/old", True),
-    ("other/old", False),
-    ("older", False),
-    ('[{"name": "old"}]', True),
-    ('[{"name": "old", "namespace": "other"}]', False),
-    ('[{"name": "x"}, {"name": "old", "namespace": "default", "interface": "net7"}]', True),
-    ('{"name": "old"}', True),
-    ('["default/old@net1"]', True),
-    ('[{"name": "old"', True),
-    ('[{"nam": "old"}]', True),
-    ("a/b/old", True),
-    ("", False),
-]
-
-
-@pytest.mark.parametrize(("note", "hit"), NOTES)
-def test_annotations(note: str, hit: bool) -> None:
-    row = {
-        "metadata": {"namespace": "default", "name": "p"},
-        "spec": {"tasks": [{"template": {"metadata": {"annotations": {"k8s.v1.cni.cncf.io/networks": note}}}}]},
-    }
-    assert users([row], "Pod", ["default/old"]) == ({"default/old": ["Pod default/p"]} if hit else {})
-
-
-@given(st.text(max_size=40))
-def test_any_annotation_is_read_or_not_understood(text: str) -> None:
-    found = named(text, "default")
-    assert found is None or all("/" in one for one in found)
-
-
-def test_prune() -> None:
-    rows = [
-        nad("nic0", CONFIG),
-        nad("old", CONFIG),
-        nad("held", CONFIG, namespace="jobs"),
-        nad("theirs", CONFIG, "other"),
-        # Of an installation in another namespace that has the same owner.
-        nad("elsewhere", CONFIG, namespace="site-b"),
-    ]
-    client = FakeClient(*rows)
-    prunes = {"prune": True, "prune_namespaces": ["jobs"]}
-    template = {"template": {"metadata": {"annotations": {"k8s.v1.cni.cncf.io/networks": "jobs/held@net1"}}}}
-    client.lists["/apis/apps/v1/deployments"] = [{"metadata": {"namespace": "x", "name": "d"}, "spec": template}]
-    asked = run(client, attachment(), check=True, **prunes)
-    assert client.written == []
-    done = run(client, attachment(), **prunes)
-    for result in (asked, done):
-        assert result["actions"] == ["Delete the attachment default/old"]
-        assert result["kept"] == [{"namespace": "jobs", "name": "held", "used_by": ["Deployment x/d"], "unknown": []}]
-        assert [(row["name"], row["status"]) for row in result["resources"]] == [
-            ("default/nic0", "in_sync"),
-            ("default/old", "drift"),
-            ("jobs/held", "drift"),
-        ]
-    assert [row["metadata"]["name"] for row in client.lists[NADS]] == ["nic0", "held", "theirs", "elsewhere"]
-    assert run(client, attachment(), **prunes, prune_in_use=True)["actions"] == ["Delete the attachment jobs/held"]
-    assert run(client, prune=True, prune_all=True)["actions"] == ["Delete the attachment default/nic0"]
-    assert [row["metadata"]["name"] for row in client.lists[NADS]] == ["theirs", "elsewhere"]
-
-
-@pytest.mark.parametrize("prune", [True, False])
-def test_a_range_is_compared_with_those_that_stay(prune: bool) -> None:
-    used = {**CONFIG, "ipam": {"type": "whereabouts", "range": "10.0.0.0/24"}}
-    client = FakeClient(nad("theirs", used, owner="other"), nad("by-hand", used, owner=None), nad("old", used))
-    with pytest.raises(AttachmentError) as caught:
-        run(client, ranged("10.0.0.128/25"), prune=prune)
-    overlaps = [row["problem"] for row in caught.value.result["lint"] if row["code"] == "range_overlap"]
-    for name, stays in {"theirs": True, "by-hand": True, "old": not prune}.items():
-        assert any(f"default/{name}" in text for text in overlaps) is stays, overlaps
-
-
-def test_prune_keeps_what_nobody_could_look_at() -> None:
-    client = FakeClient(nad("nic0", CONFIG), nad("old", CONFIG))
-    client.lists["/apis/batch/v1/jobs"] = forbidden("Listing every Job")
-    result = run(client, attachment(), prune=True)
-    assert not result["changed"]
-    assert result["kept"][0]["unknown"] == ["Listing every Job: joe may not list this"]
-    assert result["resources"][1]["status"] == "unknown"
 
 
 def test_who_may_see_one_namespace() -> None:

@@ -1,0 +1,246 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which Node is the host, whose cordon it is, and what an annotation remembers."""
+
+from __future__ import annotations
+
+import copy
+import json
+import time
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import MANAGER, ApiError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain import node as memory
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain.node import DrainError
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._node_drain.fakes import (
+    FREE,
+    Clock,
+    Json,
+    Plane,
+    lease_of,
+    node,
+    owned,
+)
+
+A, B, C = node("a", "m1", "192.0.2.1"), node("b", "m2", "192.0.2.2", "2001:db8::2"), node("c", "m2", "10.0.2.15")
+D = node("d", "m4", "10.0.2.15")
+
+
+@pytest.mark.parametrize(
+    ("machine", "addresses", "expected"),
+    [
+        # machine ID, addresses of the host, the Nodes that it may be
+        ("m1", [], ["a"]),
+        ("m1\n", [], ["a"]),
+        # an address of another Node does not weigh against a machine ID that only one has
+        ("m1", ["192.0.2.2"], ["a"]),
+        ("", ["192.0.2.1", "172.17.0.1"], ["a"]),
+        ("", ["2001:0db8::0002"], ["b"]),
+        # copies of a machine
+        ("m2", [], []),
+        ("m2", ["10.0.2.15"], ["c"]),
+        ("m2", ["192.0.2.1"], []),
+        # all behind the same NAT
+        ("", ["10.0.2.15"], ["c", "d"]),
+        ("m4", ["10.0.2.15"], ["d"]),
+        # the kubelet knows no machine ID of this host
+        ("m9", ["192.0.2.1"], ["a"]),
+        ("m9", [], []),
+        # not the address of a service outside
+        ("", ["203.0.113.1"], []),
+    ],
+)
+def test_which_node_a_host_is(machine: str, addresses: list[str], expected: list[str]) -> None:
+    assert memory.owners([A, B, C, D], machine, addresses) == expected
+
+
+def test_two_nodes_that_may_be_the_host_are_named() -> None:
+    params = {"name": "c", "machine_id": None, "addresses": ["10.0.2.15"], "on_absent": "fail"}
+    with pytest.raises(DrainError, match=r"not proven to be the host.*both may be those of c, d"):
+        memory.find([A, B, C, D], {**params, "name": "a"}, "Draining node a")
+    with pytest.raises(DrainError, match="both may be those of c, d"):
+        memory.find([A, B, C, D], params, "Draining node c")
+
+
+def test_a_node_of_another_name_is_named(clock: Clock) -> None:
+    plane = Plane([])
+    plane.others = [node("b", "m2", "192.0.2.2"), node("x")]
+    with pytest.raises(DrainError) as caught:
+        plane.manage(machine_id="m2", addresses=["192.0.2.2"])
+    assert str(caught.value) == (
+        "Draining node a: this Node is not proven to be the host. Its machineID is m1 and the host's is m2; its "
+        "InternalIP is 192.0.2.1 and the host has 192.0.2.2; the host is Node b, set that name (gpu_node_name). "
+        "Nothing was changed"
+    )
+    with pytest.raises(DrainError) as caught:
+        plane.manage(name="x", machine_id="m9")
+    assert str(caught.value) == (
+        "Draining node x: this Node is not proven to be the host. Its machineID is not known and the host's is m9; its "
+        "InternalIP is not known and the host has no address given. Nothing was changed"
+    )
+    with pytest.raises(
+        DrainError, match=r"and the host's is not given; its InternalIP is not known and the host has 192"
+    ):
+        plane.manage(name="x", machine_id=None, addresses=["192.0.2.2"])
+    with pytest.raises(DrainError, match=r"no node of this name; the host is Node b, .*\. Its nodes are: a, b, x$"):
+        plane.manage(name="gone", machine_id="m2")
+    with pytest.raises(DrainError, match="no node of this name, nor the host"):
+        plane.manage(name="gone", machine_id="m9")
+    assert plane.manage(name="gone", machine_id="m9", on_absent="ignore")["in_cluster"] is False
+    with pytest.raises(DrainError, match="the host is Node b"):
+        plane.manage(name="gone", machine_id="m2", on_absent="ignore")
+
+
+def test_a_host_has_to_be_described() -> None:
+    with pytest.raises(DrainError, match="give machine_id or addresses of the host"):
+        Plane([]).manage(machine_id=None)
+    assert Plane([]).manage(machine_id=None, addresses=["192.0.2.1"])["changed"]
+
+
+def test_a_node_is_given_back_without_a_proof_that_it_is_the_host(clock: Clock) -> None:
+    plane = Plane([])
+    plane.manage()
+    plane.manage(state="uncordoned", machine_id=None)
+    assert not plane.cordoned
+
+
+def test_the_memory_of_an_earlier_cordon_stays() -> None:
+    made = copy.deepcopy(A)
+    made["status"]["allocatable"] = {"cpu": "8", "nvidia.com/gpu": "8", "rdma/hca": "1k", "rdma/old": "0"}
+    first = memory.new_note(made, "a reason", "one", "2026-11-21T03:00:00Z")
+    assert first["before"] == {
+        "unschedulable": False,
+        "boot_id": "b1",
+        "allocatable": {"nvidia.com/gpu": "8", "rdma/hca": "1k"},
+    }
+    noted = {memory.NOTE: json.dumps({**first, "step": "drained", "failed": {"message": "x"}})}
+    later = {**made, "status": {**made["status"], "allocatable": {"nvidia.com/gpu": "0"}}}
+    later["metadata"] = {"name": "a", "annotations": noted}
+    later["metadata"]["managedFields"] = owned(MANAGER)
+    cordoned = {**later, "spec": {"unschedulable": True}}
+    second = memory.new_note(cordoned, "another", "two", "2026-11-22T03:00:00Z")
+    assert second == {**first, "reason": "another", "run": "two", "step": "drained"}
+    # Uncordoned by hand, and cordoned by hand: what is remembered is of no use any more.
+    foreign = {**cordoned, "metadata": {**cordoned["metadata"], "managedFields": owned("kubectl")}}
+    assert memory.new_note(foreign, "another", "two", "x")["since"] == "x"
+    third = memory.new_note(later, "another", "two", "2026-11-22T03:00:00Z")
+    assert (third["since"], third["step"], third["before"]["allocatable"]) == ("2026-11-22T03:00:00Z", "cordoned", {})
+    assert memory.shortage(later, first) == [("nvidia.com/gpu", "8", "0"), ("rdma/hca", "1k", "0")]
+    later["status"]["allocatable"] = {"nvidia.com/gpu": "9", "rdma/hca": "1000"}
+    assert memory.shortage(later, first) == []
+
+
+@pytest.mark.parametrize("text", ["", "?", "[]", "{}", '{"before": 1}'])
+def test_an_annotation_that_is_not_ours(text: str) -> None:
+    with pytest.raises(DrainError, match="it was not written by this collection"):
+        memory.note_of({"metadata": {"name": "a", "annotations": {memory.NOTE: text}}})
+
+
+def test_a_node_that_changes_meanwhile_is_written_again() -> None:
+    plane = Plane([])
+    plane.errors = [("Writing: Cordon node a", ApiError("conflict", 409))] * 3
+    plane.manage()
+    assert plane.cordoned
+    plane = Plane([])
+    plane.errors = [("Writing: Cordon node a", ApiError("conflict", 409))] * 99
+    with pytest.raises(DrainError, match="others keep changing this Node: conflict"):
+        plane.manage()
+
+
+def test_a_node_that_another_user_has_cordoned_is_left_alone() -> None:
+    plane = Plane([FREE], spec={"unschedulable": True}, metadata={"managedFields": owned("cloud-controller")})
+    for check in (True, False):
+        with pytest.raises(DrainError, match="cloud-controller has cordoned it, so it is left alone"):
+            plane.manage(check)
+    assert (plane.note, plane.evicted, plane.lease) == (None, [], None)
+    result = plane.manage(state="uncordoned")
+    assert (result["changed"], plane.cordoned) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "who"),
+    [
+        (owned(MANAGER), ""),
+        (owned("kubectl"), "kubectl"),
+        (owned("argocd", MANAGER), "argocd"),
+        (owned(), "a user that its managedFields do not name"),
+        ([], "a user that its managedFields do not name"),
+        ([{"manager": "x"}, {"manager": "y", "fieldsV1": None}], "a user that its managedFields do not name"),
+    ],
+)
+def test_whose_cordon_it_is(clock: Clock, fields: Json, who: str) -> None:
+    plane = Plane([], [])
+    plane.manage()
+    plane.lease = None
+    plane.node["metadata"]["managedFields"] = fields
+    before = copy.deepcopy(plane.node)
+    if not who:
+        assert plane.manage(True, run="two", state="uncordoned")["actions"][-2] == "Uncordon node a"
+        return
+    for check in (True, False):
+        with pytest.raises(DrainError, match=f"Draining node a: {who} has cordoned it, so it is left alone"):
+            plane.manage(check, run="two")
+        assert plane.manage(check, run="two", state="failed", failure="x")["changed"] is False
+    assert plane.node == before
+    result = plane.manage(run="two", state="uncordoned")
+    assert (
+        result["actions"][1] == f"Remove the annotation {memory.NOTE} from node a: {who} has cordoned it since run one"
+    )
+    assert [(row["live"], row["status"]) for row in result["resources"]] == [
+        (f"the annotation is stale: {who} has cordoned it since run one", "drift")
+    ]
+    assert (plane.cordoned, plane.note, plane.lease["spec"]["holderIdentity"]) == (True, None, "")
+
+
+def test_a_note_on_a_node_that_was_uncordoned_is_stale(clock: Clock) -> None:
+    plane = Plane([], [])
+    plane.manage()
+    plane.manage(state="failed", failure="x")
+    plane.node["spec"] = {}
+    plane.node["metadata"]["managedFields"] = owned()
+    removed = f"Remove the annotation {memory.NOTE} from node a: it was uncordoned since run one cordoned it"
+    assert removed in plane.manage(True, run="two", state="uncordoned")["actions"]
+    assert plane.note is not None
+    # Another run may have it drained at the moment.
+    lease_of(plane, "three", 60).take("b")
+    with pytest.raises(DrainError, match="the run three has held it"):
+        plane.manage(run="two", state="uncordoned")
+    lease_of(plane, "three", 60).leave("b")
+    # A drain begins from the beginning.
+    assert "Cordon node a: a test" in plane.manage(True, run="two")["actions"]
+    assert removed in plane.manage(run="two", state="uncordoned")["actions"]
+    assert (plane.note, plane.cordoned) == (None, False)
+
+
+def test_a_cordon_that_came_meanwhile_is_left(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    plane = Plane([])
+    plane.manage()
+    plane.node["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    slept = clock.sleep
+
+    def sleep(seconds: float) -> None:
+        slept(seconds)
+        plane.node["metadata"]["managedFields"] = owned("kubectl")
+        plane.node["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    with pytest.raises(DrainError, match="Uncordoning node a: kubectl has cordoned it, so it is left alone"):
+        plane.manage(state="uncordoned", wait_ready=True)
+    assert plane.cordoned
+    assert plane.note["failed"] is None
+
+
+def test_a_note_that_another_run_has_taken_over_is_left(clock: Clock) -> None:
+    plane = Plane([FREE], [FREE], [FREE], [])
+    waits = plane.items
+
+    def items(path: str, doing: str, query: Json = None) -> Json:
+        if plane.evicted:
+            plane.node["metadata"]["annotations"][memory.NOTE] = json.dumps({**plane.note, "run": "two"})
+        return waits(path, doing, query)
+
+    plane.items = items  # type: ignore[method-assign]
+    with pytest.raises(DrainError, match="run one no longer keeps it cordoned. The node is not cordoned by this run"):
+        plane.manage()
+    assert (plane.note["run"], plane.note["step"], plane.note["failed"]) == ("two", "cordoned", None)
