@@ -19,8 +19,8 @@ import typing as t
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric import pod as fabric_pod
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric.measure import Quiet, listen, measure
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric.pod import Pod
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric.probe import Quiet, listen, measure
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec import run
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec.run import ContainerError
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, runc
