@@ -202,6 +202,11 @@ def load(path: str) -> Json:
     return validated(report, what)
 
 
+_TYPES: dict[str, t.Any] = {
+    "started": str, "check_mode": bool, "complete": bool, "incomplete": list, "hosts": dict,
+}  # fmt: skip
+
+
 def validated(report: t.Any, what: str) -> Json:
     """Return a report that has this release's shape."""
     if not isinstance(report, dict) or "schema" not in report or "hosts" not in report:
@@ -216,22 +221,23 @@ def validated(report: t.Any, what: str) -> Json:
             "%s: it was cut to fit a job's artifacts, and what was cut cannot be judged. Publish whole reports, in "
             "ConfigMaps, at a URL or a path" % what
         )
-    shape: dict[str, t.Any] = {
-        "started": str, "check_mode": bool, "complete": bool, "incomplete": list, "hosts": dict,
-    }  # fmt: skip
-    for name, kind in shape.items():
+    for name, kind in _TYPES.items():
         if not isinstance(report.get(name), kind):
             raise FabricError("%s: %s is missing, or not a %s" % (what, name, kind.__name__))
     if report.get("verdict") not in STATUSES:
         raise FabricError("%s: verdict is not one of %s" % (what, ", ".join(STATUSES)))
     for name, host in report["hosts"].items():
-        objects = host.get("objects") if isinstance(host, dict) else None
-        if not isinstance(objects, list):
-            raise FabricError("%s: host %s has no list of objects" % (what, name))
-        for one in objects:
-            if not isinstance(one, dict) or one.get("status") not in STATUSES:
-                raise FabricError("%s: an object of host %s has none of the statuses %s" % (what, name, STATUSES))
+        _validate_host(name, host, what)
     return report
+
+
+def _validate_host(name: str, host: t.Any, what: str) -> None:
+    objects = host.get("objects") if isinstance(host, dict) else None
+    if not isinstance(objects, list):
+        raise FabricError("%s: host %s has no list of objects" % (what, name))
+    for item in objects:
+        if not isinstance(item, dict) or item.get("status") not in STATUSES:
+            raise FabricError("%s: an object of host %s has none of the statuses %s" % (what, name, STATUSES))
 
 
 def merge(reports: t.Sequence[tuple[str, Json]], missing: t.Iterable[str] = ()) -> Json:

@@ -16,8 +16,8 @@ import typing as t
 from ...module_utils._rails.ports import brief
 from . import checks as fabric_checks
 from . import gpus
-from .fault_isolation import eliminate, sentences, with_findings
-from .inputs import SHOWN, Wanted, bad, limit_of, nodes_of, planned, read
+from .fault_isolation import isolate_faults, sentences, with_findings
+from .inputs import SHOWN, Wanted, invalid_input, limit_of, nodes_of, planned, read
 from .pairs import measured
 from .ports import Finding, look
 from .vocabulary import ABSENT, FAIL, NCCL, NO_RESULT, PASS, UNKNOWN, Json, printable, short, some, worst
@@ -37,7 +37,7 @@ def judge(
     """Return the report on what was measured between the nodes; silence is why a result is missing, if unknown."""
     limit = limit_of(min_share)
     if not isinstance(started, str):
-        raise bad("started must be a string with the time, not %s" % brief(started))
+        raise invalid_input("started must be a string with the time, not %s" % brief(started))
     hosts = nodes_of(nodes)
     plan = planned(wanted, hosts)
     seen = read(results)
@@ -45,9 +45,9 @@ def judge(
     pairs = measured(hosts, plan, seen, limit, silence)
     checks = fabric_checks.checked(hosts, plan.checks, plan.rails)
     if nccl is not None and not isinstance(nccl, t.Mapping):
-        raise bad("nccl must be a dictionary, not %s" % brief(nccl))
+        raise invalid_input("nccl must be a dictionary, not %s" % brief(nccl))
     together = gpus.nccl(nccl, hosts, plan.nccl, silence)
-    suspects = eliminate(hosts, plan, pairs, findings, limit)
+    suspects = isolate_faults(hosts, plan, pairs, findings, limit)
     gaps = _gaps(hosts, plan)
     notes = _unmeasured(pairs)
     verdicts = [entry["verdict"] for entry in pairs + checks] + [finding.verdict for finding in findings]
