@@ -40,6 +40,7 @@ def test_one_fault_is_found(hosts: int, rails: int, data: st.DataObject) -> None
         assert blamed(copy.deepcopy(fabric).slow("".join(pair), [rail]).report()) == [("pair", pair, rail)]
 
 
+SIZES = st.tuples(st.integers(2, 5), st.integers(1, 3)).map(lambda size: Fabric(NAMES[: size[0]], size[1]))
 CHANGES: st.SearchStrategy[Json] = st.sampled_from(
     [{}, {}, {"ok": False}, {"ok": None}, {"gbps": 1.0}, {"gbps": None}, {"skipped": "x"}, {"pings": 0}, {"error": "e"}]
 )
