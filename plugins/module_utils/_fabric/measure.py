@@ -75,8 +75,8 @@ def _listening(test: Test, server: Server, deadline: float, patience: float, hos
     while True:
         ended = server.status()
         if ended is not None:
-            said = " ".join(server.said().split())[-300:]
-            return "its server exited with %d: %s" % (ended, said or "it printed nothing")
+            output = " ".join(server.output().split())[-300:]
+            return "its server exited with %d: %s" % (ended, output or "it printed nothing")
         if test["test"] in _UNSEEN or host.listens(test["tcp_port"]):
             return None
         if host.now() > deadline:
@@ -100,15 +100,15 @@ def measure(
     tests: t.Sequence[Test], limit: float, patience: float, host: Host, quiet: Quiet | None = None
 ) -> list[dict[str, t.Any]]:
     """Run the tests one after the other, each within ``limit`` seconds."""
-    found = []
+    results = []
     for test in tests:
         if quiet and test["test"] in BANDWIDTHS:
             result = _watched(test, limit, patience, host, quiet)
         else:
             result = _measure(test, limit, patience, host)
         result.pop("sent_bytes", None)
-        found.append({**_named(test), **result})
-    return found
+        results.append({**_named(test), **result})
+    return results
 
 
 def _watched(test: Test, limit: float, patience: float, host: Host, quiet: Quiet) -> dict[str, t.Any]:
@@ -151,40 +151,40 @@ def _measure(test: Test, limit: float, patience: float, host: Host) -> dict[str,
             break
         host.sleep(RETRY_SECONDS)
     seconds = round(host.now() - began, 1)
-    said = " ".join(text.split())[-300:]
+    last = " ".join(text.split())[-300:]
     if status is None:
-        error = "no result within %.0f s%s" % (limit, ": " + said if said else "")
+        error = "no result within %.0f s%s" % (limit, ": " + last if last else "")
         # Time ran out under a test that had begun: that is the fabric's failure, and no doubt about it.
         return {**NOTHING, "ok": False, "error": error, "seconds": seconds}
     read = _rping_result if test["test"] == "rping" else _bandwidth_result
-    found = read(test, status, text, host.read(output))
-    return {**NOTHING, **found, "seconds": seconds}
+    result = read(test, status, text, host.read(output))
+    return {**NOTHING, **result, "seconds": seconds}
 
 
 def _rping_result(test: Test, status: int, text: str, _document: str) -> dict[str, t.Any]:
-    found = rping.parse(text, test["pings"])
-    if found["ok"] and status == 0:
-        return {"ok": True, "pings": found["pings"]}
-    errors = found["errors"] or ["rping exited with %d" % status]
-    return {"ok": False, "pings": found["pings"], "error": "; ".join(errors)[:300]}
+    ping = rping.parse(text, test["pings"])
+    if ping["ok"] and status == 0:
+        return {"ok": True, "pings": ping["pings"]}
+    errors = ping["errors"] or ["rping exited with %d" % status]
+    return {"ok": False, "pings": ping["pings"], "error": "; ".join(errors)[:300]}
 
 
 def _bandwidth_result(_test: Test, status: int, text: str, document: str) -> dict[str, t.Any]:
     if status != 0:
-        said = " ".join(line for line in text.split("\n") if line.strip() and "WARNING" not in line)
-        return {"ok": False, "error": "ib_write_bw exited with %d: %s" % (status, " ".join(said.split())[-300:])}
+        lines = " ".join(line for line in text.split("\n") if line.strip() and "WARNING" not in line)
+        return {"ok": False, "error": "ib_write_bw exited with %d: %s" % (status, " ".join(lines.split())[-300:])}
     if not document:
         return {"error": "ib_write_bw wrote no JSON: perftest is too old for --out_json_file (added in 4.5-0.18)"}
     try:
-        found = perftest.parse(document, True)
+        bandwidth = perftest.parse(document, True)
     except perftest.PerftestError as exc:
         return {"error": str(exc)[:300]}
     # With -D perftest counts the middle of the time only: at least this was sent.
-    sent = [row["bytes"] * row["iterations"] for row in found["rows"] if row["bytes"] and row["iterations"]]
+    sent = [row["bytes"] * row["iterations"] for row in bandwidth["rows"] if row["bytes"] and row["iterations"]]
     return {
         "ok": True,
-        "gbps": max(row["average_gbps"] for row in found["rows"]),
-        "gid_index": found["gid_index"],
+        "gbps": max(row["average_gbps"] for row in bandwidth["rows"]),
+        "gid_index": bandwidth["gid_index"],
         "sent_bytes": sum(sent) or None,
     }
 

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import itertools
 import typing as t
 
 from .._tool_output import ibv_devinfo
@@ -67,11 +68,11 @@ def _gpus(host: Host) -> tuple[list[str], list[str], int | None]:
     status, text = host.run(["nvidia-smi", *(_PROCESSES if host.sees_processes else _LOADS)], 30)
     if status != 0:
         return ["cannot determine whether the GPUs are in use: nvidia-smi %s" % _ended(status, text)], [], None
-    found = [[one.strip() for one in line.split(",", 1)] for line in text.strip().split("\n") if "," in line]
+    rows = [[field.strip() for field in line.split(",", 1)] for line in text.strip().split("\n") if "," in line]
     if host.sees_processes:
-        busy = ["a GPU is in use by %s (PID %s)" % (name, pid) for pid, name in found]
+        busy = ["a GPU is in use by %s (PID %s)" % (name, pid) for pid, name in rows]
     else:
-        busy = ["GPU %s is in use (%s%% of the time)" % (gpu, load) for gpu, load in found if load != "0"]
+        busy = ["GPU %s is in use (%s%% of the time)" % (gpu, load) for gpu, load in rows if load != "0"]
     status, text = host.run(["nvidia-smi", "-L"], 30)
     if status != 0:
         return ["cannot determine the number of GPUs: nvidia-smi %s" % _ended(status, text)], busy, None
@@ -88,18 +89,18 @@ def check(
     tools: t.Sequence[str], ports: t.Sequence[t.Mapping[str, t.Any]], size: int, tcp_port: int, host: Host
 ) -> list[dict[str, t.Any]]:
     """The tests of CHECKS that are among ``tools``, of each port: ``ok`` true, false, or None with the reason."""
-    found = []
-    for port in (one for one in ports if one.get("device") and one.get("port")):
-        for test in (one for one in CHECKS if one in tools):
-            result = {"rail": port["rail"], "test": test, "device": port["device"], "ok": None, "error": None}
-            if test == "ibv_devinfo":
-                result.update(_devinfo(port, host))
-            elif isinstance(host, Pod):
-                result.update(memlock.memlock(port, size, tcp_port, host))
-            else:
-                result["error"] = "memlock is a container limit, and is tested only in pods"
-            found.append(result)
-    return found
+    results = []
+    present = [port for port in ports if port.get("device") and port.get("port")]
+    for port, test in itertools.product(present, [test for test in CHECKS if test in tools]):
+        result = {"rail": port["rail"], "test": test, "device": port["device"], "ok": None, "error": None}
+        if test == "ibv_devinfo":
+            result.update(_devinfo(port, host))
+        elif isinstance(host, Pod):
+            result.update(memlock.memlock(port, size, tcp_port, host))
+        else:
+            result["error"] = "memlock is a container limit, and is tested only in pods"
+        results.append(result)
+    return results
 
 
 def _devinfo(port: t.Mapping[str, t.Any], host: Host) -> dict[str, t.Any]:
@@ -109,15 +110,15 @@ def _devinfo(port: t.Mapping[str, t.Any], host: Host) -> dict[str, t.Any]:
     status, text = host.run(["ibv_devinfo", "-d", device], 30)
     if status is None:
         return {"error": "ibv_devinfo timed out after 30 s"}
-    ports = [one for seen in ibv_devinfo.parse(text) if seen["name"] == device for one in seen["ports"]]
-    states = [one["state"] for one in ports if one["port"] == number]
+    ports = [port for shown in ibv_devinfo.parse(text) if shown["name"] == device for port in shown["ports"]]
+    states = [port["state"] for port in ports if port["port"] == number]
     if status != 0 or not states:
-        said = " ".join(text.split())[-200:] or "nothing"
+        output = " ".join(text.split())[-200:] or "nothing"
         error = "ibv_devinfo does not see port %d of %s, exited with %d and printed: %s" % (
             number,
             device,
             status,
-            said,
+            output,
         )
         return {"ok": False, "error": error}
     if states[0] != "PORT_ACTIVE":

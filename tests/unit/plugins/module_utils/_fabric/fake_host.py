@@ -14,7 +14,7 @@ class FakeServer:
         self.ended = ended
         self.words = words
 
-    def said(self) -> str:
+    def output(self) -> str:
         return self.words
 
     def status(self) -> int | None:

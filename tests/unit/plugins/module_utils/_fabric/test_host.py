@@ -33,7 +33,7 @@ def test_what_a_server_prints_is_bounded(tmp_path: Path, monkeypatch: pytest.Mon
     server = Host().start(["sh", "-c", "yes | head -c 300000; echo 'still here' >&2; exit 7"], 60, str(log))
     wait_for(lambda: server.status() is not None)
     assert (server.status(), log.stat().st_size) == (7, 1 << 16)
-    assert server.said() == log.read_text()
+    assert server.output() == log.read_text()
 
 
 def test_what_a_client_prints_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
