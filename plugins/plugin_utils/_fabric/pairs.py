@@ -64,8 +64,9 @@ def measured(
 
 def _expected(hosts: t.Mapping[str, Json], client: str, server: str, rail: int) -> float | None:
     """Return the rate of the slower end."""
-    rates = [(port_of(hosts, node, rail) or {}).get("rate_gbps") for node in (client, server)]
-    return None if None in rates else min(rates)
+    rates: list[float | None] = [(port_of(hosts, node, rail) or {}).get("rate_gbps") for node in (client, server)]
+    known = [rate for rate in rates if rate is not None]
+    return min(known) if len(known) == len(rates) else None
 
 
 def _how_good(judged: Json) -> tuple[t.Any, ...]:
