@@ -90,8 +90,8 @@ class ActionModule(ActionBase):
 
         A run that only merges has no report itself.
         """
-        wanted = arguments["configmap"]
-        if not arguments["merge"] and not (wanted and wanted["merge"]):
+        configmap = arguments["configmap"]
+        if not arguments["merge"] and not (configmap and configmap["merge"]):
             return own, []
         reports = [("this run", own)] if own["hosts"] else []
         problems: list[str] = []
@@ -100,9 +100,9 @@ class ActionModule(ActionBase):
                 reports.append((path, load(path)))
             except FabricError as exc:
                 problems.append(str(exc))
-        if wanted and wanted["merge"]:
-            found, unread = ConfigMaps(wanted, connect(wanted)).reports()
-            reports += found
+        if configmap and configmap["merge"]:
+            published, unread = ConfigMaps(configmap, connect(configmap)).reports()
+            reports += published
             problems += unread
         if not reports:
             raise FabricError("; ".join(problems))
@@ -116,9 +116,9 @@ class ActionModule(ActionBase):
         """Return what the report was published as, and why it was not."""
         published, problems = [], []
         if arguments["configmap"]:
-            given = arguments["configmap"]
+            configmap = arguments["configmap"]
             try:
-                published.append(ConfigMaps(given, connect(given)).publish(report, message, given["merge"]))
+                published.append(ConfigMaps(configmap, connect(configmap)).publish(report, message, configmap["merge"]))
             except FabricError as exc:
                 problems.append(str(exc))
         if arguments["url"]:

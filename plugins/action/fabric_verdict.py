@@ -42,8 +42,8 @@ class ActionModule(ActionBase):
         wanted = {name: arguments[name] for name in ("pairs", "rails", "tests")}
         started = arguments["started"] or _now()
         try:
-            given = (arguments["nodes"], arguments["results"], wanted, arguments["min_share"], started)
-            report = judge(*given, arguments["nccl"], self._silence(arguments))
+            values = (arguments["nodes"], arguments["results"], wanted, arguments["min_share"], started)
+            report = judge(*values, arguments["nccl"], self._silence(arguments))
         except FabricError as exc:
             raise AnsibleActionFail(str(exc)) from exc
         if not self._task.no_log:

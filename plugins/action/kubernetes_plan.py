@@ -48,25 +48,27 @@ class ActionModule(ActionBase):
             reset_consent=arguments["reset_consent"],
         )
         try:
-            made = plan(arguments["nodes"], arguments["settings"], options)
+            decision = plan(arguments["nodes"], arguments["settings"], options)
         except FabricError as exc:
             raise AnsibleActionFail(str(exc)) from exc
-        result.update({name: made[name] for name in RETURNED}, changed=False)
-        result["plan"] = {name: value for name, value in made.items() if name not in RETURNED}
+        result.update({name: decision[name] for name in RETURNED}, changed=False)
+        result["plan"] = {name: value for name, value in decision.items() if name not in RETURNED}
         if options.on_difference == "report":
-            result["warnings"] = [sentence(one) for one in made["differences"]]
+            result["warnings"] = [sentence(row) for row in decision["differences"]]
         # Ansible itself shows the diffs of tasks that change something, and this one never does.
-        shown = diff_text(made["diff"], MAX_DIFF) if self._task.diff and not self._task.no_log else None
+        shown = diff_text(decision["diff"], MAX_DIFF) if self._task.diff and not self._task.no_log else None
         if shown:
             display.display(shown)
-        if made["problems"]:
-            result.update(failed=True, msg=said(made["problems"]))
+        if decision["problems"]:
+            result.update(failed=True, msg=said(decision["problems"]))
         return result
 
 
 def said(problems: t.Sequence[str]) -> str:
     """Return everything that prevents a plan, as one message."""
-    return "Creating a cluster of these hosts: nothing was changed. %s" % "; ".join(one.rstrip(".") for one in problems)
+    return "Creating a cluster of these hosts: nothing was changed. %s" % "; ".join(
+        problem.rstrip(".") for problem in problems
+    )
 
 
 __all__ = ("ActionModule", "said")

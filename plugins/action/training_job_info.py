@@ -32,22 +32,22 @@ class ActionModule(ActionBase):
         """Look until the job is where it should be or one of the limits is reached."""
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(argument_spec=ARGUMENT_SPEC)
-        began = seen = time.monotonic()
+        began = last_read = time.monotonic()
         look: dict[str, t.Any] = {}
         known = arguments["known"]
         while True:
             waited = time.monotonic() - began
             slice_s = max(0, min(arguments["progress_interval"], int(arguments["wait_timeout"] - waited)))
-            given = {**self._task.args, "wait_timeout": slice_s, "known": known}
-            look = self._execute_module(module_name=MODULE, module_args=given, task_vars=task_vars)
+            module_args = {**self._task.args, "wait_timeout": slice_s, "known": known}
+            look = self._execute_module(module_name=MODULE, module_args=module_args, task_vars=task_vars)
             waited = time.monotonic() - began
             if "state" not in look:
-                if not known or waited >= arguments["wait_timeout"] or time.monotonic() - seen > PATIENCE:
+                if not known or waited >= arguments["wait_timeout"] or time.monotonic() - last_read > PATIENCE:
                     break
                 self._say(arguments, waited, "could not be read: %s" % look.get("msg"))
                 time.sleep(min(PAUSE, slice_s))
                 continue
-            seen, known = time.monotonic(), look["progress"]
+            last_read, known = time.monotonic(), look["progress"]
             look["waited_s"] = int(waited)
             look["gave_up"] = None
             look["looked_once"] = bool(self._task.check_mode or not arguments["wait_timeout"])

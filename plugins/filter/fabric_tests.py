@@ -93,33 +93,15 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ..plugin_utils._fabric.test_plan import FIRST_PORT, PlanError, plan_tests
+from ..plugin_utils._fabric.test_plan import PlanError, plan_tests
 
 
 def fabric_tests(
-    nodes: t.Mapping[str, t.Any],
-    pairs: t.Sequence[t.Mapping[str, str]],
-    host: str,
-    side: str,
-    wanted: t.Sequence[str],
-    pings: int = 5,
-    seconds: int = 3,
-    size: int = 65536,
-    first_port: int = FIRST_PORT,
+    nodes: t.Any, pairs: t.Any, host: str, side: str, wanted: t.Sequence[str], **numbers: t.Any
 ) -> list[dict[str, t.Any]]:
     """Return the tests."""
     try:
-        return plan_tests(
-            nodes,
-            pairs,
-            host,
-            side,
-            wanted,
-            pings=int(pings),
-            seconds=int(seconds),
-            size=int(size),
-            first_port=int(first_port),
-        )
+        return plan_tests(nodes, pairs, host, side, wanted, **{name: int(value) for name, value in numbers.items()})
     except PlanError as exc:
         raise AnsibleFilterError(str(exc)) from exc
     except (KeyError, TypeError, ValueError) as exc:

@@ -158,18 +158,10 @@ from ..module_utils._rails import nccl_env as rails_nccl_env
 from ..module_utils._rails.ports import RailsTypeError
 
 
-def nccl_env(
-    data: t.Any,
-    include: t.Any = None,
-    exclude: t.Any = None,
-    socket_ifname: t.Any = None,
-    family: t.Any = "ipv4",
-    gid_index: t.Any = "pin",
-    debug: t.Any = "INFO",
-) -> dict[str, str]:
+def nccl_env(data: t.Any, *selection: t.Any, **options: t.Any) -> dict[str, str]:
     """Return names of variables to values."""
     try:
-        return rails_nccl_env.nccl_env(data, include, exclude, socket_ifname, family, gid_index, debug)
+        return rails_nccl_env.nccl_env(data, *selection, **options)
     except RailsTypeError as exc:
         raise AnsibleTypeError(str(exc)) from exc
     except FabricError as exc:

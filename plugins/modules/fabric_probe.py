@@ -327,21 +327,66 @@ results:
       seconds: 4.2
 """
 
+import contextlib
 import re
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._errors import FabricError
+from ..module_utils._fabric import probe
 from ..module_utils._fabric.host import Host
+from ..module_utils._fabric.measure import TOOLS
 from ..module_utils._fabric.pod import Pod
-from ..module_utils._fabric.probe import CHECKS, TOOLS, part, unknown
+from ..module_utils._fabric.readiness import CHECKS
 from ..module_utils._kubernetes import client
 from ..module_utils._pod_exec import api, crictl
 from ..module_utils._pod_exec.run import ContainerError
 
+_TEST_SPEC = {
+    "id": {"type": "str", "required": True},
+    "client": {"type": "str", "required": True},
+    "server": {"type": "str", "required": True},
+    "rail": {"type": "int", "required": True},
+    "test": {"type": "str", "choices": list(TOOLS), "required": True},
+    "address": {"type": "str", "required": True},
+    "source": {"type": "str"},
+    "tcp_port": {"type": "int", "required": True},
+    "device": {"type": "str", "required": True},
+    "port": {"type": "int", "default": 1},
+    "gid_index": {"type": "int"},
+    "gpu": {"type": "int", "default": 0},
+    "pings": {"type": "int", "default": 5},
+    "seconds": {"type": "int", "default": 3},
+    "bytes": {"type": "int", "default": 65536},
+}
+
+_ARGUMENT_SPEC = {
+    **client.CONNECTION,
+    "pod": {"type": "str"},
+    "container": {"type": "str"},
+    "exec": {"type": "str", "choices": ["api", "crictl"], "default": "api"},
+    "state": {"type": "str", "choices": list(probe.STATES), "required": True},
+    "tools": {"type": "list", "elements": "str", "choices": [*TOOLS, *CHECKS, "nccl_tests"], "default": []},
+    "ports": {"type": "list", "elements": "dict", "default": []},
+    "memlock_bytes": {"type": "int", "default": 67108864},
+    "tcp_port": {"type": "int", "default": 18515},
+    "devices": {"type": "list", "elements": "str", "default": []},
+    "tests": {"type": "list", "elements": "dict", "default": [], "options": _TEST_SPEC},
+    "quiet_bytes_per_second": {"type": "int"},
+    "rail_netdevs": {"type": "list", "elements": "str", "default": []},
+    "members": {"type": "list", "elements": "dict", "default": []},
+    "interface": {"type": "str"},
+    "ssh_port": {"type": "int", "default": 2222},
+    "environment": {"type": "dict", "default": {}},
+    "biggest": {"type": "int", "default": 134217728},
+    "test_timeout": {"type": "int", "default": 60},
+    "lifetime": {"type": "int", "default": 300},
+    "patience": {"type": "int", "default": 20},
+}
+
 
 def place(module: AnsibleModule) -> Host:
-    """Where the programs run."""
+    """Return the host or pod in which the programs run."""
     pod, container = module.params["pod"], module.params["container"]
     if not pod:
         return Host()
@@ -353,67 +398,24 @@ def place(module: AnsibleModule) -> Host:
 
 
 def main() -> None:
-    test = {
-        "id": {"type": "str", "required": True},
-        "client": {"type": "str", "required": True},
-        "server": {"type": "str", "required": True},
-        "rail": {"type": "int", "required": True},
-        "test": {"type": "str", "choices": list(TOOLS), "required": True},
-        "address": {"type": "str", "required": True},
-        "source": {"type": "str"},
-        "tcp_port": {"type": "int", "required": True},
-        "device": {"type": "str", "required": True},
-        "port": {"type": "int", "default": 1},
-        "gid_index": {"type": "int"},
-        "gpu": {"type": "int", "default": 0},
-        "pings": {"type": "int", "default": 5},
-        "seconds": {"type": "int", "default": 3},
-        "bytes": {"type": "int", "default": 65536},
-    }
     module = AnsibleModule(
-        argument_spec={
-            **client.CONNECTION,
-            "pod": {"type": "str"},
-            "container": {"type": "str"},
-            "exec": {"type": "str", "choices": ["api", "crictl"], "default": "api"},
-            "state": {"type": "str", "choices": ["ready", "listening", "measured", "together"], "required": True},
-            "tools": {"type": "list", "elements": "str", "choices": [*TOOLS, *CHECKS, "nccl_tests"], "default": []},
-            "ports": {"type": "list", "elements": "dict", "default": []},
-            "memlock_bytes": {"type": "int", "default": 67108864},
-            "tcp_port": {"type": "int", "default": 18515},
-            "devices": {"type": "list", "elements": "str", "default": []},
-            "tests": {"type": "list", "elements": "dict", "default": [], "options": test},
-            "quiet_bytes_per_second": {"type": "int"},
-            "rail_netdevs": {"type": "list", "elements": "str", "default": []},
-            "members": {"type": "list", "elements": "dict", "default": []},
-            "interface": {"type": "str"},
-            "ssh_port": {"type": "int", "default": 2222},
-            "environment": {"type": "dict", "default": {}},
-            "biggest": {"type": "int", "default": 134217728},
-            "test_timeout": {"type": "int", "default": 60},
-            "lifetime": {"type": "int", "default": 300},
-            "patience": {"type": "int", "default": 20},
-        },
+        argument_spec=_ARGUMENT_SPEC,
         required_if=[("state", "together", ("members", "interface"))],
         required_by={"container": "pod"},
         supports_check_mode=True,
     )
-    given = module.params
-    for one in given["tests"]:
-        if not re.fullmatch(r"[\w.-]{1,200}", one["id"], re.ASCII):
-            module.fail_json(msg="The test id %r is not a valid file name (letters, digits, '.', '-', '_')" % one["id"])
-    if given["pod"] and given["devices"]:
-        module.fail_json(msg="devices is for hosts: rdma_info with users in gather shows who has a pod's devices open")
+    params = module.params
     try:
-        host = place(module)
-        try:
-            result = part(given, module.check_mode, host)
-        finally:
-            host.close()
+        probe.validate(params)
+    except FabricError as exc:
+        module.fail_json(msg=str(exc))
+    try:
+        with contextlib.closing(place(module)) as host:
+            result = probe.run(params, module.check_mode, host)
     except (FabricError, OSError) as exc:
-        if not given["pod"] or given["state"] == "ready":
+        if not params["pod"] or params["state"] == "ready":
             module.fail_json(msg=str(exc))
-        result = unknown(given, str(exc))
+        result = probe.unknown(params, str(exc))
     module.exit_json(changed=False, **result)
 
 

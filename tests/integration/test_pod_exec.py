@@ -19,8 +19,8 @@ import typing as t
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric import pod as fabric_pod
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric.measure import Quiet, listen, measure
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric.pod import Pod
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric.probe import Quiet, listen, measure
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec import run
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec.run import ContainerError
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, runc
@@ -112,7 +112,7 @@ def test_what_is_printed_without_end_is_bounded(container: Container) -> None:
     assert 0 < len(said) <= run.KEPT
     server = pod.start(["yes"], 1, "")
     wait_for(lambda: server.status() is not None)
-    assert (server.status(), len(server.said())) == (124, 1000)
+    assert (server.status(), len(server.output())) == (124, 1000)
     wait_for(lambda: container.processes() == SLEEPS)
 
 
@@ -128,7 +128,7 @@ def test_a_server_goes_on_and_is_stopped(container: Container) -> None:
     wait_for(lambda: container.processes() == SLEEPS)
     short = pod.start(["sh", "-c", "echo words; exit 7"], 10, "")
     wait_for(lambda: short.status() is not None)
-    assert (short.status(), short.said()) == (7, "words\n")
+    assert (short.status(), short.output()) == (7, "words\n")
 
 
 TASK = """

@@ -31,7 +31,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._kub
     host,
     settings,
 )
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._kubernetes.test_plan import KNOWN
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._kubernetes.plans import KNOWN
 
 HOSTS = {"cp-1": 10, "gpu-1": 11, "gpu-2": 12}
 PLANE = "cp-1"

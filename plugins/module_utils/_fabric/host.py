@@ -44,7 +44,7 @@ class Server(t.Protocol):
     def status(self) -> int | None:
         """Its exit status; None while it runs."""
 
-    def said(self) -> str:
+    def output(self) -> str:
         """What it has printed, once it has ended."""
 
     def stop(self) -> None:
@@ -171,7 +171,7 @@ class _Process:
     def status(self) -> int | None:
         return self._process.poll()
 
-    def said(self) -> str:
+    def output(self) -> str:
         return Host().read(self._log)
 
     def stop(self) -> None:

@@ -78,19 +78,19 @@ def memlock(port: t.Mapping[str, t.Any], size: int, tcp_port: int, pod: Pod) -> 
     """Register ``size`` bytes as the container's user: ``ok``, ``error``, the limit, and what it was done ``by``."""
     text, exceeds = pod.memlock()
     limit = None if text == "unlimited" else int(text)
-    found = {"wanted_bytes": size, "limit_bytes": limit, "unlimited": limit is None}
+    result = {"wanted_bytes": size, "limit_bytes": limit, "unlimited": limit is None}
     device = port["device"]
     if exceeds and not pod.which("setpriv"):
-        return {**found, "by": None, "ok": None, "error": EXCEEDS}
+        return {**result, "by": None, "ok": None, "error": EXCEEDS}
     before = WITHOUT if exceeds else []
     if pod.which("python3"):
         status, text = pod.run([*before, "python3", "-c", REGISTER, device, str(size)], LIMIT_S)
-        return {**found, "by": "python3", **_answer(device, size, limit, status, text)}
+        return {**result, "by": "python3", **_answer(device, size, limit, status, text)}
     # pp_init_ctx() of libibverbs/examples/rc_pingpong.c registers before the server listens.
     if pod.which("ibv_rc_pingpong"):
-        return {**found, "by": "ibv_rc_pingpong", **_pingpong(port, size, limit, tcp_port, pod, before)}
+        return {**result, "by": "ibv_rc_pingpong", **_pingpong(port, size, limit, tcp_port, pod, before)}
     error = "neither python3 nor ibv_rc_pingpong (Debian: ibverbs-utils, RHEL: libibverbs-utils) is in the image"
-    return {**found, "by": None, "ok": None, "error": error}
+    return {**result, "by": None, "ok": None, "error": error}
 
 
 def _answer(device: str, size: int, limit: int | None, status: int | None, text: str) -> dict[str, t.Any]:
@@ -99,8 +99,8 @@ def _answer(device: str, size: int, limit: int | None, status: int | None, text:
         step, code = answer["step"], answer["errno"]
     except (ValueError, TypeError, KeyError, IndexError):
         ended = "timed out after %d s" % LIMIT_S if status is None else "exited with %d" % status
-        said = " ".join(text.split())[-200:]
-        return {"ok": None, "error": "python3 %s: %s" % (ended, said or "it printed nothing")}
+        output = " ".join(text.split())[-200:]
+        return {"ok": None, "error": "python3 %s: %s" % (ended, output or "it printed nothing")}
     if step == "done":
         return {"ok": True, "error": None}
     if step == "reg_mr":
@@ -144,10 +144,10 @@ def _pingpong(
             pod.sleep(0.1)
     finally:
         server.stop()
-    said = " ".join(server.said().split())[-200:]
-    if "Couldn't register MR" in said:
+    output = " ".join(server.output().split())[-200:]
+    if "Couldn't register MR" in output:
         return {"ok": False, "error": refusal(port["device"], size, limit, None)}
-    return {"ok": None, "error": "ibv_rc_pingpong exited with %d: %s" % (ended, said or "it printed nothing")}
+    return {"ok": None, "error": "ibv_rc_pingpong exited with %d: %s" % (ended, output or "it printed nothing")}
 
 
 __all__ = ("EXCEEDS", "REGISTER", "REMEDY", "WITHOUT", "memlock", "refusal")

@@ -31,8 +31,8 @@ class Order(t.NamedTuple):
 
 def command(order: Order, present: t.Collection[str]) -> list[str]:
     """The command line; ``present`` are the variables that the container has."""
-    argv = ["mpirun", "--allow-run-as-root", "-np", str(sum(one["gpus"] for one in order.members))]
-    argv += ["--host", ",".join("%s:%d" % (one["address"], one["gpus"]) for one in order.members)]
+    argv = ["mpirun", "--allow-run-as-root", "-np", str(sum(member["gpus"] for member in order.members))]
+    argv += ["--host", ",".join("%s:%d" % (member["address"], member["gpus"]) for member in order.members)]
     # MPI itself is to go by TCP: what is measured is NCCL, and UCX does not get on with every RDMA driver.
     for name, value in (
         ("pml", "ob1"),
@@ -52,25 +52,25 @@ def command(order: Order, present: t.Collection[str]) -> list[str]:
 def run(order: Order, present: t.Collection[str], limit: float, host: Host) -> dict[str, t.Any]:
     """Return what nccl-tests and NCCL's log say; ``ok`` is None where that is nothing."""
     began = host.now()
-    nothing = {"ok": None, "error": None, "ranks": sum(one["gpus"] for one in order.members)}
+    nothing = {"ok": None, "error": None, "ranks": sum(member["gpus"] for member in order.members)}
     try:
         status, text = host.run(command(order, present), limit)
-        found = nccl_tests.parse(text)
+        measured = nccl_tests.parse(text)
     except (ContainerError, ProbeError, nccl_tests.NcclTestsError) as exc:
         return {**nothing, "error": str(exc)}
     log = nccl_log.parse(text)
-    busbw = [row[half]["busbw"] for row in found["rows"] for half in ("out_of_place", "in_place") if row.get(half)]
+    busbw = [row[half]["busbw"] for row in measured["rows"] for half in ("out_of_place", "in_place") if row.get(half)]
     result = {
         **nothing,
         "seconds": round(host.now() - began, 1),
-        "avg_busbw": found["avg_busbw"],
-        "max_busbw": max((one for one in busbw if one is not None), default=None),
-        "out_of_bounds": found["out_of_bounds"],
+        "avg_busbw": measured["avg_busbw"],
+        "max_busbw": max((rate for rate in busbw if rate is not None), default=None),
+        "out_of_bounds": measured["out_of_bounds"],
         **{key: log[key] for key in ("transport", "evidence", "network", "gpudirect", "version")},
     }
     if status == 0:
         return {**result, "ok": True}
-    errors = found["errors"] or log["errors"] or [" ".join(text.split())[-300:] or "it printed nothing"]
+    errors = measured["errors"] or log["errors"] or [" ".join(text.split())[-300:] or "it printed nothing"]
     ended = "timed out after %.0f s" % limit if status is None else "exited with %d" % status
     return {**result, "ok": False, "error": "mpirun %s: %s" % (ended, "; ".join(errors)[:400])}
 

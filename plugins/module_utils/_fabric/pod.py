@@ -38,10 +38,10 @@ class Pod(Host):
         if not self.which("cat"):
             raise self._lacks("cat is missing")
 
-    def _lacks(self, said: str) -> ContainerError:
+    def _lacks(self, reason: str) -> ContainerError:
         return ContainerError(
             "The image of the %s lacks programs that are needed: sh, and env, timeout and cat (package coreutils): %s"
-            % (self._way.text, said)
+            % (self._way.text, reason)
         )
 
     def which(self, tool: str) -> str | None:
@@ -85,10 +85,10 @@ class Pod(Host):
 
     def memlock(self) -> tuple[str, bool]:
         """RLIMIT_MEMLOCK, as /proc has it, and whether the container has CAP_IPC_LOCK, to which it does not apply."""
-        found = memlock_in(*self.texts(["/proc/self/limits", "/proc/self/status"]))
-        if not found:
+        limit = memlock_in(*self.texts(["/proc/self/limits", "/proc/self/status"]))
+        if not limit:
             raise ContainerError("The limits of the %s cannot be read from its /proc" % self._way.text)
-        return found
+        return limit
 
     def close(self) -> None:
         pod_exec_run.sweep(self._way, self._mark)
@@ -104,8 +104,8 @@ def memlock_in(limits: str, status: str) -> tuple[str, bool] | None:
 
 def texts_in(text: str, sign: str, number: int) -> list[str]:
     """Files that were printed with a line before each, and another after one that cannot be read."""
-    found = ["" if part.endswith(sign + "-\n") else part for part in text.split(sign + "\n")[1:]]
-    return [*found, *[""] * number][:number]
+    texts = ["" if part.endswith(sign + "-\n") else part for part in text.split(sign + "\n")[1:]]
+    return [*texts, *[""] * number][:number]
 
 
 __all__ = ("CAP_IPC_LOCK", "Pod", "memlock_in", "texts_in")

@@ -62,10 +62,10 @@ def compare(before: Counters, after: Counters, what: Measured) -> dict[str, t.An
         for name, number in before["netdevs"].items()
         if name != "lo" and name not in what.rails and name in after["netdevs"]
     }
-    both = [one["words"] for one in (before, after)]
+    both = [counters["words"] for counters in (before, after)]
     rdma = None if None in both else (both[1] - both[0]) * _WORD
-    packets = [one["packets"] for one in (before, after)]
-    found: dict[str, t.Any] = {
+    packets = [counters["packets"] for counters in (before, after)]
+    numbers: dict[str, t.Any] = {
         "seconds": what.seconds,
         "sent_bytes": what.sent,
         "rdma_bytes": rdma,
@@ -73,7 +73,7 @@ def compare(before: Counters, after: Counters, what: Measured) -> dict[str, t.An
         "ethernet_bytes": beside,
         "allowed_bytes": int(what.allowed * what.seconds),
     }
-    loud = {name: number for name, number in beside.items() if number > found["allowed_bytes"]}
+    loud = {name: number for name, number in beside.items() if number > numbers["allowed_bytes"]}
     quiet: bool | None = None
     if loud:
         quiet = False
@@ -81,12 +81,12 @@ def compare(before: Counters, after: Counters, what: Measured) -> dict[str, t.An
         why: str | None = "%s in %.1f s, and %d are allowed outside the rails" % (
             shown,
             what.seconds,
-            found["allowed_bytes"],
+            numbers["allowed_bytes"],
         )
     elif any(number < 0 for number in beside.values()) or (rdma is not None and rdma < 0):
         why = "counters went backwards: they were reset"
     elif rdma is None:
-        counted = "" if found["rdma_packets"] is None else ", only packets (%d)" % found["rdma_packets"]
+        counted = "" if numbers["rdma_packets"] is None else ", only packets (%d)" % numbers["rdma_packets"]
         why = "%s counts no bytes%s" % (what.device, counted)
     elif both[1] == _FULL:
         why = "the counter port_xmit_data of %s is full" % what.device
@@ -101,7 +101,7 @@ def compare(before: Counters, after: Counters, what: Measured) -> dict[str, t.An
         )
     else:
         quiet, why = True, None
-    return {"quiet": quiet, "why": why, **found}
+    return {"quiet": quiet, "why": why, **numbers}
 
 
 __all__ = ("Measured", "compare", "parse", "paths")

@@ -111,17 +111,21 @@ def status_in(data: bytes) -> str:
         return data.decode("utf-8", "replace")
 
 
-def container_in(pod: Object, shown: str, wanted: str | None) -> str:
-    """The name of a running container of a pod; without ``wanted`` the one that kubectl takes."""
+def container_in(pod: Object, shown: str, container: str | None) -> str:
+    """The name of a running container of a pod; without ``container`` the one that kubectl takes."""
     meta, status = pod["metadata"], pod.get("status") or {}
-    running = [one["name"] for one in status.get("containerStatuses") or [] if "running" in (one.get("state") or {})]
+    running = [
+        container_status["name"]
+        for container_status in status.get("containerStatuses") or []
+        if "running" in (container_status.get("state") or {})
+    ]
     if meta.get("deletionTimestamp") or not running:
         phase = "being deleted" if meta.get("deletionTimestamp") else status.get("phase") or "Pending"
         raise ContainerError(
             "The pod %s is %s and has no container to measure in. Wait until it is Running, see 'kubectl --namespace "
             "%s describe pod %s'" % (shown, phase, meta["namespace"], meta["name"])
         )
-    name = wanted or (meta.get("annotations") or {}).get(_DEFAULT_CONTAINER) or pod["spec"]["containers"][0]["name"]
+    name = container or (meta.get("annotations") or {}).get(_DEFAULT_CONTAINER) or pod["spec"]["containers"][0]["name"]
     if name not in running:
         raise ContainerError(
             "The pod %s has no running container named %s. Running are: %s" % (shown, name, ", ".join(sorted(running)))
@@ -132,10 +136,10 @@ def container_in(pod: Object, shown: str, wanted: str | None) -> str:
 def find(client: Client, pod: str, container: str | None) -> ByApi:
     """The running container of a pod."""
     namespace, _slash, name = pod.partition("/")
-    found = client.get(path("v1", "pods", namespace, name), "Reading the pod %s" % pod)
-    if found is None:
+    manifest = client.get(path("v1", "pods", namespace, name), "Reading the pod %s" % pod)
+    if manifest is None:
         raise ContainerError("The pod %s does not exist. Create it, and wait until it is Running" % pod)
-    return ByApi(client, pod, container_in(found, pod, container), (found.get("status") or {}).get("podIP"))
+    return ByApi(client, pod, container_in(manifest, pod, container), (manifest.get("status") or {}).get("podIP"))
 
 
 __all__ = ("ByApi", "container_in", "find", "status_in")

@@ -39,8 +39,8 @@ def _crictl(*arguments: str) -> t.Any:
     try:
         done = _command.run(argv, _LIMIT_S)
         if done.status:
-            said = " ".join(done.err.split())[-300:]
-            raise ContainerError("%s: it exited with status %d: %s" % (doing, done.status, said))
+            output = " ".join(done.err.split())[-300:]
+            raise ContainerError("%s: it exited with status %d: %s" % (doing, done.status, output))
         return json.loads(done.out)
     except FileNotFoundError:
         raise ContainerError(
@@ -54,23 +54,23 @@ def _crictl(*arguments: str) -> t.Any:
 
 def sandbox_in(listed: t.Mapping[str, t.Any], namespace: str, name: str) -> str:
     """The ID of the pod's sandbox, of what ``crictl pods`` lists; it matches names as regular expressions."""
-    found = [
-        one["id"]
-        for one in listed.get("items") or []
-        if (one["metadata"]["namespace"], one["metadata"]["name"]) == (namespace, name)
+    ids = [
+        sandbox["id"]
+        for sandbox in listed.get("items") or []
+        if (sandbox["metadata"]["namespace"], sandbox["metadata"]["name"]) == (namespace, name)
     ]
-    if len(found) != 1:
+    if len(ids) != 1:
         raise ContainerError(
             "The container runtime of this node has %s pod %s/%s that is ready. Make sure that it runs on this node, "
-            "and wait until it is Running" % ("no" if not found else "more than one", namespace, name)
+            "and wait until it is Running" % ("no" if not ids else "more than one", namespace, name)
         )
-    return str(found[0])
+    return str(ids[0])
 
 
 def container_in(listed: t.Mapping[str, t.Any], pod: str, container: str | None) -> tuple[str, str]:
     """ID and name of a running container, of what ``crictl ps`` lists; without a name the one that was made first."""
     running = sorted(
-        (int(one["createdAt"]), one["id"], one["metadata"]["name"]) for one in listed.get("containers") or []
+        (int(entry["createdAt"]), entry["id"], entry["metadata"]["name"]) for entry in listed.get("containers") or []
     )
     for _made, ident, name in running:
         if container in (None, name):

@@ -131,9 +131,9 @@ def within(way: Way, argv: t.Sequence[str], limit: float, kept: int = KEPT) -> D
         return Done(int(match.group(1)), text, document.rpartition("\n" + sign)[0])
     if time.monotonic() >= deadline:
         return Done(None, text, document)
-    said = " ".join((word or text).split())[-300:] or "the stream ended without a status"
+    output = " ".join((word or text).split())[-300:] or "the stream ended without a status"
     raise ContainerError(
-        "Running %s in the %s: %s. Measure again when the pod is Running" % (_name(argv), way.text, said.rstrip("."))
+        "Running %s in the %s: %s. Measure again when the pod is Running" % (_name(argv), way.text, output.rstrip("."))
     )
 
 
@@ -194,7 +194,7 @@ class Running:
             raise ContainerError(self._answer["error"])
         return self._answer.get("status")
 
-    def said(self) -> str:
+    def output(self) -> str:
         """The end of what it has printed, once it has ended."""
         return str(self._answer.get("text", ""))
 

@@ -16,13 +16,13 @@ _LISTEN = "0A"
 
 def listeners_in(table: str) -> dict[int, str]:
     """Return the ports with a listener, with the socket's inode, of /proc/net/tcp or tcp6 (proc(5))."""
-    found = {}
+    inodes = {}
     for line in table.splitlines()[1:]:
         fields = line.split()
         place = _SOCKET.match(fields[1]) if len(fields) > 9 and fields[3] == _LISTEN else None
         if place:
-            found[int(place[1], 16)] = fields[9]
-    return found
+            inodes[int(place[1], 16)] = fields[9]
+    return inodes
 
 
 __all__ = ("listeners_in",)

@@ -73,7 +73,7 @@ class _Process:
     def __init__(self) -> None:
         self.channels: _Names = {}
         self.named: _Names = {}
-        self.found: _Names = {}
+        self.offered: _Names = {}
         self.ranks: _Ranks = {}
 
 
@@ -160,12 +160,12 @@ class _Log:
             for device in _DEVICE.finditer(message.partition("OOB ")[0]):
                 layer = {"IB": "InfiniBand", "RoCE": "Ethernet"}[device.group("link")]
                 self.devices[(device.group("name"), int(device.group("port")), layer)] = None
-                process.found["IB"] = None
+                process.offered["IB"] = None
             self._interface("oob", _OOB.search(message))
             return
         socket = _USING_SOCKET.match(message)
         if socket:
-            process.found["Socket"] = None
+            process.offered["Socket"] = None
         self._interface("socket", socket)
         self._interface("bootstrap", _BOOTSTRAP.match(message))
 
@@ -209,7 +209,7 @@ def parse(text: str) -> dict[str, t.Any]:
         "gpudirect": log.gpudirect(transport, evidence),
         "version": log.version,
         **shown,
-        "devices": [dict(zip(("name", "port", "link_layer"), one)) for one in shown["devices"]],
+        "devices": [dict(zip(("name", "port", "link_layer"), device)) for device in shown["devices"]],
         "left_out": {name: len(whole) - len(shown[name]) for name, (whole, _most) in lists.items()},
     }
 
@@ -220,20 +220,20 @@ def _plain(line: str) -> str:
 
 def _messages(line: str) -> list[_Message]:
     """Return what NCCL itself wrote on a line."""
-    found: list[_Message] = []
+    messages: list[_Message] = []
     first = 0
     for own in _OWN.finditer(line) if "NCCL " in line else ():
-        end = found[-1][3] if found else 0
+        end = messages[-1][3] if messages else 0
         host = _NO_HOST.split(line[max(end, own.start() - _LONGEST_HOST) : own.start()])[-1]
         if not host:
             continue
         start = own.start() - len(host)
-        if found:
-            found[-1] = (*found[-1][:4], start)
+        if messages:
+            messages[-1] = (*messages[-1][:4], start)
         else:
             first = start
-        found.append((host, own.group("pid"), own.group("level"), own.end(), len(line)))
-    return found if _is_prefix(line[:first]) else []
+        messages.append((host, own.group("pid"), own.group("level"), own.end(), len(line)))
+    return messages if _is_prefix(line[:first]) else []
 
 
 def _is_prefix(before: str) -> bool:
@@ -257,8 +257,8 @@ def _bare_version(line: str) -> str | None:
     at = line.find("CCL version ")
     if at < 1:
         return None
-    told = _VERSION.match(line, at - 1)
-    return told.group(1) if told and _is_prefix(line[: at - 1]) else None
+    version = _VERSION.match(line, at - 1)
+    return version.group(1) if version and _is_prefix(line[: at - 1]) else None
 
 
 def _networks(process: _Process) -> _Names:
@@ -266,7 +266,7 @@ def _networks(process: _Process) -> _Names:
     if process.channels or process.named:
         return process.channels or process.named
     # NCCL before 2.7 does not name its choice: it looks for sockets only if it has found no device.
-    return {"IB": None} if "IB" in process.found else process.found
+    return {"IB": None} if "IB" in process.offered else process.offered
 
 
 def _kind(network: str, kinds: t.Mapping[str, str]) -> str:
@@ -290,12 +290,12 @@ def _judge(processes: t.Iterable[_Process], kinds: t.Mapping[str, str]) -> tuple
         if process.channels:
             evidence = "channels"
     networks = list(named)
-    found = {_kind(network, kinds) for network in networks}
-    if not found:
+    transports = {_kind(network, kinds) for network in networks}
+    if not transports:
         return "unknown", None, []
-    if found == {"rdma"} or found == {"socket"}:
-        return found.pop(), evidence, networks
-    return "mixed" if "socket" in found else "unknown", evidence, networks
+    if transports == {"rdma"} or transports == {"socket"}:
+        return transports.pop(), evidence, networks
+    return "mixed" if "socket" in transports else "unknown", evidence, networks
 
 
 __all__ = ("parse",)

@@ -50,57 +50,66 @@ def parse(text: str) -> dict[str, t.Any]:
     A run that ended early has the rows it printed and no average. Several runs in one text have no common average:
     they raise NcclTestsError.
     """
-    rows: list[dict[str, t.Any]] = []
-    errors: list[str] = []
-    averages: list[float | None] = []
-    bounds: list[int] = []
-    tables: list[str] = []
-    table: _Table | None = None
-    started: tuple[dict[str, t.Any], str] | None = None
-    for raw in text.split("\n"):
-        line = _untag(raw[:_LONGEST].rstrip("\r"))
-        if _HEADER.match(line):
-            tables.append(line)
-            table = _table(line)
-            started = None
-            continue
-        if line.startswith("#"):
-            average, bound = _AVERAGE.match(line), _BOUNDS.match(line)
-            if average:
-                averages.append(_number(average.group(1)))
-            if bound:
-                bounds.append(int(bound.group(1)))
-            continue
-        if _FAILURE.match(line):
-            if line.strip() not in errors:
-                errors.append(line.strip())
-            continue
-        if table is None:
-            continue
-        # The program prints a size before it runs and the times after it; NCCL's log may come between them.
-        head = _head(line, table)
-        if head:
-            started = head
-            cells = head[1]
-        elif started and _CELLS.match(line):
-            cells = line
-        else:
-            continue
-        row = _row(started[0], cells, table)
-        if row is not None:
-            rows.append(row)
-            started = None
-    if len(averages) > 1 or len(tables) > 1:
+    output = _Output()
+    for line in text.split("\n"):
+        output.add(_untag(line[:_LONGEST].rstrip("\r")))
+    if len(output.averages) > 1 or output.tables > 1:
         raise NcclTestsError(
-            f"the text has {len(tables)} tables and {len(averages)} results, of several runs or of processes that did"
-            " not find each other (nccl-tests built without MPI=1 run alone on every node): give one run at a time"
+            f"the text has {output.tables} tables and {len(output.averages)} results, of several runs or of processes"
+            " that did not find each other (nccl-tests built without MPI=1 run alone on every node): give one run at a"
+            " time"
         )
     return {
-        "rows": rows,
-        "avg_busbw": averages[0] if averages and rows else None,
-        "out_of_bounds": bounds[0] if bounds else None,
-        "errors": errors,
+        "rows": output.rows,
+        "avg_busbw": output.averages[0] if output.averages and output.rows else None,
+        "out_of_bounds": output.bounds[0] if output.bounds else None,
+        "errors": output.errors,
     }
+
+
+class _Output:
+    """What the lines so far contain."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, t.Any]] = []
+        self.errors: list[str] = []
+        self.averages: list[float | None] = []
+        self.bounds: list[int] = []
+        self.tables = 0
+        self._table: _Table | None = None
+        # The program prints a size before it runs and the times after it; NCCL's log may come between them.
+        self._operation: dict[str, t.Any] | None = None
+
+    def add(self, line: str) -> None:
+        if _HEADER.match(line):
+            self.tables += 1
+            self._table = _table(line)
+            self._operation = None
+        elif line.startswith("#"):
+            self._add_summary(line)
+        elif _FAILURE.match(line):
+            if line.strip() not in self.errors:
+                self.errors.append(line.strip())
+        elif self._table is not None:
+            self._add_cells(line, self._table)
+
+    def _add_summary(self, line: str) -> None:
+        average, bound = _AVERAGE.match(line), _BOUNDS.match(line)
+        if average:
+            self.averages.append(_number(average.group(1)))
+        if bound:
+            self.bounds.append(int(bound.group(1)))
+
+    def _add_cells(self, line: str, table: _Table) -> None:
+        head = _head(line, table)
+        if head:
+            self._operation, line = head
+        if self._operation is None:
+            return
+        row = _row(self._operation, line, table)
+        if row is not None:
+            self.rows.append(row)
+            self._operation = None
 
 
 def _untag(line: str) -> str:

@@ -12,6 +12,7 @@ perftest_resources.c); later versions write MiB.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -65,9 +66,7 @@ def parse(text: str, report_gbits: bool | None = None) -> dict[str, t.Any]:
         raise PerftestError("perftest printed nothing, so it has no result")
     start = re.search(r"^[ \t]*\{", text, re.M)
     if start and re.search(r"\btest_info\b|\bresults\b", text):
-        problems = _errors(text[: start.start()].split("\n"))
-        if problems:
-            raise PerftestError(_said(problems))
+        _refuse_errors(text[: start.start()].split("\n"))
         return _from_documents(_documents(text[start.start() :]), report_gbits)
     return _from_lines([line[:_LONGEST] for line in text.split("\n")])
 
@@ -78,57 +77,72 @@ def from_document(document: t.Mapping[str, t.Any], report_gbits: bool | None = N
 
 
 def _errors(lines: t.Iterable[str]) -> list[str]:
-    found: list[str] = []
+    errors: list[str] = []
     for line in lines:
         words = re.sub(r"\x1b\[[\d;]*m", "", line[:_LONGEST]).strip()
-        if _ERROR.match(words) and not _HARMLESS.match(words) and not _BELOW.match(words) and words not in found:
-            found.append(words)
-    return found
+        if _ERROR.match(words) and not _HARMLESS.match(words) and not _BELOW.match(words) and words not in errors:
+            errors.append(words)
+    return errors
 
 
-def _said(words: t.Iterable[str]) -> str:
-    return "the test failed: " + "; ".join(words)
+def _refuse_errors(lines: t.Iterable[str]) -> None:
+    errors = _errors(lines)
+    if errors:
+        raise PerftestError(_failed(errors))
+
+
+def _failed(errors: t.Iterable[str]) -> str:
+    return "the test failed: " + "; ".join(errors)
 
 
 def _from_lines(lines: list[str]) -> dict[str, t.Any]:
-    problems = _errors(lines)
-    if problems:
-        raise PerftestError(_said(problems))
-    result: dict[str, t.Any] = {"test": None, "bidirectional": False}
-    result.update(dict.fromkeys(_SETTING))
-    rows: list[dict[str, t.Any]] = []
-    factors: tuple[float, float] | None = None
-    titles = 0
-    for line in lines:
-        title, header = _TITLE.match(line), _HEADER.match(line)
-        if _LATENCY.match(line) or (title and title.group(3) == "Latency"):
-            raise _latency()
-        if title:
-            titles += 1
-            result["test"], result["bidirectional"] = _test(title)
-            factors = None
-        elif _SIDES.match(line):
-            break
-        elif header:
-            factors = _factor(header.group(1)), _factor(header.group(2))
-        elif factors:
-            row = _ROW.match(line)
-            if row:
-                size, iterations, peak, average, mpps = (float(cell) for cell in row.groups())
-                rows.append(_row(size, iterations, peak * factors[0], average * factors[1], mpps))
-        for name, pattern in _SETTING.items():
-            setting = pattern.match(line)
-            if setting and result[name] is None:
-                value: t.Any = setting.group(1)
-                result[name] = int(value) if name in ("gid_index", "mtu_bytes") else value
-    if titles > 1:
-        raise PerftestError(f"the text has {titles} runs of perftest: give one run at a time")
+    _refuse_errors(lines)
+    run = list(itertools.takewhile(lambda line: not _SIDES.match(line), lines))
+    title = _title(run)
+    test, bidirectional = _test(title) if title else (None, False)
+    rows = _rows(run)
     if not rows:
         last = [line.strip() for line in lines if line.strip(" \t-*")][-3:]
         raise PerftestError("perftest printed no result; its last output is: " + " / ".join(last))
-    result["below_limit"] = any(_BELOW.match(line) for line in lines)
-    result["rows"] = rows
-    return result
+    return {
+        "test": test,
+        "bidirectional": bidirectional,
+        **_settings(run),
+        "below_limit": any(_BELOW.match(line) for line in lines),
+        "rows": rows,
+    }
+
+
+def _title(lines: list[str]) -> re.Match[str] | None:
+    titles = [title for title in map(_TITLE.match, lines) if title]
+    if any(map(_LATENCY.match, lines)) or any(title.group(3) == "Latency" for title in titles):
+        raise _latency()
+    if len(titles) > 1:
+        raise PerftestError(f"the text has {len(titles)} runs of perftest: give one run at a time")
+    return titles[0] if titles else None
+
+
+def _settings(lines: list[str]) -> dict[str, t.Any]:
+    settings: dict[str, t.Any] = {}
+    for name, pattern in _SETTING.items():
+        value = next((match.group(1) for match in map(pattern.match, lines) if match), None)
+        settings[name] = int(value) if value and name in ("gid_index", "mtu_bytes") else value
+    return settings
+
+
+def _rows(lines: list[str]) -> list[dict[str, t.Any]]:
+    rows: list[dict[str, t.Any]] = []
+    factors: tuple[float, float] | None = None
+    for line in lines:
+        header, row = _HEADER.match(line), _ROW.match(line)
+        if _TITLE.match(line):
+            factors = None
+        elif header:
+            factors = _factor(header.group(1)), _factor(header.group(2))
+        elif row and factors:
+            size, iterations, peak, average, mpps = (float(cell) for cell in row.groups())
+            rows.append(_row(size, iterations, peak * factors[0], average * factors[1], mpps))
+    return rows
 
 
 def _latency() -> PerftestError:
@@ -164,46 +178,44 @@ def _row(size: float, iterations: float, peak: float, average: float, mpps: floa
 def _documents(text: str) -> list[t.Mapping[str, t.Any]]:
     """Decode one JSON document or several, one after the other."""
     decoder = json.JSONDecoder()
-    found: list[t.Mapping[str, t.Any]] = []
+    documents: list[t.Mapping[str, t.Any]] = []
     rest = text.strip()
     while rest.startswith("{"):
         try:
             document, end = decoder.raw_decode(rest)
         except (ValueError, RecursionError):
             return _lenient(text)
-        found.append(document)
+        documents.append(document)
         rest = rest[end:].strip()
-    problems = _errors(rest.split("\n"))
-    if problems:
-        raise PerftestError(_said(problems))
-    return found
+    _refuse_errors(rest.split("\n"))
+    return documents
 
 
 def _lenient(text: str) -> list[t.Mapping[str, t.Any]]:
     """Read what older versions (4.5 is one) wrote for JSON: a pair a line, no quotes, a comma after the last one."""
-    found: list[dict[str, dict[str, str]]] = []
+    documents: list[dict[str, dict[str, str]]] = []
     section: dict[str, str] | None = None
-    problems: list[str] = []
+    errors: list[str] = []
     for line in text.split("\n"):
         words = line[:_LONGEST].strip().rstrip(",").strip()
         opening = re.match(r'"?(\w+)"?\s*:\s*\{\Z', words)
         pair = re.match(r'"?([\w. ]+?)"?\s*:\s*"?(.*?)"?\Z', words)
         if words == "{":
-            found.append({})
+            documents.append({})
             section = None
-        elif opening and found:
-            section = found[-1].setdefault(opening.group(1), {})
+        elif opening and documents:
+            section = documents[-1].setdefault(opening.group(1), {})
         elif words == "}":
             section = None
         elif _errors([line]):
-            problems.append(words)
+            errors.append(words)
         elif pair and section is not None:
             section[pair.group(1)] = pair.group(2)
-    if problems:
-        raise PerftestError(_said(problems))
-    if not found or text.count("{") > text.count("}"):
+    if errors:
+        raise PerftestError(_failed(errors))
+    if not documents or text.count("{") > text.count("}"):
         raise PerftestError("perftest's JSON ends before it is complete")
-    return list(found)
+    return list(documents)
 
 
 def _from_documents(documents: list[t.Mapping[str, t.Any]], report_gbits: bool | None) -> dict[str, t.Any]:
@@ -269,8 +281,7 @@ def _json_factor(size: float, average: float, mpps: float, report_gbits: bool | 
     if len(fits) != 1:
         raise PerftestError(
             f"the unit of BW_average {average} in perftest's JSON cannot be derived from its MsgRate {mpps}: set "
-            f"report_gbits"
-            " to whether --report_gbits was used"
+            "report_gbits to whether --report_gbits was used"
         )
     return fits[0]
 

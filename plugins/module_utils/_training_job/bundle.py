@@ -43,11 +43,11 @@ def bundle() -> str:
     for part in PARTS:
         if not part.endswith(".py"):
             names += [
-                "%s/%s" % (part, one) for one in sorted(os.listdir(os.path.join(here, part))) if one[-3:] == ".py"
+                "%s/%s" % (part, name) for name in sorted(os.listdir(os.path.join(here, part))) if name[-3:] == ".py"
             ]
-    made = io.BytesIO()
+    buffer = io.BytesIO()
     # Stored, as implementations of deflate differ in their output.
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(zipfile.ZipInfo("__main__.py"), _MAIN)
         # In an archive a directory alone is not a package (zipimport).
         steps = PACKAGE.split("/")
@@ -56,7 +56,7 @@ def bundle() -> str:
         for name in names:
             with open(os.path.join(here, name), "rb") as stream:
                 archive.writestr(zipfile.ZipInfo("%s/%s" % (PACKAGE, name)), stream.read())
-    return base64.b64encode(made.getvalue()).decode()
+    return base64.b64encode(buffer.getvalue()).decode()
 
 
 __all__ = ("FILE", "PACKAGE", "PARTS", "bundle")

@@ -56,41 +56,41 @@ def requests(spec: Object) -> Amounts:
 
 
 def _requests(container: Object) -> Amounts:
-    given = container.get("resources") or {}
+    resources = container.get("resources") or {}
     # Extended resources may be given as limits alone, which then are the requests.
-    return amounts({**(given.get("limits") or {}), **(given.get("requests") or {})})
+    return amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
 
 
 def survey(nodes: t.Sequence[Object], pods: t.Sequence[Object]) -> list[Node]:
     """Return what the nodes have, and what pods use of it."""
-    found: dict[str, Node] = {}
-    for one in nodes:
-        spec, status, meta = one.get("spec") or {}, one.get("status") or {}, one["metadata"]
+    by_name: dict[str, Node] = {}
+    for node in nodes:
+        spec, status, meta = node.get("spec") or {}, node.get("status") or {}, node["metadata"]
         ready = [cond for cond in status.get("conditions") or [] if cond.get("type") == "Ready"]
         closed = "cordoned" if spec.get("unschedulable") else ""
         if not ready or ready[0].get("status") != "True":
             closed = "not ready"
         taints = [taint for taint in spec.get("taints") or [] if taint.get("effect") in ("NoSchedule", "NoExecute")]
         there = amounts(status.get("allocatable"))
-        found[meta["name"]] = Node(meta["name"], meta.get("labels") or {}, taints, closed, there, {}, {})
+        by_name[meta["name"]] = Node(meta["name"], meta.get("labels") or {}, taints, closed, there, {}, {})
     for pod in pods:
-        node = found.get((pod.get("spec") or {}).get("nodeName") or "")
+        node = by_name.get((pod.get("spec") or {}).get("nodeName") or "")
         if node is None or (pod.get("status") or {}).get("phase") in _ENDED:
             continue
         for name, amount in requests(pod["spec"]).items():
             node.used[name] = node.used.get(name, decimal.Decimal(0)) + amount
             node.users.setdefault(name, []).append("%(namespace)s/%(name)s" % pod["metadata"])
-    return list(found.values())
+    return list(by_name.values())
 
 
 def tolerated(taint: Object, tolerations: t.Sequence[Object]) -> bool:
     """Whether one of the tolerations is for a taint (ToleratesTaint in k8s.io/api)."""
-    for one in tolerations:
-        if one.get("effect") and one["effect"] != taint.get("effect"):
+    for toleration in tolerations:
+        if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
             continue
-        if one.get("operator") == "Exists" and one.get("key") in (None, "", taint.get("key")):
+        if toleration.get("operator") == "Exists" and toleration.get("key") in (None, "", taint.get("key")):
             return True
-        if one.get("key") == taint.get("key") and (one.get("value") or "") == (taint.get("value") or ""):
+        if toleration.get("key") == taint.get("key") and (toleration.get("value") or "") == (taint.get("value") or ""):
             return True
     return False
 
@@ -100,20 +100,20 @@ def obstacles(node: Node, pod: Object) -> list[str]:
     spec = pod["spec"]
     if node.closed:
         return [node.closed]
-    wanted = spec.get("nodeSelector") or {}
-    found = [
+    selector = spec.get("nodeSelector") or {}
+    reasons = [
         "label %s is %s, but must be %s" % (key, node.labels.get(key, "missing"), value)
-        for key, value in wanted.items()
+        for key, value in selector.items()
         if node.labels.get(key) != value
     ]
     for taint in node.taints:
         if not tolerated(taint, spec.get("tolerations") or []):
             text = "=%s" % taint["value"] if taint.get("value") else ""
-            found.append("taint %s%s:%s is not tolerated" % (taint["key"], text, taint["effect"]))
+            reasons.append("taint %s%s:%s is not tolerated" % (taint["key"], text, taint["effect"]))
     for name, amount in sorted(requests(spec).items()):
         if node.free(name) < amount:
-            found.append(_short(node, name, amount))
-    return found
+            reasons.append(_short(node, name, amount))
+    return reasons
 
 
 def _short(node: Node, name: str, amount: decimal.Decimal) -> str:
@@ -131,7 +131,7 @@ def _number(value: decimal.Decimal) -> str:
     return format(value.normalize(), "f")
 
 
-def place(nodes: t.Sequence[Node], wanted: t.Sequence[tuple[int, Object]]) -> dict[str, t.Any]:
+def place(nodes: t.Sequence[Node], pods: t.Sequence[tuple[int, Object]]) -> dict[str, t.Any]:
     """Return where the pods of a job would find room together, and what each other node lacks.
 
     Largest pods first, each on the first node that has room: pods of a job are alike, so this is not a guess.
@@ -139,7 +139,7 @@ def place(nodes: t.Sequence[Node], wanted: t.Sequence[tuple[int, Object]]) -> di
     placed: dict[str, int] = {}
     short: dict[str, list[str]] = {}
     missing = 0
-    order = sorted(wanted, key=lambda one: -len(requests(one[1]["spec"])))
+    order = sorted(pods, key=lambda entry: -len(requests(entry[1]["spec"])))
     taken: set[str] = set()
     for count, pod in order:
         apart = bool((pod["spec"].get("affinity") or {}).get("podAntiAffinity"))
@@ -160,25 +160,25 @@ def place(nodes: t.Sequence[Node], wanted: t.Sequence[tuple[int, Object]]) -> di
     return {"placed": placed, "missing": missing, "short": {name: short[name] for name in short if name not in placed}}
 
 
-def describe(wanted: t.Sequence[tuple[int, Object]]) -> str:
+def describe(pods: t.Sequence[tuple[int, Object]]) -> str:
     """Return how many pods with what, pods that need the same counted together."""
     counts: dict[str, int] = {}
-    for count, pod in wanted:
+    for count, pod in pods:
         needs = ["%s=%s" % (name, _number(n)) for name, n in sorted(requests(pod["spec"]).items()) if name != "pods"]
         text = ", ".join(needs) or "no resources"
         counts[text] = counts.get(text, 0) + count
     return " and ".join("%d with %s" % (count, text) for text, count in counts.items())
 
 
-def attachments(wanted: t.Sequence[tuple[int, Object]], namespace: str) -> list[tuple[str, str]]:
+def attachments(pods: t.Sequence[tuple[int, Object]], namespace: str) -> list[tuple[str, str]]:
     """Return the attachments that pods name: (namespace, name)."""
-    found: dict[tuple[str, str], None] = {}
-    for _count, pod in wanted:
+    names: dict[tuple[str, str], None] = {}
+    for _count, pod in pods:
         text = (pod["metadata"].get("annotations") or {}).get(NETWORKS, "")
         for entry in filter(None, text.split(",")):
             space, slash, name = entry.partition("@")[0].rpartition("/")
-            found[(space if slash else namespace, name)] = None
-    return list(found)
+            names[(space if slash else namespace, name)] = None
+    return list(names)
 
 
 class Check:
@@ -192,20 +192,20 @@ class Check:
         self.namespace: str = meta["namespace"]
         self.job = "%s/%s" % (self.namespace, meta["labels"][JOB])
         self.doing = "Checking the job %s" % self.job
-        self.wanted = templates(self.manifests)
+        self.pods = templates(self.manifests)
         self.plurals = self._plurals()
 
     def _plurals(self) -> dict[tuple[str, str], str | None]:
         """Return the API server's name of each kind; None if it does not know the kind."""
-        found: dict[tuple[str, str], str | None] = {}
-        for version in sorted({one["apiVersion"] for one in self.manifests}):
+        plurals: dict[tuple[str, str], str | None] = {}
+        for version in sorted({manifest["apiVersion"] for manifest in self.manifests}):
             served = {
-                one["kind"]: one["name"] for one in self.client.resources(version) or [] if "/" not in one["name"]
+                kind["kind"]: kind["name"] for kind in self.client.resources(version) or [] if "/" not in kind["name"]
             }
-            for one in self.manifests:
-                if one["apiVersion"] == version:
-                    found[version, one["kind"]] = served.get(one["kind"])
-        return found
+            for manifest in self.manifests:
+                if manifest["apiVersion"] == version:
+                    plurals[version, manifest["kind"]] = served.get(manifest["kind"])
+        return plurals
 
     def unserved(self) -> list[str]:
         return ["%s of %s" % (kind, version) for (version, kind), plural in self.plurals.items() if plural is None]
@@ -213,13 +213,14 @@ class Check:
     def exists(self) -> bool:
         """Whether the job is there; refuses one that was made of other options."""
         there = False
-        for one in self.manifests:
-            plural, meta = self.plurals[one["apiVersion"], one["kind"]], one["metadata"]
+        for manifest in self.manifests:
+            plural, meta = self.plurals[manifest["apiVersion"], manifest["kind"]], manifest["metadata"]
             if plural is None or SPEC not in meta.get("annotations", {}):
                 continue
-            text = "%s %s/%s" % (one["kind"], self.namespace, meta["name"])
+            text = "%s %s/%s" % (manifest["kind"], self.namespace, meta["name"])
             live = self.client.get(
-                path(one["apiVersion"], plural, self.namespace, meta["name"]), "%s: reading %s" % (self.doing, text)
+                path(manifest["apiVersion"], plural, self.namespace, meta["name"]),
+                "%s: reading %s" % (self.doing, text),
             )
             if live is None:
                 continue
@@ -238,12 +239,12 @@ class Check:
         return there
 
     def missing_attachments(self) -> list[str]:
-        found = []
-        for space, name in attachments(self.wanted, self.namespace):
+        missing = []
+        for space, name in attachments(self.pods, self.namespace):
             where = path(API, PLURAL, space, name)
             if self.client.get(where, "%s: reading the attachment %s/%s" % (self.doing, space, name)) is None:
-                found.append("%s/%s" % (space, name))
-        return found
+                missing.append("%s/%s" % (space, name))
+        return missing
 
     def room(self) -> dict[str, t.Any]:
         hint = "Give this user the right to list nodes and pods, or leave the check out (capacity false)"
@@ -254,20 +255,20 @@ class Check:
             if exc.status == 403:
                 raise JobError("%s. %s" % (str(exc).rstrip("."), hint)) from exc
             raise
-        return place(survey(nodes, pods), self.wanted)
+        return place(survey(nodes, pods), self.pods)
 
-    def refuse_short(self, found: t.Mapping[str, t.Any]) -> None:
-        if not found["missing"]:
+    def refuse_short(self, room: t.Mapping[str, t.Any]) -> None:
+        if not room["missing"]:
             return
-        lacking = ["%s: %s" % (name, "; ".join(why)) for name, why in sorted(found["short"].items())]
+        lacking = ["%s: %s" % (name, "; ".join(why)) for name, why in sorted(room["short"].items())]
         raise JobError(
             "%s: not all pods can run at once: pods wanted: %s, but %d of them do not fit%s. %s. "
             "Nothing was applied. Wait until running pods have finished, fix the nodes, or request less"
             % (
                 self.doing,
-                describe(self.wanted),
-                found["missing"],
-                " next to %s" % ", ".join(sorted(found["placed"])) if found["placed"] else "",
+                describe(self.pods),
+                room["missing"],
+                " next to %s" % ", ".join(sorted(room["placed"])) if room["placed"] else "",
                 ". ".join(lacking) or "There is no other node",
             )
         )
@@ -275,29 +276,29 @@ class Check:
 
 def manage(params: t.Mapping[str, t.Any], check_mode: bool, client: Client) -> dict[str, t.Any]:
     """Return what the module training_job_check returns."""
-    one = Check(params, client)
-    unserved = one.unserved()
+    check = Check(params, client)
+    unserved = check.unserved()
     if unserved and not check_mode:
         raise JobError(
             "%s: the API server does not know %s. Install its operator first, or choose another kind or gang. Nothing "
-            "was applied" % (one.doing, ", ".join(unserved))
+            "was applied" % (check.doing, ", ".join(unserved))
         )
-    there = one.exists()
-    missing = one.missing_attachments()
+    there = check.exists()
+    missing = check.missing_attachments()
     if missing and not check_mode:
         raise JobError(
             "%s: these attachments do not exist: %s. Create them first (role secondary_network, module "
-            "network_attachment), or correct networks. Nothing was applied" % (one.doing, ", ".join(missing))
+            "network_attachment), or correct networks. Nothing was applied" % (check.doing, ", ".join(missing))
         )
     placed = None
     if params["capacity"] and not there:
-        found = one.room()
-        one.refuse_short(found)
-        placed = found["placed"]
+        room = check.room()
+        check.refuse_short(room)
+        placed = room["placed"]
     rows = [
-        resource(item["kind"], "%s/%s" % (one.namespace, item["metadata"]["name"]), desired="present", status=UNKNOWN)
-        for item in one.manifests
-        if one.plurals[item["apiVersion"], item["kind"]] is None
+        resource(item["kind"], "%s/%s" % (check.namespace, item["metadata"]["name"]), desired="present", status=UNKNOWN)
+        for item in check.manifests
+        if check.plurals[item["apiVersion"], item["kind"]] is None
     ]
     return {
         "changed": bool(rows),

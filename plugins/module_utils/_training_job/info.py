@@ -41,21 +41,21 @@ class Watcher:
             path("v1", "pods", self.namespace), "%s: listing its pods" % doing, {"labelSelector": "%s=%s" % (JOB, name)}
         )
         pods = sorted(pods or [], key=_order)
-        found, said = state(kind, body, pods)
+        job_state, message = state(kind, body, pods)
         rows = [pod_row(pod) for pod in pods]
         # Pods outlive the job's object for a while.
-        if found == ABSENT and rows:
-            said = "%d of its pods are still there" % len(rows)
-        return {"state": found, "said": said, "pods": rows, "progress": progress(found, said, rows)}
+        if job_state == ABSENT and rows:
+            message = "%d of its pods are still there" % len(rows)
+        return {"state": job_state, "said": message, "pods": rows, "progress": progress(job_state, message, rows)}
 
     def until(self) -> Look:
         """Look until the job is where it should be, something has changed, or time is up."""
         until = time.monotonic() + self.params["wait_timeout"]
         while True:
-            found = self.look()
+            look = self.look()
             left = until - time.monotonic()
-            if reached(self.params["wait_for"], found) or found["progress"] != self.params["known"] or left <= 0:
-                return found
+            if reached(self.params["wait_for"], look) or look["progress"] != self.params["known"] or left <= 0:
+                return look
             time.sleep(min(PAUSE, left))
 
 
@@ -66,10 +66,10 @@ def _order(pod: Object) -> tuple[bool, str, int]:
     return (not launcher, head, int(number) if number.isdigit() else -1)
 
 
-def reached(goal: str, found: Look) -> bool:
+def reached(goal: str, look: Look) -> bool:
     if goal == "gone":
-        return found["state"] == ABSENT and not found["pods"]
-    return found["state"] in ENDED or found["state"] == ABSENT
+        return look["state"] == ABSENT and not look["pods"]
+    return look["state"] in ENDED or look["state"] == ABSENT
 
 
 def manage(params: t.Mapping[str, t.Any], check_mode: bool, client: Client) -> dict[str, t.Any]:
@@ -77,19 +77,19 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, client: Client) -> d
     for name in ("log_head", "log_tail"):
         if params[name] < 1:
             raise JobError("Reading the state of the job: %s is %d; it must be at least 1 byte" % (name, params[name]))
-    one = Watcher(params, client)
-    found = one.look() if check_mode else one.until()
-    result = {**found, "changed": False, "reached": reached(params["wait_for"], found), "logs": [], "transport": None}
+    watch = Watcher(params, client)
+    look = watch.look() if check_mode else watch.until()
+    result = {**look, "changed": False, "reached": reached(params["wait_for"], look), "logs": [], "transport": None}
     result["last_line"] = None
-    names = [row["name"] for row in found["pods"]]
-    if found["state"] in ENDED and params["wait_for"] == "ended":
-        logs = training_job_log.read_all(client, one.namespace, names, params["log_head"], params["log_tail"])
+    names = [row["name"] for row in look["pods"]]
+    if look["state"] in ENDED and params["wait_for"] == "ended":
+        logs = training_job_log.read_all(client, watch.namespace, names, params["log_head"], params["log_tail"])
         result["transport"] = training_job_log.transport(logs)
         result["logs"] = [
             {"pod": name, "text": log.tail, "cut": log.cut, "error": log.error} for name, log in logs.items()
         ]
-    elif found["state"] == RUNNING and names:
-        result["last_line"] = training_job_log.last_line(client, one.namespace, names[0])
+    elif look["state"] == RUNNING and names:
+        result["last_line"] = training_job_log.last_line(client, watch.namespace, names[0])
     return result
 
 

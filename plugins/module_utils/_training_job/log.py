@@ -77,10 +77,10 @@ def _of_nccl(text: str) -> list[str]:
 def transport(logs: t.Mapping[str, Log]) -> dict[str, t.Any]:
     """Return what the filter nccl_log makes of the beginnings of all logs, and which pods used sockets."""
     lines = {pod: "\n".join(_of_nccl(log.head)) for pod, log in logs.items()}
-    found = nccl_log.parse("\n".join(lines.values()))
+    result = nccl_log.parse("\n".join(lines.values()))
     sockets = [pod for pod, text in lines.items() if nccl_log.parse(text)["transport"] in ("socket", "mixed")]
     unread = ["%s: %s" % (pod, log.error) for pod, log in logs.items() if log.error]
-    return {**found, "socket_pods": sockets, "unread": unread, "cut": [pod for pod, log in logs.items() if log.cut]}
+    return {**result, "socket_pods": sockets, "unread": unread, "cut": [pod for pod, log in logs.items() if log.cut]}
 
 
 __all__ = ("HEADS", "TAILS", "Log", "last_line", "read", "read_all", "transport")

@@ -45,56 +45,57 @@ _SCHEDULERS = {"volcano": "volcano", "scheduler-plugins": "scheduler-plugins-sch
 
 
 def objects(options: t.Any) -> list[Object]:
-    """Return the manifests of a job, whole and in the order in which they are made."""
+    """Return the manifests of a job, whole and in the order in which they are created."""
     job = read(options)
-    made = _MAKERS[job.kind](job)
-    if _begins(job):
+    manifests = _MAKERS[job.kind](job)
+    if _needs_entrypoint(job):
         # The program's sources are not part of the job's options: a newer release may have others.
-        made.insert(0, _object(job, "v1", "ConfigMap", {"binaryData": {FILE: bundle()}}))
-    digest = hashlib.sha256(json.dumps(_made_of(job), sort_keys=True).encode()).hexdigest()[:16]
-    for one in made:
-        if one["kind"] != "ConfigMap":
-            one["metadata"]["annotations"] = {**one["metadata"].get("annotations", {}), SPEC: digest}
-    return made
+        manifests.insert(0, _object(job, "v1", "ConfigMap", {"binaryData": {FILE: bundle()}}))
+    digest = hashlib.sha256(json.dumps(_visible_options(job), sort_keys=True).encode()).hexdigest()[:16]
+    for manifest in manifests:
+        if manifest["kind"] != "ConfigMap":
+            meta = manifest["metadata"]
+            meta["annotations"] = {**meta.get("annotations", {}), SPEC: digest}
+    return manifests
 
 
 def references(kind: str, name: str, namespace: str, gang: str, pods: t.Sequence[str]) -> list[Object]:
     """Return what there may be of a job, for its removal: kinds and names."""
-    found = [("v1", "ConfigMap", name)]
+    resources = [("v1", "ConfigMap", name)]
     # The operator of an MPIJob has a Secret of that name for itself.
     if kind != "mpijob":
-        found.append(("v1", "Secret", name + "-ssh"))
+        resources.append(("v1", "Secret", name + "-ssh"))
     if kind == "pods":
-        found += [("v1", "Pod", pod) for pod in pods] + [("v1", "Service", name)]
+        resources += [("v1", "Pod", pod) for pod in pods] + [("v1", "Service", name)]
         if gang in GROUPS:
-            found.append((*GROUPS[gang], name))
+            resources.append((*GROUPS[gang], name))
     elif kind in CUSTOM:
-        found.append((CUSTOM[kind][0], CUSTOM[kind][1], name))
+        resources.append((CUSTOM[kind][0], CUSTOM[kind][1], name))
     else:
         raise JobError("Removing the job %s/%s: unknown kind %r" % (namespace, name, kind))
     return [
-        {"apiVersion": version, "kind": what, "metadata": {"name": one, "namespace": namespace}}
-        for version, what, one in found
+        {"apiVersion": version, "kind": object_kind, "metadata": {"name": object_name, "namespace": namespace}}
+        for version, object_kind, object_name in resources
     ]
 
 
 def templates(manifests: t.Sequence[Object]) -> list[tuple[int, Object]]:
     """Return the pods that manifests request: how many of each, and what it is (metadata and spec)."""
-    found: list[tuple[int, Object]] = []
-    for one in manifests:
-        spec = one.get("spec") or {}
-        if one["kind"] == "Pod":
-            found.append((1, one))
-        elif one["kind"] == "MPIJob":
-            found += [(part["replicas"], part["template"]) for part in spec["mpiReplicaSpecs"].values()]
-        elif one["kind"] == "PyTorchJob":
-            found += [(part["replicas"], part["template"]) for part in spec["pytorchReplicaSpecs"].values()]
-        elif one["apiVersion"] == CUSTOM["vcjob"][0]:
-            found += [(part["replicas"], part["template"]) for part in spec["tasks"]]
-    return found
+    pods: list[tuple[int, Object]] = []
+    for manifest in manifests:
+        spec = manifest.get("spec") or {}
+        if manifest["kind"] == "Pod":
+            pods.append((1, manifest))
+        elif manifest["kind"] == "MPIJob":
+            pods += [(part["replicas"], part["template"]) for part in spec["mpiReplicaSpecs"].values()]
+        elif manifest["kind"] == "PyTorchJob":
+            pods += [(part["replicas"], part["template"]) for part in spec["pytorchReplicaSpecs"].values()]
+        elif manifest["apiVersion"] == CUSTOM["vcjob"][0]:
+            pods += [(part["replicas"], part["template"]) for part in spec["tasks"]]
+    return pods
 
 
-def _made_of(job: Job) -> t.Any:
+def _visible_options(job: Job) -> t.Any:
     """Return the options that show in the objects: an option added by a later release is its default in older jobs."""
     unseen = {"require_digest"} | (
         set() if job.nccl_env == "pod" else {"nccl_env_options", "rdma_required", "rdma_wait"}
@@ -114,13 +115,13 @@ def _object(job: Job, version: str, kind: str, content: Object, name: str = "") 
 # --- one pod --------------------------------------------------------------------------------------------------------
 
 
-def _begins(job: Job) -> bool:
+def _needs_entrypoint(job: Job) -> bool:
     """Whether the pods begin with our program."""
     return job.nccl_env == "pod" or bool(job.master_hosts_variable)
 
 
-def _begin(job: Job, argv: list[str]) -> list[str]:
-    if not _begins(job):
+def _wrap_command(job: Job, argv: list[str]) -> list[str]:
+    if not _needs_entrypoint(job):
         return argv
     config: Object = {}
     if job.nccl_env == "pod":
@@ -131,20 +132,20 @@ def _begin(job: Job, argv: list[str]) -> list[str]:
 
 
 def _environment(job: Job, own: t.Mapping[str, t.Any]) -> list[Object]:
-    """Return the environment; ``own`` is what the role sets: texts, or {fieldPath} of the pod."""
+    """Return the environment; ``own`` is what the role sets: strings, or {fieldPath} of the pod."""
     twice = sorted(set(own) & set(job.env))
     if twice:
         raise JobError(
             "Creating the job: env has %s, which the role itself sets. Use master_addr, master_port or ompi instead. "
             "Nothing was applied" % ", ".join(twice)
         )
-    made: list[Object] = []
+    variables: list[Object] = []
     for name, value in {**own, **job.env}.items():
         if isinstance(value, str):
-            made.append({"name": name, "value": value})
+            variables.append({"name": name, "value": value})
         else:
-            made.append({"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", **value}}})
-    return made
+            variables.append({"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", **value}}})
+    return variables
 
 
 def _ompi(job: Job) -> dict[str, str]:
@@ -171,18 +172,18 @@ def _torch(job: Job, rank: t.Any, master: str) -> dict[str, t.Any]:
 def _volumes(job: Job) -> tuple[list[Object], list[Object]]:
     """Return volumes and where they are mounted."""
     volumes, mounts = [], []
-    for one in job.volumes:
-        volumes.append({"name": one["name"], **_source(one)})
-        mount = {"name": one["name"], "mountPath": one["mount_path"]}
-        if one.get("sub_path"):
-            mount["subPath"] = one["sub_path"]
-        if one.get("read_only"):
+    for volume in job.volumes:
+        volumes.append({"name": volume["name"], **_source(volume)})
+        mount = {"name": volume["name"], "mountPath": volume["mount_path"]}
+        if volume.get("sub_path"):
+            mount["subPath"] = volume["sub_path"]
+        if volume.get("read_only"):
             mount["readOnly"] = True
         mounts.append(mount)
     if job.shm_size:
         volumes.append({"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": job.shm_size}})
         mounts.append({"name": "dshm", "mountPath": "/dev/shm"})
-    if _begins(job):
+    if _needs_entrypoint(job):
         volumes.append({"name": "rdmaops", "configMap": {"name": job.name}})
         mounts.append({"name": "rdmaops", "mountPath": BUNDLE, "readOnly": True})
     if job.ssh:
@@ -206,8 +207,37 @@ def _source(volume: t.Mapping[str, t.Any]) -> Object:
     return {"emptyDir": dict(volume["empty_dir"])}
 
 
+def _filled(manifest: Object) -> Object:
+    """Return a part of a manifest without the keys whose value is empty."""
+    return {key: value for key, value in manifest.items() if value}
+
+
 def _pod(job: Job, argv: list[str], own: t.Mapping[str, t.Any], *, trains: bool = True) -> Object:
     """Return metadata and spec of a pod."""
+    volumes, mounts = _volumes(job)
+    spec = {
+        # The program talks to its peers, not to the API server.
+        "automountServiceAccountToken": False,
+        "containers": [_container(job, argv, own, mounts, trains)],
+        **_filled(
+            {
+                "volumes": volumes,
+                "hostNetwork": job.host_network,
+                "dnsPolicy": "ClusterFirstWithHostNet" if job.host_network else "",
+                "imagePullSecrets": [{"name": name} for name in job.pull_secrets],
+                "tolerations": job.tolerations,
+                "nodeSelector": job.node_selector,
+                "priorityClassName": job.priority_class,
+                "schedulerName": job.scheduler_name
+                or _SCHEDULERS.get("volcano" if job.kind == "vcjob" else job.gang, ""),
+                "affinity": _anti_affinity(job) if trains and job.spread else {},
+            }
+        ),
+    }
+    return {"metadata": _pod_metadata(job, trains), "spec": spec}
+
+
+def _pod_metadata(job: Job, trains: bool) -> Object:
     labels = {**job.labels, JOB: job.name}
     annotations = dict(job.annotations)
     if trains and job.networks:
@@ -216,59 +246,39 @@ def _pod(job: Job, argv: list[str], own: t.Mapping[str, t.Any], *, trains: bool 
         # What Alibaba Cloud's scheduler goes by on nodes labelled ack.node.gpu.schedule=topology.
         labels.update({"gpu-topology": job.name, "gpu-topology-replica": str(job.workers)})
     labels.update(_gang_labels(job))
-    # PyTorchJob wants a container of this name (PyTorchJobDefaultContainerName).
-    container: Object = {"name": "pytorch", "image": job.image, "imagePullPolicy": "IfNotPresent"}
-    if argv:
-        # A command replaces the image's entry point.
-        container["command"] = [ENTRYPOINT, *argv] if job.ssh else argv
-    if job.working_dir:
-        container["workingDir"] = job.working_dir
-    environment = _environment(job, own)
-    if environment:
-        container["env"] = environment
-    if trains and job.pod_resources:
-        container["resources"] = {"requests": job.pod_resources, "limits": job.pod_resources}
-    security: Object = {}
-    if trains and job.ipc_lock:
-        security["capabilities"] = {"add": ["IPC_LOCK"]}
-    if trains and job.privileged:
-        security["privileged"] = True
-    if security:
-        container["securityContext"] = security
-    volumes, mounts = _volumes(job)
-    if mounts:
-        container["volumeMounts"] = mounts
-    # The program talks to its peers, not to the API server.
-    spec: Object = {"automountServiceAccountToken": False, "containers": [container]}
-    if volumes:
-        spec["volumes"] = volumes
-    if job.host_network:
-        spec.update(hostNetwork=True, dnsPolicy="ClusterFirstWithHostNet")
-    if job.pull_secrets:
-        spec["imagePullSecrets"] = [{"name": name} for name in job.pull_secrets]
-    if job.tolerations:
-        spec["tolerations"] = job.tolerations
-    if job.node_selector:
-        spec["nodeSelector"] = job.node_selector
-    if job.priority_class:
-        spec["priorityClassName"] = job.priority_class
-    scheduler = job.scheduler_name or _SCHEDULERS.get("volcano" if job.kind == "vcjob" else job.gang, "")
-    if scheduler:
-        spec["schedulerName"] = scheduler
-    if trains and job.spread:
-        spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_apart(job)]}}
-    meta: Object = {"labels": labels}
-    if annotations:
-        meta["annotations"] = annotations
-    return {"metadata": meta, "spec": spec}
+    return _filled({"labels": labels, "annotations": annotations})
 
 
-def _apart(job: Job) -> Object:
+def _container(job: Job, argv: list[str], own: t.Mapping[str, t.Any], mounts: list[Object], trains: bool) -> Object:
+    resources = job.pod_resources if trains else {}
+    security = {
+        "capabilities": {"add": ["IPC_LOCK"]} if job.ipc_lock else {},
+        "privileged": job.privileged,
+    }
+    return _filled(
+        {
+            # PyTorchJob requires a container of this name (PyTorchJobDefaultContainerName).
+            "name": "pytorch",
+            "image": job.image,
+            "imagePullPolicy": "IfNotPresent",
+            # A command replaces the image's entry point.
+            "command": [ENTRYPOINT, *argv] if argv and job.ssh else argv,
+            "workingDir": job.working_dir,
+            "env": _environment(job, own),
+            "resources": {"requests": resources, "limits": resources} if resources else {},
+            "securityContext": _filled(security) if trains else {},
+            "volumeMounts": mounts,
+        }
+    )
+
+
+def _anti_affinity(job: Job) -> Object:
     # A launcher has no GPU and takes no other pod's place.
-    wanted: list[Object] = [{"key": JOB, "operator": "In", "values": [job.name]}]
+    expressions: list[Object] = [{"key": JOB, "operator": "In", "values": [job.name]}]
     if job.kind == "mpijob":
-        wanted.append({"key": "training.kubeflow.org/job-role", "operator": "NotIn", "values": ["launcher"]})
-    return {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchExpressions": wanted}}
+        expressions.append({"key": "training.kubeflow.org/job-role", "operator": "NotIn", "values": ["launcher"]})
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchExpressions": expressions}}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
 def _gang_labels(job: Job) -> dict[str, str]:
@@ -297,32 +307,32 @@ def _pods(job: Job) -> list[Object]:
         "selector": {JOB: job.name},
         "ports": [{"name": "master", "port": job.master_port, "protocol": "TCP", "targetPort": job.master_port}],
     }
-    made = [_object(job, "v1", "Service", {"spec": service})]
+    manifests = [_object(job, "v1", "Service", {"spec": service})]
     if job.gang in GROUPS:
         content: Object = {"minMember": job.pods}
         if job.gang == "volcano" and job.queue:
             content["queue"] = job.queue
-        made.append(_object(job, *GROUPS[job.gang], {"spec": content}))
+        manifests.append(_object(job, *GROUPS[job.gang], {"spec": content}))
     for rank in range(job.workers):
-        pod = _pod(job, _begin(job, job.command), _torch(job, str(rank), "%s-0.%s" % (job.name, job.name)))
+        template = _pod(job, _wrap_command(job, job.command), _torch(job, str(rank), "%s-0.%s" % (job.name, job.name)))
         name = "%s-%d" % (job.name, rank)
-        pod["spec"].update(restartPolicy="Never", hostname=name, subdomain=job.name)
-        one = _object(job, "v1", "Pod", {"spec": pod["spec"]}, name)
-        one["metadata"]["labels"] = pod["metadata"]["labels"]
-        one["metadata"]["annotations"] = {**pod["metadata"].get("annotations", {}), SIZE: str(job.workers)}
+        template["spec"].update(restartPolicy="Never", hostname=name, subdomain=job.name)
+        pod = _object(job, "v1", "Pod", {"spec": template["spec"]}, name)
+        pod["metadata"]["labels"] = template["metadata"]["labels"]
+        pod["metadata"]["annotations"] = {**template["metadata"].get("annotations", {}), SIZE: str(job.workers)}
         if job.gang == "volcano":
             # KubeGroupNameAnnotationKey in volcano.sh/apis, scheduling/v1beta1.
-            one["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = job.name
-        made.append(one)
-    return made
+            pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = job.name
+        manifests.append(pod)
+    return manifests
 
 
 def _custom(job: Job, spec: Object) -> list[Object]:
     version, kind, _plural = CUSTOM[job.kind]
-    one = _object(job, version, kind, {"spec": spec})
+    manifest = _object(job, version, kind, {"spec": spec})
     if job.annotations:
-        one["metadata"]["annotations"] = dict(job.annotations)
-    return [one]
+        manifest["metadata"]["annotations"] = dict(job.annotations)
+    return [manifest]
 
 
 def _run_policy(job: Job) -> Object:
@@ -344,7 +354,7 @@ def _mpijob(job: Job) -> list[Object]:
         # Ranks come by ssh: they have nothing of the environment that their pod was given.
         for name in job.env:
             argv += ["-x", name]
-        argv += job.mpirun_args + _begin(job, job.command)
+        argv += job.mpirun_args + _wrap_command(job, job.command)
     # Without a command the operator has workers run sshd (newWorker in mpi_job_controller.go).
     worker = {"replicas": job.workers, "restartPolicy": "Never", "template": _pod(job, [], _ompi(job))}
     launcher = {"replicas": 1, "restartPolicy": "OnFailure", "template": _pod(job, argv, _ompi(job), trains=False)}
@@ -362,7 +372,7 @@ def _mpijob(job: Job) -> list[Object]:
 
 def _pytorchjob(job: Job) -> list[Object]:
     """Return a master and workers, to whom the operator gives ranks and the master's address."""
-    template = _pod(job, _begin(job, job.command), _ompi(job))
+    template = _pod(job, _wrap_command(job, job.command), _ompi(job))
     spec = {
         "runPolicy": _run_policy(job),
         "nprocPerNode": job.nproc_per_node,
@@ -379,7 +389,7 @@ def _vcjob(job: Job) -> list[Object]:
     # What Volcano's controller gives every pod (TaskIndex in its labels.go), and the host names of its plugin svc.
     rank = {"fieldPath": "metadata.annotations['volcano.sh/task-index']"}
     master = "%s-%s-0.%s" % (job.name, job.task_name, job.name)
-    template = _pod(job, _begin(job, job.command), _torch(job, rank, master))
+    template = _pod(job, _wrap_command(job, job.command), _torch(job, rank, master))
     template["spec"]["restartPolicy"] = "Never"
     spec: Object = {
         "schedulerName": "volcano",

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""The options of a training job, checked before anything is made of them."""
+"""The options of a training job, checked before anything is created from them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from .._rails.nccl_env import DEBUG, GID_INDEX
 from .._rails.ports import FAMILIES
 
 KINDS = ("pods", "mpijob", "pytorchjob", "vcjob")
+# Those that are made into pods by an operator of Kubeflow.
+_OPERATORS = ("mpijob", "pytorchjob")
 GANGS = ("none", "volcano", "scheduler-plugins", "ack")
 NCCL = ("none", "pod")
 # Of the filter nccl_env, and the choices of those that have some.
@@ -47,7 +49,7 @@ _NETWORK = re.compile(r"(?:([a-z0-9][-a-z0-9]*)/)?([a-z0-9][-a-z0-9.]*)(?:@([^\s
 
 
 class JobError(FabricError):
-    """Options of which no job can be made."""
+    """No job can be created from the options."""
 
 
 class Job(t.NamedTuple):
@@ -128,26 +130,26 @@ def _whole(option: str, value: t.Any) -> int:
 
 
 def _truth(option: str, value: t.Any) -> bool:
-    found = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}.get(str(value).lower())
-    if found is None:
+    truth = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}.get(str(value).lower())
+    if truth is None:
         _refuse(option, "is %r; it must be true or false" % (value,))
-    return found
+    return truth
 
 
 def _texts(option: str, value: t.Any) -> list[str]:
     if not isinstance(value, (list, tuple)):
         _refuse(option, "is %r; it must be a list" % (value,))
-    return [_text("%s[%d]" % (option, number), one) for number, one in enumerate(value)]
+    return [_text("%s[%d]" % (option, number), entry) for number, entry in enumerate(value)]
 
 
 def _mapping(option: str, value: t.Any) -> dict[str, str]:
-    return {str(key): _text("%s.%s" % (option, key), one) for key, one in _any(option, value).items()}
+    return {str(key): _text("%s.%s" % (option, key), entry) for key, entry in _any(option, value).items()}
 
 
 def _mappings(option: str, value: t.Any) -> list[dict[str, t.Any]]:
-    if not isinstance(value, (list, tuple)) or not all(isinstance(one, t.Mapping) for one in value):
+    if not isinstance(value, (list, tuple)) or not all(isinstance(entry, t.Mapping) for entry in value):
         _refuse(option, "is %r; it must be a list of dictionaries" % (value,))
-    return [dict(one) for one in value]
+    return [dict(entry) for entry in value]
 
 
 def _any(option: str, value: t.Any) -> dict[str, t.Any]:
@@ -191,7 +193,9 @@ def read(options: t.Any) -> Job:
     _check_network(job)
     for number, volume in enumerate(job.volumes):
         _check_volume("volumes[%d]" % number, volume)
-    _check_combinations(job)
+    _check_nccl(job)
+    _check_master(job)
+    _check_kind(job)
     return job
 
 
@@ -275,36 +279,59 @@ def _check_volume(option: str, volume: t.Mapping[str, t.Any]) -> None:
         _refuse(option, "has the mount_path %r; it must be an absolute path" % volume.get("mount_path"))
 
 
-def _check_combinations(job: Job) -> None:
-    operators = job.kind in ("mpijob", "pytorchjob")
-    if operators and (job.master_addr or job.master_hosts_variable):
-        _refuse(
-            "master_addr and master_hosts_variable", "do not apply to a %s: its operator sets the master" % job.kind
-        )
-    if job.master_addr and job.master_hosts_variable:
-        _refuse("master_addr and master_hosts_variable", "are mutually exclusive")
-    if job.kind == "mpijob" and job.nccl_env == "pod" and not job.mpirun:
-        _refuse(
-            "nccl_env",
-            "is pod, and mpirun is false: the environment is built where the ranks run, so the role must write "
-            "mpirun's command. Set mpirun to true and command to the program of a rank, or nccl_env to none",
-        )
-    if job.kind == "mpijob" and job.ssh:
-        _refuse("ssh", "is true; the operator of an MPIJob generates its own keys, in the Secret %s-ssh" % job.name)
+def _check_nccl(job: Job) -> None:
     for name, value in job.nccl_env_options.items():
         if name not in NCCL_OPTIONS:
             _refuse("nccl_env_options", "has %s; there are: %s" % (name, ", ".join(NCCL_OPTIONS)))
         choices = NCCL_OPTIONS[name]
         if choices and value not in choices:
             _refuse("nccl_env_options", "has %s: %r; there are: %s" % (name, value, ", ".join(choices)))
-    if job.kind == "pytorchjob" and job.workers < 2:
+
+
+def _check_master(job: Job) -> None:
+    if job.kind in _OPERATORS and (job.master_addr or job.master_hosts_variable):
+        _refuse(
+            "master_addr and master_hosts_variable", "do not apply to a %s: its operator sets the master" % job.kind
+        )
+    if job.master_addr and job.master_hosts_variable:
+        _refuse("master_addr and master_hosts_variable", "are mutually exclusive")
+
+
+def _check_mpijob(job: Job) -> None:
+    if job.nccl_env == "pod" and not job.mpirun:
+        _refuse(
+            "nccl_env",
+            "is pod, and mpirun is false: the environment is built where the ranks run, so the role must write "
+            "mpirun's command. Set mpirun to true and command to the program of a rank, or nccl_env to none",
+        )
+    if job.ssh:
+        _refuse("ssh", "is true; the operator of an MPIJob generates its own keys, in the Secret %s-ssh" % job.name)
+
+
+def _check_pytorchjob(job: Job) -> None:
+    if job.workers < 2:
         _refuse("workers", "is 1; a PyTorchJob has a master and at least one more worker. Use the kind pods")
-    if job.kind in ("mpijob", "pytorchjob") and job.gang == "ack":
-        _refuse("gang", "is ack, whose labels give one number for all pods; choose volcano or scheduler-plugins")
-    if job.kind == "vcjob" and job.gang not in ("none", "volcano"):
+
+
+def _check_vcjob(job: Job) -> None:
+    if job.gang not in ("none", "volcano"):
         _refuse("gang", "is %s; a vcjob is scheduled by Volcano, which schedules gangs itself" % job.gang)
-    if job.kind == "vcjob" and job.scheduler_name not in ("", "volcano"):
+    if job.scheduler_name not in ("", "volcano"):
         _refuse("scheduler_name", "is %r; a vcjob is scheduled by volcano" % job.scheduler_name)
+
+
+_CHECKS: dict[str, t.Callable[[Job], None]] = {
+    "mpijob": _check_mpijob,
+    "pytorchjob": _check_pytorchjob,
+    "vcjob": _check_vcjob,
+}
+
+
+def _check_kind(job: Job) -> None:
+    if job.kind in _CHECKS:
+        _CHECKS[job.kind](job)
+    if job.kind in _OPERATORS and job.gang == "ack":
+        _refuse("gang", "is ack, whose labels give one number for all pods; choose volcano or scheduler-plugins")
 
 
 __all__ = ("GANGS", "KINDS", "NAME_MAX", "NCCL", "NCCL_OPTIONS", "VOLUMES", "Job", "JobError", "read")

@@ -46,7 +46,7 @@ def nccl_variables(
     from .._rails.nccl_env import nccl_env
 
     until = time.monotonic() + wait
-    told = False
+    reported = False
     while True:
         try:
             return nccl_env(see(), **options)
@@ -54,9 +54,9 @@ def nccl_variables(
             reason = str(exc)
         if time.monotonic() >= until:
             break
-        if not told:
+        if not reported:
             say("waiting up to %d s: %s" % (wait, reason))
-            told = True
+            reported = True
         time.sleep(pause)
     if required:
         raise FabricError(reason)
@@ -79,15 +79,15 @@ def master_variables(variable: str, environ: t.Mapping[str, str]) -> dict[str, s
 
 def prepare(config: t.Mapping[str, t.Any], environ: t.Mapping[str, str]) -> dict[str, str]:
     """Return the whole environment of the program; what is set for the pod stays."""
-    made: dict[str, str] = {}
+    variables: dict[str, str] = {}
     if config.get("nccl") is not None:
-        made.update(nccl_variables(config["nccl"], float(config.get("wait", 0)), bool(config.get("required"))))
+        variables.update(nccl_variables(config["nccl"], float(config.get("wait", 0)), bool(config.get("required"))))
     if config.get("master_from"):
-        made.update(master_variables(config["master_from"], environ))
-    kept = {name: value for name, value in environ.items() if name in made}
-    for name in sorted(made):
-        say("%s=%s%s" % (name, kept.get(name, made[name]), " (as the pod has it)" if name in kept else ""))
-    return {**environ, **made, **kept}
+        variables.update(master_variables(config["master_from"], environ))
+    kept = {name: value for name, value in environ.items() if name in variables}
+    for name in sorted(variables):
+        say("%s=%s%s" % (name, kept.get(name, variables[name]), " (as the pod has it)" if name in kept else ""))
+    return {**environ, **variables, **kept}
 
 
 def main() -> int:

@@ -38,13 +38,13 @@ def pod_row(pod: Object) -> dict[str, t.Any]:
     """Return what is worth saying of a pod."""
     status = pod.get("status") or {}
     containers = status.get("containerStatuses") or []
-    states = [one.get("state") or {} for one in containers]
-    ended = [one["terminated"] for one in states if one.get("terminated")]
+    states = [container.get("state") or {} for container in containers]
+    ended = [state["terminated"] for state in states if state.get("terminated")]
     return {
         "name": pod["metadata"]["name"],
         "node": (pod.get("spec") or {}).get("nodeName"),
         "phase": status.get("phase") or "Pending",
-        "restarts": sum(one.get("restartCount") or 0 for one in containers),
+        "restarts": sum(container.get("restartCount") or 0 for container in containers),
         "exit_code": ended[0].get("exitCode") if ended else None,
         "reason": _reason(pod, status, states),
     }
@@ -54,13 +54,13 @@ def _reason(pod: Object, status: Object, states: t.Sequence[Object]) -> str | No
     """Return why a pod is not where it should be, in the words of its controller."""
     if pod["metadata"].get("deletionTimestamp"):
         return "it is being deleted"
-    for one in states:
+    for container_state in states:
         for key in ("waiting", "terminated"):
-            told = one.get(key) or {}
+            detail = container_state.get(key) or {}
             # ContainerCreating is not a reason, and Completed not one to worry about.
-            if told.get("reason") not in (None, "", "ContainerCreating", "PodInitializing", "Completed"):
-                code = " (exit code %s)" % told["exitCode"] if "exitCode" in told else ""
-                return _joined(told["reason"] + code, told.get("message"))
+            if detail.get("reason") not in (None, "", "ContainerCreating", "PodInitializing", "Completed"):
+                code = " (exit code %s)" % detail["exitCode"] if "exitCode" in detail else ""
+                return _joined(detail["reason"] + code, detail.get("message"))
     for condition in status.get("conditions") or []:
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return _joined(condition.get("reason"), condition.get("message"))
@@ -79,13 +79,22 @@ def state(kind: str, job: Object | None, pods: t.Sequence[Object]) -> tuple[str,
         return ABSENT, None
     status = job.get("status") or {}
     if kind == "vcjob":
-        told = status.get("state") or {}
-        phase = told.get("phase") or ""
-        return _VOLCANO.get(phase, RUNNING), _joined(phase, told.get("message")) or None
-    true = {one["type"]: one for one in status.get("conditions") or [] if one.get("status") == "True"}
-    for name, found in (("Failed", FAILED), ("Succeeded", SUCCEEDED), ("Running", RUNNING), ("Restarting", RUNNING)):
+        volcano = status.get("state") or {}
+        phase = volcano.get("phase") or ""
+        return _VOLCANO.get(phase, RUNNING), _joined(phase, volcano.get("message")) or None
+    true = {
+        condition["type"]: condition
+        for condition in status.get("conditions") or []
+        if condition.get("status") == "True"
+    }
+    for name, job_state in (
+        ("Failed", FAILED),
+        ("Succeeded", SUCCEEDED),
+        ("Running", RUNNING),
+        ("Restarting", RUNNING),
+    ):
         if name in true:
-            return found, _joined(true[name].get("reason"), true[name].get("message")) or None
+            return job_state, _joined(true[name].get("reason"), true[name].get("message")) or None
     return PENDING, None
 
 
@@ -106,16 +115,16 @@ def _of_pods(pods: t.Sequence[Object]) -> tuple[str, str | None]:
     return (RUNNING if "Pending" not in phases else PENDING), None
 
 
-def progress(found: str, said: str | None, rows: t.Sequence[t.Mapping[str, t.Any]]) -> str:
+def progress(job_state: str, message: str | None, rows: t.Sequence[t.Mapping[str, t.Any]]) -> str:
     """Return one line for people."""
     counts: dict[str, int] = {}
     for row in rows:
         counts[row["phase"]] = counts.get(row["phase"], 0) + 1
-    text = found
+    text = job_state
     if counts:
         text += ", pods: %s" % ", ".join("%d %s" % (counts[phase], phase) for phase in sorted(counts))
-    if said and found != RUNNING:
-        text += "; %s" % said
+    if message and job_state != RUNNING:
+        text += "; %s" % message
     reasons: dict[str, list[str]] = {}
     for row in rows:
         if row["reason"]:

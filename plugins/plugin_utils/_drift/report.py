@@ -71,19 +71,19 @@ class Recorder:
         # A host that is heard of by a later task goes on: there was a rescue.
         if host in self._stopped and self._stopped[host][1] not in (None, task):
             del self._stopped[host]
-        for one in objects:
+        for item in objects:
             known = self._hosts.setdefault(host, {})
-            key = tuple(one[name] for name in ("role", "task", "action", "kind", "name", "item", "delegated_to"))
+            key = tuple(item[name] for name in ("role", "task", "action", "kind", "name", "item", "delegated_to"))
             old = known.get(key)
-            if old is None or STATUSES.index(one["status"]) > STATUSES.index(old["status"]):
-                known[key] = one
+            if old is None or STATUSES.index(item["status"]) > STATUSES.index(old["status"]):
+                known[key] = item
 
     def job(self, host: str, identity: str) -> Json | None:
         """Return the object of a task in the background, to be replaced by what became of it."""
-        for key, one in self._hosts.get(host, {}).items():
-            if one.get("job") == identity:
+        for key, item in self._hosts.get(host, {}).items():
+            if item.get("job") == identity:
                 del self._hosts[host][key]
-                return one
+                return item
         return None
 
     def stop(self, why: str, task: str | None = None) -> None:
@@ -116,7 +116,7 @@ class Recorder:
         reason = "%s: %s" % (host, why)
         if reason not in self._incomplete:
             self._incomplete.append(reason)
-        if any(one["status"] == UNKNOWN for one in self._hosts.get(host, {}).values()):
+        if any(item["status"] == UNKNOWN for item in self._hosts.get(host, {}).values()):
             return
         self._hosts.setdefault(host, {})[("host", why)] = {
             **dict.fromkeys(OBJECT_KEYS), "kind": "host", "name": host, "status": UNKNOWN, "why": why,
@@ -127,8 +127,12 @@ class Recorder:
         hosts = {}
         for name in [name for name in self._order if name in self._hosts] + list(self._hosts):
             objects = self._hosts[name]
-            shown = [{key: value for key, value in one.items() if key != "job"} for one in objects.values()]
-            hosts[name] = {"status": worst(one["status"] for one in shown), "counts": counted(shown), "objects": shown}
+            shown = [{key: value for key, value in item.items() if key != "job"} for item in objects.values()]
+            hosts[name] = {
+                "status": worst(item["status"] for item in shown),
+                "counts": counted(shown),
+                "objects": shown,
+            }
         incomplete = list(self._incomplete)
         if not running and self._finished is None:
             incomplete.append("the run is in progress, or was stopped")
@@ -158,18 +162,18 @@ def now() -> str:
 
 def worst(statuses: t.Iterable[str]) -> str:
     """Return the worst status; of nothing, nothing is known."""
-    ranks = [STATUSES.index(one) for one in statuses]
+    ranks = [STATUSES.index(status) for status in statuses]
     return STATUSES[max(ranks)] if ranks else UNKNOWN
 
 
 def counted(objects: t.Iterable[Json]) -> dict[str, int]:
-    counts = collections.Counter(one["status"] for one in objects)
+    counts = collections.Counter(item["status"] for item in objects)
     return {status: counts[status] for status in STATUSES}
 
 
 def totals(report: Json) -> dict[str, int]:
     """Return how many objects have each status."""
-    return counted(one for host in report["hosts"].values() for one in host["objects"])
+    return counted(item for host in report["hosts"].values() for item in host["objects"])
 
 
 def verdict_of(report: Json) -> str:
@@ -177,8 +181,8 @@ def verdict_of(report: Json) -> str:
 
     A run that did not come to its end, and one that has looked at nothing, is never in sync.
     """
-    found = worst(one["status"] for host in report["hosts"].values() for one in host["objects"])
-    return UNKNOWN if found == IN_SYNC and not report["complete"] else found
+    status = worst(item["status"] for host in report["hosts"].values() for item in host["objects"])
+    return UNKNOWN if status == IN_SYNC and not report["complete"] else status
 
 
 def dumps(report: Json) -> str:
@@ -202,6 +206,11 @@ def load(path: str) -> Json:
     return validated(report, what)
 
 
+_TYPES: dict[str, t.Any] = {
+    "started": str, "check_mode": bool, "complete": bool, "incomplete": list, "hosts": dict,
+}  # fmt: skip
+
+
 def validated(report: t.Any, what: str) -> Json:
     """Return a report that has this release's shape."""
     if not isinstance(report, dict) or "schema" not in report or "hosts" not in report:
@@ -216,22 +225,23 @@ def validated(report: t.Any, what: str) -> Json:
             "%s: it was cut to fit a job's artifacts, and what was cut cannot be judged. Publish whole reports, in "
             "ConfigMaps, at a URL or a path" % what
         )
-    shape: dict[str, t.Any] = {
-        "started": str, "check_mode": bool, "complete": bool, "incomplete": list, "hosts": dict,
-    }  # fmt: skip
-    for name, kind in shape.items():
+    for name, kind in _TYPES.items():
         if not isinstance(report.get(name), kind):
             raise FabricError("%s: %s is missing, or not a %s" % (what, name, kind.__name__))
     if report.get("verdict") not in STATUSES:
         raise FabricError("%s: verdict is not one of %s" % (what, ", ".join(STATUSES)))
     for name, host in report["hosts"].items():
-        objects = host.get("objects") if isinstance(host, dict) else None
-        if not isinstance(objects, list):
-            raise FabricError("%s: host %s has no list of objects" % (what, name))
-        for one in objects:
-            if not isinstance(one, dict) or one.get("status") not in STATUSES:
-                raise FabricError("%s: an object of host %s has none of the statuses %s" % (what, name, STATUSES))
+        _validate_host(name, host, what)
     return report
+
+
+def _validate_host(name: str, host: t.Any, what: str) -> None:
+    objects = host.get("objects") if isinstance(host, dict) else None
+    if not isinstance(objects, list):
+        raise FabricError("%s: host %s has no list of objects" % (what, name))
+    for item in objects:
+        if not isinstance(item, dict) or item.get("status") not in STATUSES:
+            raise FabricError("%s: an object of host %s has none of the statuses %s" % (what, name, STATUSES))
 
 
 def merge(reports: t.Sequence[tuple[str, Json]], missing: t.Iterable[str] = ()) -> Json:
@@ -247,8 +257,8 @@ def merge(reports: t.Sequence[tuple[str, Json]], missing: t.Iterable[str] = ()) 
                     "which of the two counts" % (name, owner[name], source)
                 )
             owner[name] = source
-            objects = [{**dict.fromkeys(OBJECT_KEYS), **one} for one in host["objects"]]
-            status = worst(one["status"] for one in objects)
+            objects = [{**dict.fromkeys(OBJECT_KEYS), **item} for item in host["objects"]]
+            status = worst(item["status"] for item in objects)
             hosts[name] = {"status": status, "counts": counted(objects), "objects": objects}
         incomplete += ["%s: %s" % (source, why) for why in report["incomplete"]]
         if not report["complete"] and not report["incomplete"]:

@@ -23,13 +23,13 @@ def checked(hosts: t.Mapping[str, Json], tests: t.Sequence[str], rails: t.Sequen
     entries = []
     for test in tests:
         for node, host in hosts.items():
-            seen = {one["rail"]: one for one in host["checks"] if one["test"] == test}
+            by_rail = {check["rail"]: check for check in host["checks"] if check["test"] == test}
             for rail in rails:
-                entries.append(_one(node, host, rail, test, seen.get(rail)))
+                entries.append(_check(node, host, rail, test, by_rail.get(rail)))
     return entries
 
 
-def _one(node: str, host: Json, rail: int, test: str, result: Json | None) -> Json:
+def _check(node: str, host: Json, rail: int, test: str, result: Json | None) -> Json:
     port = host["rails"].get(rail) or {}
     entry = {"node": node, "rail": rail, "test": test, "device": port.get("device")}
     if result is None:
@@ -70,12 +70,12 @@ def left_out(entries: t.Sequence[Json]) -> list[Json]:
 
 def lines(entries: t.Sequence[Json]) -> list[str]:
     """Return the table's lines on them, one for each test."""
-    found = []
+    texts = []
     for test in dict.fromkeys(entry["test"] for entry in entries):
         own = [entry["verdict"] for entry in entries if entry["test"] == test]
         counts = ["%d %s" % (own.count(verdict), verdict) for verdict in (PASS, UNKNOWN, FAIL) if verdict in own]
-        found.append("%s on every node and rail: %s" % (test, ", ".join(counts)))
-    return found
+        texts.append("%s on every node and rail: %s" % (test, ", ".join(counts)))
+    return texts
 
 
 __all__ = ("DETAILS", "checked", "left_out", "lines", "reasons")

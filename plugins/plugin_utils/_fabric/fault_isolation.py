@@ -25,105 +25,136 @@ def _status(entries: list[Json]) -> str:
     return worst(entry["verdict"] for entry in entries)
 
 
-def eliminate(
+class _Rail(t.NamedTuple):
+    """The links of one rail that were measured."""
+
+    number: int
+    good: list[Link]
+    failing: list[Link]
+
+    @property
+    def links(self) -> list[Link]:
+        return self.good + self.failing
+
+
+def isolate_faults(
     hosts: t.Mapping[str, Json], plan: Wanted, pairs: list[Json], findings: list[Finding], limit: float
 ) -> list[Json]:
     """Return who or what the failing measurements have in common, and the good ones do not touch."""
     links: dict[Link, list[Json]] = {}
     for entry in pairs:
         links.setdefault((entry["client"], entry["server"], entry["rail"]), []).append(entry)
-    status = {link: _status(entries) for link, entries in links.items()}
-    blamed = {(node, one.rail) for one in findings if one.named and one.verdict == FAIL for node in one.nodes}
-    rails: dict[int, list[Link]] = {}
-    for link, verdict in status.items():
-        if verdict != UNKNOWN:
-            rails.setdefault(link[2], []).append(link)
+    rails = _by_rail({link: _status(entries) for link, entries in links.items()})
+    blamed = {
+        (node, finding.rail)
+        for finding in findings
+        if finding.named and finding.verdict == FAIL
+        for node in finding.nodes
+    }
     suspects: list[Json] = []
     ports: dict[tuple[str, int], list[Link]] = {}  # with the failing links that it explains
-    for rail in sorted(rails):
-        good = [link for link in rails[rail] if status[link] == PASS]
-        bad = [link for link in rails[rail] if status[link] == FAIL]
-        if bad:
-            suspects += _of_rail(hosts, rail, good, bad, {node for node, of in blamed if of == rail}, ports)
+    for rail in rails.values():
+        if rail.failing:
+            of_rail, of_ports = _of_rail(hosts, rail, {node for node, number in blamed if number == rail.number})
+            suspects += of_rail
+            ports.update(((node, rail.number), explained) for node, explained in of_ports.items())
+    measured = {number: _nodes(rail.links) for number, rail in rails.items()}
     whole = {suspect["rail"] for suspect in suspects if suspect["kind"] == "rail"}
     for node in list(dict.fromkeys(node for node, _rail in ports)):
-        own = [rail for rail in sorted(rails) if rail not in whole and any(node in link[:2] for link in rails[rail])]
-        named = [rail for rail in own if (node, rail) in ports]
-        alone = len(plan.rails) == 1 and (node, named[0]) not in blamed
+        own = [rail for rail in rails.values() if rail.number not in whole and node in measured[rail.number]]
+        named = [rail for rail in own if (node, rail.number) in ports]
+        alone = len(plan.rails) == 1 and (node, named[0].number) not in blamed
         if named == own and (len(own) > 1 or alone):
-            explained = [link for rail in own for link in ports[node, rail]]
-            suspects.append(_node(hosts, node, own, rails, status, explained))
+            explained = [link for rail in own for link in ports[node, rail.number]]
+            suspects.append(_node(hosts, node, own, explained))
         else:
-            suspects += [_of_port(hosts, node, rail, rails, status, ports[node, rail]) for rail in named]
-    suspects.sort(key=lambda one: (KINDS.index(one["kind"]), one["node"] or ""))
+            suspects += [_of_port(hosts, node, rail, rails, ports[node, rail.number]) for rail in named]
+    suspects.sort(key=lambda suspect: (KINDS.index(suspect["kind"]), suspect["node"] or ""))
     for suspect in suspects:
         failing = [entry for link in suspect.pop("links") for entry in links[link] if entry["verdict"] == FAIL]
         suspect["worst"] = _worst(failing, limit)
     return suspects
 
 
+def _by_rail(status: t.Mapping[Link, str]) -> dict[int, _Rail]:
+    rails = {
+        number: _Rail(number, [], [])
+        for number in sorted({link[2] for link, verdict in status.items() if verdict != UNKNOWN})
+    }
+    for link, verdict in status.items():
+        if verdict != UNKNOWN:
+            (rails[link[2]].good if verdict == PASS else rails[link[2]].failing).append(link)
+    return rails
+
+
+def _nodes(links: t.Iterable[Link]) -> set[str]:
+    return {node for link in links for node in link[:2]}
+
+
+def _shared(links: t.Iterable[Link]) -> set[str]:
+    """Return the nodes that are in every one of the links."""
+    return set.intersection(*(set(link[:2]) for link in links))
+
+
 def _suspect(kind: str, node: str | None, rail: int | None, why: str, links: list[Link], **more: t.Any) -> Json:
     return {"kind": kind, "node": node, "rail": rail, "pair": None, "why": why, "links": links, **more}
 
 
-def _of_rail(
-    hosts: t.Mapping[str, Json],
-    rail: int,
-    good: list[Link],
-    bad: list[Link],
-    blamed: set[str],
-    ports: dict[tuple[str, int], list[Link]],
-) -> list[Json]:
-    """Return a rail or a path that is to blame, and add to ``ports`` the ports that are.
+def _of_rail(hosts: t.Mapping[str, Json], rail: _Rail, blamed: set[str]) -> tuple[list[Json], dict[str, list[Link]]]:
+    """Return a rail or paths that are to blame, and the ports that are, with the failing links that they explain.
 
     A port without a good measurement is dead. It is to blame if it alone can explain a failure, or if its state
     does. A failure between two ports that are fine otherwise is that of the path between them.
     """
-    touched = {node for link in good + bad for node in link[:2]}
-    shared = set.intersection(*(set(link[:2]) for link in bad))
-    pair = "measured pair"
-    if not good and len(touched) > 2 and not shared:
-        why = "rail %d: %s, whichever nodes are in them" % (rail, _fail_of(len(bad), pair))
+    measured = _nodes(rail.links)
+    if not rail.good and len(measured) > 2 and not _shared(rail.failing):
+        why = "rail %d: %s, whichever nodes are in them" % (rail.number, _fail_of(len(rail.failing), "measured pair"))
         why += ": the rail itself (its switch)"
-        return [_suspect("rail", None, rail, why, bad)]
-    dead = touched - {node for link in good for node in link[:2]}
+        return [_suspect("rail", None, rail.number, why, rail.failing)], {}
+    dead = measured - _nodes(rail.good)
     named = dead & blamed
-    for link in bad:
+    for link in rail.failing:
         ends = dead & set(link[:2])
         if len(ends) == 1:
             named |= ends
-    open_links = [link for link in bad if dead & set(link[:2]) and not named & set(link[:2])]
+    open_links = [link for link in rail.failing if dead & set(link[:2]) and not named & set(link[:2])]
     suspects = []
     for group in _components(open_links):
-        both = set.intersection(*(set(link[:2]) for link in group))
-        if len(both) == 1:  # a star
-            named |= both
-        elif len(both) == 2 and touched == both:
-            one, other = (printable(node) for node in group[0][:2])
-            why = "rail %d: %s between %s and %s: with two nodes" % (rail, _fail_of(len(bad), pair), one, other)
-            why += " it is not known which end it is, or the rail itself (its switch)"
-            suspects.append(_suspect("rail", None, rail, why, group))
-        elif len(both) == 2:
-            one, other = (label(hosts, node, rail) for node in group[0][:2])
-            why = "rail %d: %s -> %s fails, and neither end was measured well with another node" % (rail, one, other)
-            why += ": one of them, or the path between them"
-            suspects.append(_suspect("pair", None, rail, why, group, pair=list(group[0][:2])))
-        else:
-            named |= {node for link in group for node in link[:2]}
-    for node in sorted(named):
-        own = [link for link in bad if node in link[:2]]
-        if own:
-            ports[node, rail] = own
-    for link in bad:
-        if not dead & set(link[:2]):
-            one, other = (label(hosts, node, rail) for node in link[:2])
-            if (link[1], link[0], rail) in good:
-                why = "rail %d: %s -> %s fails, the other direction does not" % (rail, one, other)
-            else:
-                why = "rail %d: %s -> %s fails, both pass with other nodes" % (rail, one, other)
-                why += ": the path between them"
-            suspects.append(_suspect("pair", None, rail, why, [link], pair=list(link[:2])))
-    return suspects
+        shared = _shared(group)
+        if len(shared) == 2:
+            suspects.append(_of_two(hosts, rail, group, only=measured == shared))
+        else:  # a star, whose center is to blame, or else all that are in it
+            named |= shared or _nodes(group)
+    explained = {node: [link for link in rail.failing if node in link[:2]] for node in sorted(named)}
+    suspects += [_of_path(hosts, rail, link) for link in rail.failing if not dead & set(link[:2])]
+    return suspects, {node: links for node, links in explained.items() if links}
+
+
+def _of_two(hosts: t.Mapping[str, Json], rail: _Rail, links: list[Link], *, only: bool) -> Json:
+    """Return the suspect if two dead ports were measured with each other alone; ``only`` if the rail has no others."""
+    ends = links[0][:2]
+    if only:
+        why = "rail %d: %s between %s and %s: with two nodes" % (
+            rail.number, _fail_of(len(rail.failing), "measured pair"), printable(ends[0]), printable(ends[1]),
+        )  # fmt: skip
+        why += " it is not known which end it is, or the rail itself (its switch)"
+        return _suspect("rail", None, rail.number, why, links)
+    why = "%s fails, and neither end was measured well with another node" % _path(hosts, rail, links[0])
+    why += ": one of them, or the path between them"
+    return _suspect("pair", None, rail.number, why, links, pair=list(ends))
+
+
+def _of_path(hosts: t.Mapping[str, Json], rail: _Rail, link: Link) -> Json:
+    if (link[1], link[0], rail.number) in rail.good:
+        why = "%s fails, the other direction does not" % _path(hosts, rail, link)
+    else:
+        why = "%s fails, both pass with other nodes: the path between them" % _path(hosts, rail, link)
+    return _suspect("pair", None, rail.number, why, [link], pair=list(link[:2]))
+
+
+def _path(hosts: t.Mapping[str, Json], rail: _Rail, link: Link) -> str:
+    client, server = (label(hosts, node, rail.number) for node in link[:2])
+    return "rail %d: %s -> %s" % (rail.number, client, server)
 
 
 def _components(links: list[Link]) -> list[list[Link]]:
@@ -142,21 +173,16 @@ def _fail_of(number: int, what: str, more: str = "") -> str:
     return "all %d %ss%s fail" % (number, what, more)
 
 
-def _node(
-    hosts: t.Mapping[str, Json],
-    node: str,
-    own: list[int],
-    rails: dict[int, list[Link]],
-    status: dict[Link, str],
-    links: list[Link],
-) -> Json:
-    failing = _fail_of(len(links), "measured pair", " with it")
-    why = "node %s: %s on %s" % (printable(node), failing, _rails(own))
-    others = [link for rail in own for link in rails[rail] if node not in link[:2]]
-    passing = [link for link in others if status[link] == PASS]
+def _node(hosts: t.Mapping[str, Json], node: str, own: list[_Rail], links: list[Link]) -> Json:
+    numbers = [rail.number for rail in own]
+    why = "node %s: %s on %s" % (
+        printable(node), _fail_of(len(links), "measured pair", " with it"), _rails(numbers),
+    )  # fmt: skip
+    others = [link for rail in own for link in rail.links if node not in link[:2]]
+    passing = [link for rail in own for link in rail.good if node not in link[:2]]
     why += ", %d of %d without it pass" % (len(passing), len(others)) if others else ", and there are none without it"
     if len(own) == 1:
-        where = label(hosts, node, own[0])
+        where = label(hosts, node, numbers[0])
         why += ": the node %s, its card, cable or switch port (no other rail was measured)" % where
     else:
         why += ": the node itself"
@@ -164,22 +190,17 @@ def _node(
 
 
 def _of_port(
-    hosts: t.Mapping[str, Json],
-    node: str,
-    rail: int,
-    rails: dict[int, list[Link]],
-    status: dict[Link, str],
-    links: list[Link],
+    hosts: t.Mapping[str, Json], node: str, rail: _Rail, rails: t.Mapping[int, _Rail], links: list[Link]
 ) -> Json:
     failing = _fail_of(len(links), "measured pair", " with it on this rail")
-    why = "rail %d: node %s: %s" % (rail, label(hosts, node, rail), failing)
-    good = [other for other in rails if any(status[link] == PASS and node in link[:2] for link in rails[other])]
+    why = "rail %d: node %s: %s" % (rail.number, label(hosts, node, rail.number), failing)
+    good = [other.number for other in rails.values() if any(node in link[:2] for link in other.good)]
     if good:
-        why += ", not so on %s" % _rails(sorted(good))
+        why += ", not so on %s" % _rails(good)
     why += ": its card, cable or switch port"
-    if len(links) > 1 and not any(status[link] == PASS for link in rails[rail]):
+    if len(links) > 1 and not rail.good:
         why += ", or the rail itself, on which no pair without this node was measured well"
-    return _suspect("port", node, rail, why, links)
+    return _suspect("port", node, rail.number, why, links)
 
 
 def _rails(rails: t.Sequence[int]) -> str:
@@ -225,22 +246,31 @@ def _tail(why: str) -> str:
 
 
 def with_findings(suspects: list[Json], findings: list[Finding]) -> list[Json]:
-    """Add the ports that are to blame for what was seen before any traffic."""
+    """Add the ports that are to blame for what was found before any traffic."""
     merged = [dict(suspect) for suspect in suspects]
-    for one in findings:
-        if one.verdict != FAIL or not one.named:
+    for finding in findings:
+        if finding.verdict != FAIL or not finding.named:
             continue
-        node = one.nodes[0] if one.kind == "port" else None
-        same = [s for s in merged if (s["kind"], s["node"], s["rail"]) == (one.kind, node, one.rail)]
+        node = finding.nodes[0] if finding.kind == "port" else None
+        same = [s for s in merged if (s["kind"], s["node"], s["rail"]) == (finding.kind, node, finding.rail)]
         if same:
-            same[0]["why"] = "%s; %s" % (one.why, same[0]["why"])
+            same[0]["why"] = "%s; %s" % (finding.why, same[0]["why"])
         else:
-            merged.append({"kind": one.kind, "node": node, "rail": one.rail, "pair": None, "why": one.why, "worst": ""})
+            merged.append(
+                {
+                    "kind": finding.kind,
+                    "node": node,
+                    "rail": finding.rail,
+                    "pair": None,
+                    "why": finding.why,
+                    "worst": "",
+                }
+            )
     return merged
 
 
 __all__ = (
-    "eliminate",
+    "isolate_faults",
     "sentences",
     "with_findings",
 )

@@ -29,31 +29,31 @@ def without(hosts: t.Mapping[str, Json]) -> str | None:
     return "; ".join(reasons) or None
 
 
-def nccl(given: t.Mapping[str, t.Any] | None, hosts: t.Mapping[str, Json], asked: bool, silence: str) -> Json | None:
+def nccl(result: t.Mapping[str, t.Any] | None, hosts: t.Mapping[str, Json], asked: bool, silence: str) -> Json | None:
     """Return the verdict on nccl-tests with what was measured; None: not requested."""
-    if not asked and given is None:
+    if not asked and result is None:
         return None
-    found: Json = {key: (given or {}).get(key) for key in _DETAILS}
-    verdict, error = _nccl(given, hosts, silence)
-    return {"verdict": verdict, "error": error, **found}
+    details: Json = {key: (result or {}).get(key) for key in _DETAILS}
+    verdict, error = _nccl(result, hosts, silence)
+    return {"verdict": verdict, "error": error, **details}
 
 
-def _nccl(given: t.Mapping[str, t.Any] | None, hosts: t.Mapping[str, Json], silence: str) -> tuple[str, str | None]:
-    if given is None:
+def _nccl(result: t.Mapping[str, t.Any] | None, hosts: t.Mapping[str, Json], silence: str) -> tuple[str, str | None]:
+    if result is None:
         bare = [printable(name) for name, host in hosts.items() if not host["pod"]]
         pods = "it is run in pods only, and not on the hosts %s" % some(bare) if bare else None
         return UNKNOWN, without(hosts) or pods or silence
-    wrong, transport = given.get("out_of_bounds"), given.get("transport")
+    wrong, transport = result.get("out_of_bounds"), result.get("transport")
     if wrong:
         return FAIL, "%d values were wrong (out of bounds)" % wrong
-    if given.get("ok") is False:
-        return FAIL, given.get("error") or "it failed"
+    if result.get("ok") is False:
+        return FAIL, result.get("error") or "it failed"
     if transport in ("socket", "mixed"):
         part = "all" if transport == "socket" else "some"
         return FAIL, "NCCL sent %s of it by TCP (transport %s), not by RDMA" % (part, transport)
-    if given.get("ok") is None:
-        return UNKNOWN, given.get("error") or "the result could not be read"
-    if given.get("avg_busbw") is None or wrong is None:
+    if result.get("ok") is None:
+        return UNKNOWN, result.get("error") or "the result could not be read"
+    if result.get("avg_busbw") is None or wrong is None:
         return UNKNOWN, "no bandwidth, or no check of the values, could be read"
     if transport != "rdma":
         return UNKNOWN, "NCCL's log does not show which path it took"
@@ -91,13 +91,13 @@ def lines(report: t.Mapping[str, t.Any]) -> list[str]:
     """Return the report's lines on GPUs."""
     direct, entry = report["gpudirect"], report["nccl"]
     text = "proven by %s" % some(direct["by"], 2) if direct["proven"] else "not proven: %s" % direct["why"]
-    found = ["GPUDirect RDMA: %s" % printable(text)]
+    texts = ["GPUDirect RDMA: %s" % printable(text)]
     if entry:
         shown = entry["verdict"]
         if entry["avg_busbw"] is not None:
             shown += ", %.2f GB/s on average, transport %s" % (entry["avg_busbw"], entry["transport"])
-        found.append("%s: %s" % (NCCL, shown))
-    return found
+        texts.append("%s: %s" % (NCCL, shown))
+    return texts
 
 
 __all__ = ("gpudirect", "lines", "nccl", "sentence", "without")

@@ -15,7 +15,6 @@ from ...module_utils._rails.ports import brief
 from . import checks as fabric_checks
 from .vocabulary import CHECKS, NCCL, TESTS, WANTED, Json
 
-_NUMBERS = ("rate_gbps", "netdev_mtu", "active_mtu")
 _TEXTS = ("device", "netdev", "state", "link_layer", "protocol", "gid", "ipv4")
 SHOWN = (
     "device", "port", "netdev", "state", "rate_gbps", "netdev_mtu", "active_mtu", "link_layer", "protocol",
@@ -35,37 +34,37 @@ class Wanted(t.NamedTuple):
     nccl: bool
 
 
-def bad(text: str) -> VerdictError:
+def invalid_input(text: str) -> VerdictError:
     return VerdictError("Could not judge the fabric: " + text)
 
 
 def limit_of(value: t.Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
-        raise bad("min_share must be a number above 0 and up to 1, for example 0.8, not %s" % brief(value))
+        raise invalid_input("min_share must be a number above 0 and up to 1, for example 0.8, not %s" % brief(value))
     return float(value)
 
 
 def _list(value: t.Any, what: str) -> list[t.Any]:
     if not isinstance(value, (list, tuple)):
-        raise bad("%s must be a list, not %s" % (what, brief(value)))
+        raise invalid_input("%s must be a list, not %s" % (what, brief(value)))
     return list(value)
 
 
 def _rail(value: t.Any, what: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise bad("%s must be the number of a rail, from 0, not %s" % (what, brief(value)))
+        raise invalid_input("%s must be the number of a rail, from 0, not %s" % (what, brief(value)))
     return int(value)
 
 
 def _name(value: t.Any, what: str) -> str:
     if not isinstance(value, str) or not value:
-        raise bad("%s must be the name of a node, not %s" % (what, brief(value)))
+        raise invalid_input("%s must be the name of a node, not %s" % (what, brief(value)))
     return str(value)
 
 
 def _text(value: t.Any, what: str) -> str | None:
     if value is not None and not isinstance(value, str):
-        raise bad("%s must be a string or null, not %s" % (what, brief(value)))
+        raise invalid_input("%s must be a string or null, not %s" % (what, brief(value)))
     return str(value) if value else None
 
 
@@ -74,17 +73,17 @@ def _texts(value: t.Any, what: str) -> list[str]:
 
 
 def _number(value: t.Any, what: str) -> float | None:
-    """Return a number; one that is none, or no quantity, cannot be read."""
+    """Return a number, or None if it is not a quantity."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise bad("%s must be a number or null, not %s" % (what, brief(value)))
+        raise invalid_input("%s must be a number or null, not %s" % (what, brief(value)))
     return value if 0 <= value < 1e9 else None
 
 
 def _test(value: t.Any, what: str, tests: t.Sequence[str] = TESTS) -> str:
     if value not in tests:
-        raise bad("%s is %s; the tests are %s" % (what, brief(value), ", ".join(tests)))
+        raise invalid_input("%s is %s; the tests are %s" % (what, brief(value), ", ".join(tests)))
     return str(value)
 
 
@@ -94,79 +93,87 @@ def _count(value: t.Any, what: str) -> int | None:
 
 
 def _checks(value: t.Any, where: str) -> list[Json]:
-    found = []
+    checks = []
     for entry in _list([] if value is None else value, where):
         if not isinstance(entry, t.Mapping):
-            raise bad("%s must be a list of dictionaries; it has %s" % (where, brief(entry)))
+            raise invalid_input("%s must be a list of dictionaries; it has %s" % (where, brief(entry)))
         ok = entry.get("ok")
         if ok is not None and not isinstance(ok, bool):
-            raise bad("%s[].ok must be true, false or null, not %s" % (where, brief(ok)))
-        known = {
+            raise invalid_input("%s[].ok must be true, false or null, not %s" % (where, brief(ok)))
+        fields = {
             "rail": _rail(entry.get("rail"), where + "[].rail"),
             "test": _test(entry.get("test"), where + "[].test", CHECKS),
             "error": _text(entry.get("error"), where + "[].error"),
         }
-        found.append({**{key: entry.get(key) for key in fabric_checks.DETAILS}, **known, "ok": ok})
-    return found
+        checks.append({**{key: entry.get(key) for key in fabric_checks.DETAILS}, **fields, "ok": ok})
+    return checks
 
 
 def nodes_of(nodes: t.Any) -> dict[str, Json]:
     if not isinstance(nodes, t.Mapping):
-        raise bad("nodes must be a dictionary, name of a node to what was seen on it, not %s" % brief(nodes))
-    found = {}
-    for key, value in nodes.items():
+        raise invalid_input("nodes must be a dictionary, name of a node to what was seen on it, not %s" % brief(nodes))
+    hosts = {}
+    for key, node in nodes.items():
         name = _name(key, "a key of nodes")
-        where = "nodes[%r]" % name
-        if not isinstance(value, t.Mapping):
-            raise bad("%s must be a dictionary, not %s" % (where, brief(value)))
-        reachable = value.get("reachable")
-        if not isinstance(reachable, bool):
-            raise bad("%s.reachable must be true or false, not %s" % (where, brief(reachable)))
-        rails: dict[int, Json] = {}
-        for entry in _list([] if value.get("rails") is None else value["rails"], where + ".rails"):
-            if not isinstance(entry, t.Mapping):
-                raise bad("%s.rails must be a list of dictionaries; it has %s" % (where, brief(entry)))
-            rail = _rail(entry.get("rail"), where + ".rails[].rail")
-            if rail in rails:
-                raise bad("%s.rails has rail %d twice" % (where, rail))
-            shown = {key: entry.get(key) for key in SHOWN}
-            for key in _NUMBERS:
-                number = _number(shown[key], "%s.rails[].%s of rail %d" % (where, key, rail))
-                shown[key] = number or None  # a link without a rate, or an MTU of 0, is one that was not read
-            for key in _TEXTS:
-                shown[key] = _text(shown[key], "%s.rails[].%s of rail %d" % (where, key, rail))
-            for key in ("port", "gid_index"):
-                number = _number(shown[key], "%s.rails[].%s of rail %d" % (where, key, rail))
-                shown[key] = None if number is None else int(number)
-            rails[rail] = {"rail": rail, **shown}
-        found[name] = {
-            "reachable": reachable,
-            "problems": _texts(value.get("problems"), where + ".problems"),
-            "busy": _texts(value.get("busy"), where + ".busy"),
-            "pod": _text(value.get("pod"), where + ".pod"),
-            "gpus": _count(value.get("gpus"), where + ".gpus"),
-            "checks": _checks(value.get("checks"), where + ".checks"),
-            "rails": rails,
-        }
-    return found
+        hosts[name] = _node(name, node)
+    return hosts
+
+
+def _node(name: str, node: t.Any) -> Json:
+    where = "nodes[%r]" % name
+    if not isinstance(node, t.Mapping):
+        raise invalid_input("%s must be a dictionary, not %s" % (where, brief(node)))
+    reachable = node.get("reachable")
+    if not isinstance(reachable, bool):
+        raise invalid_input("%s.reachable must be true or false, not %s" % (where, brief(reachable)))
+    return {
+        "reachable": reachable,
+        "problems": _texts(node.get("problems"), where + ".problems"),
+        "busy": _texts(node.get("busy"), where + ".busy"),
+        "pod": _text(node.get("pod"), where + ".pod"),
+        "gpus": _count(node.get("gpus"), where + ".gpus"),
+        "checks": _checks(node.get("checks"), where + ".checks"),
+        "rails": _rails(node.get("rails"), where + ".rails"),
+    }
+
+
+def _rails(value: t.Any, where: str) -> dict[int, Json]:
+    rails: dict[int, Json] = {}
+    for entry in _list([] if value is None else value, where):
+        if not isinstance(entry, t.Mapping):
+            raise invalid_input("%s must be a list of dictionaries; it has %s" % (where, brief(entry)))
+        rail = _rail(entry.get("rail"), where + "[].rail")
+        if rail in rails:
+            raise invalid_input("%s has rail %d twice" % (where, rail))
+        rails[rail] = {"rail": rail, **{key: _port_value(entry, key, where, rail) for key in SHOWN}}
+    return rails
+
+
+def _port_value(entry: t.Mapping[str, t.Any], key: str, where: str, rail: int) -> t.Any:
+    where = "%s[].%s of rail %d" % (where, key, rail)
+    if key in _TEXTS:
+        return _text(entry.get(key), where)
+    if key in ("port", "gid_index"):
+        return _count(entry.get(key), where)
+    return _number(entry.get(key), where) or None  # a link without a rate, or an MTU of 0, is one that was not read
 
 
 def planned(wanted: t.Any, hosts: t.Mapping[str, Json]) -> Wanted:
     if not isinstance(wanted, t.Mapping):
-        raise bad("wanted must be a dictionary with pairs, rails and tests, not %s" % brief(wanted))
+        raise invalid_input("wanted must be a dictionary with pairs, rails and tests, not %s" % brief(wanted))
     unknown = sorted(set(map(str, wanted)) - {"pairs", "rails", "tests"})
     if unknown:
-        raise bad("wanted has %s; it has pairs, rails and tests" % ", ".join(unknown))
+        raise invalid_input("wanted has %s; it has pairs, rails and tests" % ", ".join(unknown))
     pairs = []
     for entry in _list(wanted.get("pairs"), "wanted.pairs"):
         if not isinstance(entry, (list, tuple)) or len(entry) != 2:
-            raise bad("wanted.pairs has %s, which is not a list of client and server" % brief(entry))
+            raise invalid_input("wanted.pairs has %s, which is not a list of client and server" % brief(entry))
         client, server = (_name(name, "an entry of wanted.pairs") for name in entry)
         if client == server:
-            raise bad("wanted.pairs has %r with itself" % client)
+            raise invalid_input("wanted.pairs has %r with itself" % client)
         for name in (client, server):
             if name not in hosts:
-                raise bad("wanted.pairs has %r, which is not in nodes" % name)
+                raise invalid_input("wanted.pairs has %r, which is not in nodes" % name)
         pairs.append((client, server))
     rails = [_rail(rail, "an entry of wanted.rails") for rail in _list(wanted.get("rails"), "wanted.rails")]
     tests = [_test(test, "an entry of wanted.tests", WANTED) for test in _list(wanted.get("tests"), "wanted.tests")]
@@ -184,25 +191,27 @@ def _traffic(value: t.Any, where: str) -> Json | None:
     if value is None:
         return None
     if not isinstance(value, t.Mapping) or not (value.get("quiet") is None or isinstance(value["quiet"], bool)):
-        raise bad("%s must be a dictionary whose quiet is true, false or null, not %s" % (where, brief(value)))
+        raise invalid_input(
+            "%s must be a dictionary whose quiet is true, false or null, not %s" % (where, brief(value))
+        )
     return {**value, "quiet": value.get("quiet"), "why": _text(value.get("why"), where + ".why")}
 
 
 def read(results: t.Any) -> dict[tuple[str, str, int, str], list[Json]]:
-    found: dict[tuple[str, str, int, str], list[Json]] = {}
+    measurements: dict[tuple[str, str, int, str], list[Json]] = {}
     for entry in _list(results, "results"):
         if not isinstance(entry, t.Mapping):
-            raise bad("results must be a list of dictionaries; it has %s" % brief(entry))
+            raise invalid_input("results must be a list of dictionaries; it has %s" % brief(entry))
         client, server = (_name(entry.get(end), "the %s of a result" % end) for end in ("client", "server"))
         if client == server:
-            raise bad("results has one of %r with itself" % client)
+            raise invalid_input("results has one of %r with itself" % client)
         rail = _rail(entry.get("rail"), "the rail of a result of %r -> %r" % (client, server))
         where = "of the result of %r -> %r on rail %d, " % (client, server, rail)
         test = _test(entry.get("test"), where + "test")
         ok = entry.get("ok")
         if ok is not None and not isinstance(ok, bool):
-            raise bad(where + "ok must be true, false or null, not %s" % brief(ok))
-        found.setdefault((client, server, rail, test), []).append(
+            raise invalid_input(where + "ok must be true, false or null, not %s" % brief(ok))
+        measurements.setdefault((client, server, rail, test), []).append(
             {
                 "ok": ok,
                 "gbps": _number(entry.get("gbps"), where + "gbps"),
@@ -212,14 +221,14 @@ def read(results: t.Any) -> dict[tuple[str, str, int, str], list[Json]]:
                 "traffic": _traffic(entry.get("traffic"), where + "traffic"),
             }
         )
-    return found
+    return measurements
 
 
 __all__ = (
     "SHOWN",
     "VerdictError",
     "Wanted",
-    "bad",
+    "invalid_input",
     "limit_of",
     "nodes_of",
     "planned",

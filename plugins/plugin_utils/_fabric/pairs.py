@@ -34,83 +34,94 @@ from .vocabulary import (
 def measured(
     hosts: t.Mapping[str, Json],
     plan: Wanted,
-    seen: t.Mapping[tuple[str, str, int, str], list[Json]],
+    measurements: t.Mapping[tuple[str, str, int, str], list[Json]],
     limit: float,
     silence: str,
 ) -> list[Json]:
     """Return every measurement that was wanted, then those that were not wanted, each with its verdict."""
     keys = [(*pair, rail, test) for rail in plan.rails for test in plan.tests for pair in plan.pairs]
-    extra = sorted(set(seen) - set(keys))
-    made = []
+    extra = sorted(set(measurements) - set(keys))
+    entries = []
     for key in keys + extra:
         client, server, rail, test = key
-        rates: list[float | None] = [(port_of(hosts, n, rail) or {}).get("rate_gbps") for n in (client, server)]
-        known = [rate for rate in rates if rate is not None]
-        expected = min(known) if len(known) == 2 else None
-        entry: Json = {"client": client, "server": server, "rail": rail, "test": test}
-        choices = [_one(result, test, expected, limit) for result in seen.get(key, ())]
+        expected = _expected(hosts, client, server, rail)
+        choices = [_judged(result, test, expected, limit) for result in measurements.get(key, ())]
         if choices:
             chosen = min(choices, key=_how_good)
         else:
-            chosen = {"verdict": UNKNOWN, "gbps": None, "share": None, "pings": None, "skipped": None}
-            chosen["traffic"] = None
+            chosen = dict.fromkeys(("gbps", "share", "pings", "skipped", "traffic"))
+            chosen["verdict"] = UNKNOWN
             chosen["error"] = _why_missing(hosts, client, server, rail, test) or silence
+        entry: Json = {"client": client, "server": server, "rail": rail, "test": test}
         entry.update(verdict=chosen["verdict"], gbps=chosen["gbps"])
         entry["expected_gbps"] = expected if test in BANDWIDTHS else None
         entry.update((name, chosen[name]) for name in ("share", "error", "pings", "skipped"))
         entry.update(quiet=(chosen["traffic"] or {}).get("quiet"), traffic=chosen["traffic"])
         entry.update(wanted=key not in extra, results=len(choices))
-        made.append(entry)
-    return made
+        entries.append(entry)
+    return entries
 
 
-def _how_good(one: Json) -> tuple[t.Any, ...]:
+def _expected(hosts: t.Mapping[str, Json], client: str, server: str, rail: int) -> float | None:
+    """Return the rate of the slower end."""
+    rates: list[float | None] = [(port_of(hosts, node, rail) or {}).get("rate_gbps") for node in (client, server)]
+    known = [rate for rate in rates if rate is not None]
+    return min(known) if len(known) == len(rates) else None
+
+
+def _how_good(judged: Json) -> tuple[t.Any, ...]:
     # Also among equals always the same one, whatever the order in which they came.
-    gbps = math.inf if one["gbps"] is None else one["gbps"]
-    return (-VERDICTS.index(one["verdict"]), gbps, one["error"] or "", one["skipped"] or "", one["pings"] or 0)
+    gbps = math.inf if judged["gbps"] is None else judged["gbps"]
+    order = (judged["error"] or "", judged["skipped"] or "", judged["pings"] or 0)
+    return (-VERDICTS.index(judged["verdict"]), gbps, *order)
 
 
-def _one(result: Json, test: str, expected: float | None, limit: float) -> Json:
+def _judged(result: Json, test: str, expected: float | None, limit: float) -> Json:
     gbps = result["gbps"] if test in BANDWIDTHS else None
     share = gbps / expected if gbps is not None and expected else None
-    verdict, error = UNKNOWN, result["error"]
-    if result["ok"] is False:
-        verdict, error = FAIL, error or "%s failed" % test
-    elif result["skipped"]:
-        error = "skipped: " + result["skipped"] + ("; " + error if error else "")
-    elif result["ok"] is None:
-        error = error or "the result could not be read"
-    elif error:
-        pass  # it reports both success and failure
-    elif test in BANDWIDTHS:
-        if gbps is None:
-            error = "no bandwidth could be read"
-        elif share is None:
-            error = "the rate of the link is not known"
-        elif share < limit:
-            verdict = FAIL
-            error = "%s Gb/s are %s of the link's %s Gb/s, the limit is %s" % (
-                speed(gbps), percent(share), show(expected), bound(limit),
-            )  # fmt: skip
-        else:
-            verdict = PASS
-    elif result["pings"] == 0:
-        error = "no ping was seen"
-    else:
-        verdict = PASS
+    verdict, error = _outcome(result, test)
+    if verdict == PASS and test in BANDWIDTHS:
+        verdict, error = _bandwidth(gbps, share, expected, limit)
     traffic = result["traffic"]
     if verdict == PASS and traffic and traffic["quiet"] is False:
         verdict, error = FAIL, "it did not use only RDMA: %s" % (traffic["why"] or "no reason was given")
-    done = {
+    return {
         "verdict": verdict,
         "traffic": traffic,
         "gbps": gbps,
         "share": share,
         "error": error,
         "skipped": result["skipped"],
+        "pings": None if result["pings"] is None else int(result["pings"]),
     }
-    done["pings"] = None if result["pings"] is None else int(result["pings"])
-    return done
+
+
+def _outcome(result: Json, test: str) -> tuple[str, str | None]:
+    """Return the verdict and the error of a result, whatever its bandwidth is."""
+    error = result["error"]
+    if result["ok"] is False:
+        return FAIL, error or "%s failed" % test
+    if result["skipped"]:
+        return UNKNOWN, "skipped: " + result["skipped"] + ("; " + error if error else "")
+    if result["ok"] is None:
+        return UNKNOWN, error or "the result could not be read"
+    if error:
+        return UNKNOWN, error  # it reports both success and failure
+    if result["pings"] == 0 and test not in BANDWIDTHS:
+        return UNKNOWN, "no ping was seen"
+    return PASS, None
+
+
+def _bandwidth(gbps: float | None, share: float | None, expected: float | None, limit: float) -> tuple[str, str | None]:
+    if gbps is None:
+        return UNKNOWN, "no bandwidth could be read"
+    if share is None:
+        return UNKNOWN, "the rate of the link is not known"
+    if share >= limit:
+        return PASS, None
+    return FAIL, "%s Gb/s are %s of the link's %s Gb/s, the limit is %s" % (
+        speed(gbps), percent(share), show(expected), bound(limit),
+    )  # fmt: skip
 
 
 def _why_missing(hosts: t.Mapping[str, Json], client: str, server: str, rail: int, test: str) -> str | None:

@@ -132,27 +132,32 @@ def _differences(hosts: t.Mapping[str, Json], rail: int, key: str, what: str, un
 
 def _down_trained(hosts: t.Mapping[str, Json], plan: Wanted, findings: list[Finding]) -> list[Finding]:
     """Return the ports that are slower than most of the other rails of their node; a rail that is so on all nodes."""
-    told = {(node, one.rail) for one in findings if one.what == "rate_gbps" and one.named for node in one.nodes}
+    reported = {
+        (node, finding.rail)
+        for finding in findings
+        if finding.what == "rate_gbps" and finding.named
+        for node in finding.nodes
+    }
     rates = {rail: {node: port["rate_gbps"] for node, port in _up(hosts, rail).items()} for rail in plan.rails}
     slow: list[Finding] = []
     for rail in plan.rails:
-        found = []
+        trained_down = []
         for node, rate in rates[rail].items():
             others = [rates[other].get(node) for other in plan.rails if other != rail]
             usual, number = (collections.Counter(filter(None, others)).most_common(1) or [(None, 0)])[0]
-            if rate is None or usual is None or number * 2 <= len(others) or rate >= usual or (node, rail) in told:
+            if rate is None or usual is None or number * 2 <= len(others) or rate >= usual or (node, rail) in reported:
                 continue
             why = "rail %d: node %s runs at %s, its other rails at %s: the link is down-trained" % (
                 rail, label(hosts, node, rail), show(rate, " Gb/s"), show(usual, " Gb/s"),
             )  # fmt: skip
-            found.append(Finding(FAIL, rail, "port", [node], True, "rate_gbps", {node: rate}, why))
-        if len(found) > 1 and len(found) == len(rates[rail]):
-            values = {node: rate for one in found for node, rate in one.values.items()}
+            trained_down.append(Finding(FAIL, rail, "port", [node], True, "rate_gbps", {node: rate}, why))
+        if len(trained_down) > 1 and len(trained_down) == len(rates[rail]):
+            values = {node: rate for finding in trained_down for node, rate in finding.values.items()}
             why = "rail %d: all %d nodes run at %s here, slower than on their other rails: the rail is down-trained" % (
-                rail, len(found), some([show(rate, " Gb/s") for rate in dict.fromkeys(values.values())]),
+                rail, len(trained_down), some([show(rate, " Gb/s") for rate in dict.fromkeys(values.values())]),
             )  # fmt: skip
-            found = [Finding(FAIL, rail, "rail", list(values), True, "rate_gbps", values, why)]
-        slow += found
+            trained_down = [Finding(FAIL, rail, "rail", list(values), True, "rate_gbps", values, why)]
+        slow += trained_down
     return slow
 
 

@@ -34,8 +34,8 @@ def rounds(hosts: t.Any, topology: t.Any = "auto") -> list[list[Pair]]:
         topology = "all" if len(names) <= ALL_UP_TO else "ring"
     if len(names) < 2:
         return []
-    made = _all(len(names)) if topology == "all" or len(names) == 2 else _ring(len(names))
-    return [[{"client": names[client], "server": names[server]} for client, server in pairs] for pairs in made]
+    circle_rounds = _all(len(names)) if topology == "all" or len(names) == 2 else _ring(len(names))
+    return [[{"client": names[client], "server": names[server]} for client, server in pairs] for pairs in circle_rounds]
 
 
 def _names(hosts: t.Any) -> list[str]:
@@ -60,17 +60,17 @@ def _all(number: int) -> list[list[tuple[int, int]]]:
     In the circle, of odd length, a node is the client of those in the half behind it, and so of as many as it serves.
     """
     circle = number - 1 if number % 2 == 0 else number
-    made = []
+    turns = []
     for turn in range(circle):
         pairs = []
         if number % 2 == 0:
             pairs.append((turn, circle) if turn % 2 == 0 else (circle, turn))
         for step in range(1, circle // 2 + 1):
-            one, other = (turn + step) % circle, (turn - step) % circle
-            ahead = (other - one) % circle
-            pairs.append((one, other) if ahead <= circle // 2 else (other, one))
-        made.append(sorted(pairs))
-    return made
+            left, right = (turn + step) % circle, (turn - step) % circle
+            ahead = (right - left) % circle
+            pairs.append((left, right) if ahead <= circle // 2 else (right, left))
+        turns.append(sorted(pairs))
+    return turns
 
 
 def _ring(number: int) -> list[list[tuple[int, int]]]:

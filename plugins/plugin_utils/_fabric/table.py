@@ -124,7 +124,8 @@ def _listed(entries: list[Json], number: int = 12) -> list[str]:
 def _columns(text: str) -> int:
     """Return the columns that text takes on a terminal."""
     return sum(
-        0 if unicodedata.combining(one) else 2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in text
+        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        for character in text
     )
 
 

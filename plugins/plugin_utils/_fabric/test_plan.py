@@ -61,7 +61,7 @@ def plan_tests(
             "Building the tests of %s: unknown test %r. There are: %s" % (host, unknown[0], ", ".join(WANTED))
         )
     wanted = [test for test in wanted if test in TESTS]
-    found = []
+    tests = []
     for number, pair in enumerate(pairs):
         if pair[side] != host:
             continue
@@ -79,7 +79,7 @@ def plan_tests(
                     continue
                 if test == CUDA and not all(node.get("gpus") for node in ends.values()):
                     continue
-                found.append(
+                tests.append(
                     {
                         "id": "%d-%d-%s" % (number, rail, test),
                         "client": pair["client"],
@@ -98,7 +98,7 @@ def plan_tests(
                         "bytes": size,
                     }
                 )
-    return found
+    return tests
 
 
 __all__ = ("FIRST_PORT", "SIDES", "TESTS", "PlanError", "plan_tests", "usable")

@@ -16,8 +16,8 @@ import typing as t
 from ...module_utils._rails.ports import brief
 from . import checks as fabric_checks
 from . import gpus
-from .fault_isolation import eliminate, sentences, with_findings
-from .inputs import SHOWN, Wanted, bad, limit_of, nodes_of, planned, read
+from .fault_isolation import isolate_faults, sentences, with_findings
+from .inputs import SHOWN, Wanted, invalid_input, limit_of, nodes_of, planned, read
 from .pairs import measured
 from .ports import Finding, look
 from .vocabulary import ABSENT, FAIL, NCCL, NO_RESULT, PASS, UNKNOWN, Json, printable, short, some, worst
@@ -37,17 +37,17 @@ def judge(
     """Return the report on what was measured between the nodes; silence is why a result is missing, if unknown."""
     limit = limit_of(min_share)
     if not isinstance(started, str):
-        raise bad("started must be a string with the time, not %s" % brief(started))
+        raise invalid_input("started must be a string with the time, not %s" % brief(started))
     hosts = nodes_of(nodes)
     plan = planned(wanted, hosts)
-    seen = read(results)
+    measurements = read(results)
     findings = look(hosts, plan)
-    pairs = measured(hosts, plan, seen, limit, silence)
+    pairs = measured(hosts, plan, measurements, limit, silence)
     checks = fabric_checks.checked(hosts, plan.checks, plan.rails)
     if nccl is not None and not isinstance(nccl, t.Mapping):
-        raise bad("nccl must be a dictionary, not %s" % brief(nccl))
+        raise invalid_input("nccl must be a dictionary, not %s" % brief(nccl))
     together = gpus.nccl(nccl, hosts, plan.nccl, silence)
-    suspects = eliminate(hosts, plan, pairs, findings, limit)
+    suspects = isolate_faults(hosts, plan, pairs, findings, limit)
     gaps = _gaps(hosts, plan)
     notes = _unmeasured(pairs)
     verdicts = [entry["verdict"] for entry in pairs + checks] + [finding.verdict for finding in findings]
@@ -72,7 +72,7 @@ def judge(
         },
         "reasons": list(dict.fromkeys(reasons)),
         "suspects": with_findings(suspects, findings),
-        "coherence": [one.as_json() for one in findings],
+        "coherence": [finding.as_json() for finding in findings],
         "nodes": _judged_nodes(hosts, plan, pairs, checks, findings, suspects),
         "pairs": pairs,
         "checks": checks,
@@ -89,7 +89,7 @@ def _asked(plan: Wanted) -> list[str]:
 def _gaps(hosts: t.Mapping[str, Json], plan: Wanted) -> list[str]:
     """Return what was not checked, or not requested."""
     asked = {"pairs": plan.pairs, "rails": plan.rails, "tests": _asked(plan)}
-    gaps = ["nothing was requested: wanted has no %s" % what for what, given in asked.items() if not given]
+    gaps = ["nothing was requested: wanted has no %s" % what for what, values in asked.items() if not values]
     paired = {node for pair in plan.pairs for node in pair}
     for node, host in hosts.items():
         start = "node %s" % printable(node)
@@ -153,18 +153,18 @@ def _judged_nodes(
         for rail in sorted({*host["rails"], *plan.rails}):
             port = host["rails"].get(rail)
             if port is None:
-                seen = host["reachable"] and not host["problems"]
-                port = {"rail": rail, **dict.fromkeys(SHOWN), "state": ABSENT if seen else None}
-            own = [one for one in findings if one.rail == rail and node in one.nodes]
-            why = [one.why for one in own]
+                readable = host["reachable"] and not host["problems"]
+                port = {"rail": rail, **dict.fromkeys(SHOWN), "state": ABSENT if readable else None}
+            own = [finding for finding in findings if finding.rail == rail and node in finding.nodes]
+            why = [finding.why for finding in own]
             why += [s["why"] for s in suspects if s["kind"] == "port" and (s["node"], s["rail"]) == (node, rail)]
-            verdict: str | None = worst([one.verdict for one in own] + ([FAIL] if len(why) > len(own) else []))
+            verdict: str | None = worst([finding.verdict for finding in own] + ([FAIL] if len(why) > len(own) else []))
             if rail not in plan.rails and not why:
                 verdict = None  # not requested
             elif verdict == PASS and port["state"] is None:
                 verdict = UNKNOWN
             rails.append({**port, "verdict": verdict, "problems": why})
-        verdicts = [one["verdict"] for one in rails if one["verdict"]]
+        verdicts = [rail["verdict"] for rail in rails if rail["verdict"]]
         verdicts += [entry["verdict"] for entry in checks if entry["node"] == node]
         if any(suspect["node"] == node for suspect in suspects):
             verdicts.append(FAIL)

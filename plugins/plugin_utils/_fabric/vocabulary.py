@@ -44,7 +44,10 @@ def worst(verdicts: t.Iterable[str]) -> str:
 
 def printable(text: str) -> str:
     """Return text on one line: what is not to be seen, or moves the cursor, as an escape."""
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+        for character in text
+    )
 
 
 def short(text: str, limit: int = 200) -> str:

@@ -90,7 +90,7 @@ class Planner:
         self.hosts = hosts
         self.settings = settings
         self.options = options
-        self.planes = [name for name, one in hosts.items() if one["control_plane"]]
+        self.control_plane = [name for name, entry in hosts.items() if entry["control_plane"]]
         self.leader = self._leader()
         self.authority: str | None = None
         self.nodes: dict[str, Json] = {}
@@ -105,15 +105,15 @@ class Planner:
         """The control-plane host through which the cluster is queried: the first complete one, else the first."""
         whole = [
             name
-            for name in self.planes
+            for name in self.control_plane
             if whole_control_plane(self.member(name))
             and (begun(self.member(name)) != INIT or standing(self.member(name))[0] == WORKS)
         ]
-        return (whole or self.planes or [""])[0]
+        return (whole or self.control_plane or [""])[0]
 
     # --- steps ---
 
-    def first(self) -> Step:
+    def leader_step(self) -> Step:
         """The step for the leader."""
         host, member = self.leader, self.member(self.leader)
         cluster = self.hosts[host]["info"]["cluster"]
@@ -138,7 +138,7 @@ class Planner:
                 )
             return Step(INIT, "no host is a node yet")
         if verdict == BROKEN and begun(member) == INIT and not (cluster or {}).get("reachable"):
-            return self._again(host)
+            return self._init_again(host)
         if not whole_control_plane(member):
             return Step(REFUSE, self._partial(host))
         if not (cluster or {}).get("reachable"):
@@ -163,11 +163,11 @@ class Planner:
             )
         return (
             Step(NONE, "it is a control-plane node")
-            if self.hosts[host]["name"] in {one["name"] for one in cluster["nodes"]}
+            if self.hosts[host]["name"] in {node["name"] for node in cluster["nodes"]}
             else Step(START, "its kubelet has not registered it")
         )
 
-    def _again(self, host: str) -> Step:
+    def _init_again(self, host: str) -> Step:
         """The step after a kubeadm init that was broken off and whose control plane does not answer."""
         member = self.member(host)
         consent = names(member, self.settings)
@@ -186,66 +186,79 @@ class Planner:
             remedy(host, server_of(member, str(self.settings["cluster_name"]))),
         )
 
-    def further(self, host: str) -> Step:
+    def other_step(self, host: str) -> Step:
         """The step for any other host."""
-        member, one = self.member(host), self.hosts[host]
+        member = self.member(host)
         verdict, refused = standing(member)
         if refused:
             return Step(REFUSE, refused)
-        broken = verdict == BROKEN and begun(member) == JOIN
+        interrupted = verdict == BROKEN and begun(member) == JOIN
         again = Step(JOIN, "an earlier kubeadm join was interrupted", clean=True, discard_etcd=bool(member["etcd"]))
-        kubelet = member["kubelet"]
-        if kubelet is None:
-            if broken:
+        if member["kubelet"] is None:
+            if interrupted:
                 return self._free(host, again)
             if leftovers(member):
                 return Step(REFUSE, self._partial(host))
             return self._free(host, Step(JOIN, "it is not a node yet"))
-        server = server_of(member, "?")
-        if self.authority is None or kubelet["authority"] != self.authority:
-            return Step(REFUSE, "it is a node of another cluster (%s). %s" % (server, remedy(host, server)))
-        if kubelet["user"] and kubelet["user"] != USER + one["name"]:
-            return Step(
-                REFUSE,
-                "it is in the cluster as %s, and not as %s: set kubernetes_node_name. %s"
-                % (
-                    kubelet["user"][len(USER) :] if kubelet["user"].startswith(USER) else kubelet["user"],
-                    one["name"],
-                    remedy(host, server),
-                ),
-            )
-        registered = self.nodes.get(one["name"])
-        if broken and not (registered and (not one["control_plane"] or whole_control_plane(member))):
+        stranger = self._stranger(host)
+        if stranger:
+            return Step(REFUSE, stranger)
+        if interrupted and not self._has_joined(host):
             return again
-        plane = bool(member["manifests"] or member["parked"])
-        if plane != bool(one["control_plane"]):
+        return self._member_step(host)
+
+    def _stranger(self, host: str) -> str | None:
+        """Why a host with a kubelet is not the node of this cluster that it should be."""
+        kubelet, name = self.member(host)["kubelet"], self.hosts[host]["name"]
+        server = server_of(self.member(host), "?")
+        if self.authority is None or kubelet["authority"] != self.authority:
+            return "it is a node of another cluster (%s). %s" % (server, remedy(host, server))
+        if kubelet["user"] and kubelet["user"] != USER + name:
+            user = kubelet["user"][len(USER) :] if kubelet["user"].startswith(USER) else kubelet["user"]
+            return "it is in the cluster as %s, and not as %s: set kubernetes_node_name. %s" % (
+                user, name, remedy(host, server),
+            )  # fmt: skip
+        return None
+
+    def _has_joined(self, host: str) -> bool:
+        """Whether kubeadm join has done all that it does, though it was interrupted."""
+        if self.hosts[host]["name"] not in self.nodes:
+            return False
+        return not self.hosts[host]["control_plane"] or whole_control_plane(self.member(host))
+
+    def _member_step(self, host: str) -> Step:
+        """The step for a host that belongs to the cluster."""
+        member, entry = self.member(host), self.hosts[host]
+        is_control_plane = bool(member["manifests"] or member["parked"])
+        if is_control_plane != bool(entry["control_plane"]):
             return Step(
                 REFUSE,
                 "it is a %s of the cluster but should be a %s, and kubeadm converts neither into the other. %s"
                 % (
-                    *(("control-plane node", "worker") if plane else ("worker", "control-plane node")),
-                    remedy(host, server),
+                    *(("control-plane node", "worker") if is_control_plane else ("worker", "control-plane node")),
+                    remedy(host, server_of(member, "?")),
                 ),
             )
-        if registered is None:
+        node = self.nodes.get(entry["name"])
+        if node is None:
             return Step(START, "its kubelet has not registered it")
-        machine = one["info"]["host"]["machine_id"]
-        if registered["machine_id"] and machine and registered["machine_id"] != machine:
+        machine = entry["info"]["host"]["machine_id"]
+        if node["machine_id"] and machine and node["machine_id"] != machine:
             return Step(
                 REFUSE,
                 "the Node %s of the cluster is another machine (machine ID %s, here %s)"
-                % (one["name"], registered["machine_id"], machine),
+                % (entry["name"], node["machine_id"], machine),
             )
         return Step(NONE, "it is a node")
 
     def _free(self, host: str, step: Step) -> Step:
         """A step that needs a free name: kubeadm join refuses if a Node of that name is Ready."""
-        taken = self.nodes.get(self.hosts[host]["name"])
-        if taken and taken["ready"] and taken["machine_id"] != self.hosts[host]["info"]["host"]["machine_id"]:
+        node = self.nodes.get(self.hosts[host]["name"])
+        if node and node["ready"] and node["machine_id"] != self.hosts[host]["info"]["host"]["machine_id"]:
             return Step(
                 REFUSE,
                 "a Node %s is in the cluster and ready, and is another machine. Set kubernetes_node_name, or delete "
-                "that Node" % taken["name"],
+                "that Node" % node["name"],
             )
         return step
 
@@ -258,40 +271,40 @@ class Planner:
                 "or do not exclude it with --limit"
             )
             return {}
-        first = self.first()
+        first = self.leader_step()
         self.verdict = first.action
-        made = {self.leader: first}
+        steps = {self.leader: first}
         if first.action in (NONE, START):
             member, cluster = self.member(self.leader), self.hosts[self.leader]["info"]["cluster"]
             self.authority = member["authority"]["fingerprint"]
-            self.nodes = {one["name"]: one for one in cluster["nodes"]}
+            self.nodes = {node["name"]: node for node in cluster["nodes"]}
         for host in self.hosts:
             if host != self.leader:
                 if first.action == REFUSE:
-                    # What the others need is not known before the first one is right.
-                    made[host] = Step(NONE, "waits for %s" % self.leader)
+                    # What the others need is not known before the leader's is right.
+                    steps[host] = Step(NONE, "waits for %s" % self.leader)
                 else:
-                    made[host] = self.further(host)
-        return made
+                    steps[host] = self.other_step(host)
+        return steps
 
     def judge(self, steps: t.Mapping[str, Step]) -> list[str]:
         """Return everything that prevents the plan."""
-        found = [*self.problems, *preflight.cluster(self.settings, self.hosts, self.options.avoid)]
+        problems = [*self.problems, *preflight.cluster(self.settings, self.hosts, self.options.avoid)]
         for host, step in steps.items():
-            one = self.hosts[host]
+            entry = self.hosts[host]
             rows = [step.reason] if step.action == REFUSE else []
             # Of a host that only waits for another, everything is reported as well.
             if step.action in (INIT, JOIN) or (self.verdict == REFUSE and not leftovers(self.member(host))):
                 rows += preflight.skew(
                     self.settings,
-                    one["info"]["programs"] if self.options.source == "local" else {},
+                    entry["info"]["programs"] if self.options.source == "local" else {},
                     self.options.source,
                 )
-                rows += preflight.host(self.settings, one, self.options.ignore, self.options.least_mib, step.clean)
+                rows += preflight.host(self.settings, entry, self.options.ignore, self.options.least_mib, step.clean)
             elif step.action in (NONE, START):
-                rows += preflight.skew(self.settings, one["info"]["programs"], "")
-            found += ["%s: %s" % (host, row) for row in rows]
-        return found
+                rows += preflight.skew(self.settings, entry["info"]["programs"], "")
+            problems += ["%s: %s" % (host, row) for row in rows]
+        return problems
 
 
 def _read(text: str | None) -> t.Any:
@@ -307,29 +320,29 @@ def _dump(value: t.Any) -> str:
 
 
 def compare(settings: t.Mapping[str, t.Any], cluster: t.Mapping[str, t.Any] | None) -> tuple[list[Json], list[Json]]:
-    """Return how kubeadm's configuration in a cluster differs from what is wanted: rows, and a diff to be shown."""
+    """Return how kubeadm's configuration in a cluster differs from the desired one: rows, and a diff."""
     rows: list[Json] = []
-    shown: list[Json] = []
+    diff: list[Json] = []
     if not cluster or not cluster.get("reachable"):
-        return rows, shown
-    for name, wanted, text in (
+        return rows, diff
+    for name, desired, text in (
         ("kubeadm-config", config.cluster_configuration(settings), cluster.get("cluster_configuration")),
         ("kubelet-config", config.kubelet_configuration(settings), cluster.get("kubelet_configuration")),
     ):
         live = _read(text)
-        found = config.differences(wanted, live)
-        rows += [{"object": name, "path": one.path, "wanted": one.wanted, "live": one.live} for one in found]
-        if found:
+        differences = config.differences(desired, live)
+        rows += [{"object": name, "path": row.path, "wanted": row.wanted, "live": row.live} for row in differences]
+        if differences:
             header = "ConfigMap kube-system/%s" % name
-            shown.append(
+            diff.append(
                 {
                     "before_header": header,
                     "after_header": header,
-                    "before": _dump(config.subset(live, wanted)),
-                    "after": _dump(wanted),
+                    "before": _dump(config.subset(live, desired)),
+                    "after": _dump(desired),
                 }
             )
-    return rows, shown
+    return rows, diff
 
 
 def sentence(row: t.Mapping[str, t.Any]) -> str:
@@ -341,8 +354,8 @@ def sentence(row: t.Mapping[str, t.Any]) -> str:
 def certificates(hosts: Hosts, days: int) -> tuple[list[Json], list[Json]]:
     """Return the certificates that end within so many days or cannot be read, and a resource for each certificate."""
     due, rows = [], []
-    for host, one in hosts.items():
-        for row in one["info"]["certificates"]:
+    for host, entry in hosts.items():
+        for row in entry["info"]["certificates"]:
             left = row["days"]
             ends = left is None or left < days
             if ends:
@@ -366,24 +379,24 @@ def certificates(hosts: Hosts, days: int) -> tuple[list[Json], list[Json]]:
 
 def plan(hosts: Hosts, settings: t.Mapping[str, t.Any], options: Options) -> Json:
     """Return what to do to each host, what prevents it, and what has drifted."""
-    wrong = config.problems(settings)
-    if wrong:
-        return {**_nothing(hosts), "problems": wrong}
+    problems = config.problems(settings)
+    if problems:
+        return {**_nothing(hosts), "problems": problems}
     planner = Planner(hosts, settings, options)
     steps = planner.steps()
     problems = planner.judge(steps)
     cluster = hosts[planner.leader]["info"]["cluster"] if planner.leader else None
-    rows, shown = compare(
+    rows, diff = compare(
         settings, cluster if steps.get(planner.leader, Step(REFUSE, "")).action in (NONE, START) else None
     )
     if options.on_difference == "fail":
         problems += [
             "%s. An existing cluster is not changed here: change it with kubeadm, write its value in the variables, or "
-            "set kubernetes_on_difference=report" % sentence(one)
-            for one in rows
+            "set kubernetes_on_difference=report" % sentence(row)
+            for row in rows
         ]
     due, resources = certificates(hosts, options.renew_before_days)
-    renewable = {one["host"] for one in due if one["renewable"]}
+    renewable = {row["host"] for row in due if row["renewable"]}
     return {
         "leader": planner.leader,
         "hosts": {
@@ -401,19 +414,19 @@ def plan(hosts: Hosts, settings: t.Mapping[str, t.Any], options: Options) -> Jso
         ],
         "problems": problems,
         "differences": rows,
-        "diff": shown,
+        "diff": diff,
         "certificates": due,
         "resources": [
             *(_node_row(host, step) for host, step in steps.items()),
             *(
                 resource(
                     "kubeadm_configuration",
-                    "%s:%s" % (one["object"], one["path"]),
-                    desired=one["wanted"],
-                    live=one["live"],
+                    "%s:%s" % (row["object"], row["path"]),
+                    desired=row["wanted"],
+                    live=row["live"],
                     status=DRIFT,
                 )
-                for one in rows
+                for row in rows
             ),
             *resources,
         ],

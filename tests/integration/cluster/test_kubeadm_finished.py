@@ -30,7 +30,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._kub
     host,
     settings,
 )
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._kubernetes.test_plan import KNOWN
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._kubernetes.plans import KNOWN
 
 pytestmark = pytest.mark.long
 

@@ -90,7 +90,7 @@ def test_a_server_goes_on_and_is_swept_up(account: Path) -> None:
     assert "sleep 444" not in left(pod)
     short = pod.start(["sh", "-c", "echo words; exit 7"], 20, "")
     wait_for(lambda: short.status() is not None)
-    assert (short.status(), short.said()) == (7, "words\n")
+    assert (short.status(), short.output()) == (7, "words\n")
 
 
 def module(account: Path, **arguments: Json) -> Json:

@@ -18,7 +18,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.filter.fabric_tests import F
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter.nccl_env import nccl_env
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter.rails import rails
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter.training_job import FilterModule as TrainingJob
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric.probe import CHECKS
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric.readiness import CHECKS
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
 from ansible_collections.rdmaops.gpu_fabric.tests.support.role_values import values
 

@@ -60,25 +60,13 @@ class WebConfig:
                 raise self._wrong("%s%s" % (prefix, key), "this exporter has no such setting. Remove it")
 
     def _tls(self, tls: t.Mapping[str, t.Any]) -> ssl.SSLContext:
-        files = {}
-        for key in ("cert_file", "key_file", "client_ca_file"):
-            if tls.get(key):
-                files[key] = os.path.join(os.path.dirname(self.path), str(tls[key]))
-            elif key != "client_ca_file":
-                raise self._wrong("tls_server_config." + key, "it is missing")
-        kind = str(tls.get("client_auth_type") or "NoClientCert")
-        if kind not in _CLIENTS:
-            raise self._wrong(
-                "tls_server_config.client_auth_type", "%r is not one of %s" % (kind, ", ".join(sorted(_CLIENTS)))
-            )
-        if kind != "NoClientCert" and "client_ca_file" not in files:
-            raise self._wrong("tls_server_config.client_ca_file", "%s needs it" % kind)
+        files = self._tls_files(tls)
+        client_auth = self._choice(tls, "client_auth_type", "NoClientCert", sorted(_CLIENTS))
+        if client_auth != "NoClientCert" and "client_ca_file" not in files:
+            raise self._wrong("tls_server_config.client_ca_file", "%s needs it" % client_auth)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        for key, default in (("min_version", "TLS12"), ("max_version", "TLS13")):
-            version = str(tls.get(key) or default)
-            if version not in _VERSIONS:
-                raise self._wrong("tls_server_config." + key, "%r is not one of %s" % (version, ", ".join(_VERSIONS)))
-            setattr(context, "minimum_version" if key == "min_version" else "maximum_version", _VERSIONS[version])
+        context.minimum_version = _VERSIONS[self._choice(tls, "min_version", "TLS12", _VERSIONS)]
+        context.maximum_version = _VERSIONS[self._choice(tls, "max_version", "TLS13", _VERSIONS)]
         for key, path in files.items():
             try:
                 self.read[path] = _bytes(path)
@@ -90,8 +78,22 @@ class WebConfig:
                 context.load_verify_locations(files["client_ca_file"])
         except OSError as exc:  # ssl.SSLError is one
             raise self._wrong("tls_server_config", "the certificates cannot be used: %s" % exc) from exc
-        context.verify_mode = _CLIENTS[kind]
+        context.verify_mode = _CLIENTS[client_auth]
         return context
+
+    def _tls_files(self, tls: t.Mapping[str, t.Any]) -> dict[str, str]:
+        """Return the paths of the files by their keys. Relative ones begin where the configuration is."""
+        for key in ("cert_file", "key_file"):
+            if not tls.get(key):
+                raise self._wrong("tls_server_config." + key, "it is missing")
+        keys = ("cert_file", "key_file", "client_ca_file")
+        return {key: os.path.join(os.path.dirname(self.path), str(tls[key])) for key in keys if tls.get(key)}
+
+    def _choice(self, tls: t.Mapping[str, t.Any], key: str, default: str, choices: t.Collection[str]) -> str:
+        value = str(tls.get(key) or default)
+        if value not in choices:
+            raise self._wrong("tls_server_config." + key, "%r is not one of %s" % (value, ", ".join(choices)))
+        return value
 
     def _users(self, users: t.Any) -> None:
         if not isinstance(users, dict):

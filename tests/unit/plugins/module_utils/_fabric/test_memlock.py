@@ -62,7 +62,7 @@ class FakePod(Pod):
         self.looks += 1
         return self.looks > 2
 
-    def said(self) -> str:
+    def output(self) -> str:
         return self.answer[1]
 
     def sleep(self, seconds: float) -> None:

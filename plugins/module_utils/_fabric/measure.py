@@ -1,0 +1,192 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""The tests between two ends: servers that listen, and clients that measure."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from .._pod_exec.run import ContainerError
+from .._tool_output import perftest, rping
+from . import quiet as fabric_quiet
+from .host import LOGS, Host, ProbeError, Server
+
+# One of the two ends listens, and the other measures.
+TOOLS = ("rping", "ib_write_bw", "ib_write_bw_cm", "ib_write_bw_cuda")
+BANDWIDTHS = TOOLS[1:]
+
+# These listen in the RDMA connection manager, where /proc shows nothing: their clients try again.
+_UNSEEN = ("rping", "ib_write_bw_cm")
+
+# What a client says while its server is not there yet: rejected for the reason 8, IB_CM_REJ_INVALID_SERVICE_ID.
+# Older perftests print the event's number, by chance 8 too (RDMA_CM_EVENT_REJECTED).
+_NOT_YET = re.compile(r"Couldn't connect to |RDMA_CM_EVENT_REJECTED[,;] error:? 8\b|Unexpected CM event bl blka 8\b")
+RETRY_SECONDS = 0.5
+
+NOTHING = {"ok": None, "gbps": None, "pings": None, "error": None, "traffic": None}
+
+Test = t.Mapping[str, t.Any]
+
+
+def command(test: Test, *, server: bool, output: str = "") -> list[str]:
+    """The command line of one side of a test."""
+    if test["test"] == "rping":
+        argv = ["rping", "-s" if server else "-c", "-v", "-a", test["address"]]
+        argv += ["-p", str(test["tcp_port"]), "-C", str(test["pings"])]
+        # rping knows no devices: the address that it comes from chooses one.
+        return argv if server else [*argv, "-I", test["source"]]
+    argv = ["ib_write_bw", "-d", test["device"], "-i", str(test["port"]), "-p", str(test["tcp_port"])]
+    if test.get("gid_index") is not None:
+        # Without it perftest takes GID 0 on Ethernet: link-local, or RoCE v1.
+        argv += ["-x", str(test["gid_index"])]
+    if test["test"] == "ib_write_bw_cm":
+        argv.append("-R")
+    if test["test"] == "ib_write_bw_cuda":
+        argv.append("--use_cuda=%d" % test["gpu"])
+    argv += ["-D", str(test["seconds"]), "-s", str(test["bytes"]), "-F", "--report_gbits"]
+    return argv if server else [*argv, "--out_json", "--out_json_file=%s" % output, test["address"]]
+
+
+def listen(tests: t.Sequence[Test], lifetime: float, patience: float, host: Host) -> list[dict[str, t.Any]]:
+    """Start every test's server. Return the tests whose server did not come up, with the reason."""
+    started = []
+    for test in tests:
+        log = "%s/%s.server" % (LOGS, test["id"])
+        started.append((test, host.start(command(test, server=True), lifetime, log)))
+    deadline = host.now() + patience
+    failed = []
+    for test, server in started:
+        try:
+            error = _listening(test, server, deadline, patience, host)
+        except ContainerError as exc:
+            error = str(exc)
+        if error:
+            failed.append({**_named(test), **NOTHING, "error": error})
+    return failed
+
+
+def _listening(test: Test, server: Server, deadline: float, patience: float, host: Host) -> str | None:
+    """Why a server did not come up; None as soon as it has."""
+    while True:
+        ended = server.status()
+        if ended is not None:
+            output = " ".join(server.output().split())[-300:]
+            return "its server exited with %d: %s" % (ended, output or "it printed nothing")
+        if test["test"] in _UNSEEN or host.listens(test["tcp_port"]):
+            return None
+        if host.now() > deadline:
+            return "its server did not listen on port %d within %.0f s" % (test["tcp_port"], patience)
+        host.sleep(0.1)
+
+
+def refused(tests: t.Sequence[Test], error: str) -> list[dict[str, t.Any]]:
+    """The tests as results of which nothing is known."""
+    return [{**_named(test), **NOTHING, "error": error} for test in tests]
+
+
+class Quiet(t.NamedTuple):
+    """What may go beside the rails' network devices while a bandwidth is measured."""
+
+    rails: t.Collection[str]
+    allowed: int  # bytes a second
+
+
+def measure(
+    tests: t.Sequence[Test], limit: float, patience: float, host: Host, quiet: Quiet | None = None
+) -> list[dict[str, t.Any]]:
+    """Run the tests one after the other, each within ``limit`` seconds."""
+    results = []
+    for test in tests:
+        if quiet and test["test"] in BANDWIDTHS:
+            result = _watched(test, limit, patience, host, quiet)
+        else:
+            result = _measure(test, limit, patience, host)
+        result.pop("sent_bytes", None)
+        results.append({**_named(test), **result})
+    return results
+
+
+def _watched(test: Test, limit: float, patience: float, host: Host, quiet: Quiet) -> dict[str, t.Any]:
+    def look() -> dict[str, t.Any]:
+        return fabric_quiet.parse(host.texts(fabric_quiet.paths(test["device"], test["port"])))
+
+    began = host.now()
+    try:
+        before = look()
+        result = _measure(test, limit, patience, host)
+        after = look()
+    except (ContainerError, ValueError) as exc:
+        return {**NOTHING, "error": "the counters of the network cannot be read: %s" % exc, "seconds": 0.0}
+    what = fabric_quiet.Measured(
+        test["device"], quiet.rails, result.get("sent_bytes"), round(host.now() - began, 1), quiet.allowed
+    )
+    return {**result, "traffic": fabric_quiet.compare(before, after, what)}
+
+
+def _named(test: Test) -> dict[str, t.Any]:
+    return {key: test[key] for key in ("id", "client", "server", "rail", "test")}
+
+
+def _measure(test: Test, limit: float, patience: float, host: Host) -> dict[str, t.Any]:
+    output = host.place(test["id"] + ".json")
+    argv = command(test, server=False, output=output)
+    began = host.now()
+    status: int | None = None
+    text = ""
+    host.remove(output)
+    while True:
+        left = limit - (host.now() - began)
+        if left <= 0:
+            break
+        try:
+            status, text = host.run(argv, left)
+        except (ContainerError, ProbeError) as exc:
+            return {**NOTHING, "error": str(exc), "seconds": round(host.now() - began, 1)}
+        if status == 0 or not _NOT_YET.search(text) or host.now() - began > patience:
+            break
+        host.sleep(RETRY_SECONDS)
+    seconds = round(host.now() - began, 1)
+    last = " ".join(text.split())[-300:]
+    if status is None:
+        error = "no result within %.0f s%s" % (limit, ": " + last if last else "")
+        # Time ran out under a test that had begun: that is the fabric's failure, and no doubt about it.
+        return {**NOTHING, "ok": False, "error": error, "seconds": seconds}
+    read = _rping_result if test["test"] == "rping" else _bandwidth_result
+    result = read(test, status, text, host.read(output))
+    return {**NOTHING, **result, "seconds": seconds}
+
+
+def _rping_result(test: Test, status: int, text: str, _document: str) -> dict[str, t.Any]:
+    ping = rping.parse(text, test["pings"])
+    if ping["ok"] and status == 0:
+        return {"ok": True, "pings": ping["pings"]}
+    errors = ping["errors"] or ["rping exited with %d" % status]
+    return {"ok": False, "pings": ping["pings"], "error": "; ".join(errors)[:300]}
+
+
+def _bandwidth_result(_test: Test, status: int, text: str, document: str) -> dict[str, t.Any]:
+    if status != 0:
+        lines = " ".join(line for line in text.split("\n") if line.strip() and "WARNING" not in line)
+        return {"ok": False, "error": "ib_write_bw exited with %d: %s" % (status, " ".join(lines.split())[-300:])}
+    if not document:
+        return {"error": "ib_write_bw wrote no JSON: perftest is too old for --out_json_file (added in 4.5-0.18)"}
+    try:
+        bandwidth = perftest.parse(document, True)
+    except perftest.PerftestError as exc:
+        return {"error": str(exc)[:300]}
+    # With -D perftest counts the middle of the time only: at least this was sent.
+    sent = [row["bytes"] * row["iterations"] for row in bandwidth["rows"] if row["bytes"] and row["iterations"]]
+    return {
+        "ok": True,
+        "gbps": max(row["average_gbps"] for row in bandwidth["rows"]),
+        "gid_index": bandwidth["gid_index"],
+        "sent_bytes": sum(sent) or None,
+    }
+
+
+__all__ = ("BANDWIDTHS", "TOOLS", "Quiet", "command", "listen", "measure", "refused")

@@ -1,0 +1,50 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Programs on the host: their time limits and their output."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric import host as fabric_host
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric.host import Host, ProbeError
+from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import limits_count_from, wait_for
+
+
+def test_a_program_that_cannot_be_started() -> None:
+    host = Host()
+    with pytest.raises(ProbeError, match="Running /nowhere/x: No such file or directory"):
+        host.run(["/nowhere/x"], 5)
+    assert host.run(["sh", "-c", "echo a; exit 3"], 60) == (3, "a\n")
+
+
+def test_what_was_printed_before_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mark = tmp_path / "printed"
+    limits_count_from(mark, monkeypatch)
+    assert Host().run(["sh", "-c", f"echo a; touch {mark}; exec sleep 60"], 0.3) == (None, "a\n")
+
+
+def test_what_a_server_prints_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fabric_host, "_LOG", 1 << 16)
+    log = tmp_path / "server"
+    server = Host().start(["sh", "-c", "yes | head -c 300000; echo 'still here' >&2; exit 7"], 60, str(log))
+    wait_for(lambda: server.status() is not None)
+    assert (server.status(), log.stat().st_size) == (7, 1 << 16)
+    assert server.output() == log.read_text()
+
+
+def test_what_a_client_prints_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fabric_host, "_KEPT", 1000)
+    assert Host().run(["sh", "-c", "yes | head -c 300000; echo end"], 60) == (0, ("y\n" * 1000)[-996:] + "end\n")
+
+
+def test_ports_that_listen() -> None:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        number = one.getsockname()[1]
+        assert not Host().listens(number)
+        one.listen()
+        assert Host().listens(number)

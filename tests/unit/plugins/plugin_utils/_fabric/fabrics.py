@@ -1,0 +1,93 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A fabric on which all is well, for a test to break."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import typing as t
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.table import table
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.verdict import judge
+
+Json = t.Any
+STARTED = "2026-11-21T12:00:00Z"
+
+
+def port(rail: int, **more: Json) -> Json:
+    found = {
+        "rail": rail,
+        "device": f"mlx5_{rail}",
+        "port": 1,
+        "netdev": f"ens{rail}",
+        "state": "ACTIVE",
+        "rate_gbps": 400.0,
+    }
+    found.update(netdev_mtu=9000, active_mtu=4096, link_layer="Ethernet", protocol="roce", gid_index=3, ipv4="10.0.0.1")
+    return {**found, **more}
+
+
+class Fabric:
+    """A fabric on which all is well, for a test to break."""
+
+    def __init__(self, hosts: str = "abcd", rails: int = 2, tests: tuple[str, ...] = ("rping", "ib_write_bw")) -> None:
+        self.nodes: Json = {
+            name: {"reachable": True, "problems": [], "busy": [], "rails": [port(rail) for rail in range(rails)]}
+            for name in hosts
+        }
+        pairs = [list(pair) for pair in itertools.combinations(hosts, 2)]
+        self.wanted: Json = {"pairs": pairs, "rails": list(range(rails)), "tests": list(tests)}
+        self.results: list[Json] = [
+            good(*pair, rail, test) for pair in pairs for rail in range(rails) for test in tests
+        ]
+        self.min_share: Json = 0.8
+
+    def of(self, nodes: str = "", rails: t.Collection[int] | None = None, tests: str = "") -> list[Json]:
+        """Results that touch all of these nodes (none: any)."""
+        return [
+            one
+            for one in self.results
+            if set(nodes) <= {one["client"], one["server"]}
+            and (rails is None or one["rail"] in rails)
+            and one["test"].startswith(tests)
+        ]
+
+    def slow(self, nodes: str = "", rails: t.Collection[int] | None = None, gbps: float = 12.1) -> Fabric:
+        for one in self.of(nodes, rails, "ib_"):
+            one["gbps"] = gbps
+        return self
+
+    def without(self, nodes: str = "", rails: t.Collection[int] | None = None) -> Fabric:
+        gone = self.of(nodes, rails)
+        self.results = [one for one in self.results if one not in gone]
+        return self
+
+    def port(self, node: str, rail: int, **more: Json) -> Fabric:
+        self.nodes[node]["rails"][rail].update(more)
+        return self
+
+    def report(self) -> Json:
+        before = copy.deepcopy((self.nodes, self.results, self.wanted))
+        report = judge(self.nodes, self.results, self.wanted, self.min_share, STARTED)
+        assert (self.nodes, self.results, self.wanted) == before
+        json.dumps(report, allow_nan=False)
+        table(report)
+        assert bool(report["reasons"]) == (report["verdict"] != "pass")
+        return report
+
+
+def good(client: str, server: str, rail: int, test: str, **more: Json) -> Json:
+    found = {"client": client, "server": server, "rail": rail, "test": test, "ok": True, "error": None, "skipped": None}
+    found.update({"gbps": None, "pings": 10} if test == "rping" else {"gbps": 388.0, "pings": None})
+    return {**found, **more}
+
+
+def entry(report: Json, client: str, server: str, rail: int, test: str) -> Json:
+    wanted = (client, server, rail, test)
+    return next(one for one in report["pairs"] if (one["client"], one["server"], one["rail"], one["test"]) == wanted)
+
+
+def blamed(report: Json) -> list[tuple[t.Any, ...]]:
+    return [(one["kind"], one["node"] or one["pair"], one["rail"]) for one in report["suspects"]]

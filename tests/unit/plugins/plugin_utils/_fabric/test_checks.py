@@ -1,0 +1,84 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tests of one end in the verdict."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.table import table
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._fabric.fabrics import Fabric, Json
+
+
+def with_checks(*changes: tuple[str, int, Json]) -> Json:
+    """Memlock on every node and rail, good but for the changes: node, rail, what came back."""
+    fabric = Fabric("abc")
+    fabric.wanted["tests"].append("memlock")
+    for node in fabric.nodes.values():
+        good = {"test": "memlock", "ok": True, "by": "python3", "wanted_bytes": 67108864, "unlimited": True}
+        node["checks"] = [{"rail": rail, **good} for rail in (0, 1)]
+    for name, rail, change in changes:
+        kept = [one for one in fabric.nodes[name]["checks"] if one["rail"] != rail]
+        fabric.nodes[name]["checks"] = kept + ([{"rail": rail, "test": "memlock", **change}] if change else [])
+    return fabric.report()
+
+
+def test_checks_that_are_good() -> None:
+    report = with_checks()
+    assert (report["verdict"], report["reasons"]) == ("pass", [])
+    assert [(one["node"], one["rail"]) for one in report["checks"]] == list(itertools.product("abc", (0, 1)))
+    assert report["checks"][0] == {
+        "node": "a",
+        "rail": 0,
+        "test": "memlock",
+        "device": "mlx5_0",
+        "verdict": "pass",
+        "error": None,
+        "state": None,
+        "wanted_bytes": 67108864,
+        "limit_bytes": None,
+        "unlimited": True,
+        "by": "python3",
+    }
+    assert "memlock on every node and rail: 6 pass\n" in table(report)
+    assert report["wanted"]["tests"] == ["rping", "ib_write_bw", "memlock"]
+
+
+def test_a_check_that_fails_fails_the_node_and_all() -> None:
+    report = with_checks(("b", 1, {"ok": False, "error": "the limit is 65536 bytes"}))
+    assert report["verdict"] == "fail"
+    assert report["reasons"] == ["memlock: node b, rail 1: the limit is 65536 bytes"]
+    assert [node["verdict"] for node in report["nodes"]] == ["pass", "fail", "pass"]
+    assert "memlock on every node and rail: 5 pass, 1 fail\n" in table(report)
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"ok": None, "error": "no python3"}, "no python3"),
+        ({"ok": None}, "memlock gave no reason"),
+        ({"ok": True, "error": "and yet"}, "and yet"),
+        (None, "no result came back"),
+    ],
+)
+def test_a_check_that_is_not_known_never_passes(change: Json, error: str) -> None:
+    report = with_checks(("a", 0, change))
+    assert (report["verdict"], report["reasons"]) == ("unknown", ["memlock: node a, rail 0: " + error])
+    assert report["skipped"] == [{"what": "memlock, node a, rail 0", "why": error}]
+    assert report["nodes"][0]["verdict"] == "unknown"
+
+
+def test_checks_alone_are_something_that_was_asked_for() -> None:
+    fabric = Fabric("ab", tests=())
+    fabric.results = []
+    fabric.wanted["tests"] = ["ibv_devinfo"]
+    for node in fabric.nodes.values():
+        node["checks"] = [{"rail": rail, "test": "ibv_devinfo", "ok": True} for rail in (0, 1)]
+    assert (fabric.report()["verdict"], fabric.report()["reasons"]) == ("pass", [])
+    fabric.nodes["a"].update(reachable=False, checks=[])
+    assert (
+        "ibv_devinfo: node a, rail 0, node a, rail 1: no result: the node is not reachable"
+        in fabric.report()["reasons"]
+    )

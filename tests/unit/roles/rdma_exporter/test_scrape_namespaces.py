@@ -1,0 +1,211 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whole scrapes over namespaces that are given by the test."""
+
+from __future__ import annotations
+
+import errno
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns import quick_survey
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.child import Answer, failed
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.quick_survey import Spaces
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.survey import Holder, Namespace, Unreadable
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import nldev
+from ansible_collections.rdmaops.gpu_fabric.roles.rdma_exporter.files.rdma_exporter import collector, walk
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.roles.rdma_exporter.site import Site
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.roles.rdma_exporter.tree import Tree
+
+pytestmark = pytest.mark.usefixtures("closed_files")
+
+
+UID = "11111111-2222-3333-4444-555555555555"
+INITIAL = 4026531840
+
+
+def space(inode: int, name: str | None = None, uid: str | None = None) -> Namespace:
+    pod = {"uid": uid} if uid else None
+    return Namespace(inode, name, [Holder("process", f"/proc/{inode}/ns/net", inode, "", None, pod)], 1)
+
+
+def device(name: str, index: int, **counters: int) -> dict[str, t.Any]:
+    port = {
+        "port": 1,
+        "state": "ACTIVE",
+        "physical_state": "LINK_UP",
+        "link_layer": "Ethernet",
+        "rate_gbps": 400.0,
+        "netdev": f"net{index}",
+        "netdev_mtu": 4200,
+        "counters": {},
+        "hw_counters": counters,
+    }
+    about = dict.fromkeys(("driver", "protocol", "node_type", "firmware", "board_id", "pci_address", "node_guid"))
+    return {"name": name, "index": index, "hw_counters": {}, "ports": [port], **about}
+
+
+class Node:
+    """A node in exclusive mode whose namespaces, and what is in them, the test says."""
+
+    def __init__(self, tree: Tree, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        tree.loaded(shared=False)
+        self.host: list[dict[str, t.Any]] = []
+        self.spaces: list[Namespace] = []
+        self.unreadable: list[Unreadable] = []
+        self.inside: dict[int, Answer] = {}
+        self.own = INITIAL
+        logs = tmp_path / "pods"
+        (logs / f"ml_train-0_{UID}").mkdir(parents=True)
+        self.site = Site(tree, pod_logs=str(logs))
+        monkeypatch.setattr(nldev, "sys_get", lambda: nldev.SystemInfo("exclusive", True, False, True))
+        monkeypatch.setattr(collector, "look", lambda *arguments: {"devices": self.host, "unreadable": []})
+        monkeypatch.setattr(
+            quick_survey, "spaces", lambda proc: Spaces(INITIAL, self.own, self.spaces, self.unreadable)
+        )
+        monkeypatch.setattr(walk.Walker, "walk", lambda walker, found, limit, deadline: self.answers(found))
+
+    def answers(self, found: t.Sequence[Namespace]) -> dict[int, Answer]:
+        empty = {"value": {"devices": [], "unreadable": []}}
+        return {one.inode: self.inside.get(one.inode, empty) for one in found}
+
+    def has(self, inode: int, *devices: dict[str, t.Any]) -> None:
+        self.inside[inode] = {"value": {"devices": list(devices), "unreadable": []}}
+
+
+@pytest.fixture
+def machine(tree: Tree, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Node:
+    return Node(tree, monkeypatch, tmp_path)
+
+
+def test_devices_of_pods(machine: Node) -> None:
+    machine.host = [device("mlx5_0", 0, sent=1)]
+    machine.spaces = [space(7, uid=UID), space(8, "lab"), space(9, uid="other")]
+    machine.has(7, device("mlx5_1", 1, sent=2))
+    machine.has(8, device("mlx5_2", 2, sent=3))
+    machine.has(9, device("mlx5_3", 3, sent=4))
+    found = machine.site.scrape()
+    assert found.of("rdma_hw_sent_total") == {"mlx5_0": 1, "mlx5_1": 2, "mlx5_2": 3, "mlx5_3": 4}
+    where = {row["device"]: row for row in found.labels("rdma_hw_sent_total")}
+    assert where["mlx5_1"] == {
+        "device": "mlx5_1",
+        "port": "1",
+        "netdev": "net1",
+        "link_layer": "Ethernet",
+        "netns": "pod",
+        "pod_namespace": "ml",
+        "pod_name": "train-0",
+    }
+    assert (where["mlx5_2"]["netns"], where["mlx5_3"]["netns"]) == ("other", "pod")
+    assert "pod_name" not in where["mlx5_3"]
+    (info,) = [row for row in found.labels("rdma_device_info") if row["device"] == "mlx5_1"]
+    assert info["pod_uid"] == UID
+    kinds = {
+        row["netns"]: found.value("rdma_network_namespaces", **row) for row in found.labels("rdma_network_namespaces")
+    }
+    assert kinds == {"host": 1, "pod": 2, "other": 1}
+
+
+def test_a_namespace_that_does_not_answer(machine: Node, capfd: pytest.CaptureFixture[str]) -> None:
+    machine.spaces = [space(7, uid=UID), space(8, "lab")]
+    machine.has(7, device("mlx5_1", 1, sent=2))
+    machine.has(8, device("mlx5_2", 2, sent=3))
+    machine.site.scrape()
+    machine.inside[7] = failed("no answer from inside within 2 s", errno.ETIMEDOUT)
+    found = machine.site.scrape()
+    assert found.of("rdma_hw_sent_total") == {"mlx5_2": 3}
+    (row,) = found.labels("rdma_unreadable")
+    assert row == {
+        "what": "devices",
+        "error": "ETIMEDOUT",
+        "netns": "pod",
+        "pod_namespace": "ml",
+        "pod_name": "train-0",
+    }
+    # It may well be in there.
+    assert found.of("rdma_device_present") == {"mlx5_2": 1}
+    assert found.value("rdma_exporter_scrape_complete") == 0
+    assert "Could not look into net:[7]: no answer from inside within 2 s" in capfd.readouterr().err
+
+
+def test_a_namespace_that_goes_during_the_walk(machine: Node) -> None:
+    machine.spaces = [space(7, uid=UID)]
+    machine.has(7, device("mlx5_1", 1, sent=2))
+    machine.site.scrape()
+    machine.inside[7] = failed("its holder is gone", errno.ENOENT)
+    found = machine.site.scrape()
+    # No error, and no word about a device that is on its way back.
+    assert found.unreadable() == set()
+    assert found.of("rdma_device_present") == {}
+    machine.spaces, machine.host = [], [device("mlx5_1", 1, sent=2)]
+    assert machine.site.scrape().of("rdma_device_present") == {"mlx5_1": 1}
+
+
+def test_a_device_that_moves_is_looked_for_again_before_it_is_missed(
+    machine: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.host = [device("mlx5_1", 1, sent=2)]
+    machine.spaces = [space(7, uid=UID)]
+    machine.site.scrape()
+    looks: list[int] = []
+
+    def arrives_late(found: t.Sequence[Namespace]) -> dict[int, Answer]:
+        looks.append(1)
+        machine.host = []
+        devices = [device("mlx5_1", 1, sent=2)] if len(looks) > 1 else []
+        return {7: {"value": {"devices": devices, "unreadable": []}}}
+
+    monkeypatch.setattr(machine, "answers", arrives_late)
+    found = machine.site.scrape()
+    assert found.of("rdma_device_present") == {"mlx5_1": 1}
+    assert [row["netns"] for row in found.labels("rdma_hw_sent_total")] == ["pod"]
+    assert len(looks) == 2
+
+
+def test_a_device_that_is_seen_in_two_places_has_one_series(machine: Node) -> None:
+    """It went back to the host between the two looks."""
+    machine.host = [device("mlx5_1", 1, sent=3)]
+    machine.spaces = [space(7, uid=UID)]
+    machine.has(7, device("mlx5_1", 1, sent=2))
+    found = machine.site.scrape()
+    assert found.of("rdma_hw_sent_total") == {"mlx5_1": 3}
+    assert len(found.labels("rdma_hw_sent_total")) == 1
+
+
+def test_processes_that_cannot_be_looked_at(machine: Node) -> None:
+    machine.unreadable = [Unreadable("/proc/7/ns/net", "EACCES"), Unreadable("/proc/8/ns/net", "EACCES")]
+    found = machine.site.scrape()
+    assert found.unreadable() == {("", "", "network_namespaces", "EACCES")}
+    assert found.value("rdma_exporter_scrape_complete") == 0
+
+
+def test_an_exporter_in_a_namespace_of_its_own(machine: Node) -> None:
+    machine.own = 99
+    machine.host = [device("mlx5_9", 9, sent=1)]
+    machine.spaces = [space(INITIAL)]
+    machine.has(INITIAL, device("mlx5_0", 0, sent=2))
+    where = {row["device"]: row["netns"] for row in machine.site.scrape().labels("rdma_hw_sent_total")}
+    assert where == {"mlx5_9": "other", "mlx5_0": "host"}
+
+
+def test_namespaces_can_be_left_out(tree: Tree, machine: Node) -> None:
+    machine.host = [device("mlx5_0", 0, sent=1)]
+    machine.spaces = [space(7, uid=UID)]
+    machine.has(7, device("mlx5_1", 1, sent=2))
+    found = Site(tree, netns=False).scrape()
+    assert found.of("rdma_hw_sent_total") == {"mlx5_0": 1}
+
+
+def test_the_mode_cannot_be_told(machine: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused() -> nldev.SystemInfo:
+        raise nldev.NldevError(errno.EPERM, "read the RDMA subsystem's settings")
+
+    monkeypatch.setattr(nldev, "sys_get", refused)
+    machine.host = [device("mlx5_0", 0, sent=1)]
+    found = machine.site.scrape()
+    assert found.unreadable() == {("", "", "netns_mode", "EPERM")}
+    assert found.of("rdma_hw_sent_total") == {"mlx5_0": 1}
+    assert found.value("rdma_exporter_scrape_complete") == 0
+    assert "rdma_netns_mode" not in found.types
