@@ -26,12 +26,15 @@ LISTS = {
     "rdma_exporter": "__rdma_exporter_web_packages",
     "training_image": "__training_image_packages",
 }
+# Those that a role installs besides if an option needs them.
+EXTRA = {"gpu_node": "__gpu_node_return_packages"}
 
 
 def wanted(role: str) -> dict[str, list[str]]:
-    text = (COLLECTION / "roles" / role / "vars/main.yml").read_text(encoding="utf-8")
-    found: dict[str, list[str]] = yaml.safe_load(text)[LISTS[role]]
-    return {{"redhat": "rhel"}.get(name, name): packages for name, packages in found.items()}
+    variables = yaml.safe_load((COLLECTION / "roles" / role / "vars/main.yml").read_text(encoding="utf-8"))
+    extra: dict[str, list[str]] = variables[EXTRA[role]] if role in EXTRA else {}
+    lists: dict[str, list[str]] = variables[LISTS[role]]
+    return {{"redhat": "rhel"}.get(name, name): packages + extra.get(name, []) for name, packages in lists.items()}
 
 
 def chosen(role: str, system: str) -> list[str]:
