@@ -115,6 +115,8 @@ seealso:
   - module: rdmaops.gpu_fabric.kubernetes_node_info
   - plugin: rdmaops.gpu_fabric.kubeadm_config
     plugin_type: filter
+notes:
+  - Requires C(openssl) on a host that has certificates of kubeadm or of the kubelet.
 """
 
 EXAMPLES = r"""

@@ -54,6 +54,8 @@ options:
 seealso:
   - module: rdmaops.gpu_fabric.kubernetes_plan
   - module: rdmaops.gpu_fabric.kubeadm
+notes:
+  - Requires C(openssl) on a host that has certificates of kubeadm or of the kubelet.
 """
 
 EXAMPLES = r"""

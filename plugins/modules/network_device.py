@@ -42,11 +42,13 @@ options:
     description: Whether to take it from a running pod, which loses its connection.
     type: bool
     default: false
+requirements:
+  - pyroute2 0.5.14 or newer on the host that runs the task. Check mode does not need it.
 seealso:
   - module: rdmaops.gpu_fabric.rdma_audit
   - module: rdmaops.gpu_fabric.rdma_device
 notes:
-  - Requires C(ip) of iproute2.
+  - The package of pyroute2 is C(python3-pyroute2). The role P(rdmaops.gpu_fabric.gpu_node#role) installs it if V(gpu_node_return_stranded_ok) is true.
   - The device comes back without addresses, and down. The tool that configures the host's network must bring it up.
 """
 

@@ -25,7 +25,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm.run im
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm.work import Work
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._kubernetes.plan import Options, plan
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import has_ended, wait_for
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._kubeadm.test_node import Authority
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._kubeadm.test_node_look import Authority
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._kubernetes.kubernetes_hosts import (
     Json,
     host,

@@ -16,8 +16,6 @@ import binascii
 import re
 import typing as t
 
-from . import x509
-
 Json = t.Dict[str, t.Any]
 
 CONF_DIR = "/etc/kubernetes"
@@ -39,8 +37,8 @@ CERTIFICATES = (
     "etcd/healthcheck-client",
 )
 KUBECONFIGS = ("admin.conf", "super-admin.conf", "controller-manager.conf", "scheduler.conf")
-# `kubeadm certs renew` makes no new authorities.
-AUTHORITIES = ("ca", "front-proxy-ca", "etcd/ca")
+# `kubeadm certs renew` makes no new authorities, and the kubelet renews its own certificate.
+NOT_RENEWED = ("ca", "front-proxy-ca", "etcd/ca", "kubelet-client")
 
 _VERSION = re.compile(r"\bv?(\d{1,9}\.\d{1,9}\.\d{1,9})")
 _HEADER = re.compile(r"\[{1,2}([^\[\]]+)\]{1,2}\s*(?:#.*)?$")
@@ -148,52 +146,20 @@ def _decoded(text: str | None) -> str:
         return ""
 
 
-def certificate_row(name: str, path: str, pem: str, now: float) -> Json:
-    """Return what is reported of a certificate; what cannot be read has null in it."""
-    try:
-        found = x509.in_pem(pem)
-    except x509.CertificateError:
-        found = []
-    first = found[0] if found else None
-    return {
-        "name": name,
-        "path": path,
-        "common_name": first.common_name if first else None,
-        "not_after": first.not_after if first else None,
-        "days": int((first.not_after - now) // 86400) if first else None,
-        "renewable": name not in AUTHORITIES,
-    }
+class Kubeconfig(t.NamedTuple):
+    """What counts of a kubeconfig of kubeadm, without a key. Certificates are PEM, and empty if it has none."""
+
+    server: str | None
+    authority: str
+    client: str
 
 
-def kubeconfig_in(text: str | None) -> Json | None:
-    """Return what a kubeconfig of kubeadm says, without a key: server, authority, and who its user is."""
-    if text is None:
-        return None
-    pem = _decoded(_yaml_value(text, "client-certificate-data"))
-    authority = authority_in(_decoded(_yaml_value(text, "certificate-authority-data")))
-    try:
-        found = x509.in_pem(pem)
-    except x509.CertificateError:
-        found = []
-    return {
-        "server": _yaml_value(text, "server"),
-        "authority": authority["fingerprint"] if authority else None,
-        "user": found[0].common_name if found else None,
-    }
-
-
-def client_pem(text: str) -> str:
-    """Return the client certificate in a kubeconfig, or nothing."""
-    return _decoded(_yaml_value(text, "client-certificate-data"))
-
-
-def authority_in(pem: str | None) -> dict[str, str] | None:
-    """Return the fingerprint of an authority, and its key's hash as kubeadm pins it; None where it cannot be read."""
-    try:
-        found = x509.in_pem(pem or "")
-    except x509.CertificateError:
-        return None
-    return {"fingerprint": found[0].fingerprint, "pin": "sha256:" + found[0].public_key} if found else None
+def kubeconfig_in(text: str) -> Kubeconfig:
+    return Kubeconfig(
+        _yaml_value(text, "server"),
+        _decoded(_yaml_value(text, "certificate-authority-data")),
+        _decoded(_yaml_value(text, "client-certificate-data")),
+    )
 
 
 def nodes_in(answer: Json) -> list[Json]:
@@ -242,18 +208,16 @@ def etcd_dir_in(manifest: str | None) -> str:
 
 
 __all__ = (
-    "AUTHORITIES",
     "CERTIFICATES",
     "CONF_DIR",
     "ETCD_DIR",
     "KUBECONFIGS",
+    "NOT_RENEWED",
     "PARKED",
     "STARTED",
+    "Kubeconfig",
     "api_server_in",
-    "authority_in",
-    "certificate_row",
     "cgroup_in",
-    "client_pem",
     "conffile_in",
     "configurations_in",
     "etcd_dir_in",

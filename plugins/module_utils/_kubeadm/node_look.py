@@ -18,14 +18,14 @@ from .._errors import FabricError
 from .._files import is_ours, read_text
 from .._formats import from_json
 from .._tool_output.listeners import listeners_in
-from . import node as said
-from . import work
+from . import node, work, x509
 
 Json = t.Dict[str, t.Any]
 # argv -> exit status, standard output, standard error; None where there is no such program
 Run = t.Callable[[t.Sequence[str]], t.Optional[t.Tuple[int, str, str]]]
 
 CONTAINERD_CONFIG = "/etc/containerd/config.toml"
+_KUBELET_CLIENT = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 _PROGRAMS = {
     "kubeadm": ["kubeadm", "version", "-o", "short"],
     "kubelet": ["kubelet", "--version"],
@@ -76,18 +76,18 @@ class Looker:
         return {
             "hostname": (self.text("/proc/sys/kernel/hostname") or "").strip(),
             "machine_id": (self.text("/etc/machine-id") or "").strip() or None,
-            "memory_mib": said.memory_in(self.text("/proc/meminfo") or ""),
+            "memory_mib": node.memory_in(self.text("/proc/meminfo") or ""),
             "cpus": len(re.findall(r"(?m)^processor\s*:", self.text("/proc/cpuinfo") or "")),
-            "swap": said.swaps_in(self.text("/proc/swaps") or ""),
-            "cgroup": said.cgroup_in(self.text("/proc/mounts") or ""),
-            "interfaces": said.interfaces_in(from_json(self.asked(["ip", "-j", "address"]) or "[]")),
+            "swap": node.swaps_in(self.text("/proc/swaps") or ""),
+            "cgroup": node.cgroup_in(self.text("/proc/mounts") or ""),
+            "interfaces": node.interfaces_in(from_json(self.asked(["ip", "-j", "address"]) or "[]")),
         }
 
     def programs(self) -> dict[str, str | None]:
         found: dict[str, str | None] = {}
         for name, argv in _PROGRAMS.items():
             answer = self.run(argv)
-            found[name] = said.version_in(answer[1]) if answer and answer[0] == 0 else None
+            found[name] = node.version_in(answer[1]) if answer and answer[0] == 0 else None
         return found
 
     def runtime(self) -> Json:
@@ -97,11 +97,11 @@ class Looker:
         if owner == "foreign" and text is not None:
             # dpkg-query(1): exit status 1 where it knows no such package.
             listed = self.run(["dpkg-query", "-W", "-f", "${Conffiles}\n", "containerd", "containerd.io"])
-            digest = said.conffile_in(listed[1], CONTAINERD_CONFIG) if listed else None
+            digest = node.conffile_in(listed[1], CONTAINERD_CONFIG) if listed else None
             if digest is not None and _md5(text) == digest:
                 owner = "package"
         answer = self.run(["containerd", "config", "dump"])
-        config = said.runtime_in(answer[1]) if answer and answer[0] == 0 else None
+        config = node.runtime_in(answer[1]) if answer and answer[0] == 0 else None
         return {"config_owner": owner, "config": config}
 
     def ports(self, wanted: t.Sequence[int]) -> list[Json]:
@@ -157,25 +157,25 @@ class Looker:
 
     def membership(self, alone: bool = False) -> Json:
         """What kubeadm has left; ``alone``: the lock of this host is the caller's."""
-        conf = said.CONF_DIR
+        conf = node.CONF_DIR
         return {
             "kubelet": self._kubelet(conf),
             "bootstrapping": self.text(conf + "/bootstrap-kubelet.conf") is not None,
-            "admin": said.kubeconfig_in(self.text(conf + "/admin.conf")),
-            "authority": said.authority_in(self.text(conf + "/pki/ca.crt")),
+            "admin": self._kubeconfig(conf + "/admin.conf"),
+            "authority": self._authority(conf + "/pki/ca.crt"),
             "manifests": [name for name in self.names(conf + "/manifests") if name.endswith(".yaml")],
-            "parked": self.names(said.PARKED),
+            "parked": self.names(node.PARKED),
             "etcd": self.etcd(),
             "started": self._started(alone),
         }
 
     def manifest(self, name: str) -> str | None:
         """The manifest of a static pod, also where it waits for the end of a restart."""
-        text = self.text("%s/manifests/%s.yaml" % (said.CONF_DIR, name))
-        return self.text("%s/%s.yaml" % (said.PARKED, name)) if text is None else text
+        text = self.text("%s/manifests/%s.yaml" % (node.CONF_DIR, name))
+        return self.text("%s/%s.yaml" % (node.PARKED, name)) if text is None else text
 
     def etcd_dir(self) -> str:
-        return said.etcd_dir_in(self.manifest("etcd"))
+        return node.etcd_dir_in(self.manifest("etcd"))
 
     def etcd(self) -> bool:
         """Whether there is data of etcd."""
@@ -184,7 +184,7 @@ class Looker:
     def _started(self, alone: bool) -> Json | None:
         """Who is at work here with kubeadm, or the mark of one that did not come to its end, and what became of it."""
         held, mark = (False, None) if alone else work.holder(self.root)
-        mark = mark or work.mark_in(self.text(said.STARTED))
+        mark = mark or work.mark_in(self.text(node.STARTED))
         if mark is None:
             return None
         at_work = held or work.runs(mark, self.root)
@@ -199,12 +199,12 @@ class Looker:
         manifest = self.manifest("kube-apiserver")
         if manifest is None:
             return False
-        server = said.api_server_in(manifest)
+        server = node.api_server_in(manifest)
         if server is None:
             return None
         # kubeadm's certificates of API servers all have this name.
         address = ["--server=" + server, "--tls-server-name=kubernetes"]
-        config = "--kubeconfig=" + self.path(said.CONF_DIR + "/admin.conf")
+        config = "--kubeconfig=" + self.path(node.CONF_DIR + "/admin.conf")
         answer = self.run(["kubectl", config, *address, "--request-timeout=15s", "get", "--raw=/readyz"])
         if answer is None:
             return None
@@ -212,39 +212,61 @@ class Looker:
             return True
         return False if "refused" in answer[2] else None
 
-    def _kubelet(self, conf: str) -> Json | None:
-        found = said.kubeconfig_in(self.text(conf + "/kubelet.conf"))
-        if found is not None and found["user"] is None:
-            # Once the kubelet renews its certificate by itself, kubelet.conf only names the file.
-            rows = self._client()
-            found["user"] = rows[0]["common_name"] if rows else None
-        return found
+    def _authority(self, path: str) -> dict[str, str] | None:
+        """The fingerprint of an authority, and its key's hash as kubeadm pins it; None if it cannot be read."""
+        certificate = x509.read(self.text(path) or "")
+        if certificate is None:
+            return None
+        return {"fingerprint": certificate.fingerprint, "pin": "sha256:" + certificate.public_key}
 
-    def _client(self) -> list[Json]:
-        path = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+    def _kubeconfig(self, path: str) -> Json | None:
+        """What a kubeconfig of kubeadm has, without a key: server, authority, and who its user is."""
         text = self.text(path)
-        return [] if text is None else [said.certificate_row("kubelet-client", path, text, self.clock())]
+        if text is None:
+            return None
+        kubeconfig = node.kubeconfig_in(text)
+        authority, client = x509.read(kubeconfig.authority), x509.read(kubeconfig.client)
+        return {
+            "server": kubeconfig.server,
+            "authority": authority.fingerprint if authority else None,
+            "user": client.common_name if client else None,
+        }
+
+    def _kubelet(self, conf: str) -> Json | None:
+        kubelet = self._kubeconfig(conf + "/kubelet.conf")
+        if kubelet is not None and kubelet["user"] is None:
+            # Once the kubelet renews its certificate by itself, kubelet.conf only names the file.
+            certificate = x509.read(self.text(_KUBELET_CLIENT) or "")
+            kubelet["user"] = certificate.common_name if certificate else None
+        return kubelet
 
     def certificates(self) -> list[Json]:
+        """When certificates expire; null if one cannot be read."""
+        pki = [(name, "%s/pki/%s.crt" % (node.CONF_DIR, name)) for name in node.CERTIFICATES]
+        kubeconfigs = [(name, "%s/%s" % (node.CONF_DIR, name)) for name in node.KUBECONFIGS]
         rows = []
-        for name in said.CERTIFICATES:
-            path = "%s/pki/%s.crt" % (said.CONF_DIR, name)
+        for name, path in [*pki, *kubeconfigs, ("kubelet-client", _KUBELET_CLIENT)]:
             text = self.text(path)
-            if text is not None:
-                rows.append(said.certificate_row(name, path, text, self.clock()))
-        for name in said.KUBECONFIGS:
-            path = "%s/%s" % (said.CONF_DIR, name)
-            text = self.text(path)
-            if text is not None:
-                rows.append(said.certificate_row(name, path, said.client_pem(text), self.clock()))
-        # The kubelet renews its own.
-        return [*rows, *({**one, "renewable": False} for one in self._client())]
+            if text is None:
+                continue
+            certificate = x509.read(node.kubeconfig_in(text).client if name in node.KUBECONFIGS else text)
+            rows.append(
+                {
+                    "name": name,
+                    "path": path,
+                    "common_name": certificate.common_name if certificate else None,
+                    "not_after": certificate.not_after if certificate else None,
+                    "days": int((certificate.not_after - self.clock()) // 86400) if certificate else None,
+                    "renewable": name not in node.NOT_RENEWED,
+                }
+            )
+        return rows
 
     # --- the cluster ---
 
     def cluster(self, wait: int, sleep: t.Callable[[float], None] = time.sleep) -> Json | None:
         """What the API server says, asked as the administrator; None on a host without a control plane."""
-        config = said.CONF_DIR + "/admin.conf"
+        config = node.CONF_DIR + "/admin.conf"
         if self.text(config) is None:
             return None
         end = self.clock() + wait
@@ -267,8 +289,8 @@ class Looker:
         return {
             "reachable": True,
             "error": None,
-            "nodes": said.nodes_in(from_json(answer[1])),
-            **said.configurations_in(configurations),
+            "nodes": node.nodes_in(from_json(answer[1])),
+            **node.configurations_in(configurations),
         }
 
     def look(self, params: t.Mapping[str, t.Any]) -> Json:

@@ -4,127 +4,90 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""What is asked of certificates on a node: whose, until when, and the hash by which kubeadm pins an authority.
+"""Certificates as `openssl x509` reads them: whose, until when, and the hash by which kubeadm pins an authority.
 
-Nodes have no library for certificates, so DER is walked as far as needed (RFC 5280, 4.1). Nothing is verified here.
+Nothing is verified here.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
-import calendar
+import functools
 import hashlib
 import re
-import time
+import ssl
 import typing as t
 
+from .. import _command
 from .._errors import FabricError
 
-_PEM = re.compile(r"-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\s]+)-----END CERTIFICATE-----")
-_SEQUENCE, _SET, _OID, _UTC, _GENERALIZED, _VERSION = 0x30, 0x31, 0x06, 0x17, 0x18, 0xA0
-# 2.5.4.3, commonName
-_COMMON_NAME = b"\x55\x04\x03"
+# The first certificate of a PEM file. Dates and names are printed the same by OpenSSL 1.1.1 and 3.
+_ARGV = (
+    *("openssl", "x509", "-inform", "PEM", "-noout", "-enddate", "-fingerprint", "-sha256", "-pubkey"),
+    *("-subject", "-nameopt", "multiline,utf8,-esc_msb"),
+)
+_LIMIT_S = 10
+
+_COMMON_NAME = re.compile(r"(?m)^ +commonName += (.*)$")
+_NOT_AFTER = re.compile(r"(?m)^notAfter=(.+)$")
+# "SHA256 Fingerprint=" before OpenSSL 3.0
+_FINGERPRINT = re.compile(r"(?mi)^sha256 Fingerprint=([0-9A-F:]+)$")
+_PUBLIC_KEY = re.compile(r"-----BEGIN PUBLIC KEY-----([A-Za-z0-9+/=\s]+)-----END PUBLIC KEY-----")
 
 
 class CertificateError(FabricError):
-    """Something is not a certificate."""
+    """A certificate could not be looked at."""
 
 
 class Certificate(t.NamedTuple):
     """What counts of a certificate."""
 
     common_name: str
+    # Seconds since 1970.
     not_after: int
     # SHA-256 of all of it, and of its SubjectPublicKeyInfo.
     fingerprint: str
     public_key: str
 
 
-class _Value(t.NamedTuple):
-    tag: int
-    content: bytes
-    whole: bytes
-
-
-def _take(data: bytes) -> tuple[_Value, bytes]:
-    """Return the first value of DER, and what follows it."""
-    if len(data) < 2:
-        raise ValueError("ends too early")
-    tag, length, at = data[0], data[1], 2
-    if length & 0x80:
-        count = length & 0x7F
-        if not 1 <= count <= 4 or len(data) < 2 + count:
-            raise ValueError("has an invalid length")
-        length, at = int.from_bytes(data[2 : 2 + count], "big"), 2 + count
-    if len(data) < at + length:
-        raise ValueError("ends too early")
-    return _Value(tag, data[at : at + length], data[: at + length]), data[at + length :]
-
-
-def _values(data: bytes) -> list[_Value]:
-    found = []
-    while data:
-        one, data = _take(data)
-        found.append(one)
-    return found
-
-
-def _expect(value: _Value, tag: int) -> _Value:
-    if value.tag != tag:
-        raise ValueError("has tag 0x%02x where 0x%02x belongs" % (value.tag, tag))
-    return value
-
-
-def _moment(value: _Value) -> int:
-    """Return the seconds since 1970 of a UTCTime or GeneralizedTime (RFC 5280, 4.1.2.5)."""
-    text = value.content.decode("ascii")
-    if value.tag == _UTC:
-        text = ("19" if int(text[:2]) >= 50 else "20") + text
-    elif value.tag != _GENERALIZED:
-        raise ValueError("has a time with tag 0x%02x" % value.tag)
-    return calendar.timegm(time.strptime(text, "%Y%m%d%H%M%SZ"))
-
-
-def _common_name(name: _Value) -> str:
-    found = ""
-    for part in _values(_expect(name, _SEQUENCE).content):
-        for pair in _values(_expect(part, _SET).content):
-            oid, value = _values(_expect(pair, _SEQUENCE).content)[:2]
-            if _expect(oid, _OID).content == _COMMON_NAME:
-                found = value.content.decode("utf-8", "replace")
-    return found
-
-
-def parse(der: bytes) -> Certificate:
-    """Return what counts of one certificate in DER."""
+def parse(output: str) -> Certificate | None:
+    """Return the certificate that `openssl x509` has printed, or None if something of it is missing."""
+    names = _COMMON_NAME.findall(output)
+    not_after, fingerprint, key = (one.search(output) for one in (_NOT_AFTER, _FINGERPRINT, _PUBLIC_KEY))
+    if not (not_after and fingerprint and key):
+        return None
     try:
-        outer, _rest = _take(der)
-        fields = _values(_expect(_values(_expect(outer, _SEQUENCE).content)[0], _SEQUENCE).content)
-        if fields[0].tag == _VERSION:
-            fields = fields[1:]
-        # serialNumber, signature, issuer, validity, subject, subjectPublicKeyInfo
-        validity, subject, key = fields[3], fields[4], fields[5]
         return Certificate(
-            _common_name(subject),
-            _moment(_values(_expect(validity, _SEQUENCE).content)[1]),
-            hashlib.sha256(outer.whole).hexdigest(),
-            hashlib.sha256(_expect(key, _SEQUENCE).whole).hexdigest(),
+            names[-1] if names else "",
+            int(ssl.cert_time_to_seconds(not_after.group(1))),
+            fingerprint.group(1).replace(":", "").lower(),
+            hashlib.sha256(base64.b64decode(key.group(1))).hexdigest(),
         )
-    except (ValueError, IndexError) as exc:
-        raise CertificateError("Reading a certificate: invalid DER: %s" % exc) from exc
+    except ValueError:
+        return None
 
 
-def in_pem(text: str) -> list[Certificate]:
-    """Return the certificates in a PEM file, keys and other blocks passed over."""
-    found = []
-    for body in _PEM.findall(text):
-        try:
-            der = base64.b64decode("".join(body.split()), validate=True)
-        except (binascii.Error, ValueError) as exc:
-            raise CertificateError("Reading a certificate: invalid base64: %s" % exc) from exc
-        found.append(parse(der))
-    return found
+# An authority is in several files.
+@functools.lru_cache(maxsize=None)
+def read(pem: str) -> Certificate | None:
+    """Return the first certificate in a PEM file, keys and other blocks passed over; None if there is none."""
+    if not pem:
+        return None
+    try:
+        done = _command.run(_ARGV, _LIMIT_S, stdin=pem.encode("utf-8", "surrogateescape"))
+    except OSError as exc:
+        raise CertificateError(
+            "Reading a certificate: openssl could not be started: %s. Install the package openssl" % exc.strerror
+        ) from exc
+    except _command.TimedOut as exc:
+        raise CertificateError("Reading a certificate: openssl x509 timed out after %d s" % _LIMIT_S) from exc
+    # 1: it is not a certificate (apps/x509.c). Anything else says nothing about it.
+    if done.status not in (0, 1):
+        raise CertificateError(
+            "Reading a certificate: openssl x509 exited with status %d. Output: %s"
+            % (done.status, done.err.strip()[-500:])
+        )
+    return parse(done.out) if done.status == 0 else None
 
 
-__all__ = ("Certificate", "CertificateError", "in_pem", "parse")
+__all__ = ("Certificate", "CertificateError", "parse", "read")

@@ -8,12 +8,13 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import typing as t
 
-from .. import _command
 from .._decision import DRIFT, IN_SYNC, Decision, resource
 from .._errors import FabricError
-from .._netns import enter, pods, survey, walk
+from .._netns import enter, pods, survey, target, walk
 from .._rdma import pci_netdevs
 from .info import pod_of, pod_text
 
@@ -21,14 +22,14 @@ if t.TYPE_CHECKING:  # pragma: no cover
     from .._netns.child import Answer
     from .._netns.survey import Namespace
 
-LIMIT_S = 30
+LIMIT_S = 40
 
 
 class DeviceError(FabricError):
-    """The network device cannot be taken back; the text says why, and what unblocks it. Nothing has been changed."""
+    """The network device cannot be taken back; the text says why, and what unblocks it."""
 
 
-class Found(t.NamedTuple):
+class Location(t.NamedTuple):
     """Where a card's network device is. No namespace: on the host."""
 
     name: str
@@ -42,8 +43,8 @@ class Host:
         return pci_netdevs.netdevs()
 
     def others(self) -> tuple[list[Namespace], str | None]:
-        found = survey.survey()
-        return found.namespaces, found.problem
+        surveyed = survey.survey()
+        return surveyed.namespaces, surveyed.problem
 
     def inside(self, spaces: t.Sequence[Namespace]) -> dict[int, Answer]:
         """Name and PCI address of each network device in each namespace, by its inode."""
@@ -52,32 +53,59 @@ class Host:
     def pods(self) -> dict[str, tuple[str, str]]:
         return pods.names()
 
-    def take(self, space: Namespace, netdev: str, name: str) -> None:
-        """Give a network device to the namespace of process 1, under a name that may be a new one."""
-        argv = ["ip", "link", "set", "dev", netdev, "netns", "1", "name", name]
-        said = enter.within(space, lambda: _run(argv), timeout=LIMIT_S + 10)
-        if said:
-            raise DeviceError(
-                "Taking the network device %s back to the host as %s: '%s' failed: %s"
-                % (netdev, name, " ".join(argv), said)
-            )
+    def take(self, space: Namespace, device: pci_netdevs.Netdev, name: str) -> None:
+        """Give a network device to the host's namespace, under a name that may be a new one."""
+        doing = "Taking the network device %s (%s) back to the host as %s" % (device.name, device.pci_address, name)
+        _require_pyroute2(doing)
+        host = target.initial()
+        try:
+            failure = enter.within(space, lambda: _move(device, host.handle, name), sysfs=True, timeout=LIMIT_S)
+        finally:
+            os.close(host.handle)
+        if failure:
+            raise DeviceError("%s: %s" % (doing, failure))
 
 
-def _run(argv: t.Sequence[str]) -> str:
-    """Run a program, and return its message if it failed."""
+def _require_pyroute2(doing: str) -> None:
     try:
-        done = _command.run(argv, LIMIT_S)
-    except _command.TimedOut:
-        return "timed out after %d s" % LIMIT_S
-    return "" if done.status == 0 else done.err.strip() or "exit status %d" % done.status
+        import pyroute2.netlink.exceptions  # noqa: F401 (the child has it already then)
+    except ImportError as exc:
+        from ansible.module_utils.basic import missing_required_lib
+
+        raise DeviceError(
+            "%s: %s (%s). The package is python3-pyroute2; the role gpu_node installs it with "
+            "gpu_node_return_stranded_ok=true" % (doing, missing_required_lib("pyroute2"), exc)
+        ) from exc
 
 
-def locate(pci_address: str, host: Host) -> Found:
+def _move(device: pci_netdevs.Netdev, host: int, name: str) -> str:
+    """Move a network device out of the namespace of this process, and return why it failed, if it did.
+
+    The kernel gets its index, so that a device that has taken its name since is not moved.
+    """
+    from pyroute2 import IPRoute
+    from pyroute2.netlink.exceptions import NetlinkError
+
+    try:
+        index = socket.if_nametoindex(device.name)
+    except OSError:
+        index = 0
+    if not index or device not in pci_netdevs.netdevs():
+        return "it is no longer in its network namespace under that name. Run again"
+    with IPRoute() as route:
+        try:
+            route.link("set", index=index, net_ns_fd=host, ifname=name)
+        except NetlinkError as exc:
+            return "the kernel refused to move or rename it: %s" % os.strerror(exc.code)
+    return ""
+
+
+def locate(pci_address: str, host: Host) -> Location:
     """Find the network device of a card in the host's namespace, else in every other one."""
     here = host.here()
     for netdev in here:
         if netdev.pci_address == pci_address:
-            return Found(netdev.name, None)
+            return Location(netdev.name, None)
     spaces, problem = host.others()
     answers = host.inside(spaces)
     problem = problem or walk.unreached(spaces, answers)
@@ -88,8 +116,8 @@ def locate(pci_address: str, host: Host) -> Found:
             continue
         for name, address in answer["value"]:
             if address == pci_address:
-                return Found(name, space)
-    known = ", ".join("%s (%s)" % (one.pci_address, one.name) for one in here) or "none"
+                return Location(name, space)
+    known = ", ".join("%s (%s)" % (netdev.pci_address, netdev.name) for netdev in here) or "none"
     raise DeviceError(
         "No network device of this host has the PCI address %s. The host's own namespace has: %s%s"
         % (pci_address, known, ". It may be in a namespace that was not searched: " + problem if problem else "")
@@ -99,12 +127,12 @@ def locate(pci_address: str, host: Host) -> Found:
 def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[str, t.Any]:
     """Look, decide and, out of check mode, act. Return what the module returns."""
     address = params["pci_address"]
-    found = locate(address, host)
-    name = params["name"] or found.name
+    device = locate(address, host)
+    name = params["name"] or device.name
     decision = Decision()
     live = "the host"
-    if found.space is not None:
-        space = found.space
+    if device.space is not None:
+        space = device.space
         pod = pod_of(space, host.pods())
         live = "netns %s" % space.name if space.name else "net:[%d]" % space.inode
         if pod:
@@ -112,32 +140,32 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[
         if pod and not params["disrupt"]:
             raise DeviceError(
                 "Taking the network device %s (%s) back to the host: %s is running and has it. Delete that pod, or set "
-                "disrupt to true" % (found.name, address, live)
+                "disrupt to true" % (device.name, address, live)
             )
-        taken = sorted(one.pci_address for one in host.here() if one.name == name)
-        if taken:
+        namesakes = sorted(netdev.pci_address for netdev in host.here() if netdev.name == name)
+        if namesakes:
             raise DeviceError(
                 "Taking the network device %s (%s) back to the host as %s: the host's %s already has that name. Choose "
-                "another one" % (found.name, address, name, taken[0])
+                "another one" % (device.name, address, name, namesakes[0])
             )
         decision.add(
-            "Take the network device %s (%s) from %s to the host as %s" % (found.name, address, live, name),
-            lambda: host.take(space, found.name, name),
+            "Take the network device %s (%s) from %s to the host as %s" % (device.name, address, live, name),
+            lambda: host.take(space, pci_netdevs.Netdev(device.name, address), name),
         )
-        decision.show("network device %s" % address, "%s in %s\n" % (found.name, live), "%s on the host\n" % name)
+        decision.show("network device %s" % address, "%s in %s\n" % (device.name, live), "%s on the host\n" % name)
     if not check_mode:
         decision.carry_out()
-        if decision.changed and locate(address, host) != Found(name, None):
+        if decision.changed and locate(address, host) != Location(name, None):
             raise DeviceError(
                 "Taking the network device %s (%s) back to the host: the kernel reported success, but the device is "
-                "still missing" % (found.name, address)
+                "still missing" % (device.name, address)
             )
     return {
         **decision.result(),
         "pci_address": address,
-        "name": found.name,
+        "name": device.name,
         "netns": live,
-        "after": {"name": name if decision.changed else found.name, "netns": "the host"},
+        "after": {"name": name if decision.changed else device.name, "netns": "the host"},
         "resources": [
             resource(
                 "network_device",
@@ -150,4 +178,4 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[
     }
 
 
-__all__ = ("DeviceError", "Found", "Host", "locate", "manage")
+__all__ = ("DeviceError", "Host", "Location", "locate", "manage")

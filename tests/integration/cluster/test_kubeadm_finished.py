@@ -24,7 +24,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._kubernetes.pla
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 from ansible_collections.rdmaops.gpu_fabric.tests.support.kubeadm_hosts import DEFAULTS, INIT, MANIFESTS
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import limits_count_from
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._kubeadm.test_node import Authority
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._kubeadm.test_node_look import Authority
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._kubernetes.kubernetes_hosts import (
     Json,
     host,

@@ -69,7 +69,6 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._kubernetes imp
 from ansible_collections.rdmaops.gpu_fabric.roles.rdma_exporter.files.rdma_exporter import server, web_config
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, faults, hostile
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._initramfs import images
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._kubeadm import test_x509 as certificates
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._kubernetes import test_ssh_secret as keys
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._whereabouts import (
     test_allocations as pools,
@@ -151,13 +150,10 @@ NLDEV = [
     for reply in exchange["replies"]
 ]
 PROC = json.loads(next(UTILS.glob("proc_*.json")).read_text())["files"]
-CERTIFICATE = certificates.made()
-DER = CERTIFICATE.public_bytes(certificates.serialization.Encoding.DER)
-PEM = certificates.pem(CERTIFICATE, CERTIFICATE)
 KUBECONFIG = (
     "apiVersion: v1\nclusters:\n- cluster:\n    certificate-authority-data: %s\n    server: https://192.0.2.1:6443\n"
     "users:\n- name: a\n  user:\n    client-certificate-data: %s\n"
-) % ((base64.b64encode(PEM.encode()).decode(),) * 2)
+) % ((base64.b64encode((UTILS / "openssl/openssl_3.0.19_ca.pem").read_bytes()).decode(),) * 2)
 NAD = {
     "cniVersion": "0.3.1",
     "name": "rail0",
@@ -524,10 +520,8 @@ PARSERS: dict[str, Parser] = {
             "0::/user.slice/user-1000.slice/user@1000.service/kubepods/pod0123456789abcdef0123456789abcdef/x\n",
         ),
     ),
-    "certificate": Parser(x509.parse, octets(DER)),
-    "PEM": Parser(x509.in_pem, written(PEM)),
+    "openssl x509": Parser(x509.parse, written(UTILS / "openssl/openssl_3.0.19_x509.txt")),
     "kubeconfig": Parser(node.kubeconfig_in, written(KUBECONFIG)),
-    "certificate row": Parser(lambda text: node.certificate_row("x", "/x", text, 0.0), written(PEM)),
     "containerd's TOML": Parser(node.runtime_in, written(CONTAINERD)),
     "begun kubeadm": Parser(
         lambda text: (lambda mark: mark and work.runs(mark))(work.mark_in(text)),

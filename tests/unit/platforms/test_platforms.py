@@ -16,22 +16,24 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot.entry imp
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs import rebuild
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules import host_info
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, need_tool, skip_or_fail
+from ansible_collections.rdmaops.gpu_fabric.tests.support.role_values import values
 
 DATA = yaml.safe_load((Path(__file__).parent / "data.yml").read_text(encoding="utf-8"))
 SYSTEMS = DATA["systems"]
 # The lists of roles by distribution; training_image calls the family of Red Hat by that name.
 LISTS = {
-    "gpu_node": "__gpu_node_packages",
+    "gpu_node": "__gpu_node_own_packages",
     "kubernetes": "__kubernetes_base_packages",
     "rdma_exporter": "__rdma_exporter_web_packages",
     "training_image": "__training_image_packages",
 }
+# What needs all of a role's packages.
+OPTIONS = {"gpu_node": {"gpu_node_return_stranded_ok": True}}
 
 
 def wanted(role: str) -> dict[str, list[str]]:
-    text = (COLLECTION / "roles" / role / "vars/main.yml").read_text(encoding="utf-8")
-    found: dict[str, list[str]] = yaml.safe_load(text)[LISTS[role]]
-    return {{"redhat": "rhel"}.get(name, name): packages for name, packages in found.items()}
+    lists: dict[str, list[str]] = values(COLLECTION / "roles" / role).value(LISTS[role], **OPTIONS.get(role, {}))
+    return {{"redhat": "rhel"}.get(name, name): packages for name, packages in lists.items()}
 
 
 def chosen(role: str, system: str) -> list[str]:
@@ -49,6 +51,14 @@ def test_a_system_has_what_a_role_installs(role: str, system: str) -> None:
     family = SYSTEMS[system]["family"]
     known = {*DATA["packages"][family], *DATA["elsewhere"].get(family, {})}
     assert set(chosen(role, system)) - known == set()
+
+
+@pytest.mark.parametrize("consent", [False, True])
+def test_the_library_that_moves_network_devices_comes_with_the_consent(consent: bool) -> None:
+    site = {"gpu_node_return_stranded_ok": consent, "gpu_node_packages": {"rhel": ["perftest"]}}
+    lists = values(COLLECTION / "roles/gpu_node").task("main.yml", "Look at the host", "packages", **site)
+    assert ("python3-pyroute2" in lists["debian"]) == consent
+    assert lists["rhel"] == ["perftest"]
 
 
 def test_no_name_is_there_for_nothing() -> None:

@@ -4,6 +4,10 @@
 
 from __future__ import annotations
 
+import errno
+import socket
+import sys
+import types
 import typing as t
 
 import pytest
@@ -11,8 +15,9 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.child import failed
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.enter import EnterError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.survey import Holder, Namespace
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import pci_netdevs
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.pci_netdevs import Netdev
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_devices import netdev as rdma_devices_netdev
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_devices import netdev
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_devices.netdev import DeviceError, Host, manage
 
 CARD, OTHER = "0000:07:00.0", "0000:08:00.0"
@@ -41,13 +46,11 @@ class FakeHost(Host):
     def pods(self) -> dict[str, tuple[str, str]]:
         return {"u": ("ml", "train-0")}
 
-    def take(self, space: Namespace, netdev: str, name: str) -> None:
-        self.taken.append((space.inode, netdev, name))
-        rows = next(rows for one, rows in self.spaces if one is space)
-        (row,) = [row for row in rows if row.name == netdev]
-        rows.remove(row)
+    def take(self, space: Namespace, device: Netdev, name: str) -> None:
+        self.taken.append((space.inode, device.name, name))
+        next(rows for namespace, rows in self.spaces if namespace is space).remove(device)
         if not self.lost:
-            self.own.append(Netdev(name, row.pci_address))
+            self.own.append(Netdev(name, device.pci_address))
 
 
 def params(**given: t.Any) -> dict[str, t.Any]:
@@ -125,6 +128,87 @@ def test_the_result_is_proven() -> None:
         manage(params(), False, host)
 
 
-def test_what_a_program_says_when_it_fails() -> None:
-    assert rdma_devices_netdev._run(["ip", "link", "show", "dev", "no-such-device"]).startswith("Device")
-    assert rdma_devices_netdev._run(["true"]) == ""
+# --- rtnetlink ---
+
+
+class Refused(Exception):
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class Route:
+    """Stands in for pyroute2's IPRoute."""
+
+    sent: t.ClassVar[list[tuple[str, dict[str, t.Any]]]] = []
+    code = 0
+
+    def __enter__(self) -> Route:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        pass
+
+    def link(self, command: str, **attributes: t.Any) -> None:
+        Route.sent.append((command, attributes))
+        if Route.code:
+            raise Refused(Route.code)
+
+
+@pytest.fixture
+def route(monkeypatch: pytest.MonkeyPatch) -> type[Route]:
+    monkeypatch.setitem(sys.modules, "pyroute2", types.SimpleNamespace(IPRoute=Route))
+    monkeypatch.setitem(sys.modules, "pyroute2.netlink", types.SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "pyroute2.netlink.exceptions", types.SimpleNamespace(NetlinkError=Refused))
+    monkeypatch.setattr(Route, "sent", [])
+    monkeypatch.setattr(socket, "if_nametoindex", {"net1": 7}.__getitem__)
+    monkeypatch.setattr(pci_netdevs, "netdevs", lambda: [Netdev("net1", CARD)])
+    return Route
+
+
+def test_the_device_is_moved_by_its_index(route: type[Route]) -> None:
+    assert netdev._move(Netdev("net1", CARD), 5, "rail0") == ""
+    assert route.sent == [("set", {"index": 7, "net_ns_fd": 5, "ifname": "rail0"})]
+
+
+def test_the_kernel_refuses(route: type[Route], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(route, "code", errno.EEXIST)
+    assert netdev._move(Netdev("net1", CARD), 5, "rail0") == "the kernel refused to move or rename it: File exists"
+
+
+@pytest.mark.parametrize("rows", [[], [Netdev("net1", OTHER)]], ids=["gone", "another card"])
+def test_another_device_is_not_moved(route: type[Route], monkeypatch: pytest.MonkeyPatch, rows: list[Netdev]) -> None:
+    monkeypatch.setattr(pci_netdevs, "netdevs", lambda: rows)
+    text = "it is no longer in its network namespace under that name. Run again"
+    assert netdev._move(Netdev("net1", CARD), 5, "rail0") == text
+    assert route.sent == []
+
+
+class WithoutPyroute2(FakeHost):
+    take = Host.take
+
+
+@pytest.fixture
+def without_pyroute2(monkeypatch: pytest.MonkeyPatch) -> WithoutPyroute2:
+    monkeypatch.setitem(sys.modules, "pyroute2", None)
+    monkeypatch.setitem(sys.modules, "pyroute2.netlink.exceptions", None)
+    return WithoutPyroute2([(LEFT, [Netdev("net1", CARD)])])
+
+
+def test_check_mode_does_not_need_pyroute2(without_pyroute2: WithoutPyroute2) -> None:
+    assert manage(params(name="rail0"), True, without_pyroute2)["actions"] == [
+        "Take the network device net1 (0000:07:00.0) from netns cni-1 to the host as rail0"
+    ]
+
+
+def test_without_pyroute2_nothing_is_moved(without_pyroute2: WithoutPyroute2) -> None:
+    with pytest.raises(DeviceError) as refused:
+        manage(params(name="rail0"), False, without_pyroute2)
+    text = str(refused.value)
+    assert text.startswith(
+        "Taking the network device net1 (0000:07:00.0) back to the host as rail0: Failed to import the required Python "
+        "library (pyroute2) on "
+    )
+    assert text.endswith(
+        "The package is python3-pyroute2; the role gpu_node installs it with gpu_node_return_stranded_ok=true"
+    )
