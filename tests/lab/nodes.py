@@ -34,6 +34,23 @@ class Pods(t.NamedTuple):
 USUAL = Pods()
 
 
+class Boot:
+    """A boot that has begun, and where its output begins on the node's console."""
+
+    def __init__(self, node: qemu.Node, offset: int, panicked_before: bool = False) -> None:
+        self.node = node
+        self.offset = offset
+        self.panicked_before = panicked_before
+        self.began = time.monotonic()
+
+    def seconds(self) -> float:
+        return time.monotonic() - self.began
+
+    def output(self, lines: int) -> str:
+        """Return the last lines that it wrote on the console."""
+        return tail(self.node.console, lines, self.offset)
+
+
 class Lab:
     """All that a checkout's lab is: places, settings, remembered nodes."""
 
@@ -174,50 +191,49 @@ class Lab:
     # Waiting for machines
 
     def wait(self, boots: dict[str, int], limit: float | None = None) -> None:
-        """Until every one of these boots answers on ssh; a kernel panic is retried once."""
+        """Wait until every one of these boots answers on ssh; after a kernel panic a node is started once more."""
         limit = limit or float(self.settings["limits"]["boot"])
-        begun = {name: time.monotonic() for name in boots}
-        offsets = dict(boots)
-        retried: set[str] = set()
+        waiting = {name: Boot(self.node(name), offset) for name, offset in boots.items()}
         shown = time.monotonic()
-        while offsets:
+        while waiting:
             time.sleep(0.5)
-            for name in sorted(offsets, key=config.node_index):
-                node = self.node(name)
-                passed = time.monotonic() - begun[name]
-                if banner(node.ssh_port):
-                    say(f"{name} is up after {passed:.0f} s")
-                    del offsets[name]
-                    continue
-                console = tail(node.console, 400, offsets[name])
-                if qemu.panicked(console):
-                    end = tail(node.console, 25, offsets[name])
-                    if name in retried:
-                        raise LabError(f"{name}: the kernel panicked in two boots running; the console:\n{end}")
-                    retried.add(name)
-                    say(f"{name}: KERNEL PANIC after {passed:.0f} s; starting it once more. The console:\n{end}")
-                    self.kill(name)
-                    offsets[name] = self.start(name)
-                    begun[name] = time.monotonic()
-                    continue
-                prompt = qemu.stuck(console)
-                reason = None
-                if prompt:
-                    reason = f"it stopped at the prompt {prompt!r}"
-                elif self.pid(name) is None:
-                    reason = "its process ended"
-                elif passed > limit:
-                    reason = f"no answer on ssh after {limit:.0f} s"
-                if reason:
-                    raise LabError(
-                        f"{name} did not boot: {reason}; the end of {node.console}:\n"
-                        + tail(node.console, 40, offsets[name])
-                    )
-            if offsets and time.monotonic() - shown > 10:
+            for name in sorted(waiting, key=config.node_index):
+                boot = waiting[name]
+                if banner(boot.node.ssh_port):
+                    say(f"{name} is up after {boot.seconds():.0f} s")
+                    del waiting[name]
+                elif qemu.panicked(boot.output(400)):
+                    waiting[name] = self.start_after_panic(boot)
+                else:
+                    self.check(boot, limit)
+            if waiting and time.monotonic() - shown > 10:
                 shown = time.monotonic()
-                for name, offset in offsets.items():
-                    last = tail(self.node(name).console, 1, offset)[:110]
-                    say(f"waiting for {name} ({shown - begun[name]:.0f} s): {last or 'nothing on its console yet'}")
+                for name, boot in waiting.items():
+                    last = boot.output(1)[:110] or "nothing on its console yet"
+                    say(f"waiting for {name} ({boot.seconds():.0f} s): {last}")
+
+    def start_after_panic(self, boot: Boot) -> Boot:
+        """Start a node once more; a second panic fails."""
+        name, end = boot.node.name, boot.output(25)
+        if boot.panicked_before:
+            raise LabError(f"{name}: the kernel panicked in two boots running; the console:\n{end}")
+        say(f"{name}: KERNEL PANIC after {boot.seconds():.0f} s; starting it once more. The console:\n{end}")
+        self.kill(name)
+        offset = self.start(name)
+        return Boot(self.node(name), offset, panicked_before=True)
+
+    def check(self, boot: Boot, limit: float) -> None:
+        """Fail if a boot cannot succeed any more, or takes too long."""
+        prompt = qemu.stuck(boot.output(400))
+        if prompt:
+            reason = f"it stopped at the prompt {prompt!r}"
+        elif self.pid(boot.node.name) is None:
+            reason = "its process ended"
+        elif boot.seconds() > limit:
+            reason = f"no answer on ssh after {limit:.0f} s"
+        else:
+            return
+        raise LabError(f"{boot.node.name} did not boot: {reason}; the end of {boot.node.console}:\n{boot.output(40)}")
 
     # Commands
 
