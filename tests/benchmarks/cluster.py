@@ -137,9 +137,7 @@ def gpu_operator(place: Place) -> list[Case]:
     with tempfile.TemporaryDirectory(prefix="rdmaops-bench-") as directory:
         try:
             with private(Path(directory) / "plane") as plane:
-                # mypy takes the directory of that name for the module.
-                packed = charts.packed  # type: ignore[attr-defined]
-                return release(local(place, "gpu_operator"), plane, packed(Path(directory)))
+                return release(local(place, "gpu_operator"), plane, charts.packed(Path(directory)))
         except (pytest.skip.Exception, pytest.fail.Exception) as error:
             raise BenchmarkError(str(error)) from None
 

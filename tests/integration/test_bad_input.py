@@ -73,17 +73,8 @@ def run(tasks: list[dict[str, t.Any]], tmp_path: Path) -> site.Run:
     book = tmp_path / "book.yml"
     play = [{"name": "Bad input", "hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": tasks}]
     book.write_text(json.dumps(play))
-    program = str(Path(sys.executable).parent / "ansible-playbook")
-    done = subprocess.run(
-        [program, "-i", "localhost,", "-e", json.dumps({"ansible_python_interpreter": sys.executable}), str(book)],
-        env=site.environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    return site.understood(done.returncode, done.stdout)
+    variables = json.dumps({"ansible_python_interpreter": sys.executable})
+    return site.ansible_playbook("-i", "localhost,", "-e", variables, str(book), limit=300)
 
 
 def test_every_bad_input_is_refused(image: Path, tmp_path_factory: pytest.TempPathFactory) -> None:

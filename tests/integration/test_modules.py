@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import typing as t
 from pathlib import Path
 
@@ -112,23 +110,19 @@ def test_the_drill_with_the_python_of_a_node(python: str, tmp_path: Path) -> Non
     root = tmp_path / "root"
     (root / "etc/modprobe.d").mkdir(parents=True)
     (tmp_path / "book.yml").write_text(json.dumps(play(root)))
-    ran = subprocess.run(
-        [
-            str(Path(sys.executable).parent / "ansible-playbook"), "-i", "localhost,", str(tmp_path / "book.yml"),
-            "--diff", "-e", json.dumps({"ansible_python_interpreter": found[python]}),
-        ],
-        env=site.environment(
-            ANSIBLE_CALLBACKS_ENABLED=fqcn("drift"), RDMAOPS_DRIFT_REPORT=str(tmp_path / "drift.json"),
-        ),
-        cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600,
-    )  # fmt: skip
-    done = site.understood(ran.returncode, ran.stdout)
-    assert done.rc == 0, ran.stdout + ran.stderr
+    variables = json.dumps({"ansible_python_interpreter": found[python]})
+    environment = {
+        "ANSIBLE_CALLBACKS_ENABLED": fqcn("drift"),
+        "RDMAOPS_DRIFT_REPORT": str(tmp_path / "drift.json"),
+    }
+    arguments = ["-i", "localhost,", str(tmp_path / "book.yml"), "--diff", "-e", variables]
+    done = site.ansible_playbook(*arguments, cwd=tmp_path, limit=600, **environment)
+    assert done.rc == 0, done.output
     # ansible.posix, whose callback has printed the run, imports what ansible-core 2.21 deprecates.
     theirs = r"\[WARNING\]: Deprecation warnings can be disabled.*\n|\[DEPRECATION WARNING\]: Importing 'to_text' from 'ansible\.module_utils\._text'.*"
-    said = ran.stdout + re.sub(theirs, "", ran.stderr)
+    output = re.sub(theirs, "", done.output)
     for word in ("[DEPRECATION", "[WARNING]: Deprecat", "Traceback"):
-        assert word not in said, said
+        assert word not in output, output
     for what in ("options", "files"):
         assert [done.result(f"{what} {number}")["changed"] for number in range(4)] == [True, True, False, False]
     text = (root / "etc/modprobe.d/zz-rdmaops-mlx5_core.conf").read_text()

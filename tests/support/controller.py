@@ -22,6 +22,13 @@ import typing as t
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from ansible_collections.rdmaops.gpu_fabric.tests.support.controller_checks import (
+    Refused,
+    check_rrule,
+    check_survey,
+    check_type,
+    not_found,
+)
 from ansible_collections.rdmaops.gpu_fabric.tests.support.controller_fields import (
     EDGES,
     FIELDS,
@@ -42,24 +49,11 @@ PAGE_SIZE = 25
 ENCRYPTED = "$encrypted$"
 
 
-class Refused(Exception):
-    """An answer other than that asked for."""
-
-    def __init__(self, status: int, body: Json) -> None:
-        super().__init__(f"{status}: {body}")
-        self.status = status
-        self.body = body
-
-
 class Request(t.NamedTuple):
     method: str
     path: str
     query: dict[str, str]
     body: t.Any
-
-
-def not_found() -> Refused:
-    return Refused(404, {"detail": "Not found."})
 
 
 class Controller:
@@ -171,7 +165,7 @@ class Controller:
         elif kind == "notification_templates":
             self._accept_notification(number, item)
         elif kind == "schedules":
-            self._accept_rrule(item["rrule"])
+            check_rrule(item["rrule"])
         elif kind == "inventory_sources" and item["source"] == "scm" and item["source_project"] is None:
             raise Refused(400, {"source_project": ["Project required for scm type sources."]})
         self._accept_name(kind, number, item)
@@ -179,14 +173,7 @@ class Controller:
     def _accept_field(self, kind: str, field: str, value: t.Any) -> None:
         if field in RELATED and value is not None and not any(value in self.objects[other] for other in RELATED[field]):
             raise Refused(400, {field: [f'Invalid pk "{value}" - object does not exist.']})
-        example = FIELDS[kind].get(field)
-        if isinstance(example, bool):
-            if not isinstance(value, bool):
-                raise Refused(400, {field: ["Must be a valid boolean."]})
-        elif isinstance(example, int) and not isinstance(value, int):
-            raise Refused(400, {field: ["A valid integer is required."]})
-        elif isinstance(example, str) and not isinstance(value, str):
-            raise Refused(400, {field: ["Not a valid string."]})
+        check_type(field, FIELDS[kind].get(field), value)
 
     def _accept_job_template(self, template: Json) -> None:
         project = self.objects["projects"][template["project"]]
@@ -196,16 +183,6 @@ class Controller:
             raise Refused(400, {"playbook": ["Playbook not found for project."]})
         if template["inventory"] is None and not template["ask_inventory_on_launch"]:
             raise Refused(400, {"inventory": ["Job Templates must either have a default inventory or ask for one."]})
-
-    @staticmethod
-    def _accept_rrule(rule: str) -> None:
-        texts = {
-            "DTSTART": "Valid DTSTART required in rrule. Value should start with: DTSTART:YYYYMMDDTHHMMSSZ",
-            "INTERVAL": "INTERVAL required in rrule.",
-        }
-        for part, text in texts.items():
-            if part not in rule:
-                raise Refused(400, {"rrule": [text]})
 
     def _accept_name(self, kind: str, number: int, item: Json) -> None:
         if kind not in UNIQUE:
@@ -343,7 +320,7 @@ class Controller:
     def _survey(self, request: Request, template: int) -> tuple[int, t.Any]:
         if request.method == "GET":
             return 200, self.surveys.get(template, {})
-        self._accept_survey(request.body)
+        check_survey(request.body)
         self.surveys[template] = request.body
         return 200, None
 
@@ -376,23 +353,6 @@ class Controller:
             if credentials[other]["credential_type"] in kinds:
                 name = self.objects["credential_types"][credentials[other]["credential_type"]]["name"]
                 raise Refused(400, {"error": f"Cannot assign multiple {name} credentials."})
-
-    @staticmethod
-    def _accept_survey(survey: t.Any) -> None:
-        for field, kind in (("name", str), ("description", str), ("spec", list)):
-            if not isinstance(survey.get(field), kind):
-                raise Refused(400, {"error": f"Field '{field}' is missing from survey spec."})
-        if not survey["spec"]:
-            raise Refused(400, {"error": "'spec' doesn't contain any items."})
-        for index, question in enumerate(survey["spec"]):
-            for field in ("type", "question_name", "variable", "required"):
-                if field not in question:
-                    raise Refused(400, {"error": f"'{field}' missing from survey question {index}"})
-            if question["type"] == "multiplechoice":
-                choices = question.get("choices") or []
-                choices = choices.splitlines() if isinstance(choices, str) else choices
-                if question.get("default") and question["default"] not in choices:
-                    raise Refused(400, {"error": "Default choice must be answered from the choices listed."})
 
     def _filtered(self, kind: str, query: dict[str, str]) -> list[int]:
         filters = {key: value for key, value in query.items() if key not in ("page", "page_size", "order_by")}

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import re
 import socket
-import subprocess
 import sys
 import typing as t
 from pathlib import Path
@@ -21,7 +20,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._awx.objects im
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
 from ansible_collections.rdmaops.gpu_fabric.tests.support.controller import Controller
 from ansible_collections.rdmaops.gpu_fabric.tests.support.role_values import with_templates
-from ansible_collections.rdmaops.gpu_fabric.tests.support.site import Run, environment, understood
+from ansible_collections.rdmaops.gpu_fabric.tests.support.site import Run, ansible_playbook
 
 Json = dict[str, t.Any]
 SECRET = "Xk7-hunter2-Qz9"
@@ -91,19 +90,8 @@ class Site(t.NamedTuple):
         (self.place / "hosts.yml").write_text(json.dumps({"awx": {"hosts": {"localhost": here}}}))
         # As a file: in the arguments a secret would be seen by all.
         (self.place / "variables.yml").write_text(json.dumps(variables(self.controller, **given)))
-        program = str(Path(sys.executable).parent / "ansible-playbook")
-        argv = [program, "-i", "hosts.yml", "rdmaops.gpu_fabric.awx", "-e", "@variables.yml", *arguments]
-        done = subprocess.run(
-            argv,
-            cwd=self.place,
-            env=environment(),
-            capture_output=True,
-            text=True,
-            timeout=300,
-            stdin=subprocess.DEVNULL,
-        )
-        found = understood(done.returncode, done.stdout)
-        return found._replace(output=done.stdout + done.stderr)
+        argv = ["-i", "hosts.yml", "rdmaops.gpu_fabric.awx", "-e", "@variables.yml", *arguments]
+        return ansible_playbook(*argv, cwd=self.place, limit=300)
 
     def result(self, *, check: bool = False, **given: t.Any) -> Json:
         """Do what the role's one task does, in this process."""

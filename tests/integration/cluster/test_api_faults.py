@@ -28,8 +28,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode_conf
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._whereabouts import pools
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules import service_account_token
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import test_network_attachment as attachments
-from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import test_node_drain as drains
-from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, faults, need_tool
+from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, drains, faults, need_tool
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 from ansible_collections.rdmaops.gpu_fabric.tests.support.fault_proxy import FAULTS, FaultProxy
 from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import Lab, client

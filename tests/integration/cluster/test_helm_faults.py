@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster.test_gpu_operator import NAMESPACE, Place
 from ansible_collections.rdmaops.gpu_fabric.tests.support import faults
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import private
 from ansible_collections.rdmaops.gpu_fabric.tests.support.fault_proxy import FAULTS, FaultProxy
+from ansible_collections.rdmaops.gpu_fabric.tests.support.gpu_operator import NAMESPACE, Place
 
 Json = t.Any
 KIND = "API server"

@@ -7,7 +7,6 @@ from __future__ import annotations
 import datetime
 import json
 import statistics
-import subprocess
 import sys
 import time
 import typing as t
@@ -77,19 +76,9 @@ def play(tasks: list[Json], tmp_path: Path, *arguments: str, limit: float = 420,
         {"name": "Attachments", "hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": tasks}
     ]
     book.write_text(json.dumps(content))
-    program = str(Path(sys.executable).parent / "ansible-playbook")
     variables = json.dumps({"ansible_python_interpreter": sys.executable})
-    done = subprocess.run(
-        [program, "-i", "localhost,", "-e", variables, str(book), *arguments],
-        env=site.environment(**environment),
-        cwd=tmp_path,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=limit,
-        check=False,
-    )
-    return site.understood(done.returncode, done.stdout)._replace(output=done.stdout + done.stderr)
+    argv = ["-i", "localhost,", "-e", variables, str(book), *arguments]
+    return site.ansible_playbook(*argv, cwd=tmp_path, limit=limit, **environment)
 
 
 def task(name: str, config: Path | Json, *attachments: Json, check: bool = False, **options: Json) -> Json:
@@ -289,12 +278,8 @@ def test_a_range_in_use(ready: Cluster, namespace: str) -> None:
 
 def test_the_cluster_is_what_the_lint_compares_with(ready: Cluster, namespace: str) -> None:
     service = ready.json("get", "servicecidrs")["items"][0]["spec"]["cidrs"][0]
-    body = {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": "gpu-lint"},
-        "spec": {"podCIDRs": ["10.244.7.0/24"], "podCIDR": "10.244.7.0/24"},
-    }
+    spec = {"podCIDRs": ["10.244.7.0/24"], "podCIDR": "10.244.7.0/24"}
+    body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "gpu-lint"}, "spec": spec}
     ready.kubectl("create", "-f", "-", stdin=json.dumps(body))
     status = {
         "addresses": [{"type": "InternalIP", "address": "172.20.0.9"}],

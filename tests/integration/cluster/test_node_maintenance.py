@@ -14,20 +14,14 @@ import os
 import subprocess
 import sys
 import typing as t
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain.node import NOTE
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._maintenance_lock import identity
-from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster.test_node_drain import (
-    LEASE,
-    end_lease,
-    lease_namespace,
-)
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, faults, skip_or_fail
-from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
+from ansible_collections.rdmaops.gpu_fabric.tests.support.drains import LEASE, end_lease
 from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import Lab
 from ansible_collections.rdmaops.gpu_fabric.tests.support.site import Run, environment, understood
 
@@ -196,9 +190,8 @@ class Site:
 
 
 @pytest.fixture
-def site(own_cluster: Cluster, tmp_path: Path) -> Iterator[Site]:
-    with own_cluster.namespace() as namespace, Lab(own_cluster, namespace) as lab, lease_namespace(own_cluster):
-        yield Site(lab, tmp_path)
+def site(lab: Lab, tmp_path: Path) -> Site:
+    return Site(lab, tmp_path)
 
 
 def test_the_drill(site: Site) -> None:

@@ -9,7 +9,6 @@ the definitions of other people's operators.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import typing as t
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import tes
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import test_node_maintenance as maintenance
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import test_secondary_network as network
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import test_training_job as training
-from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, need_root, operators, site
+from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, need_root, operators, site, training_nodes
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import Lab
 
@@ -86,11 +85,7 @@ def played(directory: Path, *tasks: Json) -> site.Run:
     book.write_text(json.dumps([{"name": "Rights", "hosts": "kubernetes_api", "gather_facts": False, "tasks": tasks}]))
     host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     inventory.write_text(json.dumps({"kubernetes_api": {"hosts": {"here": host}}}))
-    argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(inventory), str(book)]
-    done = subprocess.run(
-        argv, capture_output=True, text=True, timeout=400, env=site.environment(), stdin=subprocess.DEVNULL, check=False
-    )
-    return site.understood(done.returncode, done.stdout)._replace(output=done.stdout + done.stderr)
+    return site.ansible_playbook("-i", str(inventory), str(book), limit=400)
 
 
 def role(name: str, refused: bool = False, **variables: Json) -> Json:
@@ -170,7 +165,7 @@ def test_monitoring(account: Account, tmp_path: Path) -> None:
 def test_training(account: Account, tmp_path: Path) -> None:
     play = training.Play(account, "ml", tmp_path)
     given = {"name": "longest", "ssh": True, "wait": False}
-    with training.two_nodes(account.owner):
+    with training_nodes.two_nodes(account.owner):
         run = play.run(
             training.include(**given),
             training.include(**given),

@@ -18,9 +18,16 @@ import pytest
 import yaml
 
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import test_secondary_network as network
-from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import test_training_job as training
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.test_secrets import Canaries
-from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, charts, faults, need_root, operators, site
+from ansible_collections.rdmaops.gpu_fabric.tests.support import (
+    COLLECTION,
+    charts,
+    faults,
+    need_root,
+    operators,
+    site,
+    training_nodes,
+)
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 
 Json = t.Any
@@ -71,9 +78,9 @@ def plays(place: network.Site, config: Json, canary: Canaries, chart: Path) -> l
     job = {
         "training_job_kubeconfig": config,
         "training_job_namespace": place.space,
-        "training_job_image": training.IMAGE,
+        "training_job_image": training_nodes.IMAGE,
         "training_job_command": ["train"],
-        "training_job_gpus": training.GPUS,
+        "training_job_gpus": training_nodes.GPUS,
         "training_job_name": "train",
         "training_job_ssh": True,
         "training_job_wait": False,
@@ -127,7 +134,7 @@ def test_whole_roles(own_cluster: Cluster, tmp_path: Path) -> None:
     canary.words["token"] = token
     root = tmp_path / "site"
     root.mkdir()
-    with own_cluster.namespace() as space, training.two_nodes(own_cluster):
+    with own_cluster.namespace() as space, training_nodes.two_nodes(own_cluster):
         own_cluster.kubectl("wait", "--for=create", "configmap/kube-root-ca.crt", "-n", space, "--timeout=30s")
         place = network.Site(own_cluster, root, space)
         book = plays(place, config, canary, charts.packed(tmp_path))

@@ -7,20 +7,14 @@ the real scheduler puts pods on them, and nothing runs there.
 from __future__ import annotations
 
 import base64
-import contextlib
-import datetime
 import json
 import re
-import subprocess
 import sys
-import threading
 import typing as t
 from collections.abc import Iterator
 from pathlib import Path
 
-import kubernetes
 import pytest
-import urllib3
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import client as kubernetes_client
@@ -29,104 +23,25 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.c
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.manage import JOB, objects
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, operators, site
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
+from ansible_collections.rdmaops.gpu_fabric.tests.support.training_nodes import (
+    GPUS,
+    IMAGE,
+    NODES,
+    Kubelets,
+    client,
+    create,
+    two_nodes,
+)
 
 Json = t.Any
-IMAGE = "registry.example/train@sha256:" + "0" * 64
-NODES = ("gpu-1", "gpu-2")
-GPUS = 8
 APPLY = "Apply the job"
 MULTUS = COLLECTION / "roles/secondary_network/files/multus-definitions.yml"
 
 
-def client(plane: Cluster) -> kubernetes_client.Client:
-    values = dict.fromkeys(kubernetes_client.CONNECTION)
-    return kubernetes_client.Client({**values, "kubeconfig": str(plane.kubeconfig), "timeout": 30})
-
-
-def make(plane: Cluster, plural: str, body: Json) -> None:
-    meta = body["metadata"]
-    where = kubernetes_client.path(body["apiVersion"], plural, meta.get("namespace"), meta["name"])
-    client(plane).apply(where, body, "Making what the test needs", force=True)
-
-
-class Kubelets(threading.Thread):
-    """Keeps two nodes ready and lets their pods come to an end."""
-
-    def __init__(self, plane: Cluster) -> None:
-        super().__init__(daemon=True)
-        # Not by the collection's client, whose time limits are signals, which a thread does not get.
-        self.api = kubernetes.client.CoreV1Api(kubernetes.config.new_client_from_config(str(plane.kubeconfig)))
-        self.over = threading.Event()
-        self.beaten = threading.Event()
-
-    def run(self) -> None:
-        while not self.over.is_set():
-            # A pod may be gone before it is written to, and a busy API server cut a connection.
-            with contextlib.suppress(kubernetes.client.ApiException, urllib3.exceptions.HTTPError):
-                for node in NODES:
-                    self.beat(node)
-                self.beaten.set()
-                for pod in self.api.list_pod_for_all_namespaces().items:
-                    self.advance(self.api.api_client.sanitize_for_serialization(pod))
-            self.over.wait(0.5)
-
-    def beat(self, node: str) -> None:
-        now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": now}
-        there = {"nvidia.com/gpu": str(GPUS), "rdma/rdma": "1", "cpu": "64", "memory": "512Gi", "pods": "110"}
-        self.api.patch_node_status(node, {"status": {"conditions": [ready], "capacity": there, "allocatable": there}})
-
-    def advance(self, pod: Json) -> None:
-        name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
-        phase = pod["status"].get("phase")
-        if not pod["spec"].get("nodeName"):
-            return
-        if pod["metadata"].get("deletionTimestamp"):
-            self.api.delete_namespaced_pod(name, namespace, grace_period_seconds=0)
-            return
-        status = {"phase": "Running"} if phase == "Pending" else fate(pod) if phase == "Running" else None
-        if status:
-            self.api.patch_namespaced_pod_status(name, namespace, {"status": status})
-
-
-def fate(pod: Json) -> Json | None:
-    """What becomes of a pod that runs, by its name: `long...` does not end, the second rank of `oom` is killed."""
-    job, _dash, rank = pod["metadata"]["name"].rpartition("-")
-    if job == "oom" and rank == "1":
-        ended = {"terminated": {"reason": "OOMKilled", "exitCode": 137}}
-        container = {
-            "name": "pytorch",
-            "image": IMAGE,
-            "imageID": "",
-            "ready": False,
-            "restartCount": 0,
-            "state": ended,
-        }
-        return {"phase": "Failed", "containerStatuses": [container]}
-    return None if job.startswith("long") or job == "oom" else {"phase": "Succeeded"}
-
-
-@contextlib.contextmanager
-def two_nodes(plane: Cluster) -> Iterator[Kubelets]:
-    """Two nodes with GPUs, and their kubelets."""
-    for name in NODES:
-        make(plane, "nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
-    made = Kubelets(plane)
-    made.start()
-    assert made.beaten.wait(60)
-    for name in NODES:
-        plane.kubectl("wait", "--for=condition=Ready", f"node/{name}", "--timeout=60s")
-    try:
-        yield made
-    finally:
-        made.over.set()
-        made.join(30)
-
-
 @pytest.fixture(scope="module")
 def kubelets(own_cluster: Cluster) -> Iterator[Kubelets]:
-    with two_nodes(own_cluster) as made:
-        yield made
+    with two_nodes(own_cluster) as kubelets:
+        yield kubelets
 
 
 @pytest.fixture
@@ -275,7 +190,7 @@ def test_attachments_have_to_be_there(own_cluster: Cluster, namespace: str) -> N
         "kind": "NetworkAttachmentDefinition",
         "metadata": {"name": "nic0", "namespace": namespace},
     }
-    make(own_cluster, "network-attachment-definitions", attachment)
+    create(own_cluster, "network-attachment-definitions", attachment)
     with pytest.raises(FabricError, match="these attachments do not exist: kube-system/roce. Create them first"):
         check(own_cluster, manifests)
     # The run that makes it may be the one that is checked.
@@ -287,7 +202,7 @@ def test_attachments_have_to_be_there(own_cluster: Cluster, namespace: str) -> N
         "NetworkAttachmentDefinition", "kube-system/roce", "absent", "drift"
     )  # fmt: skip
     attachment["metadata"] = {"name": "roce", "namespace": "kube-system"}
-    make(own_cluster, "network-attachment-definitions", attachment)
+    create(own_cluster, "network-attachment-definitions", attachment)
     assert check(own_cluster, manifests)["placed"] == dict.fromkeys(NODES, 1)
 
 
@@ -366,11 +281,8 @@ class Play:
         inventory = self.directory / "hosts.yml"
         host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
         inventory.write_text(json.dumps({"kubernetes_api": {"hosts": {"here": host}}}))
-        program = str(Path(sys.executable).parent / "ansible-playbook")
-        given = json.dumps({**self.variables, **variables})
-        argv = [program, "-i", str(inventory), book, "-e", given, *arguments]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=1200, env=site.environment(), check=False)
-        return site.understood(done.returncode, done.stdout)._replace(output=done.stdout + done.stderr)
+        extra = json.dumps({**self.variables, **variables})
+        return site.ansible_playbook("-i", str(inventory), book, "-e", extra, *arguments)
 
 
 def results(run: site.Run, task: str) -> list[Json]:
