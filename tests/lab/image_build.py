@@ -65,7 +65,7 @@ MASKED = (
 GENERATORS_KEPT = ("systemd-fstab-generator",)
 
 
-# Files of packages that a node does without: what nobody reads there, and what udev has for hardware that QEMU
+# Files of packages that a node does without: which are not read there, and udev's data for hardware that QEMU
 # does not show. The initramfs carries the latter too, and under emulation that costs seconds in every rebuild.
 EXCLUDED = (
     *(f"/usr/share/{name}/*" for name in ("man", "locale", "doc", "info")),
@@ -97,10 +97,10 @@ def choose_kernel(names: t.Collection[str], preferred: t.Iterable[str], flavour:
 def newest_release(names: t.Iterable[str], series: str, flavour: str) -> str | None:
     """The newest kernel release of a series among names of packages."""
     pattern = re.compile(rf"linux-image-({re.escape(series)}(?:\.\d+)*(?:\+\w+)?)-{re.escape(flavour)}")
-    found = [match[1] for match in map(pattern.fullmatch, names) if match]
-    if not found:
+    versions = [match[1] for match in map(pattern.fullmatch, names) if match]
+    if not versions:
         return None
-    return max(found, key=lambda version: [int(n) for n in re.findall(r"\d+", version)]) + f"-{flavour}"
+    return max(versions, key=lambda version: [int(n) for n in re.findall(r"\d+", version)]) + f"-{flavour}"
 
 
 class Builder:
@@ -169,14 +169,14 @@ class Builder:
         return done.stdout
 
     def kernel(self) -> Kernel:
-        wanted = self.settings["kernel"]
+        settings = self.settings["kernel"]
         self.run(self.apt("apt-get", "update"), "reading the package lists")
         names = self.query("pkgnames", "linux-image-").split()
-        chosen = choose_kernel(names, wanted["series"], wanted["flavour"])
+        chosen = choose_kernel(names, settings["series"], settings["flavour"])
         if chosen is None:
             raise LabError(
-                f"{self.sources.archive} has no kernel of series {' or '.join(wanted['series'])} in "
-                f"{wanted['suite']}: add one that it has to [kernel] in tests/lab/versions.toml"
+                f"{self.sources.archive} has no kernel of series {' or '.join(settings['series'])} in "
+                f"{settings['suite']}: add one that it has to [kernel] in tests/lab/versions.toml"
             )
         series, release = chosen
         match = re.search(r"^Version: (\S+)$", self.query("show", f"linux-headers-{release}"), re.MULTILINE)
@@ -185,7 +185,7 @@ class Builder:
         return Kernel(series, release, match[1])
 
     def mmdebstrap(self, target: pathlib.Path, packages: t.Iterable[str], *options: str) -> list[str]:
-        """In a mount namespace of its own: whatever ends it, no mount outlives it."""
+        """In a mount namespace of its own, so that no mount outlives it."""
         return [
             *("unshare", "--mount", "--fork", "--kill-child", "mmdebstrap", "--mode=root", "--format=directory"),
             *("--variant=apt", f"--include={','.join(packages)}", '--aptopt=APT::Install-Recommends "false"'),

@@ -31,6 +31,9 @@ PLAYBOOKS = (
     "tests/integration/test_bad_input.py",
     "tests/integration/test_inventories.py",
     "tests/integration/drift/test_drift.py",
+    "tests/integration/drift/test_drift_secrets.py",
+    "tests/integration/drift/test_drift_stopped.py",
+    "tests/integration/drift/test_drift_verdict.py",
 )
 # Roles and playbooks with all that they need: what templates give to modules is different before ansible-core 2.19.
 ROLES = (
