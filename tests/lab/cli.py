@@ -54,12 +54,12 @@ def parser() -> argparse.ArgumentParser:
 
 
 def add_nodes(commands: Commands) -> None:
-    up = commands.add("up", start_nodes, "run nodes; the image and their disks are made when there are none")
+    up = commands.add("up", start_nodes, "run nodes; the image and their disks are created if missing")
     up.add_argument("--nodes", type=int, default=2, metavar="N", help="gpu-1 to gpu-N (default: 2)")
     up.add_argument("names", nargs="*", metavar="NODE")
     down = commands.add("down", stop_nodes, "end all nodes, or those named; disks stay")
     down.add_argument("--all", action="store_true", help="remove the disks too, and the control plane")
-    down.add_argument("--planes", action="store_true", help="remove the nodes that `fresh --plane` has made, no others")
+    down.add_argument("--planes", action="store_true", help="remove only the nodes that `fresh --plane` created")
     down.add_argument("names", nargs="*", metavar="NODE")
     commands.add("status", print_nodes, "what runs, and how to reach it").add_argument("--json", action="store_true")
     fresh = commands.add("fresh", renew_nodes, "new disks for all nodes, or those named, and a boot")
@@ -169,7 +169,7 @@ def add_cluster(commands: Commands) -> None:
     down.add_argument("--all", action="store_true", help="remove its data and its keys too")
     actions.add("status", print_plane, "what runs, and how it is").add_argument("--json", action="store_true")
     kubeconfig = actions.add("kubeconfig", print_kubeconfig, "the path of the administrator's kubeconfig")
-    kubeconfig.add_argument("--nodes", action="store_true", help="the one that has the address which nodes use")
+    kubeconfig.add_argument("--nodes", action="store_true", help="the one with the address that nodes use")
     join = actions.add("join", join_nodes, "make nodes that run nodes of the cluster: containerd and kubelet")
     join.add_argument("names", nargs="*", metavar="NODE", help="default: all that the lab has")
     text = "let this machine reach kubelets and exporters of nodes that run"
@@ -229,7 +229,7 @@ def add_downloads(commands: Commands) -> None:
     text = "the paths of programs of the cluster; fetched or built when they are not here"
     tool = commands.add("tool", print_programs, text)
     tool.add_argument("programs", nargs="*", metavar="PROGRAM", help="default: what the tests of the cluster side need")
-    text = "the path of a directory with what nodes download, made of the lab's own programs"
+    text = "the path of a directory with what nodes download, built from the lab's own programs"
     downloads = commands.add("mirror", print_mirror, text)
     downloads.add_argument("--kubernetes", action="store_true", help="with kubeadm, kubelet and kubectl")
     text = "the archive of the images of kubeadm's control plane, and the tags of etcd, DNS and pause"

@@ -103,15 +103,15 @@ class Lab:
 
     def image_of(self, name: str) -> image.Image:
         key = self.read()["nodes"][name]["image"]
-        found = image.named(self.places, key)
-        if found is None:
+        base = image.named(self.places, key)
+        if base is None:
             raise LabError(f"the image {key} that {name} was made from is gone: 'lab.py fresh {name}' makes it anew")
-        return found
+        return base
 
     # Making machines
 
     def define(self, name: str, base: image.Image, pods: Pods = USUAL) -> None:
-        """Remember a node and give it its disks, unless it has them; what is not said stays as it was."""
+        """Remember a node and create its disks, unless it has them; other settings stay as they are."""
         state = self.read()
         if not state["rail_ports"]:
             state["rail_ports"] = [free_port(socket.SOCK_DGRAM) for _ in range(self.settings["network"]["rails"])]
@@ -125,19 +125,19 @@ class Lab:
         disk = self.places.node(name) / "disk.qcow2"
         if not disk.exists():
             entry["image"] = base.key
-            entry["virgin"] = True
+            entry["fresh"] = True
             make_overlay(disk, base.disk)
             if pods.images:
                 make_overlay(disk.with_name(CONTAINERS), pods.images)
         self.write(state)
 
     def pid(self, name: str) -> int | None:
-        """The machine's process: what /proc says, the pid file may be a leftover."""
+        """The machine's process, by /proc: the pid file may be a leftover."""
         return self.processes().get(name)
 
     def processes(self) -> dict[str, int]:
         """Every QEMU process whose disk lies in this lab's state directory."""
-        found = {}
+        machines = {}
         for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
             try:
                 words = path.read_bytes().split(b"\0")
@@ -148,8 +148,8 @@ class Lab:
             for word in words:
                 if word.startswith(b"if=none,id=disk,file=" + os.fsencode(self.places.state) + b"/"):
                     disk = pathlib.Path(os.fsdecode(word.split(b"file=")[1].split(b",")[0]))
-                    found[disk.parent.name] = int(path.parent.name)
-        return found
+                    machines[disk.parent.name] = int(path.parent.name)
+        return machines
 
     def start(self, name: str) -> int:
         """Start a machine; the answer is where its console's log of this boot begins."""
@@ -159,7 +159,7 @@ class Lab:
         state = self.read()
         entry = state["nodes"][name]
         with contextlib.ExitStack() as stack:
-            for way in [one for one in ("ssh_port", "api_port") if one in entry]:
+            for way in [key for key in ("ssh_port", "api_port") if key in entry]:
                 port = ports.number(stack.enter_context(ports.reserve(entry[way])))
                 if port != entry[way]:
                     entry[way] = port
@@ -238,7 +238,7 @@ class Lab:
     # Commands
 
     def up(self, names: t.Sequence[str], pods: Pods = USUAL) -> None:
-        """Run these nodes: made if there are none, started if they are off, left alone if they run."""
+        """Run these nodes: create missing ones, start those that are off, leave the others alone."""
         for name in names:
             config.node_index(name)
         if not all((self.places.node(name) / "disk.qcow2").exists() for name in names):
@@ -266,14 +266,14 @@ class Lab:
             self.write_inventory()
 
     def settle(self, name: str) -> None:
-        """What tells one fresh node from another."""
+        """Apply what differs between fresh nodes."""
         state = self.read()
-        if not state["nodes"][name].get("virgin"):
+        if not state["nodes"][name].get("fresh"):
             return
         kinds = self.settings["guest"]["initramfs"]
         kind = kinds.get(name, kinds["default"])
         self.ssh(name, f"echo MODULES={kind} >/etc/initramfs-tools/conf.d/modules", check=True)
-        state["nodes"][name]["virgin"] = False
+        state["nodes"][name]["fresh"] = False
         self.write(state)
 
     def down(self, names: t.Sequence[str] | None = None, wipe: bool = False) -> None:
@@ -292,7 +292,7 @@ class Lab:
                     self.file.unlink(missing_ok=True)
 
     def forget_planes(self) -> None:
-        """End and remove the nodes that were made for a control plane: other scenarios have no use for them."""
+        """Stop and remove the nodes that were created for a control plane: other scenarios do not use them."""
         with self.lock():
             state = self.read()
             for name in [name for name, entry in state["nodes"].items() if entry.get("api_port")]:
@@ -309,7 +309,7 @@ class Lab:
             return []
 
     def fresh(self, names: t.Sequence[str], pods: Pods = USUAL) -> None:
-        """New disks: nodes that nobody has touched, of the newest image."""
+        """Create new disks from the newest image, and boot."""
         image.build(self.places, self.settings)
         with self.lock():
             for name in names:
@@ -393,7 +393,7 @@ class Lab:
 
 
 def make_overlay(path: pathlib.Path, base: pathlib.Path) -> None:
-    """A disk that keeps what differs from another one."""
+    """Create a disk that stores only differences from another."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".new")
     argv = ["qemu-img", "create", "-q", "-f", "qcow2", "-b", str(base), "-F", "raw", str(temporary)]
