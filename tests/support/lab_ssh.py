@@ -81,12 +81,12 @@ def guest(name: str = "") -> Guest:
     if not workers or (name and name not in hosts):
         skip_or_fail(f"needs a running node {name} of the lab (make lab-up)")
     name = name or min(workers)
-    found = Guest(name, hosts[name])
+    guest = Guest(name, hosts[name])
     try:
-        found.run("true", limit=60)
+        guest.run("true", limit=60)
     except (AssertionError, subprocess.TimeoutExpired) as exc:
         skip_or_fail(f"needs a node of the lab that answers: {exc}")
-    return found
+    return guest
 
 
 __all__ = ["Guest", "guest"]

@@ -113,10 +113,10 @@ ROWS = (
 def version(package: str, lock: str) -> str:
     """Return the version of a package in a lock."""
     text = (COLLECTION / "requirements" / f"{lock}.lock").read_text(encoding="utf-8")
-    found = re.search(rf"^{re.escape(package)}==(\S+)", text, re.MULTILINE)
-    if not found:
+    match = re.search(rf"^{re.escape(package)}==(\S+)", text, re.MULTILINE)
+    if not match:
         raise LookupError(f"requirements/{lock}.lock has no {package}")
-    return found[1]
+    return match[1]
 
 
 class How(t.NamedTuple):

@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A role's variables and tasks as Ansible would template them, for what a site has set.
+"""A role's variables and tasks as Ansible would template them, for the variables of a site.
 
 Ansible's loader of plugins takes over how collections are imported, so templates are done in a process of their own.
 """
@@ -50,7 +50,7 @@ _child = functools.cache(Values)
 
 
 class Role(t.NamedTuple):
-    """A role, for what a site has set and a run has found."""
+    """A role, for variables of a site and facts of a run."""
 
     directory: Path
 
