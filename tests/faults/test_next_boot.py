@@ -78,9 +78,9 @@ def test_a_boot_entry_that_sets_the_other_mode(node: Machine) -> None:
     assert "ib_core.netns_mode=1" in node.shell("cat /proc/cmdline")
     assert node.mode() == "shared"
     node.shell(f"rm {GRUB}; update-grub; sync", limit=300)
-    seen = site.module(node.name, "rdma_system", netns_mode="exclusive")
-    assert seen["mode"]["cmdline"] == {"running": "shared", "next_boot": None}
-    assert (seen["reboot_required"], seen["reboot_would_help"], seen["conflicts"]) == (True, True, [])
+    observed = site.module(node.name, "rdma_system", netns_mode="exclusive")
+    assert observed["mode"]["cmdline"] == {"running": "shared", "next_boot": None}
+    assert (observed["reboot_required"], observed["reboot_would_help"], observed["conflicts"]) == (True, True, [])
     boot = node.boot_id()
     done = site.playbook("rdmaops.gpu_fabric.site", node.name, node_maintenance_reboot_ok=True)
     assert done.rc == 0, done.messages()

@@ -103,10 +103,10 @@ def test_a_binary_file_in_modprobe_d(image: Path, tmp_path: Path, content: bytes
     (image / "etc/modprobe.d/zz.conf").write_bytes(content)
     before = tree(image)
     options = {"name": "mine", "options": {"a": "1"}, "root": str(image)}
-    found = run([{"name": "it", "rdmaops.gpu_fabric.modprobe_options": options}], tmp_path / "etc")
-    assert found.rc == 2
-    assert message in found.messages()
-    assert "Nothing has been changed" in found.messages()
+    result = run([{"name": "it", "rdmaops.gpu_fabric.modprobe_options": options}], tmp_path / "etc")
+    assert result.rc == 2
+    assert message in result.messages()
+    assert "Nothing has been changed" in result.messages()
     (tmp_path / "etc/book.yml").unlink()
     assert tree(image) == before
 
@@ -116,10 +116,10 @@ def test_a_host_without_rdma(tmp_path: Path) -> None:
     if os.path.isdir("/sys/module/ib_core"):
         skip_or_fail("needs a machine without RDMA")
     options = {"netns_mode": "exclusive"}
-    found = run([{"name": "it", "rdmaops.gpu_fabric.rdma_system": options}], tmp_path)
-    assert found.rc == 2
-    assert "Looking for the RDMA subsystem: kernel" in found.messages()
-    assert "set on_absent to ignore" in found.messages()
+    result = run([{"name": "it", "rdmaops.gpu_fabric.rdma_system": options}], tmp_path)
+    assert result.rc == 2
+    assert "Looking for the RDMA subsystem: kernel" in result.messages()
+    assert "set on_absent to ignore" in result.messages()
 
 
 def test_no_root(tmp_path: Path) -> None:

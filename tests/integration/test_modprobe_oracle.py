@@ -261,8 +261,8 @@ def by_option(modprobe: tuple[str, int], root: Path) -> list[tuple[bytes, bytes]
 
     # Parameters from this machine's own command line come last, whatever the configuration.
     from_cmdline = ask([str(root / "empty")])
-    found = ask(directories)
-    return found[: len(found) - len(from_cmdline)]
+    result = ask(directories)
+    return result[: len(result) - len(from_cmdline)]
 
 
 @pytest.mark.parametrize("name", CMDLINES)
@@ -270,13 +270,13 @@ def test_kernel_command_line(oracle: Oracle, name: str) -> None:
     oracle.fill({})
     (oracle.root / "proc/cmdline").write_text(CMDLINES[name])
     try:
-        wanted: dict[str, str] = {}
+        expected: dict[str, str] = {}
         for module, rest in oracle.options():
             if module == b"ib_core":
-                wanted.update((name, value) for name, value in kernel_words(rest.decode()))
+                expected.update((name, value) for name, value in kernel_words(rest.decode()))
     finally:
         (oracle.root / "proc/cmdline").write_text("")
-    assert cmdline.cmdline_settings(CMDLINES[name], "ib_core") == wanted
+    assert cmdline.cmdline_settings(CMDLINES[name], "ib_core") == expected
 
 
 @pytest.fixture(scope="module")
@@ -318,8 +318,8 @@ def test_later_lines_come_later_in_what_the_kernel_gets(modules: Oracle) -> None
 def test_what_the_kernel_gets(modules: Oracle, name: str) -> None:
     modules.fill(TREES[name])
     tree = config.read_tree(str(modules.root), module="ib_core")
-    wanted = dict(kernel_words(modules.parameters()))
-    assert {key: found.value for key, found in config.settings(tree, "ib_core").items()} == wanted
+    expected = dict(kernel_words(modules.parameters()))
+    assert {key: found.value for key, found in config.settings(tree, "ib_core").items()} == expected
 
 
 def test_options_of_an_alias_count_only_where_it_is_loaded_by_the_alias(modules: Oracle) -> None:
@@ -329,7 +329,10 @@ def test_options_of_an_alias_count_only_where_it_is_loaded_by_the_alias(modules:
     assert modules.parameters().split() == ["netns_mode=1"]
     assert modules.parameters("my-alias").split() == ["netns_mode=0", "netns_mode=1"]
     tree = config.read_tree(str(modules.root), module="ib_core")
-    assert [(found.module, found.value) for found in tree.assignments] == [("my_alias", "0"), ("ib_core", "1")]
+    assert [(assignment.module, assignment.value) for assignment in tree.assignments] == [
+        ("my_alias", "0"),
+        ("ib_core", "1"),
+    ]
 
 
 def test_what_we_write_is_what_the_kernel_gets(modules: Oracle) -> None:
@@ -367,8 +370,8 @@ def agree(oracle: Oracle, forest: dict[str, str]) -> None:
     if any(line.command == "alias" and line.module == "ib_core" for line in tree.directives):
         # By that name modprobe looks for what the alias leads to. Other modules load ib_core by its file, as ever.
         return
-    wanted = dict(kernel_words(oracle.parameters()))
-    assert {key: found.value for key, found in config.settings(tree, "ib_core").items()} == wanted
+    expected = dict(kernel_words(oracle.parameters()))
+    assert {key: found.value for key, found in config.settings(tree, "ib_core").items()} == expected
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -409,13 +412,13 @@ def agree_on_cmdline(oracle: Oracle, text: str) -> None:
     oracle.fill({})
     (oracle.root / "proc/cmdline").write_text(text)
     try:
-        wanted: dict[str, str] = {}
+        expected: dict[str, str] = {}
         for module, rest in oracle.options():
             if module == b"ib_core":
-                wanted.update(kernel_words(rest.decode()))
+                expected.update(kernel_words(rest.decode()))
     finally:
         (oracle.root / "proc/cmdline").write_text("")
-    assert cmdline.cmdline_settings(text, "ib_core") == wanted
+    assert cmdline.cmdline_settings(text, "ib_core") == expected
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

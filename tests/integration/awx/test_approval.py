@@ -55,8 +55,8 @@ def workflow_variables(tmp_path: Path) -> dict[str, t.Any]:
         controller.add("credentials", name="nodes", credential_type=controller.add("credential_types", name="Machine"))
         controller.add("credentials", name="Ansible Galaxy")
         test_awx.Site(tmp_path, controller).result()
-        found = controller.named("workflow_job_templates", "gpu-fabric repair")["extra_vars"]
-        return dict(yaml.safe_load(found) or {})
+        extra_vars = controller.named("workflow_job_templates", "gpu-fabric repair")["extra_vars"]
+        return dict(yaml.safe_load(extra_vars) or {})
 
 
 def test_the_commit_of_the_report_is_repaired_and_no_other(
@@ -64,9 +64,9 @@ def test_the_commit_of_the_report_is_repaired_and_no_other(
 ) -> None:
     looked = job(tmp_path, [role("begin")], {**workflow_variables, "awx_project_revision": A}, "--check")
     assert looked.rc == 0, looked.output
-    told = artifacts(looked)
-    assert told["drift_revision"] == A
-    given = {**told, **workflow_variables}
+    message = artifacts(looked)
+    assert message["drift_revision"] == A
+    given = {**message, **workflow_variables}
     same = job(tmp_path, [role("approved"), DONE], {**given, "awx_project_revision": A})
     assert same.rc == 0, same.output
     assert same.result("Repair")["msg"] == "repaired"

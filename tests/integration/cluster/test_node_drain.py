@@ -415,7 +415,7 @@ def test_the_rights_it_needs(lab: Lab) -> None:
     lab.pod(node, "web")
     nobody = client(lab.plane.user("nobody"))
     assert 'User "nobody" cannot list resource "nodes"' in refused(lab, node, api=nobody)
-    fewer = [one for one in RIGHTS if one["resources"] != ["pods/eviction"]]
+    fewer = [right for right in RIGHTS if right["resources"] != ["pods/eviction"]]
     for check in (True, False):
         message = refused(lab, node, check=check, api=user(lab, "watcher", fewer))
         assert f"Evicting the pod {lab.namespace}/web: " in message

@@ -158,8 +158,8 @@ class Site:
         return bool(self.lab.read(name)["spec"].get("unschedulable"))
 
     def holder(self) -> str:
-        found = self.lab.api.get(LEASE, "Reading the Lease")
-        return str(found["spec"].get("holderIdentity") or "") if found else ""
+        result = self.lab.api.get(LEASE, "Reading the Lease")
+        return str(result["spec"].get("holderIdentity") or "") if result else ""
 
     def command(self, *arguments: str, cluster: bool = True, plane: str = "", **variables: Json) -> Json:
         """Return how the playbook reboot is run on all hosts, with consent; with a plane kubeadm makes them nodes."""

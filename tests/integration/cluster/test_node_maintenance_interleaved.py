@@ -420,7 +420,7 @@ def test_two_runs_at_once(site: Site, capsys: pytest.CaptureFixture[str]) -> Non
 
 @pytest.mark.long
 def test_two_runs_at_all_points(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
-    chosen = [one for one in interleavings() if one not in QUICK]
+    chosen = [interleaving for interleaving in interleavings() if interleaving not in QUICK]
     assert len(chosen) >= 30
     assert sum(scenario in BY_KILL for scenario, _point, _nodes in chosen) >= 10
     try_all(site, chosen, capsys)

@@ -435,7 +435,7 @@ def test_the_role_asks_before_the_mode_is_set(ready: Cluster, namespace: str, tm
     hosts["first"]["gpu_node_on_conflict"] = "take_over"
     run = ansible(tmp_path, tasks, {name: hosts[name] for name in ("first", "stays")}, "--check", **given)
     assert run.rc != 0
-    found = [one["msg"] for one in run.result(QUESTION)["results"] if one.get("failed")]
+    found = [result["msg"] for result in run.result(QUESTION)["results"] if result.get("failed")]
     assert [f"Pod {namespace}/share holds {SHARE}" in one for one in found] == [True]
     assert {host for host, counted in run.stats.items() if counted["changed"]} == set()
     # Nobody is asked where nothing is due: the kubeconfig is not even read.

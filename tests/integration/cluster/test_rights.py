@@ -38,16 +38,16 @@ class Account(Cluster):
         self.owner, self.manifest = owner, COLLECTION / f"docs/rbac/{name}.yml"
         items = yaml.safe_load(self.manifest.read_text())["items"]
         owner.kubectl("apply", "-f", str(COLLECTION / "docs/rbac/namespace.yml"))
-        for space in sorted({one["metadata"].get("namespace", "default") for one in items}):
+        for space in sorted({item["metadata"].get("namespace", "default") for item in items}):
             owner.kubectl("create", "namespace", space, check=False)
             owner.kubectl("wait", "--for=create", "configmap/kube-root-ca.crt", "-n", space, "--timeout=30s")
         owner.kubectl("apply", "-f", str(self.manifest))
-        (made,) = [one["metadata"] for one in items if one["kind"] == "ServiceAccount"]
+        (made,) = [item["metadata"] for item in items if item["kind"] == "ServiceAccount"]
         self.account = made["name"]
         self.user = f"system:serviceaccount:{made['namespace']}:{self.account}"
         token = owner.kubectl("-n", made["namespace"], "create", "token", self.account, "--duration", "1h")
         config = yaml.safe_load(owner.kubeconfig.read_text())
-        config["users"] = [{"name": one["name"], "user": {"token": token.strip()}} for one in config["users"]]
+        config["users"] = [{"name": user["name"], "user": {"token": token.strip()}} for user in config["users"]]
         self._kubeconfig = directory / f"{name}.kubeconfig"
         self._kubeconfig.write_text(yaml.safe_dump(config))
         self._kubeconfig.chmod(0o600)
@@ -105,13 +105,13 @@ def test_network(account: Account, tmp_path: Path) -> None:
         network.play("rails", network.include(only="rails", **rails), hosts="gpu-*"),
         network.play("labels", role("node_labels", **label), hosts="gpu-*"),
     ]
-    again = [{**one, "name": f"{one['name']} again"} for one in plays]
-    found = place.run(*plays, *again, network.play("away", network.include(secondary_network_state="absent", **rails)))
-    assert {name: len(one.changed) for name, one in found.items()} == {
+    again = [{**play, "name": f"{play['name']} again"} for play in plays]
+    result = place.run(*plays, *again, network.play("away", network.include(secondary_network_state="absent", **rails)))
+    assert {name: len(one.changed) for name, one in result.items()} == {
         "node": 2, "rails": 1, "labels": 1, "node again": 0, "rails again": 0, "labels again": 0, "away": 3
     }  # fmt: skip
     # What it could not look at it would have said.
-    assert "forbidden" not in " ".join(one.text for one in found.values())
+    assert "forbidden" not in " ".join(one.text for one in result.values())
     account.bare()
     refused = place.run(network.play("without", network.refused()))["without"]
     assert refused.changed == []
@@ -172,7 +172,7 @@ def test_training(account: Account, tmp_path: Path) -> None:
             training.include(**given, state="absent", remove_ok=True),
         )
         assert run.rc == 0, run.output
-        assert [len(one["actions"]) for one in training.results(run, training.APPLY)] == [3, 0]
+        assert [len(result["actions"]) for result in training.results(run, training.APPLY)] == [3, 0]
         account.bare()
         refused = play.run(training.include(**given, refused=True))
     assert refused.changed() == 0

@@ -43,7 +43,7 @@ def administrator(plane: Cluster) -> tuple[Json, str]:
     plane.kubectl("create", *admin)
     config = yaml.safe_load(plane.kubeconfig.read_text())
     token = plane.kubectl("create", "token", "boss", "--duration=1h").strip()
-    config["users"] = [{"name": one["name"], "user": {"token": token}} for one in config["users"]]
+    config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
     return config, token
 
 
@@ -138,7 +138,7 @@ def test_whole_roles(own_cluster: Cluster, tmp_path: Path) -> None:
         own_cluster.kubectl("wait", "--for=create", "configmap/kube-root-ca.crt", "-n", space, "--timeout=30s")
         place = network.Site(own_cluster, root, space)
         book = plays(place, config, canary, charts.packed(tmp_path))
-        said = {
+        output = {
             "a check before": run(place, book, "--check"),
             "the run": run(place, book),
             "a check after": run(place, book, "--check"),
@@ -146,13 +146,13 @@ def test_whole_roles(own_cluster: Cluster, tmp_path: Path) -> None:
         }
         secrets = own_cluster.kubectl("get", "secrets", "--all-namespaces", "-o", "json")
     with faults.tried("secrets", "whole roles") as tally:
-        for where, text in said.items():
+        for where, text in output.items():
             for name in canary.words:
                 with tally.one(f"{name} in {where}"):
                     assert [row for row in canary.seen(text) if row.startswith(f"{name} ")] == []
             with tally.one(f"what was made, in {where}"):
-                found = MADE.search(text)
-                assert not found, text[found.start() - 200 : found.end()]
+                result = MADE.search(text)
+                assert not result, text[result.start() - 200 : result.end()]
     # They were there to be seen.
     assert '"id_ed25519"' in secrets
     assert MADE.search(next((root / "net.d").rglob("multus.kubeconfig")).read_text())

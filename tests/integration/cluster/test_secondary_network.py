@@ -208,8 +208,8 @@ def rails() -> Json:
 
 
 def labels(state: str = "present") -> Json:
-    wanted = {"node_labels_labels": {"schedule": "topology"}, "node_labels_state": state}
-    return play("labels", include("rdmaops.gpu_fabric.node_labels", **wanted), hosts="gpu-*")
+    desired = {"node_labels_labels": {"schedule": "topology"}, "node_labels_state": state}
+    return play("labels", include("rdmaops.gpu_fabric.node_labels", **desired), hosts="gpu-*")
 
 
 def test_the_four_step_drill_and_removal(site: Site) -> None:
@@ -297,7 +297,7 @@ def rights_are_what_is_needed(site: Site, kubeconfig: Path) -> None:
     """With its own kubeconfig Multus may read attachments, and no account may do what it does not need."""
     assert "device" in site.plane.kubectl("get", "net-attach-def", "rail0", "-o", "yaml", kubeconfig=kubeconfig)
     assert site.plane.kubectl("get", "secrets", "-A", kubeconfig=kubeconfig, check=False) == ""
-    for account, verb, what, wanted in (
+    for account, verb, what, expected in (
         ("multus", "update", "pods/status", True),
         ("multus", "delete", "pods", False),
         ("multus", "create", "network-attachment-definitions.k8s.cni.cncf.io", False),
@@ -306,7 +306,7 @@ def rights_are_what_is_needed(site: Site, kubeconfig: Path) -> None:
         ("whereabouts", "delete", "ippools.whereabouts.cni.cncf.io", False),
         ("whereabouts", "list", "pods", False),
     ):
-        assert site.may(account, verb, what) is wanted, (account, verb, what)
+        assert site.may(account, verb, what) is expected, (account, verb, what)
     assert not site.may("whereabouts", "patch", "ippools.whereabouts.cni.cncf.io", "default")
 
 
@@ -331,28 +331,28 @@ REFUSED: list[tuple[Json, str]] = [
 
 
 def test_what_is_refused_changes_nothing(site: Site) -> None:
-    found = site.run(
+    result = site.run(
         *(play(text, refused(**variables)) for variables, text in REFUSED),
         play("no cluster", include(secondary_network_api_host="")),
     )
     for _variables, text in REFUSED:
-        assert text in found[text].words.partition("FAILED! =>")[2]
-    assert "the group kubernetes_api is empty" in found["no cluster"].text
-    assert [one.changed for one in found.values()] == [[]] * (len(REFUSED) + 1)
+        assert text in result[text].words.partition("FAILED! =>")[2]
+    assert "the group kubernetes_api is empty" in result["no cluster"].text
+    assert [one.changed for one in result.values()] == [[]] * (len(REFUSED) + 1)
     assert not site.bin.exists()
     assert site.names("serviceaccounts") == ["serviceaccount/default"]
 
 
 def test_what_stands_in_the_way_on_a_node(site: Site) -> None:
     (site.conf / "00-multus.conf").write_text("{}")
-    found = site.run(
+    result = site.run(
         play("foreign", refused()),
         play("packages", refused(secondary_network_source="package", secondary_network_multus="none")),
     )
-    assert [one.changed for one in found.values()] == [[], []]
-    assert "the file exists and was not written by this collection" in found["foreign"].text
+    assert [one.changed for one in result.values()] == [[], []]
+    assert "the file exists and was not written by this collection" in result["foreign"].text
     missing = f"{site.bin} has no host-device, macvlan, whereabouts, and with secondary_network_source=package"
-    assert missing in found["packages"].words
+    assert missing in result["packages"].words
     assert (site.conf / "00-multus.conf").read_text() == "{}"
     assert not site.bin.exists()
     assert sorted(os.listdir(site.conf)) == ["00-multus.conf", "10-pods.conflist"]
@@ -370,7 +370,7 @@ def test_daemon_sets_are_what_the_api_server_takes(site: Site) -> None:
         "secondary_network_device_plugin_config": {"resourceList": []},
         "secondary_network_cni_plugins": [],
     }
-    found = site.run(play("do", include(**variables)), play("again", include(**variables)))
-    assert {name: one.changed for name, one in found.items()} == {"do": [OBJECTS], "again": []}
+    result = site.run(play("do", include(**variables)), play("again", include(**variables)))
+    assert {name: one.changed for name, one in result.items()} == {"do": [OBJECTS], "again": []}
     sets = [f"daemonset.apps/{name}" for name in ("multus", "rdma-device-plugin", "whereabouts")]
     assert site.names("daemonsets") == sets

@@ -152,8 +152,8 @@ def test_room_for_all_is_found_by_check_and_by_the_scheduler(own_cluster: Cluste
     for name in ("train-0", "train-1"):
         own_cluster.kubectl("wait", "--for=condition=PodScheduled", f"pod/{name}", "-n", namespace, "--timeout=60s")
     # The job that is there takes its own room, and is not refused for it.
-    found = check(own_cluster, manifests)
-    assert (found["exists"], found["placed"]) == (True, None)
+    result = check(own_cluster, manifests)
+    assert (result["exists"], result["placed"]) == (True, None)
 
 
 def test_what_is_short_is_named_and_the_scheduler_agrees(own_cluster: Cluster, namespace: str) -> None:
@@ -306,11 +306,11 @@ def test_the_drill(own_cluster: Cluster, namespace: str, play: Play) -> None:
         include(state="absent"),
     )
     assert run.rc == 0, run.output
-    wanted = [f"Make Service {namespace}/train", f"Make Pod {namespace}/train-0", f"Make Pod {namespace}/train-1"]
-    assert [one["actions"] for one in results(run, APPLY)] == [wanted, wanted, [], [], []]
+    expected = [f"Make Service {namespace}/train", f"Make Pod {namespace}/train-0", f"Make Pod {namespace}/train-1"]
+    assert [result["actions"] for result in results(run, APPLY)] == [expected, expected, [], [], []]
     assert run.changed() == 4
     looks = results(run, "Wait for the job")
-    assert [one["state"] for one in looks] == ["absent", *["succeeded"] * 4]
+    assert [look["state"] for look in looks] == ["absent", *["succeeded"] * 4]
     assert sorted(pod["node"] for pod in looks[1]["pods"]) == list(NODES)
     # No kubelet has kept a log, so nothing is known of the transport, and nothing is taken for granted.
     assert looks[1]["transport"]["transport"] == "unknown"
@@ -318,7 +318,7 @@ def test_the_drill(own_cluster: Cluster, namespace: str, play: Play) -> None:
     assert "its logs do not show which transport NCCL used" in run.messages()
     assert "was created with other options" not in run.messages()
     # It has ended, so that nothing is lost with it.
-    removals = [one["actions"] for one in results(run, "Remove the job")]
+    removals = [result["actions"] for result in results(run, "Remove the job")]
     assert [len(actions) for actions in removals] == [3, 3, 0]
     assert own_cluster.kubectl("get", "pods,services", "-n", namespace, "-o", "name") == ""
 
@@ -330,37 +330,37 @@ def test_keys_for_ssh_go_with_the_job_and_show_nowhere(own_cluster: Cluster, nam
         return done.output
 
     def keys() -> dict[str, dict[str, str]]:
-        found = own_cluster.json("get", "secrets", "-n", namespace)["items"]
-        return {one["metadata"]["name"]: one["data"] for one in found}
+        items = own_cluster.json("get", "secrets", "-n", namespace)["items"]
+        return {item["metadata"]["name"]: item["data"] for item in items}
 
     # Whatever is given on the command line beats what a task says.
     del play.variables["training_job_command"]
     plain = {"name": "one", "command": ["train"], "ssh": True}
-    said = run(include(**plain, check_mode=True))
-    assert f"Make Secret {namespace}/one-ssh" in said
+    output = run(include(**plain, check_mode=True))
+    assert f"Make Secret {namespace}/one-ssh" in output
     assert keys() == {}
-    said = run(include(**plain))
+    output = run(include(**plain))
     (first,) = keys().values()
     # By its command, the second job wants ssh as well.
-    said += run(include(**plain), include(name="two", command=["sh", "-c", "mpirun train"]))
+    output += run(include(**plain), include(name="two", command=["sh", "-c", "mpirun train"]))
     both = keys()
     assert sorted(both) == ["one-ssh", "two-ssh"]
     assert both["one-ssh"] == first
     assert not set(first.values()) & set(both["two-ssh"].values())
     (volume,) = [
-        one["secret"]
-        for one in own_cluster.json("get", "pod", "two-1", "-n", namespace)["spec"]["volumes"]
-        if "secret" in one
+        volume["secret"]
+        for volume in own_cluster.json("get", "pod", "two-1", "-n", namespace)["spec"]["volumes"]
+        if "secret" in volume
     ]
     assert volume == {"secretName": "two-ssh", "defaultMode": 0o400}
-    said += run(include(name="one", state="absent"), include(name="two", state="absent"))
-    assert f"Remove Secret {namespace}/two-ssh" in said
+    output += run(include(name="one", state="absent"), include(name="two", state="absent"))
+    assert f"Remove Secret {namespace}/two-ssh" in output
     assert keys() == {}
     texts = [text for data in both.values() for text in data.values()]
     lines = [line for text in texts for line in base64.b64decode(text).decode().splitlines() if len(line) > 30]
     assert len(lines) > 2 * len(texts)
     # Headers alone show nothing, and are in the collection's code.
-    assert not [one for one in (*texts, *lines) if "-----" not in one and one in said]
+    assert not [one for one in (*texts, *lines) if "-----" not in one and one in output]
 
 
 @pytest.mark.long
@@ -375,13 +375,14 @@ def test_a_job_that_fails_says_why_and_one_that_runs_is_kept(own_cluster: Cluste
     assert run.rc == 0, run.output
     # A user sees how it goes, beside what programs read.
     assert re.search(rf"^\d:\d\d:\d\d {namespace}/long: (pending|running), pods: ", run.output, re.MULTILINE)
-    said = run.messages()
-    assert f"Waiting for the job {namespace}/long: it has not finished after 1" in said
-    assert "It is left as it is: run again to continue waiting, or raise training_job_wait_timeout" in said
-    assert f"Removing the job {namespace}/long: it has not finished (running, pods: 2 Running)" in said
-    assert "Nothing was done. Wait until it finishes, or set training_job_remove_ok to true" in said
+    output = run.messages()
+    assert f"Waiting for the job {namespace}/long: it has not finished after 1" in output
+    assert "It is left as it is: run again to continue waiting, or raise training_job_wait_timeout" in output
+    assert f"Removing the job {namespace}/long: it has not finished (running, pods: 2 Running)" in output
+    assert "Nothing was done. Wait until it finishes, or set training_job_remove_ok to true" in output
     assert (
-        f"Running the job {namespace}/oom: failed, pods: 1 Failed, 1 Running; oom-1: OOMKilled (exit code 137)" in said
+        f"Running the job {namespace}/oom: failed, pods: 1 Failed, 1 Running; oom-1: OOMKilled (exit code 137)"
+        in output
     )
     assert own_cluster.kubectl("get", "pods", "-n", namespace, "-o", "name") == ""
 
@@ -395,9 +396,9 @@ def test_an_operator_that_is_not_there(own_cluster: Cluster, namespace: str, pla
     book = str(COLLECTION / "playbooks/train.yml")
     checked = play.playbook(book, "--check", training_job_kind="pytorchjob", training_job_name="train")
     assert (checked.rc, checked.changed()) == (0, 1), checked.output
-    found = checked.result("Check whether all pods can run at once")
-    assert found["unserved"] == ["PyTorchJob of kubeflow.org/v1"]
-    assert [row["status"] for row in found["resources"]] == ["unknown"]
+    result = checked.result("Check whether all pods can run at once")
+    assert result["unserved"] == ["PyTorchJob of kubeflow.org/v1"]
+    assert [row["status"] for row in result["resources"]] == ["unknown"]
 
 
 @pytest.mark.long

@@ -86,8 +86,8 @@ class Lab:
 
     def others(self) -> list[str]:
         """Nodes of other tests that are not ready hold nothing here."""
-        found = self.plane.json("get", "nodes")["items"]
-        return [one["metadata"]["name"] for one in found if one["metadata"]["name"] != self.node]
+        items = self.plane.json("get", "nodes")["items"]
+        return [item["metadata"]["name"] for item in items if item["metadata"]["name"] != self.node]
 
     def run(self, minutes: float = 0, check: bool = False, **more: Json) -> Json:
         params = {"namespace": self.namespace, "reclaim": True, "reclaim_after": 600, "exhausted_share": 0.9}
@@ -129,8 +129,8 @@ def test_a_leak_is_freed_after_two_sightings(lab: Lab) -> None:
     lab.pool(_1=f"{lab.namespace}/here", _2=ref)
     lab.reserve("10.100.0.1", f"{lab.namespace}/here")
     lab.reserve("10.100.0.2", ref)
-    told = lab.run(reclaim=False)
-    assert (told["changed"], [row["address"] for row in told["leaked"]]) == (False, ["10.100.0.2"])
+    message = lab.run(reclaim=False)
+    assert (message["changed"], [row["address"] for row in message["leaked"]]) == (False, ["10.100.0.2"])
     virgin = lab.run(check=True)
     first = lab.run()
     assert virgin["actions"] == first["actions"]

@@ -62,7 +62,7 @@ def test_the_drill(plane: Cluster, tmp_path: Path) -> None:
         done = play(tmp_path / "bare", role(**bare))
         assert steps(done.stdout) == ["changed"], done.stdout + done.stderr
         assert revision(plane, namespace) != before
-        assert [one["metadata"]["name"] for one in plane.json("get", "secrets", "-n", namespace)["items"]] == []
+        assert [item["metadata"]["name"] for item in plane.json("get", "secrets", "-n", namespace)["items"]] == []
         done = play(tmp_path / "gone", role(**gone), role(**gone))
         assert steps(done.stdout) == ["changed", "ok"], done.stdout + done.stderr
         left = plane.json("get", "daemonsets,configmaps,serviceaccounts", "-n", namespace)["items"]
@@ -70,15 +70,15 @@ def test_the_drill(plane: Cluster, tmp_path: Path) -> None:
 
 
 def revision(plane: Cluster, namespace: str) -> str:
-    found = plane.json("get", "daemonset", "rdma-exporter", "-n", namespace)
-    return t.cast(str, found["spec"]["template"]["metadata"]["annotations"]["rdmaops.gpu-fabric/revision"])
+    result = plane.json("get", "daemonset", "rdma-exporter", "-n", namespace)
+    return t.cast(str, result["spec"]["template"]["metadata"]["annotations"]["rdmaops.gpu-fabric/revision"])
 
 
 def looked_at(plane: Cluster, namespace: str) -> None:
     """What the API server has taken is what least rights are, and the exporter's own files."""
-    found = plane.json("get", "daemonset", "rdma-exporter", "-n", namespace)
-    pod = found["spec"]["template"]["spec"]
-    containers = {one["name"]: one for one in pod["containers"]}
+    result = plane.json("get", "daemonset", "rdma-exporter", "-n", namespace)
+    pod = result["spec"]["template"]["spec"]
+    containers = {container["name"]: container for container in pod["containers"]}
     rights = {name: one["securityContext"] for name, one in containers.items()}
     answers, looks = rights["rdma-exporter"], rights["look"]
     assert looks["capabilities"] == {"drop": ["ALL"], "add": ["SYS_ADMIN", "SYS_PTRACE"]}

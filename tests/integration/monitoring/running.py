@@ -202,10 +202,10 @@ def site(
             rdma_exporter_listen_address=f"127.0.0.1:{port}",
             rdma_exporter_expected_devices=list(EXPECTED),
         )
-        made = MadeUp(workplace / "sys")
+        made_up = MadeUp(workplace / "sys")
         # The kernel's netlink and the namespaces of this machine are not the made-up node's.
         look = ["--path.sysfs", str(workplace / "sys"), "--no-collector.netlink", "--no-collector.netns"]
-        traffic = stack.enter_context(Traffic(made, load))
+        traffic = stack.enter_context(Traffic(made_up, load))
         exporter = stack.enter_context(exporters.exporting(commands.further(look=look), port))
         stack.enter_context(serving(NODES["gpu-2"], port, lambda: pod_node(traffic.of_a_pod)))
         stack.enter_context(serving(NODES["gpu-1"], dcgm_port, lambda: gpus("gpu-1", traffic.now())))
@@ -223,7 +223,7 @@ def site(
         )
         run = place.play(given)
         assert run.rc == 0, run.output
-        yield Site(place, server, made, exporter, run)
+        yield Site(place, server, made_up, exporter, run)
 
 
 __all__ = ["NODES", "Place", "Site", "gpus", "serving", "site"]

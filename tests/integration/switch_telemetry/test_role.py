@@ -38,9 +38,9 @@ def usable() -> None:
 
 
 def changed(output: str) -> int:
-    found = re.search(r"changed=(\d+)", output)
-    assert found, output
-    return int(found[1])
+    match = re.search(r"changed=(\d+)", output)
+    assert match, output
+    return int(match[1])
 
 
 def files(directory: Path) -> dict[str, str]:
@@ -149,8 +149,8 @@ def test_what_gnmic_refuses_replaces_nothing(tmp_path: Path) -> None:
     blocks = [{"block": [one], "rescue": [{"ansible.builtin.meta": "noop"}]} for one in tried]
     done = play(tmp_path / "work", *blocks)
     assert f"rescued={len(REFUSED)} " in done.stdout, done.stdout
-    for _target, _mine, said in REFUSED:
-        assert f"rejects the new configuration: {said}" in unquoted(done.stdout)
+    for _target, _mine, expected in REFUSED:
+        assert f"rejects the new configuration: {expected}" in unquoted(done.stdout)
     assert f"{here}/gnmic.yaml is unchanged." in done.stdout
     assert files(here) == {}
 

@@ -107,12 +107,12 @@ def ended(name: str, options: Json) -> tuple[int, str, str]:
         sys.stderr.flush()
         os._exit(status)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    said = []
+    output = []
     for stream in (out, err):
         with open(stream, "rb") as file:
             file.seek(0)
-            said.append(file.read().decode("utf-8", "surrogateescape"))
-    return code, said[0], said[1]
+            output.append(file.read().decode("utf-8", "surrogateescape"))
+    return code, output[0], output[1]
 
 
 def answered(name: str, options: Json) -> None:
