@@ -39,7 +39,7 @@ CASES: list[tuple[str, str, dict[str, t.Any], str]] = [
         {"name": "ib_core", "options": {"netns_mode": "0"}},
         "rdma_system",
     ),
-    ("a drop-in of somebody else", "modprobe_options", {"name": "foreign", "options": {"a": "1"}}, "foreign.conf"),
+    ("a drop-in of another owner", "modprobe_options", {"name": "foreign", "options": {"a": "1"}}, "foreign.conf"),
     (
         "a path that kmod does not read",
         "modprobe_options",

@@ -118,7 +118,7 @@ def module(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
 
 
 def all_spoilt(disk: Disk, what: str, attempt: t.Callable[[str], None], converge: t.Callable[[], None]) -> None:
-    """Spoil the disk in every way: the attempt fails as it should, all is as it was, and goes on once it is mended."""
+    """Spoil the disk in every way: the attempt fails as it should, all is as it was, and continues once it is repaired."""
     before = disk.tree()
     with faults.tried(KIND, what) as tally:
         for how, left in SPOILT:

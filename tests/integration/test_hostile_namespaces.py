@@ -84,7 +84,7 @@ for space in netns.survey().namespaces:
         print(*[word for holder in space.holders for word in (holder.kind, holder.command)])
 """
 
-# A process in a network namespace of its own whose memory nobody can read: it stays in mmap(2) of a file of the user's own
+# A process in a network namespace of its own whose memory cannot be read: it stays in mmap(2) of a file of the user's own
 # file system (fuse(4)), which waits for a page of that file. Another process reads the page, and is never answered.
 MEMORY = """
 import ctypes, os, select, signal, struct, sys
@@ -174,7 +174,7 @@ def _machine() -> None:
 
 @pytest.fixture
 def secret(tmp_path: Path) -> Path:
-    """A directory of root's, which nobody else may enter."""
+    """A directory of root's, which no one else may enter."""
     made = tmp_path / "secret"
     made.mkdir(mode=0o700)
     os.mkfifo(made / "fifo")

@@ -3,7 +3,7 @@
 """Secrets in everything that a run leaves behind: shown at -vvv, in diffs, errors, drift reports and temporary files.
 
 Each option that takes one is given a word of its own, which is then looked for as it is and as it may be written:
-base64, URL, JSON, HTML. One run asks where nobody listens, one a server that sends back what it was sent.
+base64, URL, JSON, HTML. One run connects to a closed port, one a server that sends back what it was sent.
 """
 
 from __future__ import annotations

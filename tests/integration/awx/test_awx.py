@@ -301,7 +301,7 @@ def test_a_secret_is_nowhere_to_be_seen(site: Site) -> None:
         assert "notification template gpu-fabric" in run.output
         assert SECRET not in run.output
         assert site.controller.token not in run.output
-    # Without the consent to write it, nobody knows whether it is another.
+    # Without the consent to write it, it is unknown whether it is another.
     assert site.result(**changed)["changed"] is False
 
 

@@ -20,7 +20,7 @@ SECRET = "Xk7-hunter2-Qz9"
 REPORT = "drift/report.json"
 BOOK = "look.yml"
 
-# A file that is as it should be, one that is not, and one that nobody may see; on two hosts that are this machine.
+# A file that is as it should be, one that is not, and one that may not be shown; on two hosts that are this machine.
 LOOK: list[dict[str, t.Any]] = [
     {
         "name": "Look",

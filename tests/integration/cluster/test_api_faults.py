@@ -87,7 +87,7 @@ class Scene:
         return sorted(str(one["metadata"]["name"]) for one in found)
 
     def others(self) -> Json:
-        """Return what is somebody else's, with the version that any write would change."""
+        """Return the object of another owner, with the version that any write would change."""
         spaces = [(NAD_API, NADS, "stranger"), ("v1", "configmaps", "stranger")]
         found = [self.api.get(path(*row[:2], self.namespace, row[2]), "Looking") for row in spaces]
         return [(one or {}).get("metadata", {}).get("resourceVersion") for one in found]

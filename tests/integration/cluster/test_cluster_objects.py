@@ -98,8 +98,8 @@ def whole(name: str) -> list[Json]:
 
 
 def test_four_steps_from_nothing_with_a_definition_of_its_own(plane: Cluster, name: str) -> None:
-    virgin = run(plane, name, *whole(name), check=True)
-    assert virgin["actions"] == [
+    planned = run(plane, name, *whole(name), check=True)
+    assert planned["actions"] == [
         f"Make Namespace {name}",
         f"Make CustomResourceDefinition things.{name}.test",
         f"Make ServiceAccount {name}/user",
@@ -107,7 +107,7 @@ def test_four_steps_from_nothing_with_a_definition_of_its_own(plane: Cluster, na
     ]
     assert plane.kubectl("get", "namespace", name, "--ignore-not-found") == ""
     done = run(plane, name, *whole(name))
-    assert (done["actions"], done["resources"]) == (virgin["actions"], virgin["resources"])
+    assert (done["actions"], done["resources"]) == (planned["actions"], planned["resources"])
     assert plane.json("get", f"things.{name}.test", "one", "-n", name)["spec"] == {"size": 1}
     for check in (False, True):
         again = run(plane, name, *whole(name), check=check)
@@ -333,10 +333,10 @@ def labels_of(plane: Cluster, node: str) -> Json:
 def test_labels_there_and_back(plane: Cluster, node: str) -> None:
     plane.kubectl("label", "node", node, "ack.node.gpu.schedule=default", "other=stays")
     desired = {"ack.node.gpu.schedule": "topology", "new": "1"}
-    virgin = label(plane, node, desired, check=True)
-    assert virgin["actions"] == [f"Label node {node}: ack.node.gpu.schedule=topology, new=1"]
+    planned = label(plane, node, desired, check=True)
+    assert planned["actions"] == [f"Label node {node}: ack.node.gpu.schedule=topology, new=1"]
     assert labels_of(plane, node)["ack.node.gpu.schedule"] == "default"
-    assert label(plane, node, desired)["resources"] == virgin["resources"]
+    assert label(plane, node, desired)["resources"] == planned["resources"]
     assert labels_of(plane, node) == {**desired, "other": "stays"}
     for check in (False, True):
         assert label(plane, node, desired, check=check)["changed"] is False

@@ -67,7 +67,7 @@ def test_slices_are_published_and_read_back(plane: Cluster) -> None:
         assert first.publish(merged, "oh", True) == f"ConfigMap {namespace}/drift.4711"
         assert len(first.reports()[0]) == 2
 
-        # A job that is started again writes its own anew; a host in two slices is an error.
+        # A job that is started again rewrites its own; a host in two slices is an error.
         second.publish(report("gpu-2"), "well again", False)
         assert merge(first.reports()[0])["verdict"] == "in_sync"
         second.publish(report("gpu-1"), "twice", False)

@@ -243,7 +243,7 @@ def test_a_failure_keeps_the_node_out_and_the_others_untouched(site: Site) -> No
     assert "was rebooted for this cause already" in again.messages()
     assert site.note(host) == note
 
-    # Mended: without a reboot it is verified and given back, a device that is missing not.
+    # Repaired: without a reboot it is verified and given back, a device that is missing not.
     site.change(host, mode="exclusive", devices=[RENAMED[0], SOFT])
     missing = f"{host} came back without the RDMA devices mlx5_2 (0000:02:00.0) after 5 s."
     done = site.run("--limit", f"{host},localhost")
@@ -399,7 +399,7 @@ def test_before_kubeadm_has_made_the_cluster(site: Site) -> None:
     assert f"Reading the kubeconfig {nowhere}: no such file" in done.messages()
     assert site.machine(host)["mode"] == "shared"
     (site.place / host / "kubelet.conf").unlink()
-    # Nor is it enough that a kubelet's file is missing where somebody else makes the cluster.
+    # Nor is it enough that a kubelet's file is missing if another tool creates the cluster.
     assert site.run(node_maintenance_kubeconfig=str(nowhere)).rc != 0
     assert site.machine(host)["mode"] == "shared"
 

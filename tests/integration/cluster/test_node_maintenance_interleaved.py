@@ -240,7 +240,7 @@ def test_a_second_run_waits_for_the_lease(lab: Lab) -> None:
         assert f"Taking the Lease {SPACE}/{NAME}: the run one has held it since 20" in message
         assert f"kubectl delete lease -n {SPACE} {NAME}" in message
         assert "the run one has held it" in refused(lab, node, "uncordoned", check=check, run="two")
-    # A node that is in nobody's maintenance can be looked at all the same.
+    # A node that no run maintains can still be checked.
     assert call(lab, second, "uncordoned", run="two", machine_id=OTHER_ID)["changed"] is False
     assert not cordoned(lab, second)
     # A Lease that has run out can be taken.

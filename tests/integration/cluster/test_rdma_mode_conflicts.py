@@ -438,6 +438,6 @@ def test_the_role_asks_before_the_mode_is_set(ready: Cluster, namespace: str, tm
     found = [result["msg"] for result in run.result(QUESTION)["results"] if result.get("failed")]
     assert [f"Pod {namespace}/share holds {SHARE}" in one for one in found] == [True]
     assert {host for host, counted in run.stats.items() if counted["changed"]} == set()
-    # Nobody is asked where nothing is due: the kubeconfig is not even read.
+    # If nothing is due, no request is made: the kubeconfig is not even read.
     run = ansible(tmp_path, tasks, {"stays": hosts["stays"]}, **{**given, "gpu_node_kubeconfig": "/nonexistent"})
     assert (run.rc, asked(run)) == (0, []), run.output

@@ -205,7 +205,7 @@ def test_maintenance(account: Account, tmp_path: Path) -> None:
         assert refused.rc == 2
         account.said(refused.messages())
         assert (place.machine(host)["mode"], place.cordoned(host)) == ("shared", False)
-        # Nobody may look, and so nothing is known.
+        # Without the right to look, nothing is known.
         account.said(json.dumps(played(tmp_path, look).result("Look")["unknown"]))
 
 

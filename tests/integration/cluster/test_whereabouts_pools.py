@@ -131,9 +131,9 @@ def test_a_leak_is_freed_after_two_sightings(lab: Lab) -> None:
     lab.reserve("10.100.0.2", ref)
     message = lab.run(reclaim=False)
     assert (message["changed"], [row["address"] for row in message["leaked"]]) == (False, ["10.100.0.2"])
-    virgin = lab.run(check=True)
+    planned = lab.run(check=True)
     first = lab.run()
-    assert virgin["actions"] == first["actions"]
+    assert planned["actions"] == first["actions"]
     assert first["actions"] == [f"Record which addresses of pool {POOL} have lost their pod, and since when"]
     for check in (False, True):
         assert lab.run(9, check=check)["changed"] is False
@@ -157,7 +157,7 @@ def test_a_pod_of_the_same_name_keeps_its_new_address_only(lab: Lab) -> None:
     lab.pod("worker", "10.100.0.1")
     lab.pool(_1=f"{lab.namespace}/worker", _2=f"{lab.namespace}/worker")
     lab.run()
-    # Another pod of that name: another UID, so the wait begins anew.
+    # Another pod of that name: another UID, so the wait starts again.
     lab.delete("worker")
     lab.pod("worker", "10.100.0.1")
     assert lab.run(11)["leaked"][0]["first_seen"] is None

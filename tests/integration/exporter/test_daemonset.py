@@ -46,7 +46,7 @@ def steps(output: str) -> list[str]:
 def test_the_drill(plane: Cluster, tmp_path: Path) -> None:
     with plane.namespace() as namespace:
         given = variables(plane, namespace)
-        check = play(tmp_path / "virgin", role(**given), check=True)
+        check = play(tmp_path / "check", role(**given), check=True)
         assert steps(check.stdout) == ["changed"], check.stdout + check.stderr
         assert HASH not in check.stdout
         assert plane.json("get", "daemonsets", "-n", namespace)["items"] == []
@@ -55,7 +55,7 @@ def test_the_drill(plane: Cluster, tmp_path: Path) -> None:
         again = play(tmp_path / "again", role(**given), check=True)
         assert steps(again.stdout) == ["ok"], again.stdout + again.stderr
         looked_at(plane, namespace)
-        # Another file for the same exporter: the pods are made anew. Without a web configuration its Secret goes.
+        # Another file for the same exporter: the pods are re-created. Without a web configuration its Secret goes.
         bare = variables(plane, namespace, rdma_exporter_web_config={}, rdma_exporter_expected_devices=["mlx5_0"])
         before = revision(plane, namespace)
         gone = variables(plane, namespace, rdma_exporter_state="absent")

@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts that join: who gets which secret, that nobody sees it, and that the token goes also where a join fails.
+"""Hosts that join: who gets which secret, that it is not shown, and that the token is deleted even if a join fails.
 
 kubeadm and kubectl are stand-ins that note what they are given; what kubeadm makes of it is tested in test_kubeadm. All
 hosts are this machine, with directories of the test's own in place of /run and /var/lib.

@@ -35,7 +35,7 @@ def train(directory: Path, *words: str) -> list[Done]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Done]]:
-    """A run that nobody interrupted."""
+    """A run that was not interrupted."""
     directory = tmp_path_factory.mktemp("whole")
     words = ("--test-interval", "1", "--checkpoint", "whole.pt", "--result", "whole.json")
     return directory, train(directory, *words)

@@ -21,7 +21,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, fau
 from ansible_collections.rdmaops.gpu_fabric.tests.support.module import module_arguments
 
 LIMIT_S = 60
-# A connection to which nobody answers.
+# A connection that is refused.
 NOBODY = {"kubeconfig": None, "host": "http://127.0.0.1:1", "timeout": 2}
 # Those without main() are actions, which hand over to others.
 MODULES = sorted(
