@@ -80,8 +80,8 @@ def test_tarball_holds_what_a_user_needs_and_nothing_else(tarball: Path) -> None
     assert {name.split("/")[0] for name in members} <= TOP
     assert members - tracked == {"MANIFEST.json", "FILES.json"}
     assert not [name for name in members if name.startswith("inventories/lab") or "__pycache__" in name]
-    wanted = {name for name in tracked if name.startswith(("plugins/", "roles/", "playbooks/", "meta/"))}
-    assert wanted <= members
+    expected = {name for name in tracked if name.startswith(("plugins/", "roles/", "playbooks/", "meta/"))}
+    assert expected <= members
 
 
 def test_tarball_size_is_that_of_text(tarball: Path) -> None:

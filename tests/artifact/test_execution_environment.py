@@ -50,7 +50,7 @@ def imported() -> set[str]:
     for file in (COLLECTION / "plugins").rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Import):
-                names |= {one.name for one in node.names}
+                names |= {name.name for name in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 names.add(node.module)
     tops = {name.split(".")[0] for name in names} - sys.stdlib_module_names - {"ansible", "ansible_collections"}

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.long
 
 SAID = re.compile(r"^(WARNING|ERROR|CRITICAL): ", re.MULTILINE)
 LINTED = "...ansible-lint run complete\nCollection loading complete\nImporter processing completed successfully\n"
-FAULT = "- name: Use a module that nobody has\n  not_there:\n    option: value\n"
+FAULT = "- name: Use a module that does not exist\n  not_there:\n    option: value\n"
 
 
 def imported(artifact: Path, place: Path) -> tuple[int, str]:

@@ -55,8 +55,8 @@ def others(workplace: Path) -> Path:
         raise BenchmarkError(f"community.general, which the peer uses, cannot be had: {error}") from error
     (wheel,) = target.glob("ansible-*.whl")
     with zipfile.ZipFile(wheel) as archive:
-        wanted = [name for name in archive.namelist() if name.startswith("ansible_collections/community/general/")]
-        archive.extractall(target, wanted)
+        members = [name for name in archive.namelist() if name.startswith("ansible_collections/community/general/")]
+        archive.extractall(target, members)
     wheel.unlink()
     stamp.write_text(lock.read_text())
     return target
@@ -95,14 +95,14 @@ def compare(place: Place, where: str, goal: float | None = GOAL) -> list[Case]:
     plays += there_and_back(role, peer, min(ROLE_RUNS, place.runs))
     measured = place._replace(env={**place.env, "ANSIBLE_COLLECTIONS_PATH": str(others(place.workplace))})
     played = measured.play(plays, "checks", check=True)
-    changes = sorted({one.name for one in played.tasks if one.changed and one.play == "ours"})
-    told = f"{told_of(played, 'ours')}; {told_of(played, 'theirs')}"
+    changes = sorted({task.name for task in played.tasks if task.changed and task.play == "ours"})
+    note = f"{description_of(played, 'ours')}; {description_of(played, 'theirs')}"
     if changes:
-        told += f"; would change: {', '.join(changes)}"
+        note += f"; would change: {', '.join(changes)}"
     title = f"gpu_node, check mode, on {where}"
-    wall = {name: Sample([one.seconds for one in named(played, name)]) for name in ("ours", "theirs")}
-    cases = [Case(title, "s", wall["ours"], "tasks", wall["theirs"], goal, told)]
-    worked = {name: [total(one) for one in named(played, name)] for name in ("ours", "theirs")}
+    wall = {name: Sample([run.seconds for run in named(played, name)]) for name in ("ours", "theirs")}
+    cases = [Case(title, "s", wall["ours"], "tasks", wall["theirs"], goal, note)]
+    worked = {name: [total(run) for run in named(played, name)] for name in ("ours", "theirs")}
     if all(worked.values()) and not any(None in values for values in worked.values()):
         cpu = {name: Sample([value for value in values if value is not None]) for name, values in worked.items()}
         cases.append(Case(title + CPU, "s", cpu["ours"], "tasks", cpu["theirs"], goal, where_it_goes(played)))
@@ -110,15 +110,15 @@ def compare(place: Place, where: str, goal: float | None = GOAL) -> list[Case]:
 
 
 def named(played: Played, name: str) -> list[Play]:
-    return [one for one in played.plays if one.name == name]
+    return [run for run in played.plays if run.name == name]
 
 
-def total(one: Play) -> float | None:
+def total(run: Play) -> float | None:
     """Return the processor seconds of host and controller."""
-    return None if one.cpu is None or one.controller is None else one.cpu + one.controller
+    return None if run.cpu is None or run.controller is None else run.cpu + run.controller
 
 
-def told_of(played: Played, name: str) -> str:
+def description_of(played: Played, name: str) -> str:
     return f"{name}: {describe(played, name)}"
 
 
@@ -126,8 +126,8 @@ def where_it_goes(played: Played) -> str:
     """Say what host and controller have worked, by their medians."""
     parts = []
     for name in ("ours", "theirs"):
-        host = Sample([one.cpu for one in named(played, name) if one.cpu is not None]).median
-        controller = Sample([one.controller for one in named(played, name) if one.controller is not None]).median
+        host = Sample([run.cpu for run in named(played, name) if run.cpu is not None]).median
+        controller = Sample([run.controller for run in named(played, name) if run.controller is not None]).median
         parts.append(f"{name}: host {host:.2f} s, controller {controller:.2f} s")
     return "; ".join(parts)
 

@@ -56,13 +56,13 @@ def in_turn(place: Place, prepare: t.Sequence[Task], tasks: t.Mapping[str, Task]
     """
     word = task("word", "ansible.builtin.debug", {"msg": "done"})
 
-    def one(label: str, title: str) -> dict[str, t.Any]:
+    def play_of(label: str, title: str) -> dict[str, t.Any]:
         return {"name": title, "hosts": "all", "gather_facts": False, "tasks": [{**tasks[label], "name": title}, word]}
 
     plays: list[dict[str, t.Any]] = [{"name": "prepare", "hosts": "all", "gather_facts": False, "tasks": list(prepare)}]
     for number in range(WARM_UP + place.runs):
         labels = list(tasks) if number % 2 == 0 else list(tasks)[::-1]
-        plays += [one(label, label if number >= WARM_UP else "warm up") for label in labels]
+        plays += [play_of(label, label if number >= WARM_UP else "warm up") for label in labels]
     played = place.play(plays, name)
     changed = sorted({label for label in tasks for row in played.named(label) if row.changed})
     if changed:
@@ -72,16 +72,16 @@ def in_turn(place: Place, prepare: t.Sequence[Task], tasks: t.Mapping[str, Task]
 
 def cases(played: Played, title: str, ours: str, peers: t.Mapping[str, float | None], note: str = "") -> list[Case]:
     """Return the rows of one thing against its peers: seconds of the clock, and of the processor."""
-    found = []
+    cases = []
     for peer, goal in peers.items():
-        found.append(Case(title, "s", played.sample(ours), peer, played.sample(peer), goal, note))
-        found.append(Case(title + CPU, "s", worked(played, ours), peer, worked(played, peer), goal))
+        cases.append(Case(title, "s", played.sample(ours), peer, played.sample(peer), goal, note))
+        cases.append(Case(title + CPU, "s", worked(played, ours), peer, worked(played, peer), goal))
         note = ""
-    return found
+    return cases
 
 
 def worked(played: Played, name: str) -> Sample:
-    return Sample([one.controller for one in played.plays if one.name == name and one.controller is not None])
+    return Sample([play.controller for play in played.plays if play.name == name and play.controller is not None])
 
 
 def network_attachment(place: Place) -> list[Case]:
@@ -108,16 +108,16 @@ def attachments(place: Place, plane: Cluster, owner: str, namespace: str) -> lis
     wish = {"owner": owner, "namespace": namespace, "attachments": [rail(number) for number in range(RAILS)]}
     ours = task("eight rails", "rdmaops.gpu_fabric.network_attachment", {**access, **wish})
     place.play([{"name": "make", "hosts": "all", "gather_facts": False, "tasks": [ours]}], "network_attachment")
-    made = [bare(one) for one in plane.json("get", "network-attachment-definitions", "-n", namespace)["items"]]
-    if len(made) != RAILS:
-        raise BenchmarkError(f"network_attachment has made {len(made)} of {RAILS} objects")
+    objects = [bare(body) for body in plane.json("get", "network-attachment-definitions", "-n", namespace)["items"]]
+    if len(objects) != RAILS:
+        raise BenchmarkError(f"network_attachment has made {len(objects)} of {RAILS} objects")
     look = {"api_version": API, "kind": KIND, "name": "rail0", "namespace": namespace}
     apply = {**access, "state": "present"}
     tasks = {
         "ours": ours,
         "k8s_info of one": task("one", "kubernetes.core.k8s_info", {**access, **look}),
-        "eight k8s": {**task("each", "kubernetes.core.k8s", {**apply, "definition": "{{ item }}"}), "loop": made},
-        "k8s with a list": task("all", "kubernetes.core.k8s", {**apply, "definition": made}),
+        "eight k8s": {**task("each", "kubernetes.core.k8s", {**apply, "definition": "{{ item }}"}), "loop": objects},
+        "k8s with a list": task("all", "kubernetes.core.k8s", {**apply, "definition": objects}),
     }
     tasks["eight k8s"]["loop_control"] = {"label": "{{ item.metadata.name }}"}
     played = in_turn(place, [], tasks, "network_attachment")
@@ -126,10 +126,10 @@ def attachments(place: Place, plane: Cluster, owner: str, namespace: str) -> lis
     return cases(played, f"network_attachment, {RAILS} rails in sync", "ours", goals, note)
 
 
-def bare(one: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return an object as somebody writes it."""
-    metadata = {key: one["metadata"][key] for key in ("name", "namespace", "labels")}
-    return {"apiVersion": API, "kind": KIND, "metadata": metadata, "spec": one["spec"]}
+def bare(body: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return an object as a user writes it."""
+    metadata = {key: body["metadata"][key] for key in ("name", "namespace", "labels")}
+    return {"apiVersion": API, "kind": KIND, "metadata": metadata, "spec": body["spec"]}
 
 
 def gpu_operator(place: Place) -> list[Case]:
@@ -137,9 +137,7 @@ def gpu_operator(place: Place) -> list[Case]:
     with tempfile.TemporaryDirectory(prefix="rdmaops-bench-") as directory:
         try:
             with private(Path(directory) / "plane") as plane:
-                # mypy takes the directory of that name for the module.
-                packed = charts.packed  # type: ignore[attr-defined]
-                return release(local(place, "gpu_operator"), plane, packed(Path(directory)))
+                return release(local(place, "gpu_operator"), plane, charts.packed(Path(directory)))
         except (pytest.skip.Exception, pytest.fail.Exception) as error:
             raise BenchmarkError(str(error)) from None
 

@@ -19,22 +19,22 @@ REPORT = COLLECTION / ".cache/demo/report.json"
 def read(path: Path) -> dict[str, t.Any]:
     """Return the report of the last demonstration."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        report = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         raise BenchmarkError("there is no report of a demonstration: run 'make demo'") from None
-    if "parts" not in found:
+    if "parts" not in report:
         raise BenchmarkError(f"{path} is of an older demonstration, without its times: run 'make demo'")
-    return t.cast("dict[str, t.Any]", found)
+    return t.cast("dict[str, t.Any]", report)
 
 
 def rows(report: t.Mapping[str, t.Any]) -> list[Case]:
     """Return the whole against its floor, and each part."""
     parts = report["parts"]
     whole, floor = Sample([report["seconds"]]), Sample([times.floor(parts)])
-    slowest = ", ".join(f"{one['name']} {one['seconds']:.0f} s" for one in report["slowest"][:5])
+    slowest = ", ".join(f"{task['name']} {task['seconds']:.0f} s" for task in report["slowest"][:5])
     note = f"{report['verdict']}; the slowest tasks: {slowest}" if slowest else report["verdict"]
-    found = [Case("make demo", "s", whole, "boot and packages", floor, note=note)]
-    return found + [Case(f"make demo, {name}", "s", Sample([seconds])) for name, seconds in parts.items()]
+    cases = [Case("make demo", "s", whole, "boot and packages", floor, note=note)]
+    return cases + [Case(f"make demo, {name}", "s", Sample([seconds])) for name, seconds in parts.items()]
 
 
 def demo(_place: Place) -> list[Case]:

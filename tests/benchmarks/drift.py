@@ -58,13 +58,13 @@ def cost(place: Place) -> list[Case]:
         }
         return time_command(argv, limit=1200, env=environment).cpu
 
-    found = interleave({"without": lambda: run(False), "with": lambda: run(True)}, runs=min(PAIRS, place.runs))
-    seen = json.loads(report.read_text())
-    objects = sum(len(entry["objects"]) for entry in seen["hosts"].values())
-    if (len(seen["hosts"]), objects) != (HOSTS, HOSTS * len(TASKS)):
-        raise BenchmarkError(f"the report has {objects} objects on {len(seen['hosts'])} hosts")
+    samples = interleave({"without": lambda: run(False), "with": lambda: run(True)}, runs=min(PAIRS, place.runs))
+    drift_report = json.loads(report.read_text())
+    objects = sum(len(entry["objects"]) for entry in drift_report["hosts"].values())
+    if (len(drift_report["hosts"]), objects) != (HOSTS, HOSTS * len(TASKS)):
+        raise BenchmarkError(f"the report has {objects} objects on {len(drift_report['hosts'])} hosts")
     title = f"drift callback, {HOSTS} hosts, CPU"
-    return [Case(title, "s", found["with"], "without it", found["without"], GOAL, f"{objects} objects")]
+    return [Case(title, "s", samples["with"], "without it", samples["without"], GOAL, f"{objects} objects")]
 
 
 CASES: dict[str, t.Callable[[Place], list[Case]]] = {"drift": cost}

@@ -83,8 +83,8 @@ def drift_run(up: hosts.Hosts, workplace: Path) -> Run:
 
 def judge(report: Path, names: t.Sequence[str]) -> None:
     """See that every host was looked at, and found as it should be."""
-    found = {name: entry for name, entry in json.loads(report.read_text())["hosts"].items() if name != "localhost"}
-    odd = sorted(name for name in names if found.get(name, {}).get("status") != "in_sync")
+    hosts = {name: entry for name, entry in json.loads(report.read_text())["hosts"].items() if name != "localhost"}
+    odd = sorted(name for name in names if hosts.get(name, {}).get("status") != "in_sync")
     if odd:
         raise BenchmarkError(f"{len(odd)} of {len(names)} hosts are not in sync, {odd[0]} for one: see {report}")
 
@@ -96,30 +96,30 @@ def variables() -> dict[str, t.Any]:
 
 def each(runs: t.Mapping[int, list[Run]], size: int, key: str) -> Sample:
     """Return one of the costs, for a host."""
-    return Sample([getattr(one, key) / one.hosts for one in runs[size]])
+    return Sample([getattr(run, key) / run.hosts for run in runs[size]])
 
 
 def cases(runs: t.Mapping[int, list[Run]]) -> list[Case]:
     """Return a row for each size, and the slope: what a host of the largest run costs in hosts of a small one."""
-    found = []
-    for size, made in sorted(runs.items()):
+    cases = []
+    for size, runs_of_size in sorted(runs.items()):
         title = f"drift run, {size} host{'' if size == 1 else 's'}"
-        peak = Sample([one.peak / MIB for one in made])
-        note = f"{Sample([one.wall for one in made]).median:.0f} s in all, {Sample([one.controller / size for one in made]).median:.2f} s of the CPU on the controller"
-        found.append(Case(f"{title}, for each", "s", each(runs, size, "wall"), note=note))
-        found.append(Case(f"{title}, for each, CPU", "s", each(runs, size, "cpu")))
-        found.append(Case(f"{title}, controller's memory", "MiB", peak))
+        peak = Sample([run.peak / MIB for run in runs_of_size])
+        note = f"{Sample([run.wall for run in runs_of_size]).median:.0f} s in all, {Sample([run.controller / size for run in runs_of_size]).median:.2f} s of the CPU on the controller"
+        cases.append(Case(f"{title}, for each", "s", each(runs, size, "wall"), note=note))
+        cases.append(Case(f"{title}, for each, CPU", "s", each(runs, size, "cpu")))
+        cases.append(Case(f"{title}, controller's memory", "MiB", peak))
     small, large = SMALL if SMALL in runs else min(runs), max(runs)
     if small == large:
-        return found
+        return cases
     for what, key, unit, scale in (
         ("seconds", "wall", "s", 1.0),
         ("CPU", "cpu", "s", 1.0),
         ("memory", "peak", "MiB", 1.0 / MIB),
     ):
         subject, peer = (Sample([value * scale for value in each(runs, size, key).values]) for size in (large, small))
-        found.append(Case(f"drift run, {what} for each of {large} hosts", unit, subject, f"of {small}", peer, GOAL))
-    return found
+        cases.append(Case(f"drift run, {what} for each of {large} hosts", unit, subject, f"of {small}", peer, GOAL))
+    return cases
 
 
 def drift_hosts(place: Place) -> list[Case]:
@@ -127,11 +127,11 @@ def drift_hosts(place: Place) -> list[Case]:
     runs: dict[int, list[Run]] = {}
     for number, size in enumerate(ORDER, 1):
         with hosts.running(size, below=below, variables=variables()) as up:
-            one = drift_run(up, place.workplace)
-        runs.setdefault(size, []).append(one)
+            run = drift_run(up, place.workplace)
+        runs.setdefault(size, []).append(run)
         print(
-            f"  run {number} of {len(ORDER)}, hosts: {size}: {one.wall:.1f} s, CPU {one.cpu:.1f} s, "
-            f"controller {one.peak / MIB:.0f} MiB",
+            f"  run {number} of {len(ORDER)}, hosts: {size}: {run.wall:.1f} s, CPU {run.cpu:.1f} s, "
+            f"controller {run.peak / MIB:.0f} MiB",
             flush=True,
         )
     return cases(runs)

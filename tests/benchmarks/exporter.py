@@ -39,9 +39,9 @@ LIMIT_MIB = 40.0
 MIB = 1024 * 1024
 
 
-def scrape(one: Running) -> bytes:
+def scrape(exporter: Running) -> bytes:
     """Ask as Prometheus does: compressed, on a connection that stays."""
-    connection = http.client.HTTPConnection("127.0.0.1", one.port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", exporter.port, timeout=60)
     try:
         for _turn in range(SCRAPES):
             connection.request("GET", "/metrics", headers={"Accept-Encoding": "gzip"})
@@ -51,16 +51,16 @@ def scrape(one: Running) -> bytes:
     return answer
 
 
-def cost(one: Running) -> float:
+def cost(exporter: Running) -> float:
     """Return milliseconds of the processor for a scrape."""
-    before = one.cpu()
-    scrape(one)
-    return (one.cpu() - before) * 1000 / SCRAPES
+    before = exporter.cpu()
+    scrape(exporter)
+    return (exporter.cpu() - before) * 1000 / SCRAPES
 
 
-def series(one: Running) -> int:
+def series(exporter: Running) -> int:
     """Return how many samples are about a port."""
-    return sum(line[:1] != b"#" and b'port="' in line for line in one.get().splitlines())
+    return sum(line[:1] != b"#" and b'port="' in line for line in exporter.get().splitlines())
 
 
 def cpu_and_memory(place: Place) -> list[Case]:
@@ -72,14 +72,16 @@ def cpu_and_memory(place: Place) -> list[Case]:
         tree = node(workplace / "sys", PORTS, COUNTERS)
         ours, theirs = (ports.number(stack.enter_context(ports.reserve())) for _ in range(2))
         commands = install(workplace, rdma_exporter_listen_address=f"127.0.0.1:{ours}")
-        one = stack.enter_context(exporting(commands.further(look=["--path.sysfs", str(tree.root)]), ours))
+        exporter = stack.enter_context(exporting(commands.further(look=["--path.sysfs", str(tree.root)]), ours))
         argv = [peer, "--collector.disable-defaults", "--collector.infiniband", f"--path.sysfs={tree.root}"]
         other = stack.enter_context(running([*argv, f"--web.listen-address=127.0.0.1:{theirs}"], theirs))
-        scrapes = interleave({"ours": lambda: cost(one), "theirs": lambda: cost(other)}, runs=min(BATCHES, place.runs))
-        counted = {"ours": series(one), "theirs": series(other)}
+        scrapes = interleave(
+            {"ours": lambda: cost(exporter), "theirs": lambda: cost(other)}, runs=min(BATCHES, place.runs)
+        )
+        counted = {"ours": series(exporter), "theirs": series(other)}
         if counted["ours"] < PORTS * COUNTERS:
             raise BenchmarkError(f"the exporter has {counted['ours']} series of {PORTS * COUNTERS} counters")
-        memory = {"ours": one.resident() / MIB, "theirs": other.resident() / MIB}
+        memory = {"ours": exporter.resident() / MIB, "theirs": other.resident() / MIB}
     return cases(scrapes, counted, memory)
 
 

@@ -81,7 +81,7 @@ def key(path: Path) -> str:
 
 
 def root() -> Path:
-    """Return the directory with a node's files; it is made where there is none."""
+    """Return the directory with a node's files; created if there is none."""
     try:
         return debian_root.debian_root("node")
     except (pytest.skip.Exception, pytest.fail.Exception) as error:
@@ -100,7 +100,7 @@ def boot_menu(version: str) -> str:
 def describe(
     number: int, base: Path, authorized: str, menu: str, links: dict[str, str], layer: Path | None
 ) -> tuple[dict[str, t.Any], str]:
-    """Return what namespaces.py is told of a host, and its line of known_hosts."""
+    """Return the description of a host for namespaces.py, and its line of known_hosts."""
     name, own = f"gpu-{number}", base / f"host-{number}.key"
     public = key(own)
     files: dict[str, tuple[str, int]] = {
@@ -152,18 +152,18 @@ def running(
     with tempfile.TemporaryDirectory(prefix="rdmaops-hosts-") as directory:
         base = Path(directory)
         authorized, menu = key(base / "key"), boot_menu(version)
-        told = [describe(number, base, authorized, menu, links, layer) for number in range(1, count + 1)]
-        (base / "known_hosts").write_text("".join(line for _host, line in told))
+        descriptions = [describe(number, base, authorized, menu, links, layer) for number in range(1, count + 1)]
+        (base / "known_hosts").write_text("".join(line for _host, line in descriptions))
         (base / "mounts").mkdir()
         wish = {
             "place": str(base / "mounts"),
             "lower": [*([str(below / "upper")] if below else []), str(debian)],
             "address": address(0),
             "prefix": PREFIX,
-            "hosts": [host for host, _line in told],
+            "hosts": [host for host, _line in descriptions],
         }
         (base / "wish.json").write_text(json.dumps(wish))
-        names = [host["name"] for host, _line in told]
+        names = [host["name"] for host, _line in descriptions]
         spaces = ["--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--propagation", "private"]
         argv = ["unshare", *spaces, sys.executable, str(INSIDE), str(base / "wish.json")]
         # Its own session: Ctrl-C is for this process, which then ends it.
@@ -186,7 +186,7 @@ def running(
 
 
 def first_line(process: subprocess.Popen[bytes]) -> str:
-    """Return what namespaces.py says when the hosts are there."""
+    """Return what namespaces.py prints when the hosts are up."""
     assert process.stdout
     ends, answer = time.monotonic() + START_LIMIT_S, b""
     while not answer.endswith(b"\n"):
@@ -203,12 +203,12 @@ def first_line(process: subprocess.Popen[bytes]) -> str:
 
 def outside(hub: int, inner: t.Mapping[str, int]) -> dict[str, int]:
     """Return the hosts' processes as this machine numbers them: NSpid of proc_pid_status(5)."""
-    found = {}
+    pids = {}
     for pid in processes.children(hub):
         status = (processes.PROC / str(pid) / "status").read_text()
         numbers = next(line.split()[1:] for line in status.splitlines() if line.startswith("NSpid:"))
-        found[int(numbers[1])] = pid
-    return {name: found[number] for name, number in inner.items()}
+        pids[int(numbers[1])] = pid
+    return {name: pids[number] for name, number in inner.items()}
 
 
 __all__ = ["Hosts", "running"]

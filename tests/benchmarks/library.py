@@ -19,7 +19,7 @@ HERE = Path(__file__).resolve().parent
 
 
 class BenchmarkError(Exception):
-    """A measurement could not be made; the text says why and what to do."""
+    """A measurement failed; the text has the reason and what to do."""
 
 
 class Sample(t.NamedTuple):
@@ -121,14 +121,14 @@ def time_command(argv: t.Sequence[str], *, limit: float, env: t.Mapping[str, str
 
 def interleave(subjects: t.Mapping[str, t.Callable[[], float]], *, runs: int, warm_up: int = 1) -> dict[str, Sample]:
     """Measure several things in turn, there and back, so that a slow minute of the machine hits all of them."""
-    found: dict[str, list[float]] = {name: [] for name in subjects}
+    values_of: dict[str, list[float]] = {name: [] for name in subjects}
     for number in range(warm_up + runs):
         names = list(subjects) if number % 2 == 0 else list(subjects)[::-1]
         for name in names:
             value = subjects[name]()
             if number >= warm_up:
-                found[name].append(value)
-    return {name: Sample(values) for name, values in found.items()}
+                values_of[name].append(value)
+    return {name: Sample(values) for name, values in values_of.items()}
 
 
 class Task(t.NamedTuple):

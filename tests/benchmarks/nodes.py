@@ -91,7 +91,7 @@ def compare_with_ping(place: Place, name: str, module: str, arguments: t.Mapping
         ),
     ]
     played = place.play(plays, name)
-    changed = [one for label in (name, "first look") for one in played.named(label) if one.changed]
+    changed = [task for label in (name, "first look") for task in played.named(label) if task.changed]
     if changed:
         raise BenchmarkError(f"{name} has changed something in {len(changed)} runs that had nothing to change")
     cases = []
@@ -103,16 +103,16 @@ def compare_with_ping(place: Place, name: str, module: str, arguments: t.Mapping
     return cases
 
 
-def once(place: Place, one: t.Mapping[str, t.Any], check: bool = False) -> t.Mapping[str, t.Any]:
+def once(place: Place, task: t.Mapping[str, t.Any], check: bool = False) -> t.Mapping[str, t.Any]:
     """Run one task and return its result."""
-    played = place.play([a_play("once", [one])], "once", check=check)
+    played = place.play([a_play("once", [task])], "once", check=check)
     return played.tasks[-1].result
 
 
-def tidy(place: Place, one: t.Mapping[str, t.Any]) -> None:
+def tidy(place: Place, task: t.Mapping[str, t.Any]) -> None:
     """Run a task that cleans up; where it cannot, what went wrong before is the better news."""
     try:
-        once(place, one)
+        once(place, task)
     except BenchmarkError as error:
         print(f"cleaning up on {place.host}: {error}", file=sys.stderr)
 
@@ -161,24 +161,24 @@ def gpu_node_in_check_mode(place: Place) -> list[Case]:
 
 def in_pings(played: Played) -> list[Case]:
     """Return the rows of the plays named role against the tasks of those named pings."""
-    roles = [one for one in played.plays if one.name == "role"]
-    pings = [one for one in played.tasks if one.play == "pings"]
+    roles = [play for play in played.plays if play.name == "role"]
+    pings = [task for task in played.tasks if task.play == "pings"]
     title = "gpu_node, check mode"
-    wall = Sample([one.seconds for one in roles])
-    cases = [Case(title, "s", wall, "ping", Sample([one.seconds for one in pings]), GOAL, describe(played))]
-    worked = [one.cpu for one in roles if one.cpu is not None]
+    wall = Sample([play.seconds for play in roles])
+    cases = [Case(title, "s", wall, "ping", Sample([task.seconds for task in pings]), GOAL, describe(played))]
+    worked = [play.cpu for play in roles if play.cpu is not None]
     if worked:
-        peer = Sample([one.cpu for one in pings if one.cpu is not None])
+        peer = Sample([task.cpu for task in pings if task.cpu is not None])
         cases.append(Case(f"{title}{CPU}", "s", Sample(worked), "ping", peer, GOAL))
     return cases
 
 
 def describe(played: Played, name: str = "role") -> str:
-    """Say what one run of the role, or of another play, consisted of."""
-    runs = sum(one.name == name for one in played.plays)
-    done = [one for one in played.tasks if one.play == name]
-    count = {status: sum(one.status == status for one in done) // runs for status in ("ok", "skipped")}
-    changes = sum(one.changed for one in done) // runs
+    """Describe a run of the role, or of another play."""
+    runs = sum(play.name == name for play in played.plays)
+    done = [task for task in played.tasks if task.play == name]
+    count = {status: sum(task.status == status for task in done) // runs for status in ("ok", "skipped")}
+    changes = sum(task.changed for task in done) // runs
     return f"{count['ok']} tasks done, {count['skipped']} skipped, {changes} would change"
 
 

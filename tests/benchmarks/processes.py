@@ -15,19 +15,19 @@ PROC = Path("/proc")
 
 def children(pid: int, proc: Path = PROC) -> list[int]:
     """Return the processes that a process has started and that are there."""
-    found: list[int] = []
+    pids: list[int] = []
     with contextlib.suppress(OSError):
         for thread in (proc / str(pid) / "task").iterdir():
-            found += [int(word) for word in (thread / "children").read_text().split()]
-    return found
+            pids += [int(word) for word in (thread / "children").read_text().split()]
+    return pids
 
 
 def tree(pid: int, proc: Path = PROC) -> list[int]:
     """Return a process and all below it."""
-    found = [pid]
-    for one in found:
-        found += children(one, proc)
-    return found
+    pids = [pid]
+    for process in pids:
+        pids += children(process, proc)
+    return pids
 
 
 def cpu(pid: int, proc: Path = PROC) -> float:
@@ -36,9 +36,9 @@ def cpu(pid: int, proc: Path = PROC) -> float:
     An ended process is counted in who has waited for it: cutime and cstime of proc_pid_stat(5).
     """
     ticks = 0
-    for one in tree(pid, proc):
+    for process in tree(pid, proc):
         with contextlib.suppress(OSError):
-            fields = (proc / str(one) / "stat").read_text().rpartition(")")[2].split()
+            fields = (proc / str(process) / "stat").read_text().rpartition(")")[2].split()
             ticks += sum(map(int, fields[11:15]))
     return ticks / os.sysconf("SC_CLK_TCK")
 
@@ -73,7 +73,7 @@ class Peak:
 
     def look(self, pid: int) -> None:
         """Look once."""
-        ours = [one for one in tree(pid) if self._is(one)]
+        ours = [process for process in tree(pid) if self._is(process)]
         self.bytes, self.processes = max(self.bytes, resident(ours)), max(self.processes, len(ours))
 
     def watch(self, pid: int) -> None:

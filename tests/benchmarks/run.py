@@ -73,17 +73,17 @@ def main() -> int:
     unknown = sorted(set(arguments.cases) - set(CASES))
     if unknown:
         parser.error(f"no such case: {', '.join(unknown)}. The cases are: {', '.join(CASES)}")
-    wanted = set(arguments.cases) or set(CASES)
+    selected = set(arguments.cases) or set(CASES)
     lab = arguments.inventory.exists()
     no_lab = f"there is no {os.path.relpath(arguments.inventory)}: start the lab by 'make lab-up'"
 
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    pid = qemu_of(arguments.host) if lab and arguments.inventory == INVENTORY and wanted & set(LAB_CASES) else None
+    pid = qemu_of(arguments.host) if lab and arguments.inventory == INVENTORY and selected & set(LAB_CASES) else None
     place = nodes.Place(arguments.inventory.resolve(), arguments.host, OUTPUT, pid, arguments.runs)
     cases: list[Case] = []
     problems: list[str] = []
     for name, measure in CASES.items():
-        if name not in wanted:
+        if name not in selected:
             continue
         if name in LAB_CASES and not lab:
             problems.append(f"{name}: {no_lab}")

@@ -79,14 +79,14 @@ def node(number: int) -> Json:
 
 def attachments(plan: Json) -> list[Attachment]:
     """Return a plan's attachments as the module network_attachment reads them."""
-    found = []
-    for one in plan["attachments"]:
-        options = {key: value for key, value in one.items() if key != "name"}
-        found.append(Attachment("default", one["name"], config.build(options, "0.3.1")))
-    return found
+    result = []
+    for row in plan["attachments"]:
+        options = {key: value for key, value in row.items() if key != "name"}
+        result.append(Attachment("default", row["name"], config.build(options, "0.3.1")))
+    return result
 
 
-def lint(wanted: list[Attachment], info: dict[str, Json]) -> Report:
+def lint(requested: list[Attachment], info: dict[str, Json]) -> Report:
     """Lint attachments against the nodes that they are for."""
     around = Surroundings(
         others=[],
@@ -95,12 +95,12 @@ def lint(wanted: list[Attachment], info: dict[str, Json]) -> Report:
         pod_networks=[f"100.64.{number // 16}.{number % 16 * 16}/28" for number in range(len(info))],
         service_networks=["172.30.0.0/16"],
         node_info=info,
-        expected_pods={one.key: len(info) for one in wanted},
+        expected_pods={row.key: len(info) for row in requested},
         settled=set(),
         why={},
     )
     report = Report()
-    cni_lint.check(wanted, around, report)
+    cni_lint.check(requested, around, report)
     return report
 
 
@@ -117,15 +117,15 @@ def cases(nodes: int = NODES) -> list[Case]:
     """Measure the functions alone; what they return is looked at first."""
     info = seen(nodes)
     plan = rails_plan.plan(info, NETWORK)
-    wanted = attachments(plan)
-    clean = lint(wanted, info)
-    if len(wanted) != RAILS or clean.findings or clean.not_checked:
+    requested = attachments(plan)
+    clean = lint(requested, info)
+    if len(requested) != RAILS or clean.findings or clean.not_checked:
         raise BenchmarkError(
-            f"the plan of {len(wanted)} rails does not fit: {[str(one) for one in clean.findings][:3]}"
+            f"the plan of {len(requested)} rails does not fit: {[str(row) for row in clean.findings][:3]}"
         )
     # The worst that a lint can be asked: no node has what any of the attachments names.
     bare = {name: {**row, "interfaces": row["interfaces"][:1]} for name, row in info.items()}
-    faulty = lint(wanted, bare)
+    faulty = lint(requested, bare)
     if len(faulty.errors) != RAILS * nodes:
         raise BenchmarkError(f"the lint finds {len(faulty.errors)} of {RAILS * nodes} missing devices")
     names = list(info)
@@ -134,7 +134,7 @@ def cases(nodes: int = NODES) -> list[Case]:
         raise BenchmarkError(f"the schedule has {pairs} pairs")
     about = f"{nodes} nodes x {RAILS} rails"
     planned = timed(lambda: lint(attachments(rails_plan.plan(info, NETWORK)), info))
-    refused = timed(lambda: lint(wanted, bare))
+    refused = timed(lambda: lint(requested, bare))
     every = timed(lambda: schedule.rounds(names, "all"))
     ring = timed(lambda: schedule.rounds(names, "ring"))
     return [

@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One virgin node for all tests of this directory."""
+"""One fresh node for all tests of this directory."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Machine:
         )
 
     def reset(self, package: str = "") -> None:
-        """Make the node as good as virgin: nothing of ours, the kept initramfs, mode shared, one package missing."""
+        """Reset the node: nothing of ours, the kept initramfs, mode shared, one package missing."""
         self.shell(
             "for n in $(ip netns list | cut -d' ' -f1); do ip netns del $n; done; "
             "find /etc /boot /var/lib/rdmaops -name '*rdmaops*' -type f -delete 2>/dev/null; "

@@ -62,10 +62,10 @@ def test_a_run_stopped_after_any_task_converges(
     node.keep_image()
     node.reset(PACKAGE)
     assert site.playbook("rdmaops.gpu_fabric.nodes", node.name).rc == 0
-    wanted = converged(node)
-    assert wanted["mode"] == "exclusive"
-    assert "netns_mode=0" in wanted["image"]
-    assert wanted["half"] == ""
+    expected = converged(node)
+    assert expected["mode"] == "exclusive"
+    assert "netns_mode=0" in expected["image"]
+    assert expected["half"] == ""
 
     count = 0
     with faults.tried("run stopped", "gpu_node") as tally:
@@ -81,7 +81,7 @@ def test_a_run_stopped_after_any_task_converges(
                 assert node.half_written() == []
                 again = site.playbook("rdmaops.gpu_fabric.nodes", node.name)
                 assert again.rc == 0, again.messages()
-                assert converged(node) == wanted
+                assert converged(node) == expected
                 with capsys.disabled():
                     print(f"  stopped after task {count}: {name}: converged", flush=True)
     third = site.playbook("rdmaops.gpu_fabric.nodes", node.name)

@@ -27,12 +27,12 @@ def test_a_stale_initramfs_that_loads_ib_core(node: Machine) -> None:
     node.shell("ip netns add pod")
     boot = node.boot_id()
 
-    virgin = site.module(node.name, "rdma_system", check=True, netns_mode="exclusive")
-    assert virgin["mode"]["initramfs"] == {"image": node.image, "contains_module": True, "forced": True, "value": None}
-    assert virgin["initramfs_stale"] is False
-    assert virgin["after"]["initramfs_stale"] is True
-    assert virgin["after"]["next_boot"] == "shared"
-    assert virgin["after"]["reboot_would_help"] is False
+    planned = site.module(node.name, "rdma_system", check=True, netns_mode="exclusive")
+    assert planned["mode"]["initramfs"] == {"image": node.image, "contains_module": True, "forced": True, "value": None}
+    assert planned["initramfs_stale"] is False
+    assert planned["after"]["initramfs_stale"] is True
+    assert planned["after"]["next_boot"] == "shared"
+    assert planned["after"]["reboot_would_help"] is False
 
     left = site.module(node.name, "rdma_system", netns_mode="exclusive", initramfs="report")
     assert left["changed"] is True
@@ -78,9 +78,9 @@ def test_a_boot_entry_that_sets_the_other_mode(node: Machine) -> None:
     assert "ib_core.netns_mode=1" in node.shell("cat /proc/cmdline")
     assert node.mode() == "shared"
     node.shell(f"rm {GRUB}; update-grub; sync", limit=300)
-    seen = site.module(node.name, "rdma_system", netns_mode="exclusive")
-    assert seen["mode"]["cmdline"] == {"running": "shared", "next_boot": None}
-    assert (seen["reboot_required"], seen["reboot_would_help"], seen["conflicts"]) == (True, True, [])
+    observed = site.module(node.name, "rdma_system", netns_mode="exclusive")
+    assert observed["mode"]["cmdline"] == {"running": "shared", "next_boot": None}
+    assert (observed["reboot_required"], observed["reboot_would_help"], observed["conflicts"]) == (True, True, [])
     boot = node.boot_id()
     done = site.playbook("rdmaops.gpu_fabric.site", node.name, node_maintenance_reboot_ok=True)
     assert done.rc == 0, done.messages()
@@ -114,9 +114,9 @@ def test_a_node_that_comes_back_in_the_wrong_mode_is_not_rebooted_again(node: Ma
         assert re.search(r"cause: \w{64}", node.shell("cat /var/lib/rdmaops/reboot.yml"))
     finally:
         node.shell(f"systemctl disable {UNIT.rsplit('/', 1)[1]}; rm -f {UNIT}; ip netns del pod", check=False)
-    # The fault is mended, and the mode is switched live: no reboot is left to refuse.
-    mended = site.playbook("rdmaops.gpu_fabric.site", node.name)
-    assert mended.rc == 0, mended.messages()
+    # The fault is repaired, and the mode is switched live: no reboot is left to refuse.
+    repaired = site.playbook("rdmaops.gpu_fabric.site", node.name)
+    assert repaired.rc == 0, repaired.messages()
     assert node.mode() == "exclusive"
     assert node.boot_id() == second_boot
 

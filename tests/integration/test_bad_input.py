@@ -39,7 +39,7 @@ CASES: list[tuple[str, str, dict[str, t.Any], str]] = [
         {"name": "ib_core", "options": {"netns_mode": "0"}},
         "rdma_system",
     ),
-    ("a drop-in of somebody else", "modprobe_options", {"name": "foreign", "options": {"a": "1"}}, "foreign.conf"),
+    ("a drop-in of another owner", "modprobe_options", {"name": "foreign", "options": {"a": "1"}}, "foreign.conf"),
     (
         "a path that kmod does not read",
         "modprobe_options",
@@ -73,17 +73,8 @@ def run(tasks: list[dict[str, t.Any]], tmp_path: Path) -> site.Run:
     book = tmp_path / "book.yml"
     play = [{"name": "Bad input", "hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": tasks}]
     book.write_text(json.dumps(play))
-    program = str(Path(sys.executable).parent / "ansible-playbook")
-    done = subprocess.run(
-        [program, "-i", "localhost,", "-e", json.dumps({"ansible_python_interpreter": sys.executable}), str(book)],
-        env=site.environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    return site.understood(done.returncode, done.stdout)
+    variables = json.dumps({"ansible_python_interpreter": sys.executable})
+    return site.ansible_playbook("-i", "localhost,", "-e", variables, str(book), limit=300)
 
 
 def test_every_bad_input_is_refused(image: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -112,10 +103,10 @@ def test_a_binary_file_in_modprobe_d(image: Path, tmp_path: Path, content: bytes
     (image / "etc/modprobe.d/zz.conf").write_bytes(content)
     before = tree(image)
     options = {"name": "mine", "options": {"a": "1"}, "root": str(image)}
-    found = run([{"name": "it", "rdmaops.gpu_fabric.modprobe_options": options}], tmp_path / "etc")
-    assert found.rc == 2
-    assert message in found.messages()
-    assert "Nothing has been changed" in found.messages()
+    result = run([{"name": "it", "rdmaops.gpu_fabric.modprobe_options": options}], tmp_path / "etc")
+    assert result.rc == 2
+    assert message in result.messages()
+    assert "Nothing has been changed" in result.messages()
     (tmp_path / "etc/book.yml").unlink()
     assert tree(image) == before
 
@@ -125,10 +116,10 @@ def test_a_host_without_rdma(tmp_path: Path) -> None:
     if os.path.isdir("/sys/module/ib_core"):
         skip_or_fail("needs a machine without RDMA")
     options = {"netns_mode": "exclusive"}
-    found = run([{"name": "it", "rdmaops.gpu_fabric.rdma_system": options}], tmp_path)
-    assert found.rc == 2
-    assert "Looking for the RDMA subsystem: kernel" in found.messages()
-    assert "set on_absent to ignore" in found.messages()
+    result = run([{"name": "it", "rdmaops.gpu_fabric.rdma_system": options}], tmp_path)
+    assert result.rc == 2
+    assert "Looking for the RDMA subsystem: kernel" in result.messages()
+    assert "set on_absent to ignore" in result.messages()
 
 
 def test_no_root(tmp_path: Path) -> None:

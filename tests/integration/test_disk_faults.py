@@ -72,7 +72,7 @@ class Disk:
 
     def tree(self) -> dict[str, bytes]:
         """Return every file, less copies that were made before something was to be done to it."""
-        found = {str(one.relative_to(self.root)): one.read_bytes() for one in self.root.rglob("*") if one.is_file()}
+        found = {str(path.relative_to(self.root)): path.read_bytes() for path in self.root.rglob("*") if path.is_file()}
         for name, data in list(found.items()):
             if name.endswith(BACKUP_SUFFIX) and found[name[: -len(BACKUP_SUFFIX)]] == data:
                 del found[name]
@@ -118,7 +118,7 @@ def module(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
 
 
 def all_spoilt(disk: Disk, what: str, attempt: t.Callable[[str], None], converge: t.Callable[[], None]) -> None:
-    """Spoil the disk in every way: the attempt fails as it should, all is as it was, and goes on once it is mended."""
+    """Spoil the disk in every way: the attempt fails as it should, all is as it was, and continues once it is repaired."""
     before = disk.tree()
     with faults.tried(KIND, what) as tally:
         for how, left in SPOILT:
@@ -162,7 +162,7 @@ def test_what_cannot_be_written_as_text_leaves_nothing(tmp_path: Path) -> None:
             str(caught.value)
             == f"Writing {path}: it contains the character '\\ud800', which cannot be stored in a file. Remove it"
         )
-        assert {one.name: one.read_text() for one in tmp_path.iterdir()} == {"x.conf": "old\n"}
+        assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"x.conf": "old\n"}
 
 
 @pytest.mark.parametrize("state", ["new", "other", "taken over"])

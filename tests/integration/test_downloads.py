@@ -49,7 +49,7 @@ class Mirror(http.server.ThreadingHTTPServer):
         """An archive with every program, or a program; of a file of checksums, the right ones."""
         if name == "checksums.txt":
             names = ["multus-cni_4.3.0_linux_amd64.tar.gz", "gnmic_0.45.0_Linux_x86_64.tar.gz"]
-            return "".join(f"{hashlib.sha256(self.file(one)).hexdigest()}  {one}\n" for one in names).encode()
+            return "".join(f"{hashlib.sha256(self.file(name)).hexdigest()}  {name}\n" for name in names).encode()
         if name.endswith(".sha256"):
             return f"{hashlib.sha256(self.file(name[:-7])).hexdigest()}\n".encode()
         if not name.endswith((".tgz", ".tar.gz")):

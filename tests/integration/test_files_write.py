@@ -154,8 +154,8 @@ def test_owner_and_mode_are_kept(place: Path) -> None:
     os.chown(path, OTHER, OTHER + 1)
     path.chmod(0o4750)
     atomic_write(str(path), "new\n")
-    found = path.stat()
-    assert (found.st_uid, found.st_gid, found.st_mode & 0o7777) == (OTHER, OTHER + 1, 0o4750)
+    result = path.stat()
+    assert (result.st_uid, result.st_gid, result.st_mode & 0o7777) == (OTHER, OTHER + 1, 0o4750)
 
 
 def test_a_temporary_file_of_another_user(place: Path) -> None:

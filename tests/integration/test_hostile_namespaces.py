@@ -84,7 +84,7 @@ for space in netns.survey().namespaces:
         print(*[word for holder in space.holders for word in (holder.kind, holder.command)])
 """
 
-# A process in a network namespace of its own whose memory nobody can read: it stays in mmap(2) of a file of the user's own
+# A process in a network namespace of its own whose memory cannot be read: it stays in mmap(2) of a file of the user's own
 # file system (fuse(4)), which waits for a page of that file. Another process reads the page, and is never answered.
 MEMORY = """
 import ctypes, os, select, signal, struct, sys
@@ -174,7 +174,7 @@ def _machine() -> None:
 
 @pytest.fixture
 def secret(tmp_path: Path) -> Path:
-    """A directory of root's, which nobody else may enter."""
+    """A directory of root's, which no one else may enter."""
     made = tmp_path / "secret"
     made.mkdir(mode=0o700)
     os.mkfifo(made / "fifo")
@@ -186,10 +186,10 @@ def secret(tmp_path: Path) -> Path:
 @pytest.fixture
 def public() -> t.Iterator[Path]:
     """A directory that everyone may enter."""
-    made = Path(tempfile.mkdtemp())
-    made.chmod(0o755)
-    yield made
-    shutil.rmtree(made)
+    path = Path(tempfile.mkdtemp())
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path)
 
 
 class Watch:
@@ -240,12 +240,12 @@ def root(program: str, *arguments: str, limit: float = 30) -> str:
     argv = [sys.executable, "-B", "-c", program, *arguments]
     child = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
     try:
-        said, _nothing = child.communicate(timeout=limit)
+        output, _nothing = child.communicate(timeout=limit)
     except subprocess.TimeoutExpired:
         child.kill()
         raise
     assert child.returncode == 0
-    return said
+    return output
 
 
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
@@ -254,13 +254,13 @@ def test_what_a_users_mount_table_names_is_not_opened(place: str, secret: Path, 
     with user("unshare", "-Urm", "sh", "-c", program) as child:
         inode = int(line(child))
         assert line(child) == "planted"
-        said = root(LOOK)
+        output = root(LOOK)
         assert not watch.opened()
     assert (
         f"{inode} Could not open the network namespace net:[{inode}]: the mount /tmp/d/ns of process {child.pid} (cat) is "
         "in another mount namespace, and paths from the mount tables of others are not followed. End the processes "
         "there to release it\n"
-    ) in said
+    ) in output
 
 
 def test_a_file_that_has_become_another_is_not_opened(public: Path) -> None:
@@ -271,10 +271,10 @@ def test_a_file_that_has_become_another_is_not_opened(public: Path) -> None:
     with user("sh", "-c", f"exec 7<>{fifo} 8<{fifo} 7>&-; echo ready; exec cat") as child:
         assert line(child) == "ready"
         watch = Watch(fifo)
-        said = root(FILE, str(child.pid), "8", "4026539999")
+        output = root(FILE, str(child.pid), "8", "4026539999")
         assert not watch.opened()
         os.close(watch.handle)
-    assert said == (
+    assert output == (
         f"Could not open the network namespace net:[4026539999]: /proc/{child.pid}/fd/8: the file was replaced\n"
     )
 
@@ -289,8 +289,8 @@ def test_a_command_line_that_cannot_be_read_is_not_waited_for(public: Path) -> N
     with user("unshare", "-Urm", PYTHON, "-c", MEMORY, str(device)) as child:
         pid, inode = line(child).split()
         wait_for(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "D")
-        said = root(SURVEY, inode)
-    assert said == "process python3\n"
+        output = root(SURVEY, inode)
+    assert output == "process python3\n"
 
 
 @pytest.fixture
@@ -333,10 +333,10 @@ def test_many_namespaces_of_a_user_cost_a_bounded_time(
     monkeypatch.setattr(follow, "TOTAL_S", 2.0)
     with user(PYTHON, "-c", FLOOD, str(count)) as child:
         assert line(child) == "ready"
-        seen = quick_survey.spaces()
-        users = [space for space in seen.others if any(holder.pid > child.pid for holder in space.holders)]
+        observed = quick_survey.spaces()
+        users = [space for space in observed.others if any(holder.pid > child.pid for holder in space.holders)]
         others = [*users[:count], named, pod]
-        monkeypatch.setattr(quick_survey, "spaces", lambda: seen._replace(others=others))
+        monkeypatch.setattr(quick_survey, "spaces", lambda: observed._replace(others=others))
         began = time.monotonic()
         places, problem = follow.Host().places({CARD})
         assert time.monotonic() - began < 10

@@ -45,14 +45,14 @@ def configure(root: Path, default: str = "0", arguments: str = '""') -> None:
 
 def test_first_entry(root: Path) -> None:
     configure(root, arguments='"ib_core.netns_mode=1 console=ttyS0"')
-    found = default_entry(str(root), Machine())
+    result = default_entry(str(root), Machine())
     version = kernel(root)
-    assert (found.kind, found.kernel_version, found.problem) == ("grub", version, None)
-    assert found.cmdline is not None
-    assert found.cmdline.split()[-3:] == ["ib_core.netns_mode=1", "console=ttyS0", "quiet"]
-    assert (found.kernel, list(found.initrd)) == (f"/boot/vmlinuz-{version}", [f"/boot/initrd.img-{version}"])
-    path, line = found.where("ib_core.netns_mode=1")
-    assert (path, line) == ("/boot/grub/grub.cfg", found.line)
+    assert (result.kind, result.kernel_version, result.problem) == ("grub", version, None)
+    assert result.cmdline is not None
+    assert result.cmdline.split()[-3:] == ["ib_core.netns_mode=1", "console=ttyS0", "quiet"]
+    assert (result.kernel, list(result.initrd)) == (f"/boot/vmlinuz-{version}", [f"/boot/initrd.img-{version}"])
+    path, line = result.where("ib_core.netns_mode=1")
+    assert (path, line) == ("/boot/grub/grub.cfg", result.line)
     text = (root / "boot/grub/grub.cfg").read_text().splitlines()
     assert text[(line or 0) - 1].split()[:2] == ["linux", f"/boot/vmlinuz-{version}"]
 
@@ -86,8 +86,8 @@ def test_grubenv(root: Path, value: str) -> None:
     (root / "tmp/env").unlink(missing_ok=True)
     inside(root, "grub-editenv", "/tmp/env", "create")
     inside(root, "grub-editenv", "/tmp/env", "set", "first=1", f"odd={value}", "last=2")
-    found = grub_shell.read_grubenv((root / "tmp/env").read_text())
-    assert {name: text for name, (text, _line) in found.items()} == {"first": "1", "odd": value, "last": "2"}
+    result = grub_shell.read_grubenv((root / "tmp/env").read_text())
+    assert {name: text for name, (text, _line) in result.items()} == {"first": "1", "odd": value, "last": "2"}
 
 
 WORDS = st.sampled_from(

@@ -76,33 +76,33 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Root:
 def agree(root: Root, image: str = "") -> Contents:
     """The reader and lsinitrd say the same of an image, of the one in place by default."""
     image = image or root.image
-    found = root.look(image)
-    assert found.kind == "dracut"
-    assert found.versions == [root.version]
+    result = root.look(image)
+    assert result.kind == "dracut"
+    assert result.versions == [root.version]
     lines = inside(root.path, "lsinitrd", image).split("\n")
     # "-rw-r--r-- 1 root root 12345 Nov 21 08:50 usr/lib/...", or "... -> target"
     paths = [line.split(" -> ")[0].split()[-1] for line in lines if re.match(r"[-l][rwxsStT-]{9} ", line)]
     modules = {Path(path).name.split(".")[0] for path in paths if re.search(r"\.ko(\.\w+)?$", path)}
-    assert found.modules == sorted(name.replace("-", "_") for name in modules)
+    assert result.modules == sorted(name.replace("-", "_") for name in modules)
     expected = sorted("/" + path for path in paths if re.search(r"/modprobe\.d/[^/]+\.conf$", path))
-    assert sorted(found.modprobe) == expected
-    for path, text in found.modprobe.items():
+    assert sorted(result.modprobe) == expected
+    for path, text in result.modprobe.items():
         assert text == inside(root.path, "lsinitrd", "-f", path.lstrip("/"), image)
-    return found
+    return result
 
 
 def test_the_image_of_the_package(root: Root) -> None:
-    found = agree(root, root.package_image)
-    assert found.forced == []
-    assert forced(found, "rd.driver.pre=ext4") == forced(found, "quiet rd.driver.pre=ext4 ro") != []
+    result = agree(root, root.package_image)
+    assert result.forced == []
+    assert forced(result, "rd.driver.pre=ext4") == forced(result, "quiet rd.driver.pre=ext4 ro") != []
 
 
 def test_generic_image_gets_a_drop_in_once(root: Root) -> None:
     root.configure(hostonly=False, force="mlx5_ib")
-    found = root.rebuild()
-    assert found == agree(root)
+    result = root.rebuild()
+    assert result == agree(root)
     assert root.builds == 2
-    assert {"ib_core", "ib_uverbs", "mlx5_core", "mlx5_ib"} <= set(found.forced)
+    assert {"ib_core", "ib_uverbs", "mlx5_core", "mlx5_ib"} <= set(result.forced)
     assert "install_items" in root.drop_in.read_text()
     assert OPTION in root.rebuild().modprobe
     assert root.builds == 1
@@ -111,11 +111,11 @@ def test_generic_image_gets_a_drop_in_once(root: Root) -> None:
 
 def test_hostonly_image_needs_none(root: Root) -> None:
     root.configure(hostonly=True, loads="ib_uverbs\n")
-    found = root.rebuild()
-    assert found == agree(root)
+    result = root.rebuild()
+    assert result == agree(root)
     assert root.builds == 1
     assert not root.drop_in.exists()
-    assert found.forced == ["ib_core", "ib_uverbs"]
+    assert result.forced == ["ib_core", "ib_uverbs"]
 
 
 def test_the_drop_in_outlives_the_option(root: Root) -> None:
@@ -123,9 +123,9 @@ def test_the_drop_in_outlives_the_option(root: Root) -> None:
     root.configure(hostonly=False)
     (root.path / OPTION.lstrip("/")).unlink()
     root.drop_in.write_text(f'install_items+=" {rebuild.DRACUT_ITEMS} "\n')
-    found = rebuild.rebuild(root.image, root.version, str(root.path), root.run)
-    assert OPTION not in found.modprobe
-    assert found == agree(root)
+    result = rebuild.rebuild(root.image, root.version, str(root.path), root.run)
+    assert OPTION not in result.modprobe
+    assert result == agree(root)
 
 
 @pytest.mark.long
@@ -133,9 +133,9 @@ def test_the_drop_in_outlives_the_option(root: Root) -> None:
 @pytest.mark.parametrize("compress", ["gzip", "bzip2", "lzma", "xz", "lzo", "lz4", "zstd", "cat"])
 def test_every_compressor(root: Root, compress: str, hostonly: bool) -> None:
     root.configure(hostonly=hostonly, force="ib_core", compress=compress)
-    found = root.rebuild()
-    assert found == agree(root)
-    assert found.forced == ["ib_core"]
+    result = root.rebuild()
+    assert result == agree(root)
+    assert result.forced == ["ib_core"]
 
 
 @pytest.mark.long
@@ -143,5 +143,5 @@ def test_every_compressor(root: Root, compress: str, hostonly: bool) -> None:
 def test_defaults_with_microcode(root: Root, hostonly: bool) -> None:
     root.configure(hostonly=hostonly)
     (root.path / "etc/dracut.conf.d/test.conf").write_text(f'hostonly="{"yes" if hostonly else "no"}"\n')
-    found = root.rebuild()
-    assert found == agree(root)
+    result = root.rebuild()
+    assert result == agree(root)

@@ -120,19 +120,19 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Root:
 def agree(root: Root, image: str = "") -> Contents:
     """The reader and the tools say the same of an image, of the one in place by default."""
     image = image or root.image
-    found = root.look(image)
-    assert found.kind == "initramfs-tools"
-    assert found.versions == [root.version]
-    assert found.modules == names(root.listing(image))
-    assert found.modprobe == root.unpacked(image)
-    return found
+    result = root.look(image)
+    assert result.kind == "initramfs-tools"
+    assert result.versions == [root.version]
+    assert result.modules == names(root.listing(image))
+    assert result.modprobe == root.unpacked(image)
+    return result
 
 
 def test_the_image_of_the_package(root: Root) -> None:
-    found = agree(root, root.package_image)
+    result = agree(root, root.package_image)
     # MODULES=most contains ib_core without loading it.
-    assert "ib_core" in found.modules
-    assert found.forced == []
+    assert "ib_core" in result.modules
+    assert result.forced == []
 
 
 def test_stale_forced_and_rebuilt(root: Root) -> None:
@@ -143,23 +143,23 @@ def test_stale_forced_and_rebuilt(root: Root) -> None:
     assert {"ib_core", "ib_uverbs", "mlx5_core", "mlx5_ib"} <= set(stale.forced)
     assert OPTION not in stale.modprobe
     before = (root.path / root.image.lstrip("/")).read_bytes()
-    found = root.rebuild()
-    assert found == agree(root)
-    assert found.modprobe[OPTION] == "options ib_core netns_mode=0\n"
+    result = root.rebuild()
+    assert result == agree(root)
+    assert result.modprobe[OPTION] == "options ib_core netns_mode=0\n"
     assert (root.path / (root.image + rebuild.PREVIOUS).lstrip("/")).read_bytes() == before
     assert not list((root.path / "var/tmp").iterdir())
 
 
 def test_not_forced_and_options_in_the_list(root: Root) -> None:
     root.configure(option="options ib_core netns_mode=0\n")
-    found = root.rebuild()
-    assert "ib_core" in found.modules
-    assert found.forced == []
+    result = root.rebuild()
+    assert "ib_core" in result.modules
+    assert result.forced == []
     root.configure(listed=["ib_core netns_mode=1"], option="options ib_core netns_mode=0\n")
-    found = root.rebuild()
-    assert found == agree(root)
-    assert "ib_core" in found.forced
-    assert found.arguments == {"ib_core": "netns_mode=1"}
+    result = root.rebuild()
+    assert result == agree(root)
+    assert "ib_core" in result.forced
+    assert result.arguments == {"ib_core": "netns_mode=1"}
 
 
 @pytest.mark.parametrize("share", [0.001, 0.2, 0.5, 0.8, 0.999])
@@ -261,13 +261,13 @@ def test_full_boot(root: Root) -> None:
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
     message, state = done.stdout.splitlines()
     size = int(state.split()[0])
-    found = re.fullmatch(
+    match = re.fullmatch(
         rf"Rebuilding the initramfs {re.escape(root.image)}: /boot has [\d.]+ MiB \((\d+) bytes\) free and [\d.]+ MiB "
         rf"\((\d+) bytes\) are needed \(twice the image\); remove old kernels, or enlarge that file system",
         message,
     )
-    assert found, message
-    assert int(found[1]) < 2 * size == int(found[2])
+    assert match, message
+    assert int(match[1]) < 2 * size == int(match[2])
     assert state.split(" ", 1)[1] == str([Path(root.image).name])
 
 
@@ -276,8 +276,8 @@ def test_full_boot(root: Root) -> None:
 @pytest.mark.parametrize("compress", ["gzip", "bzip2", "lzma", "xz", "lzop", "lz4", "zstd"])
 def test_every_compressor(root: Root, compress: str, modules: str) -> None:
     root.configure(modules=modules, compress=compress, listed=["ib_core"], option="options ib_core netns_mode=0\n")
-    found = root.rebuild()
+    result = root.rebuild()
     # unmkinitramfs 0.148.4 does not know its own package's COMPRESS=lzma ("unrecognised compression").
-    assert found == (root.look() if compress == "lzma" else agree(root))
-    assert "ib_core" in found.forced
-    assert fresh(found) is None
+    assert result == (root.look() if compress == "lzma" else agree(root))
+    assert "ib_core" in result.forced
+    assert fresh(result) is None

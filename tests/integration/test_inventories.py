@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -44,15 +42,10 @@ def test_nodes_and_verify_in_check_mode(name: str, tmp_path: Path) -> None:
     need_tool("dpkg-query")
     book = tmp_path / "book.yml"
     book.write_text(BOOK)
-    argv = [
-        str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(COLLECTION / "inventories" / name), str(book),
-        "--check", "--diff", "--limit", "gpu-01", "-e", json.dumps(HERE),
-    ]  # fmt: skip
-    done = subprocess.run(
-        argv, env=site.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600
-    )
-    run = site.understood(done.returncode, done.stdout)
-    assert run.rc == 0, done.stdout + done.stderr
+    inventory = str(COLLECTION / "inventories" / name)
+    arguments = ["--check", "--diff", "--limit", "gpu-01", "-e", json.dumps(HERE)]
+    run = site.ansible_playbook("-i", inventory, str(book), *arguments, limit=600)
+    assert run.rc == 0, run.output
     written = run.result("Write the files that this role owns")
     assert {one["after_header"] for one in written["diff"] if one["before"] != one["after"]} == FILES[name]
     rules = {one["after_header"]: one["after"] for one in written["diff"]}

@@ -55,7 +55,7 @@ def killed_at(step: int, root: Path, what: t.Callable[[], object]) -> bool:
 
 
 def tree(root: Path) -> dict[str, bytes]:
-    return {str(one.relative_to(root)): one.read_bytes() for one in root.rglob("*") if one.is_file()}
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
 def at_every_step(

@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import struct
 import subprocess
 from pathlib import Path
 
@@ -22,14 +21,19 @@ from hypothesis import strategies as st
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kmod import cmdline, config
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need_tool
+from ansible_collections.rdmaops.gpu_fabric.tests.support.kmod import (
+    RELEASE,
+    Oracle,
+    Tree,
+    dummy_module,
+    fill,
+    kernel_words,
+    ours,
+    shown,
+)
 
 ETC, RUN, LOCAL, _USR, LIB = (directory + "/" for directory in config.DIRECTORIES)
 NULL = Path("/dev/null")
-RELEASE = "1.2.3-oracle"
-
-# A text, a symbolic link (Path) or a directory (None).
-Tree = dict[str, str | Path | None]
-
 LONG = "x" * 5000
 
 # name: files
@@ -182,62 +186,6 @@ CMDLINES: dict[str, str] = {
 }
 
 
-class Oracle:
-    """modprobe in a root directory of its own."""
-
-    def __init__(self, root: Path, version: int) -> None:
-        self.root = root
-        self.version = version
-
-    def fill(self, tree: Tree) -> None:
-        """Replace whatever an earlier test left."""
-        for directory in [*config.DIRECTORIES, "/srv"]:
-            shutil.rmtree(self.root / directory[1:], ignore_errors=True)
-        for left in (self.root / "etc").iterdir():
-            if left.is_file():
-                left.unlink()
-        fill(self.root, tree)
-
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-        command = ["chroot", str(self.root), "/usr/sbin/modprobe", *arguments]
-        return subprocess.run(command, capture_output=True, timeout=60, env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
-
-    def options(self) -> list[tuple[bytes, bytes]]:
-        done = self.run("--showconfig")
-        assert done.returncode == 0, done.stderr
-        return shown(done.stdout, self.version)
-
-
-def fill(root: Path, tree: Tree) -> None:
-    for path, content in tree.items():
-        where = root / path[1:]
-        where.parent.mkdir(parents=True, exist_ok=True)
-        if content is None:
-            where.mkdir()
-        elif isinstance(content, Path):
-            where.symlink_to(content)
-        else:
-            where.write_bytes(content.encode("utf-8", "surrogateescape"))
-
-
-def shown(output: bytes, version: int) -> list[tuple[bytes, bytes]]:
-    """Return module and parameters of the options lines that `modprobe --showconfig` printed."""
-    matches = [re.match(rb"options ([^ ]*) (.+)\Z", line, re.S) for line in without_eof(output, version).split(b"\n")]
-    return [(match.group(1), match.group(2)) for match in matches if match]
-
-
-def without_eof(output: bytes, version: int) -> bytes:
-    """Drop the byte 0xff that kmod 30 has for a backslash at the end of a file (there freadline_wrapped() adds EOF).
-
-    Nothing else in these tests has that byte: it is in no UTF-8 text.
-    """
-    return output if version >= 34 else output.replace(b"\xff", b"")
-
-
-def ours(tree: config.Tree) -> list[tuple[bytes, bytes]]:
-    return [(os.fsencode(d.module), os.fsencode(d.rest)) for d in tree.directives if d.command == "options"]
-
-
 @pytest.fixture(scope="module")
 def modprobe() -> tuple[str, int]:
     """Return modprobe and the version of kmod."""
@@ -313,8 +261,8 @@ def by_option(modprobe: tuple[str, int], root: Path) -> list[tuple[bytes, bytes]
 
     # Parameters from this machine's own command line come last, whatever the configuration.
     from_cmdline = ask([str(root / "empty")])
-    found = ask(directories)
-    return found[: len(found) - len(from_cmdline)]
+    result = ask(directories)
+    return result[: len(result) - len(from_cmdline)]
 
 
 @pytest.mark.parametrize("name", CMDLINES)
@@ -322,69 +270,13 @@ def test_kernel_command_line(oracle: Oracle, name: str) -> None:
     oracle.fill({})
     (oracle.root / "proc/cmdline").write_text(CMDLINES[name])
     try:
-        wanted: dict[str, str] = {}
+        expected: dict[str, str] = {}
         for module, rest in oracle.options():
             if module == b"ib_core":
-                wanted.update((name, value) for name, value in kernel_words(rest.decode()))
+                expected.update((name, value) for name, value in kernel_words(rest.decode()))
     finally:
         (oracle.root / "proc/cmdline").write_text("")
-    assert cmdline.cmdline_settings(CMDLINES[name], "ib_core") == wanted
-
-
-def kernel_words(text: str) -> list[tuple[str, str]]:
-    """Split parameters letter by letter, as the kernel's next_arg() is written; a second opinion on the expression."""
-    found = []
-    latin = text.encode("utf-8", "surrogateescape").decode("latin-1")
-    spaces = " \t\n\v\f\r\xa0"
-    at = 0
-    while at < len(latin) and latin[at] in spaces:
-        at += 1
-    while at < len(latin):
-        quoted = inside = latin[at] == '"'
-        at += quoted
-        start, equals = at, 0
-        while at < len(latin) and (inside or latin[at] not in spaces):
-            if not equals and latin[at] == "=" and at > start:
-                equals = at
-            if latin[at] == '"':
-                inside = not inside
-            at += 1
-        word, value, ended = latin[start:at], None, at
-        if equals:
-            first = equals + 1
-            if latin[first:at][:1] == '"':
-                first += 1
-                if latin[at - 1] == '"':
-                    ended = at - 1
-            word, value = latin[start:equals], latin[first:ended] if ended >= first else ""
-        if quoted and ended == at and latin[at - 1 : at] == '"' and at > start:
-            if value is None:
-                word = word[:-1]
-            else:
-                value = value[:-1]
-        if value is None and word == "--":
-            break
-        decoded = [part.encode("latin-1").decode("utf-8", "surrogateescape") for part in (word, value or "")]
-        found.append((decoded[0].replace("-", "_"), "1" if value is None else decoded[1]))
-        while at < len(latin) and latin[at] in spaces:
-            at += 1
-    return found
-
-
-def dummy_module() -> bytes:
-    """Return the smallest module that depmod accepts: an ELF object with a .modinfo section and nothing in it."""
-    names = b"\0.modinfo\0.shstrtab\0"
-    info = b"license=GPL\0name=ib_core\0"
-    section = struct.Struct("<IIQQQQIIQQ")
-    header = struct.Struct("<16sHHIQQQIHHHHHH")
-    at_info = header.size
-    at_names = at_info + len(info)
-    at_sections = at_names + len(names)
-    sections = section.pack(*[0] * 10)
-    sections += section.pack(1, 1, 2, 0, at_info, len(info), 0, 0, 1, 0)
-    sections += section.pack(10, 3, 0, 0, at_names, len(names), 0, 0, 1, 0)
-    ident = b"\x7fELF\x02\x01\x01" + bytes(9)
-    return header.pack(ident, 1, 62, 1, 0, 0, at_sections, 0, 64, 0, 0, 64, 3, 2) + info + names + sections
+    assert cmdline.cmdline_settings(CMDLINES[name], "ib_core") == expected
 
 
 @pytest.fixture(scope="module")
@@ -399,18 +291,6 @@ def modules(oracle: Oracle) -> Oracle:
     return oracle
 
 
-def handed_over(oracle: Oracle, name: str = "ib_core") -> str:
-    """Return the parameters that `modprobe NAME` would give to the kernel, as one string."""
-    # Not -n alone: modprobe looks for the module in the running kernel first.
-    done = oracle.run("-S", RELEASE, "--ignore-install", "--show-depends", name)
-    assert done.returncode == 0, done.stderr
-    lines = [line for line in os.fsdecode(without_eof(done.stdout, oracle.version)).split("\n") if line]
-    # A value may have a line break of its own kind, never a newline.
-    match = re.fullmatch(rf"insmod /lib/modules/{RELEASE}/kernel/ib_core\.ko ?(.*)", lines[-1], re.S)
-    assert match, lines
-    return match.group(1)
-
-
 def test_later_lines_come_later_in_what_the_kernel_gets(modules: Oracle) -> None:
     """The kernel's parse_args() sets parameters one by one, so the last one stays."""
     modules.fill(
@@ -421,7 +301,7 @@ def test_later_lines_come_later_in_what_the_kernel_gets(modules: Oracle) -> None
     )
     (modules.root / "proc/cmdline").write_text("ro ib_core.netns_mode=cmdline\n")
     try:
-        assert handed_over(modules).split() == [
+        assert modules.parameters().split() == [
             "netns_mode=a",
             "netns_mode=a2",
             "netns_mode=b",
@@ -438,25 +318,28 @@ def test_later_lines_come_later_in_what_the_kernel_gets(modules: Oracle) -> None
 def test_what_the_kernel_gets(modules: Oracle, name: str) -> None:
     modules.fill(TREES[name])
     tree = config.read_tree(str(modules.root), module="ib_core")
-    wanted = dict(kernel_words(handed_over(modules)))
-    assert {key: found.value for key, found in config.settings(tree, "ib_core").items()} == wanted
+    expected = dict(kernel_words(modules.parameters()))
+    assert {key: found.value for key, found in config.settings(tree, "ib_core").items()} == expected
 
 
 def test_options_of_an_alias_count_only_where_it_is_loaded_by_the_alias(modules: Oracle) -> None:
     modules.fill(
         {ETC + "a.conf": "alias my-alias ib_core\noptions my_alias netns_mode=0\noptions ib_core netns_mode=1\n"}
     )
-    assert handed_over(modules).split() == ["netns_mode=1"]
-    assert handed_over(modules, "my-alias").split() == ["netns_mode=0", "netns_mode=1"]
+    assert modules.parameters().split() == ["netns_mode=1"]
+    assert modules.parameters("my-alias").split() == ["netns_mode=0", "netns_mode=1"]
     tree = config.read_tree(str(modules.root), module="ib_core")
-    assert [(found.module, found.value) for found in tree.assignments] == [("my_alias", "0"), ("ib_core", "1")]
+    assert [(assignment.module, assignment.value) for assignment in tree.assignments] == [
+        ("my_alias", "0"),
+        ("ib_core", "1"),
+    ]
 
 
 def test_what_we_write_is_what_the_kernel_gets(modules: Oracle) -> None:
     options = {"a": "x", "b": "x y", "c": "a#b", "d": "c:\\dir\\", "e": "", "f": "tab\there", "g": "größe à", "h": "'"}
     modules.fill({ETC + "a.conf": config.render("ib_core", options, "# ours")})
     # kmod makes a blank of every tab.
-    assert dict(kernel_words(handed_over(modules))) == {**options, "f": "tab here"}
+    assert dict(kernel_words(modules.parameters())) == {**options, "f": "tab here"}
 
 
 NAMES = st.sampled_from(["a.conf", "b.conf", "a.b.conf", "zz.conf", "B.conf", "c", "a.conf.bak"])
@@ -487,8 +370,8 @@ def agree(oracle: Oracle, forest: dict[str, str]) -> None:
     if any(line.command == "alias" and line.module == "ib_core" for line in tree.directives):
         # By that name modprobe looks for what the alias leads to. Other modules load ib_core by its file, as ever.
         return
-    wanted = dict(kernel_words(handed_over(oracle)))
-    assert {key: found.value for key, found in config.settings(tree, "ib_core").items()} == wanted
+    expected = dict(kernel_words(oracle.parameters()))
+    assert {key: found.value for key, found in config.settings(tree, "ib_core").items()} == expected
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -529,13 +412,13 @@ def agree_on_cmdline(oracle: Oracle, text: str) -> None:
     oracle.fill({})
     (oracle.root / "proc/cmdline").write_text(text)
     try:
-        wanted: dict[str, str] = {}
+        expected: dict[str, str] = {}
         for module, rest in oracle.options():
             if module == b"ib_core":
-                wanted.update(kernel_words(rest.decode()))
+                expected.update(kernel_words(rest.decode()))
     finally:
         (oracle.root / "proc/cmdline").write_text("")
-    assert cmdline.cmdline_settings(text, "ib_core") == wanted
+    assert cmdline.cmdline_settings(text, "ib_core") == expected
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

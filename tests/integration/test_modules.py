@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import typing as t
 from pathlib import Path
 
@@ -106,29 +104,25 @@ def play(root: Path) -> list[Json]:
 @pytest.mark.parametrize("python", [PYTHONS[0], *(pytest.param(one, marks=pytest.mark.long) for one in PYTHONS[1:])])
 def test_the_drill_with_the_python_of_a_node(python: str, tmp_path: Path) -> None:
     need_root()
-    found = tree.interpreters()
-    if python not in found:
-        skip_or_fail(f"needs Python {python}; this machine has {', '.join(found)}")
+    result = tree.interpreters()
+    if python not in result:
+        skip_or_fail(f"needs Python {python}; this machine has {', '.join(result)}")
     root = tmp_path / "root"
     (root / "etc/modprobe.d").mkdir(parents=True)
     (tmp_path / "book.yml").write_text(json.dumps(play(root)))
-    ran = subprocess.run(
-        [
-            str(Path(sys.executable).parent / "ansible-playbook"), "-i", "localhost,", str(tmp_path / "book.yml"),
-            "--diff", "-e", json.dumps({"ansible_python_interpreter": found[python]}),
-        ],
-        env=site.environment(
-            ANSIBLE_CALLBACKS_ENABLED=fqcn("drift"), RDMAOPS_DRIFT_REPORT=str(tmp_path / "drift.json"),
-        ),
-        cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600,
-    )  # fmt: skip
-    done = site.understood(ran.returncode, ran.stdout)
-    assert done.rc == 0, ran.stdout + ran.stderr
+    variables = json.dumps({"ansible_python_interpreter": result[python]})
+    environment = {
+        "ANSIBLE_CALLBACKS_ENABLED": fqcn("drift"),
+        "RDMAOPS_DRIFT_REPORT": str(tmp_path / "drift.json"),
+    }
+    arguments = ["-i", "localhost,", str(tmp_path / "book.yml"), "--diff", "-e", variables]
+    done = site.ansible_playbook(*arguments, cwd=tmp_path, limit=600, **environment)
+    assert done.rc == 0, done.output
     # ansible.posix, whose callback has printed the run, imports what ansible-core 2.21 deprecates.
     theirs = r"\[WARNING\]: Deprecation warnings can be disabled.*\n|\[DEPRECATION WARNING\]: Importing 'to_text' from 'ansible\.module_utils\._text'.*"
-    said = ran.stdout + re.sub(theirs, "", ran.stderr)
+    output = re.sub(theirs, "", done.output)
     for word in ("[DEPRECATION", "[WARNING]: Deprecat", "Traceback"):
-        assert word not in said, said
+        assert word not in output, output
     for what in ("options", "files"):
         assert [done.result(f"{what} {number}")["changed"] for number in range(4)] == [True, True, False, False]
     text = (root / "etc/modprobe.d/zz-rdmaops-mlx5_core.conf").read_text()
@@ -145,14 +139,14 @@ def test_the_drill_with_the_python_of_a_node(python: str, tmp_path: Path) -> Non
     given = done.result("filters")["msg"]
     assert given["nccl_env"]["NCCL_IB_HCA"] == "=mlx5_0:1,mlx5_1:1"
     assert given["nccl_env"]["NCCL_IB_GID_INDEX"] == "3"
-    assert [one["device"] for one in given["rails"]] == ["mlx5_0", "mlx5_1"]
+    assert [rail["device"] for rail in given["rails"]] == ["mlx5_0", "mlx5_1"]
     assert given["nccl_log"]["transport"] == "rdma"
     assert given["rping"]["pings"] == 1
     assert "value of netns_mode must be one of: exclusive, shared, got: private" in done.result("wrong")["msg"]
     assert done.result("verdict")["verdict"] == "unknown"
     report = json.loads((tmp_path / "drift.json").read_text())
     assert report["complete"] is True
-    seen = {one["task"]: one["status"] for one in report["hosts"]["localhost"]["objects"]}
+    observed = {one["task"]: one["status"] for one in report["hosts"]["localhost"]["objects"]}
     # No boot entry is in this root: what its next boot gives the module cannot be told.
-    assert (seen["options 0"], seen["options 3"]) == ("drift", "unknown"), seen
-    assert (seen["files 0"], seen["files 3"]) == ("drift", "in_sync"), seen
+    assert (observed["options 0"], observed["options 3"]) == ("drift", "unknown"), observed
+    assert (observed["files 0"], observed["files 3"]) == ("drift", "in_sync"), observed

@@ -175,13 +175,13 @@ def test_nothing_of_the_initial_namespace() -> None:
 
 
 def test_name(net: Net) -> None:
-    found = held(net.inode)
-    assert found.name == net.name
+    result = held(net.inode)
+    assert result.name == net.name
     # A process that enters a mount namespace of its own has a copy.
-    assert {(holder.kind, holder.path) for holder in found.holders} == {("mount", net.path)}
-    assert found.holders_total == len(found.holders)
+    assert {(holder.kind, holder.path) for holder in result.holders} == {("mount", net.path)}
+    assert result.holders_total == len(result.holders)
     run("ip", "netns", "del", net.name)
-    wait_until_gone(found)
+    wait_until_gone(result)
 
 
 def test_process_and_its_command() -> None:
@@ -193,14 +193,14 @@ def test_process_and_its_command() -> None:
             ).read_text(encoding="utf-8"):
                 time.sleep(0.01)
             inode = os.stat(f"/proc/{child.pid}/ns/net").st_ino
-            found = held(inode)
-            assert short(found) == [("process", child.pid, f"/proc/{child.pid}/ns/net")]
-            assert found.name is None
-            assert found.holders[0].command == "sleep 321"
-            assert found.holders_total == 1
+            result = held(inode)
+            assert short(result) == [("process", child.pid, f"/proc/{child.pid}/ns/net")]
+            assert result.name is None
+            assert result.holders[0].command == "sleep 321"
+            assert result.holders_total == 1
         finally:
             child.kill()
-    wait_until_gone(found)
+    wait_until_gone(result)
 
 
 def test_open_file_of_a_deleted_namespace(net: Net) -> None:
@@ -208,14 +208,14 @@ def test_open_file_of_a_deleted_namespace(net: Net) -> None:
         before = held(net.inode)
         assert {holder.kind for holder in before.holders} == {"mount", "fd"}
         run("ip", "netns", "del", net.name)
-        found = held(net.inode)
-        assert [(kind, pid) for kind, pid, _path in short(found)] == [("fd", child.pid)]
-        path = found.holders[0].path
+        result = held(net.inode)
+        assert [(kind, pid) for kind, pid, _path in short(result)] == [("fd", child.pid)]
+        path = result.holders[0].path
         assert path.startswith(f"/proc/{child.pid}/fd/")
         assert os.stat(path).st_ino == net.inode
-        assert found.name is None
-        assert found.holders[0].command == Path(sys.executable).name or sys.executable in found.holders[0].command
-    wait_until_gone(found)
+        assert result.name is None
+        assert result.holders[0].command == Path(sys.executable).name or sys.executable in result.holders[0].command
+    wait_until_gone(result)
 
 
 def test_file_opened_through_a_process(net: Net) -> None:
@@ -224,40 +224,40 @@ def test_file_opened_through_a_process(net: Net) -> None:
     program += "held = os.open('/proc/self/ns/net', os.O_RDONLY)\nassert libc.setns(home, 0x40000000) == 0\nready()"
     with holding(program, net.path) as child:
         run("ip", "netns", "del", net.name)
-        found = held(net.inode)
-        assert [(kind, pid) for kind, pid, _path in short(found)] == [("fd", child.pid)]
-    wait_until_gone(found)
+        result = held(net.inode)
+        assert [(kind, pid) for kind, pid, _path in short(result)] == [("fd", child.pid)]
+    wait_until_gone(result)
 
 
 def test_socket_of_a_deleted_namespace(net: Net) -> None:
     with holding(SOCKET.format(then=""), net.path) as child:
         run("ip", "netns", "del", net.name)
-        found = held(net.inode)
-        assert [(kind, pid) for kind, pid, _path in short(found)] == [("socket", child.pid)]
-        assert os.readlink(found.holders[0].path).startswith("socket:[")
-    wait_until_gone(found)
+        result = held(net.inode)
+        assert [(kind, pid) for kind, pid, _path in short(result)] == [("socket", child.pid)]
+        assert os.readlink(result.holders[0].path).startswith("socket:[")
+    wait_until_gone(result)
 
 
 def test_socket_shared_with_a_child_names_both(net: Net) -> None:
     then = "if os.fork() == 0:\n    sys.stdin.read()\n    os._exit(0)"
     with holding(SOCKET.format(then=then), net.path) as child:
         run("ip", "netns", "del", net.name)
-        found = held(net.inode)
-        assert found.holders_total == 2
-        assert {holder.kind for holder in found.holders} == {"socket"}
-        forked = [holder.pid for holder in found.holders if holder.pid != child.pid]
+        result = held(net.inode)
+        assert result.holders_total == 2
+        assert {holder.kind for holder in result.holders} == {"socket"}
+        forked = [holder.pid for holder in result.holders if holder.pid != child.pid]
         assert len(forked) == 1
         assert f"PPid:\t{child.pid}\n" in Path(f"/proc/{forked[0]}/status").read_text(encoding="utf-8")
-    wait_until_gone(found)
+    wait_until_gone(result)
 
 
 def test_many_sockets_of_one_process_are_one_holder(net: Net) -> None:
     program = SOCKET.format(then="more = [held.dup() for _ in range(20)]")
     with holding(program, net.path):
         run("ip", "netns", "del", net.name)
-        found = held(net.inode)
-        assert found.holders_total == 1
-    wait_until_gone(found)
+        result = held(net.inode)
+        assert result.holders_total == 1
+    wait_until_gone(result)
 
 
 def test_tap_device(net: Net) -> None:
@@ -265,31 +265,31 @@ def test_tap_device(net: Net) -> None:
         skip_or_fail("needs /dev/net/tun")
     with holding(TAP, net.path) as child:
         run("ip", "netns", "del", net.name)
-        found = held(net.inode)
-        assert [(kind, pid) for kind, pid, _path in short(found)] == [("socket", child.pid)]
-        assert os.readlink(found.holders[0].path) == "/dev/net/tun"
-    wait_until_gone(found)
+        result = held(net.inode)
+        assert [(kind, pid) for kind, pid, _path in short(result)] == [("socket", child.pid)]
+        assert os.readlink(result.holders[0].path) == "/dev/net/tun"
+    wait_until_gone(result)
 
 
 def test_thread_in_another_namespace_than_its_process(net: Net) -> None:
     with holding(THREAD, net.path) as child:
         run("ip", "netns", "del", net.name)
-        found = held(net.inode)
-        ((kind, pid, path),) = short(found)
+        result = held(net.inode)
+        ((kind, pid, path),) = short(result)
         assert (kind, pid) == ("process", child.pid)
         assert path.startswith(f"/proc/{child.pid}/task/")
         assert os.stat(path).st_ino == net.inode
-    wait_until_gone(found)
+    wait_until_gone(result)
 
 
 def test_thread_with_descriptors_of_its_own(net: Net) -> None:
     with holding(THREAD_FILES, net.path) as child:
         run("ip", "netns", "del", net.name)
-        found = held(net.inode)
-        ((kind, pid, path),) = short(found)
+        result = held(net.inode)
+        ((kind, pid, path),) = short(result)
         assert (kind, pid) == ("fd", child.pid)
         assert path.startswith(f"/proc/{child.pid}/task/")
-    wait_until_gone(found)
+    wait_until_gone(result)
 
 
 def test_bind_mount_in_another_mount_namespace(net: Net, tmp_path: Path) -> None:
@@ -297,11 +297,11 @@ def test_bind_mount_in_another_mount_namespace(net: Net, tmp_path: Path) -> None
     with holding(PRIVATE_MOUNT.format(then=""), net.path, str(point)) as child:
         # The copy of /run/netns/NAME there is private as well: `ip netns del` here does not reach it.
         run("ip", "netns", "del", net.name)
-        found = held(net.inode)
-        assert {(holder.kind, holder.pid) for holder in found.holders} == {("mount", child.pid)}
-        assert str(point) in {holder.path for holder in found.holders}
+        result = held(net.inode)
+        assert {(holder.kind, holder.pid) for holder in result.holders} == {("mount", child.pid)}
+        assert str(point) in {holder.path for holder in result.holders}
         assert not os.path.samestat(os.stat(point), os.stat(f"/proc/{child.pid}/root{point}"))
-    wait_until_gone(found)
+    wait_until_gone(result)
 
 
 def test_file_opened_on_a_mount_of_another_mount_namespace(net: Net, tmp_path: Path) -> None:
@@ -309,9 +309,9 @@ def test_file_opened_on_a_mount_of_another_mount_namespace(net: Net, tmp_path: P
     then += '\nsubprocess.run(["umount", "-l", path], check=True)'
     with holding(PRIVATE_MOUNT.format(then=then), net.path, str(tmp_path / "point")) as child:
         run("ip", "netns", "del", net.name)
-        found = held(net.inode)
-        assert [(kind, pid) for kind, pid, _path in short(found)] == [("fd", child.pid)]
-    wait_until_gone(found)
+        result = held(net.inode)
+        assert [(kind, pid) for kind, pid, _path in short(result)] == [("fd", child.pid)]
+    wait_until_gone(result)
 
 
 def test_mount_seen_only_from_outside_a_chroot(net: Net, tmp_path: Path) -> None:
@@ -321,10 +321,10 @@ def test_mount_seen_only_from_outside_a_chroot(net: Net, tmp_path: Path) -> None
     then = f"if os.fork() == 0:\n    sys.stdin.read()\n    os._exit(0)\nos.chroot({str(inside)!r})"
     with holding(PRIVATE_MOUNT.format(then=then), net.path, str(tmp_path / "point")) as child:
         run("ip", "netns", "del", net.name)
-        found = held(net.inode)
-        assert str(tmp_path / "point") in {holder.path for holder in found.holders}
-        assert child.pid not in {holder.pid for holder in found.holders}
-    wait_until_gone(found)
+        result = held(net.inode)
+        assert str(tmp_path / "point") in {holder.path for holder in result.holders}
+        assert child.pid not in {holder.pid for holder in result.holders}
+    wait_until_gone(result)
 
 
 def test_limit_keeps_one_of_each_kind_and_the_total(net: Net) -> None:
@@ -332,9 +332,9 @@ def test_limit_keeps_one_of_each_kind_and_the_total(net: Net) -> None:
         for _ in range(4):
             stack.enter_context(holding(OPEN_FILE, net.path))
         stack.enter_context(holding(SOCKET.format(then=""), net.path))
-        found = held(net.inode, limit=3)
-        assert [holder.kind for holder in found.holders] == ["mount", "fd", "socket"]
-        assert found.holders_total >= 6
+        result = held(net.inode, limit=3)
+        assert [holder.kind for holder in result.holders] == ["mount", "fd", "socket"]
+        assert result.holders_total >= 6
 
 
 def test_a_listing_keeps_no_namespace_alive(net: Net) -> None:

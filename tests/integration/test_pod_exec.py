@@ -51,16 +51,16 @@ def test_a_program_is_as_if_the_container_ran_it(runtime: Runtime, user: int) ->
         script = (
             "id; ulimit -l; cat /proc/self/status; cat /proc/sys/kernel/hostname; cat /proc/self/cgroup; echo $NAME"
         )
-        status, said = pod.run(["sh", "-c", script], 20)
+        status, output = pod.run(["sh", "-c", script], 20)
         assert status == 0
-        assert said.startswith(f"uid={user} gid={user} groups=44\n{runc.MEMLOCK // 1024}\n")
-        fields = dict(line.split(":\t", 1) for line in said.split("\n") if ":\t" in line)
+        assert output.startswith(f"uid={user} gid={user} groups=44\n{runc.MEMLOCK // 1024}\n")
+        fields = dict(line.split(":\t", 1) for line in output.split("\n") if ":\t" in line)
         assert int(fields["CapBnd"], 16) == runc.MASK
         assert int(fields["CapEff"], 16) == (0 if user else runc.MASK)
         assert (fields["NoNewPrivs"], fields["CapAmb"], fields["Seccomp"]) == ("1", "0" * 16, "2")
-        assert "\ntrain-0\n" in said
-        assert said.endswith("\nvalue\n")
-        assert container.ident in said
+        assert "\ntrain-0\n" in output
+        assert output.endswith("\nvalue\n")
+        assert container.ident in output
         assert pod.memlock() == (str(runc.MEMLOCK), user == 0)
         assert {"PATH", "NAME"} <= set(pod.variables())
         # The document is for every user of the container to write.
@@ -70,8 +70,8 @@ def test_a_program_is_as_if_the_container_ran_it(runtime: Runtime, user: int) ->
 
 
 def test_its_seccomp_filter_applies(container: Container) -> None:
-    status, said = Pod(container).run(["mkdir", "/tmp/made"], 20)
-    assert (status, "Operation not permitted" in said) == (1, True)
+    status, output = Pod(container).run(["mkdir", "/tmp/made"], 20)
+    assert (status, "Operation not permitted" in output) == (1, True)
 
 
 def test_exit_status_text_and_document(container: Container) -> None:
@@ -82,15 +82,15 @@ def test_exit_status_text_and_document(container: Container) -> None:
     pod.remove("x")
     assert pod.read("x") == ""
     assert pod.run(["sh", "-c", "kill -9 $$"], 20)[0] == 137
-    status, said = pod.run(["nothing"], 20)
-    assert (status, "nothing" in said) == (127, True)
+    status, output = pod.run(["nothing"], 20)
+    assert (status, "nothing" in output) == (127, True)
 
 
 def test_a_time_limit_ends_whatever_came_of_it(container: Container) -> None:
     pod = Pod(container)
     began = time.monotonic()
-    status, said = pod.run(["sh", "-c", STUBBORN], 1)
-    assert (status, said.split("\n")[0]) == (None, "here")
+    status, output = pod.run(["sh", "-c", STUBBORN], 1)
+    assert (status, output.split("\n")[0]) == (None, "here")
     assert time.monotonic() - began < 30
     assert container.processes() == SLEEPS
 
@@ -107,9 +107,9 @@ def test_a_child_that_is_left_behind_holds_nothing_up(container: Container) -> N
 
 def test_what_is_printed_without_end_is_bounded(container: Container) -> None:
     pod = Pod(container)
-    status, said = pod.run(["yes"], 2)
+    status, output = pod.run(["yes"], 2)
     assert status is None
-    assert 0 < len(said) <= run.KEPT
+    assert 0 < len(output) <= run.KEPT
     server = pod.start(["yes"], 1, "")
     wait_for(lambda: server.status() is not None)
     assert (server.status(), len(server.output())) == (124, 1000)

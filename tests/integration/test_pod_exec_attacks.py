@@ -40,7 +40,9 @@ class Host:
         self.before = self.state()
 
     def state(self) -> list[t.Any]:
-        looks = [(one.stat().st_mtime_ns, hashlib.sha256(one.read_bytes()).digest()) for one in self.programs]
+        looks = [
+            (program.stat().st_mtime_ns, hashlib.sha256(program.read_bytes()).digest()) for program in self.programs
+        ]
         return [*looks, self.secret.read_text(), os.stat("/dev/null").st_rdev]
 
     def unharmed(self, *said: str) -> None:
@@ -62,18 +64,18 @@ def host(tmp_path: Path) -> Host:
 
 def measured(container: Container) -> list[str]:
     """What programs of the container print that are run as a measurement's are."""
-    said = []
+    output = []
     try:
         pod = Pod(container)
         # What they have been given is read, then written to.
         script = "for fd in /proc/self/fd/*; do cat $fd; cat $fd/etc/hostname; echo written >> $fd; done; true"
         for argv in (["cat"], ["sh", "-c", script]):
-            said.append(pod.run(argv, 2)[1])
-        said += pod.texts(["/proc/self/net/tcp", "/proc/self/limits"])
+            output.append(pod.run(argv, 2)[1])
+        output += pod.texts(["/proc/self/net/tcp", "/proc/self/limits"])
         pod.close()
     except FabricError as exc:
-        said.append(str(exc))
-    return said
+        output.append(str(exc))
+    return output
 
 
 @pytest.mark.parametrize("link", LINKS)
@@ -82,8 +84,8 @@ def test_a_null_device_that_leads_elsewhere(runtime: Runtime, host: Host, link: 
         target = link.format(handle=stream.fileno(), secret=host.secret)
         script = f"rm /dev/null; ln -s {target} /dev/null; exec sleep 1000"
         with runtime.container(argv=("sh", "-c", script)) as container:
-            said = measured(container)
-    host.unharmed(*said)
+            output = measured(container)
+    host.unharmed(*output)
 
 
 @pytest.mark.parametrize(

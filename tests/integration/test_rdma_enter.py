@@ -38,11 +38,11 @@ def name() -> t.Iterator[str]:
 
 @contextlib.contextmanager
 def opened(name: str) -> t.Iterator[int]:
-    found = target.resolve("netns", name)
+    result = target.resolve("netns", name)
     try:
-        yield found.handle
+        yield result.handle
     finally:
-        os.close(found.handle)
+        os.close(result.handle)
 
 
 def interfaces() -> list[str]:
@@ -150,7 +150,7 @@ def test_a_namespace_is_opened_by_whatever_keeps_it(name: str, kind: str) -> Non
             assert t.cast(t.IO[str], holder.stdout).readline() == "ready\n"
             subprocess.run(["ip", "netns", "del", name], check=True, timeout=30)
         (space,) = [space for space in survey.survey().namespaces if space.inode == inode]
-        assert {one.kind for one in space.holders} == {kind}
+        assert {holder.kind for holder in space.holders} == {kind}
         handle = enter.opened(space)
         try:
             assert os.fstat(handle).st_ino == inode

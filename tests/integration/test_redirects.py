@@ -176,8 +176,8 @@ def netrc(place: Path) -> Path:
 
 
 def task(path: str, name: str) -> Json:
-    found = yaml.safe_load((COLLECTION / path).read_text())
-    return next(one for one in (*found, *found[0].get("block", ())) if one["name"] == name)
+    result = yaml.safe_load((COLLECTION / path).read_text())
+    return next(one for one in (*result, *result[0].get("block", ())) if one["name"] == name)
 
 
 MONITORING = {
@@ -227,14 +227,14 @@ def test_the_password_of_prometheus_stays_with_it(pair: Pair, path: str, name: s
 @pytest.mark.long
 def test_the_manifest_of_the_pod_network(pair: Pair, tmp_path: Path) -> None:
     pair.sends(302)
-    wanted = task("roles/kubernetes/tasks/network_manifest.yml", "Download the manifest")
+    desired = task("roles/kubernetes/tasks/network_manifest.yml", "Download the manifest")
     variables = {
         "kubernetes_pod_network_manifest": pair.meant.url + "/calico.yaml",
         "kubernetes_pod_network_checksum": "",
         "__kubernetes_manifest_file": str(tmp_path / "calico.yaml"),
         "__kubernetes_manifest_remote": True,
     }
-    printed = play(tmp_path, wanted, variables, NETRC=str(netrc(tmp_path)))
+    printed = play(tmp_path, desired, variables, NETRC=str(netrc(tmp_path)))
     assert (tmp_path / "calico.yaml").exists(), printed
     assert any(PAIR in text for text in pair.meant.got)
     assert pair.other.got

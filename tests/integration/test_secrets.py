@@ -3,7 +3,7 @@
 """Secrets in everything that a run leaves behind: shown at -vvv, in diffs, errors, drift reports and temporary files.
 
 Each option that takes one is given a word of its own, which is then looked for as it is and as it may be written:
-base64, URL, JSON, HTML. One run asks where nobody listens, one a server that sends back what it was sent.
+base64, URL, JSON, HTML. One run connects to a closed port, one a server that sends back what it was sent.
 """
 
 from __future__ import annotations
@@ -90,8 +90,14 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def _answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.server.asked += 1
-        told = f"bad request: {self.headers} {body.decode(errors='replace')}"
-        status = {"kind": "Status", "status": "Failure", "reason": "InternalError", "message": told, "detail": told}
+        message = f"bad request: {self.headers} {body.decode(errors='replace')}"
+        status = {
+            "kind": "Status",
+            "status": "Failure",
+            "reason": "InternalError",
+            "message": message,
+            "detail": message,
+        }
         data = json.dumps(status).encode()
         self.send_response(500)
         self.send_header("Content-Length", str(len(data)))
@@ -223,11 +229,11 @@ def run(place: Path, canary: Canaries, todo: list[tuple[str, Json, bool]], *argu
         timeout=1200,
         check=False,
     )
-    told = done.stdout + done.stderr
-    assert "PLAY RECAP" in told, told
+    message = done.stdout + done.stderr
+    assert "PLAY RECAP" in message, message
     for number, (module, _options, _good) in enumerate(todo):
-        assert f"TASK [{number} {module}]" in told, told
-    return told, json.loads((place / "left/report.json").read_text())
+        assert f"TASK [{number} {module}]" in message, message
+    return message, json.loads((place / "left/report.json").read_text())
 
 
 def left_behind(place: Path) -> dict[str, str]:
@@ -243,9 +249,9 @@ def left_behind(place: Path) -> dict[str, str]:
 def nothing_seen(place: Path, url: str, what: str, *arguments: str) -> None:
     canary = Canaries()
     todo = tasks(canary, url, place)
-    told, report = run(place, canary, todo, *arguments)
+    output, report = run(place, canary, todo, *arguments)
     with faults.tried(KIND, what) as tally:
-        for where, text in {"output": told, **left_behind(place)}.items():
+        for where, text in {"output": output, **left_behind(place)}.items():
             for name in canary.words:
                 with tally.one(f"{name} in {where}"):
                     assert [row for row in canary.seen(text) if row.startswith(f"{name} ")] == []

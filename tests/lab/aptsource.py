@@ -39,11 +39,13 @@ class Sources(t.NamedTuple):
     def for_guest(self) -> Sources:
         """The same, as a guest with user networking reaches it."""
 
-        def seen(text: str) -> str:
+        def reachable(text: str) -> str:
             return LOOPBACK.sub(HOST_SEEN_FROM_GUEST, text)
 
         return Sources(
-            seen(self.archive), seen(self.security), {name: seen(value) for name, value in self.options.items()}
+            reachable(self.archive),
+            reachable(self.security),
+            {name: reachable(value) for name, value in self.options.items()},
         )
 
 

@@ -48,7 +48,7 @@ def key_pair(directory: pathlib.Path, name: str) -> None:
 
 
 class Authority:
-    """A certificate authority, kept in a directory as NAME.key and NAME.crt; made where there is none."""
+    """A certificate authority, kept in a directory as NAME.key and NAME.crt; created if there is none."""
 
     def __init__(self, directory: pathlib.Path, name: str) -> None:
         self.directory = directory
@@ -96,9 +96,9 @@ class Authority:
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False)
         )
         if hosts:
-            builder = builder.add_extension(x509.SubjectAlternativeName([host_name(one) for one in hosts]), False)
-        made = builder.sign(self.key, hashes.SHA256())
-        return pem(key), made.public_bytes(serialization.Encoding.PEM)
+            builder = builder.add_extension(x509.SubjectAlternativeName([host_name(host) for host in hosts]), False)
+        certificate = builder.sign(self.key, hashes.SHA256())
+        return pem(key), certificate.public_bytes(serialization.Encoding.PEM)
 
     def keep(self, name: str, pair: tuple[bytes, bytes]) -> None:
         for suffix, data in zip((".key", ".crt"), pair, strict=True):

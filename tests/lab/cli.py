@@ -22,77 +22,78 @@ if t.TYPE_CHECKING:
     from .control_plane import ControlPlane
 
 
+Handler = t.Callable[[Lab, argparse.Namespace], int | None]
+
+
+class Commands:
+    """The commands of a parser, each with the function that carries it out."""
+
+    def __init__(self, parser: argparse.ArgumentParser, metavar: str) -> None:
+        self._commands = parser.add_subparsers(required=True, metavar=metavar)
+
+    def add(self, name: str, handler: Handler | None, text: str) -> argparse.ArgumentParser:
+        """Add a command; without a handler it has commands of its own."""
+        command = self._commands.add_parser(name, help=text, description=text)
+        command.set_defaults(handler=handler)
+        return command
+
+
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="lab.py", description="Virtual GPU nodes with two rails and soft-RoCE.")
-    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = Commands(top, "COMMAND")
+    add_nodes(commands)
+    add_one_node(commands)
+    add_cluster(commands)
+    add_downloads(commands)
+    commands.add("host-packages", print_host_packages, "the Debian packages this machine needs")
+    commands.add("doctor", doctor, "what this machine lacks")
+    return top
 
-    def add(name: str, text: str) -> argparse.ArgumentParser:
-        return commands.add_parser(name, help=text, description=text)
 
-    made = add("up", "run nodes; the image and their disks are made when there are none")
-    made.add_argument("--nodes", type=int, default=2, metavar="N", help="gpu-1 to gpu-N (default: 2)")
-    made.add_argument("names", nargs="*", metavar="NODE")
-    made = add("down", "end all nodes, or those named; disks stay")
-    made.add_argument("--all", action="store_true", help="remove the disks too, and the control plane")
-    made.add_argument("--planes", action="store_true", help="remove the nodes that `fresh --plane` has made, no others")
-    made.add_argument("names", nargs="*", metavar="NODE")
-    made = add("status", "what runs, and how to reach it")
-    made.add_argument("--json", action="store_true")
-    made = add("ssh", "a shell or a command on a node")
-    made.add_argument("node")
-    made.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND")
-    made = add("image", "build the image, nothing more")
-    made.add_argument("--rebuild", action="store_true", help="also when the cache has it")
-    made = add("power", "off: as by a button; cut: as by a pulled plug; on; reset")
-    made.add_argument("node")
-    made.add_argument("action", choices=("off", "on", "cut", "reset"))
-    made = add("cable", "pull or plug the cable of a rail")
-    made.add_argument("node")
-    made.add_argument("rail", type=int, choices=range(config.versions()["network"]["rails"]))
-    made.add_argument("action", choices=("up", "down"))
-    made = add("console", "what a node wrote on its serial console")
-    made.add_argument("node")
-    made = add("fresh", "new disks for all nodes, or those named, and a boot")
-    made.add_argument("--pods", action="store_true", help="with the memory that a kubelet and pods need")
-    made.add_argument(
+# All nodes
+
+
+def add_nodes(commands: Commands) -> None:
+    up = commands.add("up", start_nodes, "run nodes; the image and their disks are created if missing")
+    up.add_argument("--nodes", type=int, default=2, metavar="N", help="gpu-1 to gpu-N (default: 2)")
+    up.add_argument("names", nargs="*", metavar="NODE")
+    down = commands.add("down", stop_nodes, "end all nodes, or those named; disks stay")
+    down.add_argument("--all", action="store_true", help="remove the disks too, and the control plane")
+    down.add_argument("--planes", action="store_true", help="remove only the nodes that `fresh --plane` created")
+    down.add_argument("names", nargs="*", metavar="NODE")
+    commands.add("status", print_nodes, "what runs, and how to reach it").add_argument("--json", action="store_true")
+    fresh = commands.add("fresh", renew_nodes, "new disks for all nodes, or those named, and a boot")
+    fresh.add_argument("--pods", action="store_true", help="with the memory that a kubelet and pods need")
+    fresh.add_argument(
         "--image",
         action="append",
         metavar="ARCHIVE",
         type=pathlib.Path,
         help="and with this image in containerd; any number",
     )
-    made.add_argument(
+    fresh.add_argument(
         "--plane",
         action="append",
         default=[],
         metavar="NODE",
         help="with what a control-plane node of kubeadm needs, and a way to its API server; any number",
     )
-    made.add_argument("names", nargs="*", metavar="NODE")
-    made = add("cluster", "a Kubernetes control plane on this machine")
-    actions = made.add_subparsers(dest="action", required=True, metavar="ACTION")
-    actions.add_parser("up", help="run it; programs that are not here are fetched or built")
-    made = actions.add_parser("down", help="end it; its data stays")
-    made.add_argument("--all", action="store_true", help="remove its data and its keys too")
-    made = actions.add_parser("status", help="what runs, and how it is")
-    made.add_argument("--json", action="store_true")
-    made = actions.add_parser("kubeconfig", help="the path of the administrator's kubeconfig")
-    made.add_argument("--nodes", action="store_true", help="the one that has the address which nodes use")
-    made = actions.add_parser("join", help="make nodes that run nodes of the cluster: containerd and kubelet")
-    made.add_argument("names", nargs="*", metavar="NODE", help="default: all that the lab has")
-    made = actions.add_parser("forward", help="let this machine reach kubelets and exporters of nodes that run")
-    made.add_argument("names", nargs="+", metavar="NODE")
-    made = add("tool", "the paths of programs of the cluster; fetched or built when they are not here")
-    made.add_argument("programs", nargs="*", metavar="PROGRAM", help="default: what the tests of the cluster side need")
-    made = add("mirror", "the path of a directory with what nodes download, made of the lab's own programs")
-    made.add_argument("--kubernetes", action="store_true", help="with kubeadm, kubelet and kubectl")
-    add(
-        "kubernetes-images", "the archive of the images of kubeadm's control plane, and the tags of etcd, DNS and pause"
-    )
-    add("training-image", "the archive of the image that pods train with, and the image by its digest")
-    add("host-packages", "the Debian packages this machine needs")
-    add("doctor", "what this machine lacks")
-    return top
+    fresh.add_argument("names", nargs="*", metavar="NODE")
+
+
+def start_nodes(lab: Lab, arguments: argparse.Namespace) -> None:
+    lab.up(arguments.names or [config.node_name(n) for n in range(1, arguments.nodes + 1)])
+
+
+def stop_nodes(lab: Lab, arguments: argparse.Namespace) -> None:
+    if arguments.planes:
+        lab.forget_planes()
+        return
+    known = arguments.names or lab.safe_names()
+    lab.down(arguments.names or None, wipe=arguments.all)
+    kubelet.leave(lab.settings, known)
+    if arguments.all and not arguments.names:
+        control_plane(lab).wipe()
 
 
 def status(lab: Lab) -> list[dict[str, t.Any]]:
@@ -104,7 +105,171 @@ def status(lab: Lab) -> list[dict[str, t.Any]]:
     return rows
 
 
-def doctor(lab: Lab) -> int:
+def print_nodes(lab: Lab, arguments: argparse.Namespace) -> None:
+    rows = status(lab)
+    if arguments.json:
+        print(json.dumps(rows, indent=2))
+        return
+    for row in rows:
+        print(f"{row['node']}: {'running, pid ' + str(row['pid']) if row['pid'] else 'off'}\n  {row['ssh']}")
+
+
+def renew_nodes(lab: Lab, arguments: argparse.Namespace) -> None:
+    disk = containers.disk(lab.places, arguments.image) if arguments.image else None
+    sizes = {what: Size(**size) for what, size in lab.settings["cluster"]["size"].items()}
+    pods = USUAL
+    if arguments.pods or disk or arguments.plane:
+        pods = Pods(sizes["pods"], disk, tuple(arguments.plane), sizes["plane"])
+    names = arguments.names or lab.names() or ["gpu-1", "gpu-2"]
+    lab.fresh([*names, *(name for name in arguments.plane if name not in names)], pods)
+
+
+# One node
+
+
+def add_one_node(commands: Commands) -> None:
+    ssh = commands.add("ssh", open_session, "a shell or a command on a node")
+    ssh.add_argument("node")
+    ssh.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND")
+    power = commands.add("power", switch_power, "off: as by a button; cut: as by a pulled plug; on; reset")
+    power.add_argument("node")
+    power.add_argument("action", choices=("off", "on", "cut", "reset"))
+    cable = commands.add("cable", set_cable, "pull or plug the cable of a rail")
+    cable.add_argument("node")
+    cable.add_argument("rail", type=int, choices=range(config.versions()["network"]["rails"]))
+    cable.add_argument("action", choices=("up", "down"))
+    commands.add("console", print_console, "what a node wrote on its serial console").add_argument("node")
+
+
+def open_session(lab: Lab, arguments: argparse.Namespace) -> None:
+    argv = lab.ssh_argv(arguments.node)
+    os.execvp(argv[0], [*argv, *arguments.words])
+
+
+def switch_power(lab: Lab, arguments: argparse.Namespace) -> None:
+    lab.power(arguments.node, arguments.action)
+
+
+def set_cable(lab: Lab, arguments: argparse.Namespace) -> None:
+    lab.cable(arguments.node, arguments.rail, arguments.action == "up")
+
+
+def print_console(lab: Lab, arguments: argparse.Namespace) -> None:
+    sys.stdout.write(lab.node(arguments.node).console.read_text(errors="replace").replace("\r", ""))
+
+
+# The control plane
+
+
+def add_cluster(commands: Commands) -> None:
+    text = "a Kubernetes control plane on this machine"
+    actions = Commands(commands.add("cluster", None, text), "ACTION")
+    actions.add("up", start_plane, "run it; programs that are not here are fetched or built")
+    down = actions.add("down", stop_plane, "end it; its data stays")
+    down.add_argument("--all", action="store_true", help="remove its data and its keys too")
+    actions.add("status", print_plane, "what runs, and how it is").add_argument("--json", action="store_true")
+    kubeconfig = actions.add("kubeconfig", print_kubeconfig, "the path of the administrator's kubeconfig")
+    kubeconfig.add_argument("--nodes", action="store_true", help="the one with the address that nodes use")
+    join = actions.add("join", join_nodes, "make nodes that run nodes of the cluster: containerd and kubelet")
+    join.add_argument("names", nargs="*", metavar="NODE", help="default: all that the lab has")
+    text = "let this machine reach kubelets and exporters of nodes that run"
+    actions.add("forward", forward_nodes, text).add_argument("names", nargs="+", metavar="NODE")
+
+
+def control_plane(lab: Lab) -> ControlPlane:
+    # Not every command needs the library for certificates.
+    from .control_plane import ControlPlane
+
+    return ControlPlane(lab.places, lab.settings)
+
+
+def start_plane(lab: Lab, _arguments: argparse.Namespace) -> None:
+    plane = control_plane(lab)
+    plane.up()
+    plane.for_tests.unlink(missing_ok=True)
+    print(plane.kubeconfig)
+
+
+def stop_plane(lab: Lab, arguments: argparse.Namespace) -> None:
+    control_plane(lab).down(wipe=arguments.all)
+
+
+def print_plane(lab: Lab, arguments: argparse.Namespace) -> None:
+    rows = control_plane(lab).status()
+    if arguments.json:
+        print(json.dumps([row._asdict() for row in rows], indent=2))
+        return
+    for row in rows:
+        state = "healthy" if row.healthy else "NOT HEALTHY" if row.pid else "off"
+        about = f", pid {row.pid}, port {row.port}, {row.memory_mib} MiB" if row.pid else ""
+        print(f"{row.program}: {state}{about}\n  {row.log}")
+
+
+def print_kubeconfig(lab: Lab, arguments: argparse.Namespace) -> None:
+    plane = control_plane(lab)
+    plane.need_ports()
+    print(plane.kubeconfig_of_nodes if arguments.nodes else plane.kubeconfig)
+
+
+def join_nodes(lab: Lab, arguments: argparse.Namespace) -> None:
+    kubelet.join(lab, control_plane(lab), arguments.names or lab.names())
+
+
+def forward_nodes(lab: Lab, arguments: argparse.Namespace) -> None:
+    for name in arguments.names:
+        kubelet.forward(lab, name)
+
+
+# What is downloaded or built
+
+
+def add_downloads(commands: Commands) -> None:
+    disk = commands.add("image", build_image, "build the image, nothing more")
+    disk.add_argument("--rebuild", action="store_true", help="also when the cache has it")
+    text = "the paths of programs of the cluster; fetched or built when they are not here"
+    tool = commands.add("tool", print_programs, text)
+    tool.add_argument("programs", nargs="*", metavar="PROGRAM", help="default: what the tests of the cluster side need")
+    text = "the path of a directory with what nodes download, built from the lab's own programs"
+    downloads = commands.add("mirror", print_mirror, text)
+    downloads.add_argument("--kubernetes", action="store_true", help="with kubeadm, kubelet and kubectl")
+    text = "the archive of the images of kubeadm's control plane, and the tags of etcd, DNS and pause"
+    commands.add("kubernetes-images", print_kubernetes_images, text)
+    text = "the archive of the image that pods train with, and the image by its digest"
+    commands.add("training-image", print_training_image, text)
+
+
+def build_image(lab: Lab, arguments: argparse.Namespace) -> None:
+    print(image.build(lab.places, lab.settings, rebuild=arguments.rebuild).path)
+
+
+def print_programs(lab: Lab, arguments: argparse.Namespace) -> None:
+    for program in arguments.programs or lab.settings["cluster"]["programs"]:
+        print(tools.get(program, lab.places, lab.settings))
+
+
+def print_mirror(lab: Lab, arguments: argparse.Namespace) -> None:
+    print(mirror.make(lab.places, lab.settings, arguments.kubernetes))
+
+
+def print_kubernetes_images(lab: Lab, _arguments: argparse.Namespace) -> None:
+    print(kubernetes_images.archive(lab.places, lab.settings))
+    tags = (kubernetes_images.etcd_tag(lab.settings), kubernetes_images.dns_tag(lab.settings))
+    print("\n".join([*tags, kubernetes_images.names(lab.settings)["pause"]]))
+
+
+def print_training_image(lab: Lab, _arguments: argparse.Namespace) -> None:
+    archive = training_image.image(lab.places, lab.settings)
+    print(f"{archive.archive}\n{archive.reference}")
+
+
+# This machine
+
+
+def print_host_packages(lab: Lab, _arguments: argparse.Namespace) -> None:
+    print("\n".join(config.host_packages(lab.settings)))
+
+
+def doctor(lab: Lab, _arguments: argparse.Namespace) -> int:
     missing = config.missing_commands(lab.settings)
     if missing:
         print(f"missing: {', '.join(sorted(missing))}; install them by")
@@ -119,103 +284,10 @@ def doctor(lab: Lab) -> int:
     return 1 if missing else 0
 
 
-def cluster_of(lab: Lab) -> ControlPlane:
-    # Not every command needs the library for certificates.
-    from .control_plane import ControlPlane
-
-    return ControlPlane(lab.places, lab.settings)
-
-
-def cluster(plane: ControlPlane, arguments: argparse.Namespace) -> None:
-    action = arguments.action
-    if action == "up":
-        plane.up()
-        plane.for_tests.unlink(missing_ok=True)
-        print(plane.kubeconfig)
-    elif action == "down":
-        plane.down(wipe=arguments.all)
-    elif action == "kubeconfig":
-        plane.need_ports()
-        print(plane.kubeconfig_of_nodes if arguments.nodes else plane.kubeconfig)
-    elif action == "status":
-        rows = plane.status()
-        if arguments.json:
-            print(json.dumps([row._asdict() for row in rows], indent=2))
-        for row in [] if arguments.json else rows:
-            state = "healthy" if row.healthy else "NOT HEALTHY" if row.pid else "off"
-            about = f", pid {row.pid}, port {row.port}, {row.memory_mib} MiB" if row.pid else ""
-            print(f"{row.program}: {state}{about}\n  {row.log}")
-
-
-def run(arguments: argparse.Namespace) -> int:
-    lab = Lab()
-    command = arguments.command
-    if command == "up":
-        lab.up(arguments.names or [config.node_name(n) for n in range(1, arguments.nodes + 1)])
-    elif command == "down" and arguments.planes:
-        lab.forget_planes()
-    elif command == "down":
-        known = arguments.names or lab.safe_names()
-        lab.down(arguments.names or None, wipe=arguments.all)
-        kubelet.leave(lab.settings, known)
-        if arguments.all and not arguments.names:
-            cluster_of(lab).wipe()
-    elif command == "status":
-        rows = status(lab)
-        if arguments.json:
-            print(json.dumps(rows, indent=2))
-        for row in [] if arguments.json else rows:
-            print(f"{row['node']}: {'running, pid ' + str(row['pid']) if row['pid'] else 'off'}\n  {row['ssh']}")
-    elif command == "ssh":
-        argv = lab.ssh_argv(arguments.node)
-        os.execvp(argv[0], [*argv, *arguments.words])
-    elif command == "image":
-        built = image.build(lab.places, lab.settings, rebuild=arguments.rebuild)
-        print(built.path)
-    elif command == "power":
-        lab.power(arguments.node, arguments.action)
-    elif command == "cable":
-        lab.cable(arguments.node, arguments.rail, arguments.action == "up")
-    elif command == "console":
-        sys.stdout.write(lab.node(arguments.node).console.read_text(errors="replace").replace("\r", ""))
-    elif command == "fresh":
-        disk = containers.disk(lab.places, arguments.image) if arguments.image else None
-        sizes = {what: Size(**size) for what, size in lab.settings["cluster"]["size"].items()}
-        pods = USUAL
-        if arguments.pods or disk or arguments.plane:
-            pods = Pods(sizes["pods"], disk, tuple(arguments.plane), sizes["plane"])
-        names = arguments.names or lab.names() or ["gpu-1", "gpu-2"]
-        lab.fresh([*names, *(name for name in arguments.plane if name not in names)], pods)
-    elif command == "cluster":
-        if arguments.action == "join":
-            kubelet.join(lab, cluster_of(lab), arguments.names or lab.names())
-        elif arguments.action == "forward":
-            for name in arguments.names:
-                kubelet.forward(lab, name)
-        else:
-            cluster(cluster_of(lab), arguments)
-    elif command == "tool":
-        for program in arguments.programs or lab.settings["cluster"]["programs"]:
-            print(tools.get(program, lab.places, lab.settings))
-    elif command == "mirror":
-        print(mirror.make(lab.places, lab.settings, arguments.kubernetes))
-    elif command == "kubernetes-images":
-        print(kubernetes_images.archive(lab.places, lab.settings))
-        tags = (kubernetes_images.etcd_tag(lab.settings), kubernetes_images.dns_tag(lab.settings))
-        print("\n".join([*tags, kubernetes_images.names(lab.settings)["pause"]]))
-    elif command == "training-image":
-        found = training_image.image(lab.places, lab.settings)
-        print(f"{found.archive}\n{found.reference}")
-    elif command == "host-packages":
-        print("\n".join(config.host_packages(lab.settings)))
-    elif command == "doctor":
-        return doctor(lab)
-    return 0
-
-
 def main(argv: t.Sequence[str] | None = None) -> int:
     try:
-        return run(parser().parse_args(argv))
+        arguments = parser().parse_args(argv)
+        return arguments.handler(Lab(), arguments) or 0
     except LabError as error:
         say(f"failed: {error}")
         return 1

@@ -42,7 +42,7 @@ def digest(archives: t.Sequence[pathlib.Path]) -> str:
 
 
 def disk(places: config.Places, archives: t.Sequence[pathlib.Path]) -> pathlib.Path:
-    """The disk of these images' archives, made where the cache has none."""
+    """The disk of these images' archives, created if the cache has none."""
     if os.geteuid() != 0:
         raise LabError("unpacking images needs root: they hold files of many owners")
     for program in ("containerd", "ctr", "mke2fs"):
@@ -50,14 +50,14 @@ def disk(places: config.Places, archives: t.Sequence[pathlib.Path]) -> pathlib.P
             raise LabError(
                 f"unpacking images needs {program}: apt-get install --no-install-recommends containerd e2fsprogs"
             )
-    made = places.cache / "containers" / f"{digest(archives)}.raw"
+    path = places.cache / "containers" / f"{digest(archives)}.raw"
     with config.lock(places.cache / "containers.lock", "another command unpacks images", wait=True):
-        if not made.exists():
-            made.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(prefix=".unpack-", dir=made.parent) as work:
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix=".unpack-", dir=path.parent) as work:
                 unpack(pathlib.Path(work), archives)
-                write(pathlib.Path(work) / "root", made)
-    return made
+                write(pathlib.Path(work) / "root", path)
+    return path
 
 
 def unpack(work: pathlib.Path, archives: t.Sequence[pathlib.Path]) -> None:

@@ -246,7 +246,7 @@ class ControlPlane:
         return "--unsafe-no-fsync" in done.stdout + done.stderr
 
     def answer(self, program: str, path: str, limit: float = 5) -> tuple[int, str]:
-        """What a program's server says; 0 where it says nothing."""
+        """Return the status and the body of a program's answer; 0 if it does not answer."""
         directory = self.keys
         authority = "etcd-ca.crt" if program == "etcd" else "ca.crt"
         client = "etcd-client" if program == "etcd" else "admin"
@@ -265,8 +265,8 @@ class ControlPlane:
         return self.answer(program, HEALTH[program], limit)[0] == 200
 
     def running(self, program: str) -> processes.Process | None:
-        found = processes.find(program, self.place)
-        return found[0] if found else None
+        matches = processes.find(program, self.place)
+        return matches[0] if matches else None
 
     def start(self, program: str) -> None:
         """Start one program and wait until it is healthy."""
@@ -288,8 +288,8 @@ class ControlPlane:
             # The shell that starts it needs a moment to become the program.
             gone = passed > 1 and self.running(program) is None
             if gone or passed > limit:
-                said = self.answer(program, HEALTH[program])[1]
-                reason = "its process ended" if gone else f"not healthy after {limit} s ({said.strip()[-300:]})"
+                text = self.answer(program, HEALTH[program])[1]
+                reason = "its process ended" if gone else f"not healthy after {limit} s ({text.strip()[-300:]})"
                 raise LabError(
                     f"{program} did not start: {reason}; the end of {self.log(program)}:\n{tail(self.log(program), 20)}"
                 )
@@ -301,7 +301,7 @@ class ControlPlane:
     def stop(self, program: str) -> bool:
         """End one program; whether it ran."""
         limits = self.settings["cluster"]["limits"]
-        # An API server that is asked to end waits for its watches, up to --request-timeout (one minute). It
+        # An API server that is told to exit waits for its watches, up to --request-timeout (one minute). It
         # holds no data; etcd does.
         patience = limits["stop_api_server" if program == "kube-apiserver" else "stop"]
         return processes.stop(program, self.place, patience)
@@ -318,7 +318,7 @@ class ControlPlane:
     # Commands
 
     def up(self) -> None:
-        """Run all of it: what is healthy is left alone, what is not is started anew, data stays."""
+        """Run all of it: what is healthy is left alone, the rest is restarted, data stays."""
         for program in PROGRAMS:
             self.tool(program)
         with self.lock():

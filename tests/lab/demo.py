@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From nothing to two nodes in exclusive mode with RDMA traffic between them, told on the terminal."""
+"""From nothing to two nodes in exclusive mode with RDMA traffic between them, shown on the terminal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NODES = ("gpu-1", "gpu-2")
 
 
 class DemoError(Exception):
-    """A step did not end as it should; the text says which and what it printed."""
+    """A step failed; the text names it and has its output."""
 
 
 class Demo:
@@ -75,14 +75,14 @@ class Demo:
         return self.step(title, [*LAB, "ssh", node, *argv], limit_s, quiet=True)
 
     def modes(self, when: str) -> dict[str, str]:
-        found = {}
+        modes = {}
         for node in NODES:
             text = self.on(node, "%s: rdma system on %s" % (when, node), "rdma", "system")
             match = re.search(r"netns (\w+)", text)
             if match is None:
                 raise DemoError("rdma system on %s printed no mode: %s" % (node, text))
-            found[node] = match.group(1)
-        return found
+            modes[node] = match.group(1)
+        return modes
 
 
 def run() -> None:
@@ -91,7 +91,7 @@ def run() -> None:
         path.unlink(missing_ok=True)
     before_s = float(os.environ.get("DEMO_BEFORE_S") or 0)
     demo = Demo()
-    demo.step("Boot two virgin nodes (the first time, their image is built)", [*LAB, "fresh", *NODES], 2400)
+    demo.step("Boot two fresh nodes (the first time, their image is built)", [*LAB, "fresh", *NODES], 2400)
     for node in NODES:
         demo.on(node, "A network namespace on %s stands in for a pod" % node, "ip", "netns", "add", "pod")
     before = demo.modes("Before")
@@ -105,7 +105,7 @@ def run() -> None:
 
     total = time.monotonic() - demo.started + before_s
     done = times.tasks(times.read_lines(TASK_TIMES))
-    found = times.parts(total, before_s, times.read_lines(LAB_TIMES), done)
+    parts = times.parts(total, before_s, times.read_lines(LAB_TIMES), done)
 
     good = set(after.values()) == {"exclusive"} and fabric["verdict"] == "pass"
     report: dict[str, t.Any] = {
@@ -113,9 +113,9 @@ def run() -> None:
         "nodes": {node: {"before": before[node], "after": after[node]} for node in NODES},
         "fabric": {"verdict": fabric["verdict"], "reasons": fabric["reasons"], "page": str(FABRIC["html"])},
         "seconds": round(total, 1),
-        "parts": found,
+        "parts": parts,
         "steps": demo.steps,
-        "slowest": [one._asdict() for one in sorted(done, key=lambda one: -one.seconds)[:20]],
+        "slowest": [task._asdict() for task in sorted(done, key=lambda task: -task.seconds)[:20]],
     }
     REPORT.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
 
@@ -124,10 +124,10 @@ def run() -> None:
         print("%-8s %-10s %-10s" % (node, before[node], after[node]))
     print("\n%-8s %-12s %-8s %s" % ("rail", "test", "verdict", "%s -> %s" % (NODES[0], NODES[1])))
     for pair in fabric["pairs"]:
-        told = "%.4f Gb/s" % pair["gbps"] if pair["gbps"] is not None else "%s pings" % pair["pings"]
-        print("%-8s %-12s %-8s %s" % ("rail%d" % pair["rail"], pair["test"], pair["verdict"], told))
+        result = "%.4f Gb/s" % pair["gbps"] if pair["gbps"] is not None else "%s pings" % pair["pings"]
+        print("%-8s %-12s %-8s %s" % ("rail%d" % pair["rail"], pair["test"], pair["verdict"], result))
     print("\nThe fabric, as a page: %s" % FABRIC["html"])
-    print("\nWhere the time went: %s" % ", ".join("%s %.0f s" % item for item in found.items()))
+    print("\nWhere the time went: %s" % ", ".join("%s %.0f s" % item for item in parts.items()))
     print("\n%s in %.0f s. Report: %s" % (report["verdict"].upper(), report["seconds"], REPORT))
     print("The nodes are up: make lab-ssh NODE=gpu-1. Stop them by: make lab-down")
     if not good:

@@ -24,7 +24,7 @@ def arguments(go: str, build: Build, directory: pathlib.Path, modules: pathlib.P
     """The command that builds all programs of a module together, so that what they share compiles once."""
     flags = " ".join(["-s", "-w", *(f"-X {flag}" for flag in build.ldflags)])
     return [
-        # Builds must not starve virtual machines that somebody waits for.
+        # Builds must not starve virtual machines that are in use.
         *("nice", "-n", "10", go, "build", "-C", str(modules / build.module)),
         *("-v", "-trimpath", "-buildvcs=false", "-mod=readonly", f"-ldflags={flags}", "-o", f"{directory}/"),
         *(program.package for program in build.programs.values()),

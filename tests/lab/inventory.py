@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The inventory of the lab: true on the machine that made it, and nowhere else."""
+"""The inventory of the lab: valid only on the machine that wrote it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ DIRECTORY = pathlib.Path(os.environ.get("LAB_INVENTORY") or config.REPOSITORY / 
 
 def hosts(lab: Lab) -> dict[str, t.Any]:
     prefix = lab.settings["network"]["rail_prefix"]
-    found: dict[str, dict[str, t.Any]] = {}
+    nodes: dict[str, dict[str, t.Any]] = {}
     planes: dict[str, dict[str, t.Any]] = {}
     everywhere: dict[str, t.Any] = {}
     for name in lab.names():
         node = lab.node(name)
         if node.api_port:
             everywhere.setdefault("kubernetes_kubeconfig_server", f"https://127.0.0.1:{node.api_port}")
-        (planes if node.api_port else found)[name] = {
+        (planes if node.api_port else nodes)[name] = {
             "ansible_host": "127.0.0.1",
             "ansible_port": node.ssh_port,
             "ansible_user": "root",
@@ -48,9 +48,9 @@ def hosts(lab: Lab) -> dict[str, t.Any]:
                 for rail in range(len(node.rail_ports))
             ],
         }
-    # Soft-RoCE says 2.5 Gb/s whatever the machine can do, and an emulated one does a hundredth of it.
+    # Soft-RoCE reports 2.5 Gb/s on any machine, and an emulated one reaches a hundredth of it.
     variables = {"fabric_check_min_share": 0.0001, "fabric_check_seconds": 6}
-    groups = {"gpu_nodes": {"hosts": found, "vars": variables}}
+    groups = {"gpu_nodes": {"hosts": nodes, "vars": variables}}
     if planes:
         groups.update({"kubernetes_control_plane": {"hosts": planes}, "all": {"vars": everywhere}})
     return groups

@@ -87,9 +87,9 @@ def address_of(settings: t.Mapping[str, t.Any], name: str) -> str:
 
 
 def forward(lab: Lab, name: str) -> None:
-    """Let this machine reach what listens on the node; a machine that was started anew has forgotten it."""
+    """Let this machine reach what listens on the node; a machine that was restarted has forgotten it."""
     address = address_of(lab.settings, name)
-    # A route and no address: who comes from the node's own address, is nobody for the node. QEMU makes its own of
+    # A route and no address: the node does not accept its own address as a source. QEMU uses its own instead of
     # 127.0.0.1 (tcp_connect() in libslirp's src/tcp_subr.c).
     as_root(
         ["ip", "route", "replace", "local", f"{address}/32", "dev", "lo", "src", "127.0.0.1"],
@@ -98,8 +98,8 @@ def forward(lab: Lab, name: str) -> None:
     with qemu.Monitor(lab.node(name).monitor) as monitor:
         for port in (KUBELET_PORT, EXPORTER_PORT):
             command = f"hostfwd_add outside tcp:{address}:{port}-:{port}"
-            # HMP has no errors, only words. One that says it is there already cannot be told from a port that
-            # somebody else has: the node's address is nobody else's.
+            # HMP has no errors, only texts. An existing forward looks like a port in use, and no other program
+            # uses the node's address.
             monitor.execute("human-monitor-command", **{"command-line": command})
 
 
@@ -124,7 +124,7 @@ class Join:
         """What units of the node read: its own address, and the ways to other nodes' pods and to the DNS."""
         lines = {
             "NODE_ADDRESS": self.address,
-            "PEERS": " ".join(f"{given},{via}" for given, via in peers),
+            "PEERS": " ".join(f"{pods},{via}" for pods, via in peers),
             "DNS_SERVICE": dns.address(self.settings["service_range"]),
             "DNS_SERVER": f"{self.settings['seen_from_guest']}:{self.dns_port}",
         }
@@ -178,13 +178,13 @@ class Join:
         """Configure the pods' own network, as the cluster's pod network would."""
         with self.phase("given a range for its pods"):
             limit = time.monotonic() + self.settings["limits"]["join"]
-            while not (given := self.node().get("spec", {}).get("podCIDR")):
+            while not (pod_range := self.node().get("spec", {}).get("podCIDR")):
                 if time.monotonic() > limit:
-                    said = self.run("journalctl --unit kubelet --lines 20 --no-pager --output cat || :")
-                    raise LabError(f"{self.name}: its kubelet made no Node; the end of its journal:\n{said}")
+                    journal = self.run("journalctl --unit kubelet --lines 20 --no-pager --output cat || :")
+                    raise LabError(f"{self.name}: its kubelet made no Node; the end of its journal:\n{journal}")
                 time.sleep(1)
         network = json.loads(json.dumps(POD_NETWORK))
-        network["plugins"][0]["ipam"]["ranges"] = [[{"subnet": given}]]
+        network["plugins"][0]["ipam"]["ranges"] = [[{"subnet": pod_range}]]
         # Under a name that comes after any that a role writes for Multus.
         self.send("/etc/cni/net.d/10-pods.conflist", json.dumps(network, indent=1).encode())
 
@@ -198,10 +198,10 @@ class Join:
         rail = network["rails"] - 1
         peers = []
         for other in others:
-            given = other.node().get("spec", {}).get("podCIDR")
-            if other.name != self.name and given:
+            pod_range = other.node().get("spec", {}).get("podCIDR")
+            if other.name != self.name and pod_range:
                 number = config.node_index(other.name)
-                peers.append((given, config.rail_address(network["rail_prefix"], rail, number)))
+                peers.append((pod_range, config.rail_address(network["rail_prefix"], rail, number)))
         self.send("/etc/kubernetes/node", self.about(peers))
         with self.phase("its pods' ways to others laid"):
             self.run("systemctl enable --quiet lab-pods; systemctl restart lab-pods")
@@ -211,11 +211,11 @@ class Join:
             limit = time.monotonic() + self.settings["limits"]["join"]
             while True:
                 conditions = self.node().get("status", {}).get("conditions", [])
-                found = {one["type"]: one for one in conditions}.get("Ready", {})
-                if found.get("status") == "True":
+                ready = {condition["type"]: condition for condition in conditions}.get("Ready", {})
+                if ready.get("status") == "True":
                     return
                 if time.monotonic() > limit:
-                    raise LabError(f"{self.name} is not ready: {found.get('message', 'it has said nothing yet')}")
+                    raise LabError(f"{self.name} is not ready: {ready.get('message', 'it has said nothing yet')}")
                 time.sleep(1)
 
     def whole(self, served_at: str) -> None:
@@ -251,9 +251,9 @@ def join(lab: Lab, plane: ControlPlane, names: t.Sequence[str]) -> None:
         served(directory, lab.settings["cluster"]["seen_from_guest"]) as address,
         concurrent.futures.ThreadPoolExecutor(max(1, len(joins))) as pool,
     ):
-        for done in [pool.submit(one.whole, address) for one in joins]:
+        for done in [pool.submit(node.whole, address) for node in joins]:
             done.result()
-        for done in [pool.submit(one.meet, all_nodes) for one in all_nodes if one.node()]:
+        for done in [pool.submit(node.meet, all_nodes) for node in all_nodes if node.node()]:
             done.result()
 
 

@@ -29,11 +29,11 @@ PROXY_PACKAGES = ("base-files", "nftables", "kmod")
 def names(settings: t.Mapping[str, t.Any]) -> dict[str, str]:
     """The images by what is in them."""
     version = settings["tools"]["kubernetes"]["version"]
-    made = {name: f"{REPOSITORY}/{name}:{version}" for name in (*CONTROL_PLANE, "kube-proxy")}
-    made["etcd"] = f"{REPOSITORY}/etcd:{etcd_tag(settings)}"
-    made["coredns"] = f"{REPOSITORY}/coredns:{dns_tag(settings)}"
-    made["pause"] = f"{REPOSITORY}/pause:{PAUSE_TAG}"
-    return made
+    images = {name: f"{REPOSITORY}/{name}:{version}" for name in (*CONTROL_PLANE, "kube-proxy")}
+    images["etcd"] = f"{REPOSITORY}/etcd:{etcd_tag(settings)}"
+    images["coredns"] = f"{REPOSITORY}/coredns:{dns_tag(settings)}"
+    images["pause"] = f"{REPOSITORY}/pause:{PAUSE_TAG}"
+    return images
 
 
 def etcd_tag(settings: t.Mapping[str, t.Any]) -> str:
@@ -46,9 +46,9 @@ def dns_tag(settings: t.Mapping[str, t.Any]) -> str:
 
 def programs(settings: t.Mapping[str, t.Any]) -> dict[str, tuple[str, str]]:
     """The program of the lab in each image, and its path there."""
-    made = {name: (name, f"usr/local/bin/{name}") for name in (*CONTROL_PLANE, "kube-proxy")}
+    files = {name: (name, f"usr/local/bin/{name}") for name in (*CONTROL_PLANE, "kube-proxy")}
     return {
-        **made,
+        **files,
         "etcd": ("etcd-static", "usr/local/bin/etcd"),
         "coredns": ("coredns-cluster", "coredns"),
         "pause": ("pause", "pause"),
@@ -56,7 +56,7 @@ def programs(settings: t.Mapping[str, t.Any]) -> dict[str, tuple[str, str]]:
 
 
 def archive(places: config.Places, settings: dict[str, t.Any]) -> pathlib.Path:
-    """The archive with all of them, made where the cache has none of these programs."""
+    """The archive with all of them, created if the cache has none of these programs."""
     paths = {name: tools.get(program, places, settings) for name, (program, _) in programs(settings).items()}
     kept = places.cache / "kubernetes-images"
     made_of = f"{sorted(names(settings).items())} {sorted(map(str, paths.values()))} {PROXY_PACKAGES} {settings['debian']['suite']}"

@@ -15,7 +15,7 @@ import typing as t
 from . import config, tools
 from .progress import step
 
-# In the mirror, for those who write an inventory: what each release's digest is. Roles are given it literally.
+# In the mirror, for inventories: the digest of each release, which roles take literally.
 DIGESTS = "digests.json"
 PLUGINS = ("bridge", "host-device", "host-local", "ipvlan", "loopback", "macvlan", "portmap", "sbr", "static", "tuning")
 
@@ -43,10 +43,10 @@ def kubernetes_releases() -> list[Release]:
 
 
 def make(places: config.Places, settings: dict[str, t.Any], kubernetes: bool = False) -> pathlib.Path:
-    """Return the directory of the mirror, made anew where a program is newer than it."""
+    """Return the directory of the mirror, rebuilt if a program is newer than it."""
     place = places.cache / ("mirror-kubernetes" if kubernetes else "mirror")
-    wanted = [*releases(settings), *(kubernetes_releases() if kubernetes else [])]
-    paths = {name: tools.get(name, places, settings) for one in wanted for name in one.programs}
+    selected = [*releases(settings), *(kubernetes_releases() if kubernetes else [])]
+    paths = {name: tools.get(name, places, settings) for release in selected for name in release.programs}
     mark = place / "made-of"
     made_of = "".join(f"{name} {path}\n" for name, path in sorted(paths.items())) + DIGESTS + "\n"
     with config.lock(places.cache / "mirror.lock", "another command makes the mirror", wait=True):
@@ -56,7 +56,7 @@ def make(places: config.Places, settings: dict[str, t.Any], kubernetes: bool = F
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(parents=True)
         with step("packing what nodes download"):
-            digests = {one.name: pack(new, one, paths) for one in wanted}
+            digests = {release.name: pack(new, release, paths) for release in selected}
             (new / DIGESTS).write_text(json.dumps(digests, indent=1) + "\n")
         (new / mark.name).write_text(made_of)
         shutil.rmtree(place, ignore_errors=True)

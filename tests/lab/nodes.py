@@ -34,6 +34,23 @@ class Pods(t.NamedTuple):
 USUAL = Pods()
 
 
+class Boot:
+    """A boot that has begun, and where its output begins on the node's console."""
+
+    def __init__(self, node: qemu.Node, offset: int, panicked_before: bool = False) -> None:
+        self.node = node
+        self.offset = offset
+        self.panicked_before = panicked_before
+        self.began = time.monotonic()
+
+    def seconds(self) -> float:
+        return time.monotonic() - self.began
+
+    def output(self, lines: int) -> str:
+        """Return the last lines that it wrote on the console."""
+        return tail(self.node.console, lines, self.offset)
+
+
 class Lab:
     """All that a checkout's lab is: places, settings, remembered nodes."""
 
@@ -86,15 +103,15 @@ class Lab:
 
     def image_of(self, name: str) -> image.Image:
         key = self.read()["nodes"][name]["image"]
-        found = image.named(self.places, key)
-        if found is None:
+        base = image.named(self.places, key)
+        if base is None:
             raise LabError(f"the image {key} that {name} was made from is gone: 'lab.py fresh {name}' makes it anew")
-        return found
+        return base
 
     # Making machines
 
     def define(self, name: str, base: image.Image, pods: Pods = USUAL) -> None:
-        """Remember a node and give it its disks, unless it has them; what is not said stays as it was."""
+        """Remember a node and create its disks, unless it has them; other settings stay as they are."""
         state = self.read()
         if not state["rail_ports"]:
             state["rail_ports"] = [free_port(socket.SOCK_DGRAM) for _ in range(self.settings["network"]["rails"])]
@@ -108,19 +125,19 @@ class Lab:
         disk = self.places.node(name) / "disk.qcow2"
         if not disk.exists():
             entry["image"] = base.key
-            entry["virgin"] = True
+            entry["fresh"] = True
             make_overlay(disk, base.disk)
             if pods.images:
                 make_overlay(disk.with_name(CONTAINERS), pods.images)
         self.write(state)
 
     def pid(self, name: str) -> int | None:
-        """The machine's process: what /proc says, the pid file may be a leftover."""
+        """The machine's process, by /proc: the pid file may be a leftover."""
         return self.processes().get(name)
 
     def processes(self) -> dict[str, int]:
         """Every QEMU process whose disk lies in this lab's state directory."""
-        found = {}
+        machines = {}
         for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
             try:
                 words = path.read_bytes().split(b"\0")
@@ -131,8 +148,8 @@ class Lab:
             for word in words:
                 if word.startswith(b"if=none,id=disk,file=" + os.fsencode(self.places.state) + b"/"):
                     disk = pathlib.Path(os.fsdecode(word.split(b"file=")[1].split(b",")[0]))
-                    found[disk.parent.name] = int(path.parent.name)
-        return found
+                    machines[disk.parent.name] = int(path.parent.name)
+        return machines
 
     def start(self, name: str) -> int:
         """Start a machine; the answer is where its console's log of this boot begins."""
@@ -142,7 +159,7 @@ class Lab:
         state = self.read()
         entry = state["nodes"][name]
         with contextlib.ExitStack() as stack:
-            for way in [one for one in ("ssh_port", "api_port") if one in entry]:
+            for way in [key for key in ("ssh_port", "api_port") if key in entry]:
                 port = ports.number(stack.enter_context(ports.reserve(entry[way])))
                 if port != entry[way]:
                     entry[way] = port
@@ -174,55 +191,54 @@ class Lab:
     # Waiting for machines
 
     def wait(self, boots: dict[str, int], limit: float | None = None) -> None:
-        """Until every one of these boots answers on ssh; a kernel panic is retried once."""
+        """Wait until every one of these boots answers on ssh; after a kernel panic a node is started once more."""
         limit = limit or float(self.settings["limits"]["boot"])
-        begun = {name: time.monotonic() for name in boots}
-        offsets = dict(boots)
-        retried: set[str] = set()
+        waiting = {name: Boot(self.node(name), offset) for name, offset in boots.items()}
         shown = time.monotonic()
-        while offsets:
+        while waiting:
             time.sleep(0.5)
-            for name in sorted(offsets, key=config.node_index):
-                node = self.node(name)
-                passed = time.monotonic() - begun[name]
-                if banner(node.ssh_port):
-                    say(f"{name} is up after {passed:.0f} s")
-                    del offsets[name]
-                    continue
-                console = tail(node.console, 400, offsets[name])
-                if qemu.panicked(console):
-                    end = tail(node.console, 25, offsets[name])
-                    if name in retried:
-                        raise LabError(f"{name}: the kernel panicked in two boots running; the console:\n{end}")
-                    retried.add(name)
-                    say(f"{name}: KERNEL PANIC after {passed:.0f} s; starting it once more. The console:\n{end}")
-                    self.kill(name)
-                    offsets[name] = self.start(name)
-                    begun[name] = time.monotonic()
-                    continue
-                prompt = qemu.stuck(console)
-                reason = None
-                if prompt:
-                    reason = f"it stopped at the prompt {prompt!r}"
-                elif self.pid(name) is None:
-                    reason = "its process ended"
-                elif passed > limit:
-                    reason = f"no answer on ssh after {limit:.0f} s"
-                if reason:
-                    raise LabError(
-                        f"{name} did not boot: {reason}; the end of {node.console}:\n"
-                        + tail(node.console, 40, offsets[name])
-                    )
-            if offsets and time.monotonic() - shown > 10:
+            for name in sorted(waiting, key=config.node_index):
+                boot = waiting[name]
+                if banner(boot.node.ssh_port):
+                    say(f"{name} is up after {boot.seconds():.0f} s")
+                    del waiting[name]
+                elif qemu.panicked(boot.output(400)):
+                    waiting[name] = self.start_after_panic(boot)
+                else:
+                    self.check(boot, limit)
+            if waiting and time.monotonic() - shown > 10:
                 shown = time.monotonic()
-                for name, offset in offsets.items():
-                    last = tail(self.node(name).console, 1, offset)[:110]
-                    say(f"waiting for {name} ({shown - begun[name]:.0f} s): {last or 'nothing on its console yet'}")
+                for name, boot in waiting.items():
+                    last = boot.output(1)[:110] or "nothing on its console yet"
+                    say(f"waiting for {name} ({boot.seconds():.0f} s): {last}")
+
+    def start_after_panic(self, boot: Boot) -> Boot:
+        """Start a node once more; a second panic fails."""
+        name, end = boot.node.name, boot.output(25)
+        if boot.panicked_before:
+            raise LabError(f"{name}: the kernel panicked in two boots running; the console:\n{end}")
+        say(f"{name}: KERNEL PANIC after {boot.seconds():.0f} s; starting it once more. The console:\n{end}")
+        self.kill(name)
+        offset = self.start(name)
+        return Boot(self.node(name), offset, panicked_before=True)
+
+    def check(self, boot: Boot, limit: float) -> None:
+        """Fail if a boot cannot succeed any more, or takes too long."""
+        prompt = qemu.stuck(boot.output(400))
+        if prompt:
+            reason = f"it stopped at the prompt {prompt!r}"
+        elif self.pid(boot.node.name) is None:
+            reason = "its process ended"
+        elif boot.seconds() > limit:
+            reason = f"no answer on ssh after {limit:.0f} s"
+        else:
+            return
+        raise LabError(f"{boot.node.name} did not boot: {reason}; the end of {boot.node.console}:\n{boot.output(40)}")
 
     # Commands
 
     def up(self, names: t.Sequence[str], pods: Pods = USUAL) -> None:
-        """Run these nodes: made if there are none, started if they are off, left alone if they run."""
+        """Run these nodes: create missing ones, start those that are off, leave the others alone."""
         for name in names:
             config.node_index(name)
         if not all((self.places.node(name) / "disk.qcow2").exists() for name in names):
@@ -250,14 +266,14 @@ class Lab:
             self.write_inventory()
 
     def settle(self, name: str) -> None:
-        """What tells one fresh node from another."""
+        """Apply what differs between fresh nodes."""
         state = self.read()
-        if not state["nodes"][name].get("virgin"):
+        if not state["nodes"][name].get("fresh"):
             return
         kinds = self.settings["guest"]["initramfs"]
         kind = kinds.get(name, kinds["default"])
         self.ssh(name, f"echo MODULES={kind} >/etc/initramfs-tools/conf.d/modules", check=True)
-        state["nodes"][name]["virgin"] = False
+        state["nodes"][name]["fresh"] = False
         self.write(state)
 
     def down(self, names: t.Sequence[str] | None = None, wipe: bool = False) -> None:
@@ -276,7 +292,7 @@ class Lab:
                     self.file.unlink(missing_ok=True)
 
     def forget_planes(self) -> None:
-        """End and remove the nodes that were made for a control plane: other scenarios have no use for them."""
+        """Stop and remove the nodes that were created for a control plane: other scenarios do not use them."""
         with self.lock():
             state = self.read()
             for name in [name for name, entry in state["nodes"].items() if entry.get("api_port")]:
@@ -293,7 +309,7 @@ class Lab:
             return []
 
     def fresh(self, names: t.Sequence[str], pods: Pods = USUAL) -> None:
-        """New disks: nodes that nobody has touched, of the newest image."""
+        """Create new disks from the newest image, and boot."""
         image.build(self.places, self.settings)
         with self.lock():
             for name in names:
@@ -377,7 +393,7 @@ class Lab:
 
 
 def make_overlay(path: pathlib.Path, base: pathlib.Path) -> None:
-    """A disk that keeps what differs from another one."""
+    """Create a disk that stores only differences from another."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".new")
     argv = ["qemu-img", "create", "-q", "-f", "qcow2", "-b", str(base), "-F", "raw", str(temporary)]

@@ -22,13 +22,13 @@ def digest_of(data: bytes) -> str:
 
 def tar_of(files: t.Mapping[str, bytes], mode: int = 0o644) -> bytes:
     """A tar archive, the same bytes for the same files."""
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for name, content in files.items():
             member = tarfile.TarInfo(name)
             member.size, member.mode = len(content), mode
             archive.addfile(member, io.BytesIO(content))
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 def as_json(value: t.Any) -> bytes:
@@ -84,27 +84,27 @@ class Index:
     """Images for several machines under one digest."""
 
     def __init__(self, *images: Image) -> None:
-        entries = [{**one.entry, "platform": {"os": "linux", "architecture": one.architecture}} for one in images]
+        entries = [{**image.entry, "platform": {"os": "linux", "architecture": image.architecture}} for image in images]
         kind = OCI + "index.v1+json"
         self.manifest = as_json({"schemaVersion": 2, "mediaType": kind, "manifests": entries})
         self.entry = Image.described(self.manifest, kind)
         self.digest = digest_of(self.manifest)
         self.blobs = {self.digest: self.manifest}
-        for one in images:
-            self.blobs.update(one.blobs)
+        for image in images:
+            self.blobs.update(image.blobs)
 
 
 def oci_archive(
     path: pathlib.Path, *images: Image | Index, names: t.Sequence[str] = (), without: t.Container[str] = ()
 ) -> pathlib.Path:
     """Write an archive of images; ``names`` are annotated where containerd looks for them, blobs ``without`` left out."""
-    entries = [dict(one.entry) for one in images]
+    entries = [dict(image.entry) for image in images]
     for entry, name in zip(entries, names):  # noqa: B905  of Python 3.10; tests of module code run on 3.8, too
         entry["annotations"] = {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name}
     files = {"oci-layout": as_json({"imageLayoutVersion": "1.0.0"})}
     files["index.json"] = as_json({"schemaVersion": 2, "manifests": entries})
-    for one in images:
-        files.update({"blobs/sha256/" + key[7:]: data for key, data in one.blobs.items() if key not in without})
+    for image in images:
+        files.update({"blobs/sha256/" + key[7:]: data for key, data in image.blobs.items() if key not in without})
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(tar_of(files))
     return path

@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Programs that run in the background: found by what /proc says, so that no leftover of a pid file can lie."""
+"""Programs that run in the background: found in /proc, because a pid file may be a leftover."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import typing as t
 from .progress import LabError
 
 PROC = pathlib.Path("/proc")
-# The shell's child is nobody's child once the shell has ended: no zombie is left to whoever started it.
+# When the shell has exited, its child is init's: it leaves no zombie to the program that started it.
 START = '"$@" </dev/null >>"$0" 2>&1 & echo $!'
 
 
@@ -28,7 +28,7 @@ class Process(t.NamedTuple):
 def find(program: str, directory: pathlib.Path) -> list[Process]:
     """Every process of that program which works on files in that directory."""
     mark = os.fsencode(directory) + b"/"
-    found = []
+    matches = []
     for path in PROC.glob("[0-9]*/cmdline"):
         try:
             words = path.read_bytes().rstrip(b"\0").split(b"\0")
@@ -37,8 +37,8 @@ def find(program: str, directory: pathlib.Path) -> list[Process]:
         if os.path.basename(words[0]) != os.fsencode(program):
             continue
         if any(word.startswith(mark) or b"=" + mark in word for word in words[1:]):
-            found.append(Process(int(path.parent.name), tuple(os.fsdecode(word) for word in words)))
-    return sorted(found)
+            matches.append(Process(int(path.parent.name), tuple(os.fsdecode(word) for word in words)))
+    return sorted(matches)
 
 
 def state(pid: int) -> str:
@@ -92,7 +92,7 @@ def send(program: str, directory: pathlib.Path, number: signal.Signals) -> list[
 def ended(handles: t.Sequence[int], limit: float) -> bool:
     """Wait for the end of processes, by their descriptors."""
     end = time.monotonic() + limit
-    return all(select.select([one], [], [], max(0.0, end - time.monotonic()))[0] for one in handles)
+    return all(select.select([handle], [], [], max(0.0, end - time.monotonic()))[0] for handle in handles)
 
 
 def stop(program: str, directory: pathlib.Path, limit: float) -> bool:

@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""QEMU: its arguments, its monitor, what a guest's console tells."""
+"""QEMU: its arguments, its monitor, what a guest's console shows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Size(t.NamedTuple):
 
     memory_mib: int = 0
     cpus: int = 0
-    # Emulation only: the cache of translated code. Where it is full, QEMU throws all of it away and begins anew.
+    # Emulation only: the cache of translated code. If it is full, QEMU discards all of it.
     tb_size_mib: int = 0
 
 

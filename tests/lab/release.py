@@ -72,20 +72,20 @@ def read(url: str, target: t.BinaryIO, connect: float, limit: float) -> str:
 
 def unpack(archive: pathlib.Path, programs: t.Iterable[Program], directory: pathlib.Path) -> None:
     """Take programs, and nothing else, out of an archive."""
-    wanted = {program.elsewhere: program for program in programs}
+    missing = {program.elsewhere: program for program in programs}
     try:
         with tarfile.open(archive) as packed:
             for member in packed:
-                program = wanted.get(member.name.rpartition("/")[2])
+                program = missing.get(member.name.rpartition("/")[2])
                 file = packed.extractfile(member) if program and member.isfile() else None
                 if program and file:
-                    del wanted[program.elsewhere]
+                    del missing[program.elsewhere]
                     with (directory / program.name).open("wb") as target:
                         shutil.copyfileobj(file, target)
     except (tarfile.TarError, OSError, EOFError) as error:
         raise LabError(f"release: the archive cannot be read: {error}") from error
-    if wanted:
-        raise LabError(f"release: not in the archive: {', '.join(wanted)}")
+    if missing:
+        raise LabError(f"release: not in the archive: {', '.join(missing)}")
 
 
 def fetch(
@@ -106,19 +106,19 @@ def fetch(
         text = file.read().decode("utf-8", "replace")
     name = url.rpartition("/")[2]
     try:
-        wanted = sum_of(text, name)
+        published = sum_of(text, name)
     except LabError as error:
         raise LabError(f"release: {sums}: {error}") from error
     with step(f"downloading {url}"), download.open("wb") as file:
-        got = read(url, file, limits["connect"], limits["download"])
-    if got != wanted:
-        raise LabError(f"release: {url} has the sum {got}, published is {wanted}: it is not used")
+        actual = read(url, file, limits["connect"], limits["download"])
+    if actual != published:
+        raise LabError(f"release: {url} has the sum {actual}, published is {published}: it is not used")
     if not re.search(r"\.(tar\.gz|tgz)$", name):
         download.rename(directory / program.name)
         there = [program]
     else:
         there = list(build.programs.values())
         unpack(download, there, directory)
-    for one in there:
-        (directory / one.name).chmod(0o755)
+    for unpacked in there:
+        (directory / unpacked.name).chmod(0o755)
     return there

@@ -30,15 +30,15 @@ def read_lines(path: pathlib.Path) -> list[dict[str, t.Any]]:
 
 
 def tasks(events: t.Iterable[t.Mapping[str, t.Any]]) -> list[Task]:
-    """Return the tasks that tests/benchmarks/callback has seen: one for each start, whatever the number of hosts."""
-    found: dict[float, Task] = {}
+    """Return the tasks that tests/benchmarks/callback recorded: one for each start, whatever the number of hosts."""
+    tasks: dict[float, Task] = {}
     for event in events:
         if event["event"] != "task":
             continue
-        known = found.get(event["begun"])
+        known = tasks.get(event["begun"])
         seconds = max(event["seconds"], known.seconds if known else 0.0)
-        found[event["begun"]] = Task(event["name"], event["action"].rpartition(".")[2], seconds)
-    return list(found.values())
+        tasks[event["begun"]] = Task(event["name"], event["action"].rpartition(".")[2], seconds)
+    return list(tasks.values())
 
 
 def parts(
@@ -51,21 +51,21 @@ def parts(
     steps, done = list(lab), list(done)
 
     def step(begins: str) -> float:
-        return float(sum(one["seconds"] for one in steps if one["what"].startswith(begins)))
+        return float(sum(row["seconds"] for row in steps if row["what"].startswith(begins)))
 
-    found = {
+    seconds_of = {
         "packages of this machine": before,
         "image": step("building the image"),
         "boot": step("booting "),
-        "packages of the nodes": sum(one.seconds for one in done if one.action in PACKAGE_ACTIONS),
-        "reboot": sum(one.seconds for one in done if one.action == "reboot"),
+        "packages of the nodes": sum(row.seconds for row in done if row.action in PACKAGE_ACTIONS),
+        "reboot": sum(row.seconds for row in done if row.action == "reboot"),
     }
-    found["the collection"] = total - sum(found.values())
-    return {name: round(seconds, 1) for name, seconds in found.items()}
+    seconds_of["the collection"] = total - sum(seconds_of.values())
+    return {name: round(seconds, 1) for name, seconds in seconds_of.items()}
 
 
-def floor(found: t.Mapping[str, float]) -> float:
-    return sum(found[name] for name in FLOOR)
+def floor(seconds_of: t.Mapping[str, float]) -> float:
+    return sum(seconds_of[name] for name in FLOOR)
 
 
 __all__ = ["FLOOR", "Task", "floor", "parts", "read_lines", "tasks"]

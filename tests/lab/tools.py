@@ -32,15 +32,15 @@ class Unavailable(LabError):
 class Program:
     name: str
     package: str
-    # Arguments that make it tell its version; None where it cannot.
-    says: tuple[str, ...] | None
+    # Arguments that make it print its version; None if it cannot.
+    version_arguments: tuple[str, ...] | None
     # Its name in PATH and in archives.
     elsewhere: str
 
 
 @dataclasses.dataclass(frozen=True)
 class Build:
-    """What one `go build` makes."""
+    """What one `go build` builds."""
 
     name: str
     version: str
@@ -62,7 +62,7 @@ class Build:
 
 def builds(settings: t.Mapping[str, t.Any]) -> dict[str, Build]:
     table = settings["tools"]
-    found = {}
+    builds = {}
     for name, own in table.items():
         # Another build of the same version and the same sources.
         like = own.get("like", name)
@@ -76,7 +76,7 @@ def builds(settings: t.Mapping[str, t.Any]) -> dict[str, Build]:
             )
             for program, about in own["programs"].items()
         }
-        found[name] = Build(
+        builds[name] = Build(
             name,
             entry["version"],
             entry["module"],
@@ -86,7 +86,7 @@ def builds(settings: t.Mapping[str, t.Any]) -> dict[str, Build]:
             entry.get("sums", ""),
             tuple(flag.format(version=entry["version"]) for flag in entry.get("ldflags", ())),
         )
-    return found
+    return builds
 
 
 def build_of(settings: t.Mapping[str, t.Any], name: str) -> Build:
@@ -105,12 +105,12 @@ def architecture() -> str:
     return ARCHITECTURES[machine]
 
 
-def version_said(path: str | pathlib.Path, says: t.Sequence[str]) -> str | None:
-    """The version that a program tells; CNI plugins tell it on standard error when nothing is asked of them."""
+def version_of(path: str | pathlib.Path, arguments: t.Sequence[str]) -> str | None:
+    """Return the version that a program prints; CNI plugins print it on standard error if run without a command."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("CNI_")}
     try:
         done = subprocess.run(
-            [str(path), *says],
+            [str(path), *arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -126,31 +126,31 @@ def version_said(path: str | pathlib.Path, says: t.Sequence[str]) -> str | None:
 
 
 def from_path(build: Build, program: Program) -> tuple[pathlib.Path | None, str]:
-    """The program in PATH, or why it is not the one."""
-    if not build.on_path or program.says is None:
+    """Return the program in PATH, or why it is not used."""
+    if not build.on_path or program.version_arguments is None:
         return None, "PATH: not looked at for this program"
-    found = shutil.which(program.elsewhere)
-    if found is None:
+    path = shutil.which(program.elsewhere)
+    if path is None:
         return None, f"PATH: no {program.elsewhere}"
-    said = version_said(found, program.says)
-    if said is None:
-        return None, f"PATH: {found} tells no version"
-    if not said.startswith(build.on_path):
-        return None, f"PATH: {found} is version {said}, wanted is {' or '.join(build.on_path)}x"
-    return pathlib.Path(found), ""
+    version = version_of(path, program.version_arguments)
+    if version is None:
+        return None, f"PATH: {path} tells no version"
+    if not version.startswith(build.on_path):
+        return None, f"PATH: {path} is version {version}, wanted is {' or '.join(build.on_path)}x"
+    return pathlib.Path(path), ""
 
 
 def check(build: Build, program: Program, path: pathlib.Path) -> None:
-    """That a program which was fetched or built runs here and is what it should be."""
-    if program.says is None:
+    """Fail unless a program that was fetched or built runs here and has the right version."""
+    if program.version_arguments is None:
         return
-    said = version_said(path, program.says)
-    if said != build.version.removeprefix("v"):
-        raise LabError(f"{program.name} should be {build.version} and says {said or 'nothing'}")
+    version = version_of(path, program.version_arguments)
+    if version != build.version.removeprefix("v"):
+        raise LabError(f"{program.name} should be {build.version} and says {version or 'nothing'}")
 
 
 def get(name: str, places: config.Places | None = None, settings: t.Mapping[str, t.Any] | None = None) -> pathlib.Path:
-    """The path of a program; it is fetched or built where there is none."""
+    """The path of a program; fetched or built if it is missing."""
     places = places or config.places()
     settings = settings or config.versions()
     build = build_of(settings, name)
@@ -158,9 +158,9 @@ def get(name: str, places: config.Places | None = None, settings: t.Mapping[str,
     cached = places.cache / "tools" / build.key() / name
     if cached.exists():
         return cached
-    found, why = from_path(build, program)
-    if found:
-        return found
+    path, why = from_path(build, program)
+    if path:
+        return path
     with config.lock(
         places.cache / "tools" / f"{build.name}.lock", f"another command gets {build.name} {build.version}", wait=True
     ):
@@ -172,13 +172,13 @@ def get(name: str, places: config.Places | None = None, settings: t.Mapping[str,
 def make(
     build: Build, program: Program, place: pathlib.Path, settings: t.Mapping[str, t.Any], tried: list[str]
 ) -> None:
-    """Fetch or build a program into its place in the cache; what each way met is in the error."""
+    """Fetch or build a program into its place in the cache; the error names the failure of each way."""
     limits = settings["cluster"]["limits"]
-    # What a killed command has left: nobody else works on this build.
+    # Left by a killed command: no other command works on this build.
     for old in place.parent.glob(f".{build.name}.*"):
         shutil.rmtree(old, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=f".{build.name}.", dir=place.parent) as made:
-        directory = pathlib.Path(made)
+    with tempfile.TemporaryDirectory(prefix=f".{build.name}.", dir=place.parent) as work:
+        directory = pathlib.Path(work)
         ways: tuple[t.Callable[[], list[Program]], ...] = (
             lambda: release.fetch(build, program, settings, architecture(), directory),
             lambda: gobuild.build(build, directory, MODULES, place.parent / f"{build.name}.log", limits["build"]),
@@ -186,16 +186,16 @@ def make(
         for way in ways:
             try:
                 there = way()
-                for one in there:
-                    check(build, one, directory / one.name)
+                for item in there:
+                    check(build, item, directory / item.name)
             except LabError as error:
                 tried.append(str(error))
                 say(f"{program.name} {build.version}: {str(error).splitlines()[0]}")
                 continue
             place.mkdir(exist_ok=True)
-            for one in there:
-                (directory / one.name).chmod(0o755)
-                (directory / one.name).replace(place / one.name)
+            for item in there:
+                (directory / item.name).chmod(0o755)
+                (directory / item.name).replace(place / item.name)
             return
     ways_tried = "\n".join(f"  - {text}" for text in tried)
     raise Unavailable(f"{program.name} {build.version} is to be had in no way:\n{ways_tried}")

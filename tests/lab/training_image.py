@@ -34,7 +34,7 @@ PACKAGES = (
     "rdmacm-utils",
 )
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
-# What nobody reads there, and large files that training on a CPU never opens: UCX's way to AMD's GPUs with its
+# Files that are not read there, and large files that training on a CPU never opens: UCX's way to AMD's GPUs with its
 # compiler, and PyTorch's tests.
 EXCLUDED = (
     *(f"/usr/share/{name}/*" for name in ("doc", "info", "locale", "man")),

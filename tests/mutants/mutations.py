@@ -31,7 +31,7 @@ PAIRS = (
     (ast.Mult, ast.FloorDiv),
     (ast.BitAnd, ast.BitOr),
 )
-NEIGHBOURS: dict[type[ast.AST], t.Any] = {one: other for pair in PAIRS for one, other in (pair, pair[::-1])}
+NEIGHBOURS: dict[type[ast.AST], t.Any] = {old: new for pair in PAIRS for old, new in (pair, pair[::-1])}
 LEFT_ALONE = {"annotation", "returns", "decorator_list"}
 
 
@@ -52,7 +52,7 @@ class Mutant(t.NamedTuple):
 
 
 def idle(node: ast.AST) -> bool:
-    """Say whether a node is for people or type checkers alone, or cannot be placed (an f-string, before Python 3.12)."""
+    """Return whether a node is for people or type checkers alone, or cannot be placed (an f-string, before Python 3.12)."""
     match node:
         case ast.JoinedStr() | ast.Import() | ast.ImportFrom() | ast.Assign(targets=[ast.Name(id="__all__")]):
             return True
@@ -75,25 +75,10 @@ def walk(node: ast.AST) -> t.Iterator[ast.AST]:
 
 def replacements(node: ast.AST) -> t.Iterator[tuple[t.Any, str]]:
     """Yield what of a node is replaced, and by what."""
+    yield from operators(node)
     match node:
-        case ast.Compare():
-            for index, operator in enumerate(node.ops):
-                if type(operator) in NEIGHBOURS:
-                    changed = copy.deepcopy(node)
-                    changed.ops[index] = NEIGHBOURS[type(operator)]()
-                    yield node, ast.unparse(changed)
-        case ast.BoolOp() | ast.BinOp() if type(node.op) in NEIGHBOURS:
-            other = copy.deepcopy(node)
-            other.op = NEIGHBOURS[type(node.op)]()
-            yield node, ast.unparse(other)
-        case ast.UnaryOp(op=ast.Not()):
-            yield node, ast.unparse(node.operand)
-        case ast.Constant(value=bool() as value):
-            yield node, repr(not value)
-        case ast.Constant(value=int() | float() as value):
-            yield node, repr(value + 1)
-        case ast.Constant(value=str() as value) if not any(character.isspace() for character in value):
-            yield node, repr("" if value else "mutant")
+        case ast.Constant():
+            yield from constants(node)
         case ast.Return(value=ast.expr() as value) if ast.unparse(value) != "None":
             yield value, "None"
         case ast.Raise() | ast.Continue() | ast.Break() | ast.AugAssign() | ast.Delete():
@@ -104,6 +89,34 @@ def replacements(node: ast.AST) -> t.Iterator[tuple[t.Any, str]]:
         yield condition, "False"
         if not isinstance(node, ast.While):
             yield condition, "True"
+
+
+def operators(node: ast.AST) -> t.Iterator[tuple[t.Any, str]]:
+    """Yield a node with another operator, or without its `not`."""
+    match node:
+        case ast.Compare():
+            for index, operator in enumerate(node.ops):
+                if type(operator) in NEIGHBOURS:
+                    other = copy.deepcopy(node)
+                    other.ops[index] = NEIGHBOURS[type(operator)]()
+                    yield node, ast.unparse(other)
+        case ast.BoolOp() | ast.BinOp() if type(node.op) in NEIGHBOURS:
+            replaced = copy.deepcopy(node)
+            replaced.op = NEIGHBOURS[type(node.op)]()
+            yield node, ast.unparse(replaced)
+        case ast.UnaryOp(op=ast.Not()):
+            yield node, ast.unparse(node.operand)
+
+
+def constants(node: ast.Constant) -> t.Iterator[tuple[t.Any, str]]:
+    """Yield another constant."""
+    match node.value:
+        case bool() as value:
+            yield node, repr(not value)
+        case int() | float() as value:
+            yield node, repr(value + 1)
+        case str() as value if not any(character.isspace() for character in value):
+            yield node, repr("" if value else "mutant")
 
 
 def conditions(node: ast.AST) -> list[ast.expr]:
@@ -122,7 +135,7 @@ def mutants_of(path: str, source: str) -> list[Mutant]:
     """Return every mutant of a file."""
     lines = source.encode().splitlines(keepends=True)
     starts = [0, *itertools.accumulate(len(line) for line in lines)]
-    seen: collections.Counter[str] = collections.Counter()
+    repeated: collections.Counter[str] = collections.Counter()
     mutants = []
     for node in walk(ast.parse(source)):
         for place, new in replacements(node):
@@ -130,9 +143,9 @@ def mutants_of(path: str, source: str) -> list[Mutant]:
             end = starts[place.end_lineno - 1] + place.end_col_offset
             old = source.encode()[start:end].decode()
             change = "\n".join((path, lines[place.lineno - 1].decode().strip(), old, new))
-            seen[change] += 1
-            identity = hashlib.sha256(f"{change}\n{seen[change]}".encode()).hexdigest()[:10]
-            # An operand may not bind as the one did that it replaces.
+            repeated[change] += 1
+            identity = hashlib.sha256(f"{change}\n{repeated[change]}".encode()).hexdigest()[:10]
+            # An operand may bind in another way than the one that it replaces.
             text = f"({new})" if isinstance(place, ast.expr) else new
             mutants.append(Mutant(identity, path, place.lineno, start, end, old, text))
     return mutants

@@ -70,11 +70,11 @@ def headers(runner: Runner) -> None:
     wrong = []
     for name in files():
         content = (ROOT / name).read_bytes()[:2000].decode(errors="replace")
-        wanted = ["Copyright: (c) 2026, rdmaops contributors", "SPDX-License-Identifier: GPL-3.0-or-later"]
+        notices = ["Copyright: (c) 2026, rdmaops contributors", "SPDX-License-Identifier: GPL-3.0-or-later"]
         if name.startswith(("plugins/modules/", "plugins/module_utils/")):
-            wanted.append("GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)")
+            notices.append("GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)")
         if content and not exempt.search(name):
-            wrong += [f"{name}: no line '{line}'" for line in wanted if line not in content]
+            wrong += [f"{name}: no line '{line}'" for line in notices if line not in content]
     for line in wrong:
         runner.say(f"    {line}")
     seconds = time.monotonic() - began
@@ -127,10 +127,10 @@ def compile_with_old_pythons(runner: Runner) -> None:
     """Let every Python of this machine read what managed nodes run."""
     sources = files("plugins/*.py", "roles/*/files/*.py")
     code = "import sys\nfor path in sys.argv[1:]:\n    compile(open(path, 'rb').read(), path, 'exec')\n"
-    found = interpreters()
-    for version, path in found.items():
+    pythons = interpreters()
+    for version, path in pythons.items():
         runner.command(f"compile: what nodes run, by Python {version}", [path, "-c", code, *sources], limit=60)
-    if "3.8" not in found:
+    if "3.8" not in pythons:
         runner.say("  note    no Python 3.8 on this machine: vermin alone has judged what it can read")
 
 
@@ -163,7 +163,7 @@ def sanity_in(runner: Runner, tree: Path) -> None:
         "pslint": ["*.ps1", "*.psm1"],
         "shellcheck": ["*.sh"],
     }.items():
-        if not any(found for pattern in patterns for found in tree.rglob(pattern)):
+        if not any(path for pattern in patterns for path in tree.rglob(pattern)):
             argv += ["--skip-test", test]
     status, seconds = runner.execute("sanity", argv, limit=600, live=True, cwd=tree, env=environment)
     failures = sum(check.status == "failed" for check in runner.checks)

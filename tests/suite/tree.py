@@ -87,7 +87,7 @@ def interpreters() -> dict[str, str]:
     roots += [Path(os.environ["PYENV_ROOT"])] if os.environ.get("PYENV_ROOT") else []
     for root in (*roots, Path.home() / ".pyenv"):
         directories += sorted((root / "versions").glob("3.*/bin"))
-    found: dict[str, str] = {}
+    pythons: dict[str, str] = {}
     for minor in range(8, 14):
         version = f"3.{minor}"
         for directory in directories:
@@ -98,6 +98,6 @@ def interpreters() -> dict[str, str]:
             with contextlib.suppress(OSError, subprocess.TimeoutExpired):
                 answer = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
                 if answer.returncode == 0 and answer.stdout.strip() == version:
-                    found[version] = str(candidate)
+                    pythons[version] = str(candidate)
                     break
-    return found
+    return pythons

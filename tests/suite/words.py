@@ -52,24 +52,24 @@ def strings(source: str) -> t.Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
-def found(text: str, wanted: t.Sequence[Turn], line: int = 1) -> t.Iterator[str]:
+def matches(text: str, avoided: t.Sequence[Turn], line: int = 1) -> t.Iterator[str]:
     """Yield what is wrong in a text whose first line has the number ``line``."""
-    for turn in wanted:
+    for turn in avoided:
         for match in turn.pattern.finditer(text):
             yield "%d: '%s': %s" % (line + text.count("\n", 0, match.start()), match.group().strip(), turn.instead)
 
 
 def problems(root: Path) -> list[str]:
     """Return each turn in the texts for users, by file and line."""
-    wanted = turns(LIST.read_text(encoding="utf-8"))
+    avoided = turns(LIST.read_text(encoding="utf-8"))
     wrong = []
     for path in sorted({path for pattern in (*PAGES, *YAML, *PYTHON) for path in root.glob(pattern)}):
         text = path.read_text(encoding="utf-8")
         name = path.relative_to(root).as_posix()
         if path.suffix != ".py":
-            wrong += [f"{name}:{problem}" for problem in found(text, wanted)]
+            wrong += [f"{name}:{problem}" for problem in matches(text, avoided)]
             continue
         # How a paragraph begins is a matter of pages: the docstring of a class may begin with a place.
-        anywhere = [turn for turn in wanted if not turn.pattern.pattern.startswith("^")]
-        wrong += [f"{name}:{problem}" for line, part in strings(text) for problem in found(part, anywhere, line)]
+        anywhere = [turn for turn in avoided if not turn.pattern.pattern.startswith("^")]
+        wrong += [f"{name}:{problem}" for line, part in strings(text) for problem in matches(part, anywhere, line)]
     return wrong

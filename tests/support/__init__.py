@@ -36,9 +36,9 @@ def need_tool(*names: str) -> str:
     """Return the path of the first tool that exists; skip when there is none."""
     directories = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
     for name in names:
-        found = shutil.which(name, path=directories)
-        if found:
-            return found
+        path = shutil.which(name, path=directories)
+        if path:
+            return path
     skip_or_fail(f"needs the tool {' or '.join(names)}")
 
 

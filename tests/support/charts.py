@@ -12,7 +12,7 @@ import sys
 import tarfile
 from pathlib import Path
 
-PLACE = Path(__file__).resolve().parent / "charts" / "gpu-operator"
+PLACE = Path(__file__).resolve().parent / "gpu-operator-chart"
 
 
 def chart(directory: Path, *layers: str) -> Path:

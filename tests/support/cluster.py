@@ -6,9 +6,9 @@
     with plane.namespace() as namespace:
         plane.kubectl("apply", "-n", namespace, "-f", "-", stdin=json.dumps(thing))
 
-With LAB_CLUSTER=kubeadm it is the one that a scenario has had kubeadm make, on a node of the lab.
+With LAB_CLUSTER=kubeadm it is the one that kubeadm created for a scenario, on a node of the lab.
 
-Tests that stop or freeze the API server take one of their own, by `private(tmp_path)`: the common one has others' tests.
+Tests that stop or freeze the API server start their own, by `private(tmp_path)`: other tests use the common one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Cluster:
         return self.plane.kubeconfig
 
     def tool(self, name: str) -> Path:
-        """Return the path of one of the lab's programs (helm3, helm4, ...); skip where there is no way to get it."""
+        """Return the path of one of the lab's programs (helm3, helm4, ...); skip if it cannot be had."""
         try:
             return self.plane.tool(name)
         except tools.Unavailable as exc:
@@ -75,7 +75,7 @@ class Cluster:
     def established(self, *names: str) -> None:
         """Wait until the API server serves what resource definitions define; without names, all of them.
 
-        `kubectl wait` fails where the definition has no conditions yet, as right after it was made.
+        `kubectl wait` fails if the definition has no conditions yet, as right after its creation.
         """
         end = time.monotonic() + 60
         while True:
@@ -90,7 +90,7 @@ class Cluster:
 
     @contextlib.contextmanager
     def namespace(self) -> t.Iterator[str]:
-        """A namespace of a name that nobody has, in which pods can be made; deleted without waiting for its end."""
+        """A namespace with a unique name, in which pods can be created; deleted without waiting for its end."""
         name = f"test-{uuid.uuid4().hex[:10]}"
         self.kubectl("create", "namespace", name)
         try:
@@ -134,7 +134,7 @@ class Foreign(Cluster):
 class Users:
     """Who uses a control plane: every process of tests holds a shared lock, so that the last one can end it.
 
-    A control plane that somebody else has started is left running.
+    A control plane that was not started by tests is left running.
     """
 
     def __init__(self, plane: ControlPlane) -> None:
@@ -153,7 +153,7 @@ class Users:
             raise
 
     def go(self) -> None:
-        """End the control plane if tests have started it and nobody else uses it."""
+        """End the control plane if tests started it and no other process uses it."""
         with self.file, contextlib.suppress(BlockingIOError):
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if self.plane.for_tests.exists():
@@ -164,7 +164,7 @@ _known: dict[Path, Cluster] = {}
 
 
 def cluster() -> Cluster:
-    """Return the lab's control plane; start it where it does not run, skip where its programs are not to be had."""
+    """Return the lab's control plane; start it if it does not run, skip if its programs cannot be had."""
     plane = ControlPlane()
     if os.environ.get("LAB_CLUSTER") == "kubeadm":
         return Foreign(plane)
@@ -181,7 +181,7 @@ def cluster() -> Cluster:
 
 @contextlib.contextmanager
 def private(directory: Path) -> t.Iterator[Cluster]:
-    """A control plane of the test's own, which nothing is left of afterwards."""
+    """A control plane of the test's own, which is removed afterwards."""
     plane = ControlPlane(config.places({**os.environ, "LAB_STATE": str(directory)}))
     try:
         plane.up()

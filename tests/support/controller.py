@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A stand-in for AWX's controller, as far as objects are made and changed by its API.
+"""A stand-in for AWX's controller, as far as objects are created and changed by its API.
 
     with Controller() as controller:
         controller.add("credentials", name="nodes")
@@ -22,6 +22,13 @@ import typing as t
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from ansible_collections.rdmaops.gpu_fabric.tests.support.controller_checks import (
+    Refused,
+    check_rrule,
+    check_survey,
+    check_type,
+    not_found,
+)
 from ansible_collections.rdmaops.gpu_fabric.tests.support.controller_fields import (
     EDGES,
     FIELDS,
@@ -42,17 +49,11 @@ PAGE_SIZE = 25
 ENCRYPTED = "$encrypted$"
 
 
-class Refused(Exception):
-    """An answer other than that asked for."""
-
-    def __init__(self, status: int, body: Json) -> None:
-        super().__init__(f"{status}: {body}")
-        self.status = status
-        self.body = body
-
-
-def not_found() -> Refused:
-    return Refused(404, {"detail": "Not found."})
+class Request(t.NamedTuple):
+    method: str
+    path: str
+    query: dict[str, str]
+    body: t.Any
 
 
 class Controller:
@@ -99,17 +100,17 @@ class Controller:
         for field, kinds in RELATED.items():
             if isinstance(fields.get(field), str):
                 fields[field] = next(
-                    self.named(one, fields[field])["id"] for one in kinds if self._by_name(one, fields[field])
+                    self.named(other, fields[field])["id"] for other in kinds if self._by_name(other, fields[field])
                 )
         return int(self.create(kind, fields)["id"])
 
     def named(self, kind: str, name: str) -> Json:
-        """Return the one object of a name."""
-        (found,) = self._by_name(kind, name)
-        return found
+        """Return the object of a name; there must be one."""
+        (item,) = self._by_name(kind, name)
+        return item
 
     def _by_name(self, kind: str, name: str) -> list[Json]:
-        return [self.shown(kind, number) for number, one in self.objects[kind].items() if one.get("name") == name]
+        return [self.shown(kind, number) for number, item in self.objects[kind].items() if item.get("name") == name]
 
     def names(self, kind: str, name: str, field: str) -> list[str]:
         """Return the names of what is in one of an object's lists."""
@@ -121,86 +122,79 @@ class Controller:
         return [f"{method} {path}" for method, path, _body in self.requests if method != "GET"]
 
     def forget(self) -> None:
-        """Begin to count requests anew."""
+        """Forget the requests so far."""
         self.requests.clear()
 
     # --- as AWX does --------------------------------------------------------------------------------------------
 
-    def create(self, kind: str, given: Json) -> Json:
-        one = {key: default for key, default in FIELDS[kind].items() if default is not None}
-        one = {key: None if default in (REF, NEEDED) else default for key, default in one.items()}
+    def create(self, kind: str, values: Json) -> Json:
+        item = {key: default for key, default in FIELDS[kind].items() if default is not None}
+        item = {key: None if default in (REF, NEEDED) else default for key, default in item.items()}
         missing = [
             key
             for key, default in FIELDS[kind].items()
-            if (default is None or default == NEEDED) and given.get(key) in (None, "")
+            if (default is None or default == NEEDED) and values.get(key) in (None, "")
         ]
         if missing:
             raise Refused(400, {key: ["This field is required."] for key in missing})
-        one.update({key: value for key, value in given.items() if key in FIELDS[kind]})
+        item.update({key: value for key, value in values.items() if key in FIELDS[kind]})
         self._last += 1
         number = self._last
-        self._accept(kind, number, one)
-        self.objects[kind][number] = one
-        if kind == "projects" and one["scm_type"]:
+        self._accept(kind, number, item)
+        self.objects[kind][number] = item
+        if kind == "projects" and item["scm_type"]:
             self._looks[number] = 0
         return self.shown(kind, number)
 
-    def change(self, kind: str, number: int, given: Json) -> Json:
+    def change(self, kind: str, number: int, values: Json) -> Json:
         before = self.objects[kind][number]
-        one = {**before, **{key: value for key, value in given.items() if key in FIELDS[kind]}}
-        self._accept(kind, number, one)
-        self.objects[kind][number] = one
+        item = {**before, **{key: value for key, value in values.items() if key in FIELDS[kind]}}
+        self._accept(kind, number, item)
+        self.objects[kind][number] = item
         if kind == "projects" and any(
-            one[key] != before[key] for key in ("scm_url", "scm_branch", "scm_type", "credential")
+            item[key] != before[key] for key in ("scm_url", "scm_branch", "scm_type", "credential")
         ):
             self._looks[number] = 0
         return self.shown(kind, number)
 
-    def _accept(self, kind: str, number: int, one: Json) -> None:
-        for field, value in one.items():
-            if (
-                field in RELATED
-                and value is not None
-                and not any(value in self.objects[other] for other in RELATED[field])
-            ):
-                raise Refused(400, {field: [f'Invalid pk "{value}" - object does not exist.']})
-            example = FIELDS[kind].get(field)
-            if isinstance(example, bool) and not isinstance(value, bool):
-                raise Refused(400, {field: ["Must be a valid boolean."]})
-            if isinstance(example, int) and not isinstance(example, bool) and not isinstance(value, int):
-                raise Refused(400, {field: ["A valid integer is required."]})
-            if isinstance(example, str) and not isinstance(value, str):
-                raise Refused(400, {field: ["Not a valid string."]})
+    def _accept(self, kind: str, number: int, item: Json) -> None:
+        for field, value in item.items():
+            self._accept_field(kind, field, value)
         if kind == "job_templates":
-            project = self.objects["projects"][one["project"]]
-            # It is not a field of its own: JobTemplate.save takes it from the project.
-            one["organization"] = project["organization"]
-            if one["playbook"] not in self._fetched(one["project"]):
-                raise Refused(400, {"playbook": ["Playbook not found for project."]})
-            if one["inventory"] is None and not one["ask_inventory_on_launch"]:
-                raise Refused(
-                    400, {"inventory": ["Job Templates must either have a default inventory or ask for one."]}
-                )
-        if kind == "notification_templates":
-            self._accept_notification(number, one)
-        if kind == "schedules":
-            for part in ("DTSTART", "INTERVAL"):
-                if part not in one["rrule"]:
-                    texts = {
-                        "DTSTART": "Valid DTSTART required in rrule. Value should start with: DTSTART:YYYYMMDDTHHMMSSZ"
-                    }
-                    raise Refused(400, {"rrule": [texts.get(part, "INTERVAL required in rrule.")]})
-        if kind == "inventory_sources" and one["source"] == "scm" and one["source_project"] is None:
+            self._accept_job_template(item)
+        elif kind == "notification_templates":
+            self._accept_notification(number, item)
+        elif kind == "schedules":
+            check_rrule(item["rrule"])
+        elif kind == "inventory_sources" and item["source"] == "scm" and item["source_project"] is None:
             raise Refused(400, {"source_project": ["Project required for scm type sources."]})
-        if kind in UNIQUE:
-            fields = (*UNIQUE[kind], "name")
-            for other, has in self.objects[kind].items():
-                if other != number and all(has.get(field) == one.get(field) for field in fields):
-                    text = f"{kind} with this {' and '.join(fields)} already exists."
-                    raise Refused(400, {"__all__": [text]})
+        self._accept_name(kind, number, item)
 
-    def _accept_notification(self, number: int, one: Json) -> None:
-        kind, configuration = one["notification_type"], dict(one["notification_configuration"])
+    def _accept_field(self, kind: str, field: str, value: t.Any) -> None:
+        if field in RELATED and value is not None and not any(value in self.objects[other] for other in RELATED[field]):
+            raise Refused(400, {field: [f'Invalid pk "{value}" - object does not exist.']})
+        check_type(field, FIELDS[kind].get(field), value)
+
+    def _accept_job_template(self, template: Json) -> None:
+        project = self.objects["projects"][template["project"]]
+        # It is not a field of its own: JobTemplate.save takes it from the project.
+        template["organization"] = project["organization"]
+        if template["playbook"] not in self._fetched(template["project"]):
+            raise Refused(400, {"playbook": ["Playbook not found for project."]})
+        if template["inventory"] is None and not template["ask_inventory_on_launch"]:
+            raise Refused(400, {"inventory": ["Job Templates must either have a default inventory or ask for one."]})
+
+    def _accept_name(self, kind: str, number: int, item: Json) -> None:
+        if kind not in UNIQUE:
+            return
+        fields = (*UNIQUE[kind], "name")
+        for other, existing in self.objects[kind].items():
+            if other != number and all(existing.get(field) == item.get(field) for field in fields):
+                text = f"{kind} with this {' and '.join(fields)} already exists."
+                raise Refused(400, {"__all__": [text]})
+
+    def _accept_notification(self, number: int, item: Json) -> None:
+        kind, configuration = item["notification_type"], dict(item["notification_configuration"])
         if kind not in NEEDS:
             raise Refused(400, {"notification_type": [f'"{kind}" is not a valid choice.']})
         missing = [key for key in NEEDS[kind] if key not in configuration]
@@ -223,7 +217,7 @@ class Controller:
                 kept[key] = configuration[key]
             if configuration.get(key):
                 configuration[key] = ENCRYPTED
-        one["notification_configuration"] = configuration
+        item["notification_configuration"] = configuration
 
     def _fetched(self, project: int) -> list[str]:
         return (
@@ -233,14 +227,18 @@ class Controller:
         )
 
     def shown(self, kind: str, number: int) -> Json:
-        one = self.objects[kind][number]
+        item = self.objects[kind][number]
         url = f"/api/v2/{kind}/{number}/"
         summary: Json = {}
         for field, kinds in RELATED.items():
             for other in kinds:
-                if one.get(field) in self.objects[other]:
-                    has = self.objects[other][one[field]]
-                    summary[field] = {"id": one[field], "name": has["name"], "description": has["description"]}
+                if item.get(field) in self.objects[other]:
+                    related_item = self.objects[other][item[field]]
+                    summary[field] = {
+                        "id": item[field],
+                        "name": related_item["name"],
+                        "description": related_item["description"],
+                    }
                     if field == "unified_job_template":
                         types = {"job_templates": "job", "workflow_approval_templates": "workflow_approval"}
                         summary[field]["unified_job_type"] = types.get(other, "workflow_job")
@@ -252,113 +250,109 @@ class Controller:
             extra |= {edge: list(self.lists.get((number, edge), [])) for edge in EDGES}
         related = {"survey_spec": f"{url}survey_spec/"} if kind in ("job_templates", "workflow_job_templates") else {}
         for other in RELATED["unified_job_template"]:
-            if one.get("unified_job_template") in self.objects[other]:
-                related["unified_job_template"] = f"/api/v2/{other}/{one['unified_job_template']}/"
+            if item.get("unified_job_template") in self.objects[other]:
+                related["unified_job_template"] = f"/api/v2/{other}/{item['unified_job_template']}/"
         common = {"id": number, "type": kind.rstrip("s"), "url": url, "related": related, "summary_fields": summary}
-        return {**common, **one, **extra}
+        return {**common, **item, **extra}
 
-    def answer(self, method: str, path: str, query: dict[str, str], body: t.Any) -> tuple[int, t.Any]:
+    def answer(self, request: Request) -> tuple[int, t.Any]:
+        path = request.path
         words = [word for word in path[len("/api/v2/") :].split("/") if word]
         if not path.startswith("/api/v2/") or not path.endswith("/") or not words:
             raise not_found()
         if words == ["ping"]:
             return 200, {"version": VERSION}
+        if words == ["unified_job_templates"] and request.method == "GET":
+            return 200, self._unified(request)
         kind = words[0]
-        if words == ["unified_job_templates"] and method == "GET":
-            every = [self.shown(one, number) for one in UNIFIED for number in self.objects[one]]
-            wanted = {key: value for key, value in query.items() if key in ("name", "organization", "type")}
-            return 200, self._page(
-                path, query, [one for one in every if all(str(one.get(key)) == value for key, value in wanted.items())]
-            )
         if kind not in FIELDS:
             raise not_found()
         if len(words) == 1:
-            if method == "GET":
-                return 200, self._page(
-                    path, query, [self.shown(kind, number) for number in self._filtered(kind, query)]
-                )
-            if method == "POST" and kind != "workflow_approval_templates":
-                return 201, self.create(kind, body)
-            raise Refused(405, {"detail": f'Method "{method}" not allowed.'})
+            return self._collection(request, kind)
         if not words[1].isdigit() or int(words[1]) not in self.objects[kind]:
             raise not_found()
         number = int(words[1])
         if len(words) == 2:
-            return self._detail(method, kind, number, body)
-        return self._below(method, kind, number, words[2], path, query, body)
+            return self._detail(request, kind, number)
+        return self._below(request, kind, number, words[2])
 
-    def _detail(self, method: str, kind: str, number: int, body: t.Any) -> tuple[int, t.Any]:
-        if method == "GET":
+    def _unified(self, request: Request) -> Json:
+        filters = {key: value for key, value in request.query.items() if key in ("name", "organization", "type")}
+        items = [self.shown(kind, number) for kind in UNIFIED for number in self.objects[kind]]
+        return _page(
+            request, [item for item in items if all(str(item.get(key)) == value for key, value in filters.items())]
+        )
+
+    def _collection(self, request: Request, kind: str) -> tuple[int, t.Any]:
+        if request.method == "GET":
+            return 200, _page(request, [self.shown(kind, number) for number in self._filtered(kind, request.query)])
+        if request.method == "POST" and kind != "workflow_approval_templates":
+            return 201, self.create(kind, request.body)
+        raise Refused(405, {"detail": f'Method "{request.method}" not allowed.'})
+
+    def _detail(self, request: Request, kind: str, number: int) -> tuple[int, t.Any]:
+        if request.method == "GET":
             if kind == "projects" and number in self._looks:
                 self._looks[number] += 1
             return 200, self.shown(kind, number)
-        if method in ("PATCH", "PUT"):
-            return 200, self.change(kind, number, body)
+        if request.method in ("PATCH", "PUT"):
+            return 200, self.change(kind, number, request.body)
         del self.objects[kind][number]
-        for numbers in self.lists.values():
-            numbers[:] = [one for one in numbers if one != number]
+        for members in self.lists.values():
+            members[:] = [member for member in members if member != number]
         return 204, None
 
-    def _below(
-        self, method: str, kind: str, number: int, what: str, path: str, query: dict[str, str], body: t.Any
-    ) -> tuple[int, t.Any]:
+    def _below(self, request: Request, kind: str, number: int, what: str) -> tuple[int, t.Any]:
         if what == "playbooks" and kind == "projects":
             return 200, self._fetched(number)
         if what == "survey_spec" and kind in ("job_templates", "workflow_job_templates"):
-            if method == "GET":
-                return 200, self.surveys.get(number, {})
-            self._accept_survey(body)
-            self.surveys[number] = body
-            return 200, None
+            return self._survey(request, number)
         if what == "workflow_nodes" and kind == "workflow_job_templates":
-            if method == "POST":
-                return 201, self.create("workflow_job_template_nodes", {**body, "workflow_job_template": number})
-            nodes = self.objects["workflow_job_template_nodes"]
-            numbers = [one for one, node in nodes.items() if node["workflow_job_template"] == number]
-            return 200, self._page(path, query, [self.shown("workflow_job_template_nodes", one) for one in numbers])
-        if what == "create_approval_template" and kind == "workflow_job_template_nodes" and method == "POST":
-            made = self.create("workflow_approval_templates", body)
-            self.objects[kind][number]["unified_job_template"] = made["id"]
-            return 201, made
+            return self._workflow_nodes(request, number)
+        if what == "create_approval_template" and kind == "workflow_job_template_nodes" and request.method == "POST":
+            template = self.create("workflow_approval_templates", request.body)
+            self.objects[kind][number]["unified_job_template"] = template["id"]
+            return 201, template
         if what not in LISTS:
             raise not_found()
-        has = self.lists.setdefault((number, what), [])
-        if method == "GET":
-            return 200, self._page(path, query, [self.shown(LISTS[what], one) for one in has])
-        other = body.get("id")
+        return self._list(request, number, what)
+
+    def _survey(self, request: Request, template: int) -> tuple[int, t.Any]:
+        if request.method == "GET":
+            return 200, self.surveys.get(template, {})
+        check_survey(request.body)
+        self.surveys[template] = request.body
+        return 200, None
+
+    def _workflow_nodes(self, request: Request, workflow: int) -> tuple[int, t.Any]:
+        kind = "workflow_job_template_nodes"
+        if request.method == "POST":
+            return 201, self.create(kind, {**request.body, "workflow_job_template": workflow})
+        nodes = self.objects[kind]
+        numbers = [number for number, node in nodes.items() if node["workflow_job_template"] == workflow]
+        return 200, _page(request, [self.shown(kind, number) for number in numbers])
+
+    def _list(self, request: Request, owner: int, what: str) -> tuple[int, t.Any]:
+        members = self.lists.setdefault((owner, what), [])
+        if request.method == "GET":
+            return 200, _page(request, [self.shown(LISTS[what], number) for number in members])
+        other = request.body.get("id")
         if other not in self.objects[LISTS[what]]:
             raise Refused(400, {"id": ["Object does not exist."]})
-        if body.get("disassociate"):
-            has[:] = [one for one in has if one != other]
-        elif other not in has:
-            self._accept_in_list(what, has, other)
-            has.append(other)
+        if request.body.get("disassociate"):
+            members[:] = [number for number in members if number != other]
+        elif other not in members:
+            self._accept_in_list(what, members, other)
+            members.append(other)
         return 204, None
 
-    def _accept_in_list(self, what: str, has: list[int], other: int) -> None:
+    def _accept_in_list(self, what: str, members: list[int], other: int) -> None:
         credentials = self.objects["credentials"]
         if what == "credentials" and credentials[other]["credential_type"] is not None:
-            kinds = [credentials[one]["credential_type"] for one in has]
+            kinds = [credentials[member]["credential_type"] for member in members]
             if credentials[other]["credential_type"] in kinds:
                 name = self.objects["credential_types"][credentials[other]["credential_type"]]["name"]
                 raise Refused(400, {"error": f"Cannot assign multiple {name} credentials."})
-
-    @staticmethod
-    def _accept_survey(survey: t.Any) -> None:
-        for field, kind in (("name", str), ("description", str), ("spec", list)):
-            if not isinstance(survey.get(field), kind):
-                raise Refused(400, {"error": f"Field '{field}' is missing from survey spec."})
-        if not survey["spec"]:
-            raise Refused(400, {"error": "'spec' doesn't contain any items."})
-        for index, question in enumerate(survey["spec"]):
-            for field in ("type", "question_name", "variable", "required"):
-                if field not in question:
-                    raise Refused(400, {"error": f"'{field}' missing from survey question {index}"})
-            if question["type"] == "multiplechoice":
-                choices = question.get("choices") or []
-                choices = choices.splitlines() if isinstance(choices, str) else choices
-                if question.get("default") and question["default"] not in choices:
-                    raise Refused(400, {"error": "Default choice must be answered from the choices listed."})
 
     def _filtered(self, kind: str, query: dict[str, str]) -> list[int]:
         filters = {key: value for key, value in query.items() if key not in ("page", "page_size", "order_by")}
@@ -366,22 +360,23 @@ class Controller:
         for key in filters:
             if key not in fields:
                 raise Refused(400, {"detail": f"{kind} has no field named '{key}'"})
-        found = []
-        for number, one in self.objects[kind].items():
-            has = {**one, "id": number}
-            if all(str("" if has.get(key) is None else has[key]) == value for key, value in filters.items()):
-                found.append(number)
-        return found
+        matches = []
+        for number, item in self.objects[kind].items():
+            values = {**item, "id": number}
+            if all(str("" if values.get(key) is None else values[key]) == value for key, value in filters.items()):
+                matches.append(number)
+        return matches
 
-    @staticmethod
-    def _page(path: str, query: dict[str, str], found: list[Json]) -> Json:
-        size, page = int(query.get("page_size", PAGE_SIZE)), int(query.get("page", 1))
-        begin, end = (page - 1) * size, page * size
-        if begin and begin >= len(found):
-            raise Refused(404, {"detail": "Invalid page."})
-        following = f"{path}?{urlencode({**query, 'page': page + 1})}" if end < len(found) else None
-        previous = f"{path}?{urlencode({**query, 'page': page - 1})}" if page > 1 else None
-        return {"count": len(found), "next": following, "previous": previous, "results": found[begin:end]}
+
+def _page(request: Request, items: list[Json]) -> Json:
+    query = request.query
+    size, page = int(query.get("page_size", PAGE_SIZE)), int(query.get("page", 1))
+    begin, end = (page - 1) * size, page * size
+    if begin and begin >= len(items):
+        raise Refused(404, {"detail": "Invalid page."})
+    following = f"{request.path}?{urlencode({**query, 'page': page + 1})}" if end < len(items) else None
+    previous = f"{request.path}?{urlencode({**query, 'page': page - 1})}" if page > 1 else None
+    return {"count": len(items), "next": following, "previous": previous, "results": items[begin:end]}
 
 
 class _Server(ThreadingHTTPServer):
@@ -406,7 +401,9 @@ def _handler(controller: Controller) -> type[BaseHTTPRequestHandler]:
                     body = json.loads(content) if content else None
                     controller.requests.append((self.command, parts.path, body))
                     self._authorize()
-                    status, answer = controller.answer(self.command, parts.path, dict(parse_qsl(parts.query)), body)
+                    status, answer = controller.answer(
+                        Request(self.command, parts.path, dict(parse_qsl(parts.query)), body)
+                    )
                 except Refused as exc:
                     status, answer = exc.status, exc.body
             data = b"" if answer is None else json.dumps(answer).encode()
@@ -419,13 +416,13 @@ def _handler(controller: Controller) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(data)
 
         def _authorize(self) -> None:
-            given = self.headers.get("Authorization") or ""
-            bearer = re.fullmatch(r"Bearer (.+)", given)
+            credentials = self.headers.get("Authorization") or ""
+            bearer = re.fullmatch(r"Bearer (.+)", credentials)
             if bearer and bearer[1] == controller.auditor and self.command != "GET":
                 raise Refused(403, {"detail": "You do not have permission to perform this action."})
             if bearer and bearer[1] in (controller.token, controller.auditor):
                 return
-            if given == _basic(controller.user, controller.password):
+            if credentials == _basic(controller.user, controller.password):
                 return
             text = "Authentication credentials were not provided. To establish a login session, visit /api/login/."
             raise Refused(401, {"detail": text})

@@ -60,7 +60,7 @@ exec "$@"
 
 
 def debian_root(name: str) -> Path:
-    """Return the kept root directory of that name (see PACKAGES); make it where there is none. Nobody changes it."""
+    """Return the kept root directory of that name (see PACKAGES); create it if there is none. It is never changed."""
     need_root()
     tool = need_tool("mmdebstrap")
     settings = config.versions()

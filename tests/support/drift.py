@@ -29,10 +29,10 @@ class Ran(t.NamedTuple):
 
     def objects(self, host: str) -> dict[str, str]:
         """Return names to statuses of a host's objects."""
-        return {one["name"]: one["status"] for one in self.report["hosts"][host]["objects"]}
+        return {row["name"]: row["status"] for row in self.report["hosts"][host]["objects"]}
 
     def whys(self, host: str) -> list[str]:
-        return [one["why"] for one in self.report["hosts"][host]["objects"] if one["why"]]
+        return [row["why"] for row in self.report["hosts"][host]["objects"] if row["why"]]
 
 
 class Place:
@@ -47,7 +47,7 @@ class Place:
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
         self.environment.update(
             ANSIBLE_CONFIG=str(path / "ansible.cfg"),
-            # Else what starts a job and what asks for it may differ over which home is meant.
+            # Otherwise the starter of a job and its poller may use different home directories.
             ANSIBLE_ASYNC_DIR=str(path / "async"),
             ANSIBLE_FORCE_COLOR="0",
             ANSIBLE_NOCOLOR="1",

@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Virtual environments from requirements/*.lock, made once and kept in .cache/environments."""
+"""Virtual environments from requirements/*.lock, created once and kept in .cache/environments."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ OTHERS = ("ansible/posix", "kubernetes/core")
 
 
 class CannotMake(Exception):
-    """An environment could not be made; the text is what the tool said."""
+    """An environment could not be created; the text is the output of the tool."""
 
 
 def interpreter(version: str) -> str:
     """Return the path of the Python of that version, as 3.8."""
-    found = tree.interpreters()
-    if version not in found:
+    interpreters = tree.interpreters()
+    if version not in interpreters:
         raise CannotMake(
-            f"there is no Python {version} on this machine, which has {', '.join(found) or 'none from 3.8 on'}"
+            f"there is no Python {version} on this machine, which has {', '.join(interpreters) or 'none from 3.8 on'}"
         )
-    return found[version]
+    return interpreters[version]
 
 
 def create(venv: Path, python: str, arguments: t.Sequence[str | Path]) -> None:
@@ -52,8 +52,8 @@ def create(venv: Path, python: str, arguments: t.Sequence[str | Path]) -> None:
 
 
 def site_packages(venv: Path) -> Path:
-    (found,) = venv.glob("lib/python3.*/site-packages")
-    return found
+    (packages,) = venv.glob("lib/python3.*/site-packages")
+    return packages
 
 
 def link_checkout(site: Path) -> None:

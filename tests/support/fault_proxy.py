@@ -47,7 +47,7 @@ ANSWERS: dict[str, tuple[int, dict[str, str], bytes]] = {
     "503": (503, {}, b"<html><body>no healthy upstream</body></html>"),
     "half a JSON": (200, {}, b'{"kind": "List", "items": [{"metadata": {"name": "x'),
 }
-# "cut": before the request has reached the API server; "lost": it was done, and nobody hears of it; "slow": too late.
+# "cut": before the request has reached the API server; "lost": it was done, and no answer arrives; "slow": too late.
 FAULTS = (*ANSWERS, "cut", "lost", "half an answer", "slow")
 
 
@@ -88,7 +88,7 @@ class FaultProxy(http.server.ThreadingHTTPServer):
         self.fault, self.at, self.patience = fault, at, patience
 
     def due(self, what: str) -> bool:
-        """Note a request, and tell whether it is the one."""
+        """Record a request, and return whether it is the one."""
         with self.lock:
             self.asked.append(what)
             # Once: what is asked for again gets through.
@@ -112,8 +112,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     server: FaultProxy
 
     def _pass_on(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
-        wanted = ("accept", "content-type", "user-agent")
-        headers = {name: value for name, value in self.headers.items() if name.lower() in wanted}
+        passed_on = ("accept", "content-type", "user-agent")
+        headers = {name: value for name, value in self.headers.items() if name.lower() in passed_on}
         behind = self.server.behind
         mine = {**headers, **dict(behind.headers()), "User-Agent": headers.get("User-Agent", "proxy")}
         answer = behind._pool.request(

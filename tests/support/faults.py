@@ -19,9 +19,9 @@ import typing as t
 
 import pytest
 
-# Where records go, a line of JSON each; nowhere, unless tests/suite has said where.
+# Where records go, a line of JSON each; nowhere, unless tests/suite sets it.
 VARIABLE = "RDMAOPS_FAULTS"
-# So many losses are told in full.
+# So many losses are reported in full.
 TOLD = 10
 
 
@@ -63,8 +63,8 @@ def tried(kind: str, what: str) -> t.Iterator[Tally]:
         # What ends the block itself is a loss too.
         record(kind, what, max(1, tally.tried), len(tally.lost) + (not ended))
     if tally.lost:
-        told = "\n".join(tally.lost[:TOLD])
-        pytest.fail(f"{what}: {len(tally.lost)} of {tally.tried} lost:\n{told}", pytrace=False)
+        losses = "\n".join(tally.lost[:TOLD])
+        pytest.fail(f"{what}: {len(tally.lost)} of {tally.tried} lost:\n{losses}", pytrace=False)
     assert tally.tried, f"{what}: nothing was tried"
 
 

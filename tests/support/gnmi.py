@@ -24,9 +24,9 @@ Json = t.Any
 ROLE = COLLECTION / "roles/switch_telemetry"
 
 
-def value(name: str, **given: Json) -> Json:
-    """Return one of the role's variables for what a site has given."""
-    return values(ROLE).value(name, **given)
+def value(name: str, **site: Json) -> Json:
+    """Return one of the role's variables for what a site has set."""
+    return values(ROLE).value(name, **site)
 
 
 def program(name: str) -> Path:
@@ -39,10 +39,10 @@ def program(name: str) -> Path:
 
 def elements(path: str) -> Json:
     """Return a gNMI path as protobuf's JSON has it."""
-    made = []
+    elements = []
     for name, keys in re.findall(r"/([^/\[]+)((?:\[[^]]*\])*)", path):
-        made.append({"name": name, "key": dict(re.findall(r"\[([^=]+)=([^]]*)\]", keys))})
-    return {"elem": made}
+        elements.append({"name": name, "key": dict(re.findall(r"\[([^=]+)=([^]]*)\]", keys))})
+    return {"elem": elements}
 
 
 def notification(leaves: t.Mapping[str, Json]) -> str:
@@ -109,12 +109,12 @@ class Collector:
 
     def series(self) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
         """Return the value of each series by name and labels."""
-        found = {}
+        samples = {}
         for line in self.metrics().splitlines():
             matched = re.fullmatch(r"(\w+)\{(.*)\} (\S+)", line)
             if matched:
-                found[matched[1], frozenset(re.findall(r'(\w+)="([^"]*)"', matched[2]))] = float(matched[3])
-        return found
+                samples[matched[1], frozenset(re.findall(r'(\w+)="([^"]*)"', matched[2]))] = float(matched[3])
+        return samples
 
     def wait(self, condition: t.Callable[[], Json], limit: float = 60) -> Json:
         """Return what a condition has become."""

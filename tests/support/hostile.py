@@ -67,36 +67,36 @@ def _place(rng: random.Random, length: int) -> tuple[int, int]:
 
 def text(rng: random.Random, seeds: t.Sequence[str]) -> str:
     """Return one of the seeds with a few things done to it."""
-    made = rng.choice(seeds)
+    result = rng.choice(seeds)
     for _step in range(rng.choice((1, 1, 2, 3, 8))):
-        start, end = _place(rng, len(made))
+        start, end = _place(rng, len(result))
         what = rng.randrange(9)
         if what == 0:
-            made = made[:start] + made[end:]
+            result = result[:start] + result[end:]
         elif what == 1:
-            made = made[:start] + rng.choice(TOKENS) + made[end:]
+            result = result[:start] + rng.choice(TOKENS) + result[end:]
         elif what == 2:
-            made = made[:start] + made[start:end] * rng.choice((2, 3, 50)) + made[end:]
+            result = result[:start] + result[start:end] * rng.choice((2, 3, 50)) + result[end:]
         elif what == 3:
-            made = made[:start]
+            result = result[:start]
         elif what == 4:
             other = rng.choice(seeds)
-            made = made[:start] + other[rng.randint(0, len(other)) :]
+            result = result[:start] + other[rng.randint(0, len(other)) :]
         elif what == 5:
-            lines = made.split("\n")
+            lines = result.split("\n")
             rng.shuffle(lines)
-            made = "\n".join(lines[: rng.randint(1, len(lines))])
+            result = "\n".join(lines[: rng.randint(1, len(lines))])
         elif what == 6:
-            made = made[:start] + chr(rng.choice((rng.randrange(128), rng.randrange(0x3000)))) + made[start + 1 :]
+            result = result[:start] + chr(rng.choice((rng.randrange(128), rng.randrange(0x3000)))) + result[start + 1 :]
         elif what == 7:
-            words = made.split(" ")
+            words = result.split(" ")
             words[rng.randrange(len(words))] = rng.choice(TOKENS)
-            made = " ".join(words)
+            result = " ".join(words)
         else:
             token = rng.choice(TOKENS) or "x"
             times = LARGEST // len(token) if rng.random() < 0.05 else rng.choice((2, 10, 100))
-            made = made[:start] + token * times + made[start:]
-    return made[:LARGEST]
+            result = result[:start] + token * times + result[start:]
+    return result[:LARGEST]
 
 
 def stretched(rng: random.Random, seeds: t.Sequence[str], size: int) -> str:
@@ -104,50 +104,50 @@ def stretched(rng: random.Random, seeds: t.Sequence[str], size: int) -> str:
 
     What compares each line with all before it, or tries each of a line's characters as a beginning, takes minutes here.
     """
-    line = rng.choice([one for one in rng.choice(seeds).split("\n") if one])
+    line = rng.choice([row for row in rng.choice(seeds).split("\n") if row])
     start, end = _place(rng, len(line))
     part = line[start:end] or rng.choice(TOKENS) or "x"
     head, tail = line[:start] + part * rng.choice((1, 10, 1000)), line[end:]
     lines = (f"{head}{tail}{number}" if start % 2 else f"{head}{number}{tail}" for number in range(size))
-    made: list[str] = []
+    result: list[str] = []
     while size > 0:
-        made.append(next(lines))
-        size -= len(made[-1]) + 1
-    return "\n".join(made)
+        result.append(next(lines))
+        size -= len(result[-1]) + 1
+    return "\n".join(result)
 
 
 def octets(rng: random.Random, seeds: t.Sequence[bytes]) -> bytes:
     """Return one of the seeds with a few bytes done to it."""
-    made = bytearray(rng.choice(seeds))
+    result = bytearray(rng.choice(seeds))
     for _step in range(rng.choice((1, 1, 2, 3, 8))):
-        start, end = _place(rng, len(made))
+        start, end = _place(rng, len(result))
         what = rng.randrange(7)
         if what == 0:
-            del made[start:end]
+            del result[start:end]
         elif what == 1:
-            made[start:end] = rng.randbytes(end - start)
+            result[start:end] = rng.randbytes(end - start)
         elif what == 2:
-            made[start:start] = made[start:end] * rng.choice((1, 2, 50))
+            result[start:start] = result[start:end] * rng.choice((1, 2, 50))
         elif what == 3:
-            del made[start:]
-        elif what == 4 and made:
-            made[start % len(made)] ^= 1 << rng.randrange(8)
+            del result[start:]
+        elif what == 4 and result:
+            result[start % len(result)] ^= 1 << rng.randrange(8)
         elif what == 5:
-            made[start:end] = rng.choice(
+            result[start:end] = rng.choice(
                 (b"\0" * 4, b"\xff" * 4, b"\x00\x00\x00\x80", b"\xff\xff\xff\x7f", b"\x04\x00")
             )
         else:
             other = rng.choice(seeds)
-            made[start:] = other[rng.randint(0, len(other)) :]
-    return bytes(made[:LARGEST])
+            result[start:] = other[rng.randint(0, len(other)) :]
+    return bytes(result[:LARGEST])
 
 
 def value(rng: random.Random, seeds: t.Sequence[t.Any]) -> t.Any:
     """Return one of the seeds, data such as JSON has, with some of its nodes replaced, gone or doubled."""
-    made = copy.deepcopy(rng.choice(seeds))
+    result = copy.deepcopy(rng.choice(seeds))
     for _step in range(rng.choice((1, 1, 2, 4))):
         places: list[tuple[t.Any, t.Any]] = []
-        _collect(made, places)
+        _collect(result, places)
         if not places:
             return rng.choice(VALUES)
         holder, key = rng.choice(places)
@@ -162,7 +162,7 @@ def value(rng: random.Random, seeds: t.Sequence[t.Any]) -> t.Any:
             holder[key] = text(rng, [holder[key]])
         else:
             holder[key] = copy.deepcopy(rng.choice(VALUES))
-    return made
+    return result
 
 
 def _collect(node: t.Any, places: list[tuple[t.Any, t.Any]]) -> None:

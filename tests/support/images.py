@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A containerd and a registry of the test's own, for container images made by hand (tests/lab/oci.py).
+"""A containerd and a registry of the test's own, for container images built by hand (tests/lab/oci.py).
 
-A containerd has its configuration, directories and socket below one directory, and nothing to do with the machine's.
+A containerd has its configuration, directories and socket below one directory, apart from the machine's.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Containerd:
         return {line.split()[0]: line.split()[2] for line in self.ctr("images", "ls").splitlines()[1:]}
 
     def checked(self, name: str) -> str:
-        """Return what `ctr images check` says of an image's content: complete, incomplete or unavailable."""
+        """Return the state of an image's content by `ctr images check`: complete, incomplete or unavailable."""
         # It ends with 1 where it cannot tell whether the image is unpacked.
         (line,) = self._run("images", "check", f"name=={name}").stdout.splitlines()[1:]
         return line.split()[3]

@@ -181,20 +181,20 @@ class Hosts:
             ]
         }
         for name, number in HOSTS.items():
-            made = place / "made" / name
-            (made / "manifests").mkdir(parents=True)
+            files = place / "made" / name
+            (files / "manifests").mkdir(parents=True)
             for program in MANIFESTS:
-                (made / f"manifests/{program}.yaml").write_text("--advertise-address=192.0.2.10 --secure-port=6443")
-            (made / "kubelet.conf").write_text(authority.kubeconfig(f"system:node:{name}"))
-            (made / "admin.conf").write_text(authority.kubeconfig("kubernetes-admin"))
-            (made / "ca.crt").write_text(authority.pem)
-            (made / "configurations.json").write_text(json.dumps(configurations))
+                (files / f"manifests/{program}.yaml").write_text("--advertise-address=192.0.2.10 --secure-port=6443")
+            (files / "kubelet.conf").write_text(authority.kubeconfig(f"system:node:{name}"))
+            (files / "admin.conf").write_text(authority.kubeconfig("kubernetes-admin"))
+            (files / "ca.crt").write_text(authority.pem)
+            (files / "configurations.json").write_text(json.dumps(configurations))
             status = {
                 "conditions": [{"type": "Ready", "status": "True"}],
                 "nodeInfo": {"machineID": f"{number:032x}"},
             }
             node = {"metadata": {"name": name}, "spec": {"podCIDR": f"10.244.{number}.0/24"}, "status": status}
-            (made / "node.json").write_text(json.dumps(node))
+            (files / "node.json").write_text(json.dumps(node))
             (self.root(name) / "bin").mkdir(parents=True)
             (self.root(name) / "proc").symlink_to("/proc")
             for program, text in (("kubeadm", KUBEADM), ("kubectl", KUBECTL)):
@@ -219,36 +219,36 @@ class Hosts:
         )  # fmt: skip
 
     def plan(self, *names: str, **options: t.Any) -> Json:
-        seen = {name: self.look(name) for name in names or HOSTS}
-        return plan(seen, settings(), Options(group=[PLANE], **options))
+        observed = {name: self.look(name) for name in names or HOSTS}
+        return plan(observed, settings(), Options(group=[PLANE], **options))
 
     def do(self, name: str, action: str, **params: t.Any) -> Json:
         """One action of the module kubeadm on a host."""
-        given = {**DEFAULTS, "action": action, **params}
+        options = {**DEFAULTS, "action": action, **params}
         root = str(self.root(name))
         work = Work(root)
         run = runner([str(self.root(name) / "bin")], 60, work)
-        return manage(Kubeadm(run, given, root, work=work), action, False)
+        return manage(Kubeadm(run, options, root, work=work), action, False)
 
     def site(self, *names: str, waits: bool = True, **options: t.Any) -> None:
         """What the role does to these hosts, or to all of them."""
         point = self.point if waits else lambda name: None
-        made = self.plan(*names, **options)
-        if made["problems"]:
-            raise FabricError("; ".join(made["problems"]))
-        steps, leader = made["hosts"], made["leader"]
+        plan = self.plan(*names, **options)
+        if plan["problems"]:
+            raise FabricError("; ".join(plan["problems"]))
+        steps, leader = plan["hosts"], plan["leader"]
         point("planned")
         if steps[leader]["action"] == "init":
             self.do(leader, "init", documents=INIT, **_cleaned(steps[leader]))
         for name, step in steps.items():
             if step["unmark"]:
                 self.do(name, "unmark")
-        if not made["joining"]:
+        if not plan["joining"]:
             return
         token = self.do(leader, "token")
         try:
             point("token")
-            for name in made["joining"]:
+            for name in plan["joining"]:
                 self.do(name, "join", documents=JOIN, token=token["token"], **_cleaned(steps[name]))
         finally:
             self.do(leader, "token_absent", token_id=token["token_id"])
@@ -318,9 +318,9 @@ class Hosts:
     def whole(self) -> None:
         """All of them are nodes of the one cluster, and nothing was done that must never be."""
         assert self.wrong() == []
-        made = self.plan()
-        assert made["problems"] == []
-        assert {name: one["action"] for name, one in made["hosts"].items()} == dict.fromkeys(HOSTS, "none")
+        plan = self.plan()
+        assert plan["problems"] == []
+        assert {name: step["action"] for name, step in plan["hosts"].items()} == dict.fromkeys(HOSTS, "none")
         assert not [name for name in HOSTS if self.mark(name).exists()]
 
     def end(self) -> None:

@@ -123,11 +123,11 @@ class Lab:
         self.budget_only(name, least)
         at = path("policy/v1", "poddisruptionbudgets", self.namespace, name)
 
-        def seen() -> bool:
-            found = self.api.get(at, "Reading") or {}
-            return bool(found["metadata"]["generation"] == found.get("status", {}).get("observedGeneration"))
+        def observed() -> bool:
+            current = self.api.get(at, "Reading") or {}
+            return bool(current["metadata"]["generation"] == current.get("status", {}).get("observedGeneration"))
 
-        self.until(seen)
+        self.until(observed)
 
     def until(self, what: t.Callable[[], bool], limit: float = 60) -> None:
         deadline = time.monotonic() + limit

@@ -79,12 +79,12 @@ def guest(name: str = "") -> Guest:
     name = name or min(hosts, default="")
     if name not in hosts:
         skip_or_fail(f"needs a running node {name} of the lab (make lab-up)")
-    node = Guest(name, hosts[name])
+    guest = Guest(name, hosts[name])
     try:
-        node.run("true", limit=60)
+        guest.run("true", limit=60)
     except (AssertionError, subprocess.TimeoutExpired) as exc:
         skip_or_fail(f"needs a node of the lab that answers: {exc}")
-    return node
+    return guest
 
 
 __all__ = ["Guest", "guest"]

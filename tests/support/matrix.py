@@ -31,6 +31,9 @@ PLAYBOOKS = (
     "tests/integration/test_bad_input.py",
     "tests/integration/test_inventories.py",
     "tests/integration/drift/test_drift.py",
+    "tests/integration/drift/test_drift_secrets.py",
+    "tests/integration/drift/test_drift_stopped.py",
+    "tests/integration/drift/test_drift_verdict.py",
 )
 # Roles and playbooks with all that they need: what templates give to modules is different before ansible-core 2.19.
 ROLES = (
@@ -110,10 +113,10 @@ ROWS = (
 def version(package: str, lock: str) -> str:
     """Return the version of a package in a lock."""
     text = (COLLECTION / "requirements" / f"{lock}.lock").read_text(encoding="utf-8")
-    found = re.search(rf"^{re.escape(package)}==(\S+)", text, re.MULTILINE)
-    if not found:
+    match = re.search(rf"^{re.escape(package)}==(\S+)", text, re.MULTILINE)
+    if not match:
         raise LookupError(f"requirements/{lock}.lock has no {package}")
-    return found[1]
+    return match[1]
 
 
 class How(t.NamedTuple):

@@ -14,19 +14,19 @@ from ansible.module_utils import basic
 
 
 @contextlib.contextmanager
-def module_arguments(given: t.Mapping[str, t.Any]) -> t.Iterator[None]:
-    """Give the AnsibleModule that is made inside its arguments."""
+def module_arguments(arguments: t.Mapping[str, t.Any]) -> t.Iterator[None]:
+    """Pass arguments to the AnsibleModule that is created inside."""
     try:
         from ansible.module_utils.testing import patch_module_args
     except ImportError:  # ansible-core before 2.19
         before = basic._ANSIBLE_ARGS
-        basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": dict(given)}).encode()
+        basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": dict(arguments)}).encode()
         try:
             yield
         finally:
             basic._ANSIBLE_ARGS = before
         return
-    with patch_module_args(dict(given)):
+    with patch_module_args(dict(arguments)):
         yield
 
 

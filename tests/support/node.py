@@ -37,9 +37,9 @@ def address() -> str:
     """This machine's, by which the API server reaches its kubelet."""
     shown = subprocess.run(["ip", "-json", "address"], capture_output=True, text=True, timeout=20, check=True).stdout
     for link in json.loads(shown):
-        for one in link["addr_info"]:
-            if one["family"] == "inet" and one["scope"] == "global":
-                return str(one["local"])
+        for address in link["addr_info"]:
+            if address["family"] == "inet" and address["scope"] == "global":
+                return str(address["local"])
     return skip_or_fail("a kubelet needs an IPv4 address that is not the loopback's")
 
 

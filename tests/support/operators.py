@@ -36,21 +36,21 @@ def fetch(name: str) -> list[Path]:
     environment = {**os.environ, "GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local", "GOWORK": "off"}
     done = subprocess.run(argv, capture_output=True, text=True, timeout=300, env=environment, cwd="/", check=False)
     try:
-        found = json.loads(done.stdout)
+        download = json.loads(done.stdout)
     except ValueError:
-        found = {"Error": done.stderr.strip() or f"rc {done.returncode}"}
-    if found.get("Error"):
-        skip_or_fail(f"{module} is not to be had: {found['Error']}")
-    assert found["Sum"] == about["sum"], f"{module}: the checksum is {found['Sum']}, and {about['sum']} is pinned"
-    return [Path(found["Dir"]) / definition for definition in about["definitions"]]
+        download = {"Error": done.stderr.strip() or f"rc {done.returncode}"}
+    if download.get("Error"):
+        skip_or_fail(f"{module} is not to be had: {download['Error']}")
+    assert download["Sum"] == about["sum"], f"{module}: the checksum is {download['Sum']}, and {about['sum']} is pinned"
+    return [Path(download["Dir"]) / definition for definition in about["definitions"]]
 
 
-def install(plane: Cluster, *wanted: str) -> None:
+def install(plane: Cluster, *names: str) -> None:
     """Have an API server know an operator's kinds. Nothing acts on them: there are no controllers."""
-    for name in wanted:
+    for name in names:
         files = [argument for file in fetch(name) for argument in ("-f", str(file))]
-        made = plane.kubectl("apply", "--server-side", *files, "-o", "name").split()
-        plane.established(*made)
+        definitions = plane.kubectl("apply", "--server-side", *files, "-o", "name").split()
+        plane.established(*definitions)
 
 
 __all__ = ["fetch", "install", "names"]

@@ -58,10 +58,10 @@ def dashboards() -> dict[str, Json]:
 
 def panels(dashboard: Json) -> list[Json]:
     """Return the panels, those of collapsed rows too."""
-    found = []
-    for one in dashboard["panels"]:
-        found += [one, *one.get("panels", [])]
-    return found
+    panels = []
+    for panel in dashboard["panels"]:
+        panels += [panel, *panel.get("panels", [])]
+    return panels
 
 
 def names(expression: str) -> set[str]:
@@ -106,8 +106,8 @@ class Prometheus:
 
     def range(self, expression: str, seconds: float, step: float) -> list[Json]:
         now = time.time()
-        found = self.get("/api/v1/query_range", query=expression, start=now - seconds, end=now, step=step)
-        return t.cast(list[Json], found["result"])
+        data = self.get("/api/v1/query_range", query=expression, start=now - seconds, end=now, step=step)
+        return t.cast(list[Json], data["result"])
 
     def label_values(self, definition: str) -> list[str]:
         """Return what Grafana offers for a variable of the kind label_values(SELECTOR, LABEL)."""
@@ -118,10 +118,10 @@ class Prometheus:
     def until(self, expression: str, limit: float = 60) -> list[Json]:
         """Wait for an expression to have a result."""
         end = time.monotonic() + limit
-        while not (found := self.query(expression)):
+        while not (result := self.query(expression)):
             assert time.monotonic() < end, f"nothing for {expression} within {limit} s: {self.log.read_text()[-3000:]}"
             time.sleep(0.2)
-        return found
+        return result
 
     def reloads(self) -> int:
         """Count how often it has read its configuration again."""
@@ -138,16 +138,16 @@ def running(directory: Path, config: Path, *arguments: str) -> t.Iterator[Promet
         argv += [f"--web.listen-address=127.0.0.1:{port}", "--web.enable-lifecycle", "--log.level=info", *arguments]
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT)
         try:
-            one = Prometheus(process, port, log)
+            server = Prometheus(process, port, log)
             end = time.monotonic() + 60
             while True:
                 assert process.poll() is None, log.read_text()
                 assert time.monotonic() < end, log.read_text()
                 with contextlib.suppress(OSError):
-                    one.get("/-/ready")
+                    server.get("/-/ready")
                     break
                 time.sleep(0.1)
-            yield one
+            yield server
         finally:
             process.terminate()
             process.wait(60)

@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A role's variables and tasks as Ansible would template them, for what a site has set.
+"""A role's variables and tasks as Ansible would template them, for the variables of a site.
 
 Ansible's loader of plugins takes over how collections are imported, so templates are done in a process of their own.
 """
@@ -15,9 +15,9 @@ import typing as t
 from pathlib import Path
 
 LIMIT_S = 60
-# What of a task holds or does not.
+# Keywords of a task that are true or false.
 CONDITIONS = ("that", "until", "when")
-# A program in the background of a shell that ends; it goes on with the shell's standard input.
+# A shell that starts a program in the background, with the shell's standard input, and exits.
 APART = 'exec 3<&0; "$0" "$@" <&3 &'
 
 
@@ -25,7 +25,7 @@ class Values:
     """A child that answers one line for each line: `[ROLE, PATH, VARIABLES]`, and `[VALUE, ERROR]`."""
 
     def __init__(self) -> None:
-        # Nobody's child here: tests that count or reap their children are not to meet it.
+        # Not a child of this process, because some tests count or reap their children.
         self.child = subprocess.Popen(
             ["sh", "-c", APART, sys.executable, str(Path(__file__).resolve())],
             stdin=subprocess.PIPE,
@@ -34,32 +34,32 @@ class Values:
         )
         self.child.wait(LIMIT_S)
 
-    def ask(self, role: Path, path: t.Sequence[str], given: t.Mapping[str, t.Any]) -> t.Any:
+    def ask(self, role: Path, path: t.Sequence[str], site: t.Mapping[str, t.Any]) -> t.Any:
         if self.child.stdin is None or self.child.stdout is None:
             raise AssertionError("a child without pipes")
-        self.child.stdin.write(json.dumps([str(role), path, given]) + "\n")
+        self.child.stdin.write(json.dumps([str(role), path, site]) + "\n")
         self.child.stdin.flush()
-        found, error = json.loads(self.child.stdout.readline())
+        value, error = json.loads(self.child.stdout.readline())
         if error:
             raise AssertionError(error)
-        return found
+        return value
 
 
-# It ends with this process, when nobody asks it any more.
+# It ends when this process closes its standard input.
 _child = functools.cache(Values)
 
 
 class Role(t.NamedTuple):
-    """A role, for what a site has set and a run has found."""
+    """A role, for variables of a site and facts of a run."""
 
     directory: Path
 
-    def value(self, name: str, **given: t.Any) -> t.Any:
-        return _child().ask(self.directory, [name], given)
+    def value(self, name: str, **site: t.Any) -> t.Any:
+        return _child().ask(self.directory, [name], site)
 
-    def task(self, file: str, name: str, key: str, **given: t.Any) -> t.Any:
-        """Return a keyword of a task, or an argument of its module; of a condition, whether it holds."""
-        return _child().ask(self.directory, [file, name, key], given)
+    def task(self, file: str, name: str, key: str, **site: t.Any) -> t.Any:
+        """Return a keyword of a task, or an argument of its module; whether a condition is true."""
+        return _child().ask(self.directory, [file, name, key], site)
 
 
 def values(role: Path) -> Role:
@@ -98,53 +98,63 @@ def part_of(entry: t.Any, key: str) -> t.Any:
     return arguments[key]
 
 
-def main() -> None:
-    from ansible.parsing.dataloader import DataLoader
-    from ansible.plugins.loader import init_plugin_loader
-    from ansible.template import Templar
+class Answers:
+    """What the child does: Ansible's loader and templates, in a process of their own."""
 
-    init_plugin_loader()
-    loader = DataLoader()
+    def __init__(self) -> None:
+        from ansible.parsing.dataloader import DataLoader
+        from ansible.plugins.loader import init_plugin_loader
 
-    @functools.cache
-    def known_of(role: Path) -> dict[str, t.Any]:
-        known: dict[str, t.Any] = {
+        init_plugin_loader()
+        self.loader = DataLoader()
+        self.variables = functools.cache(self._variables)
+        self.tasks = functools.cache(self._tasks)
+
+    def _variables(self, role: Path) -> dict[str, t.Any]:
+        variables: dict[str, t.Any] = {
             "inventory_hostname": "here",
             "role_path": str(role),
             "ansible_search_path": [str(role)],
         }
         for part in ("defaults", "vars"):
             if (role / part / "main.yml").exists():
-                known.update(with_templates(loader, role / part / "main.yml"))
-        return known
+                variables.update(with_templates(self.loader, role / part / "main.yml"))
+        return variables
 
-    @functools.cache
-    def tasks_in(path: Path) -> list[t.Any]:
-        return list(tasks_of(with_templates(loader, path)))
+    def _tasks(self, path: Path) -> list[t.Any]:
+        return list(tasks_of(with_templates(self.loader, path)))
 
-    def answer(role: Path, path: list[str], given: dict[str, t.Any]) -> t.Any:
-        known = {**known_of(role), **given}
+    def template(self, variables: dict[str, t.Any], value: t.Any) -> t.Any:
+        from ansible.template import Templar
+
+        return Templar(self.loader, variables=variables).template(value)
+
+    def answer(self, role: Path, path: list[str], site: dict[str, t.Any]) -> t.Any:
+        variables = {**self.variables(role), **site}
         if len(path) == 1:
-            return Templar(loader, variables=known).template(known[path[0]])
+            return self.template(variables, variables[path[0]])
         file, name, key = path
-        (entry,) = [entry for entry in tasks_in(role / "tasks" / file) if entry.get("name") == name]
+        (entry,) = [entry for entry in self.tasks(role / "tasks" / file) if entry.get("name") == name]
+        variables.update(entry.get("vars", {}))
         part = part_of(entry, key)
-        templar = Templar(loader, variables={**known, **entry.get("vars", {})})
         if key not in CONDITIONS:
-            return templar.template(part)
+            return self.template(variables, part)
         texts = part if isinstance(part, list) else [part]
-        held = [templar.template(trusted("{{ %s }}" % text)) for text in texts]
-        if not all(isinstance(one, bool) for one in held):
-            raise TypeError(f"conditions of {name} are neither true nor false: {held}")
-        return all(held)
+        results = [self.template(variables, trusted("{{ %s }}" % text)) for text in texts]
+        if not all(isinstance(result, bool) for result in results):
+            raise TypeError(f"conditions of {name} are neither true nor false: {results}")
+        return all(results)
 
+
+def main() -> None:
+    answers = Answers()
     for line in sys.stdin:
-        role, path, given = json.loads(line)
+        role, path, site = json.loads(line)
         try:
-            found = [answer(Path(role), path, given), None]
-        except Exception as exc:  # who has asked raises it
-            found = [None, f"{type(exc).__name__}: {exc}"]
-        print(json.dumps(found), flush=True)
+            reply = [answers.answer(Path(role), path, site), None]
+        except Exception as exc:  # the parent raises it
+            reply = [None, f"{type(exc).__name__}: {exc}"]
+        print(json.dumps(reply), flush=True)
 
 
 if __name__ == "__main__":

@@ -46,13 +46,13 @@ class Container(ByCommand):
 
     def processes(self) -> list[str]:
         """Who is in the container, as the host sees it."""
-        found = []
+        commands = []
         for place in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 if self.ident in (place / "cgroup").read_text():
-                    found.append((place / "cmdline").read_text().replace("\0", " ").strip())
-        # Those without one have ended, and wait for a first process that does not care.
-        return sorted(filter(None, found))
+                    commands.append((place / "cmdline").read_text().replace("\0", " ").strip())
+        # Processes without a command line have exited, and their parent has not waited for them.
+        return sorted(filter(None, commands))
 
 
 class Runtime:
@@ -126,12 +126,12 @@ class Runtime:
         }
         path = self.work / f"{ident}.json"
         path.write_text(json.dumps(spec))
-        made = Container(ident, self.ctr)
+        container = Container(ident, self.ctr)
         try:
             self._run("run", "--detach", "--config", str(path), ident)
             # What it has been asked to do before it sleeps is done.
-            wait_for(lambda: "sleep 1000" in made.processes())
-            yield made
+            wait_for(lambda: "sleep 1000" in container.processes())
+            yield container
         finally:
             self._run("tasks", "kill", "--signal", "SIGKILL", ident, check=False)
             self._run("tasks", "rm", "--force", ident, check=False)

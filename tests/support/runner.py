@@ -42,7 +42,7 @@ class Job(t.NamedTuple):
 
     status: str
     events: list[Json]
-    # What set_stats has given, which AWX keeps as the job's artifacts.
+    # Data of set_stats, which AWX keeps as the job's artifacts.
     artifacts: Json
     # What takes the place of /runner.
     container: Path
@@ -75,7 +75,7 @@ def clean(home: Path, **more: str) -> dict[str, str]:
 def fetched(place: Path) -> Path:
     """Fetch the repository and install its collections as a project update does; return the project's directory."""
     project, stage = place / "project", place / "stage"
-    # Depth needs a URL; what belongs to another user is refused unless it is said to be safe.
+    # Depth needs a URL; what belongs to another user is refused unless it is declared safe.
     url = f"file://{COLLECTION.resolve()}"
     safe = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
     git = ["git", "clone", "--quiet", "--depth", "1", url, str(project)]
@@ -191,7 +191,7 @@ def as_awx(
         )
     with sent.open("rb") as source, answered.open("wb") as sink:
         worker = [str(BIN / "ansible-runner"), "worker", f"--private-data-dir={container}"]
-        # Its exit status is that of the job, which the third step tells too.
+        # Its exit status is that of the job, which the third step reports too.
         subprocess.run(worker, stdin=source, stdout=sink, env=clean(home), cwd=place, timeout=timeout + 60, check=False)
     events: list[Json] = []
     with answered.open("rb") as source:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
 
+PROGRAM = str(Path(sys.executable).parent / "ansible-playbook")
 INVENTORY = COLLECTION / "inventories/lab/hosts.yml"
 
 
@@ -30,7 +31,7 @@ class Run(t.NamedTuple):
         return [result for name, _host, result in self.tasks if name.endswith(task)][-1]
 
     def messages(self) -> str:
-        """Return what failed tasks said."""
+        """Return the messages of failed tasks."""
         return "\n".join(str(result.get("msg")) for _name, _host, result in self.tasks if result.get("failed"))
 
     def changed(self) -> int:
@@ -39,8 +40,7 @@ class Run(t.NamedTuple):
 
 def command(book: str, node: str, *arguments: str, **variables: t.Any) -> list[str]:
     """Return the argument list of ansible-playbook."""
-    program = str(Path(sys.executable).parent / "ansible-playbook")
-    return [program, "-i", str(INVENTORY), book, "--limit", node, "-e", json.dumps(variables), *arguments]
+    return [PROGRAM, "-i", str(INVENTORY), book, "--limit", node, "-e", json.dumps(variables), *arguments]
 
 
 def environment(**further: str) -> dict[str, str]:
@@ -64,19 +64,24 @@ def understood(rc: int, output: str) -> Run:
     return Run(rc, tasks, document.get("stats", {}), output)
 
 
-def playbook(book: str, node: str, *arguments: str, limit: float = 1200, **variables: t.Any) -> Run:
-    """Run a playbook on one node."""
+def ansible_playbook(*arguments: str, cwd: Path | None = None, limit: float = 1200, **further: str) -> Run:
+    """Run ansible-playbook with these arguments; further variables of its environment may be given."""
     done = subprocess.run(
-        command(book, node, *arguments, **variables),
-        env=environment(),
+        [PROGRAM, *arguments],
+        env=environment(**further),
+        cwd=cwd,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=limit,
         check=False,
     )
-    found = understood(done.returncode, done.stdout)
-    return found._replace(output=done.stdout + done.stderr)
+    return understood(done.returncode, done.stdout)._replace(output=done.stdout + done.stderr)
+
+
+def playbook(book: str, node: str, *arguments: str, limit: float = 1200, **variables: t.Any) -> Run:
+    """Run a playbook on one node."""
+    return ansible_playbook(*command(book, node, *arguments, **variables)[1:], limit=limit)
 
 
 def module(node: str, name: str, /, check: bool = False, **options: t.Any) -> dict[str, t.Any]:
@@ -91,4 +96,4 @@ def module(node: str, name: str, /, check: bool = False, **options: t.Any) -> di
     return run.result("module")
 
 
-__all__ = ["INVENTORY", "Run", "command", "environment", "module", "playbook", "understood"]
+__all__ = ["INVENTORY", "Run", "ansible_playbook", "command", "environment", "module", "playbook", "understood"]

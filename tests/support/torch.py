@@ -3,7 +3,7 @@
 """A Python with PyTorch and torchvision, and the training workload run by it.
 
 It is, in this order, what TORCH_PYTHON names, the python3 of PATH if it has both, or Debian's packages in a root
-directory that is made once (about 900 MB) and kept in the lab's cache: the package index has no build for the CPU alone.
+directory that is created once (about 900 MB) and kept in the lab's cache: the package index has no build for the CPU alone.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def interpreter() -> str:
         if not has_both(named):
             skip_or_fail(f"TORCH_PYTHON={named} has no torch and torchvision")
         return named
-    found = shutil.which("python3")
-    return found if found and has_both(found) else ""
+    python = shutil.which("python3")
+    return python if python and has_both(python) else ""
 
 
 def command(directory: Path, script: str, *arguments: str) -> list[str]:
@@ -82,9 +82,9 @@ def script_path(script: str) -> str:
 
 def python(directory: Path, *arguments: str) -> list[str]:
     """Return the command that runs Python with those arguments in ``directory``."""
-    found = interpreter()
-    if found:
-        return ["env", "-C", str(directory), found, *arguments]
+    python = interpreter()
+    if python:
+        return ["env", "-C", str(directory), python, *arguments]
     need_root()
     root = debian_root.debian_root("torch")
     enter = ["sh", "-c", ENTER, "sh", str(root), str(WORKLOAD), str(directory), "python3", *arguments]
@@ -92,7 +92,7 @@ def python(directory: Path, *arguments: str) -> list[str]:
 
 
 def environment(**variables: str) -> dict[str, str]:
-    """Return this process's environment less what says who a rank is, with ``variables``.
+    """Return this process's environment without the variables of a rank, with ``variables``.
 
     One thread per rank: sums come in the same order, and two ranks share a small machine.
     """
@@ -112,8 +112,8 @@ class Done(t.NamedTuple):
     def result(self) -> dict[str, t.Any]:
         """The JSON that rank 0 prints last."""
         (line,) = [line for line in self.out.splitlines() if line.startswith("RESULT ")]
-        found: dict[str, t.Any] = json.loads(line.removeprefix("RESULT "))
-        return found
+        result: dict[str, t.Any] = json.loads(line.removeprefix("RESULT "))
+        return result
 
 
 class Job:
@@ -146,7 +146,7 @@ class Job:
         return process
 
     def rank(self, rank: int, world: int, script: str, *words: str) -> subprocess.Popen[bytes]:
-        """Start one rank of a script, told by options who it is."""
+        """Start one rank of a script; options give it its rank."""
         who = ["--rank", str(rank), "--world-size", str(world), "--master-addr", "127.0.0.1"]
         argv = command(self.directory, script, *who, "--master-port", str(self.port), *words)
         return self.start(argv)
@@ -154,11 +154,11 @@ class Job:
     def wait(self, limit: float) -> list[Done]:
         """Return how the processes ended, in the order in which they were started."""
         ends = time.monotonic() + limit
-        found = []
+        ranks = []
         for process, out, err in self._started:
             status = process.wait(max(0.1, ends - time.monotonic()))
-            found.append(Done(status, out.read_text(), err.read_text()))
-        return found
+            ranks.append(Done(status, out.read_text(), err.read_text()))
+        return ranks
 
     def running(self, number: int) -> bool:
         """Whether the process of that number, in the order in which they were started, has not ended."""

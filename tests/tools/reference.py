@@ -145,10 +145,10 @@ def linked(fqcn: str, url: str | None) -> str:
 class Writer:
     """The pages, from what ansible-doc says."""
 
-    def __init__(self, found: Json, playbooks: t.Sequence[Path]) -> None:
-        self.found = found
+    def __init__(self, documentation: Json, playbooks: t.Sequence[Path]) -> None:
+        self.documentation = documentation
         self.playbooks = playbooks
-        self.names = {kind: sorted(found[kind]) for kind in KINDS}
+        self.names = {kind: sorted(documentation[kind]) for kind in KINDS}
         self.links = Links({page_of(kind, name) for kind, names in self.names.items() for name in names})
         self.context = Context()
 
@@ -162,18 +162,18 @@ class Writer:
         return " ".join(self.text(value, " ").split())
 
     def pages(self) -> dict[str, str]:
-        found = {"README.md": self.index(), "playbooks.md": self.of_playbooks()}
+        pages = {"README.md": self.index(), "playbooks.md": self.of_playbooks()}
         for kind, names in self.names.items():
             for name in names:
-                found[page_of(kind, name)] = self.of_role(name) if kind == "role" else self.of_plugin(kind, name)
-        return {name: HEADER + text.rstrip() + "\n" for name, text in found.items()}
+                pages[page_of(kind, name)] = self.of_role(name) if kind == "role" else self.of_plugin(kind, name)
+        return {name: HEADER + text.rstrip() + "\n" for name, text in pages.items()}
 
     def readmes(self) -> dict[str, str]:
         """Return what each role's README says, by the role's own name."""
         return {name.rsplit(".", 1)[-1]: HEADER + self.readme(name) for name in self.names["role"]}
 
     def readme(self, name: str) -> str:
-        doc = self.found["role"][name]["entry_points"]["main"]
+        doc = self.documentation["role"][name]["entry_points"]["main"]
         self.context = Context(dom.PluginIdentifier(name, "role"), "main")
         about = format_paragraphs(
             parse(doc.get("description", []), self.context, errors="message"), Markdown(), NoLinks(), par_sep="\n\n"
@@ -184,7 +184,7 @@ class Writer:
         return "\n".join([*lines, code("ansible-doc -t role %s" % name) + ".", ""])
 
     def short(self, kind: str, name: str) -> str:
-        entry = self.found[kind][name]
+        entry = self.documentation[kind][name]
         doc = entry["entry_points"]["main"] if kind == "role" else entry["doc"]
         return self.line(doc["short_description"])
 
@@ -217,11 +217,11 @@ class Writer:
             for play in yaml.safe_load(text):
                 if "ansible.builtin.import_playbook" in play:
                     other = Path(play["ansible.builtin.import_playbook"]).stem
-                    given = ", ".join(code("%s: %s" % item) for item in (play.get("vars") or {}).items())
-                    lines.append("* the playbook %s%s" % (code(other), " with " + given if given else ""))
+                    variables = ", ".join(code("%s: %s" % item) for item in (play.get("vars") or {}).items())
+                    lines.append("* the playbook %s%s" % (code(other), " with " + variables if variables else ""))
                     continue
-                roles = [one["role"] for one in play.get("roles", [])]
-                roles += [one[key]["name"] for one in play.get("tasks", []) for key in one if key.endswith("_role")]
+                roles = [role["role"] for role in play.get("roles", [])]
+                roles += [task[key]["name"] for task in play.get("tasks", []) for key in task if key.endswith("_role")]
                 named = [linked(role, page_of("role", role)) for role in dict.fromkeys(roles)]
                 tags = ", tags %s" % ", ".join(map(code, play["tags"])) if "tags" in play else ""
                 lines.append("* %s: on %s, %s%s" % (plain(play["name"]), code(play["hosts"]), ", ".join(named), tags))
@@ -229,9 +229,9 @@ class Writer:
         return "\n".join(lines)
 
     def of_role(self, name: str) -> str:
-        entries = self.found["role"][name]["entry_points"]
+        entries = self.documentation["role"][name]["entry_points"]
         lines = ["# Role %s" % code(name), ""]
-        for point, doc in sorted(entries.items(), key=lambda one: (one[0] != "main", one[0])):
+        for point, doc in sorted(entries.items(), key=lambda entry: (entry[0] != "main", entry[0])):
             self.context = Context(dom.PluginIdentifier(name, "role"), point)
             if point != "main":
                 lines += ["## Entry point %s" % code(point), ""]
@@ -249,18 +249,18 @@ class Writer:
         return "\n".join(lines)
 
     def of_plugin(self, kind: str, name: str) -> str:
-        entry = self.found[kind][name]
+        entry = self.documentation[kind][name]
         doc = entry["doc"]
         self.context = Context(dom.PluginIdentifier(name, kind))
         lines = ["# %s %s" % (kind.capitalize(), code(name)), ""]
         lines += [self.line(doc["short_description"]) + ".", "", self.text(doc["description"]), ""]
         if doc.get("requirements"):
-            lines += ["It needs:", "", *("* " + self.line(one) for one in doc["requirements"]), ""]
+            lines += ["It needs:", "", *("* " + self.line(text) for text in doc["requirements"]), ""]
         lines += self.attributes(doc)
         if doc.get("options"):
             lines += ["## Options", "", *self.options(doc["options"]), ""]
         if doc.get("notes"):
-            lines += ["## Notes", "", *("* " + self.line(one) for one in doc["notes"]), ""]
+            lines += ["## Notes", "", *("* " + self.line(text) for text in doc["notes"]), ""]
         if entry.get("examples"):
             lines += ["## Examples", "", "```yaml", entry["examples"].strip().removeprefix("---").strip(), "```", ""]
         if entry.get("return"):
@@ -270,9 +270,9 @@ class Writer:
     def attributes(self, doc: Json) -> list[str]:
         lines = []
         for name, entry in (doc.get("attributes") or {}).items():
-            told = entry.get("platforms") or entry["support"]
+            support = entry.get("platforms") or entry["support"]
             more = self.line(entry.get("details") or entry.get("description") or "")
-            lines.append("* %s: **%s**. %s" % (code(name), told, more))
+            lines.append("* %s: **%s**. %s" % (code(name), support, more))
         return [*lines, ""] if lines else []
 
     def options(self, options: Json, depth: int = 0) -> list[str]:
@@ -288,7 +288,7 @@ class Writer:
                 facts.append("default %s" % code(shown(option["default"])))
             if option.get("choices"):
                 choices = option["choices"]
-                facts.append("one of " + ", ".join(code(shown(one)) for one in choices))
+                facts.append("one of " + ", ".join(code(shown(choice)) for choice in choices))
             lines += self.item(depth, code(name), ", ".join(facts), option.get("description", ""))
             if isinstance(option.get("choices"), dict):
                 for choice, about in option["choices"].items():
@@ -313,7 +313,7 @@ class Writer:
     def item(self, depth: int, head: str, facts: str, description: str | t.Sequence[str]) -> list[str]:
         indent = "  " * depth
         paragraphs = [description] if isinstance(description, str) else list(description)
-        texts = [self.line(one) for one in paragraphs if one]
+        texts = [self.line(paragraph) for paragraph in paragraphs if paragraph]
         lines = ["%s* %s%s" % (indent, head, " (%s)" % facts if facts else "")]
         return lines[:-1] + [lines[-1] + ("\\" if texts else "")] + ["%s  %s" % (indent, " ".join(texts))] * bool(texts)
 
@@ -332,11 +332,11 @@ def documented() -> Json:
     done = subprocess.run(argv, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     if done.returncode:
         raise SystemExit("reference: %s ended with %d: %s" % (program.name, done.returncode, done.stderr))
-    found: Json = json.loads(done.stdout)["all"]
-    broken = [name for kind in KINDS for name, entry in found[kind].items() if "error" in entry]
+    documentation: Json = json.loads(done.stdout)["all"]
+    broken = [name for kind in KINDS for name, entry in documentation[kind].items() if "error" in entry]
     if broken:
         raise SystemExit("reference: ansible-doc cannot read %s" % ", ".join(broken))
-    return found
+    return documentation
 
 
 def between(text: str, name: str, table: str) -> str:

@@ -67,13 +67,13 @@ def draw_series(
 ) -> None:
     defaults = panel["fieldConfig"]["defaults"]
     for target in panel["targets"]:
-        for one in server.range(prometheus.substituted(target["expr"], values), seconds, STEP):
-            xs = [at / 86400 for at, _value in one["values"]]
-            ys = [float(value) for _at, value in one["values"]]
+        for line in server.range(prometheus.substituted(target["expr"], values), seconds, STEP):
+            xs = [at / 86400 for at, _value in line["values"]]
+            ys = [float(value) for _at, value in line["values"]]
             if defaults["custom"]["drawStyle"] == "bars":
-                axes.bar(xs, ys, width=STEP / 86400, label=legend(target, one["metric"]))
+                axes.bar(xs, ys, width=STEP / 86400, label=legend(target, line["metric"]))
             else:
-                axes.plot(xs, ys, linewidth=1, label=legend(target, one["metric"]))
+                axes.plot(xs, ys, linewidth=1, label=legend(target, line["metric"]))
     axes.xaxis.set_major_formatter(dates.DateFormatter("%H:%M:%S"))
     axes.xaxis.set_major_locator(dates.AutoDateLocator(maxticks=5))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _at: number(value, defaults["unit"])))
@@ -87,9 +87,9 @@ def draw_series(
 
 def draw_stat(axes: t.Any, panel: t.Mapping[str, t.Any], server: prometheus.Prometheus, values: t.Any) -> None:
     (target,) = panel["targets"]
-    found = server.query(prometheus.substituted(target["expr"], values))
+    samples = server.query(prometheus.substituted(target["expr"], values))
     defaults = panel["fieldConfig"]["defaults"]
-    value = float(found[0]["value"][1]) if found else None
+    value = float(samples[0]["value"][1]) if samples else None
     steps = defaults["thresholds"]["steps"]
     color = [
         step["color"] for step in steps if step["value"] is None or (value is not None and value >= step["value"])
@@ -106,16 +106,16 @@ def rows(
     merged: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
     several = len(panel["targets"]) > 1
     for target in panel["targets"]:
-        for one in server.query(prometheus.substituted(target["expr"], values)):
-            row = merged.setdefault(tuple(sorted(one["metric"].items())), dict(one["metric"]))
-            row[f"Value #{target['refId']}" if several else "Value"] = one["value"][1]
-    options = next(one["options"] for one in panel["transformations"] if one["id"] == "organize")
+        for sample in server.query(prometheus.substituted(target["expr"], values)):
+            row = merged.setdefault(tuple(sorted(sample["metric"].items())), dict(sample["metric"]))
+            row[f"Value #{target['refId']}" if several else "Value"] = sample["value"][1]
+    options = next(step["options"] for step in panel["transformations"] if step["id"] == "organize")
     names: dict[str, str] = options["renameByName"]
     columns = sorted(names, key=lambda name: options.get("indexByName", {}).get(name, 99))
     columns = [name for name in columns if any(name in row for row in merged.values())]
     changes = {
-        one["matcher"]["options"]: {change["id"]: change["value"] for change in one["properties"]}
-        for one in panel["fieldConfig"]["overrides"]
+        override["matcher"]["options"]: {change["id"]: change["value"] for change in override["properties"]}
+        for override in panel["fieldConfig"]["overrides"]
     }
     return [names[name] for name in columns], [
         [cell(row.get(name, ""), changes.get(names[name], {})) for name in columns] for row in merged.values()
@@ -129,17 +129,17 @@ def cell(text: str, changes: t.Mapping[str, t.Any]) -> str:
 
 
 def draw_table(axes: t.Any, panel: t.Mapping[str, t.Any], server: prometheus.Prometheus, values: t.Any) -> None:
-    columns, found = rows(panel, server, values)
+    columns, cells = rows(panel, server, values)
     axes.axis("off")
-    if not found:
+    if not cells:
         axes.text(0.5, 0.5, "No data", ha="center", va="center", color="gray")
         return
-    table = axes.table(cellText=found[:9], colLabels=columns, loc="upper left", cellLoc="left", edges="horizontal")
+    table = axes.table(cellText=cells[:9], colLabels=columns, loc="upper left", cellLoc="left", edges="horizontal")
     table.auto_set_font_size(False)
     table.set_fontsize(6)
 
 
-def draw(dashboard: t.Mapping[str, t.Any], one: Site, seconds: float, file: Path) -> None:
+def draw(dashboard: t.Mapping[str, t.Any], place: Site, seconds: float, file: Path) -> None:
     values = {"__rate_interval": "4s", "__interval": "1s", "__range": f"{int(seconds)}s"}
     for variable in dashboard["templating"]["list"][1:]:
         values[variable["name"]] = ".*"
@@ -156,11 +156,11 @@ def draw(dashboard: t.Mapping[str, t.Any], one: Site, seconds: float, file: Path
         axes = figure.add_axes((left, bottom, width, (place["h"] - 2.1) / (height + 1)))
         axes.set_title(panel["title"], fontsize=7, loc="left", fontweight="bold")
         if panel["type"] == "timeseries":
-            draw_series(axes, panel, one.server, values, seconds)
+            draw_series(axes, panel, place.server, values, seconds)
         elif panel["type"] == "stat":
-            draw_stat(axes, panel, one.server, values)
+            draw_stat(axes, panel, place.server, values)
         else:
-            draw_table(axes, panel, one.server, values)
+            draw_table(axes, panel, place.server, values)
     figure.savefig(file)
     plt.close(figure)
     with Image.open(file) as drawn:
@@ -175,14 +175,14 @@ def main() -> None:
     arguments = parser.parse_args()
     arguments.directory.mkdir(parents=True, exist_ok=True)
     quick: dict[str, t.Any] = {"monitoring_for": "5s", "monitoring_unreadable_for": "5s"}
-    with tempfile.TemporaryDirectory() as place, site(Path(place), load, **quick) as one:
+    with tempfile.TemporaryDirectory() as place, site(Path(place), load, **quick) as monitored:
         time.sleep(arguments.seconds / 2)
-        shutil.rmtree(one.made.tree.root / "class/infiniband/mlx5_1")
-        one.made.tree.device("mlx5_5", 50, netdev="rail50").breaks("ports/1/counters/symbol_error")
+        shutil.rmtree(monitored.made.tree.root / "class/infiniband/mlx5_1")
+        monitored.made.tree.device("mlx5_5", 50, netdev="rail50").breaks("ports/1/counters/symbol_error")
         time.sleep(arguments.seconds / 2)
         for name, dashboard in prometheus.dashboards().items():
             file = arguments.directory / f"monitoring-{name.removeprefix('rdmaops-').removesuffix('.json')}.png"
-            draw(dashboard, one, arguments.seconds, file)
+            draw(dashboard, monitored, arguments.seconds, file)
             print(f"{file}: {file.stat().st_size // 1000} kB")
 
 

@@ -124,10 +124,10 @@ def problems(graph: Graph) -> list[str]:
 
 def between(graph: Graph) -> dict[str, set[str]]:
     """Return the rooms that each room imports, but the files that all may import."""
-    found: dict[str, set[str]] = {name: set() for name in LEVEL}
+    imported: dict[str, set[str]] = {name: set() for name in LEVEL}
     for name, targets in graph.items():
-        found[room(name)] |= {room(target) for target in targets} - {room(name), "module_utils"}
-    return found
+        imported[room(name)] |= {room(target) for target in targets} - {room(name), "module_utils"}
+    return imported
 
 
 def table(texts: t.Mapping[str, str]) -> list[str]:

@@ -51,20 +51,20 @@ def fabric() -> str:
     pairs = list(itertools.combinations(NODES, 2))
     results = []
     for (client, server), rail, test in itertools.product(pairs, RAILS, TESTS):
-        one: Json = {"client": client, "server": server, "rail": rail, "test": test, "ok": True}
+        result: Json = {"client": client, "server": server, "rail": rail, "test": test, "ok": True}
         if test == "rping":
-            one["pings"] = 5
+            result["pings"] = 5
         else:
-            one["gbps"] = 194.0 + (sum(map(ord, client + server)) % 7) / 2
+            result["gbps"] = 194.0 + (sum(map(ord, client + server)) % 7) / 2
             if (BAD_PORT[0] in (client, server) and BAD_PORT[1] == rail) or ({client, server}, rail) == BAD_PATH:
-                one["gbps"] /= 2.6
-        results.append(one)
-    wanted = {"pairs": pairs, "rails": list(RAILS), "tests": list(TESTS)}
-    return fabric_page(judge(nodes, results, wanted, 0.8, STARTED))
+                result["gbps"] /= 2.6
+        results.append(result)
+    plan = {"pairs": pairs, "rails": list(RAILS), "tests": list(TESTS)}
+    return fabric_page(judge(nodes, results, plan, 0.8, STARTED))
 
 
 def drift() -> str:
-    """A night after somebody has worked by hand."""
+    """A night after changes by hand."""
     run = Recorder(check_mode=True, started=STARTED)
     mode = Task("Compare the RDMA subsystem with its mode", "rdmaops.gpu_fabric.rdma_system", check_mode=True)
     packages = Task("Install packages", "ansible.builtin.package", check_mode=True)
@@ -77,8 +77,8 @@ def drift() -> str:
         )
         status = "in_sync" if live == boot else "drift"
         values = {"desired": "exclusive", "configured": "exclusive", "live": live, "next_boot": boot, "status": status}
-        found = {"changed": status == "drift", "resources": [{"kind": "rdma_system", "name": "netns_mode", **values}]}
-        run.add(name, objects_of(mode, OK, found))
+        result = {"changed": status == "drift", "resources": [{"kind": "rdma_system", "name": "netns_mode", **values}]}
+        run.add(name, objects_of(mode, OK, result))
         wrong = name == "gpu-02"
         run.add(
             name, objects_of(packages, OK, {"changed": wrong, "invocation": {"module_args": {"name": ["perftest"]}}})

@@ -9,7 +9,6 @@ AWX hands a job the artifacts of the nodes before it, and over these the workflo
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import typing as t
 from pathlib import Path
@@ -20,7 +19,7 @@ import yaml
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.awx import test_awx
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
 from ansible_collections.rdmaops.gpu_fabric.tests.support.controller import Controller
-from ansible_collections.rdmaops.gpu_fabric.tests.support.site import Run, environment, understood
+from ansible_collections.rdmaops.gpu_fabric.tests.support.site import Run, ansible_playbook
 
 A, B = "a" * 40, "b" * 40
 DONE = {"name": "Repair", "ansible.builtin.debug": {"msg": "repaired"}}
@@ -39,14 +38,9 @@ def job(place: Path, tasks: list[dict[str, t.Any]] | str, variables: dict[str, t
     here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     (place / "hosts.yml").write_text(json.dumps({"all": {"hosts": {"gpu-1": here, "gpu-2": here}}}))
     (place / "variables.yml").write_text(json.dumps(variables))
-    program = str(Path(sys.executable).parent / "ansible-playbook")
-    done = subprocess.run(
-        [program, "-i", "hosts.yml", "-e", "@variables.yml", book, *more],
-        cwd=place,
-        env=environment(ANSIBLE_CALLBACKS_ENABLED="rdmaops.gpu_fabric.drift", ANSIBLE_SHOW_CUSTOM_STATS="true"),
-        capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
-    return understood(done.returncode, done.stdout)._replace(output=done.stdout + done.stderr)
+    environment = {"ANSIBLE_CALLBACKS_ENABLED": "rdmaops.gpu_fabric.drift", "ANSIBLE_SHOW_CUSTOM_STATS": "true"}
+    arguments = ["-i", "hosts.yml", "-e", "@variables.yml", book, *more]
+    return ansible_playbook(*arguments, cwd=place, limit=300, **environment)
 
 
 def artifacts(run: Run) -> dict[str, t.Any]:
@@ -61,8 +55,8 @@ def workflow_variables(tmp_path: Path) -> dict[str, t.Any]:
         controller.add("credentials", name="nodes", credential_type=controller.add("credential_types", name="Machine"))
         controller.add("credentials", name="Ansible Galaxy")
         test_awx.Site(tmp_path, controller).result()
-        found = controller.named("workflow_job_templates", "gpu-fabric repair")["extra_vars"]
-        return dict(yaml.safe_load(found) or {})
+        extra_vars = controller.named("workflow_job_templates", "gpu-fabric repair")["extra_vars"]
+        return dict(yaml.safe_load(extra_vars) or {})
 
 
 def test_the_commit_of_the_report_is_repaired_and_no_other(
@@ -70,9 +64,9 @@ def test_the_commit_of_the_report_is_repaired_and_no_other(
 ) -> None:
     looked = job(tmp_path, [role("begin")], {**workflow_variables, "awx_project_revision": A}, "--check")
     assert looked.rc == 0, looked.output
-    told = artifacts(looked)
-    assert told["drift_revision"] == A
-    given = {**told, **workflow_variables}
+    message = artifacts(looked)
+    assert message["drift_revision"] == A
+    given = {**message, **workflow_variables}
     same = job(tmp_path, [role("approved"), DONE], {**given, "awx_project_revision": A})
     assert same.rc == 0, same.output
     assert same.result("Repair")["msg"] == "repaired"

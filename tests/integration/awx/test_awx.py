@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import re
 import socket
-import subprocess
 import sys
 import typing as t
 from pathlib import Path
@@ -21,7 +20,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._awx.objects im
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
 from ansible_collections.rdmaops.gpu_fabric.tests.support.controller import Controller
 from ansible_collections.rdmaops.gpu_fabric.tests.support.role_values import with_templates
-from ansible_collections.rdmaops.gpu_fabric.tests.support.site import Run, environment, understood
+from ansible_collections.rdmaops.gpu_fabric.tests.support.site import Run, ansible_playbook
 
 Json = dict[str, t.Any]
 SECRET = "Xk7-hunter2-Qz9"
@@ -91,19 +90,8 @@ class Site(t.NamedTuple):
         (self.place / "hosts.yml").write_text(json.dumps({"awx": {"hosts": {"localhost": here}}}))
         # As a file: in the arguments a secret would be seen by all.
         (self.place / "variables.yml").write_text(json.dumps(variables(self.controller, **given)))
-        program = str(Path(sys.executable).parent / "ansible-playbook")
-        argv = [program, "-i", "hosts.yml", "rdmaops.gpu_fabric.awx", "-e", "@variables.yml", *arguments]
-        done = subprocess.run(
-            argv,
-            cwd=self.place,
-            env=environment(),
-            capture_output=True,
-            text=True,
-            timeout=300,
-            stdin=subprocess.DEVNULL,
-        )
-        found = understood(done.returncode, done.stdout)
-        return found._replace(output=done.stdout + done.stderr)
+        argv = ["-i", "hosts.yml", "rdmaops.gpu_fabric.awx", "-e", "@variables.yml", *arguments]
+        return ansible_playbook(*argv, cwd=self.place, limit=300)
 
     def result(self, *, check: bool = False, **given: t.Any) -> Json:
         """Do what the role's one task does, in this process."""
@@ -143,7 +131,7 @@ def site(controller: Controller, tmp_path: Path) -> Site:
 
 
 def statuses(result: Json) -> dict[str, str]:
-    return {f"{one['kind']} {one['name']}": one["status"] for one in result["resources"]}
+    return {f"{resource['kind']} {resource['name']}": resource["status"] for resource in result["resources"]}
 
 
 def played(site: Site, *arguments: str, **given: t.Any) -> Json:
@@ -313,18 +301,18 @@ def test_a_secret_is_nowhere_to_be_seen(site: Site) -> None:
         assert "notification template gpu-fabric" in run.output
         assert SECRET not in run.output
         assert site.controller.token not in run.output
-    # Without the consent to write it, nobody knows whether it is another.
+    # Without the consent to write it, it is unknown whether it is another.
     assert site.result(**changed)["changed"] is False
 
 
 def test_names_that_are_not_there_are_told_before_anything_is_changed(site: Site) -> None:
     for check in (False, True):
-        said = site.refused(check=check, awx_credentials=["nodes", "nobody"], awx_project_credential="nothing")
-        assert said.startswith(f"Nothing was changed on {site.controller.url}: ")
-        assert "project gpu-fabric refers to the credential nothing, and the controller has none of that name" in said
+        output = site.refused(check=check, awx_credentials=["nodes", "nobody"], awx_project_credential="nothing")
+        assert output.startswith(f"Nothing was changed on {site.controller.url}: ")
+        assert "project gpu-fabric refers to the credential nothing, and the controller has none of that name" in output
         assert (
             "job template gpu-fabric site refers to the credential nobody, and the controller has none of that name"
-            in said
+            in output
         )
     assert "refers to the organization hpc, and the controller has none of that name" in site.refused(
         awx_organization="hpc"
@@ -332,22 +320,22 @@ def test_names_that_are_not_there_are_told_before_anything_is_changed(site: Site
     for organization in ("hpc", "ml"):
         site.controller.add("organizations", name=organization)
         site.controller.add("credentials", name="twice", organization=organization)
-    said = site.refused(awx_credentials=["twice"], awx_organization_manage=True, awx_organization="new")
-    assert "refers to the credential twice, and the controller has 2 of that name" in said
+    output = site.refused(awx_credentials=["twice"], awx_organization_manage=True, awx_organization="new")
+    assert "refers to the credential twice, and the controller has 2 of that name" in output
     # Another organization's is not ours.
-    said = site.refused(awx_credentials=["twice"])
-    assert "refers to the credential twice, and the controller has none of that name" in said
+    output = site.refused(awx_credentials=["twice"])
+    assert "refers to the credential twice, and the controller has none of that name" in output
 
 
 def test_a_playbook_that_awx_has_not_fetched(site: Site) -> None:
     site.result()
     site.controller.playbooks.remove("playbooks/drift.yml")
-    said = site.refused()
+    output = site.refused()
     assert (
         "job template gpu-fabric drift: AWX's copy of the project gpu-fabric has no playbook playbooks/drift.yml"
-        in said
+        in output
     )
-    assert "Update the project in AWX" in said
+    assert "Update the project in AWX" in output
 
 
 def test_without_a_galaxy_credential_awx_installs_nothing(site: Site) -> None:
@@ -363,8 +351,8 @@ def test_a_project_that_cannot_be_fetched(site: Site) -> None:
         "the address, the branch and the credential"
     )
     site.controller.update_looks = 1000
-    said = site.failed(awx_project_timeout=1, awx_project_branch="other")
-    assert said.startswith(
+    output = site.failed(awx_project_timeout=1, awx_project_branch="other")
+    assert output.startswith(
         "Change project gpu-fabric: scm_branch: AWX did not fetch the project within 1 s (project_timeout)"
     )
     # The next run goes on where this one has stopped.
@@ -375,22 +363,23 @@ def test_a_project_that_cannot_be_fetched(site: Site) -> None:
 
 def test_what_the_controller_refuses_is_told(site: Site) -> None:
     controller = site.controller
-    said = site.refused(awx_controller_oauthtoken="wrong")
-    assert said.startswith(
+    output = site.refused(awx_controller_oauthtoken="wrong")
+    assert output.startswith(
         f"Looking for the organization Default: {controller.url} answered 401: Authentication credentials were not provided"
     )
-    assert said.endswith("Set a valid token (controller_oauthtoken), or the correct user name and password")
+    assert output.endswith("Set a valid token (controller_oauthtoken), or the correct user name and password")
     assert "set controller_oauthtoken, or controller_username and controller_password" in site.refused(
         awx_controller_oauthtoken=None
     )
-    said = site.failed(awx_controller_oauthtoken=controller.auditor)
+    output = site.failed(awx_controller_oauthtoken=controller.auditor)
     assert (
         f"Create project gpu-fabric: {controller.url} answered 403: You do not have permission to perform this action"
-        in said
+        in output
     )
-    said = site.failed(awx_drift_rrule="FREQ=DAILY")
+    output = site.failed(awx_drift_rrule="FREQ=DAILY")
     assert (
-        f'Create schedule gpu-fabric drift: {controller.url} answered 400: {{"rrule": ["Valid DTSTART required' in said
+        f'Create schedule gpu-fabric drift: {controller.url} answered 400: {{"rrule": ["Valid DTSTART required'
+        in output
     )
     by_user = {"awx_controller_oauthtoken": None, "awx_controller_username": "admin"}
     assert site.result(awx_controller_password=controller.password, **by_user)["changed"] is True
@@ -400,15 +389,15 @@ def test_a_controller_that_is_not_there(site: Site) -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        said = site.refused(awx_controller_host=address)
-        assert said.startswith(f"Looking for the organization Default: {address} cannot be reached: ")
-        assert "Connection refused" in said
+        output = site.refused(awx_controller_host=address)
+        assert output.startswith(f"Looking for the organization Default: {address} cannot be reached: ")
+        assert "Connection refused" in output
         # As a user meets it.
         run = site.run(awx_controller_host=address)
         assert run.rc == 2
         assert "cannot be reached" in run.messages()
         silent.listen()
-        said = site.refused(awx_controller_host=address, awx_request_timeout=1)
-        assert said == f"Looking for the organization Default: {address} did not answer within 1 s (request_timeout)"
+        output = site.refused(awx_controller_host=address, awx_request_timeout=1)
+        assert output == f"Looking for the organization Default: {address} did not answer within 1 s (request_timeout)"
     assert "controller_host is 'ftp://x'" in site.refused(awx_controller_host="ftp://x")
     assert "Reading the CA certificates in ca_path /nonexistent: " in site.refused(awx_ca_path="/nonexistent")

@@ -20,7 +20,7 @@ SECRET = "Xk7-hunter2-Qz9"
 REPORT = "drift/report.json"
 BOOK = "look.yml"
 
-# A file that is as it should be, one that is not, and one that nobody may see; on two hosts that are this machine.
+# A file that is as it should be, one that is not, and one that may not be shown; on two hosts that are this machine.
 LOOK: list[dict[str, t.Any]] = [
     {
         "name": "Look",
@@ -86,7 +86,7 @@ def job(place: Path) -> Job:
 
 def test_it_ends_as_it_has_to(job: Job, place: Path) -> None:
     assert job.status == "failed", job.stdout()
-    assert [found for found in (place / "host").rglob("*") if not found.is_dir()] == []
+    assert [path for path in (place / "host").rglob("*") if not path.is_dir()] == []
 
 
 def test_no_event_is_missing(job: Job) -> None:
@@ -123,7 +123,7 @@ def test_the_collection_is_that_of_the_project(job: Job) -> None:
 
 def test_what_would_change_arrives(job: Job) -> None:
     results = job.results("Options of a module")
-    assert [one["changed"] for one in results] == [True, True]
+    assert [result["changed"] for result in results] == [True, True]
     for one in results:
         (diff,) = one["diff"]
         assert (diff["before"], "options rdmaops_job answer=42\n" in diff["after"]) == ("", True)

@@ -28,8 +28,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode_conf
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._whereabouts import pools
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules import service_account_token
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import test_network_attachment as attachments
-from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import test_node_drain as drains
-from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, faults, need_tool
+from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, drains, faults, need_tool
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 from ansible_collections.rdmaops.gpu_fabric.tests.support.fault_proxy import FAULTS, FaultProxy
 from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import Lab, client
@@ -88,7 +87,7 @@ class Scene:
         return sorted(str(one["metadata"]["name"]) for one in found)
 
     def others(self) -> Json:
-        """Return what is somebody else's, with the version that any write would change."""
+        """Return the object of another owner, with the version that any write would change."""
         spaces = [(NAD_API, NADS, "stranger"), ("v1", "configmaps", "stranger")]
         found = [self.api.get(path(*row[:2], self.namespace, row[2]), "Looking") for row in spaces]
         return [(one or {}).get("metadata", {}).get("resourceVersion") for one in found]
@@ -115,8 +114,8 @@ class Attachments(Scene):
 
     def good(self) -> None:
         assert self.names(NAD_API, NADS) == ["changes", "new", "stranger"]
-        found = self.api.get(path(NAD_API, NADS, self.namespace, "changes"), "Looking")
-        assert json.loads((found or {})["spec"]["config"])["device"] == "ens3"
+        result = self.api.get(path(NAD_API, NADS, self.namespace, "changes"), "Looking")
+        assert json.loads((result or {})["spec"]["config"])["device"] == "ens3"
 
 
 class Objects(Scene):
@@ -243,7 +242,7 @@ class Pools(Scene):
         params = {"namespace": self.namespace, "reclaim": True, "reclaim_after": 600, "exhausted_share": 0.9}
         now = self.began + datetime.timedelta(minutes=minutes)
         nodes = [str(one["metadata"]["name"]) for one in self.api.items(path("v1", "nodes"), "Looking") or []]
-        params["dead_nodes"] = [one for one in nodes if one != self.node]
+        params["dead_nodes"] = [node for node in nodes if node != self.node]
         return pools.manage(params, False, api, now)
 
     def act(self, api: Client) -> Json:
@@ -252,8 +251,8 @@ class Pools(Scene):
         return {"changed": first["changed"] or second["changed"]}
 
     def good(self) -> None:
-        found = self.api.get(path(pools.API, "ippools", self.namespace, self.POOL), "Looking")
-        assert sorted((found or {})["spec"]["allocations"]) == ["1"]
+        result = self.api.get(path(pools.API, "ippools", self.namespace, self.POOL), "Looking")
+        assert sorted((result or {})["spec"]["allocations"]) == ["1"]
         assert self.names(pools.API, "overlappingrangeipreservations") == ["10.100.0.1"]
 
 
@@ -265,12 +264,12 @@ class Keys(Scene):
         self.wipe("v1", "secrets")
 
     def act(self, api: Client) -> Json:
-        wanted = {"name": "train-ssh", "namespace": self.namespace, "owner": "training-job-train", "labels": {}}
-        return ssh_secret.manage(wanted, False, api)
+        desired = {"name": "train-ssh", "namespace": self.namespace, "owner": "training-job-train", "labels": {}}
+        return ssh_secret.manage(desired, False, api)
 
     def good(self) -> None:
-        found = self.api.get(path("v1", "secrets", self.namespace, "train-ssh"), "Looking")
-        assert ssh_secret.wrong((found or {})["data"]) is None
+        result = self.api.get(path("v1", "secrets", self.namespace, "train-ssh"), "Looking")
+        assert ssh_secret.wrong((result or {})["data"]) is None
 
 
 class Token(Scene):
@@ -281,8 +280,8 @@ class Token(Scene):
         self.node = lab.node()
 
     def act(self, api: Client) -> Json:
-        wanted = {"names": ["default"], "namespace": self.namespace, "nodes": [self.node], "lifetime": 3600}
-        self.token = service_account_token.ask(wanted, False, api)
+        desired = {"names": ["default"], "namespace": self.namespace, "nodes": [self.node], "lifetime": 3600}
+        self.token = service_account_token.ask(desired, False, api)
         return self.token
 
     def good(self) -> None:
@@ -369,17 +368,17 @@ def attempt(scene: Scene, proxy: FaultProxy, fault: str, at: int) -> None:
     patience = LITTLE if fault == "slow" else PATIENCE
     asking = client(proxy.kubeconfig, patience)
     proxy.arm(fault, at, patience)
-    said = ""
+    output = ""
     try:
         scene.act(asking)
     except FabricError as exc:
-        said = str(exc)
-    if said:
-        assert len(said.split(": ")[0]) > 4, said
+        output = str(exc)
+    if output:
+        assert len(output.split(": ")[0]) > 4, output
         # whereabouts_pools tells a conflict in words of its own: what it was about to do, to which pool, and to run again.
-        if not (fault == "409" and "it was changed in the meantime, so nothing was done to it" in said):
-            assert proxy.url in said, said
-            assert SAID[fault] in said, said
+        if not (fault == "409" and "it was changed in the meantime, so nothing was done to it" in output):
+            assert proxy.url in output, output
+            assert SAID[fault] in output, output
     # What waits for something asks as often as it takes.
     assert proxy.made or scene.waits, f"there was no request {at}: {proxy.asked}"
     proxy.clear()
@@ -404,7 +403,7 @@ def test_one_of_each_fault(lab: Lab, proxy: FaultProxy, name: str) -> None:
     asked = requests(scene, proxy)
     with faults.tried(KIND, name) as tally:
         # From the last request on, which is the one that writes.
-        for number, fault in enumerate(one for one in FAULTS if one != "slow"):
+        for number, fault in enumerate(fault for fault in FAULTS if fault != "slow"):
             at = len(asked) - 1 - number % len(asked)
             with tally.one(f"{fault} at {asked[at]} ({at} of {len(asked)})"):
                 attempt(scene, proxy, fault, at)

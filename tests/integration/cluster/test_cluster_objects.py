@@ -98,8 +98,8 @@ def whole(name: str) -> list[Json]:
 
 
 def test_four_steps_from_nothing_with_a_definition_of_its_own(plane: Cluster, name: str) -> None:
-    virgin = run(plane, name, *whole(name), check=True)
-    assert virgin["actions"] == [
+    planned = run(plane, name, *whole(name), check=True)
+    assert planned["actions"] == [
         f"Make Namespace {name}",
         f"Make CustomResourceDefinition things.{name}.test",
         f"Make ServiceAccount {name}/user",
@@ -107,7 +107,7 @@ def test_four_steps_from_nothing_with_a_definition_of_its_own(plane: Cluster, na
     ]
     assert plane.kubectl("get", "namespace", name, "--ignore-not-found") == ""
     done = run(plane, name, *whole(name))
-    assert (done["actions"], done["resources"]) == (virgin["actions"], virgin["resources"])
+    assert (done["actions"], done["resources"]) == (planned["actions"], planned["resources"])
     assert plane.json("get", f"things.{name}.test", "one", "-n", name)["spec"] == {"size": 1}
     for check in (False, True):
         again = run(plane, name, *whole(name), check=check)
@@ -144,10 +144,10 @@ def test_secrets_are_not_shown(plane: Cluster, name: str) -> None:
 def test_what_kubectl_apply_notes_of_a_secret_is_not_shown(plane: Cluster, name: str) -> None:
     with plane.namespace() as namespace:
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": namespace}}
-        wanted = {**secret, "stringData": {"password": "other"}}
+        desired = {**secret, "stringData": {"password": "other"}}
         plane.kubectl("apply", "-f", "-", stdin=json.dumps({**secret, "data": {"password": "aHVudGVyMg=="}}))
-        results = [run(plane, name, wanted, check=check, adopt=True, force_conflicts=True) for check in (True, False)]
-        results.append(run(plane, name, wanted, state="absent"))
+        results = [run(plane, name, desired, check=check, adopt=True, force_conflicts=True) for check in (True, False)]
+        results.append(run(plane, name, desired, state="absent"))
         for result in results:
             assert "last-applied-configuration" in result["diff"][0]["before"]
             assert "aHVudGVyMg" not in json.dumps(result)
@@ -332,14 +332,14 @@ def labels_of(plane: Cluster, node: str) -> Json:
 
 def test_labels_there_and_back(plane: Cluster, node: str) -> None:
     plane.kubectl("label", "node", node, "ack.node.gpu.schedule=default", "other=stays")
-    wanted = {"ack.node.gpu.schedule": "topology", "new": "1"}
-    virgin = label(plane, node, wanted, check=True)
-    assert virgin["actions"] == [f"Label node {node}: ack.node.gpu.schedule=topology, new=1"]
+    desired = {"ack.node.gpu.schedule": "topology", "new": "1"}
+    planned = label(plane, node, desired, check=True)
+    assert planned["actions"] == [f"Label node {node}: ack.node.gpu.schedule=topology, new=1"]
     assert labels_of(plane, node)["ack.node.gpu.schedule"] == "default"
-    assert label(plane, node, wanted)["resources"] == virgin["resources"]
-    assert labels_of(plane, node) == {**wanted, "other": "stays"}
+    assert label(plane, node, desired)["resources"] == planned["resources"]
+    assert labels_of(plane, node) == {**desired, "other": "stays"}
     for check in (False, True):
-        assert label(plane, node, wanted, check=check)["changed"] is False
+        assert label(plane, node, desired, check=check)["changed"] is False
     # A second value does not become what was before.
     label(plane, node, {"ack.node.gpu.schedule": "share"})
     back = label(plane, node, {}, "restored", check=True)

@@ -39,8 +39,8 @@ def report(host: str, **more: t.Any) -> Json:
 
 
 def names(plane: Cluster, namespace: str) -> list[str]:
-    found = plane.json("get", "configmaps", "-n", namespace, "-l", "rdmaops.gpu-fabric/owner=drift.drift")
-    return sorted(one["metadata"]["name"] for one in found["items"])
+    result = plane.json("get", "configmaps", "-n", namespace, "-l", "rdmaops.gpu-fabric/owner=drift.drift")
+    return sorted(item["metadata"]["name"] for item in result["items"])
 
 
 def test_slices_are_published_and_read_back(plane: Cluster) -> None:
@@ -48,14 +48,14 @@ def test_slices_are_published_and_read_back(plane: Cluster) -> None:
         first, second = (maps(plane.kubeconfig, namespace, "4711", job) for job in ("1", "2"))
         assert first.publish(report("gpu-1"), "all is well", False) == f"ConfigMap {namespace}/drift.4711.1"
         second.publish(report("gpu-2", status="drift"), "oh", False)
-        found = plane.json("get", "configmap", "drift.4711.1", "-n", namespace)
-        assert found["data"] == {"verdict": "in_sync", "message": "all is well"}
-        assert found["metadata"]["labels"] == {
+        result = plane.json("get", "configmap", "drift.4711.1", "-n", namespace)
+        assert result["data"] == {"verdict": "in_sync", "message": "all is well"}
+        assert result["metadata"]["labels"] == {
             "rdmaops.gpu-fabric/owner": "drift.drift",
             "rdmaops.gpu-fabric/drift-run": "4711",
             "rdmaops.gpu-fabric/drift-part": "slice",
         }
-        unpacked = gzip.decompress(base64.b64decode(found["binaryData"]["report.json.gz"]))
+        unpacked = gzip.decompress(base64.b64decode(result["binaryData"]["report.json.gz"]))
         assert json.loads(unpacked) == report("gpu-1")
 
         reports, problems = first.reports()
@@ -67,7 +67,7 @@ def test_slices_are_published_and_read_back(plane: Cluster) -> None:
         assert first.publish(merged, "oh", True) == f"ConfigMap {namespace}/drift.4711"
         assert len(first.reports()[0]) == 2
 
-        # A job that is started again writes its own anew; a host in two slices is an error.
+        # A job that is started again rewrites its own; a host in two slices is an error.
         second.publish(report("gpu-2"), "well again", False)
         assert merge(first.reports()[0])["verdict"] == "in_sync"
         second.publish(report("gpu-1"), "twice", False)

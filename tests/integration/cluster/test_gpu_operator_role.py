@@ -58,9 +58,9 @@ class Play:
         )
         out = done.stdout + done.stderr
         assert done.returncode == rc, out
-        found = re.search(r"changed=(\d+)", out)
-        assert found, out
-        return int(found.group(1)), out
+        match = re.search(r"changed=(\d+)", out)
+        assert match, out
+        return int(match.group(1)), out
 
 
 @pytest.fixture

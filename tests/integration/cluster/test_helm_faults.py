@@ -15,15 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster.test_gpu_operator import NAMESPACE, Place
 from ansible_collections.rdmaops.gpu_fabric.tests.support import faults
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import private
 from ansible_collections.rdmaops.gpu_fabric.tests.support.fault_proxy import FAULTS, FaultProxy
+from ansible_collections.rdmaops.gpu_fabric.tests.support.gpu_operator import NAMESPACE, Place
 
 Json = t.Any
 KIND = "API server"
 # helm knows no limit for a single answer; the module's own is tried in test_api_faults.py.
-HERE = [one for one in FAULTS if one != "slow"]
+HERE = [fault for fault in FAULTS if fault != "slow"]
 # Tests beside these have helms at work on the usual name.
 RELEASE = f"faults-{os.getpid()}"
 OLD, NEW = "v1.17.5-ubi8", "v1.17.6-ubi8"
@@ -54,11 +54,11 @@ class Upgrade:
 
     def done(self, version: str) -> Json:
         """Bring the release to a version, past all faults, and return the result."""
-        found = self.run(version, on_pending="recover", pending_age=0)
-        assert not found.get("failed"), found["msg"]
+        result = self.run(version, on_pending="recover", pending_age=0)
+        assert not result.get("failed"), result["msg"]
         assert self.place.policy()["spec"]["toolkit"]["version"] == version
-        assert found["after"]["release"]["status"] == "deployed"
-        return found
+        assert result["after"]["release"]["status"] == "deployed"
+        return result
 
     def asked(self) -> list[str]:
         """Return what is asked of the API server while nothing goes wrong."""
@@ -72,11 +72,11 @@ class Upgrade:
     def attempt(self, fault: str, at: int) -> None:
         self.done(OLD)
         self.proxy.arm(fault, at)
-        found = self.run(NEW, kubeconfig=str(self.proxy.kubeconfig))
+        result = self.run(NEW, kubeconfig=str(self.proxy.kubeconfig))
         assert self.proxy.made, f"there were only {len(self.proxy.asked)} requests"
         self.proxy.clear()
-        if found.get("failed"):
-            assert SAID.match(found["msg"]), found["msg"]
+        if result.get("failed"):
+            assert SAID.match(result["msg"]), result["msg"]
         else:
             assert self.place.policy()["spec"]["toolkit"]["version"] == NEW
         self.done(NEW)

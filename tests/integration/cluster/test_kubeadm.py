@@ -42,8 +42,8 @@ class Host:
         return manage(Kubeadm(self.run, {**defaults, **params}, str(self.root)), action, False)
 
     def secret(self, name: str) -> dict[str, t.Any] | None:
-        said = self.plane.kubectl("get", "secret", name, "-n", "kube-system", "-o", "json", "--ignore-not-found")
-        return t.cast("dict[str, t.Any]", json.loads(said)) if said else None
+        output = self.plane.kubectl("get", "secret", name, "-n", "kube-system", "-o", "json", "--ignore-not-found")
+        return t.cast("dict[str, t.Any]", json.loads(output)) if output else None
 
 
 @pytest.fixture
@@ -87,31 +87,31 @@ def test_a_token_of_a_cluster_that_does_not_answer(here: Host) -> None:
     here.admin.write_text(json.dumps(kubeconfig))
     with pytest.raises(KubeadmError, match="Making a bootstrap token: kubeadm token exited with status 1"):
         here.do("token")
-    found = Looker(here.run, str(here.root)).cluster(0)
-    assert found is not None
-    assert found["reachable"] is False
-    assert "refused" in found["error"]
+    result = Looker(here.run, str(here.root)).cluster(0)
+    assert result is not None
+    assert result["reachable"] is False
+    assert "refused" in result["error"]
 
 
 def test_what_kubeadm_has_written_down_is_compared(here: Host) -> None:
     looker = Looker(here.run, str(here.root))
-    wanted = settings()
+    desired = settings()
     place = here.root / "config.yaml"
-    place.write_text("---\n".join(json.dumps(one) + "\n" for one in config.documents(wanted, PLANE, "init")))
+    place.write_text("---\n".join(json.dumps(document) + "\n" for document in config.documents(desired, PLANE, "init")))
     argv = [str(here.plane.tool("kubeadm")), "init", "phase", "upload-config", "kubeadm"]
     done = subprocess.run(
         [*argv, f"--config={place}", f"--kubeconfig={here.admin}"], capture_output=True, text=True, timeout=120
     )
     try:
         assert done.returncode == 0, done.stderr
-        found = looker.cluster(0)
-        assert found is not None
+        result = looker.cluster(0)
+        assert result is not None
         # Nothing was said about kubelets here.
-        rows, _shown = compare(wanted, {**found, "kubelet_configuration": "cgroupDriver: systemd\n"})
+        rows, _shown = compare(desired, {**result, "kubelet_configuration": "cgroupDriver: systemd\n"})
         assert rows == []
         other = settings(pod_network="10.32.0.0/16", certificate_names=["api.example.org", "new.example.org"])
-        rows, shown = compare(other, {**found, "kubelet_configuration": "cgroupDriver: systemd\n"})
-        assert [one["path"] for one in rows] == ["apiServer.certSANs", "networking.podSubnet"]
+        rows, shown = compare(other, {**result, "kubelet_configuration": "cgroupDriver: systemd\n"})
+        assert [row["path"] for row in rows] == ["apiServer.certSANs", "networking.podSubnet"]
         assert "podSubnet: 10.244.0.0/16" in shown[0]["before"]
     finally:
         here.plane.kubectl("delete", "configmap", "kubeadm-config", "-n", "kube-system", "--ignore-not-found")

@@ -80,8 +80,8 @@ class Host:
 
     def decided(self, **options: t.Any) -> Json:
         looker = Looker(runner(self.directories, 60), str(self.root))
-        seen = host("cp-1", 10, control_plane=True, membership=looker.membership(), cluster=looker.cluster(0))
-        return plan({"cp-1": seen}, settings(), Options(**options))
+        observed = host("cp-1", 10, control_plane=True, membership=looker.membership(), cluster=looker.cluster(0))
+        return plan({"cp-1": observed}, settings(), Options(**options))
 
 
 @pytest.fixture

@@ -56,10 +56,10 @@ def test_certificate_token_and_options(own_cluster: Cluster, tmp_path: Path) -> 
 
 
 def test_impersonation_with_two_groups(own_cluster: Cluster) -> None:
-    found = client(
+    result = client(
         kubeconfig=str(own_cluster.kubeconfig), impersonate_user="joe", impersonate_groups=["rail-admins", "night"]
     )
-    assert who(found) == ("joe", ["rail-admins", "night", "system:authenticated"])
+    assert who(result) == ("joe", ["rail-admins", "night", "system:authenticated"])
     stranger = client(kubeconfig=str(own_cluster.user("stranger")), impersonate_user="joe")
     with pytest.raises(ApiError, match='User "stranger" cannot impersonate') as caught:
         who(stranger)
@@ -152,18 +152,18 @@ def test_pages_of_a_real_list(own_cluster: Cluster, monkeypatch: pytest.MonkeyPa
         own_cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=json.dumps(listed))
         monkeypatch.setattr(kubernetes, "_PAGE", 3)
         at = kubernetes.path("v1", "configmaps", namespace)
-        found = client(kubeconfig=str(own_cluster.kubeconfig)).items(at, "Listing", {"labelSelector": "x=y"})
-        assert [row["metadata"]["name"] for row in found or []] == [f"c{n}" for n in range(7)]
+        result = client(kubeconfig=str(own_cluster.kubeconfig)).items(at, "Listing", {"labelSelector": "x=y"})
+        assert [row["metadata"]["name"] for row in result or []] == [f"c{n}" for n in range(7)]
 
 
 @pytest.mark.fault("API server")
 def test_frozen_and_stopped(own_cluster: Cluster) -> None:
-    found = client(kubeconfig=str(own_cluster.kubeconfig), timeout=2)
-    assert found.items("/api/v1/nodes", "Listing") == []
+    result = client(kubeconfig=str(own_cluster.kubeconfig), timeout=2)
+    assert result.items("/api/v1/nodes", "Listing") == []
     own_cluster.freeze()
     try:
         # On the connection that is there, and on a new one.
-        for one in (found, client(kubeconfig=str(own_cluster.kubeconfig), timeout=2)):
+        for one in (result, client(kubeconfig=str(own_cluster.kubeconfig), timeout=2)):
             before = time.monotonic()
             with pytest.raises(ApiError, match=r"It did not answer in time \(2 s\)"):
                 one.items("/api/v1/nodes", "Listing")
@@ -173,7 +173,7 @@ def test_frozen_and_stopped(own_cluster: Cluster) -> None:
     own_cluster.stop()
     try:
         with pytest.raises(ApiError, match="could not be reached: .*Is it running, and is this its address"):
-            found.items("/api/v1/nodes", "Listing")
+            result.items("/api/v1/nodes", "Listing")
     finally:
         own_cluster.start()
-    assert found.items("/api/v1/nodes", "Listing") == []
+    assert result.items("/api/v1/nodes", "Listing") == []

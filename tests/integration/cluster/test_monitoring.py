@@ -48,8 +48,8 @@ def steps(run: Run) -> list[bool]:
 
 def objects(plane: Cluster, namespace: str) -> dict[tuple[str, str], t.Any]:
     kinds = "services,servicemonitors,prometheusrules,configmaps"
-    found = plane.json("get", kinds, "-n", namespace, "-l", OWNER)["items"]
-    return {(one["kind"], one["metadata"]["name"]): one for one in found}
+    items = plane.json("get", kinds, "-n", namespace, "-l", OWNER)["items"]
+    return {(item["kind"], item["metadata"]["name"]): item for item in items}
 
 
 def test_the_drill(plane: Cluster, tmp_path: Path) -> None:
@@ -75,38 +75,38 @@ def test_the_drill(plane: Cluster, tmp_path: Path) -> None:
 
 def looked_at(plane: Cluster, namespace: str) -> None:
     """What the API server has taken, unknown fields refused."""
-    found = objects(plane, namespace)
+    result = objects(plane, namespace)
     names = [name.removesuffix(".json") for name in prometheus.dashboards()]
-    assert set(found) == {
+    assert set(result) == {
         ("Service", "rdma-exporter"),
         ("ServiceMonitor", "rdma-exporter"),
         ("ServiceMonitor", "dcgm-exporter"),
         ("PrometheusRule", "rdmaops-gpu-fabric"),
         *(("ConfigMap", name) for name in names),
     }
-    owners = {one["kind"]: one["metadata"]["labels"][OWNER] for one in found.values()}
+    owners = {one["kind"]: one["metadata"]["labels"][OWNER] for one in result.values()}
     assert owners == {
         "Service": f"monitoring.{namespace}",
         "ServiceMonitor": f"monitoring.{namespace}",
         "PrometheusRule": f"monitoring.{namespace}",
         "ConfigMap": f"monitoring-dashboards.{namespace}",
     }
-    service = found["Service", "rdma-exporter"]
-    monitor = found["ServiceMonitor", "rdma-exporter"]
+    service = result["Service", "rdma-exporter"]
+    monitor = result["ServiceMonitor", "rdma-exporter"]
     # The pods of the role rdma_exporter have this label and this port.
     assert service["spec"]["selector"] == {"app.kubernetes.io/name": "rdma-exporter"}
     assert [port["targetPort"] for port in service["spec"]["ports"]] == ["metrics"]
     assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     (endpoint,) = monitor["spec"]["endpoints"]
     assert (endpoint["port"], endpoint["scheme"]) == (service["spec"]["ports"][0]["name"], "https")
-    assert {one.get("targetLabel") for one in endpoint["relabelings"]} == {"node", "job", None}
+    assert {relabeling.get("targetLabel") for relabeling in endpoint["relabelings"]} == {"node", "job", None}
     for kind in ("ServiceMonitor", "PrometheusRule", "ConfigMap"):
         assert all(
             one["metadata"]["labels"]["release"] == "kube-prometheus-stack"
-            for (found_kind, _name), one in found.items()
+            for (found_kind, _name), one in result.items()
             if found_kind == kind
         )
     for file, dashboard in prometheus.dashboards().items():
-        one = found["ConfigMap", file.removesuffix(".json")]
+        one = result["ConfigMap", file.removesuffix(".json")]
         assert one["metadata"]["labels"]["grafana_dashboard"] == "1"
         assert json.loads(one["data"][file]) == dashboard

@@ -7,7 +7,6 @@ from __future__ import annotations
 import datetime
 import json
 import statistics
-import subprocess
 import sys
 import time
 import typing as t
@@ -77,19 +76,9 @@ def play(tasks: list[Json], tmp_path: Path, *arguments: str, limit: float = 420,
         {"name": "Attachments", "hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": tasks}
     ]
     book.write_text(json.dumps(content))
-    program = str(Path(sys.executable).parent / "ansible-playbook")
     variables = json.dumps({"ansible_python_interpreter": sys.executable})
-    done = subprocess.run(
-        [program, "-i", "localhost,", "-e", variables, str(book), *arguments],
-        env=site.environment(**environment),
-        cwd=tmp_path,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=limit,
-        check=False,
-    )
-    return site.understood(done.returncode, done.stdout)._replace(output=done.stdout + done.stderr)
+    argv = ["-i", "localhost,", "-e", variables, str(book), *arguments]
+    return site.ansible_playbook(*argv, cwd=tmp_path, limit=limit, **environment)
 
 
 def task(name: str, config: Path | Json, *attachments: Json, check: bool = False, **options: Json) -> Json:
@@ -125,8 +114,8 @@ def run(plane: Cluster, *attachments: Json, check: bool = False, kubeconfig: Pat
 
 
 def configs(plane: Cluster, namespace: str) -> dict[str, Json]:
-    found = plane.json("get", NADS, "-n", namespace)["items"]
-    return {one["metadata"]["name"]: json.loads(one["spec"]["config"]) for one in found}
+    items = plane.json("get", NADS, "-n", namespace)["items"]
+    return {item["metadata"]["name"]: json.loads(item["spec"]["config"]) for item in items}
 
 
 def test_before_the_crd_is_there(plane: Cluster) -> None:
@@ -189,10 +178,10 @@ def test_what_kubectl_made_is_adopted_and_its_conflict_named(ready: Cluster, nam
         "spec": {"config": SOURCE},
     }
     ready.kubectl("create", "-f", "-", "--field-manager=somebody", stdin=json.dumps(body))
-    wanted = {**NIC0, "namespace": namespace}
-    assert run(ready, wanted)["actions"] == [f"Change the attachment {namespace}/nic0 (owner)"]
+    desired = {**NIC0, "namespace": namespace}
+    assert run(ready, desired)["actions"] == [f"Change the attachment {namespace}/nic0 (owner)"]
     assert ready.json("get", NADS, "nic0", "-n", namespace)["spec"]["config"] == SOURCE
-    other = {**wanted, "device": "ens224"}
+    other = {**desired, "device": "ens224"}
     for check in (True, False):
         with pytest.raises(ApiError) as caught:
             run(ready, other, check=check)
@@ -208,18 +197,18 @@ def test_what_kubectl_made_is_adopted_and_its_conflict_named(ready: Cluster, nam
 
 
 def test_a_key_added_by_hand_is_put_right(ready: Cluster, namespace: str) -> None:
-    wanted = {**NIC0, "namespace": namespace, "resource_name": "nvidia.com/rail0"}
-    run(ready, wanted, ignore_lint=["resource_missing"])
+    desired = {**NIC0, "namespace": namespace, "resource_name": "nvidia.com/rail0"}
+    run(ready, desired, ignore_lint=["resource_missing"])
     config = {**json.loads(SOURCE), "promiscMode": True}
     patch = json.dumps({"spec": {"config": json.dumps(config)}})
     ready.kubectl("patch", NADS, "nic0", "-n", namespace, "--type=merge", "-p", patch, "--field-manager=hand")
     with pytest.raises(ApiError, match='conflict with "hand"'):
-        run(ready, wanted, ignore_lint=["resource_missing"])
-    result = run(ready, wanted, ignore_lint=["resource_missing"], force=True)
+        run(ready, desired, ignore_lint=["resource_missing"])
+    result = run(ready, desired, ignore_lint=["resource_missing"], force=True)
     assert '"promiscMode": true' in result["diff"][0]["before"]
     assert configs(ready, namespace)["nic0"] == json.loads(SOURCE)
     # And the annotation goes again when it is no longer wanted.
-    result = run(ready, {**wanted, "resource_name": None})
+    result = run(ready, {**desired, "resource_name": None})
     assert result["actions"] == [f"Change the attachment {namespace}/nic0 (resource name)"]
     assert "annotations" not in ready.json("get", NADS, "nic0", "-n", namespace)["metadata"]
 
@@ -270,8 +259,8 @@ def test_prune(ready: Cluster, namespace: str) -> None:
 
 
 def test_a_range_in_use(ready: Cluster, namespace: str) -> None:
-    wanted = {**NIC0, "namespace": namespace}
-    run(ready, wanted)
+    desired = {**NIC0, "namespace": namespace}
+    run(ready, desired)
     pool = {
         "apiVersion": "whereabouts.cni.cncf.io/v1alpha1",
         "kind": "IPPool",
@@ -279,7 +268,7 @@ def test_a_range_in_use(ready: Cluster, namespace: str) -> None:
         "spec": {"range": "10.100.100.0/30", "allocations": {"1": {"id": "x", "podref": "default/gpu-pod0"}}},
     }
     ready.kubectl("create", "-f", "-", stdin=json.dumps(pool))
-    larger = {**wanted, "ipam": {"type": "whereabouts", "range": "10.100.100.0/29"}}
+    larger = {**desired, "ipam": {"type": "whereabouts", "range": "10.100.100.0/29"}}
     with pytest.raises(AttachmentError, match=r"range_in_use, .*10\.100\.100\.1 by default/gpu-pod0"):
         run(ready, larger)
     assert configs(ready, namespace)["nic0"] == json.loads(SOURCE)
@@ -289,12 +278,8 @@ def test_a_range_in_use(ready: Cluster, namespace: str) -> None:
 
 def test_the_cluster_is_what_the_lint_compares_with(ready: Cluster, namespace: str) -> None:
     service = ready.json("get", "servicecidrs")["items"][0]["spec"]["cidrs"][0]
-    body = {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": "gpu-lint"},
-        "spec": {"podCIDRs": ["10.244.7.0/24"], "podCIDR": "10.244.7.0/24"},
-    }
+    spec = {"podCIDRs": ["10.244.7.0/24"], "podCIDR": "10.244.7.0/24"}
+    body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "gpu-lint"}, "spec": spec}
     ready.kubectl("create", "-f", "-", stdin=json.dumps(body))
     status = {
         "addresses": [{"type": "InternalIP", "address": "172.20.0.9"}],
@@ -309,9 +294,9 @@ def test_the_cluster_is_what_the_lint_compares_with(ready: Cluster, namespace: s
             ("10.244.0.0/16", "range_overlaps_pods"),
             ("172.20.0.0/24", "range_overlaps_nodes"),
         ):
-            wanted = {**NIC0, "namespace": namespace, "ipam": {"type": "whereabouts", "range": text}}
+            desired = {**NIC0, "namespace": namespace, "ipam": {"type": "whereabouts", "range": text}}
             with pytest.raises(AttachmentError, match=f"{code}, {namespace}/nic0: "):
-                run(ready, wanted)
+                run(ready, desired)
         with pytest.raises(AttachmentError, match=r"no node offers the resource nvidia.com/rail1.*nvidia.com/rail0"):
             run(ready, {**NIC0, "namespace": namespace, "resource_name": "nvidia.com/rail1"})
         with pytest.raises(AttachmentError, match="the namespace never-there does not exist"):
@@ -322,16 +307,16 @@ def test_the_cluster_is_what_the_lint_compares_with(ready: Cluster, namespace: s
 
 
 def test_rights(ready: Cluster, namespace: str) -> None:
-    wanted = {**NIC0, "namespace": namespace}
+    desired = {**NIC0, "namespace": namespace}
     nobody = ready.user("nobody-here")
     with pytest.raises(ApiError) as caught:
-        run(ready, wanted, kubeconfig=nobody)
+        run(ready, desired, kubeconfig=nobody)
     assert 'User "nobody-here" cannot list resource "network-attachment-definitions"' in str(caught.value)
     assert "Give this user that right" in str(caught.value)
     reader = ready.user("reader")
     ready.kubectl("create", "role", "reader", "-n", namespace, "--verb=get,list", f"--resource={NADS}")
     ready.kubectl("create", "rolebinding", "reader", "-n", namespace, "--role=reader", "--user=reader")
-    result = run(ready, wanted, kubeconfig=reader, check=True)
+    result = run(ready, desired, kubeconfig=reader, check=True)
     assert result["changed"]
     unknown = {row["code"] for row in result["not_checked"]}
     assert unknown >= {
@@ -342,7 +327,7 @@ def test_rights(ready: Cluster, namespace: str) -> None:
         "range_overlaps_services",
     }
     with pytest.raises(ApiError) as caught:
-        run(ready, wanted, kubeconfig=reader)
+        run(ready, desired, kubeconfig=reader)
     assert 'User "reader" cannot patch resource "network-attachment-definitions"' in str(caught.value)
     assert configs(ready, namespace) == {}
 

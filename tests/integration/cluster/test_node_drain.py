@@ -4,33 +4,38 @@
 
 from __future__ import annotations
 
-import concurrent.futures
-import contextlib
 import json
 import signal
-import subprocess
-import sys
 import time
 import typing as t
-from collections.abc import Iterator
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import ApiError, Client, path
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain import lease as node_drain_lease
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain.manage import manage
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain.node import NOTE
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
-from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
+from ansible_collections.rdmaops.gpu_fabric.tests.support.drains import (
+    LEASE,
+    NEW_BOOT,
+    OTHER_ID,
+    SPACE,
+    apart,
+    call,
+    cordoned,
+    finalizers,
+    holder,
+    meanwhile,
+    note,
+    options,
+    refused,
+    two_nodes,
+    untouched,
+)
 from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import ADDRESS, BOOT_ID, MACHINE_ID, Lab, client
 
 Json = t.Any
-SPACE = "rdmaops-system"
-LEASE = path("coordination.k8s.io/v1", "leases", SPACE, node_drain_lease.NAME)
-OTHER_ID = "f" * 32
-NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}}
-NEW_BOOT = "5c0bd1e4-9a4c-4b4e-8f3e-7f2f3a1f0c11"
 # As the module's documentation has them.
 RIGHTS = [
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "get", "patch"]},
@@ -39,127 +44,6 @@ RIGHTS = [
     {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": ["list"]},
 ]
 LEASE_RIGHTS = [{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]}]
-
-
-@pytest.fixture
-def lab(own_cluster: Cluster) -> Iterator[Lab]:
-    with own_cluster.namespace() as namespace, Lab(own_cluster, namespace) as lab, lease_namespace(own_cluster):
-        yield lab
-
-
-@contextlib.contextmanager
-def lease_namespace(plane: Cluster) -> Iterator[None]:
-    """The namespace of the Lease, which an administrator makes; the Lease goes afterwards."""
-    plane.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(NAMESPACE))
-    yield
-    plane.kubectl("delete", "lease", "-n", SPACE, node_drain_lease.NAME, "--ignore-not-found")
-
-
-def options(node: str, state: str = "drained", **more: Json) -> Json:
-    values = {
-        "name": node,
-        "state": state,
-        "run": "one",
-        "reason": "a test",
-        "failure": None,
-        "machine_id": MACHINE_ID,
-        "addresses": [],
-        "on_absent": "fail",
-        "control_plane_ok": False,
-        "evict_gpu_pods": False,
-        "force": False,
-        "delete_emptydir_data": False,
-        "device_resources": ["nvidia.com/*", "*gpu*", "*rdma*"],
-        "drain_timeout": 60,
-        "wait_ready": True,
-        "boot_id": None,
-        "ready_timeout": 60,
-        "missing_ok": False,
-        "lease_duration": 600,
-        "lease_namespace": SPACE,
-        "max_unavailable": 1,
-        "take_over": True,
-    }
-    return {**values, **more}
-
-
-def two(lab: Lab) -> tuple[str, str]:
-    """Make two Nodes, the second one with a machine ID that is not `MACHINE_ID`."""
-    return lab.node(), lab.node(status={"nodeInfo": {"machineID": OTHER_ID}})
-
-
-def call(lab: Lab, node: str, state: str = "drained", check: bool = False, **more: Json) -> Json:
-    return manage(options(node, state, **more), check, lab.api)
-
-
-def refused(lab: Lab, node: str, state: str = "drained", check: bool = False, **more: Json) -> str:
-    """Return with which words the module refuses."""
-    api = more.pop("api", lab.api)
-    with pytest.raises(FabricError) as caught:
-        manage(options(node, state, **more), check, api)
-    return str(caught.value)
-
-
-def note(lab: Lab, node: str) -> Json:
-    text = lab.read(node)["metadata"].get("annotations", {}).get(NOTE)
-    return json.loads(text) if text else None
-
-
-def cordoned(lab: Lab, node: str) -> bool:
-    return bool(lab.read(node)["spec"].get("unschedulable"))
-
-
-def holder(lab: Lab) -> str:
-    found = lab.api.get(LEASE, "Reading the Lease")
-    return str(found["spec"].get("holderIdentity") or "") if found else ""
-
-
-def untouched(lab: Lab, node: str) -> bool:
-    return not cordoned(lab, node) and note(lab, node) is None and holder(lab) == ""
-
-
-@contextlib.contextmanager
-def meanwhile(act: t.Callable[[], object]) -> Iterator[None]:
-    """Do something while the block runs. A client works in the first thread only, kubectl in any."""
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        acted = pool.submit(act)
-        yield
-        acted.result()
-
-
-def end_lease(lab: Lab) -> None:
-    """Let a Lease run out that is not renewed."""
-    lease = lab.api.get(LEASE, "Reading")
-    lease["spec"]["renewTime"] = "2026-01-01T00:00:00.000000Z"
-    lab.api.replace(LEASE, lease, "Letting it end")
-
-
-def finalizers(lab: Lab, name: str, names: list[str] | None) -> None:
-    lab.api.merge(path("v1", "pods", lab.namespace, name), {"metadata": {"finalizers": names}}, "Finalizers")
-
-
-# A client counts its time by a signal: one process for each that works at the same time.
-APART = """
-import json, sys
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain.manage import manage
-from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import client
-try:
-    manage(json.loads(sys.argv[1]), False, client(sys.argv[2], timeout=5))
-except FabricError as exc:
-    sys.exit(str(exc))
-"""
-
-
-@contextlib.contextmanager
-def apart(lab: Lab, node: str, **more: Json) -> Iterator[subprocess.Popen[str]]:
-    """Drain a node in a process of its own, which says on stderr why it failed."""
-    argv = [sys.executable, "-c", APART, json.dumps(options(node, **more)), str(lab.plane.kubeconfig)]
-    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
 
 
 def test_the_drill(lab: Lab) -> None:
@@ -228,7 +112,7 @@ def test_what_has_no_consent_is_named_before_anything_is_changed(lab: Lab) -> No
     lab.pod(node, "alone", managed=False)
     lab.pod(node, "cache", volumes=[{"name": "scratch", "emptyDir": {}}])
     for check in (True, False):
-        told = refused(lab, node, check=check)
+        message = refused(lab, node, check=check)
         for words in (
             "9 of its pods block the drain, and nothing was changed: ",
             "/gpu: holds nvidia.com/gpu: 8 (evict_gpu_pods)",
@@ -241,12 +125,12 @@ def test_what_has_no_consent_is_named_before_anything_is_changed(lab: Lab) -> No
             "/alone: has no controller that would recreate it (force)",
             "/cache: has data in the emptyDir scratch (delete_emptydir_data)",
         ):
-            assert words in told
-        assert "/free" not in told
-        assert "/side" not in told
+            assert words in message
+        assert "/free" not in message
+        assert "/side" not in message
     assert untouched(lab, node)
-    told = refused(lab, node, evict_gpu_pods=True)
-    assert "2 of its pods" in told
+    message = refused(lab, node, evict_gpu_pods=True)
+    assert "2 of its pods" in message
     assert lab.pods(node) == sorted(
         ["free", "gpu", "mig", "rdma", "erdma", "rail", "lost", "side", "files", "alone", "cache"]
     )
@@ -289,11 +173,11 @@ def test_a_node_that_is_not_the_host(lab: Lab) -> None:
     node = lab.node()
     other = lab.node(status={"nodeInfo": {"machineID": "f" * 32}, "addresses": []})
     for check in (True, False):
-        told = refused(lab, node, check=check, machine_id=OTHER_ID)
-        assert f"Draining node {node}: this Node is not proven to be the host. Its machineID is {MACHINE_ID}" in told
-        assert f"the host is Node {other}, set that name (gpu_node_name)" in told
-        told = refused(lab, "no-such-node", check=check, on_absent="ignore")
-        assert f"the cluster has no node of this name; the host is Node {node}" in told
+        message = refused(lab, node, check=check, machine_id=OTHER_ID)
+        assert f"Draining node {node}: this Node is not proven to be the host. Its machineID is {MACHINE_ID}" in message
+        assert f"the host is Node {other}, set that name (gpu_node_name)" in message
+        message = refused(lab, "no-such-node", check=check, on_absent="ignore")
+        assert f"the cluster has no node of this name; the host is Node {node}" in message
     assert "give machine_id or addresses of the host" in refused(lab, node, machine_id=None)
     assert "the host has 192.0.2.99" in refused(lab, node, machine_id=None, addresses=["192.0.2.99"])
     assert call(lab, "no-such", machine_id="0" * 32, on_absent="ignore")["in_cluster"] is False
@@ -312,8 +196,8 @@ def test_whose_node_it_is(lab: Lab) -> None:
     node = lab.node()
     lab.plane.kubectl("cordon", node)
     for check in (True, False):
-        told = refused(lab, node, check=check)
-        assert f"Draining node {node}: kubectl has cordoned it, so it is left alone" in told
+        message = refused(lab, node, check=check)
+        assert f"Draining node {node}: kubectl has cordoned it, so it is left alone" in message
         assert call(lab, node, "uncordoned", check=check)["changed"] is False
         assert call(lab, node, "failed", check=check, failure="x")["changed"] is False
     assert cordoned(lab, node)
@@ -353,16 +237,18 @@ def test_a_budget_that_never_allows_it(lab: Lab) -> None:
     lab.pod(node, "stuck")
     finalizers(lab, "stuck", ["example.com/slow"])
     lab.budget("web", 1)
-    told = refused(lab, node, drain_timeout=2)
-    assert f"Draining node {node}: not finished after drain_timeout (2 s). Still there: " in told
-    assert f"{lab.namespace}/stuck is being deleted, due 20" in told
-    assert "Z, held by example.com/slow; " in told
+    message = refused(lab, node, drain_timeout=2)
+    assert f"Draining node {node}: not finished after drain_timeout (2 s). Still there: " in message
+    assert f"{lab.namespace}/stuck is being deleted, due 20" in message
+    assert "Z, held by example.com/slow; " in message
     assert (
         f"{lab.namespace}/web under web (minAvailable 1, 1 of 1 pods healthy, 0 disruptions allowed): "
-        f"Evicting the pod {lab.namespace}/web: " in told
+        f"Evicting the pod {lab.namespace}/web: " in message
     )
-    assert "answered 429 (TooManyRequests): Cannot evict pod as it would violate the pod's disruption budget" in told
-    assert f"The node stays cordoned, with this in its annotation {NOTE}, and the next run continues from there" in told
+    assert "answered 429 (TooManyRequests): Cannot evict pod as it would violate the pod's disruption budget" in message
+    assert (
+        f"The node stays cordoned, with this in its annotation {NOTE}, and the next run continues from there" in message
+    )
     # The pod without a budget goes, and another run may begin.
     lab.until(lambda: lab.pods(node) == ["stuck", "web"])
     assert (cordoned(lab, node), holder(lab)) == (True, "")
@@ -409,8 +295,8 @@ def test_a_node_comes_back_with_all_it_had(lab: Lab) -> None:
     }
     # Ready, as it was before the reboot, is no proof.
     lab.status(node, allocatable={"nvidia.com/gpu": "8", "rdma/hca": "1000"})
-    told = refused(lab, node, "uncordoned", boot_id=NEW_BOOT, ready_timeout=1)
-    assert f"Uncordoning node {node}: not back after ready_timeout (1 s): its kubelet has not reported" in told
+    message = refused(lab, node, "uncordoned", boot_id=NEW_BOOT, ready_timeout=1)
+    assert f"Uncordoning node {node}: not back after ready_timeout (1 s): its kubelet has not reported" in message
     assert (cordoned(lab, node), holder(lab)) == (True, "")
     failed = note(lab, node)
     assert failed["failed"]["message"].startswith(f"Uncordoning node {node}: not back after ready_timeout")
@@ -419,8 +305,8 @@ def test_a_node_comes_back_with_all_it_had(lab: Lab) -> None:
     lab.status(node, nodeInfo={**info, "bootID": NEW_BOOT}, conditions=[{"type": "Ready", "status": "False"}])
     assert "Ready is False" in refused(lab, node, "uncordoned", boot_id=NEW_BOOT, ready_timeout=1)
     lab.status(node, conditions=[{"type": "Ready", "status": "True"}], allocatable={"nvidia.com/gpu": "6"})
-    told = refused(lab, node, "uncordoned", boot_id=NEW_BOOT, ready_timeout=1)
-    assert "(1 s): nvidia.com/gpu: 6 of 8. Repair the node and run again" in told
+    message = refused(lab, node, "uncordoned", boot_id=NEW_BOOT, ready_timeout=1)
+    assert "(1 s): nvidia.com/gpu: 6 of 8. Repair the node and run again" in message
     assert cordoned(lab, node)
 
     def come_back() -> None:
@@ -445,7 +331,7 @@ def test_missing_resources_and_readiness_by_consent(lab: Lab) -> None:
 
 
 def test_what_failed_is_noted(lab: Lab) -> None:
-    node, second = two(lab)
+    node, second = two_nodes(lab)
     call(lab, node)
     call(lab, second, machine_id=OTHER_ID, max_unavailable=2)
     text = "the host did not come back"
@@ -465,42 +351,6 @@ def test_what_failed_is_noted(lab: Lab) -> None:
         assert call(lab, node, "failed", check=check, failure=text)["changed"] is False
 
 
-def test_two_runs(lab: Lab) -> None:
-    node, second = two(lab)
-    call(lab, node)
-    for check in (True, False):
-        told = refused(lab, second, check=check, run="two", machine_id=OTHER_ID)
-        assert f"Taking the Lease {SPACE}/{node_drain_lease.NAME}: the run one has held it since 20" in told
-        assert f"kubectl delete lease -n {SPACE} {node_drain_lease.NAME}" in told
-        assert "the run one has held it" in refused(lab, node, "uncordoned", check=check, run="two")
-    # A node that is in nobody's maintenance can be looked at all the same.
-    assert call(lab, second, "uncordoned", run="two", machine_id=OTHER_ID)["changed"] is False
-    assert not cordoned(lab, second)
-    # A Lease that has run out can be taken.
-    end_lease(lab)
-    assert call(lab, second, run="two", machine_id=OTHER_ID, max_unavailable=2)["changed"] is True
-    assert holder(lab) == "two"
-    assert "the run two has held it" in refused(lab, node)
-
-
-@pytest.mark.fault("run stopped")
-def test_killed_in_the_middle(lab: Lab) -> None:
-    node = lab.node()
-    lab.pod(node, "web")
-    lab.budget("web", 1)
-    with apart(lab, node):
-        lab.until(lambda: cordoned(lab, node))
-    assert (note(lab, node)["run"], note(lab, node)["failed"], holder(lab)) == ("one", None, "one")
-    lab.budget("web", 0)
-    assert "the run one has held it" in refused(lab, node, run="two")
-    end_lease(lab)
-    done = call(lab, node, run="two")
-    assert f"Continue with node {node}, which run one cordoned" in done["actions"]
-    assert (lab.pods(node), note(lab, node)["step"]) == ([], "drained")
-    assert call(lab, node, "uncordoned", run="two")["changed"] is True
-    assert untouched(lab, node)
-
-
 @pytest.mark.fault("API server")
 def test_the_api_server_stops_in_the_middle(lab: Lab) -> None:
     node = lab.node()
@@ -513,11 +363,11 @@ def test_the_api_server_stops_in_the_middle(lab: Lab) -> None:
         lab.plane.stop()
         try:
             process.send_signal(signal.SIGCONT)
-            _out, told = process.communicate(timeout=120)
+            _out, message = process.communicate(timeout=120)
         finally:
             lab.plane.start()
-    assert "could not be reached" in told
-    assert "Cordoned nodes stay cordoned; the failure could not be recorded on the node" in told
+    assert "could not be reached" in message
+    assert "Cordoned nodes stay cordoned; the failure could not be recorded on the node" in message
     assert (cordoned(lab, node), note(lab, node)["failed"]) == (True, None)
 
     # The same run goes on, through a restart of the API server.
@@ -565,11 +415,11 @@ def test_the_rights_it_needs(lab: Lab) -> None:
     lab.pod(node, "web")
     nobody = client(lab.plane.user("nobody"))
     assert 'User "nobody" cannot list resource "nodes"' in refused(lab, node, api=nobody)
-    fewer = [one for one in RIGHTS if one["resources"] != ["pods/eviction"]]
+    fewer = [right for right in RIGHTS if right["resources"] != ["pods/eviction"]]
     for check in (True, False):
-        told = refused(lab, node, check=check, api=user(lab, "watcher", fewer))
-        assert f"Evicting the pod {lab.namespace}/web: " in told
-        assert 'User "watcher" cannot create resource "pods/eviction" in API group ""' in told
+        message = refused(lab, node, check=check, api=user(lab, "watcher", fewer))
+        assert f"Evicting the pod {lab.namespace}/web: " in message
+        assert 'User "watcher" cannot create resource "pods/eviction" in API group ""' in message
     assert untouched(lab, node)
     lab.budget("web", 1)
     ops = user(lab, "ops", RIGHTS)
@@ -587,9 +437,9 @@ def test_the_cordon_of_an_administrator_after_a_failed_run(lab: Lab) -> None:
     lab.plane.kubectl("uncordon", node)
     lab.plane.kubectl("cordon", node)
     stale = note(lab, node)
-    told = refused(lab, node, run="two")
-    assert f"Draining node {node}: kubectl has cordoned it, so it is left alone" in told
-    assert f"kubectl uncordon {node}" in told
+    message = refused(lab, node, run="two")
+    assert f"Draining node {node}: kubectl has cordoned it, so it is left alone" in message
+    assert f"kubectl uncordon {node}" in message
     assert call(lab, node, "failed", run="two", failure="another")["changed"] is False
     assert note(lab, node) == stale
     text = f"Remove the annotation {NOTE} from node {node}: kubectl has cordoned it since run one"
@@ -600,18 +450,3 @@ def test_the_cordon_of_an_administrator_after_a_failed_run(lab: Lab) -> None:
     assert (done["actions"], done["maintenance"]) == (checked["actions"], stale)
     assert (note(lab, node), cordoned(lab, node), holder(lab)) == (None, True, "")
     assert call(lab, node, "uncordoned", run="two")["changed"] is False
-
-
-def test_a_node_that_failed_counts(lab: Lab) -> None:
-    node, second = two(lab)
-    call(lab, node)
-    call(lab, node, "failed", failure="the host did not come back")
-    assert holder(lab) == ""
-    for check in (True, False):
-        told = refused(lab, second, check=check, run="two", machine_id=OTHER_ID)
-        assert (
-            f"Draining node {second}: max_unavailable is 1, and as many nodes are in maintenance already: {node} (run one, "
-            f"failed: the host did not come back). Bring them back first: run the same playbook for them (--limit {node})"
-        ) in told
-    assert not cordoned(lab, second)
-    assert holder(lab) == ""

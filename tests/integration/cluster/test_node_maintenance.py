@@ -14,20 +14,14 @@ import os
 import subprocess
 import sys
 import typing as t
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain.node import NOTE
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._maintenance_lock import identity
-from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster.test_node_drain import (
-    LEASE,
-    end_lease,
-    lease_namespace,
-)
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, faults, skip_or_fail
-from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
+from ansible_collections.rdmaops.gpu_fabric.tests.support.drains import LEASE, end_lease
 from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import Lab
 from ansible_collections.rdmaops.gpu_fabric.tests.support.site import Run, environment, understood
 
@@ -164,8 +158,8 @@ class Site:
         return bool(self.lab.read(name)["spec"].get("unschedulable"))
 
     def holder(self) -> str:
-        found = self.lab.api.get(LEASE, "Reading the Lease")
-        return str(found["spec"].get("holderIdentity") or "") if found else ""
+        result = self.lab.api.get(LEASE, "Reading the Lease")
+        return str(result["spec"].get("holderIdentity") or "") if result else ""
 
     def command(self, *arguments: str, cluster: bool = True, plane: str = "", **variables: Json) -> Json:
         """Return how the playbook reboot is run on all hosts, with consent; with a plane kubeadm makes them nodes."""
@@ -196,9 +190,8 @@ class Site:
 
 
 @pytest.fixture
-def site(own_cluster: Cluster, tmp_path: Path) -> Iterator[Site]:
-    with own_cluster.namespace() as namespace, Lab(own_cluster, namespace) as lab, lease_namespace(own_cluster):
-        yield Site(lab, tmp_path)
+def site(lab: Lab, tmp_path: Path) -> Site:
+    return Site(lab, tmp_path)
 
 
 def test_the_drill(site: Site) -> None:
@@ -250,7 +243,7 @@ def test_a_failure_keeps_the_node_out_and_the_others_untouched(site: Site) -> No
     assert "was rebooted for this cause already" in again.messages()
     assert site.note(host) == note
 
-    # Mended: without a reboot it is verified and given back, a device that is missing not.
+    # Repaired: without a reboot it is verified and given back, a device that is missing not.
     site.change(host, mode="exclusive", devices=[RENAMED[0], SOFT])
     missing = f"{host} came back without the RDMA devices mlx5_2 (0000:02:00.0) after 5 s."
     done = site.run("--limit", f"{host},localhost")
@@ -406,7 +399,7 @@ def test_before_kubeadm_has_made_the_cluster(site: Site) -> None:
     assert f"Reading the kubeconfig {nowhere}: no such file" in done.messages()
     assert site.machine(host)["mode"] == "shared"
     (site.place / host / "kubelet.conf").unlink()
-    # Nor is it enough that a kubelet's file is missing where somebody else makes the cluster.
+    # Nor is it enough that a kubelet's file is missing if another tool creates the cluster.
     assert site.run(node_maintenance_kubeconfig=str(nowhere)).rc != 0
     assert site.machine(host)["mode"] == "shared"
 

@@ -21,21 +21,24 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import path
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain import node as memory
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain.lease import Lease
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain.lease import NAME, Lease
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain.manage import manage
-from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster.test_node_drain import (
+from ansible_collections.rdmaops.gpu_fabric.tests.support import faults
+from ansible_collections.rdmaops.gpu_fabric.tests.support.drains import (
     NEW_BOOT,
     OTHER_ID,
+    SPACE,
+    apart,
+    call,
     cordoned,
     end_lease,
     holder,
-    lease_namespace,
     note,
     options,
-    two,
+    refused,
+    two_nodes,
+    untouched,
 )
-from ansible_collections.rdmaops.gpu_fabric.tests.support import faults
-from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import BOOT_ID, LABEL, MACHINE_ID, Lab, client
 
 Json = t.Any
@@ -162,7 +165,7 @@ class Site:
 
     def __init__(self, lab: Lab, place: Path) -> None:
         self.lab = lab
-        names = two(lab)
+        names = two_nodes(lab)
         machines = [Machine(name, one, place / name) for name, one in zip(names, (MACHINE_ID, OTHER_ID), strict=True)]
         self.a, self.b = machines
         self.both = machines
@@ -222,12 +225,62 @@ class Site:
 
 
 @pytest.fixture
-def site(own_cluster: Cluster, tmp_path: Path) -> Iterator[Site]:
-    with own_cluster.namespace() as namespace, Lab(own_cluster, namespace) as lab, lease_namespace(own_cluster):
-        made = Site(lab, tmp_path)
-        made.begin()
-        yield made
-        made.begin()
+def site(lab: Lab, tmp_path: Path) -> Iterator[Site]:
+    both = Site(lab, tmp_path)
+    both.begin()
+    yield both
+    both.begin()
+
+
+def test_a_second_run_waits_for_the_lease(lab: Lab) -> None:
+    node, second = two_nodes(lab)
+    call(lab, node)
+    for check in (True, False):
+        message = refused(lab, second, check=check, run="two", machine_id=OTHER_ID)
+        assert f"Taking the Lease {SPACE}/{NAME}: the run one has held it since 20" in message
+        assert f"kubectl delete lease -n {SPACE} {NAME}" in message
+        assert "the run one has held it" in refused(lab, node, "uncordoned", check=check, run="two")
+    # A node that no run maintains can still be checked.
+    assert call(lab, second, "uncordoned", run="two", machine_id=OTHER_ID)["changed"] is False
+    assert not cordoned(lab, second)
+    # A Lease that has run out can be taken.
+    end_lease(lab)
+    assert call(lab, second, run="two", machine_id=OTHER_ID, max_unavailable=2)["changed"] is True
+    assert holder(lab) == "two"
+    assert "the run two has held it" in refused(lab, node)
+
+
+@pytest.mark.fault("run stopped")
+def test_killed_in_the_middle(lab: Lab) -> None:
+    node = lab.node()
+    lab.pod(node, "web")
+    lab.budget("web", 1)
+    with apart(lab, node):
+        lab.until(lambda: cordoned(lab, node))
+    assert (note(lab, node)["run"], note(lab, node)["failed"], holder(lab)) == ("one", None, "one")
+    lab.budget("web", 0)
+    assert "the run one has held it" in refused(lab, node, run="two")
+    end_lease(lab)
+    done = call(lab, node, run="two")
+    assert f"Continue with node {node}, which run one cordoned" in done["actions"]
+    assert (lab.pods(node), note(lab, node)["step"]) == ([], "drained")
+    assert call(lab, node, "uncordoned", run="two")["changed"] is True
+    assert untouched(lab, node)
+
+
+def test_a_node_that_failed_counts(lab: Lab) -> None:
+    node, second = two_nodes(lab)
+    call(lab, node)
+    call(lab, node, "failed", failure="the host did not come back")
+    assert holder(lab) == ""
+    for check in (True, False):
+        message = refused(lab, second, check=check, run="two", machine_id=OTHER_ID)
+        assert (
+            f"Draining node {second}: max_unavailable is 1, and as many nodes are in maintenance already: {node} (run one, "
+            f"failed: the host did not come back). Bring them back first: run the same playbook for them (--limit {node})"
+        ) in message
+    assert not cordoned(lab, second)
+    assert holder(lab) == ""
 
 
 HELD = "the run run-0 has held it since"
@@ -237,8 +290,8 @@ LOST = ("the run run-0 has lost it", "it is no longer in maintenance by the run 
 def beside(site: Site, point: str, machines: t.Sequence[Machine]) -> None:
     """A second run while the first one is at a point; both reach their ends."""
     first = site.run().to(point)
-    told = site.run(*machines).end()
-    assert told == ENDED if point == POINTS[0] else HELD in told, told
+    message = site.run(*machines).end()
+    assert message == ENDED if point == POINTS[0] else HELD in message, message
     assert first.end() == ENDED
     assert site.run().end() == ENDED
     assert site.in_service()
@@ -248,8 +301,8 @@ def decided(site: Site, point: str, machines: t.Sequence[Machine]) -> None:
     """The second run has looked, found nothing in its way, and goes on when the first one is at a point."""
     second = site.run(*machines).to(POINTS[0])
     first = site.run().to(point)
-    told = second.end()
-    assert "the run run-1 has held it since" in told, told
+    message = second.end()
+    assert "the run run-1 has held it since" in message, message
     assert first.end() == ENDED
     assert site.run().end() == ENDED
     assert site.in_service()
@@ -263,12 +316,14 @@ def killed(site: Site, point: str, machines: t.Sequence[Machine]) -> None:
         assert HELD in site.run(*machines).end()
         end_lease(site.lab)
     assert cordoned(site.lab, site.a.name) is out
-    told = site.run(*machines).end()
+    message = site.run(*machines).end()
     if out and site.a not in machines:
-        assert f"max_unavailable is 1, and as many nodes are in maintenance already: {site.a.name} (run run-0)" in told
+        assert (
+            f"max_unavailable is 1, and as many nodes are in maintenance already: {site.a.name} (run run-0)" in message
+        )
         assert not cordoned(site.lab, site.b.name)
     else:
-        assert told == ENDED
+        assert message == ENDED
     assert site.run().end() == ENDED
     assert site.in_service()
 
@@ -277,14 +332,14 @@ def overtaken(site: Site, point: str, machines: t.Sequence[Machine]) -> None:
     """The first run stands still until its Lease is over and another one has begun, or found its node out."""
     first = site.run().to(point)
     end_lease(site.lab)
-    told = site.run(*machines).end()
+    message = site.run(*machines).end()
     if site.a in machines or point == "after the Lease":
-        assert told == ENDED
-        told = first.end()
-        assert any(one in told for one in LOST), told
+        assert message == ENDED
+        message = first.end()
+        assert any(one in message for one in LOST), message
         assert site.run().end() == ENDED
     else:
-        assert f"{site.a.name} (run run-0)" in told
+        assert f"{site.a.name} (run run-0)" in message
         assert first.end() == ENDED
     assert site.in_service()
 
@@ -293,11 +348,11 @@ def recordoned(site: Site, point: str, _machines: t.Sequence[Machine]) -> None:
     """An administrator uncordons and cordons the node that the first run is at, which goes on."""
     first = site.run().to(point)
     site.recordon()
-    told = first.end()
-    assert any(one in told for one in ("kubectl has cordoned it", "no longer keeps it cordoned")) or (
+    message = first.end()
+    assert any(one in message for one in ("kubectl has cordoned it", "no longer keeps it cordoned")) or (
         # It reboots a node that is out of the cluster, and then finds a cordon that is not its own.
-        told == ENDED and point in ("after the drain", "during the reboot")
-    ), told
+        message == ENDED and point in ("after the drain", "during the reboot")
+    ), message
     assert site.foreign()
     site.run().end()
     assert site.foreign()
@@ -308,9 +363,9 @@ def killed_and_recordoned(site: Site, point: str, machines: t.Sequence[Machine])
     site.run().to(point).kill()
     end_lease(site.lab)
     site.recordon()
-    told = site.run(*machines).end()
+    message = site.run(*machines).end()
     if site.a in machines and not site.a.rebooted.exists():
-        assert "kubectl has cordoned it, so it is left alone" in told
+        assert "kubectl has cordoned it, so it is left alone" in message
     assert site.foreign()
     site.run().end()
     assert site.foreign()
@@ -365,7 +420,7 @@ def test_two_runs_at_once(site: Site, capsys: pytest.CaptureFixture[str]) -> Non
 
 @pytest.mark.long
 def test_two_runs_at_all_points(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
-    chosen = [one for one in interleavings() if one not in QUICK]
+    chosen = [interleaving for interleaving in interleavings() if interleaving not in QUICK]
     assert len(chosen) >= 30
     assert sum(scenario in BY_KILL for scenario, _point, _nodes in chosen) >= 10
     try_all(site, chosen, capsys)

@@ -39,7 +39,7 @@ def account(here: node.Node, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A kubeconfig of the account of docs/rbac/measure.yml."""
     token = here.plane.kubectl("-n", "ml", "create", "token", "gpu-fabric-measure", "--duration", "1h")
     config = yaml.safe_load(here.plane.kubeconfig.read_text())
-    config["users"] = [{"name": one["name"], "user": {"token": token.strip()}} for one in config["users"]]
+    config["users"] = [{"name": user["name"], "user": {"token": token.strip()}} for user in config["users"]]
     path = tmp_path_factory.mktemp("account") / "kubeconfig"
     path.write_text(yaml.safe_dump(config))
     path.chmod(0o600)
@@ -68,13 +68,15 @@ def test_status_text_document_and_limit(account: Path) -> None:
     assert pod.run(["sh", "-c", script], 20) == (3, "out\nerror\n")
     assert pod.read("x") == "{}\n"
     began = time.monotonic()
-    status, said = pod.run(["sh", "-c", "trap '' TERM; setsid sleep 333 & echo here; while true; do sleep 1; done"], 1)
-    assert (status, said.split("\n")[0]) == (None, "here")
+    status, output = pod.run(
+        ["sh", "-c", "trap '' TERM; setsid sleep 333 & echo here; while true; do sleep 1; done"], 1
+    )
+    assert (status, output.split("\n")[0]) == (None, "here")
     assert time.monotonic() - began < 40
     assert "sleep 333" not in left(pod)
-    status, said = pod.run(["yes"], 2)
+    status, output = pod.run(["yes"], 2)
     assert status is None
-    assert 0 < len(said) <= run.KEPT
+    assert 0 < len(output) <= run.KEPT
     assert pod.way()[1] == node.address()
     assert pod.memlock()[0].isdigit() or pod.memlock()[0] == "unlimited"
     pod.close()
@@ -119,10 +121,10 @@ def module(account: Path, **arguments: Json) -> Json:
 @pytest.mark.usefixtures("train")
 def test_the_module_by_its_account(here: node.Node, account: Path) -> None:
     ports = [{"rail": 0, "device": "mlx5_0", "port": 1}]
-    seen = module(account, state="ready", pod="ml/train-0", tools=["rping", "memlock"], ports=ports)
-    assert seen["address"] == node.address()
-    assert seen["problems"] == ["rping is not installed (package rdmacm-utils (RHEL: librdmacm-utils))"]
-    (check,) = seen["checks"]
+    observed = module(account, state="ready", pod="ml/train-0", tools=["rping", "memlock"], ports=ports)
+    assert observed["address"] == node.address()
+    assert observed["problems"] == ["rping is not installed (package rdmacm-utils (RHEL: librdmacm-utils))"]
+    (check,) = observed["checks"]
     assert (check["ok"], check["test"]) == (None, "memlock")
     a_test = {"id": "0-0-x", "client": "a", "server": "b", "rail": 0, "test": "ib_write_bw", "address": "192.0.2.1"}
     a_test.update(tcp_port=18515, device="mlx5_0", gid_index=3)
@@ -147,11 +149,11 @@ def test_the_role_looks_from_the_host_that_has_the_kubeconfig(account: Path, tmp
         [*argv, "-e", json.dumps(given)], cwd=COLLECTION, env=site.environment(ANSIBLE_STDOUT_CALLBACK="default"),
         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
-    said = done.stdout + done.stderr
-    assert "gpu-1 -> here" in said, said
-    found = json.loads(report.read_text())
-    assert found["verdict"] == "unknown"
-    skipped = json.dumps(found)
+    output = done.stdout + done.stderr
+    assert "gpu-1 -> here" in output, output
+    result = json.loads(report.read_text())
+    assert result["verdict"] == "unknown"
+    skipped = json.dumps(result)
     assert "rping is not installed (package rdmacm-utils" in skipped, skipped
 
 
@@ -164,10 +166,10 @@ def test_what_the_account_may_not_do(here: node.Node, account: Path) -> None:
         blind = api.ByApi(client, f"{other}/mine", "main", None)
         with pytest.raises(ContainerError) as caught:
             Pod(blind)
-    said = str(caught.value)
-    assert said.startswith(f"Opening an exec in the container main of the pod {other}/mine: https://")
-    assert "answered 403 (Forbidden)" in said
-    assert "Give this user that right by a Role or a ClusterRole" in said
+    output = str(caught.value)
+    assert output.startswith(f"Opening an exec in the container main of the pod {other}/mine: https://")
+    assert "answered 403 (Forbidden)" in output
+    assert "Give this user that right by a Role or a ClusterRole" in output
 
 
 def test_a_pod_that_goes_meanwhile(here: node.Node, account: Path) -> None:

@@ -1,13 +1,11 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What stands against a mode, from a real API server. Its nodes have no kubelet: pods are bound by nodeName."""
+"""What conflicts with a mode, from a real API server. Its nodes have no kubelet: pods are bound by nodeName."""
 
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
-import time
 import typing as t
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,8 +15,19 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import client as kubernetes
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import ApiError, Client
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode_conflicts.cluster import manage
-from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, site
+from ansible_collections.rdmaops.gpu_fabric.tests.support import site
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
+from ansible_collections.rdmaops.gpu_fabric.tests.support.mode_conflicts import (
+    SHARE,
+    attachment,
+    create,
+    install_definitions,
+    plugin,
+    pod,
+    pool,
+    remove,
+    resource,
+)
 
 Json = t.Any
 # The first tests find the cluster without the definitions that the others need.
@@ -26,110 +35,19 @@ pytestmark = pytest.mark.random_order(disabled=True)
 
 NODES = ["gpu-1", "gpu-2"]
 NIC = {"feature.node.kubernetes.io/pci-15b3.present": "true"}
-SHARE = "rdma/hca_shared_devices_a"
-# deployment/k8s/base of Mellanox/k8s-rdma-shared-dev-plugin.
-CONFIG = {"configList": [{"resourceName": "hca_shared_devices_a", "rdmaHcaMax": 1000, "devices": ["ib0"]}]}
-IMAGE = "ghcr.io/mellanox/k8s-rdma-shared-dev-plugin:v1.5.3"
-MARK = "test"
-
-# Group, version, plural, kind, scope, and those fields of spec that are used here: config/crd/bases of
-# k8snetworkplumbingwg/sriov-network-operator and of Mellanox/network-operator.
-_OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-_MODE = {"type": "string", "enum": ["shared", "exclusive"]}
-DEFINITIONS = (
-    (
-        *("sriovnetwork.openshift.io", "v1", "sriovnetworkpoolconfigs", "SriovNetworkPoolConfig", "Namespaced"),
-        {"rdmaMode": _MODE, "nodeSelector": _OPEN, "ovsHardwareOffloadConfig": _OPEN},
-    ),
-    (
-        *("mellanox.com", "v1alpha1", "nicclusterpolicies", "NicClusterPolicy", "Cluster"),
-        {"rdmaSharedDevicePlugin": _OPEN, "nodeAffinity": _OPEN},
-    ),
-    (
-        *("mellanox.com", "v1alpha1", "nicnodepolicies", "NicNodePolicy", "Cluster"),
-        {"rdmaSharedDevicePlugin": _OPEN, "nodeSelector": _OPEN},
-    ),
-)
-
-
-def definition(group: str, version: str, plural: str, kind: str, scope: str, fields: Json) -> Json:
-    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}}
-    one = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    names = {"kind": kind, "plural": plural, "singular": kind.lower()}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}"},
-        "spec": {"group": group, "scope": scope, "names": names, "versions": [one]},
-    }
-
-
-def thing(api: str, kind: str, name: str, namespace: str = "", **content: Json) -> Json:
-    meta: Json = {"name": name, "labels": {MARK: "x"}, **({"namespace": namespace} if namespace else {})}
-    meta.update(content.pop("metadata", {}))
-    return {"apiVersion": api, "kind": kind, "metadata": meta, **content}
-
-
-def pod(namespace: str, name: str, node: str = "gpu-1", networks: str = "", **spec: Json) -> Json:
-    resources = spec.pop("resources", ())
-    asked = {"limits": dict.fromkeys(resources, "1")}
-    whole = {"nodeName": node, "containers": [{"name": "c", "image": "none", "resources": asked}], **spec}
-    notes = {"annotations": {"k8s.v1.cni.cncf.io/networks": networks}} if networks else {}
-    return thing("v1", "Pod", name, namespace, metadata=notes, spec=whole)
-
-
-def attachment(namespace: str, name: str, *plugins: Json) -> Json:
-    config = {"cniVersion": "0.3.1", "plugins": list(plugins)}
-    spec = {"config": json.dumps(config)}
-    return thing("k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition", name, namespace, spec=spec)
-
-
-def plugin(namespace: str, name: str = "rdma-shared-dp-ds", image: str = IMAGE, **spec: Json) -> list[Json]:
-    """Return the shared plugin's ConfigMap and DaemonSet."""
-    volumes = [{"name": "config", "configMap": {"name": name}}]
-    full = {"hostNetwork": True, "containers": [{"name": "c", "image": image}], "volumes": volumes, **spec}
-    template = {"metadata": {"labels": {"name": name}}, "spec": full}
-    return [
-        thing("v1", "ConfigMap", name, namespace, data={"config.json": json.dumps(CONFIG)}),
-        thing(
-            *("apps/v1", "DaemonSet", name, namespace),
-            spec={"selector": {"matchLabels": {"name": name}}, "template": template},
-        ),
-    ]
-
-
-def pool(namespace: str, name: str, **spec: Json) -> Json:
-    return thing("sriovnetwork.openshift.io/v1", "SriovNetworkPoolConfig", name, namespace, spec=spec)
-
-
-def make(plane: Cluster, *things: Json) -> None:
-    plane.kubectl("create", "-f", "-", stdin="\n---\n".join(json.dumps(one) for one in things))
-
-
-def remove(plane: Cluster, *kinds: str) -> None:
-    plane.kubectl("delete", ",".join(kinds), "-A", "-l", MARK, "--force", "--grace-period=0", "--wait=true")
 
 
 @pytest.fixture(scope="module")
 def plane(own_cluster: Cluster) -> Cluster:
     """Return a control plane with two nodes, and without CRDs at first."""
-    nodes = [thing("v1", "Node", name, metadata={"labels": {"pool": name}}) for name in NODES]
-    make(own_cluster, *nodes)
+    nodes = [resource("v1", "Node", name, metadata={"labels": {"pool": name}}) for name in NODES]
+    create(own_cluster, *nodes)
     return own_cluster
 
 
 @pytest.fixture(scope="module")
 def ready(plane: Cluster) -> Cluster:
-    file = COLLECTION / "roles/secondary_network/files/multus-definitions.yml"
-    plane.kubectl("apply", "--server-side", "-f", str(file))
-    make(plane, *(definition(*one) for one in DEFINITIONS))
-    plane.established()
-    kinds = ["network-attachment-definitions.k8s.cni.cncf.io", *(f"{one[2]}.{one[0]}" for one in DEFINITIONS)]
-    # An API server answers 404 for a moment after that.
-    deadline = time.monotonic() + 30
-    while any("items" not in plane.kubectl("get", kind, "-A", "-o", "json", check=False) for kind in kinds):
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    install_definitions(plane)
     return plane
 
 
@@ -215,11 +133,11 @@ def test_an_api_server_that_is_not_there_is_an_error_whatever_is_asked() -> None
 
 
 def test_the_shared_plugin_where_it_runs(ready: Cluster, namespace: str) -> None:
-    make(ready, *plugin(namespace, nodeSelector={"pool": "gpu-1"}))
+    create(ready, *plugin(namespace, nodeSelector={"pool": "gpu-1"}))
     # By its program alone, from a mirror that names images by digest.
     affinity = {"key": "metadata.name", "operator": "In", "values": ["gpu-2"]}
     required = {"nodeSelectorTerms": [{"matchFields": [affinity]}]}
-    make(
+    create(
         ready,
         *plugin(
             *(namespace, "mirrored", "mirror.example/4711@sha256:" + "0" * 64),
@@ -243,12 +161,12 @@ def test_the_shared_plugin_where_it_runs(ready: Cluster, namespace: str) -> None
 
 def test_the_policies_of_the_network_operator(ready: Cluster, namespace: str) -> None:
     shared = {"config": json.dumps({"configList": [{"resourceName": "hca", "resourcePrefix": "nvidia.com"}]})}
-    make(
+    create(
         ready,
-        thing(
+        resource(
             "mellanox.com/v1alpha1", "NicClusterPolicy", "nic-cluster-policy", spec={"rdmaSharedDevicePlugin": shared}
         ),
-        thing(
+        resource(
             *("mellanox.com/v1alpha1", "NicNodePolicy", "two"),
             spec={"rdmaSharedDevicePlugin": shared, "nodeSelector": {"pool": "gpu-2"}},
         ),
@@ -265,7 +183,7 @@ def test_the_policies_of_the_network_operator(ready: Cluster, namespace: str) ->
         owned = plugin(namespace)
         owner = {"apiVersion": "mellanox.com/v1alpha1", "kind": "NicClusterPolicy", "name": policy["name"]}
         owned[1]["metadata"]["ownerReferences"] = [{**owner, "uid": policy["uid"], "controller": True}]
-        make(ready, *owned)
+        create(ready, *owned)
         result = ask(ready)
         # The DaemonSet goes with the policy that makes it.
         assert rows(result) == [
@@ -306,7 +224,7 @@ def test_shares_that_a_node_offers(ready: Cluster, namespace: str) -> None:
         assert rows(result) == [("Node", None, "gpu-2", "gpu-2")]
         assert of(result, "gpu-2") == [f"offers shares of RDMA devices ({SHARE}: 1k)"]
         # With a plugin that is known, the node's offer goes with it.
-        make(ready, *plugin(namespace))
+        create(ready, *plugin(namespace))
         assert {row[0] for row in rows(ask(ready))} == {"DaemonSet"}
         remove(ready, "daemonsets")
         offer("0")
@@ -329,7 +247,7 @@ def test_pods_that_need_shared_mode(ready: Cluster, namespace: str) -> None:
     spec = {"containers": [{"name": "c", "image": "ghcr.io/k8snetworkplumbingwg/sriov-network-device-plugin:v3.9.0"}]}
     sriov = plugin(namespace, "sriov-device-plugin", **spec)
     sriov[0]["data"] = {"config.json": json.dumps(whole)}
-    make(
+    create(
         ready,
         *sriov,
         attachment(namespace, "macvlan", {"type": "macvlan", "master": "eth1"}, {"type": "tuning"}),
@@ -384,7 +302,7 @@ def test_pods_that_need_shared_mode(ready: Cluster, namespace: str) -> None:
 def test_attachments_that_cannot_be_read(ready: Cluster, namespace: str) -> None:
     broken = attachment(namespace, "broken")
     broken["spec"]["config"] = "{type: macvlan}"
-    make(
+    create(
         ready,
         broken,
         pod(namespace, "one", resources=["rdma/x"], networks="broken"),
@@ -406,7 +324,7 @@ def test_attachments_that_cannot_be_read(ready: Cluster, namespace: str) -> None
 def test_sriov_network_operator_as_the_master_of_the_mode(ready: Cluster, namespace: str) -> None:
     first = {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["gpu-1"]}]}
     offload = {"ovsHardwareOffloadConfig": {"name": "x"}}
-    make(
+    create(
         ready,
         pool(namespace, "first", rdmaMode="shared", nodeSelector=first),
         pool(namespace, "silent"),
@@ -417,7 +335,7 @@ def test_sriov_network_operator_as_the_master_of_the_mode(ready: Cluster, namesp
     assert "makes sriov-network-operator set this node's mode to shared, and reboot it for that" in result["msg"]
     assert "Remove spec.rdmaMode from it, and the operator removes what it wrote" in result["msg"]
     assert "to shared too: it writes modprobe.d and reboots on its own" in ask(ready, "shared")["msg"]
-    make(ready, pool(namespace, "everywhere", rdmaMode="exclusive"))
+    create(ready, pool(namespace, "everywhere", rdmaMode="exclusive"))
     assert len(ask(ready, "shared", on_conflict="warn")["warnings"]) == 2
     assert status(ask(ready, nodes=["gpu-2"])) == {"gpu-2": "drift"}
 
@@ -429,23 +347,13 @@ def ansible(root: Path, tasks: list[Json], hosts: Json, *arguments: str, **varia
     )
     everywhere = {"ansible_python_interpreter": sys.executable, "ansible_connection": "local"}
     (root / "hosts.yml").write_text(json.dumps({"all": {"hosts": {"api": {}, **hosts}, "vars": everywhere}}))
-    program = str(Path(sys.executable).parent / "ansible-playbook")
-    done = subprocess.run(
-        [program, "-i", "hosts.yml", "-e", json.dumps(variables), "book.yml", *arguments],
-        env=site.environment(),
-        cwd=root,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    return site.understood(done.returncode, done.stdout)._replace(output=done.stdout + done.stderr)
+    argv = ["-i", "hosts.yml", "-e", json.dumps(variables), "book.yml", *arguments]
+    return site.ansible_playbook(*argv, cwd=root, limit=600)
 
 
 def test_as_ansible_runs_it(ready: Cluster, namespace: str, tmp_path: Path) -> None:
     """A failure has its message and what was found; a warning is one; check mode does the same."""
-    make(ready, pod(namespace, "share", resources=[SHARE]))
+    create(ready, pod(namespace, "share", resources=[SHARE]))
     tasks = []
     for name, options, check in (
         ("fail", {}, False),
@@ -501,7 +409,7 @@ def asked(run: site.Run) -> list[tuple[str, list[str]]]:
 
 @pytest.mark.long
 def test_the_role_asks_before_the_mode_is_set(ready: Cluster, namespace: str, tmp_path: Path) -> None:
-    make(ready, pod(namespace, "share", resources=[SHARE]))
+    create(ready, pod(namespace, "share", resources=[SHARE]))
     role = {"name": "rdmaops.gpu_fabric.gpu_node", "tasks_from": "conflicts"}
     tasks = [{"name": "Role", "ansible.builtin.include_role": role, "when": "__gpu_node_host.differs | length > 0"}]
     given = {"gpu_node_kubeconfig": str(ready.kubeconfig), "__gpu_node_device_plugins": "{{ directory }}"}
@@ -527,9 +435,9 @@ def test_the_role_asks_before_the_mode_is_set(ready: Cluster, namespace: str, tm
     hosts["first"]["gpu_node_on_conflict"] = "take_over"
     run = ansible(tmp_path, tasks, {name: hosts[name] for name in ("first", "stays")}, "--check", **given)
     assert run.rc != 0
-    found = [one["msg"] for one in run.result(QUESTION)["results"] if one.get("failed")]
+    found = [result["msg"] for result in run.result(QUESTION)["results"] if result.get("failed")]
     assert [f"Pod {namespace}/share holds {SHARE}" in one for one in found] == [True]
     assert {host for host, counted in run.stats.items() if counted["changed"]} == set()
-    # Nobody is asked where nothing is due: the kubeconfig is not even read.
+    # If nothing is due, no request is made: the kubeconfig is not even read.
     run = ansible(tmp_path, tasks, {"stays": hosts["stays"]}, **{**given, "gpu_node_kubeconfig": "/nonexistent"})
     assert (run.rc, asked(run)) == (0, []), run.output

@@ -9,7 +9,6 @@ the definitions of other people's operators.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import typing as t
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import tes
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import test_node_maintenance as maintenance
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import test_secondary_network as network
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import test_training_job as training
-from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, need_root, operators, site
+from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, need_root, operators, site, training_nodes
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import Lab
 
@@ -39,16 +38,16 @@ class Account(Cluster):
         self.owner, self.manifest = owner, COLLECTION / f"docs/rbac/{name}.yml"
         items = yaml.safe_load(self.manifest.read_text())["items"]
         owner.kubectl("apply", "-f", str(COLLECTION / "docs/rbac/namespace.yml"))
-        for space in sorted({one["metadata"].get("namespace", "default") for one in items}):
+        for space in sorted({item["metadata"].get("namespace", "default") for item in items}):
             owner.kubectl("create", "namespace", space, check=False)
             owner.kubectl("wait", "--for=create", "configmap/kube-root-ca.crt", "-n", space, "--timeout=30s")
         owner.kubectl("apply", "-f", str(self.manifest))
-        (made,) = [one["metadata"] for one in items if one["kind"] == "ServiceAccount"]
+        (made,) = [item["metadata"] for item in items if item["kind"] == "ServiceAccount"]
         self.account = made["name"]
         self.user = f"system:serviceaccount:{made['namespace']}:{self.account}"
         token = owner.kubectl("-n", made["namespace"], "create", "token", self.account, "--duration", "1h")
         config = yaml.safe_load(owner.kubeconfig.read_text())
-        config["users"] = [{"name": one["name"], "user": {"token": token.strip()}} for one in config["users"]]
+        config["users"] = [{"name": user["name"], "user": {"token": token.strip()}} for user in config["users"]]
         self._kubeconfig = directory / f"{name}.kubeconfig"
         self._kubeconfig.write_text(yaml.safe_dump(config))
         self._kubeconfig.chmod(0o600)
@@ -86,11 +85,7 @@ def played(directory: Path, *tasks: Json) -> site.Run:
     book.write_text(json.dumps([{"name": "Rights", "hosts": "kubernetes_api", "gather_facts": False, "tasks": tasks}]))
     host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     inventory.write_text(json.dumps({"kubernetes_api": {"hosts": {"here": host}}}))
-    argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(inventory), str(book)]
-    done = subprocess.run(
-        argv, capture_output=True, text=True, timeout=400, env=site.environment(), stdin=subprocess.DEVNULL, check=False
-    )
-    return site.understood(done.returncode, done.stdout)._replace(output=done.stdout + done.stderr)
+    return site.ansible_playbook("-i", str(inventory), str(book), limit=400)
 
 
 def role(name: str, refused: bool = False, **variables: Json) -> Json:
@@ -110,13 +105,13 @@ def test_network(account: Account, tmp_path: Path) -> None:
         network.play("rails", network.include(only="rails", **rails), hosts="gpu-*"),
         network.play("labels", role("node_labels", **label), hosts="gpu-*"),
     ]
-    again = [{**one, "name": f"{one['name']} again"} for one in plays]
-    found = place.run(*plays, *again, network.play("away", network.include(secondary_network_state="absent", **rails)))
-    assert {name: len(one.changed) for name, one in found.items()} == {
+    again = [{**play, "name": f"{play['name']} again"} for play in plays]
+    result = place.run(*plays, *again, network.play("away", network.include(secondary_network_state="absent", **rails)))
+    assert {name: len(one.changed) for name, one in result.items()} == {
         "node": 2, "rails": 1, "labels": 1, "node again": 0, "rails again": 0, "labels again": 0, "away": 3
     }  # fmt: skip
     # What it could not look at it would have said.
-    assert "forbidden" not in " ".join(one.text for one in found.values())
+    assert "forbidden" not in " ".join(one.text for one in result.values())
     account.bare()
     refused = place.run(network.play("without", network.refused()))["without"]
     assert refused.changed == []
@@ -170,14 +165,14 @@ def test_monitoring(account: Account, tmp_path: Path) -> None:
 def test_training(account: Account, tmp_path: Path) -> None:
     play = training.Play(account, "ml", tmp_path)
     given = {"name": "longest", "ssh": True, "wait": False}
-    with training.two_nodes(account.owner):
+    with training_nodes.two_nodes(account.owner):
         run = play.run(
             training.include(**given),
             training.include(**given),
             training.include(**given, state="absent", remove_ok=True),
         )
         assert run.rc == 0, run.output
-        assert [len(one["actions"]) for one in training.results(run, training.APPLY)] == [3, 0]
+        assert [len(result["actions"]) for result in training.results(run, training.APPLY)] == [3, 0]
         account.bare()
         refused = play.run(training.include(**given, refused=True))
     assert refused.changed() == 0
@@ -210,7 +205,7 @@ def test_maintenance(account: Account, tmp_path: Path) -> None:
         assert refused.rc == 2
         account.said(refused.messages())
         assert (place.machine(host)["mode"], place.cordoned(host)) == ("shared", False)
-        # Nobody may look, and so nothing is known.
+        # Without the right to look, nothing is known.
         account.said(json.dumps(played(tmp_path, look).result("Look")["unknown"]))
 
 

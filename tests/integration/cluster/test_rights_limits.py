@@ -201,7 +201,7 @@ class Place:
 
     def by_token(self, token: str) -> Client:
         config = yaml.safe_load(self.plane.kubeconfig.read_text())
-        config["users"] = [{"name": one["name"], "user": {"token": token}} for one in config["users"]]
+        config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
         return client(config)
 
     def of_node(self, account: str, node: str) -> Client:
@@ -211,7 +211,7 @@ class Place:
     def account(self, *manifests: str) -> Client:
         files = [COLLECTION / f"docs/rbac/{name}.yml" for name in manifests]
         self.apply(*files)
-        found = [one for file in files for one in yaml.safe_load(file.read_text())["items"]]
+        found = [item for file in files for item in yaml.safe_load(file.read_text())["items"]]
         (name,) = {
             (one["metadata"]["namespace"], one["metadata"]["name"]) for one in found if one["kind"] == "ServiceAccount"
         }

@@ -18,9 +18,16 @@ import pytest
 import yaml
 
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import test_secondary_network as network
-from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import test_training_job as training
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.test_secrets import Canaries
-from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, charts, faults, need_root, operators, site
+from ansible_collections.rdmaops.gpu_fabric.tests.support import (
+    COLLECTION,
+    charts,
+    faults,
+    need_root,
+    operators,
+    site,
+    training_nodes,
+)
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 
 Json = t.Any
@@ -36,7 +43,7 @@ def administrator(plane: Cluster) -> tuple[Json, str]:
     plane.kubectl("create", *admin)
     config = yaml.safe_load(plane.kubeconfig.read_text())
     token = plane.kubectl("create", "token", "boss", "--duration=1h").strip()
-    config["users"] = [{"name": one["name"], "user": {"token": token}} for one in config["users"]]
+    config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
     return config, token
 
 
@@ -71,9 +78,9 @@ def plays(place: network.Site, config: Json, canary: Canaries, chart: Path) -> l
     job = {
         "training_job_kubeconfig": config,
         "training_job_namespace": place.space,
-        "training_job_image": training.IMAGE,
+        "training_job_image": training_nodes.IMAGE,
         "training_job_command": ["train"],
-        "training_job_gpus": training.GPUS,
+        "training_job_gpus": training_nodes.GPUS,
         "training_job_name": "train",
         "training_job_ssh": True,
         "training_job_wait": False,
@@ -127,11 +134,11 @@ def test_whole_roles(own_cluster: Cluster, tmp_path: Path) -> None:
     canary.words["token"] = token
     root = tmp_path / "site"
     root.mkdir()
-    with own_cluster.namespace() as space, training.two_nodes(own_cluster):
+    with own_cluster.namespace() as space, training_nodes.two_nodes(own_cluster):
         own_cluster.kubectl("wait", "--for=create", "configmap/kube-root-ca.crt", "-n", space, "--timeout=30s")
         place = network.Site(own_cluster, root, space)
         book = plays(place, config, canary, charts.packed(tmp_path))
-        said = {
+        output = {
             "a check before": run(place, book, "--check"),
             "the run": run(place, book),
             "a check after": run(place, book, "--check"),
@@ -139,13 +146,13 @@ def test_whole_roles(own_cluster: Cluster, tmp_path: Path) -> None:
         }
         secrets = own_cluster.kubectl("get", "secrets", "--all-namespaces", "-o", "json")
     with faults.tried("secrets", "whole roles") as tally:
-        for where, text in said.items():
+        for where, text in output.items():
             for name in canary.words:
                 with tally.one(f"{name} in {where}"):
                     assert [row for row in canary.seen(text) if row.startswith(f"{name} ")] == []
             with tally.one(f"what was made, in {where}"):
-                found = MADE.search(text)
-                assert not found, text[found.start() - 200 : found.end()]
+                result = MADE.search(text)
+                assert not result, text[result.start() - 200 : result.end()]
     # They were there to be seen.
     assert '"id_ed25519"' in secrets
     assert MADE.search(next((root / "net.d").rglob("multus.kubeconfig")).read_text())

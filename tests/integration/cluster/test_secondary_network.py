@@ -208,53 +208,24 @@ def rails() -> Json:
 
 
 def labels(state: str = "present") -> Json:
-    wanted = {"node_labels_labels": {"schedule": "topology"}, "node_labels_state": state}
-    return play("labels", include("rdmaops.gpu_fabric.node_labels", **wanted), hosts="gpu-*")
+    desired = {"node_labels_labels": {"schedule": "topology"}, "node_labels_state": state}
+    return play("labels", include("rdmaops.gpu_fabric.node_labels", **desired), hosts="gpu-*")
 
 
-def test_the_four_step_drill_what_it_is_good_for_and_away_again(site: Site) -> None:
-    virgin = site.run(play("node", include()), rails(), labels(), check=True)
+def test_the_four_step_drill_and_removal(site: Site) -> None:
+    planned = site.run(play("node", include()), rails(), labels(), check=True)
     todo = {"node": [COMPARE, OBJECTS], "rails": [ATTACH], "labels": [LABEL]}
-    assert {name: one.changed for name, one in virgin.items()} == todo
+    assert {name: part.changed for name, part in planned.items()} == todo
     assert not site.bin.exists()
     assert site.names("serviceaccounts") == ["serviceaccount/default"]
-    assert site.plane.kubectl("get", "crd", "-o", "name") == ""
     assert site.labels() == [None, None]
+    assert "2 rails on 2 nodes out of 10.100.0.0/16" in planned["rails"].text
 
-    spoil = {"name": "Spoil", "ansible.builtin.copy": {"dest": str(site.bin / "multus"), "content": "other"}}
-    first = site.run(
-        *(play("node", include()), rails(), labels()),
-        *({**one, "name": f"{one['name']} again"} for one in (play("node", include()), rails(), labels())),
-        # A plugin that was changed by hand is mended, and nothing else is touched.
-        play("spoil", {**spoil, "diff": False}),
-        play("mend", include()),
-    )
-    assert {name: one.changed for name, one in first.items()} == {
-        "node": [OBJECTS, INSTALL],
-        "rails": [ATTACH],
-        "labels": [LABEL],
-        "node again": [],
-        "rails again": [],
-        "labels again": [],
-        "spoil": ["Spoil"],
-        "mend": [INSTALL],
-    }
-    assert sorted(os.listdir(site.bin)) == ["host-device", "macvlan", "multus", "whereabouts"]
-    assert (site.bin / "multus").read_bytes() == b"multus"
-    multus = json.loads((site.conf / "00-multus.conf").read_text())
-    assert multus["delegates"] == [json.loads((site.conf / "10-pods.conflist").read_text())]
+    done = installed_and_repaired(site)
     kubeconfig = site.conf / "multus.d" / "multus.kubeconfig"
     token = json.loads(kubeconfig.read_text())["users"][0]["user"]["token"]
     assert node_of(token) == site.plane.json("get", "node", "node")["metadata"]["uid"]
-    assert not any(token in one.text for one in (*virgin.values(), *first.values()))
-    assert "2 rails on 2 nodes out of 10.100.0.0/16" in virgin["rails"].text
-    attached = site.plane.json("get", "network-attachment-definitions", "-n", site.space)["items"]
-    configs = {one["metadata"]["name"]: json.loads(one["spec"]["config"]) for one in attached}
-    assert {name: (one["type"], one["device"], one["ipam"]["range"]) for name, one in configs.items()} == {
-        "rail0": ("host-device", "rail0", "10.100.0.0/29"),
-        "rail1": ("host-device", "rail1", "10.100.0.8/29"),
-    }
-    assert site.labels() == ["topology", "topology"]
+    assert not any(token in part.text for part in (*planned.values(), *done.values()))
 
     checked = site.run(
         *(play("node", include()), rails(), labels()),
@@ -262,14 +233,51 @@ def test_the_four_step_drill_what_it_is_good_for_and_away_again(site: Site) -> N
         check=True,
     )
     # In another namespace whereabouts would begin with empty pools. The node is compared before that is refused.
-    assert [one.changed for one in checked.values()] == [[], [], [], [COMPARE]]
+    assert [part.changed for part in checked.values()] == [[], [], [], [COMPARE]]
     assert f"is there already and belongs to secondary-network.{site.space}." in checked["moved"].words
 
     rights_are_what_is_needed(site, kubeconfig)
+    removed(site)
 
-    gone = {"secondary_network_state": "absent"}
-    away = site.run(play("node", include(**gone)), labels("restored"), play("again", include(**gone)))
-    assert {name: one.changed for name, one in away.items()} == {
+
+def installed_and_repaired(site: Site) -> dict[str, Play]:
+    spoil = {"name": "Spoil", "ansible.builtin.copy": {"dest": str(site.bin / "multus"), "content": "other"}}
+    plays = (play("node", include()), rails(), labels())
+    done = site.run(
+        *plays,
+        *({**part, "name": f"{part['name']} again"} for part in plays),
+        # A plugin that was changed by hand is replaced, and nothing else is touched.
+        play("spoil", {**spoil, "diff": False}),
+        play("repair", include()),
+    )
+    assert {name: part.changed for name, part in done.items()} == {
+        "node": [OBJECTS, INSTALL],
+        "rails": [ATTACH],
+        "labels": [LABEL],
+        "node again": [],
+        "rails again": [],
+        "labels again": [],
+        "spoil": ["Spoil"],
+        "repair": [INSTALL],
+    }
+    assert sorted(os.listdir(site.bin)) == ["host-device", "macvlan", "multus", "whereabouts"]
+    assert (site.bin / "multus").read_bytes() == b"multus"
+    multus = json.loads((site.conf / "00-multus.conf").read_text())
+    assert multus["delegates"] == [json.loads((site.conf / "10-pods.conflist").read_text())]
+    attached = site.plane.json("get", "network-attachment-definitions", "-n", site.space)["items"]
+    configs = {item["metadata"]["name"]: json.loads(item["spec"]["config"]) for item in attached}
+    assert {name: (config["type"], config["device"], config["ipam"]["range"]) for name, config in configs.items()} == {
+        "rail0": ("host-device", "rail0", "10.100.0.0/29"),
+        "rail1": ("host-device", "rail1", "10.100.0.8/29"),
+    }
+    assert site.labels() == ["topology", "topology"]
+    return done
+
+
+def removed(site: Site) -> None:
+    absent = {"secondary_network_state": "absent"}
+    done = site.run(play("node", include(**absent)), labels("restored"), play("again", include(**absent)))
+    assert {name: part.changed for name, part in done.items()} == {
         "node": [
             "Remove the rails' attachments from the cluster",
             "Remove plugins and their configuration from the node",
@@ -289,7 +297,7 @@ def rights_are_what_is_needed(site: Site, kubeconfig: Path) -> None:
     """With its own kubeconfig Multus may read attachments, and no account may do what it does not need."""
     assert "device" in site.plane.kubectl("get", "net-attach-def", "rail0", "-o", "yaml", kubeconfig=kubeconfig)
     assert site.plane.kubectl("get", "secrets", "-A", kubeconfig=kubeconfig, check=False) == ""
-    for account, verb, what, wanted in (
+    for account, verb, what, expected in (
         ("multus", "update", "pods/status", True),
         ("multus", "delete", "pods", False),
         ("multus", "create", "network-attachment-definitions.k8s.cni.cncf.io", False),
@@ -298,7 +306,7 @@ def rights_are_what_is_needed(site: Site, kubeconfig: Path) -> None:
         ("whereabouts", "delete", "ippools.whereabouts.cni.cncf.io", False),
         ("whereabouts", "list", "pods", False),
     ):
-        assert site.may(account, verb, what) is wanted, (account, verb, what)
+        assert site.may(account, verb, what) is expected, (account, verb, what)
     assert not site.may("whereabouts", "patch", "ippools.whereabouts.cni.cncf.io", "default")
 
 
@@ -323,28 +331,28 @@ REFUSED: list[tuple[Json, str]] = [
 
 
 def test_what_is_refused_changes_nothing(site: Site) -> None:
-    found = site.run(
+    result = site.run(
         *(play(text, refused(**variables)) for variables, text in REFUSED),
         play("no cluster", include(secondary_network_api_host="")),
     )
     for _variables, text in REFUSED:
-        assert text in found[text].words.partition("FAILED! =>")[2]
-    assert "the group kubernetes_api is empty" in found["no cluster"].text
-    assert [one.changed for one in found.values()] == [[]] * (len(REFUSED) + 1)
+        assert text in result[text].words.partition("FAILED! =>")[2]
+    assert "the group kubernetes_api is empty" in result["no cluster"].text
+    assert [one.changed for one in result.values()] == [[]] * (len(REFUSED) + 1)
     assert not site.bin.exists()
     assert site.names("serviceaccounts") == ["serviceaccount/default"]
 
 
 def test_what_stands_in_the_way_on_a_node(site: Site) -> None:
     (site.conf / "00-multus.conf").write_text("{}")
-    found = site.run(
+    result = site.run(
         play("foreign", refused()),
         play("packages", refused(secondary_network_source="package", secondary_network_multus="none")),
     )
-    assert [one.changed for one in found.values()] == [[], []]
-    assert "the file exists and was not written by this collection" in found["foreign"].text
+    assert [one.changed for one in result.values()] == [[], []]
+    assert "the file exists and was not written by this collection" in result["foreign"].text
     missing = f"{site.bin} has no host-device, macvlan, whereabouts, and with secondary_network_source=package"
-    assert missing in found["packages"].words
+    assert missing in result["packages"].words
     assert (site.conf / "00-multus.conf").read_text() == "{}"
     assert not site.bin.exists()
     assert sorted(os.listdir(site.conf)) == ["00-multus.conf", "10-pods.conflist"]
@@ -362,7 +370,7 @@ def test_daemon_sets_are_what_the_api_server_takes(site: Site) -> None:
         "secondary_network_device_plugin_config": {"resourceList": []},
         "secondary_network_cni_plugins": [],
     }
-    found = site.run(play("do", include(**variables)), play("again", include(**variables)))
-    assert {name: one.changed for name, one in found.items()} == {"do": [OBJECTS], "again": []}
+    result = site.run(play("do", include(**variables)), play("again", include(**variables)))
+    assert {name: one.changed for name, one in result.items()} == {"do": [OBJECTS], "again": []}
     sets = [f"daemonset.apps/{name}" for name in ("multus", "rdma-device-plugin", "whereabouts")]
     assert site.names("daemonsets") == sets

@@ -73,9 +73,9 @@ def test_a_token_with_which_a_host_gets_in_as_long_as_its_node_is_there(
         file = tmp_path / "kubeconfig"
         data = {"server": given["server"], "ca_data": given["ca_data"], "namespace": namespace, "user": "default"}
         file.write_text(kubeconfig(data, token))
-        told = json.loads(plane.kubectl("auth", "whoami", "-o", "json", kubeconfig=file))["status"]["userInfo"]
-        assert told["username"] == f"system:serviceaccount:{namespace}:default"
-        assert told["extra"]["authentication.kubernetes.io/node-name"] == [node]
+        message = json.loads(plane.kubectl("auth", "whoami", "-o", "json", kubeconfig=file))["status"]["userInfo"]
+        assert message["username"] == f"system:serviceaccount:{namespace}:default"
+        assert message["extra"]["authentication.kubernetes.io/node-name"] == [node]
         # The API server remembers for 10 s that a token was good (tokencache in pkg/kubeapiserver/authenticator).
         plane.kubectl("delete", "node", node)
         wait_for(lambda: plane.kubectl("auth", "whoami", kubeconfig=file, check=False) == "")
@@ -85,8 +85,8 @@ def test_a_token_with_which_a_host_gets_in_as_long_as_its_node_is_there(
 
 
 def test_without_its_namespace_the_certificates_are_those_of_another(plane: Cluster, node: str) -> None:
-    found = ask(wanted("is-to-be-made", node), True, client(plane.kubeconfig))
-    assert base64.b64decode(found["ca_data"]) == plane.plane.authority.file.read_bytes()
+    result = ask(wanted("is-to-be-made", node), True, client(plane.kubeconfig))
+    assert base64.b64decode(result["ca_data"]) == plane.plane.authority.file.read_bytes()
 
 
 def test_what_stands_in_the_way_is_said(plane: Cluster, node: str) -> None:

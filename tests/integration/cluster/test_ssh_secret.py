@@ -44,8 +44,8 @@ def wanted(namespace: str, **more: Json) -> Json:
 
 
 def stored(plane: Cluster, namespace: str, name: str = "train-ssh") -> dict[str, bytes]:
-    found = plane.json("get", "secret", name, "-n", namespace)["data"]
-    return {key: base64.b64decode(value) for key, value in found.items()}
+    data = plane.json("get", "secret", name, "-n", namespace)["data"]
+    return {key: base64.b64decode(value) for key, value in data.items()}
 
 
 def public(path: Path, private: bytes) -> list[str]:
@@ -78,10 +78,10 @@ def test_the_drill(plane: Cluster, namespace: str, tmp_path: Path, monkeypatch: 
         assert [row["status"] for row in again["resources"]] == ["in_sync"]
     assert stored(plane, namespace) == made
     # Of the keys, nothing is in any result, neither as it is stored nor as it is meant.
-    told = json.dumps([done, again])
+    message = json.dumps([done, again])
     for content in made.values():
         lines = [*content.decode().split(), base64.b64encode(content).decode()]
-        assert not [line for line in lines if len(line) > 20 and line in told]
+        assert not [line for line in lines if len(line) > 20 and line in message]
     # Another deployment has other keys.
     manage(wanted(namespace, name="other-ssh", owner="training-job-other"), False, api)
     other = stored(plane, namespace, "other-ssh")
@@ -92,7 +92,7 @@ def test_keys_that_are_damaged_are_made_anew(plane: Cluster, namespace: str) -> 
     api = client(plane.kubeconfig)
     manage(wanted(namespace), False, api)
     whole = stored(plane, namespace)
-    for patch, said in (
+    for patch, expected in (
         ({"id_ed25519": None}, "id_ed25519 missing"),
         ({"authorized_keys": base64.b64encode(whole["authorized_keys"]).decode()}, "authorized_keys does not let "),
     ):
@@ -101,7 +101,7 @@ def test_keys_that_are_damaged_are_made_anew(plane: Cluster, namespace: str) -> 
         checked = manage(wanted(namespace), True, api)
         assert stored(plane, namespace) == damaged
         assert checked["actions"] == [f"Replace the keys in Secret {namespace}/train-ssh"]
-        assert checked["resources"][0]["live"].startswith(said)
+        assert checked["resources"][0]["live"].startswith(expected)
         assert manage(wanted(namespace), False, api) == checked
         assert not [name for name in FILES if stored(plane, namespace)[name] in damaged.values()]
         assert not manage(wanted(namespace), False, api)["changed"]
@@ -125,9 +125,9 @@ def test_a_diff_of_their_removal_has_no_key(plane: Cluster, namespace: str) -> N
     }
     done = object_set.manage(options, False, api)
     assert done["actions"] == [f"Remove Secret {namespace}/train-ssh"]
-    told = json.dumps(done)
-    assert "(hidden)" in told
-    assert not [value for value in made.values() if value in told]
+    message = json.dumps(done)
+    assert "(hidden)" in message
+    assert not [value for value in made.values() if value in message]
     assert plane.kubectl("get", "secrets", "-n", namespace, "-o", "name") == ""
 
 

@@ -7,20 +7,14 @@ the real scheduler puts pods on them, and nothing runs there.
 from __future__ import annotations
 
 import base64
-import contextlib
-import datetime
 import json
 import re
-import subprocess
 import sys
-import threading
 import typing as t
 from collections.abc import Iterator
 from pathlib import Path
 
-import kubernetes
 import pytest
-import urllib3
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import client as kubernetes_client
@@ -29,104 +23,25 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.c
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.manage import JOB, objects
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, operators, site
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
+from ansible_collections.rdmaops.gpu_fabric.tests.support.training_nodes import (
+    GPUS,
+    IMAGE,
+    NODES,
+    Kubelets,
+    client,
+    create,
+    two_nodes,
+)
 
 Json = t.Any
-IMAGE = "registry.example/train@sha256:" + "0" * 64
-NODES = ("gpu-1", "gpu-2")
-GPUS = 8
 APPLY = "Apply the job"
 MULTUS = COLLECTION / "roles/secondary_network/files/multus-definitions.yml"
 
 
-def client(plane: Cluster) -> kubernetes_client.Client:
-    values = dict.fromkeys(kubernetes_client.CONNECTION)
-    return kubernetes_client.Client({**values, "kubeconfig": str(plane.kubeconfig), "timeout": 30})
-
-
-def make(plane: Cluster, plural: str, body: Json) -> None:
-    meta = body["metadata"]
-    where = kubernetes_client.path(body["apiVersion"], plural, meta.get("namespace"), meta["name"])
-    client(plane).apply(where, body, "Making what the test needs", force=True)
-
-
-class Kubelets(threading.Thread):
-    """Keeps two nodes ready and lets their pods come to an end."""
-
-    def __init__(self, plane: Cluster) -> None:
-        super().__init__(daemon=True)
-        # Not by the collection's client, whose time limits are signals, which a thread does not get.
-        self.api = kubernetes.client.CoreV1Api(kubernetes.config.new_client_from_config(str(plane.kubeconfig)))
-        self.over = threading.Event()
-        self.beaten = threading.Event()
-
-    def run(self) -> None:
-        while not self.over.is_set():
-            # A pod may be gone before it is written to, and a busy API server cut a connection.
-            with contextlib.suppress(kubernetes.client.ApiException, urllib3.exceptions.HTTPError):
-                for node in NODES:
-                    self.beat(node)
-                self.beaten.set()
-                for pod in self.api.list_pod_for_all_namespaces().items:
-                    self.advance(self.api.api_client.sanitize_for_serialization(pod))
-            self.over.wait(0.5)
-
-    def beat(self, node: str) -> None:
-        now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": now}
-        there = {"nvidia.com/gpu": str(GPUS), "rdma/rdma": "1", "cpu": "64", "memory": "512Gi", "pods": "110"}
-        self.api.patch_node_status(node, {"status": {"conditions": [ready], "capacity": there, "allocatable": there}})
-
-    def advance(self, pod: Json) -> None:
-        name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
-        phase = pod["status"].get("phase")
-        if not pod["spec"].get("nodeName"):
-            return
-        if pod["metadata"].get("deletionTimestamp"):
-            self.api.delete_namespaced_pod(name, namespace, grace_period_seconds=0)
-            return
-        status = {"phase": "Running"} if phase == "Pending" else fate(pod) if phase == "Running" else None
-        if status:
-            self.api.patch_namespaced_pod_status(name, namespace, {"status": status})
-
-
-def fate(pod: Json) -> Json | None:
-    """What becomes of a pod that runs, by its name: `long...` does not end, the second rank of `oom` is killed."""
-    job, _dash, rank = pod["metadata"]["name"].rpartition("-")
-    if job == "oom" and rank == "1":
-        ended = {"terminated": {"reason": "OOMKilled", "exitCode": 137}}
-        container = {
-            "name": "pytorch",
-            "image": IMAGE,
-            "imageID": "",
-            "ready": False,
-            "restartCount": 0,
-            "state": ended,
-        }
-        return {"phase": "Failed", "containerStatuses": [container]}
-    return None if job.startswith("long") or job == "oom" else {"phase": "Succeeded"}
-
-
-@contextlib.contextmanager
-def two_nodes(plane: Cluster) -> Iterator[Kubelets]:
-    """Two nodes with GPUs, and their kubelets."""
-    for name in NODES:
-        make(plane, "nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
-    made = Kubelets(plane)
-    made.start()
-    assert made.beaten.wait(60)
-    for name in NODES:
-        plane.kubectl("wait", "--for=condition=Ready", f"node/{name}", "--timeout=60s")
-    try:
-        yield made
-    finally:
-        made.over.set()
-        made.join(30)
-
-
 @pytest.fixture(scope="module")
 def kubelets(own_cluster: Cluster) -> Iterator[Kubelets]:
-    with two_nodes(own_cluster) as made:
-        yield made
+    with two_nodes(own_cluster) as kubelets:
+        yield kubelets
 
 
 @pytest.fixture
@@ -237,8 +152,8 @@ def test_room_for_all_is_found_by_check_and_by_the_scheduler(own_cluster: Cluste
     for name in ("train-0", "train-1"):
         own_cluster.kubectl("wait", "--for=condition=PodScheduled", f"pod/{name}", "-n", namespace, "--timeout=60s")
     # The job that is there takes its own room, and is not refused for it.
-    found = check(own_cluster, manifests)
-    assert (found["exists"], found["placed"]) == (True, None)
+    result = check(own_cluster, manifests)
+    assert (result["exists"], result["placed"]) == (True, None)
 
 
 def test_what_is_short_is_named_and_the_scheduler_agrees(own_cluster: Cluster, namespace: str) -> None:
@@ -275,7 +190,7 @@ def test_attachments_have_to_be_there(own_cluster: Cluster, namespace: str) -> N
         "kind": "NetworkAttachmentDefinition",
         "metadata": {"name": "nic0", "namespace": namespace},
     }
-    make(own_cluster, "network-attachment-definitions", attachment)
+    create(own_cluster, "network-attachment-definitions", attachment)
     with pytest.raises(FabricError, match="these attachments do not exist: kube-system/roce. Create them first"):
         check(own_cluster, manifests)
     # The run that makes it may be the one that is checked.
@@ -287,7 +202,7 @@ def test_attachments_have_to_be_there(own_cluster: Cluster, namespace: str) -> N
         "NetworkAttachmentDefinition", "kube-system/roce", "absent", "drift"
     )  # fmt: skip
     attachment["metadata"] = {"name": "roce", "namespace": "kube-system"}
-    make(own_cluster, "network-attachment-definitions", attachment)
+    create(own_cluster, "network-attachment-definitions", attachment)
     assert check(own_cluster, manifests)["placed"] == dict.fromkeys(NODES, 1)
 
 
@@ -366,11 +281,8 @@ class Play:
         inventory = self.directory / "hosts.yml"
         host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
         inventory.write_text(json.dumps({"kubernetes_api": {"hosts": {"here": host}}}))
-        program = str(Path(sys.executable).parent / "ansible-playbook")
-        given = json.dumps({**self.variables, **variables})
-        argv = [program, "-i", str(inventory), book, "-e", given, *arguments]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=1200, env=site.environment(), check=False)
-        return site.understood(done.returncode, done.stdout)._replace(output=done.stdout + done.stderr)
+        extra = json.dumps({**self.variables, **variables})
+        return site.ansible_playbook("-i", str(inventory), book, "-e", extra, *arguments)
 
 
 def results(run: site.Run, task: str) -> list[Json]:
@@ -394,11 +306,11 @@ def test_the_drill(own_cluster: Cluster, namespace: str, play: Play) -> None:
         include(state="absent"),
     )
     assert run.rc == 0, run.output
-    wanted = [f"Make Service {namespace}/train", f"Make Pod {namespace}/train-0", f"Make Pod {namespace}/train-1"]
-    assert [one["actions"] for one in results(run, APPLY)] == [wanted, wanted, [], [], []]
+    expected = [f"Make Service {namespace}/train", f"Make Pod {namespace}/train-0", f"Make Pod {namespace}/train-1"]
+    assert [result["actions"] for result in results(run, APPLY)] == [expected, expected, [], [], []]
     assert run.changed() == 4
     looks = results(run, "Wait for the job")
-    assert [one["state"] for one in looks] == ["absent", *["succeeded"] * 4]
+    assert [look["state"] for look in looks] == ["absent", *["succeeded"] * 4]
     assert sorted(pod["node"] for pod in looks[1]["pods"]) == list(NODES)
     # No kubelet has kept a log, so nothing is known of the transport, and nothing is taken for granted.
     assert looks[1]["transport"]["transport"] == "unknown"
@@ -406,7 +318,7 @@ def test_the_drill(own_cluster: Cluster, namespace: str, play: Play) -> None:
     assert "its logs do not show which transport NCCL used" in run.messages()
     assert "was created with other options" not in run.messages()
     # It has ended, so that nothing is lost with it.
-    removals = [one["actions"] for one in results(run, "Remove the job")]
+    removals = [result["actions"] for result in results(run, "Remove the job")]
     assert [len(actions) for actions in removals] == [3, 3, 0]
     assert own_cluster.kubectl("get", "pods,services", "-n", namespace, "-o", "name") == ""
 
@@ -418,37 +330,37 @@ def test_keys_for_ssh_go_with_the_job_and_show_nowhere(own_cluster: Cluster, nam
         return done.output
 
     def keys() -> dict[str, dict[str, str]]:
-        found = own_cluster.json("get", "secrets", "-n", namespace)["items"]
-        return {one["metadata"]["name"]: one["data"] for one in found}
+        items = own_cluster.json("get", "secrets", "-n", namespace)["items"]
+        return {item["metadata"]["name"]: item["data"] for item in items}
 
     # Whatever is given on the command line beats what a task says.
     del play.variables["training_job_command"]
     plain = {"name": "one", "command": ["train"], "ssh": True}
-    said = run(include(**plain, check_mode=True))
-    assert f"Make Secret {namespace}/one-ssh" in said
+    output = run(include(**plain, check_mode=True))
+    assert f"Make Secret {namespace}/one-ssh" in output
     assert keys() == {}
-    said = run(include(**plain))
+    output = run(include(**plain))
     (first,) = keys().values()
     # By its command, the second job wants ssh as well.
-    said += run(include(**plain), include(name="two", command=["sh", "-c", "mpirun train"]))
+    output += run(include(**plain), include(name="two", command=["sh", "-c", "mpirun train"]))
     both = keys()
     assert sorted(both) == ["one-ssh", "two-ssh"]
     assert both["one-ssh"] == first
     assert not set(first.values()) & set(both["two-ssh"].values())
     (volume,) = [
-        one["secret"]
-        for one in own_cluster.json("get", "pod", "two-1", "-n", namespace)["spec"]["volumes"]
-        if "secret" in one
+        volume["secret"]
+        for volume in own_cluster.json("get", "pod", "two-1", "-n", namespace)["spec"]["volumes"]
+        if "secret" in volume
     ]
     assert volume == {"secretName": "two-ssh", "defaultMode": 0o400}
-    said += run(include(name="one", state="absent"), include(name="two", state="absent"))
-    assert f"Remove Secret {namespace}/two-ssh" in said
+    output += run(include(name="one", state="absent"), include(name="two", state="absent"))
+    assert f"Remove Secret {namespace}/two-ssh" in output
     assert keys() == {}
     texts = [text for data in both.values() for text in data.values()]
     lines = [line for text in texts for line in base64.b64decode(text).decode().splitlines() if len(line) > 30]
     assert len(lines) > 2 * len(texts)
     # Headers alone show nothing, and are in the collection's code.
-    assert not [one for one in (*texts, *lines) if "-----" not in one and one in said]
+    assert not [one for one in (*texts, *lines) if "-----" not in one and one in output]
 
 
 @pytest.mark.long
@@ -463,13 +375,14 @@ def test_a_job_that_fails_says_why_and_one_that_runs_is_kept(own_cluster: Cluste
     assert run.rc == 0, run.output
     # A user sees how it goes, beside what programs read.
     assert re.search(rf"^\d:\d\d:\d\d {namespace}/long: (pending|running), pods: ", run.output, re.MULTILINE)
-    said = run.messages()
-    assert f"Waiting for the job {namespace}/long: it has not finished after 1" in said
-    assert "It is left as it is: run again to continue waiting, or raise training_job_wait_timeout" in said
-    assert f"Removing the job {namespace}/long: it has not finished (running, pods: 2 Running)" in said
-    assert "Nothing was done. Wait until it finishes, or set training_job_remove_ok to true" in said
+    output = run.messages()
+    assert f"Waiting for the job {namespace}/long: it has not finished after 1" in output
+    assert "It is left as it is: run again to continue waiting, or raise training_job_wait_timeout" in output
+    assert f"Removing the job {namespace}/long: it has not finished (running, pods: 2 Running)" in output
+    assert "Nothing was done. Wait until it finishes, or set training_job_remove_ok to true" in output
     assert (
-        f"Running the job {namespace}/oom: failed, pods: 1 Failed, 1 Running; oom-1: OOMKilled (exit code 137)" in said
+        f"Running the job {namespace}/oom: failed, pods: 1 Failed, 1 Running; oom-1: OOMKilled (exit code 137)"
+        in output
     )
     assert own_cluster.kubectl("get", "pods", "-n", namespace, "-o", "name") == ""
 
@@ -483,9 +396,9 @@ def test_an_operator_that_is_not_there(own_cluster: Cluster, namespace: str, pla
     book = str(COLLECTION / "playbooks/train.yml")
     checked = play.playbook(book, "--check", training_job_kind="pytorchjob", training_job_name="train")
     assert (checked.rc, checked.changed()) == (0, 1), checked.output
-    found = checked.result("Check whether all pods can run at once")
-    assert found["unserved"] == ["PyTorchJob of kubeflow.org/v1"]
-    assert [row["status"] for row in found["resources"]] == ["unknown"]
+    result = checked.result("Check whether all pods can run at once")
+    assert result["unserved"] == ["PyTorchJob of kubeflow.org/v1"]
+    assert [row["status"] for row in result["resources"]] == ["unknown"]
 
 
 @pytest.mark.long

@@ -86,8 +86,8 @@ class Lab:
 
     def others(self) -> list[str]:
         """Nodes of other tests that are not ready hold nothing here."""
-        found = self.plane.json("get", "nodes")["items"]
-        return [one["metadata"]["name"] for one in found if one["metadata"]["name"] != self.node]
+        items = self.plane.json("get", "nodes")["items"]
+        return [item["metadata"]["name"] for item in items if item["metadata"]["name"] != self.node]
 
     def run(self, minutes: float = 0, check: bool = False, **more: Json) -> Json:
         params = {"namespace": self.namespace, "reclaim": True, "reclaim_after": 600, "exhausted_share": 0.9}
@@ -129,11 +129,11 @@ def test_a_leak_is_freed_after_two_sightings(lab: Lab) -> None:
     lab.pool(_1=f"{lab.namespace}/here", _2=ref)
     lab.reserve("10.100.0.1", f"{lab.namespace}/here")
     lab.reserve("10.100.0.2", ref)
-    told = lab.run(reclaim=False)
-    assert (told["changed"], [row["address"] for row in told["leaked"]]) == (False, ["10.100.0.2"])
-    virgin = lab.run(check=True)
+    message = lab.run(reclaim=False)
+    assert (message["changed"], [row["address"] for row in message["leaked"]]) == (False, ["10.100.0.2"])
+    planned = lab.run(check=True)
     first = lab.run()
-    assert virgin["actions"] == first["actions"]
+    assert planned["actions"] == first["actions"]
     assert first["actions"] == [f"Record which addresses of pool {POOL} have lost their pod, and since when"]
     for check in (False, True):
         assert lab.run(9, check=check)["changed"] is False
@@ -157,7 +157,7 @@ def test_a_pod_of_the_same_name_keeps_its_new_address_only(lab: Lab) -> None:
     lab.pod("worker", "10.100.0.1")
     lab.pool(_1=f"{lab.namespace}/worker", _2=f"{lab.namespace}/worker")
     lab.run()
-    # Another pod of that name: another UID, so the wait begins anew.
+    # Another pod of that name: another UID, so the wait starts again.
     lab.delete("worker")
     lab.pod("worker", "10.100.0.1")
     assert lab.run(11)["leaked"][0]["first_seen"] is None

@@ -58,9 +58,9 @@ def variables(**given: t.Any) -> list[str]:
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     (tmp_path / "collection").mkdir()
-    found = Place(tmp_path / "collection", [])
-    (found.path / "a").write_text("x\n")
-    return found
+    result = Place(tmp_path / "collection", [])
+    (result.path / "a").write_text("x\n")
+    return result
 
 
 # --- what is looked at --------------------------------------------------------------------------------------------
@@ -279,12 +279,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.server.requests.append((self.command, self.path, dict(self.headers), body))
         self.server.may_answer.wait(60)
         # As careless servers do.
-        said = b"no such user: " + self.headers.get("Authorization", "").encode() if self.server.status >= 400 else b""
+        output = (
+            b"no such user: " + self.headers.get("Authorization", "").encode() if self.server.status >= 400 else b""
+        )
         self.send_response(self.server.status)
         self.send_header("Location", "http://127.0.0.1:9/elsewhere")
-        self.send_header("Content-Length", str(len(said)))
+        self.send_header("Content-Length", str(len(output)))
         self.end_headers()
-        self.wfile.write(said)
+        self.wfile.write(output)
 
     do_PUT = do_POST = _take  # noqa: N815
 

@@ -39,8 +39,8 @@ def place(name: str | None, inode: int) -> str:
     where = {"inode": inode, "name": name, "initial": False}
     devices = [{"name": "mlx5_0", "netns": where, "pod": None}]
     info = {"netns_mode": "exclusive", "devices": devices, "unreadable": []}
-    seen = Look(info, stranded(info), {})
-    (found,) = judge(seen, seen, host, [])
+    observed = Look(info, stranded(info), {})
+    (found,) = judge(observed, observed, host, [])
     assert found["status"] == "drift"
     return str(found["live"])
 

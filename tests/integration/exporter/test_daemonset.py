@@ -46,7 +46,7 @@ def steps(output: str) -> list[str]:
 def test_the_drill(plane: Cluster, tmp_path: Path) -> None:
     with plane.namespace() as namespace:
         given = variables(plane, namespace)
-        check = play(tmp_path / "virgin", role(**given), check=True)
+        check = play(tmp_path / "check", role(**given), check=True)
         assert steps(check.stdout) == ["changed"], check.stdout + check.stderr
         assert HASH not in check.stdout
         assert plane.json("get", "daemonsets", "-n", namespace)["items"] == []
@@ -55,14 +55,14 @@ def test_the_drill(plane: Cluster, tmp_path: Path) -> None:
         again = play(tmp_path / "again", role(**given), check=True)
         assert steps(again.stdout) == ["ok"], again.stdout + again.stderr
         looked_at(plane, namespace)
-        # Another file for the same exporter: the pods are made anew. Without a web configuration its Secret goes.
+        # Another file for the same exporter: the pods are re-created. Without a web configuration its Secret goes.
         bare = variables(plane, namespace, rdma_exporter_web_config={}, rdma_exporter_expected_devices=["mlx5_0"])
         before = revision(plane, namespace)
         gone = variables(plane, namespace, rdma_exporter_state="absent")
         done = play(tmp_path / "bare", role(**bare))
         assert steps(done.stdout) == ["changed"], done.stdout + done.stderr
         assert revision(plane, namespace) != before
-        assert [one["metadata"]["name"] for one in plane.json("get", "secrets", "-n", namespace)["items"]] == []
+        assert [item["metadata"]["name"] for item in plane.json("get", "secrets", "-n", namespace)["items"]] == []
         done = play(tmp_path / "gone", role(**gone), role(**gone))
         assert steps(done.stdout) == ["changed", "ok"], done.stdout + done.stderr
         left = plane.json("get", "daemonsets,configmaps,serviceaccounts", "-n", namespace)["items"]
@@ -70,15 +70,15 @@ def test_the_drill(plane: Cluster, tmp_path: Path) -> None:
 
 
 def revision(plane: Cluster, namespace: str) -> str:
-    found = plane.json("get", "daemonset", "rdma-exporter", "-n", namespace)
-    return t.cast(str, found["spec"]["template"]["metadata"]["annotations"]["rdmaops.gpu-fabric/revision"])
+    result = plane.json("get", "daemonset", "rdma-exporter", "-n", namespace)
+    return t.cast(str, result["spec"]["template"]["metadata"]["annotations"]["rdmaops.gpu-fabric/revision"])
 
 
 def looked_at(plane: Cluster, namespace: str) -> None:
     """What the API server has taken is what least rights are, and the exporter's own files."""
-    found = plane.json("get", "daemonset", "rdma-exporter", "-n", namespace)
-    pod = found["spec"]["template"]["spec"]
-    containers = {one["name"]: one for one in pod["containers"]}
+    result = plane.json("get", "daemonset", "rdma-exporter", "-n", namespace)
+    pod = result["spec"]["template"]["spec"]
+    containers = {container["name"]: container for container in pod["containers"]}
     rights = {name: one["securityContext"] for name, one in containers.items()}
     answers, looks = rights["rdma-exporter"], rights["look"]
     assert looks["capabilities"] == {"drop": ["ALL"], "add": ["SYS_ADMIN", "SYS_PTRACE"]}

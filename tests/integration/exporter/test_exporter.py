@@ -89,10 +89,10 @@ def test_promtool_finds_nothing_wrong(exporter: Running) -> None:
 
 
 def test_what_is_expected_is_missed(exporter: Running) -> None:
-    found = Series(exporter.get())
-    assert found.of("rdma_device_present") == {"mlx5_0": 1, "mlx5_1": 1, "mlx5_9": 0}
-    assert found.of("rdma_device_expected") == {"mlx5_0": 1, "mlx5_9": 1}
-    assert found.value("rdma_exporter_scrape_complete") == 1
+    result = Series(exporter.get())
+    assert result.of("rdma_device_present") == {"mlx5_0": 1, "mlx5_1": 1, "mlx5_9": 0}
+    assert result.of("rdma_device_expected") == {"mlx5_0": 1, "mlx5_9": 1}
+    assert result.value("rdma_exporter_scrape_complete") == 1
 
 
 def test_the_port_is_taken(installed: Installed, exporter: Running) -> None:
@@ -154,8 +154,8 @@ def test_what_cannot_work_is_refused(tmp_path: Path) -> None:
     done = play(tmp_path, *refused([variables for variables, _said in REFUSED]))
     words = " ".join(done.stdout.split())
     assert "changed=0 " in words
-    for _variables, said in REFUSED:
-        assert said in words
+    for _variables, expected in REFUSED:
+        assert expected in words
 
 
 def test_systemd_understands_the_units(installed: Installed) -> None:
@@ -245,8 +245,8 @@ def test_a_wrong_web_configuration_stops_it(installed: Installed, tmp_path: Path
     argv = installed.with_options("--web.config.file", str(config)).serve
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
-    said = "basic_auth_users.ann: it is not a bcrypt hash (htpasswd -nB ann)"
-    assert done.stderr == f"Reading {config}: {said}\n"
+    output = "basic_auth_users.ann: it is not a bcrypt hash (htpasswd -nB ann)"
+    assert done.stderr == f"Reading {config}: {output}\n"
 
 
 LOGINS: dict[str, dict[str, str]] = {"right": basic("ann", "right"), "wrong": basic("ann", "wrong"), "none": {}}

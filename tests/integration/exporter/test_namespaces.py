@@ -69,9 +69,9 @@ def test_two_by_one_child(sleeper: subprocess.Popen[str]) -> None:
         assert other.stdout is not None
         assert other.stdout.readline() == "ready\n"
         both = [space_of(sleeper), space_of(other)]
-        found = go(walk.walker(look), *both)
-        assert [found[space.inode]["value"][2] for space in both] == [["lo", "rd0", "rd1"], ["lo"]]
-        assert [found[space.inode]["value"][1] for space in both] == [space.inode for space in both]
+        result = go(walk.walker(look), *both)
+        assert [result[space.inode]["value"][2] for space in both] == [["lo", "rd0", "rd1"], ["lo"]]
+        assert [result[space.inode]["value"][1] for space in both] == [space.inode for space in both]
     finally:
         other.kill()
         other.communicate()

@@ -57,7 +57,7 @@ class Confined(t.NamedTuple):
     def ports(self, number: int) -> int:
         """Return how many sockets of the Internet a process has."""
         directory = Path(f"/proc/{self.one.processes[number].pid}/fd")
-        inodes = set(re.findall(r"socket:\[(\d+)\]", " ".join(os.readlink(one) for one in directory.iterdir())))
+        inodes = set(re.findall(r"socket:\[(\d+)\]", " ".join(os.readlink(path) for path in directory.iterdir())))
         tables = "".join(
             Path(f"/proc/net/{name}").read_text() for name in ("tcp", "tcp6", "udp", "udp6", "raw", "raw6")
         )

@@ -58,22 +58,22 @@ def drill(containerd: Containerd, wanted: dict[str, Json], image: Image | Index)
     for check in (False, True):
         again = manage(wanted, check)
         assert (again["changed"], again["actions"], again["diff"]) == (False, [], [])
-        assert [one["status"] for one in again["resources"]] == ["in_sync"]
+        assert [resource["status"] for resource in again["resources"]] == ["in_sync"]
         assert again["content"] == {"required": len(IMAGE.blobs), "missing": [], "damaged": []} or image is not IMAGE
     return checked
 
 
 def test_from_an_archive(containerd: Containerd, tmp_path: Path) -> None:
     archive = images.oci_archive(tmp_path / "a.tar", IMAGE)
-    wanted = options(containerd, source="archive", archive=str(archive))
-    found = drill(containerd, wanted, IMAGE)
+    desired = options(containerd, source="archive", archive=str(archive))
+    result = drill(containerd, desired, IMAGE)
     whole = f"registry.example.com/team/tiny@{IMAGE.digest}"
-    assert found["actions"] == [
+    assert result["actions"] == [
         f"Import {IMAGE.digest} from {archive}",
         f"Name {IMAGE.digest} {NAME}",
         f"Remove the name {whole}",
     ]
-    assert found["resources"] == [
+    assert result["resources"] == [
         {
             "kind": "container_image",
             "name": NAME,
@@ -84,32 +84,32 @@ def test_from_an_archive(containerd: Containerd, tmp_path: Path) -> None:
             "next_boot": None,
         }
     ]
-    assert (found["diff"][0]["before"], found["diff"][0]["after"]) == ("", f"{IMAGE.digest}\ncontent: complete\n")
+    assert (result["diff"][0]["before"], result["diff"][0]["after"]) == ("", f"{IMAGE.digest}\ncontent: complete\n")
     # With the digest known, the archive may go.
     archive.unlink()
-    assert not manage({**wanted, "digest": IMAGE.digest}, False)["changed"]
-    assert "Reading " + str(archive) + ": No such file or directory" in refused(wanted, check=True)
+    assert not manage({**desired, "digest": IMAGE.digest}, False)["changed"]
+    assert "Reading " + str(archive) + ": No such file or directory" in refused(desired, check=True)
     for check in (True, False):
-        gone = manage({**wanted, "state": "absent"}, check)
+        gone = manage({**desired, "state": "absent"}, check)
         assert (gone["changed"], gone["actions"]) == (True, [f"Remove the image {NAME}"])
     assert containerd.images() == {}
-    assert not manage({**wanted, "state": "absent"}, False)["changed"]
+    assert not manage({**desired, "state": "absent"}, False)["changed"]
 
 
 def test_from_a_registry(containerd: Containerd, registry: Registry, tmp_path: Path) -> None:
     registry.push("team/tiny", IMAGE)
     name = f"{registry.host}/team/tiny:1"
     login = {"username": images.USER, "password": images.PASSWORD}
-    wanted = options(containerd, name=name, digest=IMAGE.digest, **login)
-    found = drill(containerd, wanted, IMAGE)
-    assert found["actions"][0] == f"Pull {registry.host}/team/tiny@{IMAGE.digest}"
+    desired = options(containerd, name=name, digest=IMAGE.digest, **login)
+    result = drill(containerd, desired, IMAGE)
+    assert result["actions"][0] == f"Pull {registry.host}/team/tiny@{IMAGE.digest}"
     # By digest, as a pod may name it: no transfer, and no login.
     by_digest = f"{registry.host}/team/tiny@{IMAGE.digest}"
-    found = drill(containerd, options(containerd, name=by_digest), IMAGE)
-    assert found["actions"] == [f"Name {IMAGE.digest} {by_digest}"]
+    result = drill(containerd, options(containerd, name=by_digest), IMAGE)
+    assert result["actions"] == [f"Name {IMAGE.digest} {by_digest}"]
     assert set(containerd.images()) == {name, by_digest}
     # Each of two names of one digest goes alone.
-    assert manage({**wanted, "state": "absent"}, False)["changed"]
+    assert manage({**desired, "state": "absent"}, False)["changed"]
     assert containerd.images() == {by_digest: IMAGE.digest}
     assert containerd.checked(by_digest) == "complete"
     containerd.clear()
@@ -128,7 +128,7 @@ def test_content_that_went_behind_the_name(
     registry.push("team/tiny", IMAGE)
     name = f"{registry.host}/team/tiny:1"
     archive = images.oci_archive(tmp_path / "a.tar", IMAGE)
-    wanted = options(
+    desired = options(
         containerd,
         name=name,
         digest=IMAGE.digest,
@@ -137,22 +137,22 @@ def test_content_that_went_behind_the_name(
         username=images.USER,
         password=images.PASSWORD,
     )
-    manage(wanted, False)
+    manage(desired, False)
     layer, config = images.digest_of(IMAGE.layers[1]), images.digest_of(IMAGE.config)
     for gone in (layer, config, IMAGE.digest):
         containerd.ctr("content", "rm", gone)
         assert containerd.checked(name) != "complete"
         assert containerd.images()[name] == IMAGE.digest
-        found = drill(containerd, wanted, IMAGE)
-        assert found["content"]["missing"] == [gone]
-        assert found["resources"][0]["live"].startswith(f"{IMAGE.digest}, of ")
-        assert found["resources"][0]["live"].endswith("known 1 missing")
+        result = drill(containerd, desired, IMAGE)
+        assert result["content"]["missing"] == [gone]
+        assert result["resources"][0]["live"].startswith(f"{IMAGE.digest}, of ")
+        assert result["resources"][0]["live"].endswith("known 1 missing")
     # The size is what ctr does not look at; the manifest is read.
     for damaged, size in ((layer, 100), (config, 0), (IMAGE.digest, 50)):
         os.truncate(containerd.blob(damaged), size)
-        found = drill(containerd, wanted, IMAGE)
-        assert found["content"]["damaged"] == [damaged]
-        assert found["actions"][0] == f"Remove the damaged blob {damaged}"
+        result = drill(containerd, desired, IMAGE)
+        assert result["content"]["damaged"] == [damaged]
+        assert result["actions"][0] == f"Remove the damaged blob {damaged}"
         assert images.digest_of(containerd.blob(damaged).read_bytes()) == damaged
 
 
@@ -160,11 +160,11 @@ def test_a_tag_that_was_moved(containerd: Containerd, tmp_path: Path) -> None:
     archive = images.oci_archive(tmp_path / "a.tar", IMAGE)
     other = images.oci_archive(tmp_path / "b.tar", OTHER)
     manage(options(containerd, source="archive", archive=str(other)), False)
-    wanted = options(containerd, source="archive", archive=str(archive), digest=IMAGE.digest)
-    found = drill(containerd, wanted, IMAGE)
-    assert f"Name {IMAGE.digest} {NAME} instead of {OTHER.digest}" in found["actions"]
-    assert (found["live"], found["content"]) == (OTHER.digest, None)
-    assert found["diff"][0]["before"] == f"{OTHER.digest}\ncontent: not looked at\n"
+    desired = options(containerd, source="archive", archive=str(archive), digest=IMAGE.digest)
+    result = drill(containerd, desired, IMAGE)
+    assert f"Name {IMAGE.digest} {NAME} instead of {OTHER.digest}" in result["actions"]
+    assert (result["live"], result["content"]) == (OTHER.digest, None)
+    assert result["diff"][0]["before"] == f"{OTHER.digest}\ncontent: not looked at\n"
 
 
 def test_an_index_and_a_foreign_image(containerd: Containerd, tmp_path: Path) -> None:
@@ -177,8 +177,8 @@ def test_an_index_and_a_foreign_image(containerd: Containerd, tmp_path: Path) ->
     part = images.oci_archive(tmp_path / "part.tar", index, without=set(FOREIGN.blobs) - set(IMAGE.blobs))
     drill(containerd, options(containerd, source="archive", archive=str(part), digest=index.digest), index)
     alone = images.oci_archive(tmp_path / "foreign.tar", Index(FOREIGN))
-    said = refused(options(containerd, source="archive", archive=str(alone), name="h.example.com/foreign:1"))
-    assert f"it has no manifest for linux/{architecture()}, only for linux/s390x" in said
+    output = refused(options(containerd, source="archive", archive=str(alone), name="h.example.com/foreign:1"))
+    assert f"it has no manifest for linux/{architecture()}, only for linux/s390x" in output
 
 
 @pytest.mark.parametrize("compressed", [False, True], ids=["plain", "compressed"])
@@ -190,12 +190,12 @@ def test_an_archive_of_docker_save(containerd: Containerd, tmp_path: Path, compr
     containerd.clear()
     if compressed:
         archive.write_bytes(gzip.compress(archive.read_bytes()))
-    wanted = options(containerd, source="archive", archive=str(archive))
-    assert manage(wanted, True)["digest"] == digest
-    assert manage(wanted, False)["changed"]
+    desired = options(containerd, source="archive", archive=str(archive))
+    assert manage(desired, True)["digest"] == digest
+    assert manage(desired, False)["changed"]
     assert containerd.images() == {NAME: digest}
     assert containerd.checked(NAME) == "complete"
-    assert not manage(wanted, False)["changed"]
+    assert not manage(desired, False)["changed"]
 
 
 def test_archives_that_are_not_whole(containerd: Containerd, tmp_path: Path) -> None:
@@ -205,105 +205,105 @@ def test_archives_that_are_not_whole(containerd: Containerd, tmp_path: Path) -> 
     # containerd keeps the archive's own index until its next garbage collection: a blob may go, none may come.
     before = containerd.images(), {blob.name for blob in containerd.store.iterdir()}
     archive = tmp_path / "bad.tar"
-    wanted = options(containerd, source="archive", archive=str(archive))
+    desired = options(containerd, source="archive", archive=str(archive))
     whole = images.oci_archive(archive, IMAGE).read_bytes()
     layer = images.digest_of(IMAGE.layers[1])
     for length in (0, 700, 2000, len(whole) // 2, len(whole) - 12000):
         archive.write_bytes(whole[:length])
         for check in (True, False):
-            said = refused(wanted, check=check)
-            assert str(archive) in said
-            assert "truncated" in said, (length, said)
+            output = refused(desired, check=check)
+            assert str(archive) in output
+            assert "truncated" in output, (length, output)
     archive.write_bytes(gzip.compress(whole)[:-3000])
-    assert "truncated" in refused(wanted)
+    assert "truncated" in refused(desired)
     archive.write_bytes(whole.replace(b"xxx", b"xyx", 1))
-    assert refused(wanted) == (
+    assert refused(desired) == (
         f"Verifying {archive}: the content of blob {layer} does not match its name. The archive is damaged; nothing "
         "was imported"
     )
     images.oci_archive(archive, IMAGE, without={layer})
-    assert f"blob {layer} of the image is not in the archive" in refused(wanted)
+    assert f"blob {layer} of the image is not in the archive" in refused(desired)
     images.oci_archive(archive, IMAGE)
-    said = refused({**wanted, "digest": FOREIGN.digest})
-    assert f"the archive has {IMAGE.digest}. Nothing was imported: correct digest" in said
+    output = refused({**desired, "digest": FOREIGN.digest})
+    assert f"the archive has {IMAGE.digest}. Nothing was imported: correct digest" in output
     images.oci_archive(archive, IMAGE, FOREIGN)
-    assert "the archive has 2 images" in refused(wanted)
+    assert "the archive has 2 images" in refused(desired)
     archive.write_bytes(images.tar_of({"etc/passwd": b"root"}))
-    assert "neither index.json (OCI) nor manifest.json (Docker)" in refused(wanted)
+    assert "neither index.json (OCI) nor manifest.json (Docker)" in refused(desired)
     assert containerd.images() == before[0]
     assert containerd.checked(NAME) == "complete"
     assert {blob.name for blob in containerd.store.iterdir()} - before[1] == set()
     # One of several is taken by its name or its digest.
     images.oci_archive(archive, FOREIGN, IMAGE, names=["foreign", NAME])
-    assert manage(wanted, True)["digest"] == IMAGE.digest
+    assert manage(desired, True)["digest"] == IMAGE.digest
 
 
 def test_what_a_registry_refuses(containerd: Containerd, registry: Registry, tmp_path: Path) -> None:
     registry.push("team/tiny", IMAGE)
     name = f"{registry.host}/team/tiny:1"
-    wanted = options(containerd, name=name, digest=IMAGE.digest)
+    desired = options(containerd, name=name, digest=IMAGE.digest)
     advice = "Set username and password, or auth_file, of a user who has this right"
     begin = f"Pull {registry.host}/team/tiny@{IMAGE.digest}: ctr exited with status 1. Output: "
-    said = refused(wanted)
-    assert said.startswith(begin)
-    assert said.endswith(advice)
-    said = refused({**wanted, "username": images.USER, "password": "wr0ng-secret"})
-    assert said.startswith(begin)
-    assert said.endswith(advice)
-    assert "401" in said
-    assert "wr0ng-secret" not in said
+    output = refused(desired)
+    assert output.startswith(begin)
+    assert output.endswith(advice)
+    output = refused({**desired, "username": images.USER, "password": "wr0ng-secret"})
+    assert output.startswith(begin)
+    assert output.endswith(advice)
+    assert "401" in output
+    assert "wr0ng-secret" not in output
     login = {"username": images.USER, "password": images.PASSWORD}
-    said = refused({**wanted, **login, "digest": OTHER.digest})
-    assert said.endswith("The registry does not have this image: check name and digest, and push it first")
+    output = refused({**desired, **login, "digest": OTHER.digest})
+    assert output.endswith("The registry does not have this image: check name and digest, and push it first")
     with ports.reserve() as nobody:
-        said = refused({**wanted, "name": f"127.0.0.1:{ports.number(nobody)}/team/tiny:1"})
-    assert "connection refused" in said
-    assert "The registry cannot be reached from this host" in said
+        output = refused({**desired, "name": f"127.0.0.1:{ports.number(nobody)}/team/tiny:1"})
+    assert "connection refused" in output
+    assert "The registry cannot be reached from this host" in output
     secret = tmp_path / "pull-secret.json"
     secret.write_text(json.dumps({"auths": {"other.example.com": {"auth": "eDp5"}}}))
-    assert refused({**wanted, "auth_file": str(secret)}).endswith(": it is only for other.example.com")
+    assert refused({**desired, "auth_file": str(secret)}).endswith(": it is only for other.example.com")
     assert containerd.images() == {}
     # What the registry's own configuration says is containerd's to read.
     hosts = tmp_path / "hosts" / "mirrored.example.com"
     hosts.mkdir(parents=True)
     (hosts / "hosts.toml").write_text(f'[host."http://{registry.host}"]\n  capabilities = ["pull", "resolve"]\n')
     mirrored = {"name": "mirrored.example.com/team/tiny:1", "hosts_dir": str(hosts.parent)}
-    drill(containerd, {**wanted, **login, **mirrored}, IMAGE)
+    drill(containerd, {**desired, **login, **mirrored}, IMAGE)
 
 
 def test_what_is_refused_before_anything_is_asked(containerd: Containerd) -> None:
-    wanted = options(containerd, digest=IMAGE.digest)
-    containerd_free = {**wanted, "address": "/nowhere"}
-    for bad, told in {
+    desired = options(containerd, digest=IMAGE.digest)
+    containerd_free = {**desired, "address": "/nowhere"}
+    for bad, expected in {
         "busybox:1": "busybox:1 is docker.io/library/busybox:1",
         "team/tiny:1": "does not begin with a registry's host: what Docker calls team/tiny:1 is docker.io/team/tiny:1",
         "registry.example.com/team/tiny": "use HOST/PATH:TAG or HOST/PATH@sha256:DIGEST",
         f"registry.example.com/tiny@{OTHER.digest}": "the digest in its name differs from the option digest",
     }.items():
-        assert told in refused({**containerd_free, "name": bad})
+        assert expected in refused({**containerd_free, "name": bad})
     assert "a name alone does not identify an image" in refused({**containerd_free, "digest": None})
     assert "Set it to sha256: and 64 lowercase hexadecimal digits" in refused(
         {**containerd_free, "digest": "sha256:12"}
     )
-    said = refused({**wanted, "username": "u", "password": "a\nb"})
-    assert "a control character, which ctr cannot be given" in said
-    said = refused({**wanted, "ctr_binary": "/dev/null"})
-    assert said == (
+    output = refused({**desired, "username": "u", "password": "a\nb"})
+    assert "a control character, which ctr cannot be given" in output
+    output = refused({**desired, "ctr_binary": "/dev/null"})
+    assert output == (
         "Looking for ctr: /dev/null (ctr_binary) is not an executable file. It is part of containerd; set ctr_binary to "
         "its path"
     )
 
 
 def test_containerd_that_does_not_answer(containerd: Containerd, tmp_path: Path) -> None:
-    wanted = options(containerd, digest=IMAGE.digest)
+    desired = options(containerd, digest=IMAGE.digest)
     begin = f"Connecting to containerd at {containerd.address}: "
-    assert refused({**wanted, "address": str(tmp_path / "none")}).endswith(
+    assert refused({**desired, "address": str(tmp_path / "none")}).endswith(
         "No such file or directory. Install and start containerd, or set address to its socket"
     )
     containerd.daemon.stop()
     try:
         for check in (True, False):
-            assert refused(wanted, check=check).startswith(begin)
+            assert refused(desired, check=check).startswith(begin)
     finally:
         containerd.daemon.start()
     # As another user than root. The directory of the tests is root's, too.
@@ -334,11 +334,11 @@ def test_the_password_is_in_no_output(containerd: Containerd, registry: Registry
     argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-vvvvv", "--diff", "-i", "localhost,"]
     argv += ["-c", "local", "-e", json.dumps({"secret": str(secret)}), str(book)]
     environment = {**os.environ, "ANSIBLE_PYTHON_INTERPRETER": sys.executable, "ANSIBLE_NOCOLOR": "1"}
-    for password, rc, told in (("wr0ng-secret", 2, "401 Unauthorized"), (images.PASSWORD, 0, "changed=1")):
+    for password, rc, expected in (("wr0ng-secret", 2, "401 Unauthorized"), (images.PASSWORD, 0, "changed=1")):
         secret.write_text(password)
         done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=300)
         out = done.stdout + done.stderr
         assert done.returncode == rc, out
-        assert told in out
+        assert expected in out
         assert password not in out
     assert containerd.checked(given["name"]) == "complete"

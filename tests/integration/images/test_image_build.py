@@ -92,10 +92,10 @@ def start(tmp_path: Path) -> t.Iterator[t.Callable[[int], Sleeper]]:
 def test_a_build_that_takes_too_long(start: t.Callable[[int], Sleeper]) -> None:
     build = start(30)
     assert build.module.stdout
-    said = build.module.stdout.read()
+    output = build.module.stdout.read()
     assert processes(build.marker) == []
-    assert f"Building {NAME}: buildah timed out after 30 s and was killed. Output: " in said
-    assert "RUN setsid sleep" in said
+    assert f"Building {NAME}: buildah timed out after 30 s and was killed. Output: " in output
+    assert "RUN setsid sleep" in output
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

@@ -220,10 +220,10 @@ def test_what_is_lost_or_changed(site: Site, node: Containerd) -> None:
 def test_no_key_is_in_the_image(site: Site) -> None:
     site.lose_output()
     site.run("--limit", "builder")
-    found = files_of(site.archive)
-    assert "usr/local/sbin/training-entrypoint" in found
-    assert not [name for name in found if re.search(r"ssh_host_|/id_|authorized_keys", name)]
-    assert not [name for name, data in found.items() if b"PRIVATE KEY" in data and "busybox" not in name]
+    result = files_of(site.archive)
+    assert "usr/local/sbin/training-entrypoint" in result
+    assert not [name for name in result if re.search(r"ssh_host_|/id_|authorized_keys", name)]
+    assert not [name for name, data in result.items() if b"PRIVATE KEY" in data and "busybox" not in name]
     # One that a step bakes in stops the build, and what is there stays.
     kept = site.archive.read_bytes()
     bake = ["RUN mkdir -p /etc/ssh && echo secret >/etc/ssh/ssh_host_rsa_key"]
@@ -314,10 +314,10 @@ def test_the_packages_and_sshd_of_a_real_debian(site: Site, tmp_path: Path, sshd
     options = {"training_image_base_archive": str(base), "training_image_sshd_port": sshd_port}
     assert site.run("--limit", "builder", **options)[0] > 0
     assert site.run("--limit", "builder", **options)[0] == 0
-    found = files_of(site.archive)
-    assert "usr/sbin/sshd" in found
+    result = files_of(site.archive)
+    assert "usr/sbin/sshd" in result
     assert not [
-        name for name, data in found.items() if b"PRIVATE KEY-----\n" in data and name.startswith(("etc", "root"))
+        name for name, data in result.items() if b"PRIVATE KEY-----\n" in data and name.startswith(("etc", "root"))
     ]
 
     def buildah(*argv: str) -> str:
@@ -345,8 +345,8 @@ def test_the_packages_and_sshd_of_a_real_debian(site: Site, tmp_path: Path, sshd
         # As a mounted secret has them.
         for one in secret.iterdir():
             one.chmod(0o644)
-        said = buildah(*run, "sh", "-c", LOGIN)
-        assert said.splitlines() == ["logged in", "/usr/bin/ib_write_bw", "/usr/bin/rping", "/usr/sbin/ibstat"]
+        output = buildah(*run, "sh", "-c", LOGIN)
+        assert output.splitlines() == ["logged in", "/usr/bin/ib_write_bw", "/usr/bin/rping", "/usr/sbin/ibstat"]
     finally:
         buildah("rm", container)
 

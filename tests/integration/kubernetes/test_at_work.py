@@ -37,8 +37,8 @@ def test_a_second_module(hosts: Hosts) -> None:
     first = hosts.begin(lambda: hosts.do(PLANE, "init", documents=INIT))
     hosts.reached("init.begin", PLANE)
     kubeadm = hosts.kubeadm(PLANE)
-    seen = hosts.look(PLANE)["info"]["membership"]["started"]
-    assert (seen["action"], seen["pid"], seen["at_work"]) == ("init", kubeadm, True)
+    observed = hosts.look(PLANE)["info"]["membership"]["started"]
+    assert (observed["action"], observed["pid"], observed["at_work"]) == ("init", kubeadm, True)
     for action in ("init", "join", "reset", "renew", "unmark"):
         with pytest.raises(FabricError, match=f"kubeadm init is still at work {SINCE}, PID {kubeadm}"):
             hosts.do(PLANE, action, documents=INIT, renew=True)

@@ -46,9 +46,9 @@ def before_the_mark(hosts: Hosts) -> None:
     hosts.reached("planned")
     assert hosts.run(waits=False).ended() == ""
     hosts.release("planned")
-    said = second.ended()
-    assert "it has kubelet.conf, admin.conf, pki/ca.crt, manifests, data of etcd by now" in said, said
-    assert "Run again" in said
+    output = second.ended()
+    assert "it has kubelet.conf, admin.conf, pki/ca.crt, manifests, data of etcd by now" in output, output
+    assert "Run again" in output
 
 
 def after_the_mark(hosts: Hosts) -> None:
@@ -80,8 +80,8 @@ def during(point: str, action: str, name: str, *others: str) -> Check:
         first = hosts.run()
         hosts.reached(point, name)
         before = (hosts.place / "events").read_text()
-        said = hosts.run(*others).ended()
-        assert said.startswith(f"{name}: " + AT_WORK % action), said
+        output = hosts.run(*others).ended()
+        assert output.startswith(f"{name}: " + AT_WORK % action), output
         assert (hosts.place / "events").read_text() == before
         hosts.release(point, name)
         assert first.ended() == ""
@@ -117,9 +117,9 @@ def reset_during_init(hosts: Hosts) -> None:
     hosts.hold("init.data", PLANE)
     first = hosts.run()
     hosts.reached("init.data", PLANE)
-    said = hosts.begin(lambda: hosts.do(PLANE, "reset")).ended()
-    assert said.startswith("Taking this host out of its cluster: nothing was changed, because " + AT_WORK % "init"), (
-        said
+    output = hosts.begin(lambda: hosts.do(PLANE, "reset")).ended()
+    assert output.startswith("Taking this host out of its cluster: nothing was changed, because " + AT_WORK % "init"), (
+        output
     )
     hosts.release("init.data", PLANE)
     assert first.ended() == ""
@@ -138,11 +138,11 @@ def module_killed(point: str, action: str, name: str) -> Check:
         kubeadm = hosts.kubeadm(name)
         first.kill()
         assert not has_ended(kubeadm)
-        said = hosts.run().ended()
-        assert f"PID {kubeadm}. Wait until it has ended (ps -fp {kubeadm} shows it)" in said, said
+        output = hosts.run().ended()
+        assert f"PID {kubeadm}. Wait until it has ended (ps -fp {kubeadm} shows it)" in output, output
         for again in ("init", "join", "reset"):
-            said = hosts.begin(lambda again=again: hosts.do(name, again, documents=INIT, clean=True)).ended()  # type: ignore[misc]
-            assert AT_WORK % action in said, said
+            output = hosts.begin(lambda again=again: hosts.do(name, again, documents=INIT, clean=True)).ended()  # type: ignore[misc]
+            assert AT_WORK % action in output, output
         hosts.release(point, name)
         wait_for(lambda: has_ended(kubeadm))
         # It is a node, and its mark is out of date.
@@ -176,9 +176,9 @@ def both_killed_with_data(hosts: Hosts) -> None:
     kill(kubeadm)
     hosts.release("init.data", PLANE)
     for consent in ("", "fabric"):
-        said = hosts.run(reset_consent=consent).ended()
-        assert "its API server (192.0.2.10:6443) does not answer" in said, said
-        assert "Its kubeadm init did not finish" in said, said
+        output = hosts.run(reset_consent=consent).ended()
+        assert "its API server (192.0.2.10:6443) does not answer" in output, output
+        assert "Its kubeadm init did not finish" in output, output
     # An administrator has it run, and finishes what kubeadm had to do.
     for source, target in (("configurations.json", "configurations.json"), ("node.json", "node-cp-1.json")):
         text = (hosts.place / "made" / PLANE / source).read_text()

@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts that join: who gets which secret, that nobody sees it, and that the token goes also where a join fails.
+"""Hosts that join: who gets which secret, that it is not shown, and that the token is deleted even if a join fails.
 
 kubeadm and kubectl are stand-ins that note what they are given; what kubeadm makes of it is tested in test_kubeadm. All
 hosts are this machine, with directories of the test's own in place of /run and /var/lib.
@@ -72,11 +72,11 @@ def run(place: Path) -> subprocess.CompletedProcess[str]:
         "joining_control_plane": ["cp-2"],
         "hosts": {"cp-1": step("none"), **{name: step("join") for name in ("cp-2", "gpu-1", "gpu-2")}},
     }
-    seen = {"name": "{{ inventory_hostname }}", "address": "{{ kubernetes_address }}", "control_plane": True}
+    observed = {"name": "{{ inventory_hostname }}", "address": "{{ kubernetes_address }}", "control_plane": True}
     tasks = [
         {
             "name": "Decided",
-            "ansible.builtin.set_fact": {"__kubernetes_seen": seen, "__kubernetes_decided": {"plan": plan}},
+            "ansible.builtin.set_fact": {"__kubernetes_seen": observed, "__kubernetes_decided": {"plan": plan}},
         },
         {"name": "Join", "ansible.builtin.include_role": {"name": ROLE, "tasks_from": "join"}},
     ]
@@ -111,11 +111,13 @@ def test_join(place: Path) -> None:
     assert done.returncode == 2, done.stdout
 
     joins = {
-        one[0]["nodeRegistration"]["name"]: one[0] for one in configs.values() if one[0]["kind"] == "JoinConfiguration"
+        config[0]["nodeRegistration"]["name"]: config[0]
+        for config in configs.values()
+        if config[0]["kind"] == "JoinConfiguration"
     }
     assert set(joins) == {"cp-2", "gpu-1", "gpu-2"}
-    assert {one["discovery"]["bootstrapToken"]["token"] for one in joins.values()} == {TOKEN}
-    (uploaded,) = [one[0] for one in configs.values() if one[0]["kind"] == "InitConfiguration"]
+    assert {join["discovery"]["bootstrapToken"]["token"] for join in joins.values()} == {TOKEN}
+    (uploaded,) = [config[0] for config in configs.values() if config[0]["kind"] == "InitConfiguration"]
     key = uploaded["certificateKey"]
     # The key to the authorities' keys is for control-plane nodes alone.
     assert joins["cp-2"]["controlPlane"]["certificateKey"] == key
@@ -147,7 +149,7 @@ def test_certificates_that_cannot_be_left_in_the_cluster(place: Path) -> None:
     assert not [call for call in calls if call.startswith("kubeadm join")]
     (deleted,) = [call for call in calls if " delete " in call]
     assert deleted.endswith("delete secret --ignore-not-found bootstrap-token-abcdef")
-    said = " ".join(done.stdout.split())
-    assert "kubeadm init exited with status 1. Output: error: no such file: (hidden)" in said, done.stdout
-    assert "The bootstrap token that was made for it has been deleted" in said
+    output = " ".join(done.stdout.split())
+    assert "kubeadm init exited with status 1. Output: error: no such file: (hidden)" in output, done.stdout
+    assert "The bootstrap token that was made for it has been deleted" in output
     assert TOKEN not in done.stdout

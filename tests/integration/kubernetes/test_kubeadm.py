@@ -46,7 +46,7 @@ def kubeadm() -> Path:
 
 def judged(documents: t.Sequence[Json], place: Path, *argv: str) -> subprocess.CompletedProcess[str]:
     path = place / "config.yaml"
-    path.write_text("---\n".join(json.dumps(one) + "\n" for one in documents))
+    path.write_text("---\n".join(json.dumps(document) + "\n" for document in documents))
     return subprocess.run(
         [str(kubeadm()), *(argv or ("config", "validate")), f"--config={path}"],
         capture_output=True,
@@ -121,21 +121,21 @@ def test_what_kubeadm_writes_is_what_is_read(tmp_path: Path) -> None:
     (conf / "manifests").mkdir()
     (conf / "manifests/kube-apiserver.yaml").touch()
     looker = Looker(lambda _argv: None, str(tmp_path))
-    found = looker.membership()
-    assert found["kubelet"]["user"] == "system:node:cp-1"
-    assert found["admin"]["user"] == "kubernetes-admin"
-    assert found["kubelet"]["server"] == "https://192.0.2.10:6443"
-    assert found["kubelet"]["authority"] == found["admin"]["authority"] == found["authority"]["fingerprint"]
-    assert re.fullmatch("sha256:[0-9a-f]{64}", found["authority"]["pin"])
-    rows = {one["name"]: one for one in looker.certificates()}
+    result = looker.membership()
+    assert result["kubelet"]["user"] == "system:node:cp-1"
+    assert result["admin"]["user"] == "kubernetes-admin"
+    assert result["kubelet"]["server"] == "https://192.0.2.10:6443"
+    assert result["kubelet"]["authority"] == result["admin"]["authority"] == result["authority"]["fingerprint"]
+    assert re.fullmatch("sha256:[0-9a-f]{64}", result["authority"]["pin"])
+    rows = {certificate["name"]: certificate for certificate in looker.certificates()}
     assert set(CERTIFICATES) <= set(rows)
     assert {"admin.conf", "controller-manager.conf", "scheduler.conf", "super-admin.conf"} <= set(rows)
-    assert {one["days"] for one in rows.values() if one["renewable"]} == {364}
-    assert all(one["days"] > 3640 for one in rows.values() if not one["renewable"])
+    assert {row["days"] for row in rows.values() if row["renewable"]} == {364}
+    assert all(row["days"] > 3640 for row in rows.values() if not row["renewable"])
 
     # The same as kubeadm computes it: `kubeadm token create --print-join-command` shows it, and needs a cluster.
     key = subprocess.run(
         ["openssl", "x509", "-pubkey", "-noout", "-in", str(conf / "pki/ca.crt")], capture_output=True, check=True
     ).stdout
     der = subprocess.run(["openssl", "pkey", "-pubin", "-outform", "der"], input=key, capture_output=True, check=True)
-    assert found["authority"]["pin"] == "sha256:" + hashlib.sha256(der.stdout).hexdigest()
+    assert result["authority"]["pin"] == "sha256:" + hashlib.sha256(der.stdout).hexdigest()

@@ -128,8 +128,8 @@ def during(point: str, action: str, name: str, *argv: str) -> t.Callable[[Playbo
         first = hosts.start()
         hosts.comes_to(point, name)
         before = (hosts.place / "events").read_text()
-        said = hosts.said(hosts.start(*argv), 2)
-        assert f"{name}: {AT_WORK % action}" in said, said
+        output = hosts.said(hosts.start(*argv), 2)
+        assert f"{name}: {AT_WORK % action}" in output, output
         assert (hosts.place / "events").read_text() == before
         hosts.release(point, name)
         hosts.said(first, 0)

@@ -43,20 +43,20 @@ def wrong(config: Json | None, **given: t.Any) -> list[str]:
 def test_what_the_role_writes_is_right(given: Json, tmp_path: Path) -> None:
     text = value("__kubernetes_runtime_text", **given)
     assert is_ours(text)
-    found = dumped(text, tmp_path)
-    assert found["cri"] is True
-    assert found["systemd_cgroup"] is True
-    assert found["cni_bin_dirs"] == ["/opt/cni/bin"]
-    assert wrong(found, **given) == []
+    result = dumped(text, tmp_path)
+    assert result["cri"] is True
+    assert result["systemd_cgroup"] is True
+    assert result["cni_bin_dirs"] == ["/opt/cni/bin"]
+    assert wrong(result, **given) == []
 
 
 def test_what_a_distribution_delivers_is_not(tmp_path: Path) -> None:
     # /etc/containerd/config.toml of Debian 13
     debian = 'version = 2\n\n[plugins]\n  [plugins."io.containerd.grpc.v1.cri"]\n    [plugins."io.containerd.grpc.v1.cri".cni]\n      bin_dir = "/usr/lib/cni"\n'
-    found = wrong(dumped(debian, tmp_path), kubernetes_sandbox_image="registry.example.org/pause:3.10.2", **MIRROR)
-    assert len(found) == 4, found
-    assert "SystemdCgroup" in found[0]
-    assert "looked for in /usr/lib/cni" in found[1]
+    result = wrong(dumped(debian, tmp_path), kubernetes_sandbox_image="registry.example.org/pause:3.10.2", **MIRROR)
+    assert len(result) == 4, result
+    assert "SystemdCgroup" in result[0]
+    assert "looked for in /usr/lib/cni" in result[1]
     docker = wrong(dumped('version = 2\ndisabled_plugins = ["io.containerd.grpc.v1.cri"]\n', tmp_path))
     assert docker[0] == "the plugin cri is disabled"
     assert wrong(None) == ["there is no configuration that containerd reads"]
@@ -74,9 +74,9 @@ def test_what_somebody_has_added_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_settings_keep_their_kinds() -> None:
-    found = value("__kubernetes_settings", kubernetes_bind_port="7443", kubernetes_control_plane_taint="false")
-    assert (found["bind_port"], found["control_plane_taint"]) == (7443, False)
-    assert found["version"] == "1.36.3"
+    result = value("__kubernetes_settings", kubernetes_bind_port="7443", kubernetes_control_plane_taint="false")
+    assert (result["bind_port"], result["control_plane_taint"]) == (7443, False)
+    assert result["version"] == "1.36.3"
 
 
 @pytest.mark.parametrize(
@@ -160,9 +160,9 @@ def test_problems(given: Json, text: str) -> None:
 
 def test_a_release_without_a_digest_is_asked_for() -> None:
     given = {"kubernetes_pod_network": "bridge", "kubernetes_mirror": "http://mirror.example.org", **NEWER}
-    found = value("__kubernetes_problems", kubernetes_source="archive", **given)
-    assert len(found) == 4
-    assert found[0] == (
+    result = value("__kubernetes_problems", kubernetes_source="archive", **given)
+    assert len(result) == 4
+    assert result[0] == (
         "kubernetes_checksums.kubeadm has to be sha256: and the digest of kubeadm: `curl -fsSL "
         "https://dl.k8s.io/release/v1.99.0/bin/linux/amd64/kubeadm | sha256sum` prints it, on a machine and network that you "
         "trust."
@@ -179,10 +179,10 @@ def test_a_release_without_a_digest_is_asked_for() -> None:
 def test_packages_are_verified_by_a_key_of_the_controller() -> None:
     """No key is fetched: a file is copied, and each repository names it."""
     given = {"kubernetes_package_repository": "http://mirror.example.org/deb/"}
-    found = value("__kubernetes_repository_files", **given)
-    assert "Signed-By: /etc/apt/keyrings/rdmaops-kubernetes.asc" in found["apt"][0]["content"].splitlines()
+    result = value("__kubernetes_repository_files", **given)
+    assert "Signed-By: /etc/apt/keyrings/rdmaops-kubernetes.asc" in result["apt"][0]["content"].splitlines()
     assert {"gpgcheck=1", "gpgkey=file:///etc/pki/rpm-gpg/rdmaops-kubernetes.asc"} <= set(
-        found["dnf"][0]["content"].splitlines()
+        result["dnf"][0]["content"].splitlines()
     )
     key = values(ROLE).task(
         "programs_packages.yml", "Install the key that signs the packages", "src", kubernetes_package_key="k"
@@ -209,8 +209,8 @@ THEN: Json = {"__kubernetes_then": {"cluster": {"nodes": NODES}}}
 
 
 def test_the_bridge_of_a_node() -> None:
-    found = json.loads(value("__kubernetes_bridge_text", **THEN))
-    bridge, portmap = found["plugins"]
+    result = json.loads(value("__kubernetes_bridge_text", **THEN))
+    bridge, portmap = result["plugins"]
     assert bridge["ipam"]["ranges"] == [[{"subnet": "10.244.1.0/24"}]]
     assert (bridge["type"], portmap["type"]) == ("bridge", "portmap")
 

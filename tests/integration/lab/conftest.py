@@ -20,15 +20,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(config: pytest.Config) -> bool | None:
-    wanted = [(config.invocation_params.dir / argument.split("::")[0]).resolve() for argument in config.args]
-    return None if any(path == HERE or HERE in path.parents for path in wanted) else True
+    desired = [(config.invocation_params.dir / argument.split("::")[0]).resolve() for argument in config.args]
+    return None if any(path == HERE or HERE in path.parents for path in desired) else True
 
 
 @pytest.fixture(scope="session")
 def node() -> t.Iterator[lab_ssh.Guest]:
-    found = lab_ssh.guest(os.environ.get("LAB_NODE", ""))
-    found.install()
+    result = lab_ssh.guest(os.environ.get("LAB_NODE", ""))
+    result.install()
     try:
-        yield found
+        yield result
     finally:
-        found.remove()
+        result.remove()

@@ -46,7 +46,7 @@ def record(name, *arguments):
 def tool(*argv):
     return subprocess.run(["rdma", *argv], capture_output=True, text=True, check=True).stdout
 
-# Somebody with an open context, and the kernel's own objects.
+# A process with an open context, and the kernel's own objects.
 user = subprocess.Popen(["ib_write_bw", "-d", "rxe0", "-p", "19999"], stdout=subprocess.DEVNULL)
 import time
 deadline = time.monotonic() + 60

@@ -41,8 +41,8 @@ def live(node: lab_ssh.Guest) -> str:
 def switched_within(node: lab_ssh.Guest, mode: str, seconds: float) -> None:
     """The kernel takes namespaces down in the background: EBUSY may last a moment longer."""
     deadline = time.monotonic() + seconds
-    while (said := switch(node, mode)) != "ok":
-        assert (said, time.monotonic() < deadline) == ("EBUSY", True)
+    while (expected := switch(node, mode)) != "ok":
+        assert (expected, time.monotonic() < deadline) == ("EBUSY", True)
         time.sleep(0.3)
     assert live(node) == mode
     assert node.run("rdma", "system").split()[:2] == ["netns", mode]
@@ -142,7 +142,7 @@ def test_named_namespace_blocks(node: lab_ssh.Guest, other_mode: str) -> None:
 def test_private_network_unit_blocks(node: lab_ssh.Guest, other_mode: str) -> None:
     node.shell("systemd-run -q --unit=rdmaops-test -p PrivateNetwork=yes sleep 600")
     try:
-        (row,) = blocked(node, other_mode, lambda rows: [one["command"] for one in rows] == ["/usr/bin/sleep 600"])
+        (row,) = blocked(node, other_mode, lambda rows: [row["command"] for row in rows] == ["/usr/bin/sleep 600"])
         pid = int(node.run("systemctl", "show", "-P", "MainPID", "rdmaops-test"))
         assert row == {
             "kind": "process",
@@ -183,7 +183,7 @@ def test_what_holds_a_deleted_namespace_blocks(node: lab_ssh.Guest, other_mode: 
             "timeout 60 sh -c 'until test -e /run/rdmaops-test.ready; do sleep 0.2; done'; "
             'ip netns del rdmaops-test; test -z "$(ip netns list)"',
         )
-        (row,) = blocked(node, other_mode, lambda rows: [one["kind"] for one in rows] == [kind])
+        (row,) = blocked(node, other_mode, lambda rows: [row["kind"] for row in rows] == [kind])
         pid = int(node.run("systemctl", "show", "-P", "MainPID", "rdmaops-test"))
         assert row["pid"] == pid
         assert row["path"].startswith(f"/proc/{pid}/fd/")

@@ -8,7 +8,6 @@ import contextlib
 import functools
 import http.server
 import json
-import subprocess
 import sys
 import threading
 import time
@@ -18,7 +17,7 @@ from pathlib import Path
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.exporter import running as exporters
 from ansible_collections.rdmaops.gpu_fabric.tests.lab import ports
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_tool, prometheus
-from ansible_collections.rdmaops.gpu_fabric.tests.support.site import Run, environment, understood
+from ansible_collections.rdmaops.gpu_fabric.tests.support.site import Run, ansible_playbook
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.roles.monitoring.made_up import DCGM, EXPECTED, MadeUp, pod_node
 
 ROLE = "rdmaops.gpu_fabric.monitoring"
@@ -79,12 +78,8 @@ class Place:
         ]
         head = {"name": "Monitoring", "hosts": "monitoring", "gather_facts": False}
         book.write_text(json.dumps([{**head, "tasks": tasks}]))
-        argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(inventory), str(book), "--diff"]
-        argv += ["--check"] if check else []
-        done = subprocess.run(
-            argv, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False
-        )
-        return understood(done.returncode, done.stdout)._replace(output=done.stdout + done.stderr)
+        arguments = ["--check"] if check else []
+        return ansible_playbook("-i", str(inventory), str(book), "--diff", *arguments, limit=300)
 
 
 class Served(http.server.BaseHTTPRequestHandler):
@@ -207,10 +202,10 @@ def site(
             rdma_exporter_listen_address=f"127.0.0.1:{port}",
             rdma_exporter_expected_devices=list(EXPECTED),
         )
-        made = MadeUp(workplace / "sys")
+        made_up = MadeUp(workplace / "sys")
         # The kernel's netlink and the namespaces of this machine are not the made-up node's.
         look = ["--path.sysfs", str(workplace / "sys"), "--no-collector.netlink", "--no-collector.netns"]
-        traffic = stack.enter_context(Traffic(made, load))
+        traffic = stack.enter_context(Traffic(made_up, load))
         exporter = stack.enter_context(exporters.exporting(commands.further(look=look), port))
         stack.enter_context(serving(NODES["gpu-2"], port, lambda: pod_node(traffic.of_a_pod)))
         stack.enter_context(serving(NODES["gpu-1"], dcgm_port, lambda: gpus("gpu-1", traffic.now())))
@@ -228,7 +223,7 @@ def site(
         )
         run = place.play(given)
         assert run.rc == 0, run.output
-        yield Site(place, server, made, exporter, run)
+        yield Site(place, server, made_up, exporter, run)
 
 
 __all__ = ["NODES", "Place", "Site", "gpus", "serving", "site"]

@@ -38,9 +38,9 @@ def asked(live: Site, dashboard: t.Mapping[str, t.Any]) -> dict[str, str]:
     """Give each variable the values that Grafana would offer, all of them chosen."""
     values = dict(GRAFANA)
     for variable in dashboard["templating"]["list"][1:]:
-        found = live.server.label_values(prometheus.substituted(variable["definition"], values))
-        assert found, variable["name"]
-        values[variable["name"]] = f"({'|'.join(found)})"
+        result = live.server.label_values(prometheus.substituted(variable["definition"], values))
+        assert result, variable["name"]
+        values[variable["name"]] = f"({'|'.join(result)})"
     return values
 
 
@@ -49,16 +49,16 @@ def test_the_role_has_asked_the_prometheus_that_it_set_up(live: Site) -> None:
     assert live.server.reloads() == 1
     assert "Check that Prometheus has loaded them" in live.run.output
     targets = live.server.get("/api/v1/targets", state="active")["activeTargets"]
-    assert {(one["labels"]["job"], one["labels"]["node"], one["health"]) for one in targets} == {
+    assert {(target["labels"]["job"], target["labels"]["node"], target["health"]) for target in targets} == {
         (job, node, "up") for job in ("rdma_exporter", "dcgm_exporter") for node in ("gpu-1", "gpu-2")
     }
 
 
 def test_a_device_that_was_taken_out_is_missing(live: Site) -> None:
     live.server.until('rdma_device_present{node="gpu-1", device="mlx5_1"} == 0')
-    found = live.server.query("rdma_device_present == 0")
+    result = live.server.query("rdma_device_present == 0")
     # mlx5_9 is expected and was never there.
-    assert {(one["metric"]["node"], one["metric"]["device"]) for one in found} == {
+    assert {(one["metric"]["node"], one["metric"]["device"]) for one in result} == {
         ("gpu-1", "mlx5_1"),
         ("gpu-1", "mlx5_9"),
     }
@@ -101,7 +101,7 @@ def test_every_query_of_a_dashboard_has_an_answer(live: Site, name: str) -> None
     ],
 )
 def test_what_is_busy_shows(live: Site, name: str, title: str) -> None:
-    (panel,) = [one for one in prometheus.panels(ALL[name]) if one["title"] == title]
+    (panel,) = [panel for panel in prometheus.panels(ALL[name]) if panel["title"] == title]
     values = asked(live, ALL[name])
     for target in panel["targets"]:
         expression = prometheus.substituted(target["expr"], values)
@@ -110,9 +110,9 @@ def test_what_is_busy_shows(live: Site, name: str, title: str) -> None:
 
 def test_a_share_of_the_links_rate_is_no_more_than_all_of_it(live: Site) -> None:
     (panel,) = [
-        one
-        for one in prometheus.panels(ALL["rdmaops-throughput.json"])
-        if one["title"] == "Received, of the link's rate"
+        panel
+        for panel in prometheus.panels(ALL["rdmaops-throughput.json"])
+        if panel["title"] == "Received, of the link's rate"
     ]
     expression = prometheus.substituted(panel["targets"][0]["expr"], asked(live, ALL["rdmaops-throughput.json"]))
     found = {one["metric"]["device"]: float(one["value"][1]) for one in live.server.until(expression)}
@@ -123,7 +123,7 @@ def test_a_share_of_the_links_rate_is_no_more_than_all_of_it(live: Site) -> None
 def test_alerts_say_it_in_words(live: Site) -> None:
     """promtool's tests have the texts; here no template has failed on real labels."""
     live.server.until('ALERTS{alertname="RdmaUnreadable", alertstate="firing"}')
-    found = live.server.get("/api/v1/alerts")["alerts"]
-    texts = [text for one in found for text in one["annotations"].values()]
+    alerts = live.server.get("/api/v1/alerts")["alerts"]
+    texts = [text for alert in alerts for text in alert["annotations"].values()]
     assert texts
     assert not [text for text in texts if "<error" in text or "<no value>" in text]

@@ -38,8 +38,8 @@ def test_the_drill(place: Place) -> None:
             "monitoring_prometheus_url": server.url,
         }
         given = place.variables(**by_signal)
-        virgin = place.play(given, check=True)
-        assert (virgin.rc, virgin.changed() > 0) == (0, True), virgin.output
+        planned = place.play(given, check=True)
+        assert (planned.rc, planned.changed() > 0) == (0, True), planned.output
         assert left(place) == set()
         assert server.reloads() == 0
 

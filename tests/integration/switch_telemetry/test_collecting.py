@@ -95,8 +95,8 @@ def fabric(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Fabric]:
 
 def labelled(collector: Collector, name: str, **labels: str) -> list[float]:
     """Return the values of the series of exactly these labels."""
-    wanted = (f"switch_{name}", frozenset(labels.items()))
-    return [value for series, value in collector.series().items() if series == wanted]
+    expected = (f"switch_{name}", frozenset(labels.items()))
+    return [value for series, value in collector.series().items() if series == expected]
 
 
 # metric, labels, where it begins

@@ -38,9 +38,9 @@ def usable() -> None:
 
 
 def changed(output: str) -> int:
-    found = re.search(r"changed=(\d+)", output)
-    assert found, output
-    return int(found[1])
+    match = re.search(r"changed=(\d+)", output)
+    assert match, output
+    return int(match[1])
 
 
 def files(directory: Path) -> dict[str, str]:
@@ -51,11 +51,11 @@ def test_four_steps_and_back(tmp_path: Path) -> None:
     here, work = tmp_path / "here", tmp_path / "work"
     given = {**GIVEN, **places(here)}
 
-    virgin = play(work, role(**given), check=True)
-    assert virgin.returncode == 0, virgin.stdout + virgin.stderr
+    planned = play(work, role(**given), check=True)
+    assert planned.returncode == 0, planned.stdout + planned.stderr
     # Directory, credentials, and configuration with unit.
-    assert changed(virgin.stdout) == 3
-    assert "+ExecStart=" in virgin.stdout
+    assert changed(planned.stdout) == 3
+    assert "+ExecStart=" in planned.stdout
     assert not here.exists()
 
     # The second time changes nothing.
@@ -64,7 +64,7 @@ def test_four_steps_and_back(tmp_path: Path) -> None:
     assert changed(done.stdout) == 3
     before = files(here)
     assert sorted(before) == ["credentials.env", "gnmic.yaml", "switch_telemetry.service"]
-    for one in (virgin, done):
+    for one in (planned, done):
         assert PASSWORD not in one.stdout + one.stderr
         assert "reader" not in one.stdout + one.stderr
 
@@ -94,10 +94,10 @@ def test_from_an_archive_and_back(tmp_path: Path) -> None:
         "switch_telemetry_url": str(archive),
         "switch_telemetry_checksum": f"sha256:{digest}",
     }
-    # Without a program nobody judges, and nothing else stops a check.
-    virgin = play(work, role(**given), check=True)
-    assert virgin.returncode == 0, virgin.stdout + virgin.stderr
-    assert changed(virgin.stdout) == 4
+    # Without a program there is no verdict, and nothing else stops a check.
+    planned = play(work, role(**given), check=True)
+    assert planned.returncode == 0, planned.stdout + planned.stderr
+    assert changed(planned.stdout) == 4
     assert not (tmp_path / "lib").exists()
     steps = [role("program.yml", **given), role("config.yml", **given)]
     done = play(work, *steps, *steps)
@@ -149,8 +149,8 @@ def test_what_gnmic_refuses_replaces_nothing(tmp_path: Path) -> None:
     blocks = [{"block": [one], "rescue": [{"ansible.builtin.meta": "noop"}]} for one in tried]
     done = play(tmp_path / "work", *blocks)
     assert f"rescued={len(REFUSED)} " in done.stdout, done.stdout
-    for _target, _mine, said in REFUSED:
-        assert f"rejects the new configuration: {said}" in unquoted(done.stdout)
+    for _target, _mine, expected in REFUSED:
+        assert f"rejects the new configuration: {expected}" in unquoted(done.stdout)
     assert f"{here}/gnmic.yaml is unchanged." in done.stdout
     assert files(here) == {}
 

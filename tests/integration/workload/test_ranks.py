@@ -38,9 +38,9 @@ def test_a_killed_rank_is_noticed_by_the_others(tmp_path: Path) -> None:
         left, killed = job.wait(30)
     assert time.monotonic() - began < 30
     assert killed.status == -signal.SIGKILL
-    said = error(left)
-    assert said.startswith("Rank 0 lost another rank in step ")
-    assert said.endswith("Its own log, or its pod's state, says why it ended")
+    output = error(left)
+    assert output.startswith("Rank 0 lost another rank in step ")
+    assert output.endswith("Its own log, or its pod's state, says why it ended")
     assert "RESULT" not in left.out
 
 
@@ -57,21 +57,23 @@ def test_a_rank_that_hangs_is_noticed_by_the_others(tmp_path: Path) -> None:
         other.kill()
         left, _killed = job.wait(30)
     assert 5 < taken < 45
-    said = error(left)
-    assert said.startswith(
+    output = error(left)
+    assert output.startswith(
         "Rank 0: no step ended for 15 s (--timeout): another rank has stopped, or the network between"
     )
-    assert ". The ranks are rank 0 on " in said
-    assert ", rank 1 on " in said
+    assert ". The ranks are rank 0 on " in output
+    assert ", rank 1 on " in output
 
 
 def test_rank_0_is_not_there(tmp_path: Path) -> None:
     with Job(tmp_path) as job:
         job.rank(1, 2, "train.py", *SMALL, "--rendezvous-timeout", "3")
         (alone,) = job.wait(IMPORT)
-    said = error(alone)
-    assert said.startswith(f"Rank 0 is not reachable at 127.0.0.1 port {job.port} within 3 s (--rendezvous-timeout): ")
-    assert "Connection refused. Is it running, and are MASTER_ADDR and MASTER_PORT correct?" in said
+    output = error(alone)
+    assert output.startswith(
+        f"Rank 0 is not reachable at 127.0.0.1 port {job.port} within 3 s (--rendezvous-timeout): "
+    )
+    assert "Connection refused. Is it running, and are MASTER_ADDR and MASTER_PORT correct?" in output
 
 
 def test_a_name_that_nobody_knows(tmp_path: Path) -> None:
@@ -90,8 +92,8 @@ def test_a_rank_does_not_come(tmp_path: Path) -> None:
         job.rank(2, 3, "train.py", *SMALL, "--rendezvous-timeout", "40")
         done = job.wait(IMPORT * 2)
     for one in done:
-        said = "Not all of 3 ranks came within 40 s: rank 1 missing. Are they running, with the same world size?"
-        assert error(one) == said
+        output = "Not all of 3 ranks came within 40 s: rank 1 missing. Are they running, with the same world size?"
+        assert error(one) == output
 
 
 def test_a_rank_that_comes_twice(tmp_path: Path) -> None:
@@ -100,9 +102,9 @@ def test_a_rank_that_comes_twice(tmp_path: Path) -> None:
             job.rank(rank, 3, "train.py", *SMALL, "--rendezvous-timeout", "40")
         zero, one, other = job.wait(IMPORT * 2)
     assert "rank 2 missing" in error(zero)
-    said = sorted(map(error, (one, other)))
-    assert said[0].startswith("Not all of 3 ranks came")
-    assert said[1] == "Rank 1 was started twice (this one by --rank): each process needs its own rank"
+    output = sorted(map(error, (one, other)))
+    assert output[0].startswith("Not all of 3 ranks came")
+    assert output[1] == "Rank 1 was started twice (this one by --rank): each process needs its own rank"
 
 
 # what rank 1 is told, what is said

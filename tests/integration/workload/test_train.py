@@ -35,7 +35,7 @@ def train(directory: Path, *words: str) -> list[Done]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Done]]:
-    """A run that nobody interrupted."""
+    """A run that was not interrupted."""
     directory = tmp_path_factory.mktemp("whole")
     words = ("--test-interval", "1", "--checkpoint", "whole.pt", "--result", "whole.json")
     return directory, train(directory, *words)
@@ -72,24 +72,24 @@ def test_both_ranks_end_with_the_same_model(whole: tuple[Path, list[Done]]) -> N
     assert len(result["samples"]) == 15
     assert "RESULT" not in done[1].out
     # Each rank's own log says the same of it.
-    told = [json.loads(line[5:]) for rank in done for line in rank.out.splitlines() if line.startswith("RANK ")]
-    assert told == result["ranks"]
+    message = [json.loads(line[5:]) for rank in done for line in rank.out.splitlines() if line.startswith("RANK ")]
+    assert message == result["ranks"]
 
 
 def test_lines_for_people(whole: tuple[Path, list[Done]]) -> None:
     lines = whole[1][0].out.splitlines()
     assert lines[0].startswith("2 rank(s) on ")
     assert lines[0].endswith(": gloo, CPU")
-    (told,) = [line for line in lines if "step 16/16  loss" in line]
-    assert told.startswith("epoch 2/2  step 16/16  loss ")
-    assert told.endswith("  ETA 0:00")
-    assert "images/s" in told
+    (loss_line,) = [line for line in lines if "step 16/16  loss" in line]
+    assert loss_line.startswith("epoch 2/2  step 16/16  loss ")
+    assert loss_line.endswith("  ETA 0:00")
+    assert "images/s" in loss_line
     assert sum("accuracy" in line and "RESULT" not in line for line in lines) == 2
 
 
 def test_resumed_run_equals_the_whole_one(whole: tuple[Path, list[Done]], tmp_path: Path) -> None:
     words = ("--test-interval", "1", "--checkpoint", "part.pt", "--resume")
-    wanted = whole[1][0].result
+    expected = whole[1][0].result
     # In an epoch, and at its end.
     for stop in (5, 8):
         part = train(tmp_path, *words, "--max-steps", str(stop))
@@ -100,18 +100,18 @@ def test_resumed_run_equals_the_whole_one(whole: tuple[Path, list[Done]], tmp_pa
     found = rest[0].result
     assert "resumed after step 8 of 16" in rest[0].out
     assert found["resumed_from"] == 8
-    assert found["losses"] == wanted["losses"]
-    assert found["accuracies"] == wanted["accuracies"]
-    assert [one["checksum"] for one in found["ranks"]] == [one["checksum"] for one in wanted["ranks"]]
+    assert found["losses"] == expected["losses"]
+    assert found["accuracies"] == expected["accuracies"]
+    assert [rank["checksum"] for rank in found["ranks"]] == [rank["checksum"] for rank in expected["ranks"]]
     # Another time there is nothing left to do.
     again = train(tmp_path, *words)[0].result
-    assert (again["steps"], again["losses"], again["samples"]) == (16, wanted["losses"], [])
+    assert (again["steps"], again["losses"], again["samples"]) == (16, expected["losses"], [])
 
 
 def test_another_seed_is_another_run(whole: tuple[Path, list[Done]], tmp_path: Path) -> None:
     other = train(tmp_path, "--seed", "1", "--max-steps", "3")[0].result
-    wanted = whole[1][0].result
-    assert [entry["loss"] for entry in other["losses"]] != [entry["loss"] for entry in wanted["losses"][:3]]
+    expected = whole[1][0].result
+    assert [entry["loss"] for entry in other["losses"]] != [entry["loss"] for entry in expected["losses"][:3]]
 
 
 def test_it_learns(tmp_path: Path) -> None:
@@ -143,15 +143,15 @@ def test_a_checkpoint_is_not_overwritten(whole: tuple[Path, list[Done]]) -> None
     before = (directory / "whole.pt").read_bytes()
     with Job(directory) as job:
         job.rank(0, 1, "train.py", *SMALL, "--checkpoint", "whole.pt")
-        said = refusals(job.wait(300))
-    assert said == ["whole.pt exists: continue from it with --resume, or remove it"]
+        output = refusals(job.wait(300))
+    assert output == ["whole.pt exists: continue from it with --resume, or remove it"]
     assert (directory / "whole.pt").read_bytes() == before
 
 
 def test_a_checkpoint_of_another_run(whole: tuple[Path, list[Done]]) -> None:
-    said = refusals(train(whole[0], "--checkpoint", "whole.pt", "--resume", "--lr", "0.02"))
-    wanted = "The checkpoint whole.pt is of another run: learning_rate was 0.01 and is 0.02 now. Start it with the options of that run"
-    assert [one.startswith(wanted) for one in said] == [True, True], said
+    output = refusals(train(whole[0], "--checkpoint", "whole.pt", "--resume", "--lr", "0.02"))
+    desired = "The checkpoint whole.pt is of another run: learning_rate was 0.01 and is 0.02 now. Start it with the options of that run"
+    assert [one.startswith(desired) for one in output] == [True, True], output
 
 
 # Reads every file that it is given, and prints what the reader says of it.
@@ -184,17 +184,17 @@ def test_damaged_checkpoints(whole: tuple[Path, list[Done]], tmp_path: Path) -> 
         job.start(python(tmp_path, "-c", READ, script_path(""), *files))
         (done,) = job.wait(300)
     assert (done.status, done.err) == (0, "")
-    said = dict(zip(files, done.out.splitlines(), strict=True))
-    assert said["whole"] == "whole was read"
-    assert said["half"].startswith(f"The checkpoint half is cut or damaged ({len(content) // 2} bytes): ")
-    assert said["empty"].startswith("The checkpoint empty is cut or damaged (0 bytes): ")
-    assert said["overwritten"].startswith("The checkpoint overwritten is cut or damaged (")
-    assert "its SHA-256 is not the one that was written" in said["overwritten"]
-    assert said["hostile"].startswith(
+    output = dict(zip(files, done.out.splitlines(), strict=True))
+    assert output["whole"] == "whole was read"
+    assert output["half"].startswith(f"The checkpoint half is cut or damaged ({len(content) // 2} bytes): ")
+    assert output["empty"].startswith("The checkpoint empty is cut or damaged (0 bytes): ")
+    assert output["overwritten"].startswith("The checkpoint overwritten is cut or damaged (")
+    assert "its SHA-256 is not the one that was written" in output["overwritten"]
+    assert output["hostile"].startswith(
         "The checkpoint hostile is cut or damaged (29 bytes): it contains what no checkpoint has"
     )
-    assert said["other"].startswith("The checkpoint other is cut or damaged (")
-    assert not any("weights_only" in one for one in said.values())
+    assert output["other"].startswith("The checkpoint other is cut or damaged (")
+    assert not any("weights_only" in one for one in output.values())
     assert not (tmp_path / "made").exists()
 
 

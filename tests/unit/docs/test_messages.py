@@ -35,7 +35,7 @@ def of_python(tree: ast.AST) -> t.Iterator[str]:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield _PERCENT.sub(HOLE, node.value)
         elif isinstance(node, ast.JoinedStr):
-            yield "".join(one.value if isinstance(one, ast.Constant) else HOLE for one in node.values)
+            yield "".join(value.value if isinstance(value, ast.Constant) else HOLE for value in node.values)
 
 
 def of_yaml(value: t.Any) -> t.Iterator[str]:
@@ -64,8 +64,8 @@ QUOTED = [line for block in blocks("text") for line in block.splitlines()]
 
 @pytest.mark.parametrize("line", QUOTED)
 def test_a_quoted_message_is_in_the_code(line: str) -> None:
-    wanted = joined(re.sub(r"<[a-z ]+>", HOLE, line))
-    assert any(wanted in text for text in TEXTS)
+    desired = joined(re.sub(r"<[a-z ]+>", HOLE, line))
+    assert any(desired in text for text in TEXTS)
 
 
 def test_there_are_messages_and_others_are_not_found() -> None:
@@ -88,7 +88,7 @@ def test_the_report_that_is_shown_is_what_is_printed() -> None:
     }
     pairs = [["gpu-1", "gpu-2"], ["gpu-1", "gpu-3"], ["gpu-2", "gpu-3"]]
     result = {"client": "gpu-1", "server": "gpu-2", "rail": 0, "test": "ib_write_bw", "ok": True, "gbps": 97.2}
-    wanted = {"pairs": pairs, "rails": [0], "tests": ["ib_write_bw"]}
-    shown = table(judge(nodes, [result], wanted, 0.8, "2026-01-01T00:00:00Z"))
+    desired = {"pairs": pairs, "rails": [0], "tests": ["ib_write_bw"]}
+    shown = table(judge(nodes, [result], desired, 0.8, "2026-01-01T00:00:00Z"))
     print(shown)
     assert blocks("console") == [shown]

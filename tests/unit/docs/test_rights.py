@@ -24,7 +24,7 @@ def rows(heading: str) -> list[str]:
 
 
 def documents(name: str) -> list[Json]:
-    return [one for one in yaml.safe_load((COLLECTION / "docs/rbac" / name).read_text())["items"] if one]
+    return [item for item in yaml.safe_load((COLLECTION / "docs/rbac" / name).read_text())["items"] if item]
 
 
 class Right(t.NamedTuple):
@@ -69,9 +69,9 @@ def test_every_role_is_in_the_table() -> None:
 
 
 def test_modules_that_say_that_they_need_root_are_told_so() -> None:
-    told = dict(re.findall(r"^\| `([a-z_]+)` \| (yes|no|to change|for more) \|", PAGE, re.M))
-    assert len(told) > 10
-    for name, root in told.items():
+    message = dict(re.findall(r"^\| `([a-z_]+)` \| (yes|no|to change|for more) \|", PAGE, re.M))
+    assert len(message) > 10
+    for name, root in message.items():
         text = (COLLECTION / "plugins/modules" / (name + ".py")).read_text(encoding="utf-8")
         assert ("  - rdmaops.gpu_fabric._attributes.root\n" in text) == (root == "yes"), name
 

@@ -21,7 +21,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, fau
 from ansible_collections.rdmaops.gpu_fabric.tests.support.module import module_arguments
 
 LIMIT_S = 60
-# A connection to which nobody answers.
+# A connection that is refused.
 NOBODY = {"kubeconfig": None, "host": "http://127.0.0.1:1", "timeout": 2}
 # Those without main() are actions, which hand over to others.
 MODULES = sorted(
@@ -107,12 +107,12 @@ def ended(name: str, options: Json) -> tuple[int, str, str]:
         sys.stderr.flush()
         os._exit(status)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    said = []
+    output = []
     for stream in (out, err):
         with open(stream, "rb") as file:
             file.seek(0)
-            said.append(file.read().decode("utf-8", "surrogateescape"))
-    return code, said[0], said[1]
+            output.append(file.read().decode("utf-8", "surrogateescape"))
+    return code, output[0], output[1]
 
 
 def answered(name: str, options: Json) -> None:

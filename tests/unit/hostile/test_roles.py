@@ -66,10 +66,10 @@ def test_hostile_options_are_refused_by_name(role: str) -> None:
             assert values.value(found, **{option: good}) == [], option
             for text in (one for one in HOSTILE if one not in HARMLESS.get(option, ())):
                 with tally.one(f"{option}: {text[:40]!a}"):
-                    said = values.value(found, **{option: wrap(text)})
-                    assert len(said) == 1
+                    output = values.value(found, **{option: wrap(text)})
+                    assert len(output) == 1
                     # Of a dictionary, the pairs are looked at.
-                    assert said[0].startswith(f"{option} is ") or role == "gpu_node"
+                    assert output[0].startswith(f"{option} is ") or role == "gpu_node"
 
 
 # Role gpu_node looks first, and asks where it would write.

@@ -83,7 +83,7 @@ def variables(site: Path) -> dict[str, set[str]]:
 @pytest.mark.parametrize("site", SITES, ids=lambda path: path.name)
 def test_every_variable_is_one_that_a_role_has(site: Path) -> None:
     for name, names in variables(site).items():
-        unknown = {one for one in names if not one.startswith("ansible_") and one != "rails"} - VARIABLES
+        unknown = {name for name in names if not name.startswith("ansible_") and name != "rails"} - VARIABLES
         assert not unknown, f"{site.name}/{name}"
 
 
@@ -103,8 +103,8 @@ def test_roles_take_the_values(site: Path) -> None:
     errors, checked = validated(site)
     assert not errors
     # All of them were looked at.
-    wanted = {one for names in variables(site).values() for one in names}
-    assert checked - set(GIVEN) == {one for one in wanted if not one.startswith("ansible_") and one != "rails"}
+    expected = {name for names in variables(site).values() for name in names}
+    assert checked - set(GIVEN) == {one for one in expected if not one.startswith("ansible_") and one != "rails"}
 
 
 def test_a_wrong_value_is_refused(tmp_path: Path) -> None:
@@ -149,26 +149,26 @@ def test_all_tests_that_are_asked_for_can_be_made(name: str, number: int) -> Non
     site = COLLECTION / "inventories" / name
     hosts = yaml.safe_load((site / "hosts.yml").read_text())["all"]["children"]["gpu_nodes"]["hosts"]
     group = yaml.safe_load((site / "group_vars" / "gpu_nodes.yml").read_text())
-    wanted = group["fabric_check_tests"]
+    desired = group["fabric_check_tests"]
     infos = {host: {"devices": [seen(name, one, n) for one in range(number)]} for n, host in enumerate(hosts)}
     nodes = {}
     for host, given in hosts.items():
-        found = rails(infos[host], plan=given["rails"], exclude=group.get("fabric_check_exclude", []))
-        assert [rail["state"] for rail in found] == ["ACTIVE"] * len(given["rails"])
+        result = rails(infos[host], plan=given["rails"], exclude=group.get("fabric_check_exclude", []))
+        assert [rail["state"] for rail in result] == ["ACTIVE"] * len(given["rails"])
         nodes[host] = {
-            "reachable": True, "problems": [], "busy": [], "rails": found, "address": given["ansible_host"],
+            "reachable": True, "problems": [], "busy": [], "rails": result, "address": given["ansible_host"],
         }  # fmt: skip
     pairs = [{"client": "gpu-01", "server": "gpu-02"}]
-    tests = FabricTests().filters()["fabric_tests"](nodes, pairs, "gpu-01", "client", wanted)
-    made = {(one["rail"], one["test"]) for one in tests}
+    tests = FabricTests().filters()["fabric_tests"](nodes, pairs, "gpu-01", "client", desired)
+    made = {(test["rail"], test["test"]) for test in tests}
     rail_numbers = range(len(hosts["gpu-01"]["rails"]))
-    assert made == {(rail, test) for rail in rail_numbers for test in wanted if test not in CHECKS}
+    assert made == {(rail, test) for rail in rail_numbers for test in desired if test not in CHECKS}
     # What is made goes to the addresses of the rails; InfiniBand has none here, and so not these tests.
     more = FabricTests().filters()["fabric_tests"](nodes, pairs, "gpu-01", "client", ["rping", "ib_write_bw_cm"])
     if name == "infiniband":
         assert more == []
     else:
-        assert {one["address"] for one in more} == {one["ipv4"] for one in nodes["gpu-02"]["rails"]}
+        assert {one["address"] for one in more} == {rail["ipv4"] for rail in nodes["gpu-02"]["rails"]}
 
 
 @pytest.mark.parametrize("name", ["infiniband", "roce_nvidia", "roce_e810", "erdma"])
@@ -177,15 +177,15 @@ def test_nccl_is_told_the_rails_and_nothing_else(name: str) -> None:
     group = yaml.safe_load((site / "group_vars" / "kubernetes_api.yml").read_text())
     number = {"infiniband": 3, "erdma": 1}.get(name, 2)
     info = {"devices": [seen(name, one, 0) for one in range(number)]}
-    found = nccl_env(info, **group["training_job_nccl_env_options"])
-    wanted = {
+    result = nccl_env(info, **group["training_job_nccl_env_options"])
+    expected = {
         "infiniband": "=mlx5_0:1,mlx5_1:1",
         "roce_nvidia": "=mlx5_0:1,mlx5_1:1",
         "roce_e810": "=irdma0:1,irdma1:1",
         "erdma": "=iwp0s0:1",
     }
-    assert found["NCCL_IB_HCA"] == wanted[name]
-    assert ("NCCL_IB_ROCE_VERSION_NUM" in found) == name.startswith("roce")
+    assert result["NCCL_IB_HCA"] == expected[name]
+    assert ("NCCL_IB_ROCE_VERSION_NUM" in result) == name.startswith("roce")
 
 
 @pytest.mark.parametrize("name", ["infiniband", "roce_nvidia", "roce_e810", "erdma"])
@@ -203,8 +203,8 @@ def test_a_job_can_be_made(name: str) -> None:
     kinds = [one["kind"] for one in objects]
     assert ("MPIJob" in kinds) == (name == "erdma")
     text = json.dumps(objects)
-    wanted = {"infiniband": "rdma/hca_shared", "erdma": "aliyun/erdma"}
-    assert wanted.get(name, "default/rail0") in text
+    expected = {"infiniband": "rdma/hca_shared", "erdma": "aliyun/erdma"}
+    assert expected.get(name, "default/rail0") in text
 
 
 @pytest.mark.parametrize("name", ["infiniband", "roce_nvidia", "roce_e810"])

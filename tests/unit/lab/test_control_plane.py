@@ -193,7 +193,7 @@ def test_the_last_user_ends_what_tests_started(plane: ControlPlane, monkeypatch:
     assert running
     second.go()
     assert not running
-    # One that runs already is somebody's.
+    # One that runs already belongs to another user.
     running.append("x")
     third = Users(plane)
     third.come()

@@ -38,13 +38,13 @@ def test_names_and_programs_go_together() -> None:
 
 
 def test_the_version_is_the_same_for_all_of_kubernetes() -> None:
-    found = tools.builds(SETTINGS)
-    assert {found[name].version for name in ("kubernetes", "kubelet", "kubeadm", "kube-proxy")} == {
+    result = tools.builds(SETTINGS)
+    assert {result[name].version for name in ("kubernetes", "kubelet", "kubeadm", "kube-proxy")} == {
         SETTINGS["tools"]["kubernetes"]["version"]
     }
     # An etcd of the machine may need the machine's libraries.
-    assert found["etcd-static"].on_path == ()
-    assert found["etcd-static"].version == found["etcd"].version
+    assert result["etcd-static"].on_path == ()
+    assert result["etcd-static"].version == result["etcd"].version
 
 
 def test_an_archive(tmp_path: Path) -> None:
@@ -57,11 +57,11 @@ def test_an_archive(tmp_path: Path) -> None:
     with tarfile.open(made) as archive:
         files = {one.name: t.cast("t.IO[bytes]", archive.extractfile(one)).read() for one in archive}
     entries = json.loads(files["index.json"])["manifests"]
-    called = [one["annotations"]["io.containerd.image.name"] for one in entries]
+    called = [entry["annotations"]["io.containerd.image.name"] for entry in entries]
     assert sorted(called) == sorted(kubernetes_images.names(SETTINGS).values())
-    (entry,) = [one for one in entries if "kube-proxy" in one["annotations"]["io.containerd.image.name"]]
+    (entry,) = [entry for entry in entries if "kube-proxy" in entry["annotations"]["io.containerd.image.name"]]
     manifest = json.loads(files["blobs/sha256/" + entry["digest"][7:]])
-    first, second = [files["blobs/sha256/" + one["digest"][7:]] for one in manifest["layers"]]
+    first, second = [files["blobs/sha256/" + layer["digest"][7:]] for layer in manifest["layers"]]
     assert first == root
     assert b"usr/local/bin/kube-proxy" in second
     about = json.loads(files["blobs/sha256/" + manifest["config"]["digest"][7:]])
@@ -70,7 +70,7 @@ def test_an_archive(tmp_path: Path) -> None:
 
 
 def test_what_a_node_downloads() -> None:
-    assert [one.file for one in mirror.kubernetes_releases()] == ["kubeadm", "kubelet", "kubectl"]
+    assert [release.file for release in mirror.kubernetes_releases()] == ["kubeadm", "kubelet", "kubectl"]
 
 
 def test_a_mirror_has_files_and_their_digests_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,8 +87,12 @@ def test_a_mirror_has_files_and_their_digests_beside(tmp_path: Path, monkeypatch
     place = mirror.make(places, SETTINGS, kubernetes=True)
     releases = [*mirror.releases(SETTINGS), *mirror.kubernetes_releases()]
     digests = json.loads((place / mirror.DIGESTS).read_text())
-    assert digests == {one.name: oci.digest_of((place / one.file).read_bytes()) for one in releases}
-    assert {path.name for path in place.iterdir()} == {mirror.DIGESTS, "made-of", *(one.file for one in releases)}
+    assert digests == {release.name: oci.digest_of((place / release.file).read_bytes()) for release in releases}
+    assert {path.name for path in place.iterdir()} == {
+        mirror.DIGESTS,
+        "made-of",
+        *(release.file for release in releases),
+    }
 
 
 @pytest.fixture

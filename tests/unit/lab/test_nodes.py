@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.rdmaops.gpu_fabric.tests.lab import config, image, inventory, nodes
+from ansible_collections.rdmaops.gpu_fabric.tests.lab import config, image, image_build, inventory, nodes
 from ansible_collections.rdmaops.gpu_fabric.tests.lab.cli import main
 from ansible_collections.rdmaops.gpu_fabric.tests.lab.progress import LabError
 
@@ -28,7 +28,7 @@ SERIES = [
 
 @pytest.mark.parametrize(("names", "release"), SERIES)
 def test_the_newest_kernel(names: list[str], release: str | None) -> None:
-    assert image.newest_release(names, "7.2", "amd64") == release
+    assert image_build.newest_release(names, "7.2", "amd64") == release
 
 
 OLD, NEW = "linux-image-7.2.12+deb13-amd64", "linux-image-7.3.4+deb13-amd64"
@@ -48,11 +48,11 @@ PREFERRED = [
 def test_the_first_series_that_the_archive_has(
     names: list[str], series: list[str], chosen: tuple[str, str] | None
 ) -> None:
-    assert image.choose_kernel(names, series, "amd64") == chosen
+    assert image_build.choose_kernel(names, series, "amd64") == chosen
 
 
 def test_every_series_has_a_patch_of_the_driver() -> None:
-    patches = {image.driver_patch(series) for series in config.versions()["kernel"]["series"]}
+    patches = {image_build.driver_patch(series) for series in config.versions()["kernel"]["series"]}
     assert {path for path in image.inputs() if path.suffix == ".patch"} == patches
 
 
@@ -78,8 +78,9 @@ def test_the_key_follows_every_input(sources: Path) -> None:
 
 def test_the_key_does_not_follow_comments_and_other_programs(sources: Path) -> None:
     before = image.image_key(sources)
-    with (sources / "image.py").open("a") as file:
-        file.write("\n\n# A comment.\n")
+    for name in ("image.py", "image_build.py"):
+        with (sources / name).open("a") as file:
+            file.write("\n\n# A comment.\n")
     with (sources / "nodes.py").open("a") as file:
         file.write("OTHER = 1\n")
     with (sources / "versions.toml").open("a") as file:

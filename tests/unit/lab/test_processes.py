@@ -55,7 +55,7 @@ def test_started_and_ended(place: Path) -> None:
     pid = start(place, "--word")
     (found,) = processes.find("rdmaops-test", place)
     assert found.argv[2:] == ("--word",)
-    # It is nobody's child, of no session that a terminal could end, and holds none of our files.
+    # It is a child of init, of no session that a terminal could end, and holds none of our files.
     stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     assert int(stat[1]) != os.getpid()
     assert int(stat[3]) != os.getsid(0)

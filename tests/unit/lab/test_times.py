@@ -44,8 +44,8 @@ def test_a_task_takes_until_its_last_host_has_done_it() -> None:
 
 
 def test_the_parts_add_up() -> None:
-    found = times.parts(1000.0, 20.0, LAB, times.tasks(EVENTS))
-    assert found == {
+    result = times.parts(1000.0, 20.0, LAB, times.tasks(EVENTS))
+    assert result == {
         "packages of this machine": 20.0,
         "image": 500.0,
         "boot": 90.0,
@@ -53,13 +53,13 @@ def test_the_parts_add_up() -> None:
         "reboot": 150.0,
         "the collection": 185.0,
     }
-    assert times.floor(found) == 815.0
-    assert sum(found.values()) == 1000.0
+    assert times.floor(result) == 815.0
+    assert sum(result.values()) == 1000.0
 
 
 def test_an_image_that_was_there_takes_nothing() -> None:
-    found = times.parts(100.0, 0.0, LAB[2:], [])
-    assert (found["image"], found["boot"], found["the collection"]) == (0.0, 90.0, 10.0)
+    result = times.parts(100.0, 0.0, LAB[2:], [])
+    assert (result["image"], result["boot"], result["the collection"]) == (0.0, 90.0, 10.0)
 
 
 def test_the_lab_writes_its_steps_down_where_it_is_asked_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,12 +96,12 @@ def publish(site: Path, names: t.Sequence[str] = ("thing", "other"), digest: str
 
 
 def test_every_program_is_in_the_table_once() -> None:
-    found = tools.builds(config.versions())
-    names = [name for build in found.values() for name in build.programs]
+    result = tools.builds(config.versions())
+    names = [name for build in result.values() for name in build.programs]
     assert len(names) == len(set(names))
     assert {"etcd", "kube-apiserver", "kubectl", "kubelet", "kubeadm", "helm3", "helm4"} < set(names)
-    assert found["kubelet"].version == found["kubernetes"].version
-    for build in found.values():
+    assert result["kubelet"].version == result["kubernetes"].version
+    for build in result.values():
         assert all("{" not in flag for flag in build.ldflags)
         text = (tools.MODULES / build.module / "go.mod").read_text()
         # The one of our own tells its version itself.

@@ -79,7 +79,7 @@ def test_every_role_with_packages_is_looked_at() -> None:
 
 def sources(value: t.Any) -> list[str]:
     if isinstance(value, dict):
-        return [found for one in value.values() for found in sources(one)]
+        return [source for one in value.values() for source in sources(one)]
     return [value] if isinstance(value, str) and value.startswith("http") else []
 
 
@@ -98,7 +98,7 @@ def test_debian_itself_knows_the_names() -> None:
     assert done.returncode == 0, done.stderr
     if "Package: " not in done.stdout:
         skip_or_fail("apt has no lists of packages here (apt-get update)")
-    # A name that nobody has is left out, with a word on stderr.
+    # An unknown name is left out, with a word on stderr.
     assert [name for name in names if f"Package: {name}\n" not in done.stdout] == [], done.stderr
 
 

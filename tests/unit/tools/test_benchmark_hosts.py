@@ -118,7 +118,7 @@ def test_what_a_host_costs_more_in_a_large_run_is_seen() -> None:
         10: [a_run(10, 20, 30, 200), a_run(10, 24, 32, 220), a_run(10, 22, 31, 210)],
         100: [a_run(100, 220, 400, 260)],
     }
-    rows = {one.name: one for one in drift_hosts.cases(runs)}
+    rows = {case.name: case for case in drift_hosts.cases(runs)}
     assert rows["drift run, 1 host, for each"].subject.values == [5]
     assert rows["drift run, 10 hosts, for each"].subject.values == [2.0, 2.4, 2.2]
     assert rows["drift run, 10 hosts, controller's memory"].subject.median == 210
@@ -127,7 +127,7 @@ def test_what_a_host_costs_more_in_a_large_run_is_seen() -> None:
     assert (wall.ratio, wall.met) == (pytest.approx(1.0), True)
     assert (cpu.ratio, cpu.met) == (pytest.approx(400 / 100 / 3.1), False)
     assert (memory.ratio, memory.met) == (pytest.approx(2.6 / 21), True)
-    assert [one.name for one in drift_hosts.cases({10: runs[10]})] == [
+    assert [case.name for case in drift_hosts.cases({10: runs[10]})] == [
         name for name in rows if name.startswith("drift run, 10 hosts")
     ]
 
@@ -164,13 +164,13 @@ def test_the_demonstration_is_read_from_its_report(tmp_path: Path) -> None:
 
 def test_the_made_up_cluster_is_planned_and_linted() -> None:
     rows = scale.cases(6)
-    assert [one.name for one in rows] == [
+    assert [row.name for row in rows] == [
         "rail plan and lint, 6 nodes x 8 rails",
         "lint that finds 48 faults, 6 nodes x 8 rails",
         "schedule of all pairs, 6 nodes",
         "schedule of a ring, 6 nodes",
     ]
-    assert all(one.met for one in rows)
+    assert all(row.met for row in rows)
 
 
 def test_a_case_without_a_lab_says_how_to_get_one(
@@ -181,9 +181,9 @@ def test_a_case_without_a_lab_says_how_to_get_one(
     monkeypatch.setattr(sys, "argv", ["bench", "gpu_node", "--inventory", str(absent), "--json", str(target)])
     assert run.main() == 1
     assert "start the lab by 'make lab-up'" in capsys.readouterr().out
-    found = json.loads(target.read_text())
-    assert found["cases"] == []
-    assert found["problems"][0].startswith("gpu_node: there is no ")
+    result = json.loads(target.read_text())
+    assert result["cases"] == []
+    assert result["problems"][0].startswith("gpu_node: there is no ")
 
 
 def test_what_one_case_runs_into_does_not_keep_the_others_from_being_measured(
@@ -200,5 +200,5 @@ def test_what_one_case_runs_into_does_not_keep_the_others_from_being_measured(
     monkeypatch.setattr(sys, "argv", ["bench", "--json", str(target)])
     assert run.main() == 1
     assert "not measured: broken: kube-apiserver did not start" in capsys.readouterr().out
-    found = json.loads(target.read_text())
-    assert [one["name"] for one in found["cases"]] == ["sound"]
+    result = json.loads(target.read_text())
+    assert [case["name"] for case in result["cases"]] == ["sound"]

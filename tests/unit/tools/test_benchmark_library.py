@@ -50,7 +50,7 @@ def test_verdict(
 
 def test_events_become_tasks_and_plays() -> None:
     tasks, plays = read_events(EVENTS)
-    assert [(one.play, one.name, one.changed, one.seconds, one.cpu) for one in tasks] == [
+    assert [(task.play, task.name, task.changed, task.seconds, task.cpu) for task in tasks] == [
         ("pings", "ping", False, 0.5, 0.2),
         ("role", "mode", True, 0.7, None),
     ]

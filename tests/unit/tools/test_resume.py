@@ -118,13 +118,13 @@ def test_a_hash_covers_names_modes_and_content(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(tree, "ROOT", tmp_path)
     tree.git("init", "-q")
     (tmp_path / "a").write_text("1")
-    seen = [tree.digest("a", "b")]
+    observed = [tree.digest("a", "b")]
     (tmp_path / "a").write_text("2")
-    seen.append(tree.digest("a", "b"))
+    observed.append(tree.digest("a", "b"))
     (tmp_path / "a").chmod(0o755)
-    seen.append(tree.digest("a", "b"))
+    observed.append(tree.digest("a", "b"))
     (tmp_path / "a").rename(tmp_path / "b")
-    seen.append(tree.digest("a", "b"))
+    observed.append(tree.digest("a", "b"))
     (tmp_path / "c").write_text("1")
-    assert len(set(seen)) == 4
-    assert tree.digest("a", "b") == seen[-1]
+    assert len(set(observed)) == 4
+    assert tree.digest("a", "b") == observed[-1]

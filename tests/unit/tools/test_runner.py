@@ -169,9 +169,9 @@ def test_pytest_cases_and_missing_tests(runner: Runner, tmp_path: Path) -> None:
 
 
 def test_interpreters_run_and_are_what_they_say() -> None:
-    found = tree.interpreters()
-    assert f"{sys.version_info[0]}.{sys.version_info[1]}" in found
-    assert all("shims" not in path for path in found.values())
+    result = tree.interpreters()
+    assert f"{sys.version_info[0]}.{sys.version_info[1]}" in result
+    assert all("shims" not in path for path in result.values())
 
 
 def test_what_others_have_set_does_not_reach_a_test(monkeypatch: pytest.MonkeyPatch) -> None:

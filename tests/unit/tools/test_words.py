@@ -25,7 +25,7 @@ TURNS = words.turns(words.LIST.read_text(encoding="utf-8"))
     ],
 )
 def test_turns(text: str, found: str | None) -> None:
-    assert list(words.found(text, TURNS)) == ([found] if found else [])
+    assert list(words.matches(text, TURNS)) == ([found] if found else [])
 
 
 def test_strings_of_python_count_and_comments_do_not(tmp_path: Path) -> None:

@@ -1,0 +1,113 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Objects that conflict with a mode of the RDMA subsystem: the operators' definitions, plugins, attachments, pods."""
+
+from __future__ import annotations
+
+import json
+import time
+import typing as t
+
+from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
+from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
+
+Json = t.Any
+SHARE = "rdma/hca_shared_devices_a"
+# deployment/k8s/base of Mellanox/k8s-rdma-shared-dev-plugin.
+CONFIG = {"configList": [{"resourceName": "hca_shared_devices_a", "rdmaHcaMax": 1000, "devices": ["ib0"]}]}
+IMAGE = "ghcr.io/mellanox/k8s-rdma-shared-dev-plugin:v1.5.3"
+MARK = "test"
+
+# Group, version, plural, kind, scope, and those fields of spec that are used here: config/crd/bases of
+# k8snetworkplumbingwg/sriov-network-operator and of Mellanox/network-operator.
+_OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_MODE = {"type": "string", "enum": ["shared", "exclusive"]}
+DEFINITIONS = (
+    (
+        *("sriovnetwork.openshift.io", "v1", "sriovnetworkpoolconfigs", "SriovNetworkPoolConfig", "Namespaced"),
+        {"rdmaMode": _MODE, "nodeSelector": _OPEN, "ovsHardwareOffloadConfig": _OPEN},
+    ),
+    (
+        *("mellanox.com", "v1alpha1", "nicclusterpolicies", "NicClusterPolicy", "Cluster"),
+        {"rdmaSharedDevicePlugin": _OPEN, "nodeAffinity": _OPEN},
+    ),
+    (
+        *("mellanox.com", "v1alpha1", "nicnodepolicies", "NicNodePolicy", "Cluster"),
+        {"rdmaSharedDevicePlugin": _OPEN, "nodeSelector": _OPEN},
+    ),
+)
+
+
+def definition(group: str, version: str, plural: str, kind: str, scope: str, fields: Json) -> Json:
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}}
+    served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"kind": kind, "plural": plural, "singular": kind.lower()}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {"group": group, "scope": scope, "names": names, "versions": [served]},
+    }
+
+
+def resource(api: str, kind: str, name: str, namespace: str = "", **content: Json) -> Json:
+    meta: Json = {"name": name, "labels": {MARK: "x"}, **({"namespace": namespace} if namespace else {})}
+    meta.update(content.pop("metadata", {}))
+    return {"apiVersion": api, "kind": kind, "metadata": meta, **content}
+
+
+def pod(namespace: str, name: str, node: str = "gpu-1", networks: str = "", **spec: Json) -> Json:
+    resources = spec.pop("resources", ())
+    limits = {"limits": dict.fromkeys(resources, "1")}
+    whole = {"nodeName": node, "containers": [{"name": "c", "image": "none", "resources": limits}], **spec}
+    notes = {"annotations": {"k8s.v1.cni.cncf.io/networks": networks}} if networks else {}
+    return resource("v1", "Pod", name, namespace, metadata=notes, spec=whole)
+
+
+def attachment(namespace: str, name: str, *plugins: Json) -> Json:
+    config = {"cniVersion": "0.3.1", "plugins": list(plugins)}
+    spec = {"config": json.dumps(config)}
+    return resource("k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition", name, namespace, spec=spec)
+
+
+def plugin(namespace: str, name: str = "rdma-shared-dp-ds", image: str = IMAGE, **spec: Json) -> list[Json]:
+    """Return the shared plugin's ConfigMap and DaemonSet."""
+    volumes = [{"name": "config", "configMap": {"name": name}}]
+    full = {"hostNetwork": True, "containers": [{"name": "c", "image": image}], "volumes": volumes, **spec}
+    template = {"metadata": {"labels": {"name": name}}, "spec": full}
+    return [
+        resource("v1", "ConfigMap", name, namespace, data={"config.json": json.dumps(CONFIG)}),
+        resource(
+            *("apps/v1", "DaemonSet", name, namespace),
+            spec={"selector": {"matchLabels": {"name": name}}, "template": template},
+        ),
+    ]
+
+
+def pool(namespace: str, name: str, **spec: Json) -> Json:
+    return resource("sriovnetwork.openshift.io/v1", "SriovNetworkPoolConfig", name, namespace, spec=spec)
+
+
+def create(plane: Cluster, *bodies: Json) -> None:
+    plane.kubectl("create", "-f", "-", stdin="\n---\n".join(json.dumps(body) for body in bodies))
+
+
+def remove(plane: Cluster, *kinds: str) -> None:
+    plane.kubectl("delete", ",".join(kinds), "-A", "-l", MARK, "--force", "--grace-period=0", "--wait=true")
+
+
+def install_definitions(plane: Cluster) -> None:
+    """Create the definitions of Multus and of both operators, and wait until the API server serves them."""
+    file = COLLECTION / "roles/secondary_network/files/multus-definitions.yml"
+    plane.kubectl("apply", "--server-side", "-f", str(file))
+    create(plane, *(definition(*row) for row in DEFINITIONS))
+    plane.established()
+    kinds = ["network-attachment-definitions.k8s.cni.cncf.io", *(f"{row[2]}.{row[0]}" for row in DEFINITIONS)]
+    # An API server answers 404 for a moment after that.
+    deadline = time.monotonic() + 30
+    while any("items" not in plane.kubectl("get", kind, "-A", "-o", "json", check=False) for kind in kinds):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+__all__ = ["SHARE", "attachment", "create", "install_definitions", "plugin", "pod", "pool", "remove", "resource"]
