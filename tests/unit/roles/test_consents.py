@@ -74,7 +74,7 @@ ASKS = [
         Asks(
             "kubernetes_reset_consent", "reset.yml", "Refuse to remove a host from a cluster without consent", "that", False,
             {
-                "__kubernetes_look": {"membership": {"kubelet": {"server": f"https://{server}"} if server else {}, "admin": None, "etcd": True}},
+                "__kubernetes_state_before": {"membership": {"kubelet": {"server": f"https://{server}"} if server else {}, "admin": None, "etcd": True}},
                 "__kubernetes_endpoint": "192.0.2.10:6443",
                 "kubernetes_cluster_name": name,
             },
@@ -91,7 +91,7 @@ ASKS = [
     ),
     Asks(
         "kubernetes_containerd_config", "present.yml", "Refuse a containerd configuration of another tool", "that", False,
-        {"__kubernetes_runtime_wrong": ["no cgroups"], "__kubernetes_look": {"runtime": {"config_owner": "foreign"}}},
+        {"__kubernetes_runtime_wrong": ["no cgroups"], "__kubernetes_state_before": {"runtime": {"config_owner": "foreign"}}},
         ("keep",), ("take_over",),
     ),
     *(
