@@ -97,5 +97,5 @@ def test_a_host_in_sync_does_not_hide_a_hostile_name() -> None:
     host = {"__gpu_node_host": {"differs": [], "units": {}}}
     for name, plain in (("rail0", True), ('a", RUN+="/bin/sh', False)):
         given = {"gpu_node_rdma_names": {"0000:07:00.0": name}, **host}
-        assert role.value("__gpu_node_settled", **given) is plain
+        assert role.value("__gpu_node_in_sync", **given) is plain
         assert role.task("bring.yml", first, "that", **given) is plain

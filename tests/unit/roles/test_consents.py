@@ -44,7 +44,7 @@ class Asks(t.NamedTuple):
 
 ROLES = sorted(path.name for path in (COLLECTION / "roles").iterdir())
 REAL = {"ansible_check_mode": False}
-LIMITED = {"__gpu_node_limited": [{"key": "containerd.service"}]}
+LIMITED = {"__gpu_node_limited_units": [{"key": "containerd.service"}]}
 JOINED = {**REAL, "__kubernetes_step": {"action": "none"}}
 REASON = {"node_maintenance_reboot_pending": "fail", **REAL}
 BEFORE = {"reboot_cause": "mode", "boot_id": "b2"}
@@ -147,7 +147,7 @@ ASKS = [
     Asks("secondary_network_reclaim_ok", "present.yml", "Audit the addresses", "reclaim", False),
     Asks(
         "training_job_remove_ok", "absent.yml", "Refuse to remove a job that has not finished", "when", True,
-        {"__training_job_seen": {"state": "running"}},
+        {"__training_job_state": {"state": "running"}},
     ),
     Asks("training_job_force_conflicts", "present.yml", "Apply the job", "force_conflicts", False),
 ]  # fmt: skip
