@@ -110,7 +110,7 @@ ASKS = [
     ),
     Asks(
         "node_maintenance_retry_same_cause", "reboot.yml", "Refuse a second reboot for the same cause", "that", False,
-        {"__node_maintenance_before": BEFORE, "__node_maintenance_last": LAST},
+        {"__node_maintenance_before": BEFORE, "__node_maintenance_record": LAST},
     ),
     Asks("node_maintenance_reboot_ok", "reboot.yml", "Report that a reboot is pending", "when", True),
     Asks("node_maintenance_reboot_ok", "reboot.yml", "Stop before work on a node in the wrong mode", "when", True, REASON),
