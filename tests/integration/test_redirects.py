@@ -185,7 +185,7 @@ MONITORING = {
     "monitoring_prometheus_password": SECRET,
     "monitoring_prometheus_ca_path": "",
     "monitoring_wait": 1,
-    "__monitoring_asked_path": "/-/ready",
+    "__monitoring_query_path": "/-/ready",
     "__monitoring_rules_path": "/x",
     "__monitoring_jobs": ["x"],
 }

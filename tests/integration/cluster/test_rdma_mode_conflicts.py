@@ -392,7 +392,7 @@ def node(
         "gpu_node_name": name,
         "gpu_node_api_host": "api",
         "__gpu_node_host": {"differs": [] if settled else ["owned_files: Write a file"]},
-        "__gpu_node_compared": compared,
+        "__gpu_node_mode_check": compared,
         "directory": str(directory),
         **variables,
     }
@@ -424,7 +424,7 @@ def test_the_role_asks_before_the_mode_is_set(ready: Cluster, namespace: str, tm
             "gpu-6",
             tmp_path,
             settled=True,
-            __gpu_node_question={"name": "gpu-6", "wish": "exclusive fail", "asked": True},
+            __gpu_node_conflict_query={"name": "gpu-6", "wish": "exclusive fail", "asked": True},
         ),
     }
     run = ansible(tmp_path, tasks, hosts, **given)

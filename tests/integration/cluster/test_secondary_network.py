@@ -134,7 +134,7 @@ class Site:
         for name in RAILS:
             hosts[name] = {
                 "__secondary_network_rdma": {"devices": [rail(name, number) for number in (0, 1)]},
-                "__secondary_network_look": {
+                "__secondary_network_host_state": {
                     "interfaces": [card("rail0"), card("rail1"), card("eth0", "default_route")],
                     "cni": {"plugins": ["loopback"], "configs": []},
                 },

@@ -36,7 +36,7 @@ def dumped(text: str, place: Path) -> Json:
 
 def wrong(config: Json | None, **given: t.Any) -> list[str]:
     look = {"runtime": {"config": config, "config_owner": "absent"}}
-    return t.cast("list[str]", value("__kubernetes_runtime_wrong", __kubernetes_look=look, **given))
+    return t.cast("list[str]", value("__kubernetes_runtime_wrong", __kubernetes_state_before=look, **given))
 
 
 @pytest.mark.parametrize("given", [{}, {"kubernetes_sandbox_image": "registry.example.org/pause:3.10.2", **MIRROR}])
@@ -205,7 +205,7 @@ NODES = [
     {"name": "cp-1", "pod_cidr": "10.244.0.0/24", "internal_ip": "192.0.2.10"},
     {"name": "new", "pod_cidr": None, "internal_ip": None},
 ]
-THEN: Json = {"__kubernetes_then": {"cluster": {"nodes": NODES}}}
+THEN: Json = {"__kubernetes_state_after": {"cluster": {"nodes": NODES}}}
 
 
 def test_the_bridge_of_a_node() -> None:
@@ -223,20 +223,20 @@ def test_ways_to_the_pods_of_others() -> None:
         "ExecStart=ip route replace 10.244.2.0/24 via 192.0.2.12",
     ]
     # A unit without anything to do is none.
-    alone = {"__kubernetes_then": {"cluster": {"nodes": NODES[:1]}}}
+    alone = {"__kubernetes_state_after": {"cluster": {"nodes": NODES[:1]}}}
     assert not value("__kubernetes_routes_text", **alone)
-    assert not value("__kubernetes_routes_text", __kubernetes_then={"cluster": None})
+    assert not value("__kubernetes_routes_text", __kubernetes_state_after={"cluster": None})
 
 
 def test_who_is_not_registered_yet() -> None:
-    known = {name: {"__kubernetes_seen": {"name": name}} for name in ("here", "new", "late")}
+    known = {name: {"__kubernetes_node_before": {"name": name}} for name in ("here", "new", "late")}
     given = {"ansible_play_hosts": list(known), "hostvars": known, **THEN}
     assert value("__kubernetes_unregistered", **given) == ["new", "late"]
     assert value("__kubernetes_unregistered", **{**given, "ansible_play_hosts": ["here"]}) == []
 
 
 def test_nodes_in_the_order_in_which_they_are_made() -> None:
-    known = {name: {"__kubernetes_seen": {"name": name}} for name in ("gpu-1", "cp-2", "cp-1")}
+    known = {name: {"__kubernetes_node_before": {"name": name}} for name in ("gpu-1", "cp-2", "cp-1")}
     given = {
         "ansible_play_hosts": list(known),
         "hostvars": known,
@@ -255,7 +255,7 @@ def member(server: str) -> Json:
 def test_by_which_names_a_cluster_is_left() -> None:
     given = {"__kubernetes_endpoint": "192.0.2.10:6443", "kubernetes_cluster_name": "fabric"}
     names = "__kubernetes_reset_names"
-    assert value(names, __kubernetes_look=member("192.0.2.10:6443"), **given) == ["192.0.2.10:6443", "fabric"]
+    assert value(names, __kubernetes_state_before=member("192.0.2.10:6443"), **given) == ["192.0.2.10:6443", "fabric"]
     # The name of this site's cluster takes no host out of another one.
-    assert value(names, __kubernetes_look=member("198.51.100.1:6443"), **given) == ["198.51.100.1:6443"]
-    assert value(names, __kubernetes_look=LOOK, **given) == ["fabric"]
+    assert value(names, __kubernetes_state_before=member("198.51.100.1:6443"), **given) == ["198.51.100.1:6443"]
+    assert value(names, __kubernetes_state_before=LOOK, **given) == ["fabric"]

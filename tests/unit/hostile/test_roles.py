@@ -72,16 +72,23 @@ def test_hostile_options_are_refused_by_name(role: str) -> None:
                     assert output[0].startswith(f"{option} is ") or role == "gpu_node"
 
 
-# Role gpu_node looks first, and asks where it would write.
-WRITES = {"gpu_node": "bring.yml"}
+# Role gpu_node checks where it would write, and kubernetes together with its other options.
+REFUSALS = {"gpu_node": ("bring.yml", "not_plain"), "kubernetes": ("present.yml", "problems")}
 
 
 @pytest.mark.parametrize("role", CASES)
-def test_the_role_asks_before_it_does_anything(role: str) -> None:
-    tasks = (COLLECTION / "roles" / role / "tasks" / WRITES.get(role, "main.yml")).read_text()
-    problems = COLLECTION / "roles" / role / "templates/problems.j2"
-    text = tasks + (problems.read_text() if problems.exists() else "")
-    assert f"__{role}_not_plain" in text
+def test_the_role_checks_before_it_changes_anything(role: str) -> None:
+    file, variable = REFUSALS.get(role, ("main.yml", "not_plain"))
+    assert f"__{role}_{variable}" in (COLLECTION / "roles" / role / "tasks" / file).read_text()
+
+
+@pytest.mark.parametrize("option", [option for option, _, _ in CASES["kubernetes"]])
+def test_the_problems_of_kubernetes_include_hostile_options(option: str) -> None:
+    hostile = {"kubernetes_package_key": "key.asc", "kubernetes_pod_network": "none", option: "a b"}
+    (problem,) = role_values.values(COLLECTION / "roles/kubernetes").value(
+        "__kubernetes_problems", groups={}, **hostile
+    )
+    assert problem == f'{option} is "a b". This has characters with a special meaning where it is written.'
 
 
 def test_a_host_in_sync_does_not_hide_a_hostile_name() -> None:
@@ -90,5 +97,5 @@ def test_a_host_in_sync_does_not_hide_a_hostile_name() -> None:
     host = {"__gpu_node_host": {"differs": [], "units": {}}}
     for name, plain in (("rail0", True), ('a", RUN+="/bin/sh', False)):
         given = {"gpu_node_rdma_names": {"0000:07:00.0": name}, **host}
-        assert role.value("__gpu_node_settled", **given) is plain
+        assert role.value("__gpu_node_in_sync", **given) is plain
         assert role.task("bring.yml", first, "that", **given) is plain

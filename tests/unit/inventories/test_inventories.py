@@ -215,7 +215,7 @@ def test_the_network_is_one_that_the_role_takes(name: str) -> None:
     given = {key: value for key, value in group.items() if key.startswith("secondary_network_")}
     # What roles/secondary_network/tasks/check.yml refuses.
     assert role.value("__secondary_network_unverified", **given) == []
-    assert role.value("__secondary_network_loose", **given) == []
+    assert role.value("__secondary_network_unpinned_images", **given) == []
     objects = {(one["kind"], one["metadata"]["name"]) for one in role.value("__secondary_network_objects", **given)}
     sources = [one["name"] for one in role.value("__secondary_network_sources", **given)]
     if name == "infiniband":
@@ -225,4 +225,4 @@ def test_the_network_is_one_that_the_role_takes(name: str) -> None:
         assert {("ServiceAccount", "multus"), ("ServiceAccount", "whereabouts")} <= objects
         assert sources == ["cni-plugins", "multus", "whereabouts"]
     refused = {"secondary_network_device_plugin": "shared", "secondary_network_device_plugin_image": "plugin:latest"}
-    assert role.value("__secondary_network_loose", **refused) != []
+    assert role.value("__secondary_network_unpinned_images", **refused) != []

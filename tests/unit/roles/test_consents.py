@@ -44,7 +44,7 @@ class Asks(t.NamedTuple):
 
 ROLES = sorted(path.name for path in (COLLECTION / "roles").iterdir())
 REAL = {"ansible_check_mode": False}
-LIMITED = {"__gpu_node_limited": [{"key": "containerd.service"}]}
+LIMITED = {"__gpu_node_limited_units": [{"key": "containerd.service"}]}
 JOINED = {**REAL, "__kubernetes_step": {"action": "none"}}
 REASON = {"node_maintenance_reboot_pending": "fail", **REAL}
 BEFORE = {"reboot_cause": "mode", "boot_id": "b2"}
@@ -74,7 +74,7 @@ ASKS = [
         Asks(
             "kubernetes_reset_consent", "reset.yml", "Refuse to remove a host from a cluster without consent", "that", False,
             {
-                "__kubernetes_look": {"membership": {"kubelet": {"server": f"https://{server}"} if server else {}, "admin": None, "etcd": True}},
+                "__kubernetes_state_before": {"membership": {"kubelet": {"server": f"https://{server}"} if server else {}, "admin": None, "etcd": True}},
                 "__kubernetes_endpoint": "192.0.2.10:6443",
                 "kubernetes_cluster_name": name,
             },
@@ -91,7 +91,7 @@ ASKS = [
     ),
     Asks(
         "kubernetes_containerd_config", "present.yml", "Refuse a containerd configuration of another tool", "that", False,
-        {"__kubernetes_runtime_wrong": ["no cgroups"], "__kubernetes_look": {"runtime": {"config_owner": "foreign"}}},
+        {"__kubernetes_runtime_wrong": ["no cgroups"], "__kubernetes_state_before": {"runtime": {"config_owner": "foreign"}}},
         ("keep",), ("take_over",),
     ),
     *(
@@ -110,7 +110,7 @@ ASKS = [
     ),
     Asks(
         "node_maintenance_retry_same_cause", "reboot.yml", "Refuse a second reboot for the same cause", "that", False,
-        {"__node_maintenance_before": BEFORE, "__node_maintenance_last": LAST},
+        {"__node_maintenance_before": BEFORE, "__node_maintenance_record": LAST},
     ),
     Asks("node_maintenance_reboot_ok", "reboot.yml", "Report that a reboot is pending", "when", True),
     Asks("node_maintenance_reboot_ok", "reboot.yml", "Stop before work on a node in the wrong mode", "when", True, REASON),
@@ -147,7 +147,7 @@ ASKS = [
     Asks("secondary_network_reclaim_ok", "present.yml", "Audit the addresses", "reclaim", False),
     Asks(
         "training_job_remove_ok", "absent.yml", "Refuse to remove a job that has not finished", "when", True,
-        {"__training_job_seen": {"state": "running"}},
+        {"__training_job_state": {"state": "running"}},
     ),
     Asks("training_job_force_conflicts", "present.yml", "Apply the job", "force_conflicts", False),
 ]  # fmt: skip
