@@ -76,7 +76,10 @@ def run(place: Path) -> subprocess.CompletedProcess[str]:
     tasks = [
         {
             "name": "Decided",
-            "ansible.builtin.set_fact": {"__kubernetes_node_before": observed, "__kubernetes_plan_result": {"plan": plan}},
+            "ansible.builtin.set_fact": {
+                "__kubernetes_node_before": observed,
+                "__kubernetes_plan_result": {"plan": plan},
+            },
         },
         {"name": "Join", "ansible.builtin.include_role": {"name": ROLE, "tasks_from": "join"}},
     ]
