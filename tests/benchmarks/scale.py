@@ -116,7 +116,7 @@ def timed(work: t.Callable[[], t.Any]) -> Sample:
 def cases(nodes: int = NODES) -> list[Case]:
     """Measure the functions alone; what they return is looked at first."""
     info = seen(nodes)
-    plan = rails_plan.plan(info, NETWORK)
+    plan = rails_plan.plan(info, NETWORK, rails_plan.Options())
     requested = attachments(plan)
     clean = lint(requested, info)
     if len(requested) != RAILS or clean.findings or clean.not_checked:
@@ -133,7 +133,7 @@ def cases(nodes: int = NODES) -> list[Case]:
     if pairs != nodes * (nodes - 1) // 2:
         raise BenchmarkError(f"the schedule has {pairs} pairs")
     about = f"{nodes} nodes x {RAILS} rails"
-    planned = timed(lambda: lint(attachments(rails_plan.plan(info, NETWORK)), info))
+    planned = timed(lambda: lint(attachments(rails_plan.plan(info, NETWORK, rails_plan.Options())), info))
     refused = timed(lambda: lint(requested, bare))
     every = timed(lambda: schedule.rounds(names, "all"))
     ring = timed(lambda: schedule.rounds(names, "ring"))

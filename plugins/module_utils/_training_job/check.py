@@ -64,8 +64,8 @@ def _requests(container: Object) -> Amounts:
 def survey(nodes: t.Sequence[Object], pods: t.Sequence[Object]) -> list[Node]:
     """Return what the nodes have, and what pods use of it."""
     by_name: dict[str, Node] = {}
-    for node in nodes:
-        spec, status, meta = node.get("spec") or {}, node.get("status") or {}, node["metadata"]
+    for manifest in nodes:
+        spec, status, meta = manifest.get("spec") or {}, manifest.get("status") or {}, manifest["metadata"]
         ready = [cond for cond in status.get("conditions") or [] if cond.get("type") == "Ready"]
         closed = "cordoned" if spec.get("unschedulable") else ""
         if not ready or ready[0].get("status") != "True":
