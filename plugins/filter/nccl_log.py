@@ -144,7 +144,7 @@ from ..module_utils._tool_output.nccl_log import parse
 def nccl_log(text: object) -> dict[str, t.Any]:
     """Return the transport and what shows it."""
     if not isinstance(text, str):
-        raise AnsibleFilterError(f"nccl_log needs the text of a log, not a value of type {type(text).__name__}")
+        raise AnsibleFilterError("nccl_log needs the text of a log, not a value of type %s" % type(text).__name__)
     return parse(text)
 
 

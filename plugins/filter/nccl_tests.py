@@ -142,12 +142,13 @@ def nccl_tests(text: object) -> dict[str, t.Any]:
     """Return the rows and the summary of a run."""
     if not isinstance(text, str):
         raise AnsibleFilterError(
-            f"nccl_tests needs the text that a program of nccl-tests printed, not a value of type {type(text).__name__}"
+            "nccl_tests needs the text that a program of nccl-tests printed, not a value of type %s"
+            % type(text).__name__
         )
     try:
         return parse(text)
     except NcclTestsError as exc:
-        raise AnsibleFilterError(f"nccl_tests: {exc}") from exc
+        raise AnsibleFilterError("nccl_tests: %s" % exc) from exc
 
 
 class FilterModule:

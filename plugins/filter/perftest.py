@@ -117,16 +117,16 @@ from ..module_utils._tool_output.perftest import PerftestError, from_document, p
 def perftest(output: object, report_gbits: object = None) -> dict[str, t.Any]:
     """Return what was measured."""
     if report_gbits is not None and not isinstance(report_gbits, bool):
-        raise AnsibleFilterError(f"perftest needs true or false for report_gbits, not {report_gbits!r}")
+        raise AnsibleFilterError("perftest needs true or false for report_gbits, not %r" % (report_gbits,))
     try:
         if isinstance(output, t.Mapping):
             return from_document(output, report_gbits)
         if isinstance(output, str):
             return parse(output, report_gbits)
     except PerftestError as exc:
-        raise AnsibleFilterError(f"perftest: {exc}") from exc
+        raise AnsibleFilterError("perftest: %s" % exc) from exc
     raise AnsibleFilterError(
-        f"perftest needs what a bandwidth test printed, or its JSON, not a value of type {type(output).__name__}"
+        "perftest needs what a bandwidth test printed, or its JSON, not a value of type %s" % type(output).__name__
     )
 
 

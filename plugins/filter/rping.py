@@ -79,9 +79,11 @@ from ..module_utils._tool_output.rping import parse
 def rping(text: object, count: object = None) -> dict[str, t.Any]:
     """Return whether the pings came through."""
     if not isinstance(text, str):
-        raise AnsibleFilterError(f"rping needs the text that rping printed, not a value of type {type(text).__name__}")
+        raise AnsibleFilterError(
+            "rping needs the text that rping printed, not a value of type %s" % type(text).__name__
+        )
     if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
-        raise AnsibleFilterError(f"rping needs a whole number of pings, at least 1, for count, not {count!r}")
+        raise AnsibleFilterError("rping needs a whole number of pings, at least 1, for count, not %r" % (count,))
     return parse(text, count)
 
 

@@ -36,7 +36,7 @@ def by_kmod(text: str, module: str) -> dict[str, str]:
             continue
         quote, name, value = match.group(1, 3, 4)
         # GRUB writes module.name="a b" as "module.name=a b", which kmod turns back.
-        options = name if value is None else f"{name}={quote}{value}".replace("\t", " ")
+        options = name if value is None else ("%s=%s%s" % (name, quote, value)).replace("\t", " ")
         settings.update({param: setting for _start, _end, param, setting in words(options)})
     return settings
 

@@ -405,9 +405,9 @@ def render(module: str, options: t.Mapping[str, str], header: str) -> str:
     for name in sorted(options):
         value = options[name]
         if any(space in value.encode("utf-8").decode("latin-1") for space in SPACES):
-            value = f'"{value}"'
+            value = '"%s"' % value
         escaped = value.replace("\\", "\\\\")
-        lines.append(f"options {module} {name}={escaped}")
+        lines.append("options %s %s=%s" % (module, name, escaped))
     return "\n".join(lines) + "\n"
 
 

@@ -33,9 +33,9 @@ def resolve(
     taken = original is not None and not is_ours(original)
     if taken and on_conflict != "take_over":
         raise ConflictError(
-            f"{path} was not written by this collection (it does not have its header), so it is left alone. "
-            f"{UNCHANGED} Move it away, choose another path, or set on_conflict to take_over, which keeps a copy as "
-            f"{path}{BACKUP_SUFFIX}.",
+            "%s was not written by this collection (it does not have its header), so it is left alone. "
+            "%s Move it away, choose another path, or set on_conflict to take_over, which keeps a copy as "
+            "%s%s." % (path, UNCHANGED, path, BACKUP_SUFFIX),
             [{"path": path, "line": 1, "text": (original or "").split("\n", 1)[0], "wins": path in before.files}],
         )
     writes = {} if text == original else {path: text}
@@ -55,7 +55,7 @@ def resolve(
             raise ConflictError(_refusal(module, path, conflicts, desired, on_conflict), conflicts)
     elif conflicts:
         warnings = [
-            f"{_line(conflict, desired)}; {path} comes later and wins{_owned([conflict], ' (', ')')}"
+            "%s; %s comes later and wins%s" % (_line(conflict, desired), path, _owned([conflict], " (", ")"))
             for conflict in conflicts
         ]
     _check(after, module, path, desired)
@@ -88,32 +88,37 @@ def _conflicts(after: Tree, module: str, path: str, desired: t.Mapping[str, str]
 
 def _line(conflict: dict[str, t.Any], desired: t.Mapping[str, str]) -> str:
     name = conflict["name"]
-    return f"{conflict['path']}:{conflict['line']}: {conflict['text']} ({name} is to be {desired[name]})"
+    return "%s:%s: %s (%s is to be %s)" % (conflict["path"], conflict["line"], conflict["text"], name, desired[name])
 
 
 def _refusal(
     module: str, path: str, conflicts: list[dict[str, t.Any]], desired: t.Mapping[str, str], on_conflict: str
 ) -> str:
     lines = "; ".join(_line(conflict, desired) for conflict in conflicts)
-    message = f"Files that are not managed by this task give {module} another value: {lines}. {UNCHANGED} "
+    message = "Files that are not managed by this task give %s another value: %s. %s " % (module, lines, UNCHANGED)
     later = sorted({conflict["path"] for conflict in conflicts if conflict["wins"]})
     message += _owned(conflicts, "", ". ")
     if any(who.rewrites for who in map(owner, later or [conflict["path"] for conflict in conflicts]) if who):
-        message += "" if later else f"With on_conflict=warn they stay ({path} comes later and wins)."
+        message += "" if later else "With on_conflict=warn they stay (%s comes later and wins)." % path
         return message.rstrip()
     remedy = "Remove what is said there, or set on_conflict to take_over, which takes the parameter out of files in "
-    remedy += f"{DIRECTORIES[0]} and keeps a copy"
+    remedy += "%s and keeps a copy" % DIRECTORIES[0]
     if not later:
-        return message + remedy + f", or to warn, which leaves them alone ({path} comes later and wins)."
+        return message + remedy + ", or to warn, which leaves them alone (%s comes later and wins)." % path
     if on_conflict == "warn":
-        return message + f"{', '.join(later)} would win over {path}, so a warning would not be enough. " + remedy + "."
+        return (
+            message
+            + "%s would win over %s, so a warning would not be enough. " % (", ".join(later), path)
+            + remedy
+            + "."
+        )
     return message + remedy + "."
 
 
 def _owned(conflicts: list[dict[str, t.Any]], begin: str, end: str) -> str:
     """Name the owners of files that are known by their names, and where to change their settings instead."""
     known = {conflict["path"]: owner(conflict["path"]) for conflict in conflicts}
-    sentences = [f"{path} belongs to {who.name}: {who.remedy}" for path, who in known.items() if who]
+    sentences = ["%s belongs to %s: %s" % (path, who.name, who.remedy) for path, who in known.items() if who]
     return begin + "; ".join(sentences) + end if sentences else ""
 
 
@@ -121,20 +126,21 @@ def _taken_over(
     root: str, path: str, lines: list[dict[str, t.Any]], conflicts: list[dict[str, t.Any]]
 ) -> tuple[str, str]:
     """Return a foreign file's text, and that without the parameters that contradict us."""
-    named = "; ".join(f"{conflict['path']}:{conflict['line']}: {conflict['text']}" for conflict in lines)
+    named = "; ".join("%s:%s: %s" % (conflict["path"], conflict["line"], conflict["text"]) for conflict in lines)
     directory, name = os.path.split(path)
     if directory != DIRECTORIES[0]:
         raise ConflictError(
-            f"{named}: on_conflict=take_over changes files in {DIRECTORIES[0]} only. {UNCHANGED} To be rid of this, "
-            f"put a file named {DIRECTORIES[0]}/{name} in place, empty or without the parameter: it hides those of the "
-            "same name in the other directories.",
+            "%s: on_conflict=take_over changes files in %s only. %s To be rid of this, "
+            "put a file named %s/%s in place, empty or without the parameter: it hides those of the "
+            "same name in the other directories." % (named, DIRECTORIES[0], UNCHANGED, DIRECTORIES[0], name),
             conflicts,
         )
     refuse_link(root, path)
     who = owner(path)
     if who and who.rewrites:
         raise ConflictError(
-            f"{named}: {who.name} would write this again after on_conflict=take_over. {UNCHANGED} Rather {who.remedy}.",
+            "%s: %s would write this again after on_conflict=take_over. %s Rather %s."
+            % (named, who.name, UNCHANGED, who.remedy),
             conflicts,
         )
     text = read_text(real_path(root, path)) or ""
@@ -144,8 +150,8 @@ def _taken_over(
     kept = [entry for entry in kept if entry[:2] not in gone]
     if _values(path, new) != kept:
         raise ConflictError(
-            f"{named}: this cannot be taken out without changing what else the file says. {UNCHANGED} "
-            "Change it by hand.",
+            "%s: this cannot be taken out without changing what else the file says. %s "
+            "Change it by hand." % (named, UNCHANGED),
             conflicts,
         )
     return text, new
@@ -214,8 +220,10 @@ def _check(after: Tree, module: str, path: str, desired: t.Mapping[str, str]) ->
         hiding = [other for other in after.files if os.path.basename(other) == os.path.basename(path) and other != path]
         reason = "an earlier line ends the parameters with -- or opens a quote that it does not close"
         if hiding:
-            reason = f"{hiding[0]} hides it, having the same name in a directory of higher priority"
-        raise PlanError(f"{path} would not set {name} of {module}: {reason}. {UNCHANGED} Repair that first.")
+            reason = "%s hides it, having the same name in a directory of higher priority" % hiding[0]
+        raise PlanError(
+            "%s would not set %s of %s: %s. %s Repair that first." % (path, name, module, reason, UNCHANGED)
+        )
 
 
 __all__ = ("resolve", "without")

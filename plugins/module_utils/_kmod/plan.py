@@ -40,8 +40,8 @@ def check_path(path: str) -> None:
     directory, name = os.path.split(path)
     if directory not in DIRECTORIES or not is_conf(name):
         raise PlanError(
-            f"{path}: kmod does not read this file. The path has to end in .conf and to be directly in "
-            f"one of {', '.join(DIRECTORIES)}, best in the first."
+            "%s: kmod does not read this file. The path has to end in .conf and to be directly in "
+            "one of %s, best in the first." % (path, ", ".join(DIRECTORIES))
         )
 
 
@@ -50,7 +50,12 @@ def install_command(tree: Tree, module: str) -> str | None:
     # kmod takes the first one (kmod_lookup_alias_from_commands()).
     for line in tree.directives:
         if line.command == "install" and line.module == underscored(module):
-            return f"{line.path}:{line.line} runs a command instead of loading {line.module}: {line.text.strip()}"
+            return "%s:%s runs a command instead of loading %s: %s" % (
+                line.path,
+                line.line,
+                line.module,
+                line.text.strip(),
+            )
     return None
 
 
@@ -73,7 +78,7 @@ def plan(
     before = read_tree(root, module=module)
     if before.unreadable:
         raise PlanError(
-            " ".join(f"Reading {name}: {error}." for name, error in before.unreadable)
+            " ".join("Reading %s: %s." % (name, error) for name, error in before.unreadable)
             + " Nothing has been changed. Repair the file, or rename it so that its name does not end in .conf."
         )
     refuse_link(root, path)
@@ -113,7 +118,8 @@ def _leftovers(tree: Tree, desired: t.Mapping[str, str | None], path: str, modul
     now = settings(tree, module)
     gone = [now[name] for name in desired if name in now and (state == "absent" or desired[name] is None)]
     warnings = [
-        f"{assignment.path}:{assignment.line} still sets {assignment.name} of {module}: {assignment.text.strip()}"
+        "%s:%s still sets %s of %s: %s"
+        % (assignment.path, assignment.line, assignment.name, module, assignment.text.strip())
         for assignment in gone
         if assignment.path != path
     ]
@@ -129,14 +135,14 @@ def add_to(plan: Plan, decision: Decision) -> None:
         return
     for path in plan.backups:
         where = real_path(plan.root, path)
-        decision.add(f"Back up {path}", partial(backup, where))
+        decision.add("Back up %s" % path, partial(backup, where))
     for path, text in plan.writes.items():
         where = real_path(plan.root, path)
         decision.show(path, plan.originals[path] or "", text or "")
         if text is None:
-            decision.add(f"Remove {path}", partial(remove, where))
+            decision.add("Remove %s" % path, partial(remove, where))
         else:
-            decision.add(f"Write {path}", partial(atomic_write, where, text))
+            decision.add("Write %s" % path, partial(atomic_write, where, text))
 
 
 def apply(plan: Plan) -> None:

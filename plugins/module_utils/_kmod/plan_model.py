@@ -52,8 +52,9 @@ def refuse_link(root: str, path: str) -> None:
     where = real_path(root, path)
     if os.path.islink(where):
         raise PlanError(
-            f"{path} is a symbolic link to {os.readlink(where)}, and writing would put a file in its place. "
+            "%s is a symbolic link to %s, and writing would put a file in its place. "
             "Nothing has been changed. Remove the link, or set the parameter where it points to."
+            % (path, os.readlink(where))
         )
 
 

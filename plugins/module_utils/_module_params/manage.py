@@ -57,13 +57,13 @@ class Host(InitramfsHost):
         if os.path.abspath(self.root) != "/":
             return None
         try:
-            with open(f"{SYS_MODULE}/{module}/parameters/{name}", encoding="utf-8", errors="replace") as stream:
+            with open("%s/%s/parameters/%s" % (SYS_MODULE, module, name), encoding="utf-8", errors="replace") as stream:
                 return stream.read().rstrip("\n")
         except OSError:
             return None
 
     def loaded(self, module: str) -> bool:
-        return os.path.abspath(self.root) == "/" and os.path.isdir(f"{SYS_MODULE}/{module}")
+        return os.path.abspath(self.root) == "/" and os.path.isdir("%s/%s" % (SYS_MODULE, module))
 
     def sources(self, module: str) -> Sources:
         return sources(self.root, module)
@@ -100,7 +100,7 @@ def check(params: t.Mapping[str, t.Any]) -> Task:
             refusal.refuse_value(str(key), value)
     if params["state"] == "present" and not options:
         refusal.refuse_nothing()
-    path = params["path"] or f"/etc/modprobe.d/zz-rdmaops-{module}.conf"
+    path = params["path"] or "/etc/modprobe.d/zz-rdmaops-%s.conf" % module
     if (module == RDMA_OPTION[0] and RDMA_OPTION[1] in options) or path == RDMA_DROP_IN:
         refusal.refuse_rdma(*RDMA_OPTION)
     check_path(path)
@@ -165,7 +165,7 @@ def manage(task: Task, check_mode: bool, host: Host, done: list[str]) -> dict[st
         "resources": [
             resource(
                 "modprobe_option",
-                f"{module}.{name}",
+                "%s.%s" % (module, name),
                 desired=desired[name],
                 configured=before[name].value if name in before else None,
                 live=live[name],
@@ -200,8 +200,8 @@ def _add_rebuild(decision: Decision, host: Host, src: Sources, module: str, valu
     if src.contents is None or kernel is None:
         known = " ".join(src.problems) or "it is not known which kernel boots next."
         raise FabricError(
-            f"initramfs=rebuild: it is not known what to rebuild: {known} Nothing has been changed. Set "
-            "initramfs to report, and rebuild it with the distribution's tools."
+            "initramfs=rebuild: it is not known what to rebuild: %s Nothing has been changed. Set "
+            "initramfs to report, and rebuild it with the distribution's tools." % known
         )
     image = src.contents.image
     host.preflight(image, kernel)
@@ -211,16 +211,16 @@ def _add_rebuild(decision: Decision, host: Host, src: Sources, module: str, valu
             state = initramfs_state(contents, module, name)
             if initramfs_stale(state, value) is not False:
                 carried = "an unknown value" if state is None else state["value"]
-                return f"it carries {carried} instead of {value} for {name} of {module}"
+                return "it carries %s instead of %s for %s of %s" % (carried, value, name, module)
         return None
 
-    decision.add(f"Rebuild {image}", lambda: host.rebuild(image, kernel, verify))
+    decision.add("Rebuild %s" % image, lambda: host.rebuild(image, kernel, verify))
     old = {name: (initramfs_state(src.contents, module, name) or {}).get("value") for name in values}
     decision.show(image, _option_lines(module, old), _option_lines(module, values))
 
 
 def _option_lines(module: str, values: t.Mapping[str, str | None]) -> str:
-    return "".join(f"options {module} {name}={value}\n" for name, value in values.items() if value is not None)
+    return "".join("options %s %s=%s\n" % (module, name, value) for name, value in values.items() if value is not None)
 
 
 def _ours(planned: Plan, src: Sources, module: str) -> list[str]:

@@ -82,7 +82,7 @@ def _running(problems: list[str]) -> str | None:
         with open(PROC_CMDLINE, encoding="utf-8", errors="surrogateescape") as stream:
             return stream.read()
     except OSError as exc:
-        problems.append(f"Reading the running kernel's command line, {PROC_CMDLINE}: {exc.strerror}.")
+        problems.append("Reading the running kernel's command line, %s: %s." % (PROC_CMDLINE, exc.strerror))
         return None
 
 
@@ -102,10 +102,10 @@ def is_builtin(root: str, kernel: str | None, module: str) -> bool:
     if kernel is None:
         return False
     try:
-        text = read_text(in_root(root, f"/lib/modules/{kernel}/modules.builtin"))
+        text = read_text(in_root(root, "/lib/modules/%s/modules.builtin" % kernel))
     except FileError:
         return False
-    return text is not None and f"/{module}.ko\n" in (text + "\n").replace("-", "_")
+    return text is not None and "/%s.ko\n" % module in (text + "\n").replace("-", "_")
 
 
 def initramfs_state(

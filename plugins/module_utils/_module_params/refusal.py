@@ -21,8 +21,8 @@ class OptionsError(FabricError):
 def refuse_name(name: str) -> t.NoReturn:
     """Refuse a name that no module has."""
     raise OptionsError(
-        f"name: {name!r} is not the name of a kernel module. Write it as lsmod shows it, without directory and "
-        "suffix, for example mlx5_core."
+        "name: %r is not the name of a kernel module. Write it as lsmod shows it, without directory and "
+        "suffix, for example mlx5_core." % name
     )
 
 
@@ -30,22 +30,23 @@ def refuse_option(module: str, key: str, again: bool) -> t.NoReturn:
     """Refuse a parameter's name, or its second appearance."""
     if again:
         key = underscored(key)
-        raise OptionsError(f"options: {key} is given twice, with - and with _, which the kernel treats as the same.")
-    raise OptionsError(f"options: {key!r} is not the name of a parameter. modinfo -p {module} lists them.")
+        raise OptionsError("options: %s is given twice, with - and with _, which the kernel treats as the same." % key)
+    raise OptionsError("options: %r is not the name of a parameter. modinfo -p %s lists them." % (key, module))
 
 
 def refuse_value(key: str, value: t.Any) -> t.NoReturn:
     """Refuse a value."""
     if isinstance(value, str):
         raise OptionsError(
-            f"options: {key} has a line break, another control character or a double quote in its value, which "
-            "modprobe.d cannot express. Leave it out."
+            "options: %s has a line break, another control character or a double quote in its value, which "
+            "modprobe.d cannot express. Leave it out." % key
         )
     kind = {bool: "a boolean", float: "a floating point number", type(None): "null"}.get(type(value))
     raise OptionsError(
-        f"options: {key} is {kind or 'a ' + type(value).__name__}, and only strings and integers define exactly what "
-        f"reaches the kernel. Quote it as the kernel should see it, for example {key}: '{_example(value)}'. "
+        "options: %s is %s, and only strings and integers define exactly what "
+        "reaches the kernel. Quote it as the kernel should see it, for example %s: '%s'. "
         "(YAML reads on, off, yes and no as booleans.)"
+        % (key, kind or "a " + type(value).__name__, key, _example(value))
     )
 
 
@@ -65,14 +66,14 @@ def refuse_nothing() -> t.NoReturn:
 def refuse_rdma(module: str, option: str) -> t.NoReturn:
     """Refuse what another module manages."""
     raise OptionsError(
-        f"{option} of {module} is managed by the module rdmaops.gpu_fabric.rdma_system, which determines when it takes "
-        "effect: set its option netns_mode instead."
+        "%s of %s is managed by the module rdmaops.gpu_fabric.rdma_system, which determines when it takes "
+        "effect: set its option netns_mode instead." % (option, module)
     )
 
 
 def refuse_root(root: str) -> t.NoReturn:
     """Refuse a root that is not there."""
-    raise OptionsError(f"root: {root} is not a directory. Mount or unpack the image first.")
+    raise OptionsError("root: %s is not a directory. Mount or unpack the image first." % root)
 
 
 __all__ = (

@@ -18,11 +18,11 @@ from .._errors import FabricError
 _TAGS = re.compile(r"(?:(?:\[[^\]\n]*\](?:<std\w+>)?:?|\d+:|[\w./-]+\s*\||\d{4}-\d\d-\d\dT[\d:.]+Z?)\s?)+(?=[#\s])")
 _HEADER = re.compile(r"#\s+size\s+count\s+type\s+(?:redop\s+)?(?:root\s+)?(?:cpu)?time\s")
 _NUMBER = r"-?(?:\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|inf|nan)"
-_CELLS = re.compile(rf"\s+{_NUMBER}(?:\s+(?:{_NUMBER}|N/A))*\s*\Z")
+_CELLS = re.compile(r"\s+%s(?:\s+(?:%s|N/A))*\s*\Z" % (_NUMBER, _NUMBER))
 _START = re.compile(r"\s*(\d{1,18})\s+(\d{1,18})\s+([A-Za-z]\w*)(?=\s|\Z)")
 _REDOP = re.compile(r"\s+([A-Za-z]\w*)(?=\s|\Z)")
 _ROOT = re.compile(r"\s+(-?\d{1,9})(?![\d.])")
-_AVERAGE = re.compile(rf"# Avg bus bandwidth\s*:\s*({_NUMBER})(?:\s|\Z)")
+_AVERAGE = re.compile(r"# Avg bus bandwidth\s*:\s*(%s)(?:\s|\Z)" % _NUMBER)
 _BOUNDS = re.compile(r"# Out of bounds values\s*:\s*(\d{1,18})(?:\s|\Z)")
 _FAILURE = re.compile(
     r"(?:.*: Test (?:NCCL |CUDA )?failure .*| \.\. .* pid \d+: Test (?:NCCL |CUDA )?failure .*"
@@ -55,9 +55,9 @@ def parse(text: str) -> dict[str, t.Any]:
         output.add(_untag(line[:_LONGEST].rstrip("\r")))
     if len(output.averages) > 1 or output.tables > 1:
         raise NcclTestsError(
-            f"the text has {output.tables} tables and {len(output.averages)} results, of several runs or of processes"
+            "the text has %s tables and %s results, of several runs or of processes"
             " that did not find each other (nccl-tests built without MPI=1 run alone on every node): give one run at a"
-            " time"
+            " time" % (output.tables, len(output.averages))
         )
     return {
         "rows": output.rows,

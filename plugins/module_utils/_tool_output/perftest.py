@@ -27,7 +27,7 @@ _TITLE = re.compile(r"\s*(RDMA_Write|RDMA_Read|Send|Atomic)([A-Za-z_ +-]*?)[ _](
 _HEADER = re.compile(r"\s*#bytes\s+#iterations\s+BW peak\[([\w/]+)\]\s+BW average\[([\w/]+)\]\s+MsgRate\[Mpps\]")
 _LATENCY = re.compile(r"\s*#bytes\s+#iterations\s+t_(?:min|avg)\[")
 _NUMBER = r"-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?"
-_ROW = re.compile(rf"\s*(\d{{1,18}})\s+(\d{{1,18}})\s+({_NUMBER})\s+({_NUMBER})\s+({_NUMBER})(?=\s|\Z)")
+_ROW = re.compile(r"\s*(\d{1,18})\s+(\d{1,18})\s+(%s)\s+(%s)\s+(%s)(?=\s|\Z)" % (_NUMBER, _NUMBER, _NUMBER))
 _SETTING = {
     "device": re.compile(r".*\bDevice\s+: (\S+)\s*\Z"),
     "link_type": re.compile(r"\s*Link type\s+: (\S+)\s*\Z"),
@@ -118,7 +118,7 @@ def _title(lines: list[str]) -> re.Match[str] | None:
     if any(map(_LATENCY.match, lines)) or any(title.group(3) == "Latency" for title in titles):
         raise _latency()
     if len(titles) > 1:
-        raise PerftestError(f"the text has {len(titles)} runs of perftest: give one run at a time")
+        raise PerftestError("the text has %s runs of perftest: give one run at a time" % len(titles))
     return titles[0] if titles else None
 
 
@@ -153,19 +153,19 @@ def _latency() -> PerftestError:
 
 def _test(title: re.Match[str]) -> tuple[str, bool]:
     verb = {"RDMA_Write": "write", "RDMA_Read": "read", "Send": "send", "Atomic": "atomic"}[title.group(1)]
-    return f"ib_{verb}_bw", "Bidirectional" in title.group(2)
+    return "ib_%s_bw" % verb, "Bidirectional" in title.group(2)
 
 
 def _factor(unit: str) -> float:
     if unit.lower() not in _UNITS:
-        raise PerftestError(f"perftest measured in {unit}, an unknown unit")
+        raise PerftestError("perftest measured in %s, an unknown unit" % unit)
     return _UNITS[unit.lower()]
 
 
 def _row(size: float, iterations: float, peak: float, average: float, mpps: float) -> dict[str, t.Any]:
     # Counters that ran over made negative rates in old versions.
     if min(size, peak, average, mpps) < 0 or not all(map(math.isfinite, (size, iterations, peak, average, mpps))):
-        raise PerftestError(f"perftest's result is not a rate: peak {peak}, average {average}, {mpps} Mpps")
+        raise PerftestError("perftest's result is not a rate: peak %s, average %s, %s Mpps" % (peak, average, mpps))
     return {
         "bytes": int(size),
         "iterations": int(iterations),
@@ -229,7 +229,7 @@ def _from_documents(documents: list[t.Mapping[str, t.Any]], report_gbits: bool |
             raise _latency()
         rows.append(_document_row(document, report_gbits))
     if any(info != infos[0] for info in infos):
-        raise PerftestError(f"the JSON has {len(infos)} different runs of perftest: give one run at a time")
+        raise PerftestError("the JSON has %s different runs of perftest: give one run at a time" % len(infos))
     info = infos[0]
     title = _TITLE.match(str(info.get("test", "")))
     test, bidirectional = _test(title) if title else (None, False)
@@ -280,8 +280,8 @@ def _json_factor(size: float, average: float, mpps: float, report_gbits: bool | 
     fits = [factor for factor in (1.0, _MIB) if low * 0.8 <= average * factor <= high * 1.25]
     if len(fits) != 1:
         raise PerftestError(
-            f"the unit of BW_average {average} in perftest's JSON cannot be derived from its MsgRate {mpps}: set "
-            "report_gbits to whether --report_gbits was used"
+            "the unit of BW_average %s in perftest's JSON cannot be derived from its MsgRate %s: set "
+            "report_gbits to whether --report_gbits was used" % (average, mpps)
         )
     return fits[0]
 

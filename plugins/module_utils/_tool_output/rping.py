@@ -68,7 +68,7 @@ def parse(text: str, count: int | None = None) -> dict[str, t.Any]:
             data = ping.group(1) or ""
             number = _number(data)
             if number is None:
-                _add(errors, f"unexpected ping data: {data}")
+                _add(errors, "unexpected ping data: %s" % data)
             else:
                 numbers.add(number)
         elif _DISCONNECT.match(stripped):
@@ -81,9 +81,9 @@ def parse(text: str, count: int | None = None) -> dict[str, t.Any]:
     if not pings:
         _add(errors, "no ping was seen in the output (rping shows pings only when it is run with -v)")
     elif sorted(numbers) != list(range(pings)):
-        _add(errors, f"pings are missing: {pings} were seen, the last is number {max(numbers)}")
+        _add(errors, "pings are missing: %s were seen, the last is number %s" % (pings, max(numbers)))
     if count is not None and 0 < pings < count:
-        _add(errors, f"{pings} of {count} pings were seen")
+        _add(errors, "%s of %s pings were seen" % (pings, count))
     return {"ok": not errors, "pings": pings, "errors": errors}
 
 

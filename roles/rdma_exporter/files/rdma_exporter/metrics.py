@@ -129,7 +129,7 @@ class Render:
                 text = "%s: %s would be %s, which is %s" % (device, what, metric, "/".join(self._names[metric]))
                 self.clashes.append(Problem(place, device, what, "clash", text))
             else:
-                lines.append(f"{metric}{where} {value * factor}\n")
+                lines.append("%s%s %s\n" % (metric, where, value * factor))
 
     def _enter(self, directory: str, name: str) -> tuple[list[str] | None, str, int]:
         """Where the samples of a counter go; to no list if another counter has the metric already."""

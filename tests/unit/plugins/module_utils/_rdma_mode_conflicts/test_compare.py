@@ -10,7 +10,7 @@ import typing as t
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode_conflicts import plugins
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode_conflicts.cluster import told
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode_conflicts.cluster import conflict_messages
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode_conflicts.compare import (
     Gap,
     host_devices,
@@ -79,8 +79,8 @@ def test_names_of_whole_devices() -> None:
     text = json.dumps({"resourceList": rows})
     assert plugins.whole_in(text, "x.io") == {"x.io/list", "rdma/object", "x.io/own"}
     names = plugins.Names({"nvidia.com/share"}, plugins.whole_in(text))
-    told = {name: names.is_shared(name) for name in ("rdma/object", "rdma/other", "nvidia.com/share", "nvidia.com/gpu")}
-    assert told == {"rdma/object": False, "rdma/other": True, "nvidia.com/share": True, "nvidia.com/gpu": False}
+    answers = {name: names.is_shared(name) for name in ("rdma/object", "rdma/other", "nvidia.com/share", "nvidia.com/gpu")}
+    assert answers == {"rdma/object": False, "rdma/other": True, "nvidia.com/share": True, "nvidia.com/gpu": False}
 
 
 def test_resources_of_a_pod() -> None:
@@ -169,8 +169,8 @@ def test_mounts(paths: list[str], expected: bool) -> None:
 
 
 def test_pods_that_are_over() -> None:
-    told = {phase: is_over({"status": {"phase": phase}}) for phase in ("Pending", "Running", "Succeeded", "Failed")}
-    assert told == {"Pending": False, "Running": False, "Succeeded": True, "Failed": True}
+    answers = {phase: is_over({"status": {"phase": phase}}) for phase in ("Pending", "Running", "Succeeded", "Failed")}
+    assert answers == {"Pending": False, "Running": False, "Succeeded": True, "Failed": True}
     assert not is_over({})
 
 
@@ -181,12 +181,12 @@ def row(kind: str = "Pod", namespace: str | None = "t", name: str = "p", node: s
 def test_a_message_tells_each_thing_once() -> None:
     found = [row(), row(node="gpu-2"), row("Node", None, "gpu-2", "gpu-2")]
     gaps = [Gap(None, "no right."), Gap("gpu-1", "no right."), Gap("gpu-2", "nonsense")]
-    assert told(found, gaps) == [
+    assert conflict_messages(found, gaps) == [
         "Pod t/p is (node gpu-1, gpu-2). End it",
         "Node gpu-2 is. End it",
         "Not known: no right",
         "Not known: nonsense",
     ]
-    texts = told([row(name=f"p{number}") for number in range(12)], [])
+    texts = conflict_messages([row(name=f"p{number}") for number in range(12)], [])
     assert len(texts) == 11
     assert texts[-1] == "2 more are in the result of the task"
