@@ -128,12 +128,12 @@ def test_no_root(tmp_path: Path) -> None:
     options = {"_ansible_check_mode": False, "netns_mode": "exclusive"}
     program = (
         "import sys\n"
-        "sys.path[:0] = %r\n"
+        f"sys.path[:0] = {sys.path[1:]!r}\n"
         "from ansible.module_utils import basic\n"
         "from ansible_collections.rdmaops.gpu_fabric.tests.support.module import module_arguments\n"
         "from ansible_collections.rdmaops.gpu_fabric.plugins.modules import rdma_system\n"
-        "with module_arguments(%r):\n"
-        "    rdma_system.main()\n" % (sys.path[1:], options)
+        f"with module_arguments({options!r}):\n"
+        "    rdma_system.main()\n"
     )
     done = subprocess.run(
         [runner, "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-B", "-c", program],

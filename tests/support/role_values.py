@@ -140,7 +140,7 @@ class Answers:
         if key not in CONDITIONS:
             return self.template(variables, part)
         texts = part if isinstance(part, list) else [part]
-        results = [self.template(variables, trusted("{{ %s }}" % text)) for text in texts]
+        results = [self.template(variables, trusted(f"{{{{ {text} }}}}")) for text in texts]
         if not all(isinstance(result, bool) for result in results):
             raise TypeError(f"conditions of {name} are neither true nor false: {results}")
         return all(results)

@@ -141,7 +141,7 @@ def drawn(box: Box) -> list[str]:
 
 def pointed(arrow: Arrow) -> list[str]:
     points = " ".join("%d,%d" % point for point in arrow.points)
-    rows = ['<polyline points="%s" fill="none" stroke="#34495e" stroke-width="2" marker-end="url(#head)"/>' % points]
+    rows = [f'<polyline points="{points}" fill="none" stroke="#34495e" stroke-width="2" marker-end="url(#head)"/>']
     if arrow.word:
         rows.append('<text x="%d" y="%d" class="small">%s</text>' % (*arrow.at, escape(arrow.word)))
     return rows

@@ -58,7 +58,7 @@ def number(value: float, unit: str) -> str:
 def legend(target: t.Mapping[str, t.Any], labels: t.Mapping[str, str]) -> str:
     text: str = target["legendFormat"]
     for name, value in labels.items():
-        text = text.replace("{{%s}}" % name, value)
+        text = text.replace(f"{{{{{name}}}}}", value)
     return text
 
 

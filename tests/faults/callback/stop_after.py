@@ -36,6 +36,6 @@ class CallbackModule(CallbackBase):
     def count(self, result: t.Any) -> None:
         self.left -= 1
         with open(os.environ["STOP_LOG"], "a", encoding="utf-8") as log:
-            log.write("%s\n" % result.task.get_name())
+            log.write(f"{result.task.get_name()}\n")
         if self.left == 0:
             os.killpg(os.getpgid(0), signal.SIGKILL)

@@ -70,9 +70,8 @@ def test_no_right(own_cluster: Cluster) -> None:
     with pytest.raises(ApiError) as caught:
         client(kubeconfig=str(own_cluster.user("nobody"))).items("/api/v1/nodes", "Listing the nodes")
     assert str(caught.value) == (
-        'Listing the nodes: %s answered 403 (Forbidden): nodes is forbidden: User "nobody" cannot list resource "nodes" '
+        f'Listing the nodes: {own_cluster.plane.server} answered 403 (Forbidden): nodes is forbidden: User "nobody" cannot list resource "nodes" '
         'in API group "" at the cluster scope. Give this user that right by a Role or a ClusterRole'
-        % own_cluster.plane.server
     )
 
 

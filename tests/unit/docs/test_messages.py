@@ -21,7 +21,7 @@ _PERCENT = re.compile(r"%(?:\([a-z_]+\))?[-0-9.*]*[sdrgf]")
 
 
 def blocks(kind: str) -> list[str]:
-    return re.findall(r"^```%s\n(.*?)^```" % kind, PAGE, re.M | re.S)
+    return re.findall(rf"^```{kind}\n(.*?)^```", PAGE, re.M | re.S)
 
 
 def joined(text: str) -> str:
@@ -70,7 +70,7 @@ def test_a_quoted_message_is_in_the_code(line: str) -> None:
 
 def test_there_are_messages_and_others_are_not_found() -> None:
     assert len(QUOTED) > 50
-    assert not any("the port is %s, and not ACTIVE" % HOLE in text for text in TEXTS)
+    assert not any(f"the port is {HOLE}, and not ACTIVE" in text for text in TEXTS)
 
 
 def port(state: str) -> dict[str, t.Any]:

@@ -126,11 +126,11 @@ def test_commands_of_the_lab_are_there(page: Path) -> None:
         found for one in code(page) for found in re.findall(r"lab\.py ([a-z]+)(?: ([a-z]+)\b)?", one)
     }:
         for one in (first, second) if first == "cluster" else (first,):
-            assert re.search(r'(?:add|add_parser)\("%s"' % one, lab), (first, second)
+            assert re.search(rf'(?:add|add_parser)\("{one}"', lab), (first, second)
 
 
 def section(text: str, heading: str) -> str:
-    return text.split("\n## %s\n" % heading)[1].split("\n## ")[0]
+    return text.split(f"\n## {heading}\n")[1].split("\n## ")[0]
 
 
 def test_the_readme_has_every_name_once() -> None:

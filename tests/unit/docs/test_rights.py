@@ -19,7 +19,7 @@ FILES = sorted((COLLECTION / "docs/rbac").glob("*.yml"))
 
 
 def rows(heading: str) -> list[str]:
-    part = PAGE.split("\n## %s\n" % heading)[1].split("\n## ")[0]
+    part = PAGE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
     return re.findall(r"^\| `([a-z_]+)` \|", part, re.M)
 
 

@@ -38,7 +38,7 @@ def texts(value: t.Any, key: str = "") -> t.Iterator[str]:
         for one in value:
             yield from texts(one, key)
     elif isinstance(value, str):
-        yield "{%% if (%s) %%}{%% endif %%}" % value if key in CONDITIONS else value
+        yield f"{{% if ({value}) %}}{{% endif %}}" if key in CONDITIONS else value
 
 
 def templates(role: Path) -> t.Iterator[tuple[str, nodes.Template]]:

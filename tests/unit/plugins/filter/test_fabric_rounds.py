@@ -27,7 +27,7 @@ def test_errors_are_those_of_a_filter() -> None:
 def test_in_a_template(tmp_path: Path) -> None:
     expression = "groups['all'] | rdmaops.gpu_fabric.fabric_rounds(topology='ring')"
     argv = [str(Path(sys.prefix) / "bin" / "ansible"), "a", "-i", "a,b,c,d", "-c", "local"]
-    argv += ["-m", "ansible.builtin.debug", "-a", json.dumps({"msg": "{{ %s }}" % expression})]
+    argv += ["-m", "ansible.builtin.debug", "-a", json.dumps({"msg": f"{{{{ {expression} }}}}"})]
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "ANSIBLE_NOCOLOR": "1", "LC_ALL": "C.UTF-8"}
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, env=environment, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -322,7 +322,7 @@ def ansible_debug(expression: str, variables: Json, directory: Path) -> subproce
     file = directory / "variables.json"
     file.write_text(json.dumps(variables), encoding="utf-8")
     argv = [str(Path(sys.prefix) / "bin" / "ansible"), "localhost", "-i", "localhost,", "-c", "local"]
-    argv += ["-m", "ansible.builtin.debug", "-a", json.dumps({"msg": "{{ %s }}" % expression}), "-e", f"@{file}"]
+    argv += ["-m", "ansible.builtin.debug", "-a", json.dumps({"msg": f"{{{{ {expression} }}}}"}), "-e", f"@{file}"]
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(directory), "ANSIBLE_NOCOLOR": "1", "LC_ALL": "C.UTF-8"}
     return subprocess.run(argv, capture_output=True, text=True, timeout=120, env=environment, cwd=directory)
 

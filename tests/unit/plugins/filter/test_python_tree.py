@@ -16,7 +16,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.filter.python_tree import Fi
 def code(tmp_path: Path) -> str:
     for path in ("main.py", "kept/b.py", "kept/a.py", "kept/below/c.py", "left/d.py"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text("# %s\n" % path)
+        (tmp_path / path).write_text(f"# {path}\n")
     (tmp_path / "kept/__pycache__").mkdir()
     (tmp_path / "kept/__pycache__/a.cpython-311.pyc").write_bytes(b"\x00")
     (tmp_path / "README.md").write_text("left out")

@@ -35,7 +35,7 @@ CASES: tuple[tuple[t.Any, list[str]], ...] = (
 
 @pytest.mark.parametrize(("value", "quoted"), CASES)
 def test_words_that_do_not_match_are_quoted(value: t.Any, quoted: list[str]) -> None:
-    assert unsafe_words([value], {"option": PATTERN}) == ["option is %s." % word for word in quoted]
+    assert unsafe_words([value], {"option": PATTERN}) == [f"option is {word}." for word in quoted]
 
 
 def test_a_pattern_is_for_the_whole_word() -> None:

@@ -32,7 +32,7 @@ def show(roce: bool, iwarp: bool) -> str:
 def test_the_one_that_goes_is_switched_off_first() -> None:
     done: list[tuple[str, str, bool]] = []
     decision, result = decide([HANDLE], parse_show(show(False, True)), ROCE, lambda *call: done.append(call))
-    assert decision.actions == ["Set enable_iwarp of %s to false" % HANDLE, "Set enable_roce of %s to true" % HANDLE]
+    assert decision.actions == [f"Set enable_iwarp of {HANDLE} to false", f"Set enable_roce of {HANDLE} to true"]
     assert done == []
     decision.carry_out()
     assert done == [(HANDLE, "enable_iwarp", False), (HANDLE, "enable_roce", True)]
@@ -49,8 +49,7 @@ def test_a_parameter_that_is_not_there_is_refused() -> None:
     with pytest.raises(DevlinkError) as caught:
         decide([HANDLE], parse_show(show(True, False)), [{"name": "enable_sriov", "value": True}], lambda *call: None)
     assert str(caught.value) == (
-        "Setting enable_sriov of %s: the device has no such parameter at runtime; it has enable_iwarp, enable_roce"
-        % HANDLE
+        f"Setting enable_sriov of {HANDLE}: the device has no such parameter at runtime; it has enable_iwarp, enable_roce"
     )
 
 

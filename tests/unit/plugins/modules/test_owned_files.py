@@ -27,7 +27,7 @@ def test_the_four_step_drill(tmp_path: Path) -> None:
 
     decision, result = decide(wishes)
     assert decision.result()["changed"] is True
-    assert decision.actions == ["Write %s" % path]
+    assert decision.actions == [f"Write {path}"]
     assert result["changed_paths"] == [str(path)]
     assert result["resources"][0]["status"] == "drift"
     assert not path.parent.exists()
@@ -72,8 +72,8 @@ def test_a_foreign_file_stops_everything_before_anything_is_written(tmp_path: Pa
     with pytest.raises(FileError) as caught:
         decide([wish(ours, "x"), wish(foreign, "y")])
     assert str(caught.value) == (
-        "Writing %s: the file exists and was not written by this collection. "
-        "Move its contents to a file of another name, or remove it, and run again" % foreign
+        f"Writing {foreign}: the file exists and was not written by this collection. "
+        "Move its contents to a file of another name, or remove it, and run again"
     )
     assert foreign.read_text() == "somebody's\n"
     assert not ours.exists()
@@ -106,7 +106,7 @@ def test_a_write_that_is_cut_off_leaves_the_old_file(tmp_path: Path, monkeypatch
     monkeypatch.setattr(os, "rename", cut)
     with pytest.raises(FileError) as caught:
         atomic_write(str(path), "new\n")
-    assert str(caught.value) == "Writing %s: Input/output error" % path
+    assert str(caught.value) == f"Writing {path}: Input/output error"
     assert path.read_text() == "old\n"
     assert os.listdir(tmp_path) == ["ours.conf"]
 

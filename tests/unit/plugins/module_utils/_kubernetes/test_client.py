@@ -54,7 +54,7 @@ def test_answers(answer: Answer, says: str, serve: t.Callable[..., Server]) -> N
     server = serve(answer)
     with pytest.raises(ApiError) as caught:
         client(server.url).get("/x", "Looking")
-    assert str(caught.value) == "Looking: %s answered %s" % (server.url, says)
+    assert str(caught.value) == f"Looking: {server.url} answered {says}"
     assert caught.value.status == answer[0]
     assert len(server.asked) == 1
     assert TOKEN not in str(caught.value)
@@ -121,7 +121,7 @@ def test_nothing_listens() -> None:
         url = "http://127.0.0.1:%d" % free.getsockname()[1]
         with pytest.raises(ApiError) as caught:
             client(url).get("/x", "Looking")
-    assert str(caught.value).startswith("Looking: %s could not be reached: " % url)
+    assert str(caught.value).startswith(f"Looking: {url} could not be reached: ")
     assert "Is it running, and is this its address? What was done until here stays" in str(caught.value)
     assert caught.value.status == 0
 

@@ -83,8 +83,7 @@ SAID: dict[str, tuple[t.Callable[[Node], t.Any], str]] = {
     "a zombie": (lambda node: node.pod(OLD).process(80, scope(OLD, MAIN), state="Z"), "has no process on this host"),
     "two": (
         lambda node: node.pod(OLD).pod(NEW).process(80, scope(OLD, MAIN)).process(90, scope(NEW, SIDE)),
-        "There are 2 pods ml/train-0 on this host (UIDs %s, %s): one of them is terminating. Wait until it is gone"
-        % (OLD, NEW),
+        f"There are 2 pods ml/train-0 on this host (UIDs {OLD}, {NEW}): one of them is terminating. Wait until it is gone",
     ),
 }
 

@@ -193,7 +193,7 @@ def test_damaged_processes(text: str) -> None:
 
 def mangled(path: str) -> str:
     """As the kernel writes paths (mangle_path() in fs/seq_file.c, with the characters of show_mountinfo())."""
-    return re.sub(r"[ \t\n\\#]", lambda match: "\\%03o" % ord(match.group()), path)
+    return re.sub(r"[ \t\n\\#]", lambda match: f"\\{ord(match.group()):03o}", path)
 
 
 NUMBERS_OR_NONE = st.none() | st.integers(1, 10**9).map(str)

@@ -73,7 +73,7 @@ def test_a_node_is_given_back_with_the_lease(clock: Clock) -> None:
         ("node_resource", "a nvidia.com/gpu", "8", "in_sync"),
         ("node_resource", "a rdma/hca", "1", "in_sync"),
     ]
-    assert result["diff"][0]["after"] == "unschedulable: false\n%s: null\n" % memory.NOTE
+    assert result["diff"][0]["after"] == f"unschedulable: false\n{memory.NOTE}: null\n"
     assert (plane.cordoned, plane.note) == (False, None)
     # The run has another node in maintenance, until that is given back or has failed.
     assert plane.lease["spec"]["holderIdentity"] == "one"

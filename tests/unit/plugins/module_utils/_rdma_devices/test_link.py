@@ -56,7 +56,7 @@ def test_made_and_again_and_removed(option: dict[str, t.Any], inode: int, text: 
     for result in (asked, done):
         assert result["changed"]
         netdev = option.get("netdev", "eth1")
-        assert result["actions"] == ["Create the RDMA link rxe0 of type rxe on %s in %s" % (netdev, text)]
+        assert result["actions"] == [f"Create the RDMA link rxe0 of type rxe on {netdev} in {text}"]
         assert result["link"] is None
     assert [row["name"] for row in host.places[inode]] == ["rxe0"]
     again = manage(params(**option), False, host)

@@ -56,8 +56,8 @@ class FakeHost(Host):
     def resolve(self, kind: str, value: t.Any) -> Target:
         known = {("netns", "blue"): BLUE, ("pid", 340): POD, ("pod", "ml/train"): POD}
         if (kind, value) not in known:
-            raise TargetError("there is no %s %s" % (kind, value))
-        return self._target(known[kind, value], "%s %s" % (kind, value))
+            raise TargetError(f"there is no {kind} {value}")
+        return self._target(known[kind, value], f"{kind} {value}")
 
     def devices(self, handle: int) -> list[Row]:
         assert handle in self.open_now
@@ -123,14 +123,14 @@ def test_attach_and_again_and_detach(option: dict[str, t.Any], inode: int, text:
     assert (host.moves, host.open_now) == ([(HOST, 3, inode)], [])
     for result in (asked, done):
         assert result["changed"]
-        assert result["actions"] == ["Move the RDMA device mlx5_0 from the host to %s" % text]
-        assert [part["after"] for part in result["diff"]] == ["%s\n" % text]
+        assert result["actions"] == [f"Move the RDMA device mlx5_0 from the host to {text}"]
+        assert [part["after"] for part in result["diff"]] == [f"{text}\n"]
         assert result["resources"][0]["status"] == "drift"
         assert result["netns"] == {"inode": HOST, "text": "the host", "initial": True}
     assert done["after"]["chardev"] == {"path": "/dev/infiniband/uverbs0", "major": 231, "minor": 192}
     assert done["warnings"] == [
-        "mlx5_0 is in %s, where none of its network devices is (eth1 was with it before): RoCE has no GIDs there, and "
-        "RDMA CM no address. Move the network device too" % text
+        f"mlx5_0 is in {text}, where none of its network devices is (eth1 was with it before): RoCE has no GIDs there, and "
+        "RDMA CM no address. Move the network device too"
     ]
     # A process that uses it keeps it: what is in place is not moved, and not refused either.
     host.held.append((7, None))

@@ -81,7 +81,7 @@ class FakeHost(Host):
         return self.mode
 
     def sources(self) -> prediction.Sources:
-        problem = None if self.cmdline is not None else "Reading %s: no menuentry found" % GRUB
+        problem = None if self.cmdline is not None else f"Reading {GRUB}: no menuentry found"
         entry = BootEntry(
             kind="grub",
             source=GRUB,
@@ -107,7 +107,7 @@ class FakeHost(Host):
     def switch(self, mode: str) -> None:
         if self.switch_error:
             raise self.switch_error
-        self.done.append("switch %s" % mode)
+        self.done.append(f"switch {mode}")
         self.mode = mode
 
     def preflight(self, image: str, kernel: str) -> None:
@@ -115,7 +115,7 @@ class FakeHost(Host):
             raise ModeError("no space on /boot")
 
     def rebuild(self, image: str, kernel: str, verify: t.Callable[[t.Any], str | None]) -> None:
-        self.done.append("rebuild %s %s" % (image, kernel))
+        self.done.append(f"rebuild {image} {kernel}")
         directory = Path(self.root, "etc/modprobe.d")
         files = {"/etc/modprobe.d/" + path.name: path.read_text() for path in directory.iterdir()}
         self.contents = self.contents._replace(modprobe=files)
@@ -139,9 +139,9 @@ def run(host: FakeHost, check_mode: bool = False, **options: t.Any) -> dict[str,
 OURS = {
     DROP_IN: "# Managed by Ansible (rdmaops.gpu_fabric). Local changes will be overwritten.\noptions ib_core netns_mode=0\n"
 }
-WRITE = "Write %s" % DROP_IN
+WRITE = f"Write {DROP_IN}"
 SWITCH = "Switch the RDMA subsystem from shared to exclusive"
-REBUILD = "Rebuild %s" % IMAGE
+REBUILD = f"Rebuild {IMAGE}"
 VERDICTS: list[tuple[dict[str, t.Any], dict[str, t.Any], tuple[t.Any, ...]]] = [
     ({}, {}, ([WRITE, SWITCH], "exclusive", "exclusive", False, True)),
     ({"spaces": [POD]}, {}, ([WRITE], "shared", "exclusive", True, True)),
@@ -363,7 +363,7 @@ def test_the_cause_changes_with_what_a_reboot_acts_on(tmp_path: Path) -> None:
 
 def test_the_cause_changes_with_the_value_that_is_configured(tmp_path: Path) -> None:
     def cause(value: str) -> str:
-        host = FakeHost(tmp_path / value, files={"/etc/modprobe.d/a.conf": "options ib_core netns_mode=%s\n" % value})
+        host = FakeHost(tmp_path / value, files={"/etc/modprobe.d/a.conf": f"options ib_core netns_mode={value}\n"})
         return str(run(host, persistent=False, runtime="never")["reboot_cause"])
 
     assert cause("0") != cause("1")

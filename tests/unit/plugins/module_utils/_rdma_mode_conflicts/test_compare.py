@@ -79,7 +79,9 @@ def test_names_of_whole_devices() -> None:
     text = json.dumps({"resourceList": rows})
     assert plugins.whole_in(text, "x.io") == {"x.io/list", "rdma/object", "x.io/own"}
     names = plugins.Names({"nvidia.com/share"}, plugins.whole_in(text))
-    answers = {name: names.is_shared(name) for name in ("rdma/object", "rdma/other", "nvidia.com/share", "nvidia.com/gpu")}
+    answers = {
+        name: names.is_shared(name) for name in ("rdma/object", "rdma/other", "nvidia.com/share", "nvidia.com/gpu")
+    }
     assert answers == {"rdma/object": False, "rdma/other": True, "nvidia.com/share": True, "nvidia.com/gpu": False}
 
 
