@@ -37,9 +37,9 @@ def benchmark(directory: Path, model: str, result: str, *words: str) -> list[Don
     return done
 
 
-def compare(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def compare(directory: Path, *words: str, isolated: bool = True) -> subprocess.CompletedProcess[str]:
     # Isolated: no package of this machine is used.
-    argv = [sys.executable, "-S", str(WORKLOAD / "compare.py"), *words]
+    argv = [sys.executable, *["-S"] * isolated, str(WORKLOAD / "compare.py"), *words]
     return subprocess.run(argv, cwd=directory, capture_output=True, text=True, timeout=60)
 
 
@@ -83,12 +83,21 @@ def test_result(resnet: tuple[Path, Done]) -> None:
 
 def test_two_results_side_by_side(resnet: tuple[Path, Done]) -> None:
     directory = resnet[0]
-    done = compare(directory, "one.json", "other.log", "--names", "default", "topology-aware", "--html", "page.html")
+    words = ["one.json", "other.log", "--names", "default", "topology-aware"]
+    done = compare(directory, *words)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("benchmark of resnet50 on 2 CPU(s), batch size 2, fp32\n")
     assert re.search(r"^ +default +topology-aware +difference$", done.stdout, re.MULTILINE)
     assert "Other differences: started (" in done.stdout
+    with_page = compare(directory, *words, "--html", "page.html", isolated=False)
+    assert (with_page.returncode, with_page.stdout) == (0, done.stdout)
     assert "topology-aware" in (directory / "page.html").read_text()
+    without = compare(directory, *words, "--html", "none.html")
+    assert (without.returncode, without.stdout) == (1, done.stdout)
+    assert without.stderr == (
+        "ERROR: Writing none.html: No module named 'jinja2'. Install jinja2 for this Python, or compare on the "
+        "controller, where Ansible has it\n"
+    )
 
 
 def test_vgg_in_mixed_precision_is_not_to_be_compared_with_resnet(resnet: tuple[Path, Done]) -> None:

@@ -3,7 +3,7 @@
 
 """Put two results of train.py or benchmark.py side by side: how much faster is the second, and is that more than noise?
 
-A result is the file that --result wrote, or the log of rank 0. Needs nothing but Python.
+A result is the file that --result wrote, or the log of rank 0. Needs nothing but Python, and jinja2 for --html.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import statistics
 import sys
 import typing as t
 
-import compare_page
 from common import MARK, SCHEMA, SPREAD, Summary, WorkloadError, summarize, write_whole
 
 Result = t.Mapping[str, t.Any]
@@ -251,6 +250,18 @@ def table(found: Comparison) -> str:
     return "\n".join(lines) + "\n"
 
 
+def write_page(found: Comparison, path: str) -> None:
+    try:
+        import compare_page
+    except ImportError as exc:
+        raise WorkloadError(
+            "Writing %s: %s. Install jinja2 for this Python, or compare on the controller, where Ansible has it"
+            % (path, exc)
+        ) from exc
+    page = compare_page.page(found).encode()
+    write_whole(path, lambda stream: stream.write(page))
+
+
 def distinct_names(paths: t.Sequence[str]) -> tuple[str, str]:
     """Return short names for two files."""
     first, second = (os.path.splitext(os.path.basename(path))[0] for path in paths)
@@ -269,8 +280,7 @@ def main(words: t.Sequence[str] | None = None) -> int:
         found = compare((first, second), (names[0], names[1]))
         print(table(found), end="")
         if arguments.html:
-            page = compare_page.page(found).encode()
-            write_whole(arguments.html, lambda stream: stream.write(page))
+            write_page(found, arguments.html)
     except WorkloadError as exc:
         print("ERROR: %s" % exc, file=sys.stderr)
         return 1
