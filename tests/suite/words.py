@@ -19,6 +19,7 @@ PAGES = (
     "docs/*.md",
     "docs/**/*.md",
     "inventories/**/*.md",
+    "plugins/**/*.j2",
 )
 YAML = (
     "roles/*/meta/argument_specs.yml",
