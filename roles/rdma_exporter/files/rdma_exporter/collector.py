@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One look at every RDMA device of the node, wherever it is; what could not be read is reported with it."""
+"""Reads every RDMA device of the node, in all network namespaces, and reports what could not be read."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ GATHER = frozenset({"counters", "hw_counters"})
 HOST, POD, OTHER = "host", "pod", "other"
 KINDS = (HOST, POD, OTHER)
 
-# In a namespace whose sysfs cannot be mounted nothing of another's may be read.
+# If a namespace's sysfs cannot be mounted, that of another namespace must not be read.
 _NO_SYSFS = "/nonexistent"
 
-# What no metric has.
+# Attributes that no metric has.
 _UNUSED = frozenset({"lid", "numa_node", "sm_lid", "sys_image_guid"})
 
 _ERRNO = re.compile(r"\b(E[A-Z0-9]{2,}) \(")
@@ -60,7 +60,7 @@ class Place(t.NamedTuple):
 
 
 class Problem(t.NamedTuple):
-    """Something that exists and could not be read; ``error`` is short enough for a label, ``text`` for the log."""
+    """Something that exists but could not be read; ``error`` is for a label, ``text`` for the log."""
 
     place: Place
     device: str
@@ -70,50 +70,52 @@ class Problem(t.NamedTuple):
 
 
 class Snapshot(t.NamedTuple):
-    """What one scrape has found. ``mode`` is None if the kernel has no RDMA, or does not show it."""
+    """The result of one scrape. ``mode`` is None if the kernel has no RDMA, or does not report the mode."""
 
     loaded: bool
     mode: str | None
-    found: list[tuple[Place, Device]]
+    devices: list[tuple[Place, Device]]
     problems: list[Problem]
     kinds: dict[str, int]
-    # Whether every namespace and every list of devices was looked at: else a device that was not seen may be anywhere.
+    # Whether every namespace and every list of devices was read: otherwise a missing device may be anywhere.
     complete: bool
     present: dict[str, bool | None]
     seconds: float
 
 
 class DeviceLook(devices.Look):
-    """With the counters that are the whole device's, which netlink does not report."""
+    """Adds the counters of the whole device, which netlink does not report."""
 
     def _device(self, row: nldev.Device, ports: t.Sequence[nldev.Port], sysfs: bool) -> Device:
-        found = super()._device(row, ports, sysfs)
-        found["hw_counters"] = self._counters(row.name, "hw_counters") if sysfs else {}
-        return found
+        device = super()._device(row, ports, sysfs)
+        device["hw_counters"] = self._counters(row.name, "hw_counters") if sysfs else {}
+        return device
 
     def _counters(self, device: str, path: str) -> dict[str, int]:
         if not isinstance(self.files, KeptFiles):
             return super()._counters(device, path)
         try:
-            found, others = self.files.numbers("%s/class/infiniband/%s/%s" % (self.sys, device, path))
+            values, others = self.files.numbers("%s/class/infiniband/%s/%s" % (self.sys, device, path))
         except FileNotFoundError:
             return {}
         except OSError as exc:
             self.failed(device, path, exc)
             return {}
         for name in devices.KNOBS:
-            found.pop(name, None)
-        self._counted(device, path, others, found)
-        return found
+            values.pop(name, None)
+        self._counted(device, path, others, values)
+        return values
 
     def _origin(self, device: str) -> tuple[str | None, str | None]:
         if not isinstance(self.files, KeptFiles):
             return super()._origin(device)
-        # A device's driver and place do not change while it is there.
+        # A device's driver and PCI address do not change while it exists.
         place = "%s/class/infiniband/%s" % (self.sys, device)
-        return t.cast("tuple[str | None, str | None]", self.files.once(place, lambda: DeviceLook._ask(self, device)))
+        return t.cast(
+            "tuple[str | None, str | None]", self.files.once(place, lambda: DeviceLook._read_origin(self, device))
+        )
 
-    def _ask(self, device: str) -> tuple[str | None, str | None]:
+    def _read_origin(self, device: str) -> tuple[str | None, str | None]:
         return super()._origin(device)
 
     def _text(self, device: str, path: str, *, needed: bool = False) -> str | None:
@@ -121,46 +123,46 @@ class DeviceLook(devices.Look):
 
 
 class SysfsDeviceLook(DeviceLook, sysfs_devices.SysfsLook):
-    """The same by sysfs alone."""
+    """The same from sysfs alone."""
 
 
 def look(netlink: bool, path: str, files: t.Any = sysfs) -> dict[str, t.Any]:
-    """The devices of the calling thread's namespace, and what of them could not be read."""
-    one = (DeviceLook if netlink else SysfsDeviceLook)(GATHER, path, files)
-    return {"devices": one.devices(), "unreadable": one.unreadable}
+    """Return the devices of the calling thread's namespace, and what could not be read."""
+    reader = (DeviceLook if netlink else SysfsDeviceLook)(GATHER, path, files)
+    return {"devices": reader.devices(), "unreadable": reader.unreadable}
 
 
 class Collector:
-    """Looks, and remembers which devices there were."""
+    """Scrapes the devices, and remembers which there were."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._guard = walk.Guard()
         self._files = KeptFiles(settings.open_files)
         self._walker = walk.walker(lambda has_sysfs: look(True, "/sys" if has_sysfs else _NO_SYSFS))
-        # name -> what stays the same when udev renames a device: its index, or its GUID if only sysfs is read
-        self._seen: dict[str, t.Any] = {}
+        # name -> identity that survives a rename by udev: the index, or the GUID if only sysfs is read
+        self._identities: dict[str, t.Any] = {}
         self._last: set[str] = set()
 
     def collect(self) -> Snapshot:
         began = time.monotonic()
         deadline = began + self.settings.total
-        found = self._once(deadline)
-        names = {device["name"] for _place, device in found.found}
-        if self._last - names and found.complete and time.monotonic() + self.settings.limit < deadline:
-            # A device that moves between two namespaces can be missed in both: look again before it is called gone.
-            found = self._once(deadline)
-            names = {device["name"] for _place, device in found.found}
+        snapshot = self._scrape(deadline)
+        names = {device["name"] for _place, device in snapshot.devices}
+        if self._last - names and snapshot.complete and time.monotonic() + self.settings.limit < deadline:
+            # A device that moves between two namespaces can be missed in both: scrape again before reporting it gone.
+            snapshot = self._scrape(deadline)
+            names = {device["name"] for _place, device in snapshot.devices}
         self._last = names
-        self._remember(found.found)
+        self._remember(snapshot.devices)
         present = {
-            name: True if name in names else (False if found.complete else None)
-            for name in sorted({*self._seen, *self.settings.expected})
+            name: True if name in names else (False if snapshot.complete else None)
+            for name in sorted({*self._identities, *self.settings.expected})
         }
-        return found._replace(present=present, seconds=time.monotonic() - began)
+        return snapshot._replace(present=present, seconds=time.monotonic() - began)
 
     def _look_here(self, netlink: bool) -> dict[str, t.Any]:
-        """Look at the process's own namespace, which needs no child, and where files can stay open."""
+        """Read the process's own namespace, which needs no child and lets files stay open."""
 
         def look_and_sweep() -> dict[str, t.Any]:
             answer = look(netlink, self.settings.sysfs, self._files)
@@ -169,20 +171,20 @@ class Collector:
 
         return t.cast("dict[str, t.Any]", self._guard.call(look_and_sweep, self.settings.limit))
 
-    def _remember(self, found: t.Sequence[tuple[Place, Device]]) -> None:
-        for _place, device in found:
+    def _remember(self, entries: t.Sequence[tuple[Place, Device]]) -> None:
+        for _place, device in entries:
             identity = _identity(device)
-            for name in [name for name, other in self._seen.items() if other == identity]:
-                del self._seen[name]
-            self._seen[device["name"]] = identity
+            for name in [name for name, other in self._identities.items() if other == identity]:
+                del self._identities[name]
+            self._identities[device["name"]] = identity
 
-    def _once(self, deadline: float) -> Snapshot:
-        one = _Scrape(self.settings, self._look_here, self._walker, deadline)
-        one.run()
-        # A device that was moved while we walked was seen twice: the later place is the one it is in.
-        by_name = {device["name"]: (place, device) for place, device in one.found}
-        found = [by_name[name] for name in sorted(by_name)]
-        return Snapshot(one.loaded, one.mode, found, one.problems, one.kinds, one.complete, {}, 0.0)
+    def _scrape(self, deadline: float) -> Snapshot:
+        scrape = _Scrape(self.settings, self._look_here, self._walker, deadline)
+        scrape.run()
+        # A device that moves during the walk is listed twice: the later place is the current one.
+        by_name = {device["name"]: (place, device) for place, device in scrape.devices}
+        entries = [by_name[name] for name in sorted(by_name)]
+        return Snapshot(scrape.loaded, scrape.mode, entries, scrape.problems, scrape.kinds, scrape.complete, {}, 0.0)
 
 
 class _Scrape:
@@ -194,49 +196,51 @@ class _Scrape:
         deadline: float,
     ) -> None:
         self._settings = settings
-        self._ask = look_here
+        self._look = look_here
         self._walker = walker
         self._deadline = deadline
         self.loaded = False
         self.mode: str | None = None
-        self.found: list[tuple[Place, Device]] = []
+        self.devices: list[tuple[Place, Device]] = []
         self.problems: list[Problem] = []
         self.kinds: dict[str, int] = {}
         self.complete = True
 
-    def _missed(self, place: Place, what: str, error: str, text: str) -> None:
+    def _fail(self, place: Place, what: str, error: str, text: str) -> None:
         self.complete = False
         self.problems.append(Problem(place, "", what, error, text))
 
     def run(self) -> None:
         host = Place(HOST)
-        # To open the socket would load the module (MODULE_ALIAS_NET_PF_PROTO in drivers/infiniband/core/netlink.c).
+        # Opening the socket would load the module (MODULE_ALIAS_NET_PF_PROTO in drivers/infiniband/core/netlink.c).
         self.loaded = os.path.isdir(self._settings.sysfs + "/module/ib_core")
         netlink = self._settings.netlink and self.loaded
         try:
             if netlink:
-                self.mode = self._asked()
+                self.mode = self._netns_mode()
             elif self.loaded:
                 self.mode = sysfs.live_mode(self._settings.sysfs)
         except (FabricError, OSError) as exc:
-            self._missed(host, "netns_mode", _short(exc), str(exc))
+            self._fail(host, "netns_mode", _errno_name(exc), str(exc))
         # In shared mode every namespace shows every device, and all of them are the host's.
         if self._settings.netns and self.mode == "exclusive":
             try:
-                seen = namespaces.spaces(self._settings.procfs)
+                survey = namespaces.spaces(self._settings.procfs)
             except OSError as exc:
-                self._missed(host, "network_namespaces", _short(exc), "Could not look for network namespaces: %s" % exc)
+                self._fail(
+                    host, "network_namespaces", _errno_name(exc), "Could not look for network namespaces: %s" % exc
+                )
             else:
-                for line in seen.unreadable[:1]:
-                    more = len(seen.unreadable) - 1
+                for line in survey.unreadable[:1]:
+                    more = len(survey.unreadable) - 1
                     text = "Could not read %s: %s%s" % (*line, " and %d more" % more if more else "")
-                    self._missed(host, "network_namespaces", line.error, text)
-                host = Place(HOST if seen.own == seen.initial else OTHER)
-                self._look_elsewhere(seen.others, seen.initial)
+                    self._fail(host, "network_namespaces", line.error, text)
+                host = Place(HOST if survey.own == survey.initial else OTHER)
+                self._look_elsewhere(survey.others, survey.initial)
         self._look_here(host, netlink)
 
     @staticmethod
-    def _asked() -> str | None:
+    def _netns_mode() -> str | None:
         try:
             return nldev.sys_get().netns_mode
         except nldev.NldevError as exc:
@@ -247,13 +251,13 @@ class _Scrape:
     def _look_here(self, place: Place, netlink: bool) -> None:
         self.kinds[place.kind] = self.kinds.get(place.kind, 0) + 1
         try:
-            answer = self._ask(netlink)
+            answer = self._look(netlink)
         except walk.Hung as exc:
-            self._missed(place, "devices", "ETIMEDOUT", "Could not look at the devices: %s" % exc)
+            self._fail(place, "devices", "ETIMEDOUT", "Could not look at the devices: %s" % exc)
         except Exception as exc:  # as for another namespace: it becomes an error series
-            self._missed(place, "devices", _short(exc), "Could not look at the devices: %s" % exc)
+            self._fail(place, "devices", _errno_name(exc), "Could not look at the devices: %s" % exc)
         else:
-            self._take(place, answer)
+            self._add(place, answer)
 
     def _look_elsewhere(self, spaces: t.Sequence[Namespace], initial: int) -> None:
         places = self._places(spaces, initial)
@@ -264,13 +268,13 @@ class _Scrape:
             answer = answers[space.inode]
             place = places[space.inode]
             if "value" in answer:
-                self._take(place, answer["value"])
+                self._add(place, answer["value"])
             elif answer["errno"] == errno.ENOENT:
-                self.complete = False  # it ended, and its devices are on their way to the host
+                self.complete = False  # it has ended, and its devices are returning to the host
             else:
                 name = space.name or "net:[%d]" % space.inode
                 error = errno.errorcode.get(answer["errno"], "other")
-                self._missed(place, "devices", error, "Could not look into %s: %s" % (name, answer["error"]))
+                self._fail(place, "devices", error, "Could not look into %s: %s" % (name, answer["error"]))
 
     def _places(self, spaces: t.Sequence[Namespace], initial: int) -> dict[int, Place]:
         uids = {
@@ -288,14 +292,14 @@ class _Scrape:
                 places[space.inode] = Place(POD, space.name or "", *names.get(uid, ("", "")), uid)
         return places
 
-    def _take(self, place: Place, answer: t.Mapping[str, t.Any]) -> None:
-        self.found += [(place, device) for device in answer["devices"]]
+    def _add(self, place: Place, answer: t.Mapping[str, t.Any]) -> None:
+        self.devices += [(place, device) for device in answer["devices"]]
         for line in answer["unreadable"]:
             if line["device"] is None:
-                self._missed(place, line["what"], _word(line["error"]), line["error"])
+                self._fail(place, line["what"], _label(line["error"]), line["error"])
             else:
                 text = "%s: %s: %s" % (line["device"], line["what"], line["error"])
-                self.problems.append(Problem(place, line["device"], line["what"], _word(line["error"]), text))
+                self.problems.append(Problem(place, line["device"], line["what"], _label(line["error"]), text))
 
 
 def _identity(device: t.Mapping[str, t.Any]) -> t.Any:
@@ -304,13 +308,13 @@ def _identity(device: t.Mapping[str, t.Any]) -> t.Any:
     return device["node_guid"] or device["name"]
 
 
-def _short(exc: BaseException) -> str:
+def _errno_name(exc: BaseException) -> str:
     number = getattr(exc, "errno", None)
     return errno.errorcode.get(number, "other") if number else "other"
 
 
-def _word(error: str) -> str:
-    """What a text of Look.failed() means, in a word: the system's error, or that no number was read."""
+def _label(error: str) -> str:
+    """Return a label for a text of Look.failed(): the system's error, or ``text`` if it was not a number."""
     match = _ERRNO.search(error)
     if match:
         return match.group(1)

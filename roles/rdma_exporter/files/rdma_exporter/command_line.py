@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the command lines of both parts have in common, named as in node_exporter if it has them."""
+"""Options that both parts have, named as in node_exporter if it has them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ SOCKET = "/run/rdma_exporter/look.sock"
 TIMEOUT = 8.0
 
 
-def parser(part: str, description: str) -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(prog="rdma_exporter " + part, description=description)
-    made.add_argument("--look.socket", dest="socket", default=SOCKET, metavar="PATH", help="default: %(default)s")
-    made.add_argument(
+def build_parser(part: str, description: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="rdma_exporter " + part, description=description)
+    parser.add_argument("--look.socket", dest="socket", default=SOCKET, metavar="PATH", help="default: %(default)s")
+    parser.add_argument(
         "--collector.timeout", dest="total", type=seconds, default=TIMEOUT, metavar="SECONDS",
         help="for a look; less than Prometheus' scrape_timeout (default: %(default)s)",
     )  # fmt: skip
-    made.add_argument("--revision", default="unknown", help="the revision that this exporter reports")
-    return made
+    parser.add_argument("--revision", default="unknown", help="the revision that this exporter reports")
+    return parser
 
 
 def seconds(text: str) -> float:
@@ -31,14 +31,14 @@ def seconds(text: str) -> float:
 
 
 def log(text: str) -> None:
-    """One line for the journal."""
+    """Write one line to the journal."""
     line = " ".join(text.split()).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     print(line, file=sys.stderr, flush=True)
 
 
 def end_on_sigterm() -> None:
-    """systemd and the kubelet stop a program this way."""
+    """Exit on SIGTERM: systemd and the kubelet stop a program this way."""
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
 
 
-__all__ = ("SOCKET", "TIMEOUT", "end_on_sigterm", "log", "parser", "seconds")
+__all__ = ("SOCKET", "TIMEOUT", "build_parser", "end_on_sigterm", "log", "seconds")

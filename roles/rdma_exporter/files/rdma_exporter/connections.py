@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who is connected. A new client takes the place of the one that has been waited for the longest.
+"""Open connections. A new client replaces the one that the server has waited for the longest.
 
-With enough clients that reconnect at once, even that may be milliseconds. A client that has got metrics before, as
+If enough clients reconnect at once, even that may be milliseconds. A client that has received metrics before, as
 Prometheus has, is not disconnected for one that has not.
 """
 
@@ -18,12 +18,12 @@ import typing as t
 MAX_CONNECTIONS = 256
 # Prometheus needs one; behind one address there may be several, a probe and a person.
 MAX_OF_ADDRESS = 20
-# Addresses of clients that have got metrics.
+# Addresses of clients that have received metrics.
 MAX_KNOWN = 1000
 
 
 class Connection:
-    """A client's connection and how long it has for what it does."""
+    """A client's connection and its deadline."""
 
     def __init__(self, request: socket.socket, address: str, seconds: float) -> None:
         self.request, self.address = request, address
@@ -31,17 +31,17 @@ class Connection:
         self.begin(seconds)
 
     def begin(self, seconds: float) -> None:
-        """Give the client so many seconds from now on."""
+        """Give the client this many seconds from now."""
         self.until = time.monotonic() + seconds
         self.wait()
 
     def wait(self) -> None:
-        """From now on it is the client that is waited for."""
+        """From now on the server waits for the client."""
         self.since = time.monotonic()
         self.waits = True
 
     def work(self) -> None:
-        """From now on the client waits for us."""
+        """From now on the client waits for the server."""
         self.waits = False
 
     def left(self) -> float:
@@ -49,21 +49,21 @@ class Connection:
 
     def end(self) -> None:
         self.ended = True
-        # Whatever reads or writes returns. Not SSLSocket's own: that one is for the thread which uses it.
+        # Pending reads and writes return. Not SSLSocket's own shutdown(): that is for the thread which uses it.
         with contextlib.suppress(OSError):
             socket.socket.shutdown(self.request, socket.SHUT_RDWR)
 
 
 class Connections:
-    """At most so many, and so many of one address."""
+    """All connections, limited in total and per address."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: dict[socket.socket, Connection] = {}
         self._known: collections.OrderedDict[str, None] = collections.OrderedDict()
 
-    def know(self, address: str) -> None:
-        """Remember that a client of this address has got metrics."""
+    def remember(self, address: str) -> None:
+        """Record that a client of this address has received metrics."""
         with self._lock:
             self._known[address] = None
             self._known.move_to_end(address)
@@ -71,10 +71,10 @@ class Connections:
                 self._known.popitem(last=False)
 
     def add(self, request: socket.socket, address: str, seconds: float) -> bool:
-        """Return whether there is a place for this one, or it could be made."""
+        """Add a connection if there is room for it, or room can be made, and return whether it was added."""
         with self._lock:
-            others = [one for one in self._open.values() if not one.ended]
-            same = [one for one in others if one.address == address]
+            others = [client for client in self._open.values() if not client.ended]
+            same = [client for client in others if client.address == address]
             crowd: t.Sequence[Connection] = ()
             if len(same) >= MAX_OF_ADDRESS:
                 crowd = same
@@ -82,12 +82,16 @@ class Connections:
                 crowd = others
             if crowd:
                 waits = [
-                    one for one in crowd if one.waits and (one.address not in self._known or address in self._known)
+                    client
+                    for client in crowd
+                    if client.waits and (client.address not in self._known or address in self._known)
                 ]
                 if not waits:
                     return False
-                held = collections.Counter(one.address for one in crowd)
-                max(waits, key=lambda one: (one.address not in self._known, held[one.address], -one.since)).end()
+                held = collections.Counter(client.address for client in crowd)
+                max(
+                    waits, key=lambda client: (client.address not in self._known, held[client.address], -client.since)
+                ).end()
             self._open[request] = Connection(request, address, seconds)
             return True
 
@@ -100,11 +104,11 @@ class Connections:
             del self._open[request]
 
     def end_late(self) -> None:
-        """End those whose time is over."""
+        """End the connections that are past their deadline."""
         with self._lock:
-            for one in self._open.values():
-                if not one.ended and one.left() < 0:
-                    one.end()
+            for client in self._open.values():
+                if not client.ended and client.left() < 0:
+                    client.end()
 
 
 __all__ = ("MAX_CONNECTIONS", "MAX_KNOWN", "MAX_OF_ADDRESS", "Connection", "Connections")

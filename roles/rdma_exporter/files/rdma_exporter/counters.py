@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a kernel's counter is called here, what it counts and in which unit.
+"""Metrics of the kernel's counters: names, help texts and units.
 
-The tables make known counters readable. A counter that is in none of them has the kernel's name, and is exported too.
+The tables describe known counters. A counter that is in none of them is exported, too, under the kernel's name.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import typing as t
 
 from .exposition import metric_part
 
-# Directory of a port in sysfs -> prefix. Both have names of the other: rxe's hw_counters has a link_downed too.
+# Directory of a port in sysfs -> prefix. The two share names: rxe's hw_counters has a link_downed, too.
 PREFIXES = {"counters": "rdma_port_", "hw_counters": "rdma_hw_"}
 
-# How many resources there are, or were at most (bnxt_re): they go down as well.
+# Resources in use, or at most in use (bnxt_re): these also decrease.
 _GAUGE = re.compile(r"(active|watermark)_")
 
 
@@ -107,11 +107,11 @@ _known: dict[tuple[str, str], Counter] = {}
 
 
 def counter(place: str, name: str) -> Counter:
-    """Return the metric of a file of one of a port's directories."""
-    found = _known.get((place, name))
-    if found is None:
-        found = _known[place, name] = _make(place, name)
-    return found
+    """Return the metric of a file in one of a port's directories."""
+    definition = _known.get((place, name))
+    if definition is None:
+        definition = _known[place, name] = _make(place, name)
+    return definition
 
 
 def _make(place: str, name: str) -> Counter:

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Prometheus' text format, version 0.0.4.
 
-Written here because the ports' labels are the same for dozens of counters each: put into text once, they make a scrape
-half as expensive as with prometheus_client, which does it for every sample.
+Implemented here because dozens of counters share a port's labels: rendering these once makes a scrape half as expensive
+as with prometheus_client, which renders them for every sample.
 https://prometheus.io/docs/instrumenting/exposition_formats/
 """
 
@@ -14,18 +14,18 @@ import typing as t
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-# What is in a label unchanged: nearly all values.
+# Values that need no escaping: nearly all.
 _PLAIN = re.compile(r"[A-Za-z0-9 _.:/-]*\Z").match
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9_]")
 
 
 def metric_part(name: str) -> str:
-    """A kernel's name as part of a metric's."""
+    """Return a kernel's name as part of a metric's."""
     return _NOT_IN_NAMES.sub("_", name.lower())
 
 
 def labels(pairs: t.Mapping[str, str]) -> str:
-    """Labels as they stand behind a metric's name. An empty one is left out: to Prometheus that is the same."""
+    """Return labels as they follow a metric's name. Empty ones are left out: to Prometheus that is the same."""
     parts = []
     for name, value in pairs.items():
         if value:
@@ -40,14 +40,14 @@ class Families:
     """Samples by metric, because those of a metric must be together."""
 
     def __init__(self) -> None:
-        self._found: dict[str, list[str]] = {}
+        self._families: dict[str, list[str]] = {}
 
     def declare(self, metric: str, kind: str, text: str) -> list[str]:
-        """The lines of a metric, to which the samples are added."""
-        lines = self._found.get(metric)
+        """Return the lines of a metric, to append samples to."""
+        lines = self._families.get(metric)
         if lines is None:
             text = text.replace("\\", r"\\").replace("\n", r"\n")
-            lines = self._found[metric] = ["# HELP %s %s\n# TYPE %s %s\n" % (metric, text, metric, kind)]
+            lines = self._families[metric] = ["# HELP %s %s\n# TYPE %s %s\n" % (metric, text, metric, kind)]
         return lines
 
     def gauge(self, metric: str, text: str, value: float, where: str = "") -> None:
@@ -57,9 +57,9 @@ class Families:
         self.declare(metric, "counter", text).append("%s%s %s\n" % (metric, where, value))
 
     def render(self) -> bytes:
-        """All that has samples."""
-        found = [lines for _metric, lines in sorted(self._found.items()) if len(lines) > 1]
-        return "".join([line for lines in found for line in lines]).encode()
+        """Return all metrics that have samples."""
+        families = [lines for _metric, lines in sorted(self._families.items()) if len(lines) > 1]
+        return "".join([line for lines in families for line in lines]).encode()
 
 
 __all__ = ("CONTENT_TYPE", "Families", "labels", "metric_part")

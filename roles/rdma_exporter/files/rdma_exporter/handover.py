@@ -1,9 +1,9 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How the process that looks hands over its text: by a Unix socket, a length and so many bytes.
+"""Handover of the metrics from the process that looks: over a Unix socket, a length and that many bytes.
 
-Nothing is sent the other way, so the process with rights parses nothing: a connection asks for a look. The permissions
-of the socket and of its directory decide who may connect (unix(7)).
+Nothing is sent the other way, so the privileged process parses nothing: a connection is a request. The permissions of
+the socket and of its directory decide who may connect (unix(7)).
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ import typing as t
 
 from .command_line import log
 
-# A node with a thousand devices has a tenth of it.
+# A node with a thousand devices needs a tenth of it.
 MOST_BYTES = 32 * 1024 * 1024
-# For handing the text of one look to all who wait for it.
+# Seconds to send the text of one look to all clients that wait for it.
 SEND_S = 5.0
-# More than there are connections by HTTP.
+# More than there are HTTP connections.
 BACKLOG = 512
 
 _LENGTH = struct.Struct(">Q")
 
 
 class HandoverError(Exception):
-    """The other process has handed over nothing; the text says why."""
+    """The other process handed over nothing; the text is the reason."""
 
 
 def listen(path: str) -> socket.socket:
-    """Return a socket for the owner and the group of the process alone."""
+    """Return a socket for the process's owner and group only."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -46,20 +46,20 @@ def listen(path: str) -> socket.socket:
 
 
 def hand_over(listener: socket.socket, look: t.Callable[[], bytes]) -> None:
-    """Wait for a connection, look once, and answer everyone who is there by then: who comes during a look shares it."""
+    """Wait for a connection, look once, and answer all clients that have connected by then."""
     clients = [listener.accept()[0]]
-    text = _looked(look)
-    clients += _arrived(listener)
+    text = _message(look)
+    clients += _accept_all(listener)
     until = time.monotonic() + SEND_S
     for client in clients:
-        # One that has gone, or reads nothing, gets nothing.
+        # A client that is gone, or does not read, gets nothing.
         with client, contextlib.suppress(OSError):
             client.settimeout(max(0.01, until - time.monotonic()))
             client.sendall(text)
 
 
-def _looked(look: t.Callable[[], bytes]) -> bytes:
-    """Return what is sent: nothing if the look failed."""
+def _message(look: t.Callable[[], bytes]) -> bytes:
+    """Return the bytes to send, none if the look failed."""
     try:
         text = look()
     except Exception as exc:
@@ -71,8 +71,8 @@ def _looked(look: t.Callable[[], bytes]) -> bytes:
     return _LENGTH.pack(len(text)) + text
 
 
-def _arrived(listener: socket.socket) -> list[socket.socket]:
-    """Return who has connected. No one is answered before all are here: who comes back at once waits for a new look."""
+def _accept_all(listener: socket.socket) -> list[socket.socket]:
+    """Accept all pending connections before any is answered: a client that reconnects waits for a new look."""
     clients: list[socket.socket] = []
     listener.setblocking(False)
     try:
@@ -86,23 +86,23 @@ def _arrived(listener: socket.socket) -> list[socket.socket]:
 
 
 def ask(path: str, seconds: float) -> bytes:
-    """Return the text of a look that is handed over within so many seconds."""
+    """Return the text of a look, which must arrive within ``seconds``."""
     until = time.monotonic() + seconds
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         try:
             connection.settimeout(seconds)
             connection.connect(path)
-            (length,) = _LENGTH.unpack(_received(connection, _LENGTH.size, until))
+            (length,) = _LENGTH.unpack(_receive(connection, _LENGTH.size, until))
             if length > MOST_BYTES:
                 raise HandoverError("it offers %d bytes, and %d may be handed over" % (length, MOST_BYTES))
-            return _received(connection, length, until)
+            return _receive(connection, length, until)
         except socket.timeout as exc:
             raise HandoverError("no answer within %.1f s" % seconds) from exc
         except OSError as exc:
             raise HandoverError("%s: %s" % (path, exc.strerror or exc)) from exc
 
 
-def _received(connection: socket.socket, size: int, until: float) -> bytes:
+def _receive(connection: socket.socket, size: int, until: float) -> bytes:
     parts = []
     while size:
         connection.settimeout(max(0.001, until - time.monotonic()))

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Files of /sys that stay open from scrape to scrape: one system call for a value instead of three.
 
-An open attribute keeps neither the device nor its driver: when the device goes, it answers ENODEV (kernfs_drain()). It
-goes along with a device that is renamed, so before each use the directory's inode is compared; a new one has another.
+An open attribute pins neither the device nor its driver: without the device it returns ENODEV (kernfs_drain()). It
+follows a device that is renamed, so the directory's inode is compared before each use; a new directory has another.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.sysfs imp
 # A value is a page at most (Documentation/filesystems/sysfs.rst), and nearly always a number; none is as long as this.
 _PAGE, _NUMBER = 4096, 64
 
-# What a device and its ports are as long as they are there. To be something else they are removed and recreated.
+# These do not change while a device and its ports exist: for another value they are removed and recreated.
 _UNCHANGING = frozenset({"board_id", "link_layer", "node_type"})
 
-# Most counters stand still between two scrapes, many at 0: so many numbers are kept as what they were read as.
+# Most counters do not change between two scrapes, many are 0: this many numbers are cached by the bytes read.
 _MOST_NUMBERS = 8192
 
 Signature = t.Tuple[int, int, int]
@@ -32,7 +32,7 @@ class _Directory:
     def __init__(self, signature: Signature) -> None:
         self.signature = signature
         self.handles: dict[str, int] = {}
-        # The names, if all of them were requested.
+        # All names, once they were requested.
         self.names: list[str] | None = None
         self.known: t.Any = None
         self.unchanging: dict[str, str | None] = {}
@@ -46,14 +46,14 @@ class _Directory:
 class KeptFiles:
     """read(), names() and attributes() of the module sysfs.
 
-    What was not used between two calls of sweep() is closed.
+    Files that were not used between two calls of sweep() are closed.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._count = 0
         self._directories: dict[str, _Directory] = {}
-        # Those of this scrape, whose directory was compared.
+        # Those of this scrape, already compared.
         self._fresh: dict[str, _Directory] = {}
         self._numbers: dict[bytes, int] = {}
 
@@ -69,7 +69,7 @@ class KeptFiles:
         self._fresh = {}
 
     def read(self, path: str) -> str | None:
-        """The text of a file; None if there is none."""
+        """Return the text of a file, None if there is none."""
         parent, _slash, name = path.rpartition("/")
         try:
             directory = self._directory(parent)
@@ -90,31 +90,31 @@ class KeptFiles:
             return None
 
     def names(self, path: str) -> list[str]:
-        """What is in a directory, in the order of the names."""
+        """Return the names in a directory, sorted."""
         directory = self._directory(path)
         if directory.names is None:
             directory.names = sorted(os.listdir(path))
         return directory.names
 
     def attributes(self, path: str) -> list[tuple[str, str | OSError]]:
-        """The files of a directory in the order of their names, with the text of each or why there is none."""
+        """Return the files of a directory, sorted by name, each with its text or error."""
         names = self.names(path)
         return list(self._texts(self._directory(path), path, names))
 
     def numbers(self, path: str) -> tuple[dict[str, int], list[tuple[str, str | OSError]]]:
-        """The files of a directory that have a number and stay open, and the others as attributes() has them.
+        """Return the numbers in a directory's open files, and the other files as attributes() does.
 
-        Nearly all that a scrape reads are counters, so this is its inner loop.
+        Nearly all files of a scrape are counters, so this is its inner loop.
         """
         names = self.names(path)
         directory = self._directory(path)
         handles, pread, numbers = directory.handles, os.pread, self._numbers
-        found: dict[str, int] = {}
+        values: dict[str, int] = {}
         others = []
         for name in names:
             try:
                 data = pread(handles[name], _NUMBER, 0)
-            except (KeyError, OSError):  # not open; or an open file that has outlived its device
+            except (KeyError, OSError):  # not open, or it has outlived its device
                 others.append(name)
                 continue
             value = numbers.get(data)
@@ -125,38 +125,38 @@ class KeptFiles:
                 if len(numbers) >= _MOST_NUMBERS:
                     numbers.clear()
                 value = numbers[data] = int(data)
-            found[name] = value
-        return found, list(self._texts(directory, path, others))
+            values[name] = value
+        return values, list(self._texts(directory, path, others))
 
     def _texts(self, directory: _Directory, path: str, names: t.Iterable[str]) -> t.Iterator[tuple[str, str | OSError]]:
         for name in names:
             try:
                 yield name, self._text(directory, path, name)
             except FileNotFoundError:
-                continue  # it went while we looked
+                continue  # it has just been removed
             except OSError as exc:
                 yield name, exc
 
-    def once(self, path: str, ask: t.Callable[[], t.Any]) -> t.Any:
-        """What was found out about a directory, as long as it is the same."""
+    def once(self, path: str, compute: t.Callable[[], t.Any]) -> t.Any:
+        """Return the result of ``compute`` for a directory, cached as long as it is the same directory."""
         directory = self._directory(path)
         if directory.known is None:
-            directory.known = ask()
+            directory.known = compute()
         return directory.known
 
     def _directory(self, path: str) -> _Directory:
-        found = self._fresh.get(path)
-        if found is None:
+        directory = self._fresh.get(path)
+        if directory is None:
             status = os.stat(path)
             signature = (status.st_dev, status.st_ino, status.st_mtime_ns)
-            found = self._directories.get(path)
-            if found is not None and found.signature != signature:
+            directory = self._directories.get(path)
+            if directory is not None and directory.signature != signature:
                 self._drop(path)
-                found = None
-            if found is None:
-                found = self._directories[path] = _Directory(signature)
-            self._fresh[path] = found
-        return found
+                directory = None
+            if directory is None:
+                directory = self._directories[path] = _Directory(signature)
+            self._fresh[path] = directory
+        return directory
 
     def _text(self, directory: _Directory, path: str, name: str) -> str:
         handle = directory.handles.get(name)
@@ -166,7 +166,7 @@ class KeptFiles:
             except OSError as exc:
                 if exc.errno != errno.ENODEV:
                     raise
-            # Another device has come under the name of the one that went.
+            # A new device has the name of the one that is gone.
             del directory.handles[name]
             os.close(handle)
             self._count -= 1

@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The process that looks at the devices, with the rights which that takes, and hands over what it has seen."""
+"""The process that reads the devices, with the privileges this needs, and hands over the metrics."""
 
 from __future__ import annotations
 
@@ -21,52 +21,52 @@ from .metrics import Render
 MOST_FILES = 16384
 
 
-def parser() -> argparse.ArgumentParser:
-    made = command_line.parser("look", "Look at the RDMA devices of a node, and hand over what was seen.")
+def build_parser() -> argparse.ArgumentParser:
+    parser = command_line.build_parser("look", "Look at the RDMA devices of a node, and hand over what was seen.")
     defaults = Settings()
-    made.add_argument("--path.sysfs", dest="sysfs", default=defaults.sysfs, metavar="DIRECTORY")
-    made.add_argument("--path.procfs", dest="procfs", default=defaults.procfs, metavar="DIRECTORY")
-    made.add_argument("--no-collector.netlink", dest="netlink", action="store_false", help="read sysfs alone")
-    made.add_argument("--no-collector.netns", dest="netns", action="store_false", help="look into no other namespace")
-    made.add_argument(
+    parser.add_argument("--path.sysfs", dest="sysfs", default=defaults.sysfs, metavar="DIRECTORY")
+    parser.add_argument("--path.procfs", dest="procfs", default=defaults.procfs, metavar="DIRECTORY")
+    parser.add_argument("--no-collector.netlink", dest="netlink", action="store_false", help="read sysfs alone")
+    parser.add_argument("--no-collector.netns", dest="netns", action="store_false", help="look into no other namespace")
+    parser.add_argument(
         "--collector.netns.timeout", dest="limit", type=seconds, default=defaults.limit, metavar="SECONDS",
         help="for the look into one network namespace (default: %(default)s)",
     )  # fmt: skip
-    made.add_argument("--expected-device", dest="expected", action="append", default=[], metavar="NAME")
-    return made
+    parser.add_argument("--expected-device", dest="expected", action="append", default=[], metavar="NAME")
+    return parser
 
 
 class Exporter:
-    """What a look does."""
+    """Scrapes the devices and renders the metrics."""
 
     def __init__(self, settings: Settings, revision: str) -> None:
         self.collector = Collector(settings)
         self._expected = settings.expected
         self._build = exposition.labels({"revision": revision, "pythonversion": platform.python_version()})
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     def scrape(self) -> bytes:
-        found = self.collector.collect()
+        snapshot = self.collector.collect()
         render = Render()
-        render.snapshot(found)
+        render.snapshot(snapshot)
         render.expected(self._expected)
         render.families.gauge(
             "rdma_exporter_build_info", "Which exporter this is. The value is always 1", 1, self._build
         )
         process(render.families)
-        self._tell([*found.problems, *render.clashes])
+        self._log([*snapshot.problems, *render.clashes])
         return render.families.render()
 
-    def _tell(self, problems: t.Sequence[Problem]) -> None:
-        """Log what is new: the labels have only a word for it."""
-        texts = {one.text for one in problems}
-        for text in sorted(texts - self._told):
+    def _log(self, problems: t.Sequence[Problem]) -> None:
+        """Log new problems: the labels have only one word for each."""
+        texts = {problem.text for problem in problems}
+        for text in sorted(texts - self._logged):
             log(text)
-        self._told = texts
+        self._logged = texts
 
 
 def process(families: exposition.Families) -> None:
-    """This process' use of the machine, by the names that every exporter has: the one that answers HTTP does little."""
+    """Add this process's resource usage under the usual names; the process that answers HTTP needs little."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     with open("/proc/self/statm", encoding="ascii") as stream:
         pages = int(stream.read().split()[1])
@@ -80,17 +80,17 @@ def process(families: exposition.Families) -> None:
 _STARTED = time.time()
 
 
-def room() -> int:
-    """How many files may stay open. The soft limit of a service is 1024 (systemd.exec(5), LimitNOFILE)."""
+def raise_file_limit() -> int:
+    """Raise the soft limit, 1024 for a service (systemd.exec(5), LimitNOFILE); return how many files may stay open."""
     _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    # Those who wait and what a look opens need theirs.
-    return max(0, wanted - 256)
+    limit = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    # The rest is for waiting clients and what a look opens.
+    return max(0, limit - 256)
 
 
 def ready() -> None:
-    """Let systemd start what waits for this process (sd_notify(3))."""
+    """Notify systemd that this process is ready (sd_notify(3))."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if address:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
@@ -99,7 +99,7 @@ def ready() -> None:
 
 
 def main(argv: t.Sequence[str] | None = None) -> int:
-    options = parser().parse_args(argv)
+    options = build_parser().parse_args(argv)
     settings = Settings(
         sysfs=options.sysfs,
         procfs=options.procfs,
@@ -108,7 +108,7 @@ def main(argv: t.Sequence[str] | None = None) -> int:
         limit=options.limit,
         total=options.total,
         expected=tuple(options.expected),
-        open_files=room(),
+        open_files=raise_file_limit(),
     )
     exporter = Exporter(settings, options.revision)
     try:
@@ -117,10 +117,10 @@ def main(argv: t.Sequence[str] | None = None) -> int:
         log("Listening on %s: %s. Set another path with --look.socket" % (options.socket, exc.strerror or exc))
         return 1
     command_line.end_on_sigterm()
-    # What is there now stays: children that are forked need no copy of it to know that.
+    # Existing objects stay: forked children need not copy them to find that out.
     gc.collect()
     gc.freeze()
-    # A look makes thousands of short-lived objects in no cycle; by default they are looked through at every 700th.
+    # A look creates thousands of short-lived objects without cycles; by default every 700th starts a collection.
     gc.set_threshold(50_000, 20, 20)
     log("listening on %s, revision %s" % (options.socket, options.revision))
     ready()
@@ -132,4 +132,4 @@ def main(argv: t.Sequence[str] | None = None) -> int:
         return 0
 
 
-__all__ = ("Exporter", "main", "parser")
+__all__ = ("Exporter", "build_parser", "main")

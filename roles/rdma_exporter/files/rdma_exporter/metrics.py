@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a scrape has found, as metrics."""
+"""The metrics of a scrape."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ PHYSICAL_STATE_HELP = "Physical state of the port (%s)" % _text(nldev.PHYSICAL_S
 
 
 class Render:
-    """Makes the metrics of one scrape."""
+    """Renders one scrape."""
 
     def __init__(self) -> None:
         self.families = Families()
-        # metric -> the one kernel name that it stands for
+        # metric -> the only kernel counter that it has
         self._names: dict[str, tuple[str, str]] = {}
         self._tables: dict[str, dict[str, tuple[list[str] | None, str, int]]] = {name: {} for name in PREFIXES}
         self.clashes: list[Problem] = []
 
-    def snapshot(self, found: Snapshot) -> None:
-        self._system(found)
-        for place, device in found.found:
+    def snapshot(self, snapshot: Snapshot) -> None:
+        self._system(snapshot)
+        for place, device in snapshot.devices:
             self._device(place, device)
-        for name, present in found.present.items():
+        for name, present in snapshot.present.items():
             if present is not None:
                 self.families.gauge(
                     "rdma_device_present",
@@ -50,7 +50,7 @@ class Render:
                     int(present),
                     labels({"device": name}),
                 )
-        self._problems([*found.problems, *self.clashes])
+        self._problems([*snapshot.problems, *self.clashes])
 
     def expected(self, names: t.Iterable[str]) -> None:
         for name in names:
@@ -58,31 +58,31 @@ class Render:
                 "rdma_device_expected", "A device that is expected on this node", 1, labels({"device": name})
             )
 
-    def _system(self, found: Snapshot) -> None:
+    def _system(self, snapshot: Snapshot) -> None:
         families = self.families
-        families.gauge("rdma_subsystem_loaded", "Whether the kernel's RDMA subsystem is loaded", int(found.loaded))
-        if found.mode is not None:
+        families.gauge("rdma_subsystem_loaded", "Whether the kernel's RDMA subsystem is loaded", int(snapshot.loaded))
+        if snapshot.mode is not None:
             for mode in ("exclusive", "shared"):
                 families.gauge(
                     "rdma_netns_mode",
                     "Network namespace mode of the RDMA subsystem: 1 for the one in force",
-                    int(found.mode == mode),
+                    int(snapshot.mode == mode),
                     labels({"mode": mode}),
                 )
         for kind in KINDS:
-            if kind in found.kinds:
+            if kind in snapshot.kinds:
                 families.gauge(
                     "rdma_network_namespaces",
                     "Network namespaces by kind: the host's, those of pods, and others",
-                    found.kinds[kind],
+                    snapshot.kinds[kind],
                     labels({"netns": kind}),
                 )
         families.gauge(
             "rdma_exporter_scrape_complete",
             "Whether every network namespace could be looked at (0: devices may be missing because of that)",
-            int(found.complete),
+            int(snapshot.complete),
         )
-        families.gauge("rdma_exporter_scrape_duration_seconds", "Time that the look took", round(found.seconds, 6))
+        families.gauge("rdma_exporter_scrape_duration_seconds", "Time that the look took", round(snapshot.seconds, 6))
 
     def _device(self, place: Place, device: t.Mapping[str, t.Any]) -> None:
         info = {"device": device["name"]}
@@ -122,7 +122,7 @@ class Render:
         for name, value in values.items():
             entry = table.get(name)
             if entry is None:
-                entry = table[name] = self._enter(directory, name)
+                entry = table[name] = self._declare(directory, name)
             lines, metric, factor = entry
             if lines is None:
                 what = "%s/%s" % (directory, name) if not port else "ports/%s/%s/%s" % (port, directory, name)
@@ -131,24 +131,30 @@ class Render:
             else:
                 lines.append("%s%s %s\n" % (metric, where, value * factor))
 
-    def _enter(self, directory: str, name: str) -> tuple[list[str] | None, str, int]:
-        """Where the samples of a counter go; to no list if another counter has the metric already."""
-        one = counter(directory, name)
+    def _declare(self, directory: str, name: str) -> tuple[list[str] | None, str, int]:
+        """Return a counter's list of samples (None if its metric is another counter's), its metric and its factor."""
+        family = counter(directory, name)
         key = (directory, name)
-        if self._names.setdefault(one.metric, key) != key:
-            return None, one.metric, one.factor
-        return self.families.declare(one.metric, one.kind, one.help), one.metric, one.factor
+        if self._names.setdefault(family.metric, key) != key:
+            return None, family.metric, family.factor
+        return self.families.declare(family.metric, family.kind, family.help), family.metric, family.factor
 
     def _problems(self, problems: t.Iterable[Problem]) -> None:
-        seen: dict[str, int] = {}
-        for one in problems:
-            match = _PORT.match(one.what)
-            port, what = match.groups() if match else ("", one.what)
-            own = {"device": one.device, "port": port, "what": what, "error": one.error, "netns": one.place.kind}
-            own.update(pod_namespace=one.place.pod_namespace, pod_name=one.place.pod_name)
+        counts: dict[str, int] = {}
+        for problem in problems:
+            match = _PORT.match(problem.what)
+            port, what = match.groups() if match else ("", problem.what)
+            own = {
+                "device": problem.device,
+                "port": port,
+                "what": what,
+                "error": problem.error,
+                "netns": problem.place.kind,
+            }
+            own.update(pod_namespace=problem.place.pod_namespace, pod_name=problem.place.pod_name)
             where = labels(own)
-            seen[where] = seen.get(where, 0) + 1
-        for where, number in seen.items():
+            counts[where] = counts.get(where, 0) + 1
+        for where, number in counts.items():
             self.families.gauge(
                 "rdma_unreadable",
                 "What exists but could not be read in this scrape, by the system's error",

@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The process that answers HTTP. It needs no rights, and reads nothing but its web configuration."""
+"""The process that answers HTTP. It needs no privileges, and reads only its web configuration."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from .server import ListenError, Server
 from .web_config import WebConfigError, WebConfigFile
 
 DEFAULT_ADDRESS = ":9879"
-# Seconds of a request that are not the look's: to read it, to compare a password, and to write the answer.
+# Seconds of a request besides the look: to read it, to compare a password, and to write the answer.
 BESIDE_THE_LOOK = 2.0
 
 
 def main(argv: t.Sequence[str] | None = None) -> int:
-    made = command_line.parser("serve", "Answer HTTP with what the process that looks hands over.")
-    made.add_argument("--web.listen-address", dest="address", default=DEFAULT_ADDRESS, metavar="HOST:PORT")
-    made.add_argument(
+    parser = command_line.build_parser("serve", "Answer HTTP with what the process that looks hands over.")
+    parser.add_argument("--web.listen-address", dest="address", default=DEFAULT_ADDRESS, metavar="HOST:PORT")
+    parser.add_argument(
         "--web.config.file", dest="web_config", metavar="FILE", help="TLS and users, see exporter-toolkit"
     )
-    options = made.parse_args(argv)
+    options = parser.parse_args(argv)
     config = WebConfigFile(options.web_config)
 
     def look(seconds: float) -> bytes:

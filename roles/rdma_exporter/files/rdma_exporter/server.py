@@ -1,9 +1,9 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""HTTP: /metrics for Prometheus, /-/healthy for what starts and watches the exporter.
+"""HTTP: /metrics for Prometheus, /-/healthy for what starts and monitors the exporter.
 
-A request has one time limit for all of it: TLS, headers, password, look and answer. Reads and writes have no limits of
-their own, which a client could stretch by sending or reading little at a time: at its end the connection is shut down.
+A request has one deadline for all of it: TLS, headers, password, look and answer. Then its connection is shut down.
+Reads and writes have no timeouts of their own, which a client could stretch by sending or reading little at a time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PAGE = b'<!DOCTYPE html><title>rdma_exporter</title><h1>rdma_exporter</h1><p><a 
 
 
 class ListenError(Exception):
-    """The address cannot be listened on; the text says which, why, and what unblocks it."""
+    """The address cannot be listened on; the text has the address, the reason and the remedy."""
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -52,7 +52,7 @@ class Server(http.server.ThreadingHTTPServer):
     """Answers each connection in its own thread."""
 
     daemon_threads = True
-    # socketserver asks for 5: a scrape of two Prometheus servers, a probe and a person are more.
+    # By default 5: scrapes of two Prometheus servers, a probe and a person may be more connections.
     request_queue_size = 128
 
     def __init__(
@@ -77,7 +77,7 @@ class Server(http.server.ThreadingHTTPServer):
     def server_bind(self) -> None:
         if self.address_family == socket.AF_INET6:
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        # HTTPServer looks its own name up in the DNS.
+        # That of HTTPServer looks up its own name in the DNS.
         socketserver_bind(self)
 
     def get_request(self) -> tuple[t.Any, t.Any]:
@@ -85,7 +85,7 @@ class Server(http.server.ThreadingHTTPServer):
         try:
             config = self.config.current()
             if config is not None and config.context is not None:
-                # The handshake waits for the client: in its thread, and not where all are waited for.
+                # The handshake waits for the client: in the connection's thread, not in the one that accepts.
                 request = config.context.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
             return request, address
         except (OSError, WebConfigError) as exc:
@@ -113,7 +113,7 @@ class Server(http.server.ThreadingHTTPServer):
         except WebConfigError as exc:
             log(str(exc))
         except OSError:
-            pass  # the client went away, does not speak TLS, or its time was over
+            pass  # the client is gone, does not use TLS, or is past its deadline
         except Exception as exc:
             log("answering %s: %s: %s" % (client_address[0], type(exc).__name__, exc))
         finally:
@@ -151,7 +151,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def handle(self) -> None:
         self.place = self.server.connections.of(self.request)
         self.close_connection = True
-        # The time for the first request has begun with the connection.
+        # The time for the first request began with the connection.
         self.handle_one_request()
         while not self.close_connection:
             self.place.begin(IDLE)
@@ -163,12 +163,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.place.work()
         config = self.server.config.current()
         if getattr(self.request, "context", None) is not (config.context if config else None):
-            # It was connected under certificates that are no longer in force.
+            # It connected under certificates that are no longer in use.
             self.close_connection = True
             return
         path = self.path.partition("?")[0]
         if path == "/-/healthy":
-            # Without a password: a kubelet's probe has none, and there is nothing in it but the version.
+            # Without a password: a kubelet's probe has none, and the answer has only the version.
             self._answer(200, b"rdma_exporter %s is healthy\n" % self.server.revision.encode(), "text/plain")
             return
         try:
@@ -190,11 +190,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def _allowed(self, users: t.Mapping[str, str]) -> bool:
         if not users:
             return True
-        scheme, _space, told = self.headers.get("Authorization", "").partition(" ")
+        scheme, _space, credentials = self.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "basic":
             return False
         try:
-            name, colon, password = base64.b64decode(told, validate=True).decode("utf-8").partition(":")
+            name, colon, password = base64.b64decode(credentials, validate=True).decode("utf-8").partition(":")
         except (binascii.Error, UnicodeDecodeError):
             return False
         return bool(colon) and self.server.passwords.right(name, users.get(name), password, self.place.address)
@@ -207,10 +207,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             log(text)
             self._answer(503, text.encode("utf-8", "surrogateescape") + b"\n", "text/plain")
             return
-        self.server.connections.know(self.place.address)
+        self.server.connections.remember(self.place.address)
         headers = {}
         if "gzip" in self.headers.get("Accept-Encoding", ""):
-            # Level 1 makes it a twentieth of its size already.
+            # Level 1 already reduces it to a twentieth.
             body = gzip.compress(body, 1)
             headers["Content-Encoding"] = "gzip"
         self._answer(200, body, exposition.CONTENT_TYPE, headers)
@@ -227,7 +227,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *arguments: t.Any) -> None:  # noqa: A002 - the parameter's name in the library
-        """A request is not worth a log line."""
+        """Log no requests."""
 
 
 __all__ = ("ListenError", "Server", "parse_address")

@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Look into the own namespace in a thread, and into the others in children (module_utils/_netns/walk.py)."""
+"""Reads the own namespace in a thread, and the others in children (module_utils/_netns/walk.py)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Hung(Exception):
 
 
 class _Call:
-    """What a guard's thread must do, and the result."""
+    """A call for a guard's thread, and its result."""
 
     def __init__(self, function: t.Callable[[], t.Any]) -> None:
         self.function = function
@@ -36,10 +36,10 @@ class _Call:
 
 
 class Guard:
-    """Calls functions in its own thread, and goes on without it when one takes too long.
+    """Calls functions in its own thread, and stops waiting if one takes too long.
 
-    A thread whose read() never returns cannot be ended. While it is in there, nothing else is called. The thread stays:
-    each new one has memory of its own to fault in (arenas, mallopt(3)), which costs a fifth of a scrape.
+    A thread whose read() never returns cannot be ended. Until it returns, nothing else is called. The thread is reused:
+    each new one faults in its own memory (arenas, mallopt(3)), which costs a fifth of a scrape.
     """
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Guard:
 
 
 def walker(look: t.Callable[[bool], t.Any]) -> Walker:
-    """``look`` gets whether there is a /sys that shows the namespace."""
+    """Return a walker; ``look`` gets whether there is a /sys that shows the namespace."""
     visitor = enter.Visitor()
 
     def step_into(space: Namespace) -> bool:
@@ -78,7 +78,7 @@ def walker(look: t.Callable[[bool], t.Any]) -> Walker:
         except enter.EnterError as exc:
             if exc.errno not in (errno.EPERM, errno.EACCES):
                 raise
-        # A security module may refuse the mount alone (AppArmor's profile for containers does): netlink needs none.
+        # A security module may refuse only the mount (AppArmor's profile for containers does): netlink needs none.
         visitor.visit(space, sysfs=False)
         return False
 

@@ -1,10 +1,10 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The web configuration file that Prometheus' exporters share, as far as it is about certificates and passwords.
+"""The web configuration file that Prometheus' exporters share: its certificates and passwords.
 
 https://github.com/prometheus/exporter-toolkit/blob/master/docs/web-configuration.md
 
-What this exporter cannot do is refused by name, and not left out in silence.
+Settings that this exporter does not support are refused by name, not ignored.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _VERSIONS = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
 
 
 class WebConfigError(Exception):
-    """The file cannot be used; the text says which key, why, and what unblocks it."""
+    """The file cannot be used; the text has the key, the reason and the remedy."""
 
 
 class WebConfig:
-    """A file that was read, and the certificates it names."""
+    """A configuration file, and the certificates it names."""
 
     def __init__(self, path: str, document: t.Any, text: bytes = b"") -> None:
         self.path = path
-        # What was read, by path: what has changed must be read again. Times of files are too coarse for this.
+        # Contents by path, to detect changes: times of files are too coarse for this.
         self.read = {path: text}
         self.users: dict[str, str] = {}
         self.context: ssl.SSLContext | None = None
@@ -41,7 +41,7 @@ class WebConfig:
             # An editor leaves an empty file for a moment; it must not let everyone in.
             raise self._wrong("the document", "it is empty. {} lets everyone in, without TLS")
         self._only(document, ("tls_server_config", "basic_auth_users", "http_server_config"), "")
-        # HTTP/2 is an offer of the server; this one has HTTP/1.1.
+        # A server may offer HTTP/2; this one has HTTP/1.1.
         self._only(document.get("http_server_config") or {}, ("http2",), "http_server_config.")
         tls = document.get("tls_server_config") or {}
         self._only(tls, _TLS_KEYS, "tls_server_config.")
@@ -82,7 +82,7 @@ class WebConfig:
         return context
 
     def _tls_files(self, tls: t.Mapping[str, t.Any]) -> dict[str, str]:
-        """Return the paths of the files by their keys. Relative ones begin where the configuration is."""
+        """Return the paths of the files by their keys, relative to the configuration's directory."""
         for key in ("cert_file", "key_file"):
             if not tls.get(key):
                 raise self._wrong("tls_server_config." + key, "it is missing")
@@ -109,7 +109,7 @@ class WebConfig:
                 raise self._wrong("basic_auth_users", "it needs the Python library bcrypt (python3-bcrypt)") from exc
 
     def changed(self) -> bool:
-        """Whether one of the files is another by now, or cannot be read."""
+        """Return whether one of the files has changed, or cannot be read."""
         try:
             return any(_bytes(path) != text for path, text in self.read.items())
         except OSError:
@@ -117,7 +117,7 @@ class WebConfig:
 
 
 class WebConfigFile:
-    """The file in force: read again when it, or a certificate, has changed."""
+    """The current configuration, read again if it or a certificate has changed."""
 
     def __init__(self, path: str | None) -> None:
         self._path = path
@@ -125,9 +125,9 @@ class WebConfigFile:
         self._lock = threading.Lock()
 
     def current(self) -> WebConfig | None:
-        """The configuration; None without a file. WebConfigError while it is wrong, and then no one gets in.
+        """Return the configuration, None without a file. Raises WebConfigError while it is invalid: no one gets in.
 
-        That is how exporter-toolkit does it. The one before is not used any longer: it may have a user who is gone.
+        exporter-toolkit does the same. The previous one is no longer used: it may have a user who was removed.
         """
         if self._path is None:
             return None
@@ -148,7 +148,7 @@ def _why(exc: OSError) -> str:
 
 
 def load(path: str) -> WebConfig:
-    """Read a file."""
+    """Read a configuration file."""
     try:
         import yaml
     except ImportError as exc:

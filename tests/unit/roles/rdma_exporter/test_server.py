@@ -122,7 +122,7 @@ def test_who_has_got_metrics_makes_no_room_for_strangers() -> None:
     with contextlib.ExitStack() as stack:
         for one in sockets:
             stack.enter_context(one)
-        table.know("192.0.2.1")
+        table.remember("192.0.2.1")
         known, *strangers, last, second = sockets
         assert table.add(known, "192.0.2.1", 10)
         for number, one in enumerate(strangers):
