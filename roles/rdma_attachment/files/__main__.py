@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Keep every RDMA device in the network namespace of its network device (`python3 DIRECTORY`).
 
-The kernel tells everybody in the host's namespace when a network device leaves or comes (RTNLGRP_LINK, rtnetlink(7)),
-so nothing is asked while nothing happens.
+The kernel notifies the host's namespace when a network device arrives or leaves (RTNLGRP_LINK, rtnetlink(7)), so this
+program waits for events.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RTMGRP_LINK = 1
 FIRST_RETRY_S, LAST_RETRY_S = 0.2, 30.0
 
 
-def say(text: str) -> None:
+def log(text: str) -> None:
     print(text, flush=True)
 
 
@@ -41,29 +41,31 @@ def link(text: str) -> Link:
     return Link(name, kind, address)
 
 
-def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(prog="rdma_attachment", description="Keeps RDMA devices with their network devices.")
-    made.add_argument("--include", action="append", default=[], metavar="DEVICE", help="only these; default: all")
-    made.add_argument("--exclude", action="append", default=[], metavar="DEVICE", help="never these")
-    made.add_argument(
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="rdma_attachment", description="Keeps RDMA devices with their network devices."
+    )
+    parser.add_argument("--include", action="append", default=[], metavar="DEVICE", help="only these; default: all")
+    parser.add_argument("--exclude", action="append", default=[], metavar="DEVICE", help="never these")
+    parser.add_argument(
         "--link", action="append", default=[], type=link, metavar="NAME=TYPE,PCI_ADDRESS", help="a software link"
     )
-    made.add_argument(
+    parser.add_argument(
         "--once", action="store_true", help="do what is due now, then exit; status 1: not everything could be done"
     )
-    made.add_argument("--revision", default="unknown", help="the revision that this program reports")
-    return made
+    parser.add_argument("--revision", default="unknown", help="the revision that this program reports")
+    return parser
 
 
 class Events:
-    """Wakes when a network device of the host's namespace has come, gone or changed."""
+    """Wakes up when a network device of the host's namespace arrives, leaves or changes."""
 
     def __init__(self) -> None:
         self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
         self.socket.bind((0, RTMGRP_LINK))
 
     def wait(self, seconds: float) -> bool:
-        """Whether there was one within that time."""
+        """Return whether there was an event within that time."""
         ready, _writable, _exceptional = select.select([self.socket], [], [], seconds)
         if not ready:
             return False
@@ -79,7 +81,7 @@ class Events:
 
 @dataclasses.dataclass
 class Pace:
-    """How long to wait for the next look: little after an event, more and more while something stays undone."""
+    """The wait before the next look: short after an event, longer and longer while something stays undone."""
 
     wait: float = FIRST_RETRY_S
 
@@ -89,24 +91,24 @@ class Pace:
 
 
 def main(argv: t.Sequence[str] | None = None) -> int:
-    options = parser().parse_args(argv)
+    options = build_parser().parse_args(argv)
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
     events = Events()
-    follower = Follower(options.link, options.include, options.exclude, Host(), say)
-    say("revision %s" % options.revision)
-    pace, event, said = Pace(), True, ""
+    follower = Follower(options.link, options.include, options.exclude, Host(), log)
+    log("revision %s" % options.revision)
+    pace, event, last_problem = Pace(), True, ""
     while True:
         began = time.monotonic()
         try:
             done, problem = follower.once(), ""
         except (FabricError, OSError) as exc:
             done, problem = False, str(exc)
-        if problem and problem != said:
-            say(problem)
-        said = problem
+        if problem and problem != last_problem:
+            log(problem)
+        last_problem = problem
         if options.once:
             return 0 if done else 1
-        # What it did itself is among the events, so it looks again.
+        # Its own changes are events, too, so it looks again.
         event = events.wait(pace.after(event, done))
         if event and time.monotonic() - began < FIRST_RETRY_S:
             time.sleep(FIRST_RETRY_S / 4)

@@ -24,7 +24,7 @@ _spec.loader.exec_module(service)
 
 
 def test_links_are_read() -> None:
-    options = service.parser().parse_args(["--link", "rxe0=rxe,0000:00:05.0", "--exclude", "mlx5_9", "--once"])
+    options = service.build_parser().parse_args(["--link", "rxe0=rxe,0000:00:05.0", "--exclude", "mlx5_9", "--once"])
     assert options.link == [("rxe0", "rxe", "0000:00:05.0")]
     assert (options.exclude, options.include, options.once) == (["mlx5_9"], [], True)
 
@@ -32,7 +32,7 @@ def test_links_are_read() -> None:
 @pytest.mark.parametrize("text", ["rxe0", "rxe0=rxe", "=rxe,0000:00:05.0", "rxe0=tun,0000:00:05.0", "rxe0=rxe,00:05.0"])
 def test_a_link_that_is_none_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        service.parser().parse_args(["--link", text])
+        service.build_parser().parse_args(["--link", text])
     assert ended.value.code == 2
     assert f"'{text}' is not NAME=TYPE,PCI_ADDRESS with a TYPE of rxe, siw" in capsys.readouterr().err
 
