@@ -32,7 +32,11 @@ CLASSES = 1000
 def build_model(name: str) -> torch.nn.Module:
     """Return a model that takes images and gives classes. Raises WorkloadError for any other name."""
     models = torchvision_models()
-    known = [one for one, what in vars(models).items() if one.islower() and not one.startswith("_") and callable(what)]
+    known = [
+        entry
+        for entry, value in vars(models).items()
+        if entry.islower() and not entry.startswith("_") and callable(value)
+    ]
     if name not in known:
         raise WorkloadError("torchvision has no model %s: it has %s" % (name, ", ".join(sorted(known))))
     return getattr(models, name)(num_classes=CLASSES)
@@ -71,12 +75,12 @@ class Benchmark:
             self.step(guard)
             meter.add(self.arguments.batch_size)
         self.settle()
-        found = meter.lap()
-        assert found is not None
-        return found
+        rate = meter.lap()
+        assert rate is not None
+        return rate
 
     def settle(self) -> None:
-        """Wait until the device has done what it was given: a GPU works behind the program's back."""
+        """Wait until the device has finished: a GPU works asynchronously."""
         if self.group.device.type == "cuda":
             torch.cuda.synchronize()
 
@@ -111,21 +115,21 @@ def main() -> None:
 
 
 def measure(benchmark: Benchmark, guard: rendezvous.Guarded) -> dict[str, t.Any]:
-    """Run it, with the usual lines, and return the result."""
+    """Run the benchmark, print the usual lines, and return the result."""
     arguments, group = benchmark.arguments, benchmark.group
     device, world = "GPU" if group.device.type == "cuda" else "CPU", group.ranks.world_size
-    tell = say if group.ranks.rank == 0 else _nothing
-    tell("Model: %s\nBatch size: %d\nNumber of %ss: %d" % (arguments.model, arguments.batch_size, device, world))
-    tell("Running warmup...")
+    report = say if group.ranks.rank == 0 else _nothing
+    report("Model: %s\nBatch size: %d\nNumber of %ss: %d" % (arguments.model, arguments.batch_size, device, world))
+    report("Running warmup...")
     began = time.monotonic()
     for _number in range(arguments.num_warmup_batches):
         benchmark.step(guard)
     benchmark.settle()
-    tell("Running benchmark...")
+    report("Running benchmark...")
     rates = []
     for number in range(arguments.num_iters):
         rates.append(benchmark.iteration(guard))
-        tell("Iter #%d: %.1f img/sec per %s" % (number, rates[-1], device))
+        report("Iter #%d: %.1f img/sec per %s" % (number, rates[-1], device))
     sums = group.agree(benchmark.model, benchmark.steps)
     every = group.gather(rates)
     result = {
@@ -139,13 +143,13 @@ def measure(benchmark: Benchmark, guard: rendezvous.Guarded) -> dict[str, t.Any]
         ],
     }
     each, total = result["images_per_second_per_device"], result["images_per_second"]
-    tell("Img/sec per %s: %.1f +-%.1f" % (device, each["mean"], SPREAD * (each["stdev"] or 0)))
-    tell("Total img/sec on %d %s(s): %.1f +-%.1f" % (world, device, total["mean"], SPREAD * (total["stdev"] or 0)))
+    report("Img/sec per %s: %.1f +-%.1f" % (device, each["mean"], SPREAD * (each["stdev"] or 0)))
+    report("Total img/sec on %d %s(s): %.1f +-%.1f" % (world, device, total["mean"], SPREAD * (total["stdev"] or 0)))
     return result
 
 
 def _nothing(text: str) -> None:
-    """Only rank 0 speaks."""
+    """Print nothing: only rank 0 does."""
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Checkpoints: written by rank 0, whole or not at all, and read back by all ranks without running what they contain.
+"""Checkpoints: written atomically by rank 0, and read by all ranks without executing what they contain.
 
-Rank 0 alone needs the file: the others get its bytes from it, so that no shared storage is needed.
+Only rank 0 needs the file: it sends the bytes to the others, so no shared storage is needed.
 """
 
 from __future__ import annotations
@@ -42,44 +42,44 @@ def save(path: str, state: dict[str, t.Any]) -> None:
 
 
 def digest(content: dict[str, t.Any]) -> str:
-    """Return the SHA-256 of what a checkpoint holds: PyTorch does not check the sums in its archives."""
-    found = hashlib.sha256(content["plain"].encode())
+    """Return the SHA-256 of a checkpoint's content: PyTorch does not verify the checksums in its archives."""
+    checksum = hashlib.sha256(content["plain"].encode())
     tensors = list(content["model"].items())
     for number, values in content["optimizer"].items():
         tensors += [("%d %s" % (number, name), value) for name, value in values.items()]
     for name, value in tensors:
-        found.update(("\0%s\0" % name).encode())
-        found.update(raw_bytes(value) if isinstance(value, torch.Tensor) else repr(value).encode())
-    return found.hexdigest()
+        checksum.update(("\0%s\0" % name).encode())
+        checksum.update(raw_bytes(value) if isinstance(value, torch.Tensor) else repr(value).encode())
+    return checksum.hexdigest()
 
 
 def load(path: str, group: Group, settings: dict[str, t.Any]) -> dict[str, t.Any] | None:
-    """Return the state that rank 0 has under ``path``, None if there is none.
+    """Return the state in rank 0's ``path``, None if there is none.
 
     Raises WorkloadError on every rank for a file that cannot be read or belongs to another run.
     """
     content = b""
-    told: dict[str, t.Any] | None = None
+    status: dict[str, t.Any] | None = None
     if group.ranks.rank == 0:
         try:
             with open(path, "rb") as stream:
                 content = stream.read()
-            told = {"size": len(content)}
+            status = {"size": len(content)}
         except FileNotFoundError:
             pass
         except OSError as exc:
-            told = {"error": exc.strerror or str(exc)}
-    told = group.gather(told)[0]
-    if told is None:
+            status = {"error": exc.strerror or str(exc)}
+    status = group.gather(status)[0]
+    if status is None:
         return None
-    if "error" in told:
-        raise WorkloadError("Reading the checkpoint %s: %s" % (path, told["error"]))
-    state = parse(_everywhere(content, told["size"], group), path)
+    if "error" in status:
+        raise WorkloadError("Reading the checkpoint %s: %s" % (path, status["error"]))
+    state = parse(_broadcast(content, status["size"], group), path)
     refuse_other_run(state, settings, path)
     return state
 
 
-def _everywhere(content: bytes, size: int, group: Group) -> bytes:
+def _broadcast(content: bytes, size: int, group: Group) -> bytes:
     """Return rank 0's bytes on every rank."""
     if not size:
         return b""
@@ -91,15 +91,15 @@ def _everywhere(content: bytes, size: int, group: Group) -> bytes:
 def parse(content: bytes, path: str) -> dict[str, t.Any]:
     """Read a checkpoint: tensors, numbers, texts, lists and dictionaries, no other objects."""
     try:
-        found = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-    except Exception as exc:  # a damaged archive raises whatever its damage looks like
+        document = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    except Exception as exc:  # a damaged archive may raise anything
         raise WorkloadError(_damaged(path, content, _reason(exc))) from exc
     try:
-        if found["schema"] != SCHEMA:
+        if document["schema"] != SCHEMA:
             raise ValueError
-        right = digest(found) == found["digest"]
-        state = {**json.loads(found["plain"]), "model": found["model"]}
-        state["optimizer"] = {"state": found["optimizer"], "param_groups": state.pop("groups")}
+        right = digest(document) == document["digest"]
+        state = {**json.loads(document["plain"]), "model": document["model"]}
+        state["optimizer"] = {"state": document["optimizer"], "param_groups": state.pop("groups")}
     except (AttributeError, KeyError, TypeError, ValueError) as exc:
         raise WorkloadError(
             "%s is not a checkpoint of this trainer: remove it, or name another with --checkpoint" % path
@@ -114,7 +114,7 @@ def _damaged(path: str, content: bytes, why: str) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Return why PyTorch does not read it, without its advice to read it unsafely."""
+    """Return why PyTorch cannot read it, without the advice to read it unsafely."""
     lines = str(error).strip().splitlines()
     if not lines:
         return type(error).__name__
@@ -122,7 +122,7 @@ def _reason(error: Exception) -> str:
 
 
 def refuse_other_run(state: dict[str, t.Any], settings: dict[str, t.Any], path: str) -> None:
-    """Raises WorkloadError when the run that wrote the checkpoint was set otherwise: its sequence cannot go on."""
+    """Raises WorkloadError for the checkpoint of a run with other settings, which cannot be continued."""
     saved = state["settings"]
     for name in sorted(set(saved) | set(settings)):
         if saved.get(name) != settings.get(name):

@@ -1,10 +1,10 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reader of CIFAR-10 in the two forms in which it is published, without running what a pickle contains.
+"""Reader of CIFAR-10 in both published forms, without executing what a pickle contains.
 
-The Python version is a pickle, which may name any function; here it finds stand-ins for the four names that a NumPy
-array's pickle needs, and nothing else. Format: https://www.cs.toronto.edu/~kriz/cifar.html
+The Python version is a pickle, which may name any function; here only the four names that a NumPy array's pickle needs
+are found, as placeholders. Format: https://www.cs.toronto.edu/~kriz/cifar.html
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ IMAGE_BYTES = 3 * 32 * 32
 RECORD_BYTES = 1 + IMAGE_BYTES
 TRAINING = tuple("data_batch_%d" % number for number in range(1, 6))
 TEST = ("test_batch",)
-# Directories as the archives have them, and the ending of their files.
+# Directories in the archives, and the extension of their files.
 FORMS = (("cifar-10-batches-py", ""), ("cifar-10-batches-bin", ".bin"))
 
 
@@ -66,13 +66,13 @@ def _read_all(place: str, batches: t.Sequence[str], ending: str) -> Images:
                 content = stream.read()
         except OSError as exc:
             raise WorkloadError("Reading %s: %s" % (path, exc.strerror or exc)) from exc
-        found = parse_binary(content, path) if ending else parse_pickle(content, path)
-        if max(found.labels) >= CLASSES:
+        images = parse_binary(content, path) if ending else parse_pickle(content, path)
+        if max(images.labels) >= CLASSES:
             raise WorkloadError(
-                "%s is not a CIFAR-10 file: a label is %d, but labels go from 0 to 9" % (path, max(found.labels))
+                "%s is not a CIFAR-10 file: a label is %d, but labels go from 0 to 9" % (path, max(images.labels))
             )
-        labels += found.labels
-        pixels += found.pixels
+        labels += images.labels
+        pixels += images.pixels
     return Images(bytes(labels), pixels)
 
 
@@ -93,7 +93,7 @@ def parse_binary(content: bytes, path: str) -> Images:
 
 
 class _Dtype:
-    """Stands in for numpy.dtype: what matters is its name."""
+    """Placeholder for numpy.dtype: only the name matters."""
 
     def __init__(self, name: t.Any = None, *_rest: t.Any) -> None:
         self.name = name
@@ -103,7 +103,7 @@ class _Dtype:
 
 
 class _Array:
-    """Stands in for numpy.ndarray: keeps the state that its pickle carries."""
+    """Placeholder for numpy.ndarray: keeps the state in its pickle."""
 
     state: t.Any = None
 
@@ -116,7 +116,7 @@ def _reconstruct(*_rest: t.Any) -> _Array:
 
 
 def _encode(text: t.Any, encoding: t.Any = "latin1") -> bytes:
-    """Python 3 writes bytes so for protocols before 3."""
+    """Decode bytes as Python 3 writes them for protocols before 3."""
     if not isinstance(text, str) or encoding not in ("latin1", b"latin1"):
         raise pickle.UnpicklingError("bytes that are not encoded as latin1")
     return text.encode("latin1")
@@ -143,13 +143,13 @@ def parse_pickle(content: bytes, path: str) -> Images:
     """Read the dictionary of labels and an array."""
     try:
         batch = _Unpickler(io.BytesIO(content), encoding="bytes").load()
-    except Exception as exc:  # a damaged pickle raises whatever its damage looks like
+    except Exception as exc:  # a damaged pickle may raise anything
         raise WorkloadError("%s is truncated or not a CIFAR-10 file: %s" % (path, exc or type(exc).__name__)) from exc
     if not isinstance(batch, dict):
         raise WorkloadError("%s is not a CIFAR-10 file: no dictionary" % path)
     named = {key.decode("latin1") if isinstance(key, bytes) else key: value for key, value in batch.items()}
     labels, array = named.get("labels"), named.get("data")
-    if not isinstance(labels, list) or not all(_is_byte(one) for one in labels):
+    if not isinstance(labels, list) or not all(_is_byte(label) for label in labels):
         raise WorkloadError("%s is not a CIFAR-10 file: no list of labels" % path)
     pixels = _pixels(array)
     if pixels is None or not labels or len(pixels) != len(labels) * IMAGE_BYTES:

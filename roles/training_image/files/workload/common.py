@@ -16,14 +16,14 @@ import typing as t
 SCHEMA = 1
 # Before the result's JSON on its own line in the log: a pod that has ended still has its log, but no files.
 MARK = "RESULT "
-# Before what one rank ended with, in the log of each.
+# Before a rank's own result, in its log.
 RANK_MARK = "RANK "
 # The well-known synthetic benchmark prints 1.96 standard deviations behind "+-": where 95 % of the iterations are.
 SPREAD = 1.96
 
 
 class WorkloadError(Exception):
-    """Something that the user can put right; its text is the whole message."""
+    """An error that the user can fix; its text is the whole message."""
 
 
 def say(text: str) -> None:
@@ -31,7 +31,7 @@ def say(text: str) -> None:
 
 
 def write_whole(path: str, write: t.Callable[[t.BinaryIO], object]) -> None:
-    """Let ``write`` fill ``path`` so that any reader, at any time, sees the old file or the new one."""
+    """Let ``write`` fill ``path`` atomically: readers see the old file or the new one."""
     directory, name = os.path.split(os.path.abspath(path))
     temporary = os.path.join(directory, ".%s.new" % name)
     try:
@@ -51,12 +51,12 @@ def write_whole(path: str, write: t.Callable[[t.BinaryIO], object]) -> None:
         try:
             os.unlink(temporary)
         except OSError:
-            pass  # it was never created; the error that counts is reported below
+            pass  # it was never created; the error that matters is raised below
         raise WorkloadError("Writing %s: %s" % (path, exc.strerror or exc)) from exc
 
 
 class Meter:
-    """Images per second of the time in which it runs; stopped for evaluation and checkpoints."""
+    """Images per second while it runs; it is stopped for evaluation and checkpoints."""
 
     def __init__(self, clock: t.Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -79,7 +79,7 @@ class Meter:
             self._since = None
 
     def lap(self) -> float | None:
-        """Return the rate since the last lap and begin a new one; None when nothing was done."""
+        """Return the rate since the last lap and begin a new one; None if there were no images."""
         running = self._since is not None
         self.stop()
         rate = self._images / self._seconds if self._images and self._seconds > 0 else None
@@ -98,7 +98,7 @@ def clock_text(seconds: float) -> str:
 
 
 class Summary(t.NamedTuple):
-    """How rates are spread; ``stdev`` is the sample's, None for fewer than two."""
+    """Mean and spread of rates; ``stdev`` is the sample's, None for fewer than two."""
 
     samples: int
     mean: float
@@ -108,7 +108,7 @@ class Summary(t.NamedTuple):
 
 
 def summarize(samples: t.Sequence[float]) -> Summary | None:
-    """Return the spread of rates, None if there is none."""
+    """Return mean and spread of rates, None if there are none."""
     if not samples:
         return None
     deviation = statistics.stdev(samples) if len(samples) > 1 else None
@@ -120,15 +120,15 @@ def spread(samples: t.Sequence[t.Sequence[float]]) -> dict[str, t.Any]:
 
     A rate of the whole is the sum of the ranks' rates at one time; per device it is their mean.
     """
-    times = min(len(one) for one in samples)
-    totals = [math.fsum(one[number] for one in samples) for number in range(times)]
+    times = min(len(rates) for rates in samples)
+    totals = [math.fsum(rates[number] for rates in samples) for number in range(times)]
     each = [total / len(samples) for total in totals]
-    found = {"images_per_second_per_device": summarize(each), "images_per_second": summarize(totals)}
-    return {"samples": each, **{name: one._asdict() if one else None for name, one in found.items()}}
+    summaries = {"images_per_second_per_device": summarize(each), "images_per_second": summarize(totals)}
+    return {"samples": each, **{name: summary._asdict() if summary else None for name, summary in summaries.items()}}
 
 
 def now() -> str:
-    """Return the time as the other reports of the collection write it."""
+    """Return the time in the format of the collection's other reports."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
@@ -142,14 +142,14 @@ def emit(result: dict[str, t.Any], path: str | None) -> None:
 
 
 def finite(value: float) -> float | None:
-    """Return a number that JSON has; a loss that is infinite or not a number becomes None."""
+    """Return None for a loss that JSON cannot represent: infinite, or not a number."""
     return value if math.isfinite(value) else None
 
 
 def end(code: int) -> t.NoReturn:
-    """End this process at once.
+    """Exit at once.
 
-    An interpreter that ends in the usual way waits for threads of a broken process group.
+    A regular exit would wait for threads of a broken process group.
     """
     sys.stdout.flush()
     sys.stderr.flush()

@@ -20,7 +20,7 @@ from common import MARK, SCHEMA, SPREAD, Summary, WorkloadError, summarize, writ
 
 Result = t.Mapping[str, t.Any]
 
-# What must be the same, with the words for it.
+# Keys that must be the same, with their descriptions.
 SAME = (
     ("kind", "kind of run"),
     ("model", "model"),
@@ -30,17 +30,23 @@ SAME = (
     ("precision", "precision"),
     ("device_type", "kind of device"),
 )
-# What may differ, and is worth knowing.
-TELL = (("hosts", "hosts"), ("device", "device"), ("backend", "backend"), ("torch", "PyTorch"), ("started", "started"))
+# Keys that may differ, and are reported.
+DETAILS = (
+    ("hosts", "hosts"),
+    ("device", "device"),
+    ("backend", "backend"),
+    ("torch", "PyTorch"),
+    ("started", "started"),
+)
 CONFIDENCE = 0.95
-# With two iterations each, one value more or less decides.
+# With two iterations each, a single value decides.
 FEWEST = 3
 
 
 class Difference(t.NamedTuple):
     """How the second result's rate differs from the first's, in percent of the first's mean.
 
-    ``low`` and ``high`` bound where the true difference is with 95 % confidence, None if that is not known.
+    ``low`` and ``high`` bound the true difference with 95 % confidence, None if they are not known.
     """
 
     percent: float
@@ -57,7 +63,7 @@ class Difference(t.NamedTuple):
 
 
 class Comparison(t.NamedTuple):
-    """Two results, with the names that people gave them."""
+    """Two results, with their names."""
 
     names: tuple[str, str]
     results: tuple[Result, Result]
@@ -70,43 +76,43 @@ class Comparison(t.NamedTuple):
 
     @property
     def title(self) -> str:
-        one = self.results[0]
+        first = self.results[0]
         return "%s of %s on %d %s(s), batch size %d, %s" % (
-            one["kind"], one["model"], one["world_size"], self.device, one["batch_size"], one["precision"],
+            first["kind"], first["model"], first["world_size"], self.device, first["batch_size"], first["precision"],
         )  # fmt: skip
 
     @property
     def sentence(self) -> str:
-        """The verdict, for people."""
+        """The verdict as a sentence."""
         first, second = self.names
-        found = self.difference
-        told = "%s is %.1f %% %s than %s" % (
-            second, abs(found.percent), "faster" if found.percent >= 0 else "slower", first,
+        change = self.difference
+        claim = "%s is %.1f %% %s than %s" % (
+            second, abs(change.percent), "faster" if change.percent >= 0 else "slower", first,
         )  # fmt: skip
-        if found.low is None or found.high is None:
+        if change.low is None or change.high is None:
             return "%s, but %d and %d measurements cannot tell a difference from noise: at least %d each are needed" % (
-                told, self.per_device[0].samples, self.per_device[1].samples, FEWEST,
+                claim, self.per_device[0].samples, self.per_device[1].samples, FEWEST,
             )  # fmt: skip
-        between = "%+.1f to %+.1f %%" % (found.low, found.high)
-        if found.verdict == "noise":
-            return "No difference above the noise: %s, and anything from %s may be true" % (told, between)
-        return "%s (with 95 %% confidence %s)" % (told, between)
+        between = "%+.1f to %+.1f %%" % (change.low, change.high)
+        if change.verdict == "noise":
+            return "No difference above the noise: %s, and anything from %s may be true" % (claim, between)
+        return "%s (with 95 %% confidence %s)" % (claim, between)
 
     @property
     def rows(self) -> list[tuple[str, str, str, str]]:
-        """The table: what, its value in both, and the difference."""
+        """The rows of the table: description, both values, and the difference."""
         first, second = self.per_device
         world = self.results[0]["world_size"]
-        found = self.difference
-        margin = "" if found.high is None else " +-%.1f" % (found.high - found.percent)
+        change = self.difference
+        margin = "" if change.high is None else " +-%.1f" % (change.high - change.percent)
 
-        def line(what: str, one: float, other: float) -> tuple[str, str, str, str]:
-            return (what, "%.1f" % one, "%.1f" % other, percent_text(percent(one, other)))
+        def line(what: str, left: float, right: float) -> tuple[str, str, str, str]:
+            return (what, "%.1f" % left, "%.1f" % right, percent_text(percent(left, right)))
 
         return [
             (
                 "images/s per %s" % self.device, spread_text(first), spread_text(second),
-                percent_text(found.percent).replace(" %", margin + " %"),
+                percent_text(change.percent).replace(" %", margin + " %"),
             ),
             line("  slowest", first.min, second.min),
             line("  fastest", first.max, second.max),
@@ -117,34 +123,34 @@ class Comparison(t.NamedTuple):
 
     @property
     def differing(self) -> list[tuple[str, str, str]]:
-        """What else is not the same."""
-        found = []
-        for key, words in TELL:
-            one, other = (told(result.get(key)) for result in self.results)
-            if one != other:
-                found.append((words, one, other))
-        return found
+        """Other differences: description and both values."""
+        entries = []
+        for key, words in DETAILS:
+            left, right = (value_text(result.get(key)) for result in self.results)
+            if left != right:
+                entries.append((words, left, right))
+        return entries
 
 
-def told(value: t.Any) -> str:
+def value_text(value: t.Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else "not reported" if value is None else str(value)
 
 
-def percent(one: float, other: float) -> float:
-    return (other / one - 1) * 100
+def percent(base: float, rate: float) -> float:
+    return (rate / base - 1) * 100
 
 
 def percent_text(value: float) -> str:
     return "%+.1f %%" % value
 
 
-def spread_text(found: Summary) -> str:
+def spread_text(summary: Summary) -> str:
     """Return mean and spread as the benchmark prints them."""
-    return "%.1f +-%.1f" % (found.mean, SPREAD * (found.stdev or 0))
+    return "%.1f +-%.1f" % (summary.mean, SPREAD * (summary.stdev or 0))
 
 
-def deviation_text(found: Summary) -> str:
-    return "not known" if found.stdev is None else "%.2f" % found.stdev
+def deviation_text(summary: Summary) -> str:
+    return "not known" if summary.stdev is None else "%.2f" % summary.stdev
 
 
 # --- reading ------------------------------------------------------------------------------------------------------
@@ -157,7 +163,7 @@ def read(path: str) -> Result:
             text = stream.read()
     except OSError as exc:
         raise WorkloadError("Reading %s: %s" % (path, exc.strerror or exc)) from exc
-    # mpirun and kubectl may put the rank or the pod before what a process prints.
+    # mpirun and kubectl may prefix a process's lines with the rank or the pod.
     marked = [line.partition(MARK)[2] for line in text.splitlines() if MARK + "{" in line]
     try:
         result = json.loads(marked[-1] if marked else text)
@@ -169,7 +175,7 @@ def read(path: str) -> Result:
     if missing:
         raise WorkloadError("%s has no complete result: %s missing" % (path, ", ".join(missing)))
     samples = result.get("samples")
-    if not isinstance(samples, list) or not all(_is_rate(one) for one in samples):
+    if not isinstance(samples, list) or not all(_is_rate(rate) for rate in samples):
         raise WorkloadError("%s has no list of rates" % path)
     if not samples:
         raise WorkloadError("%s has no rates: the run was too short to measure one" % path)
@@ -187,7 +193,7 @@ def refuse_unlike(results: tuple[Result, Result], names: tuple[str, str]) -> Non
     """Raises WorkloadError, naming all that differs, for results whose rates cannot be compared."""
     wrong = [
         "%s (%s: %s, %s: %s)"
-        % (words, names[0], told(results[0].get(key)), names[1], told(results[1].get(key)))
+        % (words, names[0], value_text(results[0].get(key)), names[1], value_text(results[1].get(key)))
         for key, words in SAME
         if results[0].get(key) != results[1].get(key)
     ]  # fmt: skip
@@ -220,7 +226,9 @@ def difference(first: Summary, second: Summary) -> Difference:
     change = percent(first.mean, second.mean)
     if first.stdev is None or second.stdev is None or min(first.samples, second.samples) < FEWEST:
         return Difference(change, None, None)
-    parts = [one**2 / count for one, count in ((first.stdev, first.samples), (second.stdev, second.samples))]
+    parts = [
+        deviation**2 / count for deviation, count in ((first.stdev, first.samples), (second.stdev, second.samples))
+    ]
     error = math.sqrt(sum(parts))
     if not error:
         return Difference(change, change, change)
@@ -233,24 +241,24 @@ def compare(results: tuple[Result, Result], names: tuple[str, str]) -> Compariso
     """Return the comparison. Raises WorkloadError for results that cannot be compared."""
     refuse_unlike(results, names)
     summaries = [summarize(result["samples"]) for result in results]
-    first, second = (one for one in summaries if one is not None)
+    first, second = (summary for summary in summaries if summary is not None)
     return Comparison(names, results, (first, second), difference(first, second))
 
 
-def table(found: Comparison) -> str:
+def table(comparison: Comparison) -> str:
     """Return the comparison as text."""
-    rows = [("", *found.names, "difference"), *found.rows]
+    rows = [("", *comparison.names, "difference"), *comparison.rows]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    lines = [found.title, ""]
+    lines = [comparison.title, ""]
     for row in rows:
         cells = [row[0].ljust(widths[0]), *(row[column].rjust(widths[column]) for column in (1, 2, 3))]
         lines.append("  ".join(cells).rstrip())
-    lines += ["", found.sentence + "."]
-    lines += ["Other differences: %s (%s; %s)." % entry for entry in found.differing]
+    lines += ["", comparison.sentence + "."]
+    lines += ["Other differences: %s (%s; %s)." % entry for entry in comparison.differing]
     return "\n".join(lines) + "\n"
 
 
-def write_page(found: Comparison, path: str) -> None:
+def write_page(comparison: Comparison, path: str) -> None:
     try:
         import compare_page
     except ImportError as exc:
@@ -258,7 +266,7 @@ def write_page(found: Comparison, path: str) -> None:
             "Writing %s: %s. Install jinja2 for this Python, or compare on the controller, where Ansible has it"
             % (path, exc)
         ) from exc
-    page = compare_page.page(found).encode()
+    page = compare_page.page(comparison).encode()
     write_whole(path, lambda stream: stream.write(page))
 
 
@@ -277,10 +285,10 @@ def main(words: t.Sequence[str] | None = None) -> int:
     names = tuple(arguments.names) if arguments.names else distinct_names(arguments.results)
     try:
         first, second = (read(path) for path in arguments.results)
-        found = compare((first, second), (names[0], names[1]))
-        print(table(found), end="")
+        comparison = compare((first, second), (names[0], names[1]))
+        print(table(comparison), end="")
         if arguments.html:
-            write_page(found, arguments.html)
+            write_page(comparison, arguments.html)
     except WorkloadError as exc:
         print("ERROR: %s" % exc, file=sys.stderr)
         return 1

@@ -3,7 +3,7 @@
 
 """The images that are trained on, as tensors on the device, and the batches of every step and rank.
 
-What a batch is follows from the seed, the epoch, the step and the rank alone, so that a resumed run sees the same.
+A batch depends only on the seed, the epoch, the step and the rank, so that a resumed run gets the same ones.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Data(t.NamedTuple):
 
 
 def load(arguments: argparse.Namespace) -> Data:
-    """Return what the options name. Raises WorkloadError if there is nothing."""
+    """Return the data that the options select. Raises WorkloadError if there is none."""
     if arguments.use_dummy_data:
         training, test = generate(arguments.use_dummy_data, arguments.seed)
         return Data(training, test, "%d generated from %d" % (arguments.use_dummy_data, arguments.seed))
@@ -46,13 +46,13 @@ def load(arguments: argparse.Namespace) -> Data:
     return Data(tensors(images), tensors(tests) if tests else None, "CIFAR-10 sha256:%s" % images.fingerprint())
 
 
-def tensors(found: cifar.Images) -> Set:
-    images = torch.frombuffer(found.pixels, dtype=torch.uint8).reshape(-1, 3, SIDE, SIDE)
-    return Set(images, torch.frombuffer(bytearray(found.labels), dtype=torch.uint8).long())
+def tensors(source: cifar.Images) -> Set:
+    images = torch.frombuffer(source.pixels, dtype=torch.uint8).reshape(-1, 3, SIDE, SIDE)
+    return Set(images, torch.frombuffer(bytearray(source.labels), dtype=torch.uint8).long())
 
 
 def generate(count: int, seed: int) -> tuple[Set, Set]:
-    """Return images that can be learnt: a pattern for each class under noise; a fifth as many for the test."""
+    """Return learnable images: a pattern for each class under noise; a fifth as many for the test."""
     generator = torch.Generator().manual_seed(seed)
     patterns = torch.randint(0, 128, (cifar.CLASSES, 3, SIDE, SIDE), generator=generator, dtype=torch.uint8)
 
@@ -65,14 +65,14 @@ def generate(count: int, seed: int) -> tuple[Set, Set]:
 
 
 def to(device: torch.device, data: Data) -> Data:
-    def move(one: Set) -> Set:
-        return Set(one.images.to(device), one.labels.to(device))
+    def move(subset: Set) -> Set:
+        return Set(subset.images.to(device), subset.labels.to(device))
 
     return data._replace(training=move(data.training), test=move(data.test) if data.test else None)
 
 
 def steps_per_epoch(images: int, batch_size: int, world_size: int) -> int:
-    """Return how many whole steps there are in an epoch. Raises WorkloadError when there is none."""
+    """Return how many whole steps there are in an epoch. Raises WorkloadError if there is none."""
     steps = images // (batch_size * world_size)
     if not steps:
         raise WorkloadError(
@@ -109,7 +109,7 @@ def batch(
 
 
 def normal(images: torch.Tensor) -> torch.Tensor:
-    """Return bytes as numbers about zero."""
+    """Return bytes as numbers around zero."""
     mean = torch.tensor(MEAN, device=images.device).view(1, 3, 1, 1)
     deviation = torch.tensor(DEVIATION, device=images.device).view(1, 3, 1, 1)
     return images.float().div(255).sub(mean).div(deviation)

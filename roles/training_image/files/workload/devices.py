@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a rank computes on, and what the ranks talk through."""
+"""The device of a rank, and how the ranks communicate."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIOCGIFADDR = 0x8915
 
 
 def choose_device(use_cuda: bool | None, local_rank: int) -> torch.device:
-    """Return this rank's device, made the current one: what NCCL and allocations use is never another rank's GPU."""
+    """Return this rank's device, made current: NCCL and allocations never use another rank's GPU."""
     if use_cuda is False:
         return torch.device("cpu")
     if not torch.cuda.is_available():
@@ -35,14 +35,14 @@ def choose_device(use_cuda: bool | None, local_rank: int) -> torch.device:
     return torch.device("cuda", local_rank)
 
 
-def choose_backend(asked: str | None, device: torch.device) -> str:
+def choose_backend(requested: str | None, device: torch.device) -> str:
     """Return the process group's backend. Raises WorkloadError for one that this PyTorch or device does not have."""
     if not dist.is_available():
         raise WorkloadError("PyTorch %s is built without torch.distributed" % torch.__version__)
     available = [
         name for name, there in (("nccl", dist.is_nccl_available()), ("gloo", dist.is_gloo_available())) if there
     ]
-    backend = asked or ("nccl" if device.type == "cuda" else "gloo")
+    backend = requested or ("nccl" if device.type == "cuda" else "gloo")
     if backend == "nccl" and device.type != "cuda":
         raise WorkloadError("The backend nccl needs GPUs, but this rank is on a CPU: --backend gloo works there")
     if backend not in available:
@@ -58,10 +58,10 @@ def device_name(device: torch.device) -> str:
 
 
 def interface_towards(address: str) -> str | None:
-    """Return the network interface whose address this host would talk to ``address`` from.
+    """Return the network interface from which this host reaches ``address``.
 
-    gloo otherwise takes the one behind the host's own name, which in a pod is the cluster's network, and loses half a
-    minute if that name is not known.
+    By default gloo uses the interface of the host's own name, which in a pod is the cluster's network, and waits half a
+    minute if that name cannot be resolved.
     """
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -76,7 +76,7 @@ def interface_towards(address: str) -> str | None:
                 if answer[20:24] == mine:
                     return name
     except OSError:
-        pass  # IPv6 alone, or no way there: gloo chooses
+        pass  # IPv6 only, or no route: gloo chooses
     return None
 
 

@@ -11,9 +11,9 @@ import torch
 
 
 class Precision:
-    """How numbers are kept: float32, or autocast to float16 on GPUs and bfloat16 on CPUs.
+    """Number formats: float32, or autocast to float16 on GPUs and bfloat16 on CPUs.
 
-    float16 is what every GPU with tensor cores has; its small gradients need a scale.
+    Every GPU with tensor cores has float16; its small gradients need a scale.
     """
 
     def __init__(self, amp: bool, device: torch.device) -> None:
@@ -34,7 +34,7 @@ class Precision:
         return torch.autocast(self._kind, dtype=self._dtype, enabled=self._amp)
 
     def step(self, loss: torch.Tensor, optimizer: torch.optim.Optimizer) -> None:
-        """Go back through the model and take the optimizer's step."""
+        """Run the backward pass and the optimizer's step."""
         if self._scaler is None:
             loss.backward()
             optimizer.step()

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Who this process is: its rank, how many there are, and where rank 0 listens."""
+"""The identity of this process: its rank, the world size, and the address of rank 0."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Ranks(t.NamedTuple):
     source: str
 
 
-class _Found(t.NamedTuple):
+class _Launch(t.NamedTuple):
     source: str
     rank: int
     world_size: int
@@ -41,16 +41,16 @@ class _Found(t.NamedTuple):
 
 
 def discover(arguments: argparse.Namespace, environ: Environ) -> Ranks:
-    """Return who this process is. Raises WorkloadError if that is not known, or not possible."""
-    found = _who(arguments, environ)
-    if found.world_size < 1:
-        raise WorkloadError("A world size of %d (%s): it must be at least 1" % (found.world_size, found.source))
-    if not 0 <= found.rank < found.world_size:
+    """Return the identity of this process. Raises WorkloadError if it is unknown or impossible."""
+    launch = _detect(arguments, environ)
+    if launch.world_size < 1:
+        raise WorkloadError("A world size of %d (%s): it must be at least 1" % (launch.world_size, launch.source))
+    if not 0 <= launch.rank < launch.world_size:
         raise WorkloadError(
             "Rank %d in a world of %d (%s): ranks go from 0 to %d"
-            % (found.rank, found.world_size, found.source, found.world_size - 1)
+            % (launch.rank, launch.world_size, launch.source, launch.world_size - 1)
         )
-    local = found.local_rank if arguments.local_rank is None else arguments.local_rank
+    local = launch.local_rank if arguments.local_rank is None else arguments.local_rank
     if local < 0:
         raise WorkloadError("Local rank %d: local ranks go from 0" % local)
     port = arguments.master_port
@@ -61,26 +61,26 @@ def discover(arguments: argparse.Namespace, environ: Environ) -> Ranks:
         raise WorkloadError("Port %d of rank 0 (--master-port, MASTER_PORT): ports go from 1 to 65535" % port)
     address = arguments.master_addr or environ.get("MASTER_ADDR") or _first_host(environ)
     if not address:
-        if found.world_size not in (1, found.local_size):
+        if launch.world_size not in (1, launch.local_size):
             raise WorkloadError(
                 "The host of rank 0 of %d is not known: set MASTER_ADDR or --master-addr (with mpirun:"
-                " -x MASTER_ADDR=HOST)" % found.world_size
+                " -x MASTER_ADDR=HOST)" % launch.world_size
             )
         address = LOOPBACK
-    return Ranks(found.rank, found.world_size, local, address, port, found.source)
+    return Ranks(launch.rank, launch.world_size, local, address, port, launch.source)
 
 
-def _who(arguments: argparse.Namespace, environ: Environ) -> _Found:
+def _detect(arguments: argparse.Namespace, environ: Environ) -> _Launch:
     if arguments.rank is not None or arguments.world_size is not None:
         if arguments.rank is None or arguments.world_size is None:
             missing = "--rank" if arguments.rank is None else "--world-size"
             raise WorkloadError("--rank and --world-size go together: %s is missing" % missing)
-        return _Found("--rank", arguments.rank, arguments.world_size, _local(environ), None)
-    # Under mpirun a job's own RANK and WORLD_SIZE, which every process of a pod shares, are not used; a torchrun that
-    # mpirun started says it all, and sets LOCAL_RANK.
+        return _Launch("--rank", arguments.rank, arguments.world_size, _local(environ), None)
+    # Under mpirun a job's own RANK and WORLD_SIZE, which all processes of a pod share, are ignored; a torchrun that
+    # mpirun starts sets all of them, and LOCAL_RANK.
     if "LOCAL_RANK" not in environ and "OMPI_COMM_WORLD_RANK" in environ:
         size = environ.get("OMPI_COMM_WORLD_LOCAL_SIZE")
-        return _Found(
+        return _Launch(
             "OMPI_COMM_WORLD_RANK",
             _number(environ, "OMPI_COMM_WORLD_RANK"),
             _number(environ, "OMPI_COMM_WORLD_SIZE"),
@@ -88,8 +88,8 @@ def _who(arguments: argparse.Namespace, environ: Environ) -> _Found:
             _number(environ, "OMPI_COMM_WORLD_LOCAL_SIZE") if size else None,
         )
     if "RANK" in environ or "WORLD_SIZE" in environ:
-        return _Found("RANK", _number(environ, "RANK"), _number(environ, "WORLD_SIZE"), _local(environ), None)
-    return _Found("one process", 0, 1, _local(environ), 1)
+        return _Launch("RANK", _number(environ, "RANK"), _number(environ, "WORLD_SIZE"), _local(environ), None)
+    return _Launch("one process", 0, 1, _local(environ), 1)
 
 
 def _local(environ: Environ) -> int:
@@ -130,27 +130,27 @@ def refuse_other(
     rank: int, hello: dict[str, t.Any], zero: dict[str, t.Any], my_rank: int, mine: dict[str, t.Any]
 ) -> None:
     """Compare the options of a rank with those of rank 0, and rank 0 with this one. Raises WorkloadError."""
-    for number, one in ((rank, hello), (my_rank, mine)):
-        told, wanted = ({**entry, **entry["settings"]} for entry in (one, zero))
-        for name in sorted(set(told) | set(wanted)):
-            if name in ("settings", "host", "device") or told.get(name) == wanted.get(name):
+    for number, options in ((rank, hello), (my_rank, mine)):
+        actual, expected = ({**entry, **entry["settings"]} for entry in (options, zero))
+        for name in sorted(set(actual) | set(expected)):
+            if name in ("settings", "host", "device") or actual.get(name) == expected.get(name):
                 continue
             raise WorkloadError(
                 "The ranks were not started alike: %s is %s for rank %d and %s for rank 0"
-                % (name, told.get(name), number, wanted.get(name))
+                % (name, actual.get(name), number, expected.get(name))
             )
 
 
 def refuse_shared_gpu(places: t.Sequence[tuple[str, str]]) -> None:
-    """Raises WorkloadError when two ranks would use one GPU, which NCCL refuses in its own words."""
-    seen: dict[tuple[str, str], int] = {}
+    """Raises WorkloadError if two ranks would use the same GPU, which NCCL refuses."""
+    owners: dict[tuple[str, str], int] = {}
     for rank, place in enumerate(places):
-        if place in seen:
+        if place in owners:
             raise WorkloadError(
                 "Ranks %d and %d would both use %s of %s: give each its own with --local-rank, or start them"
-                " with torchrun" % (seen[place], rank, place[1], place[0])
+                " with torchrun" % (owners[place], rank, place[1], place[0])
             )
-        seen[place] = rank
+        owners[place] = rank
 
 
 __all__ = ("DEFAULT_PORT", "Ranks", "discover", "refuse_other", "refuse_shared_gpu")

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How the ranks find each other, agree on what they do, and notice when one is gone."""
+"""How the ranks find each other, check that they agree, and detect a lost rank."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from common import SCHEMA, WorkloadError, end, say
 from devices import device_name, interface_towards
 from ranks import Ranks, refuse_other, refuse_shared_gpu
 
-# How long the process that has the store stays for the others to read the last answers, in seconds.
+# Seconds that the process with the store stays for the others to read the last values.
 LINGER = 10
-# Between our own limit and the process group's, so that a rank reports what it waited for before NCCL ends it.
+# Between the limit here and the process group's, so that a rank reports what it waited for before NCCL ends it.
 GRACE = 60
 # What gloo, NCCL and the store report when another rank is gone or cannot be reached.
 LOST = re.compile(r"connection (was )?(closed|reset|refused)|broken pipe|timed? ?out|nccl|gloo|socket", re.I)
@@ -37,18 +37,18 @@ LOST = re.compile(r"connection (was )?(closed|reset|refused)|broken pipe|timed? 
 
 
 def wait_for_port(host: str, port: int, patience: float) -> None:
-    """Return once something listens there. Raises WorkloadError with the last answer when nothing does in time."""
+    """Wait until something listens there. Raises WorkloadError with the last error if nothing does in time."""
     ends = time.monotonic() + patience
     while True:
         try:
             socket.create_connection((host, port), timeout=max(0.1, min(5.0, ends - time.monotonic()))).close()
             return
         except OSError as exc:
-            said = exc.strerror or str(exc)
+            reason = exc.strerror or str(exc)
         if time.monotonic() >= ends:
             raise WorkloadError(
                 "Rank 0 is not reachable at %s port %d within %d s (--rendezvous-timeout): %s. Is it running, and are"
-                " MASTER_ADDR and MASTER_PORT correct?" % (host, port, patience, said)
+                " MASTER_ADDR and MASTER_PORT correct?" % (host, port, patience, reason)
             )
         time.sleep(0.2)
 
@@ -64,14 +64,14 @@ def open_store(ranks: Ranks, patience: float) -> tuple[t.Any, bool]:
     choices: list[dict[str, t.Any]] = [{}, {"use_libuv": False}]
     if os.environ.get("USE_LIBUV") == "0":
         choices.reverse()
-    said: Exception | None = None
+    error: Exception | None = None
     for choice in choices:
         try:
             store = dist.TCPStore(ranks.master_addr, ranks.master_port, ranks.world_size, ours, **options, **choice)
         except TypeError:  # an old PyTorch without that option
             continue
         except RuntimeError as exc:
-            said = exc
+            error = exc
             if "libuv" not in str(exc):
                 break
         else:
@@ -79,18 +79,18 @@ def open_store(ranks: Ranks, patience: float) -> tuple[t.Any, bool]:
             return dist.PrefixStore("rdmaops/%s" % attempt, store), ours
     raise WorkloadError(
         "Rank %d cannot %s %s port %d: %s"
-        % (ranks.rank, "listen at" if ours else "join", ranks.master_addr, ranks.master_port, brief(said))
+        % (ranks.rank, "listen at" if ours else "join", ranks.master_addr, ranks.master_port, brief(error))
     )
 
 
 def brief(error: BaseException | None) -> str:
-    """Return the first line of an error of PyTorch, which brings its C++ stack along."""
+    """Return the first line of a PyTorch error, which includes the C++ stack."""
     lines = str(error).strip().splitlines()
     return lines[0].strip() if lines else type(error).__name__
 
 
 class Meeting:
-    """Values that every rank sends all others through the store; text, no pickles."""
+    """Exchanges values between all ranks through the store, as text instead of pickles."""
 
     def __init__(self, store: t.Any, ranks: Ranks, hosts: bool) -> None:
         self.store = store
@@ -98,7 +98,7 @@ class Meeting:
         self._hosts = hosts
 
     def register(self) -> None:
-        """Take this rank's place. Raises WorkloadError when another process has it."""
+        """Claim this rank. Raises WorkloadError if another process has it."""
         if self.store.add("place/%d" % self._ranks.rank, 1) > 1:
             raise WorkloadError(
                 "Rank %d was started twice (this one by %s): each process needs its own rank"
@@ -112,7 +112,7 @@ class Meeting:
         patience: float,
         check: t.Callable[[int, t.Any], None] = lambda _rank, _value: None,
     ) -> list[t.Any]:
-        """Return every rank's value under that name, this one's too; ``check`` sees each as it comes.
+        """Return every rank's value under that name, this one's included; ``check`` gets each as it arrives.
 
         Raises WorkloadError with the ranks that sent nothing in time.
         """
@@ -137,7 +137,7 @@ class Meeting:
                 values.append(json.loads(self.store.get(key)))
                 check(rank, values[-1])
         finally:
-            self._part(name)
+            self._linger(name)
         if missing:
             raise WorkloadError(
                 "Not all of %d ranks came within %d s: rank %s missing. Are they running, with the same world size?"
@@ -145,8 +145,8 @@ class Meeting:
             )
         return values
 
-    def _part(self, name: str) -> None:
-        """Let the others read before the process that has the store may end."""
+    def _linger(self, name: str) -> None:
+        """Let the others read before the process with the store exits."""
         key = name + "/read"
         try:
             read = self.store.add(key, 1)
@@ -155,17 +155,17 @@ class Meeting:
                 time.sleep(0.02)
                 read = self.store.add(key, 0)
         except RuntimeError:
-            pass  # the store is gone: the message about that is on its way
+            pass  # the store is gone, which is reported elsewhere
 
 
 # --- the group ----------------------------------------------------------------------------------------------------
 
 
 class Watch:
-    """Ends the process when no step ended for too long.
+    """Ends the process if no step has ended for too long.
 
-    A collective operation that waits for a rank that is gone, or for a network that carries nothing, does not return:
-    only another thread can tell.
+    A collective operation that waits for a lost rank, or for a network that does not work, does not return: only
+    another thread can detect this.
     """
 
     def __init__(self, ranks: Ranks, limit: float, hosts: t.Sequence[str]) -> None:
@@ -205,13 +205,13 @@ class Group:
         self.hosts = hosts
         self.timeout = timeout
         self._meeting = meeting
-        self._told = 0
+        self._rounds = 0
         self.watch = Watch(ranks, timeout, hosts)
 
     def gather(self, value: t.Any) -> list[t.Any]:
         """Return every rank's value; all ranks must call this."""
-        self._told += 1
-        values = self._meeting.gather("told/%d" % self._told, value, self.timeout)
+        self._rounds += 1
+        values = self._meeting.gather("told/%d" % self._rounds, value, self.timeout)
         self.watch.beat()
         return values
 
@@ -222,9 +222,9 @@ class Group:
         return float(total.item()) / self.ranks.world_size
 
     def agree(self, model: torch.nn.Module, step: int) -> list[str]:
-        """Return every rank's checksum of the parameters. Raises WorkloadError when they are not the same."""
+        """Return every rank's checksum of the parameters. Raises WorkloadError if they differ."""
         sums = self.gather(checksum(model))
-        odd = [str(rank) for rank, one in enumerate(sums) if one != sums[0]]
+        odd = [str(rank) for rank, digest in enumerate(sums) if digest != sums[0]]
         if odd:
             raise WorkloadError(
                 "The ranks disagree after step %d: the parameters of rank %s are not those of rank 0. Gradients were"
@@ -249,7 +249,7 @@ class Group:
         }
 
     def leave(self) -> None:
-        """Wait for all ranks and take the group apart."""
+        """Wait for all ranks and destroy the group."""
         dist.barrier(**({"device_ids": [self.device.index]} if self.backend == "nccl" else {}))
         self.watch.stop()
         dist.destroy_process_group()
@@ -258,7 +258,7 @@ class Group:
 def join(
     ranks: Ranks, arguments: argparse.Namespace, device: torch.device, backend: str, settings: dict[str, t.Any]
 ) -> Group:
-    """Meet the other ranks and return the group. Raises WorkloadError when they do not come or have other options."""
+    """Join the other ranks and return the group. Raises WorkloadError if they do not come or have other options."""
     patience = float(arguments.rendezvous_timeout)
     store, hosts = open_store(ranks, patience)
     meeting = Meeting(store, ranks, hosts)
@@ -281,11 +281,11 @@ def join(
         refuse_shared_gpu([(hello["host"], hello["device"]) for hello in hellos])
     if backend == "gloo" and "GLOO_SOCKET_IFNAME" not in os.environ:
         interface = interface_towards(ranks.master_addr)
-        # Some operators give rank 0 localhost as the master: no other host reaches it there.
+        # Some operators set localhost as the master of rank 0: no other host can reach that.
         if interface and (interface != "lo" or len({hello["host"] for hello in hellos}) == 1):
             os.environ["GLOO_SOCKET_IFNAME"] = interface
     if backend == "nccl" and tuple(map(int, re.findall(r"\d+", torch.__version__)[:2])) < (2, 2):
-        # From 2.2 on it is the default: NCCL's own news of a lost rank ends the process.
+        # The default from 2.2 on: NCCL's own error about a lost rank ends the process.
         os.environ.setdefault("NCCL_ASYNC_ERROR_HANDLING", "1")
     limit = datetime.timedelta(seconds=arguments.timeout + GRACE)
     try:
@@ -337,7 +337,7 @@ def run(main: t.Callable[[], None]) -> t.NoReturn:
         end(130)
     except SystemExit as exc:
         end(exc.code if isinstance(exc.code, int) else 0)
-    except BaseException:  # a process group that is not whole keeps an interpreter from ending
+    except BaseException:  # a broken process group keeps the interpreter from exiting
         traceback.print_exc()
         end(1)
     end(0)

@@ -59,7 +59,7 @@ def cosine(base: float, epoch: int, epochs: int) -> float:
 
 
 class Trainer:
-    """One rank's training: what it has and how far it is."""
+    """One rank's training: its state and progress."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class Trainer:
             say("resumed after step %d of %d" % (self.step, self.last_step))
 
     def run(self, guard: rendezvous.Guarded) -> None:
-        """Take the steps that are left."""
+        """Run the remaining steps."""
         order, ordered = torch.empty(0), -1
         mean = math.nan
         while self.step < self.last_step:
@@ -118,22 +118,22 @@ class Trainer:
             self.meter.add(self.arguments.batch_size)
             self.group.watch.beat()
             last = self.step == self.last_step
-            tells = self.step % self.arguments.log_interval == 0
+            reports = self.step % self.arguments.log_interval == 0
             tests = index + 1 == self.epoch_steps and (epoch + 1) % self.arguments.test_interval == 0
-            if tells or last:
+            if reports or last:
                 mean = self.group.mean(loss)
-                self._tell(epoch, mean)
-            if tells:
+                self._report(epoch, mean)
+            if reports:
                 self._remember(epoch, mean)
             if tests:
                 self._test(epoch)
             self._save(epoch_ends=index + 1 == self.epoch_steps)
-            # Of a run that was stopped on the way the checkpoint keeps what the whole run would have reported.
-            if last and not tells:
+            # If the run was stopped early, the checkpoint has only what the whole run would have reported.
+            if last and not reports:
                 self._remember(epoch, mean)
             if last and not tests:
                 self._test(epoch)
-            # What the first step costs (memory, connections, choice of algorithms) is not a rate.
+            # The first step (memory, connections, choice of algorithms) is not measured.
             self.meter.start()
         self.meter.stop()
 
@@ -150,25 +150,25 @@ class Trainer:
         self.precision.step(loss, self.optimizer)
         return loss.detach()
 
-    def _tell(self, epoch: int, mean: float) -> None:
-        found = self.meter.lap()
-        if found is not None:
-            self.rates.append(found)
+    def _report(self, epoch: int, mean: float) -> None:
+        rate = self.meter.lap()
+        if rate is not None:
+            self.rates.append(rate)
         if self.ranks.rank == 0:
             speed, left = "?", "?"
             if self.rates:
                 speed = "%.1f" % (self.rates[-1] * self.ranks.world_size)
                 left = clock_text((self.last_step - self.step) * self.arguments.batch_size / self.rates[-1])
-            self._say(epoch, "loss %.4f  %s images/s  ETA %s" % (mean, speed, left))
+            self._print(epoch, "loss %.4f  %s images/s  ETA %s" % (mean, speed, left))
 
-    def _say(self, epoch: int, text: str) -> None:
+    def _print(self, epoch: int, text: str) -> None:
         say("epoch %d/%d  step %d/%d  %s" % (epoch + 1, self.arguments.epochs, self.step, self.last_step, text))
 
     def _remember(self, epoch: int, mean: float) -> None:
         self.history.append({"epoch": epoch + 1, "step": self.step, "loss": finite(mean)})
 
     def _test(self, epoch: int) -> None:
-        """Measure the accuracy on the test images, a share by each rank."""
+        """Measure the accuracy on the test images, each rank on its share."""
         test = self.data.test
         if test is None:
             return
@@ -182,14 +182,14 @@ class Trainer:
         with torch.no_grad():
             for begin in range(self.ranks.rank * step, len(test.labels), self.ranks.world_size * step):
                 with self.precision.autocast():
-                    found = self.model(images_of.normal(test.images[begin : begin + step])).argmax(1)
-                right += (found == test.labels[begin : begin + step]).sum()
+                    predictions = self.model(images_of.normal(test.images[begin : begin + step])).argmax(1)
+                right += (predictions == test.labels[begin : begin + step]).sum()
                 self.group.watch.beat()
         dist.all_reduce(right)
         accuracy = int(right.item()) / len(test.labels)
         self.accuracy.append({"epoch": epoch + 1, "step": self.step, "accuracy": accuracy})
         if self.ranks.rank == 0:
-            self._say(epoch, "accuracy %.4f" % accuracy)
+            self._print(epoch, "accuracy %.4f" % accuracy)
 
     def _save(self, epoch_ends: bool) -> None:
         interval = self.arguments.checkpoint_interval
@@ -209,13 +209,13 @@ class Trainer:
             checkpoint.save(self.arguments.checkpoint, state)
 
     def _pause(self) -> None:
-        """Stop the meter once the device has done what it was given."""
+        """Stop the meter once the device has finished."""
         if self.group.device.type == "cuda":
             torch.cuda.synchronize()
         self.meter.stop()
 
     def result(self, started: str, seconds: float) -> dict[str, t.Any]:
-        """Return what the run has shown, the same on all ranks."""
+        """Return the result of the run, the same on all ranks."""
         sums = self.group.agree(self.model, self.step)
         loss = self.history[-1]["loss"] if self.history else None
         own = {"rate": statistics.fmean(self.rates) if self.rates else None, "loss": loss}
@@ -231,11 +231,11 @@ class Trainer:
             "losses": self.history,
             "accuracy": self.accuracy[-1]["accuracy"] if self.accuracy else None,
             "accuracies": self.accuracy,
-            **spread([one["samples"] for one in every]),
+            **spread([entry["samples"] for entry in every]),
             "ranks": [
-                {"rank": rank, "host": self.group.hosts[rank], "checksum": sums[rank], "loss": one["loss"],
-                 "images_per_second": one["rate"]}
-                for rank, one in enumerate(every)
+                {"rank": rank, "host": self.group.hosts[rank], "checksum": sums[rank], "loss": entry["loss"],
+                 "images_per_second": entry["rate"]}
+                for rank, entry in enumerate(every)
             ],
         }  # fmt: skip
 
@@ -258,7 +258,7 @@ def main() -> None:
     torch.manual_seed(arguments.seed)
     data = images_of.load(arguments)
     images_of.steps_per_epoch(len(data.training.labels), arguments.batch_size, me.world_size)
-    # The others get rank 0's weights when DistributedDataParallel begins.
+    # The others get rank 0's weights when DistributedDataParallel starts.
     model = build_model(arguments.pre_trained and me.rank == 0)
     settings = {
         name: getattr(arguments, name)
@@ -274,7 +274,7 @@ def main() -> None:
         )
     }
     settings.update(data=data.fingerprint, world_size=me.world_size)
-    # What ranks must do at the same step, but a resumed run may do otherwise.
+    # Options that must be the same on all ranks, but may change when a run is resumed.
     together = ("log_interval", "test_interval", "max_steps", "resume")
     group = rendezvous.join(
         me, arguments, device, backend, {**settings, **{name: getattr(arguments, name) for name in together}}
