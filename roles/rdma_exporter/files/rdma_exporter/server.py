@@ -92,7 +92,7 @@ class Server(http.server.ThreadingHTTPServer):
             if isinstance(exc, WebConfigError):
                 log(str(exc))
             request.close()
-            # socketserver goes on after this, and no other, exception.
+            # socketserver continues after this exception only.
             raise OSError(str(exc)) from exc
 
     def process_request(self, request: t.Any, client_address: t.Any) -> None:
