@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the scripts of the workload share: one kind of failure, files written whole, rates and results."""
+"""Shared by the scripts of the workload: their error, atomic writes, rates and results."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def write_whole(path: str, write: t.Callable[[t.BinaryIO], object]) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, path)
-        # fsync(2): a rename survives a power cut when its directory was written too.
+        # fsync(2): a rename survives a power cut if its directory was written, too.
         handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(handle)

@@ -44,7 +44,7 @@ FEWEST = 3
 
 
 class Difference(t.NamedTuple):
-    """How the second result's rate differs from the first's, in percent of the first's mean.
+    """The difference of the second result's rate from the first's, in percent of the first's mean.
 
     ``low`` and ``high`` bound the true difference with 95 % confidence, None if they are not known.
     """

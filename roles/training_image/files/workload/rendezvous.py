@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How the ranks find each other, check that they agree, and detect a lost rank."""
+"""The rendezvous of the ranks, checks that they agree, and the detection of a lost rank."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ranks import Ranks, refuse_other, refuse_shared_gpu
 LINGER = 10
 # Between the limit here and the process group's, so that a rank reports what it waited for before NCCL ends it.
 GRACE = 60
-# What gloo, NCCL and the store report when another rank is gone or cannot be reached.
+# Errors of gloo, NCCL and the store if another rank is gone or cannot be reached.
 LOST = re.compile(r"connection (was )?(closed|reset|refused)|broken pipe|timed? ?out|nccl|gloo|socket", re.I)
 
 
