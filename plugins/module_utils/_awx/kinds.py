@@ -117,77 +117,77 @@ class Entry:
 
     def name_of(self, field: str) -> t.Any:
         """Return the name of what a field refers to now."""
-        told = (self.there.get("summary_fields") or {}).get(field) or {}
-        return told.get("name", self.there.get(field))
+        summary = (self.there.get("summary_fields") or {}).get(field) or {}
+        return summary.get("name", self.there.get(field))
 
 
-def given(field: str, value: t.Any) -> t.Any:
+def coerce(field: str, value: t.Any) -> t.Any:
     """Return a field as it is meant: ansible-core 2.18 makes text of a number that comes out of a template."""
     return int(value) if field in NUMBERS and isinstance(value, str) and value.isdigit() else value
 
 
-def same(field: str, live: t.Any, wanted: t.Any, update_secrets: bool = False) -> bool:
+def same(field: str, live: t.Any, desired: t.Any, update_secrets: bool = False) -> bool:
     """Tell whether a field is as wanted, as far as the controller lets anybody see."""
-    if live == ENCRYPTED and isinstance(wanted, str):
+    if live == ENCRYPTED and isinstance(desired, str):
         return not update_secrets
-    if field in TEXT_FIELDS and isinstance(live, str) and isinstance(wanted, dict):
-        return _parsed(live) == wanted
-    if isinstance(wanted, dict) and isinstance(live, dict):
+    if field in TEXT_FIELDS and isinstance(live, str) and isinstance(desired, dict):
+        return _parsed(live) == desired
+    if isinstance(desired, dict) and isinstance(live, dict):
         # AWX adds keys with their defaults.
-        return all(key in live and same("", live[key], value, update_secrets) for key, value in wanted.items())
-    return bool(live == wanted)
+        return all(key in live and same("", live[key], value, update_secrets) for key, value in desired.items())
+    return bool(live == desired)
 
 
-def same_survey(live: t.Any, wanted: t.Mapping[str, t.Any]) -> bool:
+def same_survey(live: t.Any, desired: t.Mapping[str, t.Any]) -> bool:
     """Tell whether a survey is as wanted; AWX keeps questions in their order and may add keys to them."""
     if not isinstance(live, dict) or not isinstance(live.get("spec"), list):
         return False
-    head = all(live.get(key) == wanted[key] for key in ("name", "description"))
-    questions = wanted["spec"]
+    head = all(live.get(key) == desired[key] for key in ("name", "description"))
+    questions = desired["spec"]
     return (
         head
         and len(live["spec"]) == len(questions)
-        and all(same("", one, question) for one, question in zip(live["spec"], questions))
+        and all(same("", current, question) for current, question in zip(live["spec"], questions))
     )
 
 
-def comparable(field: str, live: t.Any, wanted: t.Any) -> t.Any:
+def comparable(field: str, live: t.Any, desired: t.Any) -> t.Any:
     """Return a field as the controller has it, in the shape of what is wanted."""
-    if field in TEXT_FIELDS and isinstance(live, str) and isinstance(wanted, dict):
+    if field in TEXT_FIELDS and isinstance(live, str) and isinstance(desired, dict):
         return _parsed(live)
-    if isinstance(wanted, dict) and isinstance(live, dict):
-        return {key: live[key] for key in wanted if key in live}
+    if isinstance(desired, dict) and isinstance(live, dict):
+        return {key: live[key] for key in desired if key in live}
     return live
 
 
-def sent(field: str, wanted: t.Any) -> t.Any:
+def payload(field: str, desired: t.Any) -> t.Any:
     """Return a field as the API takes it."""
-    return json.dumps(wanted, sort_keys=True) if field in TEXT_FIELDS and isinstance(wanted, dict) else wanted
+    return json.dumps(desired, sort_keys=True) if field in TEXT_FIELDS and isinstance(desired, dict) else desired
 
 
 def text(fields: t.Mapping[str, t.Any]) -> str:
     """Return fields one per line, for a diff."""
-    return "".join("%s: %s\n" % (key, json.dumps(one, sort_keys=True)) for key, one in _flat("", fields))
+    return "".join("%s: %s\n" % (key, json.dumps(value, sort_keys=True)) for key, value in _flat("", fields))
 
 
 def _flat(prefix: str, value: t.Any) -> t.Iterator[tuple[str, t.Any]]:
     parts: t.Iterable[tuple[t.Any, t.Any]] = ()
     if isinstance(value, dict):
         parts = sorted(value.items())
-    elif isinstance(value, list) and any(isinstance(one, dict) for one in value):
+    elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
         parts = enumerate(value)
     if not parts and prefix:
         yield prefix, value
-    for key, one in parts:
-        yield from _flat("%s.%s" % (prefix, key) if prefix else str(key), one)
+    for key, part in parts:
+        yield from _flat("%s.%s" % (prefix, key) if prefix else str(key), part)
 
 
 def hide(value: t.Any, secrets: t.AbstractSet[str]) -> t.Any:
     """Return a value with the secrets in it hidden."""
     if isinstance(value, dict):
-        return {key: hide(one, secrets) for key, one in value.items()}
+        return {key: hide(item, secrets) for key, item in value.items()}
     if isinstance(value, list):
-        return [hide(one, secrets) for one in value]
+        return [hide(item, secrets) for item in value]
     # What is kept encrypted is told neither before nor after.
     return HIDDEN if value == ENCRYPTED or (isinstance(value, str) and value in secrets) else value
 
@@ -211,10 +211,10 @@ __all__ = (
     "Entry",
     "Kind",
     "comparable",
-    "given",
+    "coerce",
     "hide",
     "same",
     "same_survey",
-    "sent",
+    "payload",
     "text",
 )
