@@ -87,13 +87,13 @@ def parse_version(text: str) -> tuple[int, int, int]:
 
 def parse_images(text: str) -> dict[str, str]:
     """Read `ctr images ls`: name to digest. Names have no blanks, and the digest is the third column."""
-    found = {}
+    images = {}
     for line in text.splitlines()[1:]:
         fields = line.split()
         if len(fields) < 3 or not _DIGEST.match(fields[2]):
             raise ContainerdError("Listing images: ctr printed a line that could not be parsed: %r" % line[:300])
-        found[fields[0]] = fields[2]
-    return found
+        images[fields[0]] = fields[2]
+    return images
 
 
 def parse_store(text: str) -> str | None:
@@ -133,12 +133,12 @@ def advice(text: str) -> str:
 
 
 @contextlib.contextmanager
-def _typed(password: str) -> t.Iterator[int]:
+def _password_terminal(password: str) -> t.Iterator[int]:
     """A terminal into which a password was typed: an argument of ctr could be read by every user of the host."""
     import pty
     import termios
 
-    if len(password.encode("utf-8")) > _LONGEST_PASSWORD or any(ord(one) < 32 or ord(one) == 127 for one in password):
+    if len(password.encode("utf-8")) > _LONGEST_PASSWORD or any(ord(c) < 32 or ord(c) == 127 for c in password):
         raise ContainerdError(
             "Logging in to a registry: the password has more than %d bytes or a control character, which ctr cannot "
             "be given" % _LONGEST_PASSWORD
@@ -220,16 +220,16 @@ class Containerd:
                 watch.cancel()
             out.seek(0)
             err.seek(0)
-            said = err.read().decode("utf-8", "replace")
+            text = err.read().decode("utf-8", "replace")
             if expired.is_set():
                 raise ContainerdError(
                     "%s: ctr timed out after %d s and was killed. Output: %s. %sheck containerd's log"
-                    % (doing, limit, last_lines(said, secret), "Raise timeout, or c" if limit == self.timeout else "C")
+                    % (doing, limit, last_lines(text, secret), "Raise timeout, or c" if limit == self.timeout else "C")
                 )
             if process.returncode != 0:
                 raise ContainerdError(
                     "%s: ctr exited with status %d. Output: %s. %s"
-                    % (doing, process.returncode, last_lines(said, secret), hint(said))
+                    % (doing, process.returncode, last_lines(text, secret), hint(text))
                 )
             return out.read()
 
@@ -241,16 +241,16 @@ class Containerd:
     def blobs(self) -> dict[str, int]:
         """Return every blob of the namespace with its size on disk, which ctr rounds and remembers."""
         doing = "Listing the content of namespace %s" % self.namespace
-        known = self._run(["content", "ls", "--quiet"], doing).decode("utf-8", "replace").split()
-        found = self._run(["plugins", "ls", "--detailed", "id==content"], "Getting the content store of containerd")
-        root = parse_store(found.decode("utf-8", "replace"))
+        digests = self._run(["content", "ls", "--quiet"], doing).decode("utf-8", "replace").split()
+        output = self._run(["plugins", "ls", "--detailed", "id==content"], "Getting the content store of containerd")
+        root = parse_store(output.decode("utf-8", "replace"))
         if root is None:
             raise ContainerdError(
                 "Getting the content store of containerd: it has no directory, so sizes cannot be compared. Other "
                 "content stores (proxy plugins) are not supported"
             )
         sizes = {}
-        for digest in known:
+        for digest in digests:
             kind, _colon, value = digest.partition(":")
             try:
                 sizes[digest] = os.stat(os.path.join(root, "blobs", kind, value)).st_size
@@ -270,7 +270,7 @@ class Containerd:
         if login is None:
             self._run([*arguments, reference], doing, limit=self.timeout, hint=advice)
             return
-        with _typed(login.password) as terminal:
+        with _password_terminal(login.password) as terminal:
             arguments += ["--user", login.username, reference]
             self._run(arguments, doing, limit=self.timeout, stdin=terminal, secret=login.password, hint=advice)
 

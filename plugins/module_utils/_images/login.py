@@ -36,14 +36,14 @@ def from_file(path: str, name: Name) -> Login:
     if text is None:
         raise ImageError("%s: no such file. Correct auth_file" % doing)
     try:
-        known = from_json(text)["auths"]
-        entries = {_place(key): value for key, value in known.items()}
+        auths = from_json(text)["auths"]
+        entries = {_place(key): value for key, value in auths.items()}
     except (ValueError, KeyError, TypeError, AttributeError):
         # Not what it says: that may be the secret.
         raise ImageError(
             "%s: it is not a JSON object with auths, as written by docker login or in a pull secret" % doing
         ) from None
-    places = [one for one in entries if (name.repository + "/").startswith(one + "/")]
+    places = [place for place in entries if (name.repository + "/").startswith(place + "/")]
     if not places:
         raise ImageError("%s: it is only for %s" % (doing, ", ".join(sorted(entries)) or "no registry"))
     entry = entries[max(places, key=len)]

@@ -38,29 +38,29 @@ class Content(t.NamedTuple):
     def __str__(self) -> str:
         if self.complete:
             return "complete"
-        told = ["%d missing" % len(self.missing)] if self.missing else []
-        told += ["%d damaged" % len(self.damaged)] if self.damaged else []
-        return "of %d blobs known %s" % (len(self.required), ", ".join(told))
+        faults = ["%d missing" % len(self.missing)] if self.missing else []
+        faults += ["%d damaged" % len(self.damaged)] if self.damaged else []
+        return "of %d blobs known %s" % (len(self.required), ", ".join(faults))
 
 
 def content(digest: str, sizes: t.Mapping[str, int], read: t.Callable[[str], bytes], machine: str) -> Content:
     """Compare what an image needs with the blobs of the content store and their sizes."""
     damaged: list[str] = []
 
-    def there(one: str) -> bytes:
-        if one not in sizes:
-            raise KeyError(one)
-        data = read(one)
-        if "sha256:" + hashlib.sha256(data).hexdigest() != one:
-            damaged.append(one)
-            raise KeyError(one)
+    def stored(blob: str) -> bytes:
+        if blob not in sizes:
+            raise KeyError(blob)
+        data = read(blob)
+        if "sha256:" + hashlib.sha256(data).hexdigest() != blob:
+            damaged.append(blob)
+            raise KeyError(blob)
         return data
 
-    needed = required(digest, None, there, machine)
-    missing = [one for one in needed if one not in sizes]
-    for one, size in needed.items():
-        if one in sizes and one not in damaged and size is not None and sizes[one] != size:
-            damaged.append(one)
+    needed = required(digest, None, stored, machine)
+    missing = [blob for blob in needed if blob not in sizes]
+    for blob, size in needed.items():
+        if blob in sizes and blob not in damaged and size is not None and sizes[blob] != size:
+            damaged.append(blob)
     return Content(tuple(needed), tuple(missing), tuple(damaged))
 
 
@@ -130,8 +130,8 @@ class Image:
         decision.show(self.name, self._text(self.live, self.content), self._text(self.digest, None))
 
     def _fetch(self, decision: Decision) -> None:
-        for one in self.content.damaged:
-            decision.add("Remove the damaged blob %s" % one, functools.partial(self.ctr.discard, one))
+        for blob in self.content.damaged:
+            decision.add("Remove the damaged blob %s" % blob, functools.partial(self.ctr.discard, blob))
         transfer: t.Callable[[], None]
         if self.params["source"] == "archive":
             archive = self.opening()
@@ -145,22 +145,22 @@ class Image:
             transfer = functools.partial(self.ctr.pull, self.whole, hosts_dir, login(self.params, self.parts), doing)
         decision.add(doing, functools.partial(self._arrive, transfer))
 
-    def _text(self, digest: str | None, found: Content | None) -> str:
+    def _text(self, digest: str | None, observed: Content | None) -> str:
         if digest is None:
             return ""
-        state = "complete" if found is None else str(found) if digest == self.digest else "not looked at"
+        state = "complete" if observed is None else str(observed) if digest == self.digest else "not looked at"
         return "%s\ncontent: %s\n" % (digest, state)
 
     def _arrive(self, transfer: t.Callable[[], None]) -> None:
         """Let the content come under its name by digest, and take that away again where it did not come whole."""
         try:
             transfer()
-            found = self.look()
-            if not found.complete:
+            observed = self.look()
+            if not observed.complete:
                 raise ImageError(
                     "Fetching %s: ctr reported success, but %s are missing or damaged. They may be in another "
                     "namespace of containerd; remove them there (ctr content rm) and run again"
-                    % (self.whole, ", ".join(found.missing + found.damaged) or self.digest)
+                    % (self.whole, ", ".join(observed.missing + observed.damaged) or self.digest)
                 )
         except BaseException:
             if self.whole not in self.images:
@@ -186,13 +186,13 @@ def _present(params: Params, name: Name, check_mode: bool, ctr: Containerd) -> d
         image.plan(decision)
         if not check_mode:
             decision.carry_out()
-    found = image.content
-    told = {"required": len(found.required), "missing": list(found.missing), "damaged": list(found.damaged)}
+    observed = image.content
+    summary = {"required": len(observed.required), "missing": list(observed.missing), "damaged": list(observed.damaged)}
     return {
         **decision.result(),
         "digest": image.digest,
         "live": image.live,
-        "content": told if image.live == image.digest else None,
+        "content": summary if image.live == image.digest else None,
         "resources": [image.resource()],
     }
 
