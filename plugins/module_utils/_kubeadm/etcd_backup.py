@@ -71,10 +71,10 @@ class Etcd:
                 shutil.rmtree(temporary, ignore_errors=True)
                 raise
         except OSError as exc:
-            raise BackupError(self._said(because(exc))) from exc
+            raise BackupError(self._error(because(exc))) from exc
         return "%s/%s" % (KEPT, name)
 
-    def _said(self, why: str) -> str:
+    def _error(self, why: str) -> str:
         return (
             "Copying the data of etcd from %s to %s: %s. Nothing was removed. Set kubernetes_reset_without_backup_ok "
             "(without_backup_ok of the module) to go without a copy" % (self.directory, KEPT, why.rstrip("."))
@@ -91,13 +91,13 @@ class Etcd:
     def _copy(self, target: str) -> None:
         member = self.path(self.directory + "/member")
         with self._stopped(member):
-            wanted = sum(
-                os.path.getsize(os.path.join(at, one)) for at, _dirs, names in os.walk(member) for one in names
+            needed = sum(
+                os.path.getsize(os.path.join(at, name)) for at, _dirs, names in os.walk(member) for name in names
             )
             free = free_bytes(target)
-            if free < wanted:
+            if free < needed:
                 raise BackupError(
-                    self._said("%d MiB are needed, and %d are free; free some space" % (wanted >> 20, free >> 20))
+                    self._error("%d MiB are needed, and %d are free; free some space" % (needed >> 20, free >> 20))
                 )
             shutil.copytree(member, target + "/member")
 
@@ -113,21 +113,21 @@ class Etcd:
             # It has not come so far as to have a database.
             yield
             return
-        with database as held:
-            running = not _locked(held)
+        with database as lock:
+            running = not _locked(lock)
             if running:
                 self._park()
             try:
                 if running:
-                    self._wait(lambda: _locked(held), _DOWN_S, "it still runs %d s after its manifest was taken away")
+                    self._wait(lambda: _locked(lock), _DOWN_S, "it still runs %d s after its manifest was taken away")
                 yield
             finally:
-                fcntl.flock(held, fcntl.LOCK_UN)
+                fcntl.flock(lock, fcntl.LOCK_UN)
                 if running:
                     self._unpark()
             if running:
                 # kubeadm takes a member out of its cluster by asking it.
-                self._wait(lambda: _runs(held), _UP_S, "it does not run %d s after its manifest was put back")
+                self._wait(lambda: _runs(lock), _UP_S, "it does not run %d s after its manifest was put back")
 
     def _manifests(self) -> tuple[str, str]:
         return self.path(CONF_DIR + "/manifests/etcd.yaml"), self.path(PARKED + "/etcd.yaml")
@@ -135,7 +135,7 @@ class Etcd:
     def _park(self) -> None:
         there, aside = self._manifests()
         if not os.path.exists(there):
-            raise BackupError(self._said("its database is in use, and no manifest of a static pod starts it; stop it"))
+            raise BackupError(self._error("its database is in use, and no manifest of a static pod starts it; stop it"))
         os.makedirs(os.path.dirname(aside), mode=0o700, exist_ok=True)
         os.rename(there, aside)
 
@@ -150,7 +150,7 @@ class Etcd:
         end = time.monotonic() + limit
         while not done():
             if time.monotonic() > end:
-                raise BackupError(self._said((else_ + "; look at journalctl -u kubelet") % limit))
+                raise BackupError(self._error((else_ + "; look at journalctl -u kubelet") % limit))
             self.sleep(1)
 
 

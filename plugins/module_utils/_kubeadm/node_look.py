@@ -60,7 +60,7 @@ class Looker:
         except OSError as exc:
             raise NodeError("Listing %s: %s; run as root (become: true)" % (path, exc.strerror)) from exc
 
-    def asked(self, argv: t.Sequence[str]) -> str:
+    def output(self, argv: t.Sequence[str]) -> str:
         """Return what a program printed; an error where it is there and fails."""
         answer = self.run(argv)
         if answer is None:
@@ -80,15 +80,15 @@ class Looker:
             "cpus": len(re.findall(r"(?m)^processor\s*:", self.text("/proc/cpuinfo") or "")),
             "swap": node.swaps_in(self.text("/proc/swaps") or ""),
             "cgroup": node.cgroup_in(self.text("/proc/mounts") or ""),
-            "interfaces": node.interfaces_in(from_json(self.asked(["ip", "-j", "address"]) or "[]")),
+            "interfaces": node.interfaces_in(from_json(self.output(["ip", "-j", "address"]) or "[]")),
         }
 
     def programs(self) -> dict[str, str | None]:
-        found: dict[str, str | None] = {}
+        versions: dict[str, str | None] = {}
         for name, argv in _PROGRAMS.items():
             answer = self.run(argv)
-            found[name] = node.version_in(answer[1]) if answer and answer[0] == 0 else None
-        return found
+            versions[name] = node.version_in(answer[1]) if answer and answer[0] == 0 else None
+        return versions
 
     def runtime(self) -> Json:
         """What containerd runs with, and whose its configuration is."""
@@ -96,20 +96,20 @@ class Looker:
         owner = "absent" if text is None else "ours" if is_ours(text) else "foreign"
         if owner == "foreign" and text is not None:
             # dpkg-query(1): exit status 1 where it knows no such package.
-            listed = self.run(["dpkg-query", "-W", "-f", "${Conffiles}\n", "containerd", "containerd.io"])
-            digest = node.conffile_in(listed[1], CONTAINERD_CONFIG) if listed else None
+            package = self.run(["dpkg-query", "-W", "-f", "${Conffiles}\n", "containerd", "containerd.io"])
+            digest = node.conffile_in(package[1], CONTAINERD_CONFIG) if package else None
             if digest is not None and _md5(text) == digest:
                 owner = "package"
         answer = self.run(["containerd", "config", "dump"])
         config = node.runtime_in(answer[1]) if answer and answer[0] == 0 else None
         return {"config_owner": owner, "config": config}
 
-    def ports(self, wanted: t.Sequence[int]) -> list[Json]:
+    def ports(self, numbers: t.Sequence[int]) -> list[Json]:
         """Which of these ports are in use, and by which process."""
         inodes: dict[str, int] = {}
         for table in ("/proc/net/tcp", "/proc/net/tcp6"):
             for port, inode in listeners_in(self.text(table) or "").items():
-                if port in wanted:
+                if port in numbers:
                     inodes["socket:[%s]" % inode] = port
         owners = self._owners(set(inodes)) if inodes else {}
         rows: dict[int, Json] = {
@@ -120,7 +120,7 @@ class Looker:
         return list(rows.values())
 
     def _owners(self, sockets: set[str]) -> dict[str, tuple[int, str]]:
-        found = {}
+        owners = {}
         for name in self.names("/proc"):
             if not name.isdigit():
                 continue
@@ -128,11 +128,11 @@ class Looker:
                 for handle in os.listdir(self.path("/proc/%s/fd" % name)):
                     target = os.readlink(self.path("/proc/%s/fd/%s" % (name, handle)))
                     if target in sockets:
-                        found[target] = (int(name), (read_text(self.path("/proc/%s/comm" % name)) or "").strip())
+                        owners[target] = (int(name), (read_text(self.path("/proc/%s/comm" % name)) or "").strip())
             except OSError:
                 # It has ended in between.
                 continue
-        return found
+        return owners
 
     def modules(self, names: t.Sequence[str]) -> dict[str, bool]:
         """Whether modules of the kernel are there. Of those built in, /sys/module has only some with parameters."""
@@ -147,11 +147,11 @@ class Looker:
         return (self.text("/proc/sys/kernel/osrelease") or "").strip()
 
     def sysctls(self, names: t.Sequence[str]) -> dict[str, str | None]:
-        found: dict[str, str | None] = {}
+        values: dict[str, str | None] = {}
         for name in names:
             text = self.text("/proc/sys/%s" % name.replace(".", "/"))
-            found[name] = None if text is None else text.strip()
-        return found
+            values[name] = None if text is None else text.strip()
+        return values
 
     # --- what kubeadm has left ---
 
@@ -280,7 +280,7 @@ class Looker:
             if self.clock() >= end:
                 return {"reachable": False, "error": answer[2].strip()[-500:]}
             sleep(2)
-        maps = self.asked(
+        maps = self.output(
             [*argv, "-n", "kube-system", "configmaps", "kubeadm-config", "kubelet-config", "--ignore-not-found"]
         )
         configurations = from_json(maps) if maps.strip() else {}

@@ -53,7 +53,7 @@ class Certificate(t.NamedTuple):
 def parse(output: str) -> Certificate | None:
     """Return the certificate that `openssl x509` has printed, or None if something of it is missing."""
     names = _COMMON_NAME.findall(output)
-    not_after, fingerprint, key = (one.search(output) for one in (_NOT_AFTER, _FINGERPRINT, _PUBLIC_KEY))
+    not_after, fingerprint, key = (pattern.search(output) for pattern in (_NOT_AFTER, _FINGERPRINT, _PUBLIC_KEY))
     if not (not_after and fingerprint and key):
         return None
     try:
