@@ -26,11 +26,11 @@ def default_entry(
     if root != "/":
         cache = None
     if cache is not None:
-        kept = load(cache, CACHE_FORMAT, list(machine))
-        if kept is not None:
+        saved = load(cache, CACHE_FORMAT, list(machine))
+        if saved is not None:
             try:
-                if all(signature(path) == tuple(stamp) for path, stamp in kept["seen"].items()):
-                    return BootEntry(*kept["entry"])
+                if all(signature(path) == tuple(stamp) for path, stamp in saved["seen"].items()):
+                    return BootEntry(*saved["entry"])
             except (AttributeError, KeyError, TypeError):
                 pass  # a file that we did not write: read everything again
     # The parser of GRUB's language takes 4 ms to import.
@@ -40,7 +40,7 @@ def default_entry(
     files = Files(root)
     entry = find(files, machine)
     if cache is not None and entry.cmdline is not None:
-        save(cache, CACHE_FORMAT, list(machine), {"seen": files.seen, "entry": list(entry)}, files.seen.values())
+        save(cache, CACHE_FORMAT, list(machine), {"seen": files.stamps, "entry": list(entry)}, files.stamps.values())
     return entry
 
 

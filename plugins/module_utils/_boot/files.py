@@ -27,11 +27,11 @@ class Files:
     def __init__(self, root: str) -> None:
         self.root = root
         # Everything that was looked at, absent things too: the answer holds until one of them changes.
-        self.seen: dict[str, Signature] = {}
+        self.stamps: dict[str, Signature] = {}
 
     def real(self, path: str) -> str:
         real = in_root(self.root, path)
-        self.seen[path] = signature(real)
+        self.stamps[path] = signature(real)
         return real
 
     def read(self, path: str) -> str | None:
