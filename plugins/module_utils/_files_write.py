@@ -83,18 +83,18 @@ def _followed(path: str) -> str:
         part = todo.pop(0)
         step = os.path.normpath(os.path.join(here, part))
         try:
-            found = os.lstat(step)
+            status = os.lstat(step)
         except FileNotFoundError:
             if not todo:
                 return step
             raise FileError("Writing %s: it is a symbolic link, and %s does not exist" % (path, step)) from None
-        why = _changeable(found)
+        why = _changeable(status)
         if why:
             raise FileError(
                 "Writing %s: it is a symbolic link, and the path to its target includes %s, which %s. Replace the link "
                 "with a file, or give the target an owner and permissions like those of /etc" % (path, step, why)
             )
-        if not stat.S_ISLNK(found.st_mode):
+        if not stat.S_ISLNK(status.st_mode):
             here = step
             continue
         links += 1
@@ -106,14 +106,14 @@ def _followed(path: str) -> str:
     return here
 
 
-def _changeable(found: os.stat_result) -> str | None:
+def _changeable(status: os.stat_result) -> str | None:
     """Return how others could put something else in the place of a directory, a link or a file."""
-    if found.st_uid not in (0, os.geteuid()):
-        return "belongs to user ID %d" % found.st_uid
+    if status.st_uid not in (0, os.geteuid()):
+        return "belongs to user ID %d" % status.st_uid
     # Where each user has a group of the same name, directories are made with its write bit.
-    others = 0o002 if found.st_gid in (0, os.getegid()) else 0o022
+    others = 0o002 if status.st_gid in (0, os.getegid()) else 0o022
     # In a sticky directory, a name of root's is root's alone (unlink(2), rename(2)).
-    if stat.S_ISDIR(found.st_mode) and found.st_mode & others and not found.st_mode & stat.S_ISVTX:
+    if stat.S_ISDIR(status.st_mode) and status.st_mode & others and not status.st_mode & stat.S_ISVTX:
         return "is writable by users other than its owner"
     return None
 
@@ -126,11 +126,11 @@ def _alone(temporary: str, target: str) -> int:
     while True:
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
         try:
-            found = os.fstat(handle)
+            status = os.fstat(handle)
             # In /tmp another user could have made it, to own the file or hold its lock, or have linked a file of ours.
             # A leftover may have the owner of the file that was to be replaced.
             owners = [os.geteuid()] + ([os.stat(target).st_uid] if os.path.exists(target) else [])
-            if not stat.S_ISREG(found.st_mode) or found.st_uid not in owners or found.st_nlink > 1:
+            if not stat.S_ISREG(status.st_mode) or status.st_uid not in owners or status.st_nlink > 1:
                 raise FileError(
                     "Writing %s: %s is in the way and was not created by this user. Remove it" % (target, temporary)
                 )
@@ -196,10 +196,10 @@ def backup(path: str) -> str:
     number = 0
     while True:
         name = path + BACKUP_SUFFIX + (".%d" % number if number else "")
-        kept = read_text(name)
-        if kept == text:
+        existing = read_text(name)
+        if existing == text:
             return name
-        if kept is None:
+        if existing is None:
             atomic_write(name, text, stat.S_IMODE(os.stat(path).st_mode))
             return name
         number += 1

@@ -42,7 +42,7 @@ def all_yaml(text: str | bytes, loader: t.Any) -> list[t.Any]:
     """Return the values of all documents in a YAML text, by a loader of one's own."""
     import yaml
 
-    return t.cast("t.List[t.Any]", _yaml(lambda *given: list(yaml.load_all(*given)), text, loader))
+    return t.cast("t.List[t.Any]", _yaml(lambda *arguments: list(yaml.load_all(*arguments)), text, loader))
 
 
 def _bounded(loader: t.Any) -> t.Any:
@@ -67,19 +67,19 @@ def _counted(text: str | bytes, value: t.Any) -> t.Any:
     """Return the value of a text whose aliases neither stand for what they are in, nor for more than there may be."""
     if "*" not in text if isinstance(text, str) else b"*" not in text:
         return value
-    known: dict[int, int | None] = {}
+    sizes: dict[int, int | None] = {}
 
-    def count(one: t.Any) -> int:
-        if not isinstance(one, (dict, list)):
+    def count(item: t.Any) -> int:
+        if not isinstance(item, (dict, list)):
             return 1
-        if id(one) in known:
-            found = known[id(one)]
-            if found is None:
+        if id(item) in sizes:
+            size = sizes[id(item)]
+            if size is None:
                 raise ValueError("an alias refers to a value that contains it")
-            return found
-        known[id(one)] = None
-        total = 1 + sum(map(count, one.values() if isinstance(one, dict) else one))
-        known[id(one)] = total
+            return size
+        sizes[id(item)] = None
+        total = 1 + sum(map(count, item.values() if isinstance(item, dict) else item))
+        sizes[id(item)] = total
         return total
 
     if count(value) > _VALUES:
