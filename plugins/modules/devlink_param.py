@@ -116,7 +116,7 @@ def parse_show(text: str) -> dict[str, dict[str, t.Any]]:
 
 def decide(
     handles: t.Sequence[str],
-    found: t.Mapping[str, t.Mapping[str, t.Any]],
+    live: t.Mapping[str, t.Mapping[str, t.Any]],
     wishes: t.Sequence[t.Mapping[str, t.Any]],
     set_param: t.Callable[[str, str, bool], None],
 ) -> tuple[Decision, dict[str, t.Any]]:
@@ -124,7 +124,7 @@ def decide(
     decision = Decision()
     resources = []
     for handle in handles:
-        values = found.get(handle, {})
+        values = live.get(handle, {})
         for wish in wishes:
             name, value = wish["name"], wish["value"]
             if name not in values:
@@ -148,7 +148,7 @@ def decide(
                     status=IN_SYNC if values[name] == value else DRIFT,
                 )
             )
-    return decision, {"devices": {handle: dict(found.get(handle, {})) for handle in handles}, "resources": resources}
+    return decision, {"devices": {handle: dict(live.get(handle, {})) for handle in handles}, "resources": resources}
 
 
 def main() -> None:
@@ -185,8 +185,8 @@ def main() -> None:
         directory = os.path.join("/sys/bus/pci/drivers", module.params["driver"])
         names = os.listdir(directory) if os.path.isdir(directory) else []
         handles = sorted("pci/" + name for name in names if name.count(":") == 2)
-        found = parse_show(devlink("-j", "dev", "param", "show")) if handles else {}
-        decision, result = decide(handles, found, module.params["params"], set_param)
+        live = parse_show(devlink("-j", "dev", "param", "show")) if handles else {}
+        decision, result = decide(handles, live, module.params["params"], set_param)
         if not module.check_mode:
             decision.carry_out()
     except DevlinkError as exc:

@@ -231,10 +231,10 @@ class Looker:
         return text
 
     def packages(
-        self, wanted: t.Mapping[str, t.Any], extra: t.Sequence[str], system: t.Mapping[str, t.Any]
+        self, lists: t.Mapping[str, t.Any], extra: t.Sequence[str], system: t.Mapping[str, t.Any]
     ) -> dict[str, t.Any]:
-        key = choose(wanted, system)
-        names = [*(wanted[key] if key is not None else []), *extra]
+        key = choose(lists, system)
+        names = [*(lists[key] if key is not None else []), *extra]
         debian = self.module.get_bin_path("dpkg-query") is not None
         look = {"key": key, "manager": "apt" if debian else "dnf", "wanted": names, "missing": []}
         if not names:
@@ -294,14 +294,14 @@ def look(looker: Looker, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         differs.append("packages: no list for %s" % system["id"])
     results, others = compared(params)
     differs += others
-    found = [one for name in results for one in results[name]]
+    reports = [report for name in results for report in results[name]]
     return {
         "os": system,
         "packages": packages,
         "units": looker.units(params["units"]),
         "differs": differs,
         "rdma_system": next(iter(results.get("rdma_system", ())), None),
-        "resources": [] if differs else [one for result in found for one in result["resources"]],
+        "resources": [] if differs else [row for report in reports for row in report["resources"]],
     }
 
 
