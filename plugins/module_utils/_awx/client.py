@@ -32,7 +32,7 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 
 
 class AwxError(FabricError):
-    """The controller cannot be reached, refuses, or answers what was not asked."""
+    """The controller cannot be reached, refuses, or sends an unexpected answer."""
 
 
 def _option(*names: str, **more: t.Any) -> dict[str, t.Any]:
@@ -52,7 +52,7 @@ CONNECTION: dict[str, dict[str, t.Any]] = {
 
 
 def secrets(params: t.Mapping[str, t.Any]) -> set[str]:
-    """Return secrets as they are sent, or repeated in JSON, which Ansible does not know to be secrets."""
+    """Return the forms of secrets that are sent, or repeated in JSON, which Ansible does not censor."""
     values = [params[name] for name in ("controller_oauthtoken", "controller_password") if params[name]]
     forms = {json.dumps(text)[1:-1] for text in values}
     if params["controller_password"]:
@@ -62,7 +62,7 @@ def secrets(params: t.Mapping[str, t.Any]) -> set[str]:
 
 
 class Client:
-    """Asks the controller, and raises what it answers to a request that it does not carry out."""
+    """Sends requests to the controller; raises its answer if it refuses one."""
 
     def __init__(self, params: t.Mapping[str, t.Any]) -> None:
         host = str(params["controller_host"]).rstrip("/")

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""What kinds of objects AWX has, how they refer to each other, and when two of them are the same."""
+"""The kinds of objects in AWX, how they refer to each other, and when two of them are the same."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Kind(t.NamedTuple):
     refs: dict[str, tuple[str, ...]]
     # Lists of other objects, each under a path of its own.
     lists: dict[str, str]
-    # The field within which a name is there once.
+    # The field within which a name is unique.
     scope: str = ""
 
 
@@ -39,7 +39,7 @@ _ORGANIZATION: dict[str, tuple[str, ...]] = {"organization": ("organizations",)}
 _ENVIRONMENT: dict[str, tuple[str, ...]] = {"execution_environment": ("execution_environments",)}
 _CREDENTIAL: dict[str, tuple[str, ...]] = {"credential": ("credentials",)}
 
-# In the order in which they can be made.
+# In the order in which they can be created.
 KINDS: dict[str, Kind] = {
     "organizations": Kind("organization", {}, {"galaxy_credentials": "credentials"}),
     "execution_environments": Kind("execution environment", {**_ORGANIZATION, **_CREDENTIAL}, {}),
@@ -59,7 +59,7 @@ KINDS: dict[str, Kind] = {
     ),
     "job_templates": Kind(
         "job template",
-        # AWX takes the organization from the project; it is what tells two templates of one name apart.
+        # AWX takes the organization from the project; it distinguishes two templates of the same name.
         {**_ORGANIZATION, "inventory": ("inventories",), "project": ("projects",), **_ENVIRONMENT},
         {"credentials": "credentials", **_notifications()},
         "organization",
@@ -79,7 +79,7 @@ KINDS: dict[str, Kind] = {
 }
 
 TITLES = {**{name: kind.title for name, kind in KINDS.items()}, "credentials": "credential"}
-# Galaxy servers are asked in this order.
+# Galaxy servers are tried in this order.
 ORDERED = frozenset(("galaxy_credentials",))
 # Dictionaries that AWX keeps as text, YAML or JSON.
 TEXT_FIELDS = frozenset(("extra_vars", "source_vars", "variables"))
@@ -91,7 +91,7 @@ APART = frozenset(("survey_spec", "workflow_nodes"))
 
 
 class Entry:
-    """An object by its name: what is wanted of it, and what the controller has."""
+    """An object by its name: its desired and its live state."""
 
     def __init__(self, kind: str, name: str, live: dict[str, t.Any] | None = None) -> None:
         self.kind = kind
@@ -107,27 +107,27 @@ class Entry:
 
     @property
     def id(self) -> int | None:
-        """Return its number, which it has once it is made."""
+        """Return its number, None before it is created."""
         return int(self.live["id"]) if self.live else None
 
     @property
     def there(self) -> dict[str, t.Any]:
-        """Return what the controller has of it; asked of what is made only."""
+        """Return the live object; only for one that exists."""
         return t.cast("dict[str, t.Any]", self.live)
 
     def name_of(self, field: str) -> t.Any:
-        """Return the name of what a field refers to now."""
+        """Return the name of the object that a field refers to now."""
         summary = (self.there.get("summary_fields") or {}).get(field) or {}
         return summary.get("name", self.there.get(field))
 
 
 def coerce(field: str, value: t.Any) -> t.Any:
-    """Return a field as it is meant: ansible-core 2.18 makes text of a number that comes out of a template."""
+    """Return a field with its type: ansible-core 2.18 turns a number from a template into text."""
     return int(value) if field in NUMBERS and isinstance(value, str) and value.isdigit() else value
 
 
 def same(field: str, live: t.Any, desired: t.Any, update_secrets: bool = False) -> bool:
-    """Tell whether a field is as wanted, as far as the controller lets anybody see."""
+    """Return whether a field is as desired, as far as the controller shows it."""
     if live == ENCRYPTED and isinstance(desired, str):
         return not update_secrets
     if field in TEXT_FIELDS and isinstance(live, str) and isinstance(desired, dict):
@@ -139,7 +139,7 @@ def same(field: str, live: t.Any, desired: t.Any, update_secrets: bool = False) 
 
 
 def same_survey(live: t.Any, desired: t.Mapping[str, t.Any]) -> bool:
-    """Tell whether a survey is as wanted; AWX keeps questions in their order and may add keys to them."""
+    """Return whether a survey is as desired; AWX keeps the order of questions and may add keys to them."""
     if not isinstance(live, dict) or not isinstance(live.get("spec"), list):
         return False
     head = all(live.get(key) == desired[key] for key in ("name", "description"))
@@ -152,7 +152,7 @@ def same_survey(live: t.Any, desired: t.Mapping[str, t.Any]) -> bool:
 
 
 def comparable(field: str, live: t.Any, desired: t.Any) -> t.Any:
-    """Return a field as the controller has it, in the shape of what is wanted."""
+    """Return a live field in the shape of the desired one."""
     if field in TEXT_FIELDS and isinstance(live, str) and isinstance(desired, dict):
         return _parsed(live)
     if isinstance(desired, dict) and isinstance(live, dict):
@@ -188,7 +188,7 @@ def hide(value: t.Any, secrets: t.AbstractSet[str]) -> t.Any:
         return {key: hide(item, secrets) for key, item in value.items()}
     if isinstance(value, list):
         return [hide(item, secrets) for item in value]
-    # What is kept encrypted is told neither before nor after.
+    # Encrypted values are shown neither before nor after.
     return HIDDEN if value == ENCRYPTED or (isinstance(value, str) and value in secrets) else value
 
 

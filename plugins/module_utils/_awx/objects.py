@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""Objects of AWX by their names: looked up all together, compared, then made and changed."""
+"""Objects of AWX by their names: looked up all together, compared, then created and changed."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from .kinds import (
 )
 from .workflow import Nodes
 
-# What makes AWX fetch a project anew (Project.save in awx/main/models/projects.py).
+# Fields that make AWX fetch a project again (Project.save in awx/main/models/projects.py).
 _FETCHED_BY = frozenset(("scm_type", "scm_url", "scm_branch", "scm_refspec", "credential"))
 
 
 class Plan:
-    """What is wanted, beside what the controller has."""
+    """The desired objects, and those of the controller."""
 
     def __init__(self, client: Client, params: t.Mapping[str, t.Any]) -> None:
         self.client = client
@@ -94,7 +94,7 @@ class Plan:
         if kind.scope:
             scope = entry.refs.get(kind.scope)
             if scope is None:
-                # One that could not be found is told already.
+                # A missing scope is already reported.
                 if kind.scope not in entry.refs:
                     self.problems.append("%s has no %s" % (entry, kind.scope))
                 return
@@ -105,7 +105,7 @@ class Plan:
         entry.live = has[0] if has else None
 
     def find(self, entry: Entry, kinds: tuple[str, ...], name: str) -> Entry | None:
-        """Return the object that ``entry`` names: one that is wanted too, else one that the controller has."""
+        """Return the object that ``entry`` names: a desired one, else one of the controller."""
         for kind in kinds:
             if (kind, name) in self.entries:
                 return self.entries[kind, name]
@@ -135,7 +135,7 @@ class Plan:
         return self.others[key]
 
     def look_at_projects(self) -> None:
-        """Find what AWX would refuse, or what would make every job fail, while nothing is changed yet."""
+        """Find what AWX would refuse, or what would make every job fail, before anything is changed."""
         for entry in self.entries.values():
             organization = entry.refs.get("organization")
             if (
@@ -165,7 +165,7 @@ class Plan:
         return bool(_FETCHED_BY.intersection(self.differing(project)))
 
     def differing(self, entry: Entry) -> list[str]:
-        """Return the fields of an object that are not as wanted."""
+        """Return the fields of an object that differ."""
         live = entry.live
         if live is None:
             return sorted([*entry.fields, *entry.refs])
@@ -184,7 +184,7 @@ class Plan:
     # --- what is to be done -------------------------------------------------------------------------------------
 
     def decide(self, entry: Entry, decision: Decision) -> list[Object]:
-        """Add to the decision what makes one object as it should be, and return its entries for ``resources``."""
+        """Add the changes of one object to the decision, and return its entries for ``resources``."""
         count = len(decision.actions)
         desired: Object = {**entry.fields, **{key: ref.name if ref else None for key, ref in entry.refs.items()}}
         differ = self.differing(entry)
@@ -245,7 +245,7 @@ class Plan:
     def _change(self, entry: Entry, fields: list[str], doing: str) -> None:
         body = self._body(entry, fields)
         if "notification_configuration" in body:
-            # AWX replaces it as a whole, and takes its own placeholder for "as it was".
+            # AWX replaces it as a whole; its own placeholder keeps the old value.
             body["notification_configuration"] = {
                 **entry.there["notification_configuration"],
                 **body["notification_configuration"],
@@ -253,7 +253,7 @@ class Plan:
         self._accept(entry, body, self.client.call("PATCH", entry.there["url"], doing, body), doing)
 
     def _accept(self, entry: Entry, body: Object, answer: Object, doing: str) -> None:
-        """Prove that the controller has taken over what it was given: it does not refuse what it does not know."""
+        """Check that the controller took every field: it ignores unknown ones."""
         entry.live = answer
         mismatches = sorted(key for key, value in body.items() if not same(key, answer.get(key), value))
         if mismatches:
@@ -266,7 +266,7 @@ class Plan:
             self.client.wait_for_project(answer["url"], doing, self.project_timeout)
 
     def _decide_list(self, entry: Entry, field: str, decision: Decision) -> list[str]:
-        """Return the names of what is in one of an object's lists."""
+        """Return the names in one of an object's lists."""
         desired = entry.lists[field]
         live: list[Object] = []
         if entry.live is not None:
@@ -276,7 +276,7 @@ class Plan:
         if have == want or (field not in ORDERED and set(have) == set(want)):
             return [other.name for other in desired]
         keep = set() if field in ORDERED else set(have) & set(want)
-        # AWX takes one machine credential only: the old one has to go first.
+        # AWX takes one machine credential only: the old one must be removed first.
         for item in live:
             if item["id"] not in keep:
                 doing = "Remove %s from the %s of the %s" % (item["name"], field, entry)

@@ -25,7 +25,7 @@ class _Finder(t.Protocol):
 
 
 class Nodes:
-    """What is wanted of a workflow's nodes."""
+    """The desired nodes of a workflow."""
 
     def __init__(self, workflow: Entry, nodes: list[Object]) -> None:
         self.workflow = workflow
@@ -53,7 +53,7 @@ class Nodes:
                 plan.problems.append("%s leads to %s, which is not a node" % (where, ", ".join(sorted(unknown))))
 
     def shape(self) -> Object:
-        """Return the nodes as they are wanted, in the shape in which ``decide`` returns those that there are."""
+        """Return the desired nodes, in the shape in which ``decide`` returns the live ones."""
         return {
             identifier: {
                 "runs": _approval(node["approval"]) if node.get("approval") else node["unified_job_template"],
@@ -64,7 +64,7 @@ class Nodes:
         }
 
     def decide(self, client: Client, decision: Decision) -> Object:
-        """Add what makes the nodes as wanted, and return what there is."""
+        """Add the changes of the nodes, and return the live ones."""
         live = self._live(client)
         before = {identifier: self._live_shape(client, node, live) for identifier, node in live.items()}
         desired = self.shape()
@@ -75,7 +75,7 @@ class Nodes:
                 decision.add(doing, functools.partial(client.call, "DELETE", _path(node["id"]), doing))
         for identifier, node in desired.items():
             self._decide_node(client, decision, identifier, node, before.get(identifier), live.get(identifier))
-        # An edge that goes may be in the way of one that comes.
+        # An old edge may conflict with a new one.
         for remove in (True, False):
             for identifier, node in desired.items():
                 has = before.get(identifier) or {}
