@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""OCI and Docker image archives: what is in them, whether it is whole, and an image of one as containerd imports it."""
+"""OCI and Docker image archives: their content, whether it is complete, and one image for containerd to import."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .._files import because
 from .._formats import from_json
 from .oci import DIGEST, ImageError, Json, configuration, descriptors, document, required
 
-# The OCI image specification gives 4 MiB as what a registry has to take.
+# The OCI image specification requires registries to accept 4 MiB.
 _MOST_DOCUMENT = 64 << 20
 _BLOCK = 1 << 20
 _TYPE = "application/vnd.docker."
@@ -70,7 +70,7 @@ class Archive:
             return stream.read()
 
     def read(self, digest: str) -> bytes:
-        """Return a small blob; KeyError where the archive has none of that digest."""
+        """Return a small blob; KeyError if the archive has none of that digest."""
         if digest in self._manifests:
             return self._manifests[digest]
         return self._data(self._blobs[digest])
@@ -83,7 +83,7 @@ class Archive:
         return "sha256:" + hasher.hexdigest()
 
     def _docker_entries(self) -> list[Json]:
-        """Make the manifests that an archive of `docker save` has none of, byte for byte as containerd does it.
+        """Create the manifests that an archive of `docker save` lacks, byte for byte as containerd does.
 
         containerd: images/archive/importer.go, ImportIndex.
         """
@@ -128,7 +128,7 @@ class Archive:
         return {"mediaType": _TYPE + kind, "digest": digest, "size": member.size}
 
     def choose(self, digest: str | None, name: str) -> str:
-        """Return the digest of the image that is meant."""
+        """Return the digest of the selected image."""
         digests = [entry["digest"] for entry in self._entries]
         if digest:
             if digest not in digests:
@@ -148,7 +148,7 @@ class Archive:
         return str(digests[0])
 
     def verified(self, digest: str, machine: str) -> list[str]:
-        """Return the digests of all blobs of an image that this machine needs, each of which was read and is right."""
+        """Return the digests of all blobs of an image that this machine needs, after checking each."""
         entry = self._entry(digest)
         needed = required(digest, entry["size"], self.read, machine)
         for blob, size in needed.items():
@@ -180,7 +180,7 @@ class Archive:
         return str(labels[name]) if labels and name in labels else None
 
     def write(self, digest: str, blobs: t.Iterable[str], name: str, sink: t.BinaryIO) -> None:
-        """Write an OCI archive with these blobs, in which the image has this name and no other."""
+        """Write an OCI archive with these blobs and only this name for the image."""
         entry = {key: value for key, value in self._entry(digest).items() if key != "annotations"}
         entry["annotations"] = {"io.containerd.image.name": name}
         index = {"schemaVersion": 2, "manifests": [entry]}
@@ -217,7 +217,7 @@ def opened(path: str) -> t.Iterator[Archive]:
         ) from exc
     except OSError as exc:
         if exc.errno is None:
-            # gzip and lzma say so when what they read is damaged.
+            # From gzip and lzma: the data is damaged.
             raise ImageError("Reading %s: it is damaged: %s. Nothing was imported" % (path, exc)) from exc
         raise ImageError("Reading %s: %s" % (path, because(exc))) from exc
 

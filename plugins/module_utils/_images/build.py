@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""An image that buildah builds from a Containerfile, and builds again only where what it is made of changed."""
+"""An image that buildah builds from a Containerfile, and rebuilds only if its inputs changed."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from .archive import opened
 from .containerd import advice, last_lines
 from .oci import ImageError, architecture, document, parse_name
 
-# The label that says of what an image was made.
+# The label with the hash of an image's inputs.
 LABEL = "rdmaops.gpu-fabric.inputs"
 DIRECTORY = "/var/lib/rdmaops/images"
 _QUICK = 120
 _SHA256 = re.compile(r"sha256:[0-9a-f]{64}\Z")
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 
-# A file of the host, for what a step has to say when it fails. With isolation chroot, buildah ends without waiting for
+# A file of the host for the error output of a step. With isolation chroot, buildah ends without waiting for
 # the goroutine that relays a failed step's output (chroot/run_common.go, runUsingChrootMain), which may be lost.
 ERROR = "/run/rdmaops-build-error"
 _STEP = re.compile(r"(?m)^(?:\[\d+/\d+\] )?STEP \d+(?:/\d+)?: .*$")
@@ -54,7 +54,7 @@ _OUTPUT_LINES, _OUTPUT_SIZE = 30, 4000
 _NOT_RUN = "Close_Fd sealing memfd copy: Device or resource busy"
 
 # buildah is the first process of a PID namespace: when it ends, the kernel ends all others of it, in whatever session
-# they are (pid_namespaces(7)), and what it has mounted goes too. Not with a container runtime: it gives the numbers of
+# they are (pid_namespaces(7)), and its mounts end too. Not with a container runtime: it gives the numbers of
 # its processes to systemd, and on the host those of a namespace are other processes'.
 _ALONE = ("unshare", "--mount", "--pid", "--mount-proc", "--fork", "--kill-child")
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -82,7 +82,7 @@ def find(binary: str | None, *, needed: bool) -> str:
 
 
 def check(params: Params) -> None:
-    """Refuse bad options before anything is looked at."""
+    """Refuse invalid options first."""
     name = parse_name(params["name"])
     if name.digest or not name.tag:
         raise BuildError("Building %s: set a tag; the digest is known only after the build" % params["name"])
@@ -113,7 +113,7 @@ def sum_of(path: str) -> str:
 
 
 def inputs(params: Params) -> str:
-    """Return one hash over all that the image is made of. What a tag of a registry means is not part of it."""
+    """Return one hash of all inputs. The digest behind a registry's tag is not part of it."""
     hasher = hashlib.sha256(params["containerfile"].encode("utf-8"))
     for file in sorted(params["files"], key=lambda file: str(file["name"])):
         if file["content"] is not None:
@@ -125,7 +125,7 @@ def inputs(params: Params) -> str:
 
 
 def label_of(text: str) -> str | None:
-    """Read `buildah inspect --type image`: what the image says it was made of."""
+    """Read the inputs of an image from `buildah inspect --type image`."""
     what = "what buildah reports about the image"
     value: t.Any = document(text.encode("utf-8", "surrogatepass"), what)
     for step in ("OCIv1", "config", "Labels"):
@@ -137,7 +137,7 @@ def label_of(text: str) -> str | None:
 
 
 def last_step(text: str) -> tuple[str, str]:
-    """Return the last step that `buildah bud` has begun, cut short, and its output, less what buildah adds to it."""
+    """Return the last step that `buildah bud` started, cut short, and its output without buildah's additions."""
     step, start = "", 0
     for match in _STEP.finditer(text):
         step, start = match.group(), match.end()
@@ -146,13 +146,13 @@ def last_step(text: str) -> tuple[str, str]:
 
 
 class Build:
-    """One image, what is there of it, and what follows."""
+    """One image: its state, and the plan."""
 
     def __init__(self, params: Params, check_mode: bool) -> None:
         self.params = params
         self.name: str = params["name"]
         self.host = parse_name(self.name).host
-        # In check mode, a task before this one may be what would install it.
+        # In check mode, an earlier task may be the one that would install it.
         self.buildah = find(params["buildah_binary"], needed=not check_mode)
         self._alone = _ALONE if params.get("isolation") == "chroot" and os.geteuid() == 0 else ()
         self.registry = params["output"] == "registry"
@@ -187,7 +187,7 @@ class Build:
         return done.out
 
     def _run_steps(self, arguments: t.Sequence[str], doing: str, error: str) -> None:
-        """Run `buildah bud`; ``error`` is the file that the steps know as ERROR."""
+        """Run `buildah bud`; ``error`` is the file that the steps see as ERROR."""
         arguments = ["bud", "--volume", "%s:%s:Z" % (error, ERROR), *arguments]
         done = self._call(arguments, doing, self.params["timeout"], merged=True)
         if done.status != 0 and _NOT_RUN in last_step(done.out)[1]:
@@ -208,7 +208,7 @@ class Build:
             )
 
     def _stored_inputs(self) -> str | None:
-        """Return what the image in buildah's own storage was made of."""
+        """Return the inputs of the image in buildah's own storage."""
         if not self.buildah:
             return None
         output = self.run(["images", "--json"], "Listing buildah's images", _QUICK, lambda _text: "Run as root")
@@ -236,7 +236,7 @@ class Build:
                 image_digest = archive.choose(None, self.name)
                 return image_digest, str(archive.label(image_digest, architecture(), LABEL))
         except ImageError:
-            # Cut short, or somebody else's: it is written again.
+            # Truncated, or not ours: it is written again.
             return None
 
     def plan(self, decision: Decision) -> None:
@@ -271,7 +271,7 @@ class Build:
             path = os.path.join(work, "Containerfile")
             atomic_write(path, self.params["containerfile"])
             error = os.path.join(work, "error")
-            # Not every step is run by root.
+            # Not every step runs as root.
             atomic_write(error, "", 0o666)
             arguments = ["--isolation", self.params["isolation"], "--layers=false", "--format", "oci"]
             arguments += ["--label", "%s=%s" % (LABEL, self.inputs), "--file", path, "--tag", self.name]
@@ -312,7 +312,7 @@ class Build:
             with opened(path) as archive:
                 self.digest = archive.choose(None, self.name)
             try:
-                # No secret is in it, and the connection's user has to be able to fetch it.
+                # It contains no secret, and the connection's user must be able to fetch it.
                 os.chmod(path, 0o644)
                 os.rename(path, self.archive)
             except OSError as exc:
@@ -334,7 +334,7 @@ class Build:
 
 @contextlib.contextmanager
 def _login(params: Params, host: str) -> t.Iterator[list[str]]:
-    """Arguments of buildah with a file that only this user may read; a password among them everybody could read."""
+    """Login arguments of buildah with a private file: every user can read a password among arguments."""
     if not params["username"]:
         yield ["--authfile", params["auth_file"]] if params["auth_file"] else []
         return

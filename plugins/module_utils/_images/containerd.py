@@ -31,14 +31,14 @@ _VERSION = re.compile(r"(?:^|\s|v)(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
 _NOISE = re.compile(r'level=(debug|info|warning)\b|^time="[^"]*" level=(debug|info|warning)\b|^\s*$')
 _LINES = 4
-# How long containerd may take to answer what needs no transfer.
+# Limit for requests without a transfer.
 _QUICK = 60
 # A terminal in canonical mode takes 4095 characters a line (termios(3)).
 _LONGEST_PASSWORD = 4000
 
 
 class ContainerdError(FabricError):
-    """containerd or ctr did not do what it was asked; the text has its own last lines."""
+    """containerd or ctr failed; the text has its last lines of output."""
 
 
 class Login(t.NamedTuple):
@@ -117,7 +117,7 @@ def last_lines(text: str, secret: str = "", count: int = _LINES, size: int = 150
 
 
 def advice(text: str) -> str:
-    """Return what unblocks some of a registry's answers."""
+    """Return advice on some of a registry's answers."""
     if re.search(r"\b40[13]\b|authorization failed|insufficient_scope|access denied|unauthorized", text):
         return "Set username and password, or auth_file, of a user who has this right"
     if re.search(r": not found|manifest unknown", text):
@@ -167,7 +167,7 @@ class Containerd:
         reach(address)
         version = parse_version(self._run(["--version"], "Getting the version of ctr").decode("utf-8", "replace"))
         # From 2.0 on containerd transfers images by itself: then, blobs of layers that are unpacked already are left
-        # out (seen with 2.1.9), and a pull does not mend what is missing.
+        # out (seen with 2.1.9), and a pull does not restore what is missing.
         self._client_side = ["--local"] if version >= (2, 0, 0) else []
 
     def _argv(self, arguments: t.Sequence[str]) -> list[str]:
@@ -185,7 +185,7 @@ class Containerd:
         hint: t.Callable[[str], str] = lambda _text: "Check containerd's log",
     ) -> bytes:
         """Run ctr and return its standard output; ``feed`` writes its standard input."""
-        # Into files: what ctr prints cannot stop it, however much is still to be fed.
+        # Into files, so that full pipes cannot block ctr while it is fed.
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             try:
                 process = subprocess.Popen(
@@ -208,7 +208,7 @@ class Containerd:
             watch.start()
             try:
                 if feed and process.stdin:
-                    # ctr has ended early: what it said counts.
+                    # ctr has ended early: its output counts.
                     with contextlib.suppress(BrokenPipeError), process.stdin as sink:
                         feed(t.cast("t.BinaryIO", sink))
                 process.wait()
@@ -285,10 +285,10 @@ class Containerd:
         self._run(["images", "rm", name], "Removing the image %s" % name)
 
     def discard(self, digest: str) -> None:
-        """Take a blob out of the content store at once."""
+        """Remove a blob from the content store at once."""
         self._run(["content", "rm", digest], "Removing blob %s" % digest)
-        # The file goes with the next collection of garbage, and as long as it is there it is not fetched again. Giving
-        # up a lease is what starts one and waits for it.
+        # Garbage collection removes the file, and until then it is not fetched again. Deleting a lease synchronously
+        # starts a collection and waits for it.
         doing = "Collecting the garbage of containerd"
         lease = "rdmaops-%s-%d" % (digest[-12:], os.getpid())
         self._run(["leases", "create", "--id", lease], doing)

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""An image in containerd by name, digest and content: what is there, what is wanted, and what follows."""
+"""An image in containerd by name, digest and content: live state, desired state, and plan."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ABSENT = "absent"
 
 
 class Content(t.NamedTuple):
-    """What of an image's content is there for this machine."""
+    """The content of an image that this machine needs, and what of it is missing or damaged."""
 
     required: tuple[str, ...]
     missing: tuple[str, ...]
@@ -65,7 +65,7 @@ def content(digest: str, sizes: t.Mapping[str, int], read: t.Callable[[str], byt
 
 
 def check(params: Params) -> Name:
-    """Refuse bad options before anything is looked at."""
+    """Refuse invalid options first."""
     name = parse_name(params["name"])
     digest = params["digest"]
     if digest and not DIGEST.match(digest):
@@ -87,7 +87,7 @@ def check(params: Params) -> Name:
 
 
 class Image:
-    """One image and the containerd that has it, or should."""
+    """One image and its containerd."""
 
     def __init__(self, params: Params, name: Name, ctr: Containerd, opening: t.Callable[[], Archive]) -> None:
         self.params = params
@@ -103,7 +103,7 @@ class Image:
 
     @property
     def whole(self) -> str:
-        """The name by digest, under which content comes before the image gets its own name."""
+        """The name by digest, under which content is fetched before the image gets its own name."""
         return "%s@%s" % (self.parts.repository, self.digest)
 
     def look(self) -> Content:
@@ -152,7 +152,7 @@ class Image:
         return "%s\ncontent: %s\n" % (digest, state)
 
     def _arrive(self, transfer: t.Callable[[], None]) -> None:
-        """Let the content come under its name by digest, and take that away again where it did not come whole."""
+        """Fetch the content under its name by digest, and remove that name if it is incomplete."""
         try:
             transfer()
             observed = self.look()
@@ -180,7 +180,7 @@ class Image:
 def _present(params: Params, name: Name, check_mode: bool, ctr: Containerd) -> dict[str, t.Any]:
     decision = Decision()
     with contextlib.ExitStack() as stack:
-        # Not before it is needed: where digest says what is wanted and the image is there, the archive need not be.
+        # Opened only if needed: with digest set and the image present, the archive may be missing.
         opening = functools.lru_cache(None)(lambda: stack.enter_context(opened(params["archive"])))
         image = Image(params, name, ctr, opening)
         image.plan(decision)

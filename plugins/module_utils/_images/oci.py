@@ -25,12 +25,12 @@ _NAME = re.compile(
     r"/(?P<path>[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*)"
     r"(?P<tag>:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?P<digest>@sha256:[0-9a-f]{64})?\Z"
 )
-# GOARCH by what uname(2) calls a machine.
+# GOARCH by the machine of uname(2).
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
 
 
 class ImageError(FabricError):
-    """An image that is not what was asked for, or not whole."""
+    """An image that is not the requested one, or is incomplete."""
 
 
 class Name(t.NamedTuple):
@@ -59,7 +59,7 @@ def parse_name(name: str) -> Name:
 
 
 def architecture() -> str:
-    """Return what Go, and so every manifest, calls the machine that this runs on."""
+    """Return the architecture of this machine as Go and manifests name it."""
     machine = os.uname().machine
     return _ARCHITECTURES.get(machine, machine)
 
@@ -88,9 +88,9 @@ def descriptors(manifest: Json, key: str, what: str) -> list[Json]:
 
 
 def required(digest: str, size: int | None, read: Read, machine: str) -> dict[str, int | None]:
-    """Return what of an image this platform needs: the digests of all blobs with their sizes, the manifest first.
+    """Return the digests and sizes of all blobs of an image that this platform needs, the manifest first.
 
-    ``read`` raises KeyError for a blob that is not there: then what is known until there is returned.
+    ``read`` raises KeyError for a missing blob: then the digests up to there are returned.
     """
     needed: dict[str, int | None] = {digest: size}
     what = "blob %s" % digest
@@ -102,7 +102,7 @@ def required(digest: str, size: int | None, read: Read, machine: str) -> dict[st
     except KeyError:
         return needed
     for entry in (*descriptors(manifest, "config", what), *descriptors(manifest, "layers", what)):
-        # Layers that lie elsewhere by licence are fetched from there and kept by nobody (Windows base images).
+        # Layers that are only elsewhere, by licence, are fetched from there and not stored (Windows base images).
         if not entry.get("urls"):
             needed[entry["digest"]] = entry["size"]
     return needed
@@ -126,7 +126,7 @@ def _of_platform(entries: t.Sequence[Json], read: Read, machine: str, what: str)
 
 
 def configuration(digest: str, read: Read, machine: str) -> Json:
-    """Return the configuration of an image; KeyError where something on the way to it is not there."""
+    """Return the configuration of an image; KeyError if a blob on the way to it is missing."""
     what = "blob %s" % digest
     manifest = document(read(digest), what)
     if "manifests" in manifest:
