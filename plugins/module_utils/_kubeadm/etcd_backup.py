@@ -63,7 +63,7 @@ class Etcd:
             try:
                 if not self._snapshot(temporary):
                     self._copy(temporary)
-                # What it is a copy of will be gone: it has to outlast a power cut.
+                # The original will be gone: the copy must survive a power cut.
                 os.sync()
                 os.rename(temporary, target)
                 os.sync()
@@ -81,7 +81,7 @@ class Etcd:
         )
 
     def _snapshot(self, target: str) -> bool:
-        """Whether the running member has given a snapshot; a stopped one, or a host without etcdctl, gives none."""
+        """Return whether the running member saved a snapshot; a stopped one, or a host without etcdctl, does not."""
         keys = ["--%s=%s" % (name, self.path(_KEYS + file)) for name, file in _FILES.items()]
         answer = self.run(
             ["etcdctl", "--endpoints=https://127.0.0.1:2379", *keys, "snapshot", "save", target + "/snapshot.db"]
@@ -103,14 +103,14 @@ class Etcd:
 
     @contextlib.contextmanager
     def _stopped(self, member: str) -> t.Iterator[None]:
-        """Keep the member stopped; one that ran is running again afterwards.
+        """Keep the member stopped; one that ran is started again afterwards.
 
         etcd has a lock (flock(2)) on its database for as long as it runs, and waits for it when it starts.
         """
         try:
             database = os.fdopen(os.open(os.path.join(member, "snap/db"), os.O_RDONLY | os.O_CLOEXEC), "rb")
         except FileNotFoundError:
-            # It has not come so far as to have a database.
+            # It has no database yet.
             yield
             return
         with database as lock:
@@ -126,7 +126,7 @@ class Etcd:
                 if running:
                     self._unpark()
             if running:
-                # kubeadm takes a member out of its cluster by asking it.
+                # kubeadm removes a member from its cluster through the member itself.
                 self._wait(lambda: _runs(lock), _UP_S, "it does not run %d s after its manifest was put back")
 
     def _manifests(self) -> tuple[str, str]:
@@ -142,7 +142,7 @@ class Etcd:
     def _unpark(self) -> None:
         there, aside = self._manifests()
         os.rename(aside, there)
-        # A renewal that was broken off has left others there.
+        # An interrupted renewal has left other manifests there.
         with contextlib.suppress(OSError):
             os.rmdir(os.path.dirname(aside))
 

@@ -31,10 +31,10 @@ Json = t.Dict[str, t.Any]
 
 ADMIN = CONF_DIR + "/admin.conf"
 MANIFESTS = CONF_DIR + "/manifests"
-# The ports by which it is seen that a static pod has ended and is back (cmd/kubeadm/app/constants/constants.go).
+# The ports that show whether a static pod runs (cmd/kubeadm/app/constants/constants.go).
 PORTS = {"etcd": 2379, "kube-apiserver": 6443, "kube-controller-manager": 10257, "kube-scheduler": 10259}
 _DOWN_S, _UP_S = 120, 300
-# What they are doing, of the actions that change this host. A token is the cluster's.
+# Descriptions of the actions that change this host. A token belongs to the cluster.
 _DOING = {
     "init": "Making the first control-plane node",
     "join": "Joining the cluster",
@@ -45,11 +45,11 @@ _DOING = {
 
 
 class KubeadmError(FabricError):
-    """kubeadm did not do what it was asked; the text has what it said, without secrets."""
+    """kubeadm failed; the text has its output, without secrets."""
 
 
 class Kubeadm:
-    """kubeadm on this host; ``root`` moves the files that are ours to look after."""
+    """kubeadm on this host; ``root`` moves the files that we manage."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class Kubeadm:
 
     def _init(self) -> None:
         with self.config(self.params["documents"]) as path, self.work.begun():
-            # Tokens are made for each run, and are nothing to print.
+            # Each run creates its own tokens; kubeadm must not print this one.
             self.kubeadm(_DOING["init"], ["init", "--config=" + path, "--skip-token-print", *self.ignore()])
 
     def join(self) -> None:
@@ -127,7 +127,7 @@ class Kubeadm:
             self._remove("Remove what an interrupted kubeadm %s has left" % self.params["action"])
 
     def as_planned(self) -> None:
-        """Refuse what has become of the host since it was looked at: another run or an administrator was here."""
+        """Refuse a host that another run or an administrator has changed since it was examined."""
         doing, member = _DOING[self.params["action"]], Looker(self.run, self.root).membership(alone=True)
         verdict, refused = standing(member)
         if refused:
@@ -187,7 +187,7 @@ class Kubeadm:
         self.result.update(certificate_key=key)
 
     def _unused(self, token_id: str) -> str:
-        """Delete a token that no host will use, and return a sentence on what became of it."""
+        """Delete a token that no host will use, and return a sentence with the result."""
         try:
             self._delete("bootstrap-token-" + token_id)
         except FabricError as exc:
@@ -258,7 +258,7 @@ class Kubeadm:
         for name in PORTS:
             there, aside = os.path.join(manifests, name + ".yaml"), os.path.join(parked, name + ".yaml")
             if os.path.exists(there):
-                # The kubelet ends a static pod whose manifest is gone, and starts it when it is back.
+                # The kubelet stops a static pod whose manifest is gone, and starts it when it is back.
                 os.rename(there, aside)
                 self._wait(name, up=False, limit=_DOWN_S)
             if os.path.exists(aside):
@@ -280,7 +280,7 @@ class Kubeadm:
 
 
 def listens(port: int) -> bool:
-    """Whether a port of this host accepts connections: etcd and the API server listen on the loopback too."""
+    """Return whether a port of this host accepts connections: etcd and the API server listen on the loopback too."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.settimeout(2)
         return probe.connect_ex(("127.0.0.1", port)) == 0

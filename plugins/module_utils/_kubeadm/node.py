@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""What files and programs of a host say about it as a node of Kubernetes. Texts in, values out.
+"""Parsers for files and program output that describe a host as a node of Kubernetes.
 
 Paths and ports are kubeadm's (cmd/kubeadm/app/constants/constants.go in k8s.io/kubernetes).
 """
@@ -20,7 +20,7 @@ Json = t.Dict[str, t.Any]
 
 CONF_DIR = "/etc/kubernetes"
 ETCD_DIR = "/var/lib/etcd"
-# What this collection has begun on a host and not ended: the action, and its process.
+# The action that this collection has started on a host and not finished, and its process.
 STARTED = "/var/lib/rdmaops/kubeadm-started.json"
 # Where manifests wait while their pods are restarted.
 PARKED = CONF_DIR + "/rdmaops-parked"
@@ -37,7 +37,7 @@ CERTIFICATES = (
     "etcd/healthcheck-client",
 )
 KUBECONFIGS = ("admin.conf", "super-admin.conf", "controller-manager.conf", "scheduler.conf")
-# `kubeadm certs renew` makes no new authorities, and the kubelet renews its own certificate.
+# `kubeadm certs renew` creates no new authorities, and the kubelet renews its own certificate.
 NOT_RENEWED = ("ca", "front-proxy-ca", "etcd/ca", "kubelet-client")
 
 _VERSION = re.compile(r"\bv?(\d{1,9}\.\d{1,9}\.\d{1,9})")
@@ -53,12 +53,12 @@ def version_in(text: str) -> str | None:
 
 
 def swaps_in(text: str) -> list[str]:
-    """Return what is swapped to, of /proc/swaps (proc(5)): a line of titles, then one for each."""
+    """Return the swap devices and files in /proc/swaps (proc(5)), whose first line has titles."""
     return [line.split()[0] for line in text.splitlines()[1:] if line.strip()]
 
 
 def cgroup_in(mounts: str) -> str | None:
-    """Return what /proc/mounts has at /sys/fs/cgroup: v2, v1 (also with v2 at its side), or None."""
+    """Return what is mounted at /sys/fs/cgroup: v2, v1 (also with v2 beside it), or None."""
     for line in mounts.splitlines():
         fields = line.split()
         if len(fields) > 2 and fields[1] == "/sys/fs/cgroup":
@@ -67,13 +67,13 @@ def cgroup_in(mounts: str) -> str | None:
 
 
 def memory_in(meminfo: str) -> int | None:
-    """Return the whole memory in MiB, of /proc/meminfo."""
+    """Return the total memory in MiB, from /proc/meminfo."""
     match = re.search(r"(?m)^MemTotal:\s+(\d{1,19}) kB$", meminfo)
     return int(match.group(1)) // 1024 if match else None
 
 
 def interfaces_in(addresses: t.Sequence[Json]) -> list[dict[str, str]]:
-    """Return devices with their global addresses and prefix lengths, of `ip -j address`."""
+    """Return devices with their global addresses and prefix lengths, from `ip -j address`."""
     return [
         {"device": str(link["ifname"]), "address": "%s/%s" % (address["local"], address["prefixlen"])}
         for link in addresses
@@ -99,7 +99,7 @@ def toml_values(text: str) -> dict[tuple[str, ...], str]:
 
 
 def runtime_in(dump: str) -> Json:
-    """Return what counts for a node of what `containerd config dump` printed, of containerd 1.x and 2.x."""
+    """Return the settings that matter to a node from `containerd config dump`, of containerd 1.x and 2.x."""
     values = toml_values(dump)
     old, images, runtime = (
         "io.containerd.grpc.v1.cri",
@@ -125,7 +125,7 @@ def runtime_in(dump: str) -> Json:
 
 
 def conffile_in(output: str, path: str) -> str | None:
-    """Return the MD5 with which a Debian package delivers a file, of `dpkg-query -f '${Conffiles}'`."""
+    """Return the MD5 of a file as its Debian package ships it, from `dpkg-query -f '${Conffiles}'`."""
     for line in output.splitlines():
         fields = line.split()
         if len(fields) >= 2 and fields[0] == path:
@@ -147,7 +147,7 @@ def _decoded(text: str | None) -> str:
 
 
 class Kubeconfig(t.NamedTuple):
-    """What counts of a kubeconfig of kubeadm, without a key. Certificates are PEM, and empty if it has none."""
+    """The parts of a kubeconfig of kubeadm, without a key. Certificates are PEM, and empty if it has none."""
 
     server: str | None
     authority: str
@@ -163,7 +163,7 @@ def kubeconfig_in(text: str) -> Kubeconfig:
 
 
 def nodes_in(answer: Json) -> list[Json]:
-    """Return what counts of a list of Nodes."""
+    """Return the relevant fields of a list of Nodes."""
     return [node_in(node) for node in answer.get("items") or []]
 
 
@@ -184,7 +184,7 @@ def node_in(node: Json) -> Json:
 
 
 def configurations_in(answer: Json) -> dict[str, str | None]:
-    """Return the texts of kubeadm's configurations, of a list of ConfigMaps."""
+    """Return the texts of kubeadm's configurations from a list of ConfigMaps."""
     texts = {config_map["metadata"]["name"]: config_map.get("data") or {} for config_map in answer.get("items") or []}
     return {
         "cluster_configuration": texts.get("kubeadm-config", {}).get("ClusterConfiguration"),
@@ -202,7 +202,7 @@ def api_server_in(manifest: str) -> str | None:
 
 
 def etcd_dir_in(manifest: str | None) -> str:
-    """Return where etcd has its data, of kubeadm's manifest."""
+    """Return the data directory of etcd from kubeadm's manifest."""
     match = re.search(r"--data-dir=(/[^\s\"'\0]+)", manifest or "")
     return match.group(1) if match else ETCD_DIR
 
