@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""What was read from files that have not changed since: kept under /run, gone with the next boot."""
+"""A cache under /run for what was read from files that have not changed since."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import stat
 import time
 import typing as t
 
-# (device, inode, size, mtime_ns, ctime_ns) of a file or directory; empty where there is none.
+# (device, inode, size, mtime_ns, ctime_ns) of a file or directory; empty if there is none.
 Signature = t.Tuple[int, ...]
 
 # Of a file that is younger (nanoseconds), a second change might leave the same signature.
@@ -43,7 +43,7 @@ def load(path: str, number: int, key: t.Any) -> t.Any:
             if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
                 return None
             saved = json.load(stream)
-        # The key went through JSON, where tuples become lists.
+        # In JSON, tuples become lists.
         if saved["format"] == number and saved["key"] == json.loads(json.dumps(key)):
             return saved["value"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):

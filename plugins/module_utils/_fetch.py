@@ -25,7 +25,7 @@ _WORK = ".rdmaops-"
 
 
 class FetchError(FileError):
-    """Something could not be fetched, or is not what it should be."""
+    """Something could not be fetched, or is not the expected file."""
 
 
 def fetch(url: str, timeout: int) -> t.Any:
@@ -99,7 +99,7 @@ def install(
 
 
 def clean(directory: str) -> None:
-    """Remove what a run that was killed has left of its work; it may be as large as all plugins together."""
+    """Remove the leftovers of a killed run, which may be as large as all plugins together."""
     try:
         names = os.listdir(directory)
     except OSError:
@@ -111,7 +111,7 @@ def clean(directory: str) -> None:
 
 
 def _unpack(whole: str, work: str, source: t.Mapping[str, t.Any]) -> dict[str, str]:
-    """Return the wanted files, unpacked; of a single program the file itself."""
+    """Return the named files, unpacked; for a single program, the file itself."""
     names: t.Sequence[str] = source["files"]
     if not tarfile.is_tarfile(whole):
         if len(names) != 1:
@@ -140,7 +140,7 @@ def _unpack(whole: str, work: str, source: t.Mapping[str, t.Any]) -> dict[str, s
 
 
 def _place(path: str, target: str) -> str:
-    """Put a program where it belongs; one that runs goes on with the old file."""
+    """Move a program to its place; a running one keeps the old file."""
     hasher = hashlib.sha256()
     with open(path, "rb") as stream:
         for block in iter(lambda: stream.read(1 << 20), b""):
@@ -157,7 +157,7 @@ def _place(path: str, target: str) -> str:
 
 
 def digest(path: str) -> str | None:
-    """Return the SHA-256 of a file, None where there is none."""
+    """Return the SHA-256 of a file, None if there is none."""
     hasher = hashlib.sha256()
     try:
         with open(path, "rb") as stream:

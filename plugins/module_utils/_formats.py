@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""JSON and YAML that others have written: whatever is wrong with it is a ValueError.
+"""JSON and YAML from other sources: any error is a ValueError.
 
 The libraries have errors of other kinds too: both run into Python's limit of recursion on text that nests deeply, which
 fits into an annotation; YAML's errors are not ValueErrors, and its numbers and dates can be ones that Python has not.
@@ -34,7 +34,7 @@ def from_yaml(text: str | bytes) -> t.Any:
     """Return the value of a YAML document."""
     import yaml
 
-    # Where libyaml is built in: the loader in Python takes minutes for some thousands of brackets.
+    # libyaml, if available: the loader in Python takes minutes for some thousands of brackets.
     return _yaml(yaml.load, text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
@@ -46,7 +46,7 @@ def all_yaml(text: str | bytes, loader: t.Any) -> list[t.Any]:
 
 
 def _bounded(loader: t.Any) -> t.Any:
-    """Return a loader with a limit of levels: libyaml's goes down by recursion in C, which no limit of Python's ends.
+    """Return a loader with a limit of levels: libyaml's recurses in C, without Python's limit.
 
     Both of PyYAML's loaders call these two around every node.
     """
@@ -64,7 +64,7 @@ def _bounded(loader: t.Any) -> t.Any:
 
 
 def _counted(text: str | bytes, value: t.Any) -> t.Any:
-    """Return the value of a text whose aliases neither stand for what they are in, nor for more than there may be."""
+    """Return the value of a text; refuse aliases that contain themselves or expand to too much."""
     if "*" not in text if isinstance(text, str) else b"*" not in text:
         return value
     sizes: dict[int, int | None] = {}

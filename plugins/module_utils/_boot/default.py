@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""What the machine boots next if no key is pressed: kernel, arguments, initramfs, and where that is written."""
+"""What the machine boots next by default: kernel, arguments, initramfs, and the file that sets it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ CACHE_FORMAT = 1
 def default_entry(
     root: str = "/", machine: Machine | None = None, cache: str | None = "/run/rdmaops/boot.json"
 ) -> BootEntry:
-    """Return what boots by default next; what is not known is None, with the reason in ``problem``.
+    """Return what boots by default next; what is unknown is None, with the reason in ``problem``.
 
-    The answer is remembered in ``cache`` for the running system (``root="/"``) until a file that it rests on changes.
+    The result is cached in ``cache`` for the running system (``root="/"``) until a file that it depends on changes.
     """
     machine = Machine.of(root) if machine is None else machine
     if root != "/":

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # This module util is PRIVATE to the collection: it may change in any release.
-"""The RDMA devices of one network namespace by sysfs alone: for a copied tree, or if netlink is not wanted."""
+"""The RDMA devices of one network namespace by sysfs alone: for a copied tree, or without netlink."""
 
 from __future__ import annotations
 

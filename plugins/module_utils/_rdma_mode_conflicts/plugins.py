@@ -137,7 +137,7 @@ def _holds(rule: t.Mapping[str, t.Any], labels: t.Mapping[str, str]) -> bool:
 
 
 def wanted_on(node: Object, where: t.Mapping[str, t.Any]) -> bool:
-    """Return whether something is meant for a node; what ``where`` leaves out does not matter.
+    """Return whether something applies to a node; what ``where`` leaves out does not matter.
 
     :param where: ``nodeSelector`` and ``nodeAffinity`` as a pod has them, ``labelSelector`` as a LabelSelector. Taints
         are passed over: a toleration is soon added.
