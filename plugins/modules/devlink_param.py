@@ -94,7 +94,7 @@ COMMAND_LIMIT_S = "60"
 
 
 class DevlinkError(Exception):
-    """devlink did not do what it was asked; the text says what, and what it answered."""
+    """devlink failed; the text has the command and its output."""
 
 
 def parse_show(text: str) -> dict[str, dict[str, t.Any]]:
@@ -120,7 +120,7 @@ def decide(
     wishes: t.Sequence[t.Mapping[str, t.Any]],
     set_param: t.Callable[[str, str, bool], None],
 ) -> tuple[Decision, dict[str, t.Any]]:
-    """Compare, and plan what has to be set."""
+    """Compare, and plan what to set."""
     decision = Decision()
     resources = []
     for handle in handles:

@@ -138,7 +138,7 @@ COMMAND_LIMIT_S = 60
 
 
 class LookError(Exception):
-    """Something could not be looked at; the text says what, and what the system answered."""
+    """Something could not be read; the text has its name and the system's answer."""
 
 
 def parse_os_release(text: str) -> dict[str, t.Any]:
@@ -251,7 +251,7 @@ class Looker:
         return look
 
     def units(self, names: t.Sequence[str]) -> dict[str, t.Any]:
-        # sd_booted(3): the directory exists exactly where systemd is the init system.
+        # sd_booted(3): the directory exists exactly if systemd is the init system.
         if not names or not os.path.isdir("/run/systemd/system"):
             return {}
         shown = parse_show(
@@ -286,7 +286,7 @@ def compared(params: t.Mapping[str, t.Any]) -> tuple[dict[str, list[dict[str, t.
 
 
 def look(looker: Looker, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return everything that was asked for."""
+    """Return everything that was requested."""
     system = looker.system()
     packages = looker.packages(params["packages"], params["extra_packages"], system)
     differs = ["packages: %s is missing" % name for name in packages["missing"]]

@@ -118,7 +118,7 @@ def ask(params: t.Mapping[str, t.Any], check_mode: bool, client: kubernetes.Clie
 
 def certificates(client: kubernetes.Client, namespace: str) -> str | None:
     """Return the CA certificates that the controller manager publishes in every namespace (rootcacertpublisher)."""
-    # The namespace may have to be made first; default is always there.
+    # The namespace may not exist yet; default always does.
     for place in (namespace, "default"):
         at = kubernetes.path("v1", "configmaps", place, "kube-root-ca.crt")
         config_map = client.get(at, "Reading the cluster's CA certificates")
