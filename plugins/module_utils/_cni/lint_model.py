@@ -111,20 +111,20 @@ class Report:
         self.findings: list[Finding] = []
         self.not_checked: list[NotChecked] = []
         # A fault of every rail on every node is thousands of rows, each looked for among the others.
-        self._known: set[tuple[str | None, ...]] = set()
+        self._reported: set[tuple[str | None, ...]] = set()
         self._ignored = ignored
 
     def add(self, code: str, attachment: str, problem: str, remedy: str, *, warn: bool = False) -> None:
         level = "warning" if warn or code in self._ignored or code in _WARNINGS else "error"
         finding = Finding(level, code, attachment, problem, remedy)
-        if finding not in self._known:
-            self._known.add(finding)
+        if finding not in self._reported:
+            self._reported.add(finding)
             self.findings.append(finding)
 
     def skip(self, code: str, why: str, *, attachment: str | None = None, node: str | None = None) -> None:
         row = NotChecked(code, attachment, node, why)
-        if row not in self._known:
-            self._known.add(row)
+        if row not in self._reported:
+            self._reported.add(row)
             self.not_checked.append(row)
 
     @property

@@ -179,11 +179,11 @@ def unknown(values: t.Mapping[str, t.Any], chart: Chart) -> list[Unknown]:
             for path in known.paths:
                 if path.startswith(key + "."):
                     inner.paths.add(path[len(key) + 1 :])
-            inner_found: list[Unknown] = []
-            _compare(nested, "", inner, inner_found)
+            nested_unknown: list[Unknown] = []
+            _compare(nested, "", inner, nested_unknown)
             result += [
                 Unknown("%s.%s" % (key, value.path), value.nearest and "%s.%s" % (key, value.nearest))
-                for value in inner_found
+                for value in nested_unknown
             ]
     return result
 

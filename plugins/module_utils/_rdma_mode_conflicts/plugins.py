@@ -136,7 +136,7 @@ def _holds(rule: t.Mapping[str, t.Any], labels: t.Mapping[str, str]) -> bool:
     return True
 
 
-def wanted_on(node: Object, where: t.Mapping[str, t.Any]) -> bool:
+def matches_node(node: Object, where: t.Mapping[str, t.Any]) -> bool:
     """Return whether something applies to a node; what ``where`` leaves out does not matter.
 
     :param where: ``nodeSelector`` and ``nodeAffinity`` as a pod has them, ``labelSelector`` as a LabelSelector. Taints
@@ -167,6 +167,6 @@ __all__ = (
     "pod_resources",
     "prefix_of",
     "shares_in",
-    "wanted_on",
+    "matches_node",
     "whole_in",
 )
