@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""What was read from files that have not changed since: kept under /run, gone with the next boot."""
+"""A cache under /run for what was read from files that have not changed since."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import stat
 import time
 import typing as t
 
-# (device, inode, size, mtime_ns, ctime_ns) of a file or directory; empty where there is none.
+# (device, inode, size, mtime_ns, ctime_ns) of a file or directory; empty if there is none.
 Signature = t.Tuple[int, ...]
 
 # Of a file that is younger (nanoseconds), a second change might leave the same signature.
@@ -25,10 +25,10 @@ RACY_NS = 3 * 10**9
 def signature(path: str) -> Signature:
     """Return what changes when a file is changed or replaced."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except (OSError, ValueError):
         return ()
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def load(path: str, number: int, key: t.Any) -> t.Any:
@@ -39,13 +39,13 @@ def load(path: str, number: int, key: t.Any) -> t.Any:
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(handle, encoding="utf-8") as stream:
-            found = os.fstat(handle)
-            if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
                 return None
-            kept = json.load(stream)
-        # The key went through JSON, where tuples become lists.
-        if kept["format"] == number and kept["key"] == json.loads(json.dumps(key)):
-            return kept["value"]
+            saved = json.load(stream)
+        # In JSON, tuples become lists.
+        if saved["format"] == number and saved["key"] == json.loads(json.dumps(key)):
+            return saved["value"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         pass
     return None
@@ -54,7 +54,7 @@ def load(path: str, number: int, key: t.Any) -> t.Any:
 def save(path: str, number: int, key: t.Any, value: t.Any, signatures: t.Iterable[Signature] = ()) -> None:
     """Save a value, whole or not at all. If it cannot be saved, or not safely yet, the files are read again."""
     now = time.time_ns()
-    if any(seen and now - max(seen[3:5]) < RACY_NS for seen in signatures):
+    if any(stamp and now - max(stamp[3:5]) < RACY_NS for stamp in signatures):
         return
     temporary = "%s.%d" % (path, os.getpid())
     try:

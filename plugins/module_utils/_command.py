@@ -23,7 +23,7 @@ DIRECTORIES = ("/usr/local/bin", "/usr/bin", "/usr/local/sbin", "/usr/sbin")
 
 
 class NotFound(Exception):
-    """There is no such program; the text says where it was looked for."""
+    """There is no such program; the text lists the directories that were searched."""
 
 
 def find(name: str, binary: str | None, option: str, directories: t.Sequence[str] = DIRECTORIES) -> str:

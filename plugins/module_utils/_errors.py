@@ -10,7 +10,7 @@ from __future__ import annotations
 
 
 class FabricError(Exception):
-    """Something could not be done or looked at.
+    """Something could not be done or read.
 
     The text says what, to what, what the system answered, and what unblocks it.
     """

@@ -25,7 +25,7 @@ _WORK = ".rdmaops-"
 
 
 class FetchError(FileError):
-    """Something could not be fetched, or is not what it should be."""
+    """Something could not be fetched, or is not the expected file."""
 
 
 def fetch(url: str, timeout: int) -> t.Any:
@@ -51,18 +51,18 @@ def fetch(url: str, timeout: int) -> t.Any:
 
 
 def _copy(stream: t.Any, sink: t.BinaryIO, url: str) -> str:
-    made, count = hashlib.sha256(), 0
+    hasher, count = hashlib.sha256(), 0
     while True:
         try:
             block = stream.read(1 << 20)
         except OSError as exc:
             raise FetchError("Fetching %s: connection lost after %d bytes: %s. Run again" % (url, count, exc)) from exc
         if not block:
-            return made.hexdigest()
+            return hasher.hexdigest()
         count += len(block)
         if count > MOST_BYTES:
             raise FetchError("Fetching %s: larger than %d bytes" % (url, MOST_BYTES))
-        made.update(block)
+        hasher.update(block)
         sink.write(block)
 
 
@@ -84,12 +84,12 @@ def install(
         with tempfile.TemporaryDirectory(prefix=_WORK, dir=directory) as work:
             whole = os.path.join(work, "whole")
             with contextlib.closing(get(url, timeout)) as stream, open(whole, "wb") as sink:
-                found = _copy(stream, sink, url)
-            wanted = source["checksum"][len("sha256:") :]
-            if found != wanted:
+                actual = _copy(stream, sink, url)
+            expected = source["checksum"][len("sha256:") :]
+            if actual != expected:
                 raise FetchError(
                     "Verifying %s: its SHA-256 is %s, expected %s. Nothing was installed: the file is damaged or is "
-                    "not the expected one" % (url, found, wanted)
+                    "not the expected one" % (url, actual, expected)
                 )
             ready = _unpack(whole, work, source)
             about_to()
@@ -99,7 +99,7 @@ def install(
 
 
 def clean(directory: str) -> None:
-    """Remove what a run that was killed has left of its work; it may be as large as all plugins together."""
+    """Remove the leftovers of a killed run, which may be as large as all plugins together."""
     try:
         names = os.listdir(directory)
     except OSError:
@@ -111,27 +111,27 @@ def clean(directory: str) -> None:
 
 
 def _unpack(whole: str, work: str, source: t.Mapping[str, t.Any]) -> dict[str, str]:
-    """Return the wanted files, unpacked; of a single program the file itself."""
-    wanted: t.Sequence[str] = source["files"]
+    """Return the named files, unpacked; for a single program, the file itself."""
+    names: t.Sequence[str] = source["files"]
     if not tarfile.is_tarfile(whole):
-        if len(wanted) != 1:
+        if len(names) != 1:
             raise FetchError(
                 "Installing %s: %s is not a tar archive, and a single program cannot be %s"
-                % (source["name"], source["url"], ", ".join(wanted))
+                % (source["name"], source["url"], ", ".join(names))
             )
-        return {wanted[0]: whole}
+        return {names[0]: whole}
     ready: dict[str, str] = {}
     with tarfile.open(whole) as archive:
         for member in archive:
             name = os.path.basename(member.name)
             # By name, and regular files only: no path of the archive is ever used.
-            if name in wanted and member.isreg():
+            if name in names and member.isreg():
                 stream = t.cast("t.IO[bytes]", archive.extractfile(member))
                 path = os.path.join(work, "new-" + name)
                 with contextlib.closing(stream), open(path, "wb") as sink:
                     shutil.copyfileobj(stream, sink)
                 ready[name] = path
-    missing = [name for name in wanted if name not in ready]
+    missing = [name for name in names if name not in ready]
     if missing:
         raise FetchError(
             "Installing %s: %s has no %s. Correct files" % (source["name"], source["url"], ", ".join(missing))
@@ -140,11 +140,11 @@ def _unpack(whole: str, work: str, source: t.Mapping[str, t.Any]) -> dict[str, s
 
 
 def _place(path: str, target: str) -> str:
-    """Put a program where it belongs; one that runs goes on with the old file."""
-    made = hashlib.sha256()
+    """Move a program to its place; a running one keeps the old file."""
+    hasher = hashlib.sha256()
     with open(path, "rb") as stream:
         for block in iter(lambda: stream.read(1 << 20), b""):
-            made.update(block)
+            hasher.update(block)
         os.fchmod(stream.fileno(), 0o755)
         os.fsync(stream.fileno())
     os.rename(path, target)
@@ -153,21 +153,21 @@ def _place(path: str, target: str) -> str:
         os.fsync(handle)
     finally:
         os.close(handle)
-    return made.hexdigest()
+    return hasher.hexdigest()
 
 
 def digest(path: str) -> str | None:
-    """Return the SHA-256 of a file, None where there is none."""
-    made = hashlib.sha256()
+    """Return the SHA-256 of a file, None if there is none."""
+    hasher = hashlib.sha256()
     try:
         with open(path, "rb") as stream:
             for block in iter(lambda: stream.read(1 << 20), b""):
-                made.update(block)
+                hasher.update(block)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as exc:
         raise FetchError("Reading %s: %s" % (path, because(exc))) from exc
-    return made.hexdigest()
+    return hasher.hexdigest()
 
 
 __all__ = ("FetchError", "clean", "digest", "fetch", "install")

@@ -91,7 +91,7 @@ def read_text(path: str) -> str | None:
 
 
 def is_ours(text: str | None) -> bool:
-    """Tell whether a file's text has the collection's header among its first lines."""
+    """Return whether a file's text has the collection's header among its first lines."""
     return text is not None and HEADER in text.split("\n", 5)[:5]
 
 

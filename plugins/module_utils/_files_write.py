@@ -15,10 +15,10 @@ import stat
 
 from ._files import BACKUP_SUFFIX, MAX_LINKS, FileError, because, read_text
 
-# What a file system without extended attributes answers, or says of one that only root may set. ENOENT: another run has
+# Errors of a file system without extended attributes, or for one that only root may set. ENOENT: another run has
 # removed the file since.
 _NO_ATTRIBUTE = (errno.ENODATA, errno.ENOTSUP, errno.EPERM, errno.ENOENT)
-# Sums over what a file holds, which are wrong for the new one (security/integrity/ima and evm in the kernel).
+# Checksums of the content, which are wrong for the new file (security/integrity/ima and evm in the kernel).
 _SUMS = ("security.ima", "security.evm")
 
 
@@ -60,7 +60,7 @@ def atomic_write(path: str, text: str, mode: int = 0o644) -> None:
     except (OSError, UnicodeEncodeError) as exc:
         if isinstance(exc, OSError):
             raise FileError("Writing %s: %s" % (path, because(exc))) from exc
-        # JSON and YAML can name one half of a pair ("\ud800"), which stands for nothing.
+        # JSON and YAML can name one half of a pair ("\ud800"), which is no character.
         bad = exc.object[exc.start : exc.start + 1]
         raise FileError(
             "Writing %s: it contains the character %a, which cannot be stored in a file. Remove it" % (path, bad)
@@ -68,7 +68,7 @@ def atomic_write(path: str, text: str, mode: int = 0o644) -> None:
 
 
 def _target(path: str) -> str:
-    """Return the regular file to which ``path`` leads, or is to lead; only a link's way is judged."""
+    """Return the regular file that ``path`` leads to; only a link's path is checked."""
     target = _followed(path) if os.path.islink(path) else path
     if os.path.exists(target) and not os.path.isfile(target):
         raise FileError("Writing %s: %s is not a regular file. Name another path" % (path, target))
@@ -76,25 +76,25 @@ def _target(path: str) -> str:
 
 
 def _followed(path: str) -> str:
-    """Follow a link as the kernel does, and see that only root and this user can change the way."""
+    """Follow a link as the kernel does, and check that only root and this user can change the path."""
     todo = os.path.abspath(path).split("/")
     here, links = "/", 0
     while todo:
         part = todo.pop(0)
         step = os.path.normpath(os.path.join(here, part))
         try:
-            found = os.lstat(step)
+            status = os.lstat(step)
         except FileNotFoundError:
             if not todo:
                 return step
             raise FileError("Writing %s: it is a symbolic link, and %s does not exist" % (path, step)) from None
-        why = _changeable(found)
+        why = _changeable(status)
         if why:
             raise FileError(
                 "Writing %s: it is a symbolic link, and the path to its target includes %s, which %s. Replace the link "
                 "with a file, or give the target an owner and permissions like those of /etc" % (path, step, why)
             )
-        if not stat.S_ISLNK(found.st_mode):
+        if not stat.S_ISLNK(status.st_mode):
             here = step
             continue
         links += 1
@@ -106,14 +106,14 @@ def _followed(path: str) -> str:
     return here
 
 
-def _changeable(found: os.stat_result) -> str | None:
+def _changeable(status: os.stat_result) -> str | None:
     """Return how others could put something else in the place of a directory, a link or a file."""
-    if found.st_uid not in (0, os.geteuid()):
-        return "belongs to user ID %d" % found.st_uid
+    if status.st_uid not in (0, os.geteuid()):
+        return "belongs to user ID %d" % status.st_uid
     # Where each user has a group of the same name, directories are made with its write bit.
-    others = 0o002 if found.st_gid in (0, os.getegid()) else 0o022
+    others = 0o002 if status.st_gid in (0, os.getegid()) else 0o022
     # In a sticky directory, a name of root's is root's alone (unlink(2), rename(2)).
-    if stat.S_ISDIR(found.st_mode) and found.st_mode & others and not found.st_mode & stat.S_ISVTX:
+    if stat.S_ISDIR(status.st_mode) and status.st_mode & others and not status.st_mode & stat.S_ISVTX:
         return "is writable by users other than its owner"
     return None
 
@@ -121,16 +121,16 @@ def _changeable(found: os.stat_result) -> str | None:
 def _alone(temporary: str, target: str) -> int:
     """Open ``temporary``, empty, for one writer at a time: two runs may write the same file of a host at once.
 
-    Who waits for the lock (flock(2)) gets a file that its last writer has given the wanted name, and begins again.
+    A writer that waited for the lock (flock(2)) finds its file renamed to the target, and starts again.
     """
     while True:
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
         try:
-            found = os.fstat(handle)
-            # In /tmp another user could have made it, to own the file or hold its lock, or have linked a file of ours.
+            status = os.fstat(handle)
+            # In /tmp another user may have created it, to own the file or hold its lock, or linked a file of ours.
             # A leftover may have the owner of the file that was to be replaced.
             owners = [os.geteuid()] + ([os.stat(target).st_uid] if os.path.exists(target) else [])
-            if not stat.S_ISREG(found.st_mode) or found.st_uid not in owners or found.st_nlink > 1:
+            if not stat.S_ISREG(status.st_mode) or status.st_uid not in owners or status.st_nlink > 1:
                 raise FileError(
                     "Writing %s: %s is in the way and was not created by this user. Remove it" % (target, temporary)
                 )
@@ -155,7 +155,7 @@ def _discard(temporary: str) -> None:
     try:
         os.unlink(temporary)
     except OSError:
-        pass  # the fault that is being told stops this too
+        pass  # the error that is being reported prevents this too
 
 
 def _copy_attributes(path: str, handle: int, mode: int) -> None:
@@ -166,7 +166,7 @@ def _copy_attributes(path: str, handle: int, mode: int) -> None:
         return
     if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
         os.fchown(handle, old.st_uid, old.st_gid)
-    # After the owner, with which the kernel takes set-user-ID bits and capabilities away (chown(2)).
+    # After the owner, whose change clears set-user-ID bits and capabilities (chown(2)).
     os.fchmod(handle, stat.S_IMODE(old.st_mode))
     # A control node need not run Linux.
     if hasattr(os, "listxattr"):
@@ -189,24 +189,24 @@ def _copy_extended(path: str, handle: int) -> None:
 
 
 def backup(path: str) -> str:
-    """Copy ``path`` to a free name beside it that no configuration reader takes, and return that name."""
+    """Copy ``path`` to a free name beside it that no configuration reader reads, and return that name."""
     text = read_text(path)
     if text is None:
         raise FileError("Backing up %s: no such file" % path)
     number = 0
     while True:
         name = path + BACKUP_SUFFIX + (".%d" % number if number else "")
-        kept = read_text(name)
-        if kept == text:
+        existing = read_text(name)
+        if existing == text:
             return name
-        if kept is None:
+        if existing is None:
             atomic_write(name, text, stat.S_IMODE(os.stat(path).st_mode))
             return name
         number += 1
 
 
 def remove(path: str) -> None:
-    """Remove ``path`` for good; one that is gone already is fine."""
+    """Remove ``path`` for good; a missing one is fine."""
     try:
         os.unlink(path)
         fsync_directory(os.path.dirname(path))

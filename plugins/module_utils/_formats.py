@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""JSON and YAML that others have written: whatever is wrong with it is a ValueError.
+"""JSON and YAML from other sources: any error is a ValueError.
 
 The libraries have errors of other kinds too: both run into Python's limit of recursion on text that nests deeply, which
 fits into an annotation; YAML's errors are not ValueErrors, and its numbers and dates can be ones that Python has not.
@@ -34,7 +34,7 @@ def from_yaml(text: str | bytes) -> t.Any:
     """Return the value of a YAML document."""
     import yaml
 
-    # Where libyaml is built in: the loader in Python takes minutes for some thousands of brackets.
+    # libyaml, if available: the loader in Python takes minutes for some thousands of brackets.
     return _yaml(yaml.load, text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
@@ -42,11 +42,11 @@ def all_yaml(text: str | bytes, loader: t.Any) -> list[t.Any]:
     """Return the values of all documents in a YAML text, by a loader of one's own."""
     import yaml
 
-    return t.cast("t.List[t.Any]", _yaml(lambda *given: list(yaml.load_all(*given)), text, loader))
+    return t.cast("t.List[t.Any]", _yaml(lambda *arguments: list(yaml.load_all(*arguments)), text, loader))
 
 
 def _bounded(loader: t.Any) -> t.Any:
-    """Return a loader with a limit of levels: libyaml's goes down by recursion in C, which no limit of Python's ends.
+    """Return a loader with a limit of levels: libyaml's recurses in C, without Python's limit.
 
     Both of PyYAML's loaders call these two around every node.
     """
@@ -64,22 +64,22 @@ def _bounded(loader: t.Any) -> t.Any:
 
 
 def _counted(text: str | bytes, value: t.Any) -> t.Any:
-    """Return the value of a text whose aliases neither stand for what they are in, nor for more than there may be."""
+    """Return the value of a text; refuse aliases that contain themselves or expand to too much."""
     if "*" not in text if isinstance(text, str) else b"*" not in text:
         return value
-    known: dict[int, int | None] = {}
+    sizes: dict[int, int | None] = {}
 
-    def count(one: t.Any) -> int:
-        if not isinstance(one, (dict, list)):
+    def count(item: t.Any) -> int:
+        if not isinstance(item, (dict, list)):
             return 1
-        if id(one) in known:
-            found = known[id(one)]
-            if found is None:
+        if id(item) in sizes:
+            size = sizes[id(item)]
+            if size is None:
                 raise ValueError("an alias refers to a value that contains it")
-            return found
-        known[id(one)] = None
-        total = 1 + sum(map(count, one.values() if isinstance(one, dict) else one))
-        known[id(one)] = total
+            return size
+        sizes[id(item)] = None
+        total = 1 + sum(map(count, item.values() if isinstance(item, dict) else item))
+        sizes[id(item)] = total
         return total
 
     if count(value) > _VALUES:

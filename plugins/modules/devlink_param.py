@@ -94,7 +94,7 @@ COMMAND_LIMIT_S = "60"
 
 
 class DevlinkError(Exception):
-    """devlink did not do what it was asked; the text says what, and what it answered."""
+    """devlink failed; the text has the command and its output."""
 
 
 def parse_show(text: str) -> dict[str, dict[str, t.Any]]:
@@ -116,15 +116,15 @@ def parse_show(text: str) -> dict[str, dict[str, t.Any]]:
 
 def decide(
     handles: t.Sequence[str],
-    found: t.Mapping[str, t.Mapping[str, t.Any]],
+    live: t.Mapping[str, t.Mapping[str, t.Any]],
     wishes: t.Sequence[t.Mapping[str, t.Any]],
     set_param: t.Callable[[str, str, bool], None],
 ) -> tuple[Decision, dict[str, t.Any]]:
-    """Compare, and plan what has to be set."""
+    """Compare, and plan what to set."""
     decision = Decision()
     resources = []
     for handle in handles:
-        values = found.get(handle, {})
+        values = live.get(handle, {})
         for wish in wishes:
             name, value = wish["name"], wish["value"]
             if name not in values:
@@ -148,7 +148,7 @@ def decide(
                     status=IN_SYNC if values[name] == value else DRIFT,
                 )
             )
-    return decision, {"devices": {handle: dict(found.get(handle, {})) for handle in handles}, "resources": resources}
+    return decision, {"devices": {handle: dict(live.get(handle, {})) for handle in handles}, "resources": resources}
 
 
 def main() -> None:
@@ -185,8 +185,8 @@ def main() -> None:
         directory = os.path.join("/sys/bus/pci/drivers", module.params["driver"])
         names = os.listdir(directory) if os.path.isdir(directory) else []
         handles = sorted("pci/" + name for name in names if name.count(":") == 2)
-        found = parse_show(devlink("-j", "dev", "param", "show")) if handles else {}
-        decision, result = decide(handles, found, module.params["params"], set_param)
+        live = parse_show(devlink("-j", "dev", "param", "show")) if handles else {}
+        decision, result = decide(handles, live, module.params["params"], set_param)
         if not module.check_mode:
             decision.carry_out()
     except DevlinkError as exc:

@@ -138,7 +138,7 @@ COMMAND_LIMIT_S = 60
 
 
 class LookError(Exception):
-    """Something could not be looked at; the text says what, and what the system answered."""
+    """Something could not be read; the text has its name and the system's answer."""
 
 
 def parse_os_release(text: str) -> dict[str, t.Any]:
@@ -231,10 +231,10 @@ class Looker:
         return text
 
     def packages(
-        self, wanted: t.Mapping[str, t.Any], extra: t.Sequence[str], system: t.Mapping[str, t.Any]
+        self, lists: t.Mapping[str, t.Any], extra: t.Sequence[str], system: t.Mapping[str, t.Any]
     ) -> dict[str, t.Any]:
-        key = choose(wanted, system)
-        names = [*(wanted[key] if key is not None else []), *extra]
+        key = choose(lists, system)
+        names = [*(lists[key] if key is not None else []), *extra]
         debian = self.module.get_bin_path("dpkg-query") is not None
         look = {"key": key, "manager": "apt" if debian else "dnf", "wanted": names, "missing": []}
         if not names:
@@ -251,7 +251,7 @@ class Looker:
         return look
 
     def units(self, names: t.Sequence[str]) -> dict[str, t.Any]:
-        # sd_booted(3): the directory exists exactly where systemd is the init system.
+        # sd_booted(3): the directory exists exactly if systemd is the init system.
         if not names or not os.path.isdir("/run/systemd/system"):
             return {}
         shown = parse_show(
@@ -286,7 +286,7 @@ def compared(params: t.Mapping[str, t.Any]) -> tuple[dict[str, list[dict[str, t.
 
 
 def look(looker: Looker, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return everything that was asked for."""
+    """Return everything that was requested."""
     system = looker.system()
     packages = looker.packages(params["packages"], params["extra_packages"], system)
     differs = ["packages: %s is missing" % name for name in packages["missing"]]
@@ -294,14 +294,14 @@ def look(looker: Looker, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         differs.append("packages: no list for %s" % system["id"])
     results, others = compared(params)
     differs += others
-    found = [one for name in results for one in results[name]]
+    reports = [report for name in results for report in results[name]]
     return {
         "os": system,
         "packages": packages,
         "units": looker.units(params["units"]),
         "differs": differs,
         "rdma_system": next(iter(results.get("rdma_system", ())), None),
-        "resources": [] if differs else [one for result in found for one in result["resources"]],
+        "resources": [] if differs else [row for report in reports for row in report["resources"]],
     }
 
 

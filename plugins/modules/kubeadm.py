@@ -204,8 +204,8 @@ def main() -> None:
     params = module.params
     try:
         work = Work()
-        one = Kubeadm(runner(params["program_dirs"], params["timeout"], work), params, work=work)
-        result = manage(one, params["action"], module.check_mode)
+        kubeadm = Kubeadm(runner(params["program_dirs"], params["timeout"], work), params, work=work)
+        result = manage(kubeadm, params["action"], module.check_mode)
     except FabricError as exc:
         module.fail_json(msg=str(exc))
     module.exit_json(**result)

@@ -192,10 +192,10 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
-        found = Looker(runner(module.params["program_dirs"], 60)).look(module.params)
+        result = Looker(runner(module.params["program_dirs"], 60)).look(module.params)
     except FabricError as exc:
         module.fail_json(msg=str(exc))
-    module.exit_json(changed=False, **found)
+    module.exit_json(changed=False, **result)
 
 
 if __name__ == "__main__":

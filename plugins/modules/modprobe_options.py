@@ -227,8 +227,8 @@ def main() -> None:
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     done: list[str] = []
     try:
-        wanted = check(module.params)
-        result = manage(wanted, module.check_mode, Host(wanted.root), done)
+        desired = check(module.params)
+        result = manage(desired, module.check_mode, Host(desired.root), done)
     except (FabricError, OSError) as exc:
         module.fail_json(**failure(exc, done))
     for warning in result.pop("warnings"):

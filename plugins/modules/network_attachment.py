@@ -552,7 +552,7 @@ ATTACHMENT: dict[str, t.Any] = {
 
 
 class Module(AnsibleModule):
-    """Names the nearest option where one does not exist."""
+    """Names the nearest option if one does not exist."""
 
     def fail_json(self, msg: str, **kwargs: t.Any) -> t.NoReturn:
         if msg.startswith("Unsupported parameters for"):
@@ -562,7 +562,7 @@ class Module(AnsibleModule):
 
 
 def hint(message: str) -> str:
-    """Return what was probably meant by the options that Ansible calls unsupported."""
+    """Return the nearest options to those that Ansible calls unsupported."""
     # validate_sub_spec writes them as attachments.ipam.rnage.
     match = re.match(r"Unsupported parameters for .*? module: (.*?)\. Supported parameters include", message)
     meant = []

@@ -145,10 +145,10 @@ def main() -> None:
         required_if=[("state", "attached", KINDS, True)],
         supports_check_mode=True,
     )
-    given = [name for name in KINDS if module.params[name] is not None]
-    if module.params["state"] == "detached" and given:
+    targets = [name for name in KINDS if module.params[name] is not None]
+    if module.params["state"] == "detached" and targets:
         module.fail_json(
-            msg="state=detached takes the device back to the host and finds it by itself: leave %s out" % given[0]
+            msg="state=detached takes the device back to the host and finds it by itself: leave %s out" % targets[0]
         )
     try:
         result = manage(module.params, module.check_mode, Host())

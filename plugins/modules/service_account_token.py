@@ -104,10 +104,10 @@ def ask(params: t.Mapping[str, t.Any], check_mode: bool, client: kubernetes.Clie
     nodes: dict[str, dict[str, t.Any]] = {
         node: {"uid": uid, "tokens": {}} for node, uid in node_uids(client, params["nodes"], doing).items()
     }
-    for node, one in nodes.items() if not check_mode else ():
+    for node, entry in nodes.items() if not check_mode else ():
         for name in params["names"]:
             what = "Requesting a token of the service account %s/%s, bound to node %s" % (namespace, name, node)
-            one["tokens"][name] = token(client, namespace, name, node, one["uid"], params["lifetime"], what)
+            entry["tokens"][name] = token(client, namespace, name, node, entry["uid"], params["lifetime"], what)
     return {
         "changed": False,
         "nodes": nodes,
@@ -118,19 +118,19 @@ def ask(params: t.Mapping[str, t.Any], check_mode: bool, client: kubernetes.Clie
 
 def certificates(client: kubernetes.Client, namespace: str) -> str | None:
     """Return the CA certificates that the controller manager publishes in every namespace (rootcacertpublisher)."""
-    # The namespace may have to be made first; default is always there.
+    # The namespace may not exist yet; default always does.
     for place in (namespace, "default"):
         at = kubernetes.path("v1", "configmaps", place, "kube-root-ca.crt")
-        found = client.get(at, "Reading the cluster's CA certificates")
-        if found:
-            return t.cast("str | None", (found.get("data") or {}).get("ca.crt"))
+        config_map = client.get(at, "Reading the cluster's CA certificates")
+        if config_map:
+            return t.cast("str | None", (config_map.get("data") or {}).get("ca.crt"))
     return None
 
 
-def node_uids(client: kubernetes.Client, wanted: t.Sequence[str], doing: str) -> dict[str, str]:
-    found = client.items(kubernetes.path("v1", "nodes"), "%s: listing the nodes" % doing) or []
-    uids = {str(one["metadata"]["name"]): str(one["metadata"]["uid"]) for one in found}
-    return {node: uids[node] for node in wanted if node in uids}
+def node_uids(client: kubernetes.Client, names: t.Sequence[str], doing: str) -> dict[str, str]:
+    objects = client.items(kubernetes.path("v1", "nodes"), "%s: listing the nodes" % doing) or []
+    uids = {str(item["metadata"]["name"]): str(item["metadata"]["uid"]) for item in objects}
+    return {node: uids[node] for node in names if node in uids}
 
 
 def token(client: kubernetes.Client, namespace: str, name: str, node: str, uid: str, lifetime: int, doing: str) -> str:

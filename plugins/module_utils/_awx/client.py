@@ -32,7 +32,7 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 
 
 class AwxError(FabricError):
-    """The controller cannot be reached, refuses, or answers what was not asked."""
+    """The controller cannot be reached, refuses, or sends an unexpected answer."""
 
 
 def _option(*names: str, **more: t.Any) -> dict[str, t.Any]:
@@ -52,17 +52,17 @@ CONNECTION: dict[str, dict[str, t.Any]] = {
 
 
 def secrets(params: t.Mapping[str, t.Any]) -> set[str]:
-    """Return secrets as they are sent, or repeated in JSON, which Ansible does not know to be secrets."""
-    given = [params[name] for name in ("controller_oauthtoken", "controller_password") if params[name]]
-    found = {json.dumps(text)[1:-1] for text in given}
+    """Return the forms of secrets that are sent, or repeated in JSON, which Ansible does not censor."""
+    values = [params[name] for name in ("controller_oauthtoken", "controller_password") if params[name]]
+    forms = {json.dumps(text)[1:-1] for text in values}
     if params["controller_password"]:
         pair = "%s:%s" % (params["controller_username"], params["controller_password"])
-        found.add(base64.b64encode(pair.encode("utf-8")).decode("ascii"))
-    return found
+        forms.add(base64.b64encode(pair.encode("utf-8")).decode("ascii"))
+    return forms
 
 
 class Client:
-    """Asks the controller, and raises what it answers to a request that it does not carry out."""
+    """Sends requests to the controller; raises its answer if it refuses one."""
 
     def __init__(self, params: t.Mapping[str, t.Any]) -> None:
         host = str(params["controller_host"]).rstrip("/")
@@ -151,28 +151,28 @@ class Client:
             answer = from_json(text)
             if isinstance(answer, dict) and set(answer) == {"detail"}:
                 answer = answer["detail"]
-            told = answer if isinstance(answer, str) else json.dumps(answer, sort_keys=True)
+            reason = answer if isinstance(answer, str) else json.dumps(answer, sort_keys=True)
         except ValueError:
             # A proxy's page.
-            told = " ".join(text.split())[:300] or str(error.reason)
+            reason = " ".join(text.split())[:300] or str(error.reason)
         help_ = {
             401: ". Set a valid token (controller_oauthtoken), or the correct user name and password",
             403: ". The user must be an administrator of the organization",
         }.get(error.code, "")
-        return "%s answered %d: %s%s" % (self.host, error.code, told.rstrip("."), help_)
+        return "%s answered %d: %s%s" % (self.host, error.code, reason.rstrip("."), help_)
 
     def get(self, path: str, doing: str) -> t.Any:
         return self.call("GET", path, doing)
 
     def every(self, path: str, doing: str, **query: t.Any) -> list[Object]:
         """Return what all pages of a list hold."""
-        found: list[Object] = []
+        objects: list[Object] = []
         following: str | None = "%s?%s" % (path, urlencode({**query, "page_size": PAGE_SIZE}))
         while following:
             page = self.get(following, doing)
-            found += page["results"]
+            objects += page["results"]
             following = page["next"]
-        return found
+        return objects
 
     def wait_for_project(self, path: str, doing: str, seconds: int) -> None:
         """Wait until the update that AWX starts for a new or changed project has ended well."""

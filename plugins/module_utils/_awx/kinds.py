@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""What kinds of objects AWX has, how they refer to each other, and when two of them are the same."""
+"""The kinds of objects in AWX, how they refer to each other, and when two of them are the same."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Kind(t.NamedTuple):
     refs: dict[str, tuple[str, ...]]
     # Lists of other objects, each under a path of its own.
     lists: dict[str, str]
-    # The field within which a name is there once.
+    # The field within which a name is unique.
     scope: str = ""
 
 
@@ -39,7 +39,7 @@ _ORGANIZATION: dict[str, tuple[str, ...]] = {"organization": ("organizations",)}
 _ENVIRONMENT: dict[str, tuple[str, ...]] = {"execution_environment": ("execution_environments",)}
 _CREDENTIAL: dict[str, tuple[str, ...]] = {"credential": ("credentials",)}
 
-# In the order in which they can be made.
+# In the order in which they can be created.
 KINDS: dict[str, Kind] = {
     "organizations": Kind("organization", {}, {"galaxy_credentials": "credentials"}),
     "execution_environments": Kind("execution environment", {**_ORGANIZATION, **_CREDENTIAL}, {}),
@@ -59,7 +59,7 @@ KINDS: dict[str, Kind] = {
     ),
     "job_templates": Kind(
         "job template",
-        # AWX takes the organization from the project; it is what tells two templates of one name apart.
+        # AWX takes the organization from the project; it distinguishes two templates of the same name.
         {**_ORGANIZATION, "inventory": ("inventories",), "project": ("projects",), **_ENVIRONMENT},
         {"credentials": "credentials", **_notifications()},
         "organization",
@@ -79,7 +79,7 @@ KINDS: dict[str, Kind] = {
 }
 
 TITLES = {**{name: kind.title for name, kind in KINDS.items()}, "credentials": "credential"}
-# Galaxy servers are asked in this order.
+# Galaxy servers are tried in this order.
 ORDERED = frozenset(("galaxy_credentials",))
 # Dictionaries that AWX keeps as text, YAML or JSON.
 TEXT_FIELDS = frozenset(("extra_vars", "source_vars", "variables"))
@@ -91,7 +91,7 @@ APART = frozenset(("survey_spec", "workflow_nodes"))
 
 
 class Entry:
-    """An object by its name: what is wanted of it, and what the controller has."""
+    """An object by its name: its desired and its live state."""
 
     def __init__(self, kind: str, name: str, live: dict[str, t.Any] | None = None) -> None:
         self.kind = kind
@@ -107,88 +107,88 @@ class Entry:
 
     @property
     def id(self) -> int | None:
-        """Return its number, which it has once it is made."""
+        """Return its number, None before it is created."""
         return int(self.live["id"]) if self.live else None
 
     @property
     def there(self) -> dict[str, t.Any]:
-        """Return what the controller has of it; asked of what is made only."""
+        """Return the live object; only for one that exists."""
         return t.cast("dict[str, t.Any]", self.live)
 
     def name_of(self, field: str) -> t.Any:
-        """Return the name of what a field refers to now."""
-        told = (self.there.get("summary_fields") or {}).get(field) or {}
-        return told.get("name", self.there.get(field))
+        """Return the name of the object that a field refers to now."""
+        summary = (self.there.get("summary_fields") or {}).get(field) or {}
+        return summary.get("name", self.there.get(field))
 
 
-def given(field: str, value: t.Any) -> t.Any:
-    """Return a field as it is meant: ansible-core 2.18 makes text of a number that comes out of a template."""
+def coerce(field: str, value: t.Any) -> t.Any:
+    """Return a field with its type: ansible-core 2.18 turns a number from a template into text."""
     return int(value) if field in NUMBERS and isinstance(value, str) and value.isdigit() else value
 
 
-def same(field: str, live: t.Any, wanted: t.Any, update_secrets: bool = False) -> bool:
-    """Tell whether a field is as wanted, as far as the controller lets anybody see."""
-    if live == ENCRYPTED and isinstance(wanted, str):
+def same(field: str, live: t.Any, desired: t.Any, update_secrets: bool = False) -> bool:
+    """Return whether a field is as desired, as far as the controller shows it."""
+    if live == ENCRYPTED and isinstance(desired, str):
         return not update_secrets
-    if field in TEXT_FIELDS and isinstance(live, str) and isinstance(wanted, dict):
-        return _parsed(live) == wanted
-    if isinstance(wanted, dict) and isinstance(live, dict):
+    if field in TEXT_FIELDS and isinstance(live, str) and isinstance(desired, dict):
+        return _parsed(live) == desired
+    if isinstance(desired, dict) and isinstance(live, dict):
         # AWX adds keys with their defaults.
-        return all(key in live and same("", live[key], value, update_secrets) for key, value in wanted.items())
-    return bool(live == wanted)
+        return all(key in live and same("", live[key], value, update_secrets) for key, value in desired.items())
+    return bool(live == desired)
 
 
-def same_survey(live: t.Any, wanted: t.Mapping[str, t.Any]) -> bool:
-    """Tell whether a survey is as wanted; AWX keeps questions in their order and may add keys to them."""
+def same_survey(live: t.Any, desired: t.Mapping[str, t.Any]) -> bool:
+    """Return whether a survey is as desired; AWX keeps the order of questions and may add keys to them."""
     if not isinstance(live, dict) or not isinstance(live.get("spec"), list):
         return False
-    head = all(live.get(key) == wanted[key] for key in ("name", "description"))
-    questions = wanted["spec"]
+    head = all(live.get(key) == desired[key] for key in ("name", "description"))
+    questions = desired["spec"]
     return (
         head
         and len(live["spec"]) == len(questions)
-        and all(same("", one, question) for one, question in zip(live["spec"], questions))
+        and all(same("", current, question) for current, question in zip(live["spec"], questions))
     )
 
 
-def comparable(field: str, live: t.Any, wanted: t.Any) -> t.Any:
-    """Return a field as the controller has it, in the shape of what is wanted."""
-    if field in TEXT_FIELDS and isinstance(live, str) and isinstance(wanted, dict):
+def comparable(field: str, live: t.Any, desired: t.Any) -> t.Any:
+    """Return a live field in the shape of the desired one."""
+    if field in TEXT_FIELDS and isinstance(live, str) and isinstance(desired, dict):
         return _parsed(live)
-    if isinstance(wanted, dict) and isinstance(live, dict):
-        return {key: live[key] for key in wanted if key in live}
+    if isinstance(desired, dict) and isinstance(live, dict):
+        return {key: live[key] for key in desired if key in live}
     return live
 
 
-def sent(field: str, wanted: t.Any) -> t.Any:
+def payload(field: str, desired: t.Any) -> t.Any:
     """Return a field as the API takes it."""
-    return json.dumps(wanted, sort_keys=True) if field in TEXT_FIELDS and isinstance(wanted, dict) else wanted
+    return json.dumps(desired, sort_keys=True) if field in TEXT_FIELDS and isinstance(desired, dict) else desired
 
 
 def text(fields: t.Mapping[str, t.Any]) -> str:
     """Return fields one per line, for a diff."""
-    return "".join("%s: %s\n" % (key, json.dumps(one, sort_keys=True)) for key, one in _flat("", fields))
+    return "".join("%s: %s\n" % (key, json.dumps(value, sort_keys=True)) for key, value in _flat("", fields))
 
 
 def _flat(prefix: str, value: t.Any) -> t.Iterator[tuple[str, t.Any]]:
     parts: t.Iterable[tuple[t.Any, t.Any]] = ()
     if isinstance(value, dict):
         parts = sorted(value.items())
-    elif isinstance(value, list) and any(isinstance(one, dict) for one in value):
+    elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
         parts = enumerate(value)
     if not parts and prefix:
         yield prefix, value
-    for key, one in parts:
-        yield from _flat("%s.%s" % (prefix, key) if prefix else str(key), one)
+    for key, part in parts:
+        yield from _flat("%s.%s" % (prefix, key) if prefix else str(key), part)
 
 
 def hide(value: t.Any, secrets: t.AbstractSet[str]) -> t.Any:
     """Return a value with the secrets in it hidden."""
     if isinstance(value, dict):
-        return {key: hide(one, secrets) for key, one in value.items()}
+        return {key: hide(item, secrets) for key, item in value.items()}
     if isinstance(value, list):
-        return [hide(one, secrets) for one in value]
-    # What is kept encrypted is told neither before nor after.
+        return [hide(item, secrets) for item in value]
+    # Encrypted values are shown neither before nor after.
     return HIDDEN if value == ENCRYPTED or (isinstance(value, str) and value in secrets) else value
 
 
@@ -211,10 +211,10 @@ __all__ = (
     "Entry",
     "Kind",
     "comparable",
-    "given",
+    "coerce",
     "hide",
     "same",
     "same_survey",
-    "sent",
+    "payload",
     "text",
 )

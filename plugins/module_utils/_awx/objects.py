@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""Objects of AWX by their names: looked up all together, compared, then made and changed."""
+"""Objects of AWX by their names: looked up all together, compared, then created and changed."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from .kinds import (
     ORDERED,
     TITLES,
     Entry,
+    coerce,
     comparable,
-    given,
     hide,
+    payload,
     same,
     same_survey,
-    sent,
     text,
 )
 from .workflow import Nodes
 
-# What makes AWX fetch a project anew (Project.save in awx/main/models/projects.py).
+# Fields that make AWX fetch a project again (Project.save in awx/main/models/projects.py).
 _FETCHED_BY = frozenset(("scm_type", "scm_url", "scm_branch", "scm_refspec", "credential"))
 
 
 class Plan:
-    """What is wanted, beside what the controller has."""
+    """The desired objects, and those of the controller."""
 
     def __init__(self, client: Client, params: t.Mapping[str, t.Any]) -> None:
         self.client = client
         self.update_secrets: bool = params["update_secrets"]
         self.project_timeout: int = params["project_timeout"]
         self.secrets: dict[str, dict[str, t.Any]] = params["notification_secrets"] or {}
-        self.hidden = {value for one in self.secrets.values() for value in one.values() if isinstance(value, str)}
+        self.hidden = {value for fields in self.secrets.values() for value in fields.values() if isinstance(value, str)}
         self.problems: list[str] = []
         self.warnings: list[str] = []
         self.entries: dict[tuple[str, str], Entry] = {}
@@ -50,8 +50,8 @@ class Plan:
         self.nodes: dict[str, Nodes] = {}
         objects: dict[str, t.Any] = params["objects"]
         for kind in KINDS:
-            for wanted in objects.get(kind) or []:
-                self._enter(kind, wanted)
+            for desired in objects.get(kind) or []:
+                self._enter(kind, desired)
         for name in self.secrets:
             if ("notification_templates", name) not in self.entries:
                 self.problems.append(
@@ -60,21 +60,21 @@ class Plan:
         for entry in self.entries.values():
             self._resolve(entry)
 
-    def _enter(self, kind: str, wanted: Object) -> None:
-        name = wanted.get("name")
+    def _enter(self, kind: str, desired: Object) -> None:
+        name = desired.get("name")
         if not name or not isinstance(name, str):
             self.problems.append("one of the %s has no name" % kind)
         elif (kind, name) in self.entries:
             self.problems.append("%s %s is listed twice" % (TITLES[kind], name))
         else:
             entry = Entry(kind, name)
-            entry.fields = {key: given(key, one) for key, one in wanted.items() if key not in APART}
-            entry.survey = wanted.get("survey_spec")
+            entry.fields = {key: coerce(key, value) for key, value in desired.items() if key not in APART}
+            entry.survey = desired.get("survey_spec")
             if kind == "notification_templates" and name in self.secrets:
-                shown = entry.fields.get("notification_configuration") or {}
-                entry.fields["notification_configuration"] = {**shown, **self.secrets[name]}
-            if "workflow_nodes" in wanted:
-                self.nodes[name] = Nodes(entry, wanted["workflow_nodes"])
+                configuration = entry.fields.get("notification_configuration") or {}
+                entry.fields["notification_configuration"] = {**configuration, **self.secrets[name]}
+            if "workflow_nodes" in desired:
+                self.nodes[name] = Nodes(entry, desired["workflow_nodes"])
             self.entries[kind, name] = entry
 
     def _resolve(self, entry: Entry) -> None:
@@ -84,9 +84,9 @@ class Plan:
             if field in entry.fields:
                 name = entry.fields.pop(field)
                 entry.refs[field] = self.find(entry, kinds, name) if name else None
-        for field, one in kind.lists.items():
+        for field, other_kind in kind.lists.items():
             if field in entry.fields:
-                others = [self.find(entry, (one,), name) for name in entry.fields.pop(field)]
+                others = [self.find(entry, (other_kind,), name) for name in entry.fields.pop(field)]
                 entry.lists[field] = [other for other in others if other]
         if entry.kind == "workflow_job_templates" and entry.name in self.nodes:
             self.nodes[entry.name].resolve(self)
@@ -94,7 +94,7 @@ class Plan:
         if kind.scope:
             scope = entry.refs.get(kind.scope)
             if scope is None:
-                # One that could not be found is told already.
+                # A missing scope is already reported.
                 if kind.scope not in entry.refs:
                     self.problems.append("%s has no %s" % (entry, kind.scope))
                 return
@@ -105,7 +105,7 @@ class Plan:
         entry.live = has[0] if has else None
 
     def find(self, entry: Entry, kinds: tuple[str, ...], name: str) -> Entry | None:
-        """Return the object that ``entry`` names: one that is wanted too, else one that the controller has."""
+        """Return the object that ``entry`` names: a desired one, else one of the controller."""
         for kind in kinds:
             if (kind, name) in self.entries:
                 return self.entries[kind, name]
@@ -135,7 +135,7 @@ class Plan:
         return self.others[key]
 
     def look_at_projects(self) -> None:
-        """Find what AWX would refuse, or what would make every job fail, while nothing is changed yet."""
+        """Find what AWX would refuse, or what would make every job fail, before anything is changed."""
         for entry in self.entries.values():
             organization = entry.refs.get("organization")
             if (
@@ -165,13 +165,15 @@ class Plan:
         return bool(_FETCHED_BY.intersection(self.differing(project)))
 
     def differing(self, entry: Entry) -> list[str]:
-        """Return the fields of an object that are not as wanted."""
+        """Return the fields of an object that differ."""
         live = entry.live
         if live is None:
             return sorted([*entry.fields, *entry.refs])
-        differ = [key for key, one in entry.fields.items() if not same(key, live.get(key), one, self.update_secrets)]
+        differ = [
+            key for key, value in entry.fields.items() if not same(key, live.get(key), value, self.update_secrets)
+        ]
         differ += [
-            key for key, one in entry.refs.items() if live.get(key) != (one.id if one else None) or self._new(one)
+            key for key, ref in entry.refs.items() if live.get(key) != (ref.id if ref else None) or self._new(ref)
         ]
         return sorted(differ)
 
@@ -182,40 +184,40 @@ class Plan:
     # --- what is to be done -------------------------------------------------------------------------------------
 
     def decide(self, entry: Entry, decision: Decision) -> list[Object]:
-        """Add to the decision what makes one object as it should be, and return its entries for ``resources``."""
-        told = len(decision.actions)
-        wanted: Object = {**entry.fields, **{key: one.name if one else None for key, one in entry.refs.items()}}
+        """Add the changes of one object to the decision, and return its entries for ``resources``."""
+        count = len(decision.actions)
+        desired: Object = {**entry.fields, **{key: ref.name if ref else None for key, ref in entry.refs.items()}}
         differ = self.differing(entry)
         before: Object = {}
         if entry.live is None:
             doing = "Create %s" % entry
             decision.add(doing, functools.partial(self._create, entry, doing))
         else:
-            for key in wanted:
-                has = entry.name_of(key) if key in entry.refs else comparable(key, entry.live.get(key), wanted[key])
-                before[key] = has if key in differ else wanted[key]
+            for key in desired:
+                has = entry.name_of(key) if key in entry.refs else comparable(key, entry.live.get(key), desired[key])
+                before[key] = has if key in differ else desired[key]
             if differ:
                 doing = "Change %s: %s" % (entry, ", ".join(differ))
                 decision.add(doing, functools.partial(self._change, entry, differ, doing))
-        resources = self._unseen(entry)
+        resources = self._hidden_secrets(entry)
         parts: Object = {field: self._decide_list(entry, field, decision) for field in entry.lists}
-        wanted.update({field: [one.name for one in entry.lists[field]] for field in entry.lists})
+        desired.update({field: [other.name for other in entry.lists[field]] for field in entry.lists})
         if entry.survey is not None:
-            wanted["survey_spec"] = entry.survey
+            desired["survey_spec"] = entry.survey
             parts["survey_spec"] = self._decide_survey(entry, decision)
         if entry.kind == "workflow_job_templates" and entry.name in self.nodes:
-            wanted["workflow_nodes"] = self.nodes[entry.name].shown()
+            desired["workflow_nodes"] = self.nodes[entry.name].shape()
             parts["workflow_nodes"] = self.nodes[entry.name].decide(self.client, decision)
-        changes = len(decision.actions) > told
-        wanted = hide(wanted, self.hidden)
+        changes = len(decision.actions) > count
+        desired = hide(desired, self.hidden)
         live = hide({**before, **parts}, self.hidden) if entry.live is not None else None
         if changes:
-            decision.show(str(entry), text(live or {}), text(wanted))
+            decision.show(str(entry), text(live or {}), text(desired))
         kind = "awx_" + TITLES[entry.kind].replace(" ", "_")
         status = DRIFT if changes else IN_SYNC
-        return [resource(kind, entry.name, desired=wanted, live=live, status=status), *resources]
+        return [resource(kind, entry.name, desired=desired, live=live, status=status), *resources]
 
-    def _unseen(self, entry: Entry) -> list[Object]:
+    def _hidden_secrets(self, entry: Entry) -> list[Object]:
         """Return an entry for every secret that the controller has and does not show."""
         if entry.kind != "notification_templates" or entry.live is None or self.update_secrets:
             return []
@@ -230,60 +232,60 @@ class Plan:
         body: Object = {}
         for key in fields:
             if key in entry.refs:
-                one = entry.refs[key]
-                body[key] = one.id if one else None
+                ref = entry.refs[key]
+                body[key] = ref.id if ref else None
             else:
-                body[key] = sent(key, entry.fields[key])
+                body[key] = payload(key, entry.fields[key])
         return body
 
     def _create(self, entry: Entry, doing: str) -> None:
         body = self._body(entry, [*entry.fields, *entry.refs])
-        self._taken(entry, body, self.client.call("POST", entry.kind + "/", doing, body), doing)
+        self._accept(entry, body, self.client.call("POST", entry.kind + "/", doing, body), doing)
 
     def _change(self, entry: Entry, fields: list[str], doing: str) -> None:
         body = self._body(entry, fields)
         if "notification_configuration" in body:
-            # AWX replaces it as a whole, and takes its own placeholder for "as it was".
+            # AWX replaces it as a whole; its own placeholder keeps the old value.
             body["notification_configuration"] = {
                 **entry.there["notification_configuration"],
                 **body["notification_configuration"],
             }
-        self._taken(entry, body, self.client.call("PATCH", entry.there["url"], doing, body), doing)
+        self._accept(entry, body, self.client.call("PATCH", entry.there["url"], doing, body), doing)
 
-    def _taken(self, entry: Entry, body: Object, answer: Object, doing: str) -> None:
-        """Prove that the controller has taken over what it was given: it does not refuse what it does not know."""
+    def _accept(self, entry: Entry, body: Object, answer: Object, doing: str) -> None:
+        """Check that the controller took every field: it ignores unknown ones."""
         entry.live = answer
-        lost = sorted(key for key, one in body.items() if not same(key, answer.get(key), one))
-        if lost:
+        mismatches = sorted(key for key, value in body.items() if not same(key, answer.get(key), value))
+        if mismatches:
             raise AwxError(
                 "%s: the controller accepted the request, but these fields differ from the requested values: %s. Check "
                 "that its version of AWX has these fields"
-                % (doing, ", ".join("%s is %r" % (key, answer.get(key)) for key in lost))
+                % (doing, ", ".join("%s is %r" % (key, answer.get(key)) for key in mismatches))
             )
         if entry.kind == "projects" and _FETCHED_BY.intersection(body):
             self.client.wait_for_project(answer["url"], doing, self.project_timeout)
 
     def _decide_list(self, entry: Entry, field: str, decision: Decision) -> list[str]:
-        """Return the names of what is in one of an object's lists."""
-        wanted = entry.lists[field]
+        """Return the names in one of an object's lists."""
+        desired = entry.lists[field]
         live: list[Object] = []
         if entry.live is not None:
             live = self.client.every(entry.there["url"] + field + "/", "Reading %s of the %s" % (field, entry))
-        have = [one["id"] for one in live]
-        want = [one.id for one in wanted]
+        have = [item["id"] for item in live]
+        want = [other.id for other in desired]
         if have == want or (field not in ORDERED and set(have) == set(want)):
-            return [one.name for one in wanted]
+            return [other.name for other in desired]
         keep = set() if field in ORDERED else set(have) & set(want)
-        # AWX takes one machine credential only: the old one has to go first.
-        for one in live:
-            if one["id"] not in keep:
-                doing = "Remove %s from the %s of the %s" % (one["name"], field, entry)
-                decision.add(doing, functools.partial(self._associate, entry, field, doing, one["id"], True))
-        for other in wanted:
+        # AWX takes one machine credential only: the old one must be removed first.
+        for item in live:
+            if item["id"] not in keep:
+                doing = "Remove %s from the %s of the %s" % (item["name"], field, entry)
+                decision.add(doing, functools.partial(self._associate, entry, field, doing, item["id"], True))
+        for other in desired:
             if other.id is None or other.id not in keep:
                 doing = "Add %s to the %s of the %s" % (other.name, field, entry)
                 decision.add(doing, functools.partial(self._associate, entry, field, doing, other, False))
-        return [one["name"] for one in live]
+        return [item["name"] for item in live]
 
     def _associate(self, entry: Entry, field: str, doing: str, other: Entry | int, remove: bool) -> None:
         body: Object = {"id": other.id if isinstance(other, Entry) else other}
@@ -314,7 +316,7 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
     if plan.problems:
         raise AwxError("Nothing was changed on %s: %s" % (client.host, "; ".join(plan.problems)))
     decision = Decision()
-    resources = [one for entry in plan.entries.values() for one in plan.decide(entry, decision)]
+    resources = [row for entry in plan.entries.values() for row in plan.decide(entry, decision)]
     if not check_mode:
         decision.carry_out()
     return {**decision.result(), "resources": resources, "warnings": plan.warnings}

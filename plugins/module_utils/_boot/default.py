@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""What the machine boots next if no key is pressed: kernel, arguments, initramfs, and where that is written."""
+"""What the machine boots next by default: kernel, arguments, initramfs, and the file that sets it."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ CACHE_FORMAT = 1
 def default_entry(
     root: str = "/", machine: Machine | None = None, cache: str | None = "/run/rdmaops/boot.json"
 ) -> BootEntry:
-    """Return what boots by default next; what is not known is None, with the reason in ``problem``.
+    """Return what boots by default next; what is unknown is None, with the reason in ``problem``.
 
-    The answer is remembered in ``cache`` for the running system (``root="/"``) until a file that it rests on changes.
+    The result is cached in ``cache`` for the running system (``root="/"``) until a file that it depends on changes.
     """
     machine = Machine.of(root) if machine is None else machine
     if root != "/":
         cache = None
     if cache is not None:
-        kept = load(cache, CACHE_FORMAT, list(machine))
-        if kept is not None:
+        saved = load(cache, CACHE_FORMAT, list(machine))
+        if saved is not None:
             try:
-                if all(signature(path) == tuple(stamp) for path, stamp in kept["seen"].items()):
-                    return BootEntry(*kept["entry"])
+                if all(signature(path) == tuple(stamp) for path, stamp in saved["seen"].items()):
+                    return BootEntry(*saved["entry"])
             except (AttributeError, KeyError, TypeError):
                 pass  # a file that we did not write: read everything again
     # The parser of GRUB's language takes 4 ms to import.
@@ -40,7 +40,7 @@ def default_entry(
     files = Files(root)
     entry = find(files, machine)
     if cache is not None and entry.cmdline is not None:
-        save(cache, CACHE_FORMAT, list(machine), {"seen": files.seen, "entry": list(entry)}, files.seen.values())
+        save(cache, CACHE_FORMAT, list(machine), {"seen": files.stamps, "entry": list(entry)}, files.stamps.values())
     return entry
 
 

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""The boot loader's files inside one root, what they say about one entry, and which loader it is."""
+"""The boot loader's files inside one root, their settings for one entry, and which loader it is."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Files:
 
     def __init__(self, root: str) -> None:
         self.root = root
-        # Everything that was looked at, absent things too: the answer holds until one of them changes.
-        self.seen: dict[str, Signature] = {}
+        # Every path that was read, also absent ones: the result is valid until one of them changes.
+        self.stamps: dict[str, Signature] = {}
 
     def real(self, path: str) -> str:
         real = in_root(self.root, path)
-        self.seen[path] = signature(real)
+        self.stamps[path] = signature(real)
         return real
 
     def read(self, path: str) -> str | None:

@@ -31,7 +31,7 @@ Params = t.Mapping[str, t.Any]
 
 
 class InstallError(FileError):
-    """Something could not be installed as asked."""
+    """Something could not be installed as requested."""
 
 
 def executable(path: str) -> bool:
@@ -55,7 +55,7 @@ def read_record(path: str) -> Record:
 
 
 def check(params: Params) -> None:
-    """Refuse bad options before anything is looked at."""
+    """Refuse invalid options first."""
     refuse_nul(bin_dir=params["bin_dir"], record=params["record"])
     taken: dict[str, str] = {}
     for source in params["sources"]:
@@ -86,12 +86,12 @@ def prints(url: str) -> str:
 
 
 def same_source(source: Params, known: t.Mapping[str, t.Any]) -> bool:
-    """Tell whether what is recorded is what is wanted; the checksum shows it, wherever the file comes from."""
+    """Return whether the recorded version is the desired one, by checksum, whatever the source of the file."""
     return known.get("checksum") == source["checksum"] and sorted(known.get("files") or {}) == sorted(source["files"])
 
 
 def claims(token: str) -> dict[str, t.Any]:
-    """Return what a token says (RFC 7519), nothing of what is none."""
+    """Return the claims of a token (RFC 7519), nothing if it is none."""
     parts = token.split(".")
     try:
         payload = from_json(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
@@ -101,7 +101,7 @@ def claims(token: str) -> dict[str, t.Any]:
 
 
 def expiry(token: str) -> float | None:
-    """Return when a token ends (RFC 7519, 4.1.4), None where it does not say so."""
+    """Return when a token ends (RFC 7519, 4.1.4), None if it has no expiry."""
     try:
         return float(claims(token)["exp"])
     except (ValueError, KeyError, TypeError):
@@ -166,7 +166,7 @@ def token_in(text: str | None) -> str:
 
 
 class Install:
-    """What is there, what is wanted, and what follows."""
+    """The live state, the desired state, and the plan."""
 
     def __init__(self, params: Params, now: float, fetch: t.Callable[..., t.Any] | None = None) -> None:
         self.params, self.now = params, now
@@ -241,7 +241,7 @@ class Install:
         self._save()
 
     def _drop(self, name: str, gone: t.Sequence[str], ours: t.Mapping[str, str]) -> None:
-        """Remove plugins that are ours and not wanted; one that was replaced belongs to who replaced it."""
+        """Remove our plugins that are no longer desired; a replaced one is no longer ours."""
         for plugin in gone:
             path = os.path.join(self.params["bin_dir"], plugin)
             live = digest(path)

@@ -65,7 +65,7 @@ class Finding(t.NamedTuple):
 
 
 class Attachment(t.NamedTuple):
-    """One NetworkAttachmentDefinition, wanted or found; without ``config`` its text cannot be read."""
+    """One NetworkAttachmentDefinition, desired or live; without ``config`` its text cannot be read."""
 
     namespace: str
     name: str
@@ -87,7 +87,7 @@ class NotChecked(t.NamedTuple):
 
 
 class Surroundings(t.NamedTuple):
-    """What the lint compares with. None: it could not be looked at, ``why`` says why."""
+    """What the lint compares with. None: it could not be read, for the reason in ``why``."""
 
     # Attachments that are in the cluster and not of this set.
     others: list[Attachment] | None
@@ -99,7 +99,7 @@ class Surroundings(t.NamedTuple):
     # Node name to devices, interfaces and cni, as the option node_info.
     node_info: t.Mapping[str, t.Any]
     expected_pods: t.Mapping[str, int]
-    # Attachments that are in the cluster as they are wanted, with the devices that they name.
+    # Attachments that are in the cluster as desired, with the devices that they name.
     settled: t.Container[str]
     why: t.Mapping[str, str]
 
@@ -111,20 +111,20 @@ class Report:
         self.findings: list[Finding] = []
         self.not_checked: list[NotChecked] = []
         # A fault of every rail on every node is thousands of rows, each looked for among the others.
-        self._known: set[tuple[str | None, ...]] = set()
+        self._reported: set[tuple[str | None, ...]] = set()
         self._ignored = ignored
 
     def add(self, code: str, attachment: str, problem: str, remedy: str, *, warn: bool = False) -> None:
         level = "warning" if warn or code in self._ignored or code in _WARNINGS else "error"
         finding = Finding(level, code, attachment, problem, remedy)
-        if finding not in self._known:
-            self._known.add(finding)
+        if finding not in self._reported:
+            self._reported.add(finding)
             self.findings.append(finding)
 
     def skip(self, code: str, why: str, *, attachment: str | None = None, node: str | None = None) -> None:
         row = NotChecked(code, attachment, node, why)
-        if row not in self._known:
-            self._known.add(row)
+        if row not in self._reported:
+            self._reported.add(row)
             self.not_checked.append(row)
 
     @property

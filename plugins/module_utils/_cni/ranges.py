@@ -261,7 +261,7 @@ def _host_local(ipam: cni.Config, where: str, problems: list[Problem]) -> list[l
             first, last = _usable(network)
             first = _bound(where + "rangeStart", entry.get("rangeStart"), network, problems) or first
             last = _bound(where + "rangeEnd", entry.get("rangeEnd"), network, problems) or last
-            # host-local takes the first address for the gateway where none is given, and skips it.
+            # host-local takes the first address for the gateway if none is set, and skips it.
             address = entry.get("gateway")
             try:
                 gateway = int(ipaddress.ip_address(address)) if address else int(network.network_address) + 1

@@ -35,7 +35,7 @@ _LOG = 1 << 20
 
 
 class ProbeError(FabricError):
-    """The host cannot do its part; the text says why."""
+    """The host cannot do its part; the text has the reason."""
 
 
 class Server(t.Protocol):

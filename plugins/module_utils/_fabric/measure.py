@@ -66,7 +66,7 @@ def listen(tests: t.Sequence[Test], lifetime: float, patience: float, host: Host
         except ContainerError as exc:
             error = str(exc)
         if error:
-            failed.append({**_named(test), **NOTHING, "error": error})
+            failed.append({**_identity(test), **NOTHING, "error": error})
     return failed
 
 
@@ -86,7 +86,7 @@ def _listening(test: Test, server: Server, deadline: float, patience: float, hos
 
 def refused(tests: t.Sequence[Test], error: str) -> list[dict[str, t.Any]]:
     """The tests as results of which nothing is known."""
-    return [{**_named(test), **NOTHING, "error": error} for test in tests]
+    return [{**_identity(test), **NOTHING, "error": error} for test in tests]
 
 
 class Quiet(t.NamedTuple):
@@ -107,7 +107,7 @@ def measure(
         else:
             result = _measure(test, limit, patience, host)
         result.pop("sent_bytes", None)
-        results.append({**_named(test), **result})
+        results.append({**_identity(test), **result})
     return results
 
 
@@ -128,7 +128,7 @@ def _watched(test: Test, limit: float, patience: float, host: Host, quiet: Quiet
     return {**result, "traffic": fabric_quiet.compare(before, after, what)}
 
 
-def _named(test: Test) -> dict[str, t.Any]:
+def _identity(test: Test) -> dict[str, t.Any]:
     return {key: test[key] for key in ("id", "client", "server", "rail", "test")}
 
 

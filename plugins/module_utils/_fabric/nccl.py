@@ -50,7 +50,7 @@ def command(order: Order, present: t.Collection[str]) -> list[str]:
 
 
 def run(order: Order, present: t.Collection[str], limit: float, host: Host) -> dict[str, t.Any]:
-    """Return what nccl-tests and NCCL's log say; ``ok`` is None where that is nothing."""
+    """Return what nccl-tests and NCCL's log report; ``ok`` is None if they report nothing."""
     began = host.now()
     nothing = {"ok": None, "error": None, "ranks": sum(member["gpus"] for member in order.members)}
     try:

@@ -33,7 +33,7 @@ class Pod(Host):
         self._way = way
         self._mark = pod_exec_run.new_mark()
         self._document = ""
-        self._known: dict[str, bool] = {}
+        self._available: dict[str, bool] = {}
         # By cat it reads what is asked of /proc.
         if not self.which("cat"):
             raise self._lacks("cat is missing")
@@ -45,12 +45,12 @@ class Pod(Host):
         )
 
     def which(self, tool: str) -> str | None:
-        if tool not in self._known:
+        if tool not in self._available:
             status, text = self.run(["sh", "-c", _WHICH, "sh", tool], _LOOK_S)
             if status != 0:
                 raise self._lacks(" ".join(text.split())[-300:] or "no answer within %d s" % _LOOK_S)
-            self._known[tool] = tool in text.split()
-        return tool if self._known[tool] else None
+            self._available[tool] = tool in text.split()
+        return tool if self._available[tool] else None
 
     def run(self, argv: t.Sequence[str], limit: float) -> tuple[int | None, str]:
         done = pod_exec_run.run(self._way, argv, limit, self._mark)

@@ -26,7 +26,7 @@ def paths(device: str, port: int) -> list[str]:
 
 def parse(texts: t.Sequence[str]) -> dict[str, t.Any]:
     """Read the counters of a network namespace: ``netdevs``, bytes in both directions by name; ``words`` and
-    ``packets`` that the port has sent, None where the driver does not count them. ValueError: it is no /proc/net/dev.
+    ``packets`` that the port has sent, None if the driver does not count them. ValueError: it is no /proc/net/dev.
     """
     devices, words, packets = texts
     rows = [line.partition(":") for line in devices.split("\n")[2:] if ":" in line]
@@ -56,7 +56,7 @@ class Measured(t.NamedTuple):
 
 
 def compare(before: Counters, after: Counters, what: Measured) -> dict[str, t.Any]:
-    """Return ``quiet`` (None: the counters cannot tell) with the reason and the numbers."""
+    """Return ``quiet`` (None: the counters do not show it) with the reason and the numbers."""
     beside = {
         name: after["netdevs"][name] - number
         for name, number in before["netdevs"].items()

@@ -62,7 +62,7 @@ _LOADS = ("--query-gpu=index,utilization.gpu", "--format=csv,noheader,nounits")
 
 
 def _gpus(host: Host) -> tuple[list[str], list[str], int | None]:
-    """Problems, users, and how many there are, None where that is not known."""
+    """Problems, users, and how many there are, None if unknown."""
     if host.which("nvidia-smi") is None:
         return [], [], 0
     status, text = host.run(["nvidia-smi", *(_PROCESSES if host.sees_processes else _LOADS)], 30)

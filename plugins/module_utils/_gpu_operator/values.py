@@ -112,7 +112,7 @@ def _text(value: t.Any) -> str:
 
 
 class _Known:
-    """What a chart knows: its values, the keys in their comments, and what its templates ask for."""
+    """What a chart accepts: its values, the keys in their comments, and what its templates ask for."""
 
     def __init__(self, chart: Chart) -> None:
         self.tree = defaults(chart)
@@ -129,7 +129,7 @@ class _Known:
             if isinstance(value, dict) and value:
                 self._walk(value, path + ".")
             elif not isinstance(value, (bool, int, float, str)):
-                self.open.add(path)  # {}, [] and null say nothing about what belongs there
+                self.open.add(path)  # {}, [] and null do not show what belongs there
 
     def _comments(self, text: str) -> None:
         """Note commented keys under every section that they could belong to: authors indent comments as they like."""
@@ -179,11 +179,11 @@ def unknown(values: t.Mapping[str, t.Any], chart: Chart) -> list[Unknown]:
             for path in known.paths:
                 if path.startswith(key + "."):
                     inner.paths.add(path[len(key) + 1 :])
-            inner_found: list[Unknown] = []
-            _compare(nested, "", inner, inner_found)
+            nested_unknown: list[Unknown] = []
+            _compare(nested, "", inner, nested_unknown)
             result += [
                 Unknown("%s.%s" % (key, value.path), value.nearest and "%s.%s" % (key, value.nearest))
-                for value in inner_found
+                for value in nested_unknown
             ]
     return result
 

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""What stands in a chart, read from its directory or archive."""
+"""The content of a chart, read from its directory or archive."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def refuse_unverified(chart: str, repo_url: str | None, checksum: str | None) ->
 
 
 def verify(path: str, checksum: str | None) -> None:
-    """Refuse an archive that is not the one that was meant."""
+    """Refuse an archive that is not the expected one."""
     if not checksum:
         return
     if os.path.isdir(path):

@@ -247,7 +247,7 @@ def _interface(
 def cni(host: Host, bin_dir: str, conf_dir: str, versions: bool) -> dict[str, t.Any]:
     """Return the CNI plugins of a host, and its configurations in the order in which runtimes read them."""
     plugins = []
-    for name in sorted(_listed(bin_dir, "Listing the CNI plugins in %s")):
+    for name in sorted(_list_dir(bin_dir, "Listing the CNI plugins in %s")):
         path = os.path.join(bin_dir, name)
         # Beside the plugins lie a licence and a README.
         if not name.startswith(".") and os.path.isfile(path) and os.access(path, os.X_OK):
@@ -259,7 +259,7 @@ def cni(host: Host, bin_dir: str, conf_dir: str, versions: bool) -> dict[str, t.
         if error:
             unreadable.append({"plugin": name, "error": error})
     # libcni's ConfFiles(): these endings, by name, and the first one wins.
-    names = _listed(conf_dir, "Listing the CNI configurations in %s")
+    names = _list_dir(conf_dir, "Listing the CNI configurations in %s")
     return {
         "bin_dir": bin_dir,
         "conf_dir": conf_dir,
@@ -270,7 +270,7 @@ def cni(host: Host, bin_dir: str, conf_dir: str, versions: bool) -> dict[str, t.
     }
 
 
-def _listed(path: str, doing: str) -> list[str]:
+def _list_dir(path: str, doing: str) -> list[str]:
     try:
         return os.listdir(path)
     except FileNotFoundError:

@@ -29,7 +29,7 @@ ARGUMENTS: dict[str, t.Any] = {
 
 
 def decide(files: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[Decision, dict[str, t.Any]]:
-    """Compare every file, and refuse all of them where one is not ours."""
+    """Compare every file, and refuse all of them if one is not ours."""
     decision = Decision()
     paths, resources = [], []
     for wish in files:

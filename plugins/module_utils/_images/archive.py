@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""OCI and Docker image archives: what is in them, whether it is whole, and an image of one as containerd imports it."""
+"""OCI and Docker image archives: their content, whether it is complete, and one image for containerd to import."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .._files import because
 from .._formats import from_json
 from .oci import DIGEST, ImageError, Json, configuration, descriptors, document, required
 
-# The OCI image specification gives 4 MiB as what a registry has to take.
+# The OCI image specification requires registries to accept 4 MiB.
 _MOST_DOCUMENT = 64 << 20
 _BLOCK = 1 << 20
 _TYPE = "application/vnd.docker."
@@ -38,7 +38,7 @@ class Archive:
         self._members: dict[str, tarfile.TarInfo] = {}
         for member in tar:
             self._members[posixpath.normpath(member.name)] = member
-        self._made: dict[str, bytes] = {}
+        self._manifests: dict[str, bytes] = {}
         self._blobs: dict[str, tarfile.TarInfo] = {}
         for name, member in self._members.items():
             kind, _slash, value = name.rpartition("/")
@@ -48,7 +48,7 @@ class Archive:
             index = document(self._data(self._members["index.json"]), "index.json of %s" % path)
             self._entries = descriptors(index, "manifests", "index.json of %s" % path)
         elif "manifest.json" in self._members:
-            self._entries = self._of_docker()
+            self._entries = self._docker_entries()
         else:
             raise ImageError(
                 "Reading %s: it has neither index.json (OCI) nor manifest.json (Docker), so it is not an image archive "
@@ -70,30 +70,30 @@ class Archive:
             return stream.read()
 
     def read(self, digest: str) -> bytes:
-        """Return a small blob; KeyError where the archive has none of that digest."""
-        if digest in self._made:
-            return self._made[digest]
+        """Return a small blob; KeyError if the archive has none of that digest."""
+        if digest in self._manifests:
+            return self._manifests[digest]
         return self._data(self._blobs[digest])
 
     def _sum(self, member: tarfile.TarInfo) -> str:
-        made = hashlib.sha256()
+        hasher = hashlib.sha256()
         with contextlib.closing(self._stream(member)) as stream:
             for block in iter(lambda: stream.read(_BLOCK), b""):
-                made.update(block)
-        return "sha256:" + made.hexdigest()
+                hasher.update(block)
+        return "sha256:" + hasher.hexdigest()
 
-    def _of_docker(self) -> list[Json]:
-        """Make the manifests that an archive of `docker save` has none of, byte for byte as containerd does it.
+    def _docker_entries(self) -> list[Json]:
+        """Create the manifests that an archive of `docker save` lacks, byte for byte as containerd does.
 
         containerd: images/archive/importer.go, ImportIndex.
         """
         text = self._data(self._members["manifest.json"])
         try:
-            found = from_json(text.decode("utf-8"))
+            images = from_json(text.decode("utf-8"))
             entries = []
-            for one in found:
-                config = self._described(one["Config"], "container.image.v1+json")
-                layers = [self._described(layer, None) for layer in one["Layers"]]
+            for image in images:
+                config = self._descriptor(image["Config"], "container.image.v1+json")
+                layers = [self._descriptor(layer, None) for layer in image["Layers"]]
                 manifest = {
                     "schemaVersion": 2,
                     "mediaType": _TYPE + "distribution.manifest.v2+json",
@@ -102,8 +102,8 @@ class Archive:
                 }
                 data = json.dumps(manifest, separators=(",", ":")).encode("utf-8")
                 digest = "sha256:" + hashlib.sha256(data).hexdigest()
-                self._made[digest] = data
-                names = dict(enumerate(one.get("RepoTags") or []))
+                self._manifests[digest] = data
+                names = dict(enumerate(image.get("RepoTags") or []))
                 entry = {"mediaType": manifest["mediaType"], "digest": digest, "size": len(data)}
                 entries.append({**entry, "annotations": names})
         except (ValueError, KeyError, TypeError, AttributeError) as exc:
@@ -113,7 +113,7 @@ class Archive:
             ) from exc
         return entries
 
-    def _described(self, name: str, kind: str | None) -> Json:
+    def _descriptor(self, name: str, kind: str | None) -> Json:
         member = self._members[posixpath.normpath(name)]
         if member.issym():
             # docker save before version 25 writes a layer that several images share once.
@@ -128,71 +128,71 @@ class Archive:
         return {"mediaType": _TYPE + kind, "digest": digest, "size": member.size}
 
     def choose(self, digest: str | None, name: str) -> str:
-        """Return the digest of the image that is meant."""
-        there = [one["digest"] for one in self._entries]
+        """Return the digest of the selected image."""
+        digests = [entry["digest"] for entry in self._entries]
         if digest:
-            if digest not in there:
+            if digest not in digests:
                 raise ImageError(
                     "Looking for %s with digest %s in %s: the archive has %s. Nothing was imported: correct digest, or "
-                    "provide the matching archive" % (name, digest, self.path, ", ".join(there) or "no image")
+                    "provide the matching archive" % (name, digest, self.path, ", ".join(digests) or "no image")
                 )
             return digest
-        if len(set(there)) != 1:
-            named = [one["digest"] for one in self._entries if name in (one.get("annotations") or {}).values()]
-            there = named or there
-        if len(set(there)) != 1:
+        if len(set(digests)) != 1:
+            matching = [entry["digest"] for entry in self._entries if name in (entry.get("annotations") or {}).values()]
+            digests = matching or digests
+        if len(set(digests)) != 1:
             raise ImageError(
                 "Looking for %s in %s: the archive has %d images (%s). Select one with digest"
-                % (name, self.path, len(there), ", ".join(there) or "none")
+                % (name, self.path, len(digests), ", ".join(digests) or "none")
             )
-        return str(there[0])
+        return str(digests[0])
 
     def verified(self, digest: str, machine: str) -> list[str]:
-        """Return the digests of all blobs of an image that this machine needs, each of which was read and is right."""
+        """Return the digests of all blobs of an image that this machine needs, after checking each."""
         entry = self._entry(digest)
         needed = required(digest, entry["size"], self.read, machine)
-        for one, size in needed.items():
-            if one in self._made:
+        for blob, size in needed.items():
+            if blob in self._manifests:
                 continue
-            member = self._blobs.get(one)
+            member = self._blobs.get(blob)
             if member is None:
                 raise ImageError(
                     "Verifying %s: blob %s of the image is not in the archive. It is truncated, or was created without "
-                    "all of its parts; nothing was imported" % (self.path, one)
+                    "all of its parts; nothing was imported" % (self.path, blob)
                 )
-            if member.size != size or self._sum(member) != one:
+            if member.size != size or self._sum(member) != blob:
                 raise ImageError(
                     "Verifying %s: the content of blob %s does not match its name. The archive is damaged; nothing was "
-                    "imported" % (self.path, one)
+                    "imported" % (self.path, blob)
                 )
         return list(needed)
 
     def _entry(self, digest: str) -> Json:
-        return next(one for one in self._entries if one["digest"] == digest)
+        return next(entry for entry in self._entries if entry["digest"] == digest)
 
     def label(self, digest: str, machine: str, name: str) -> str | None:
         """Return a label of an image's configuration."""
         try:
-            found = configuration(digest, self.read, machine).get("config")
+            config = configuration(digest, self.read, machine).get("config")
         except KeyError as exc:
             raise ImageError("Reading %s: blob %s is not in it" % (self.path, exc)) from exc
-        labels = found.get("Labels") if isinstance(found, dict) else None
+        labels = config.get("Labels") if isinstance(config, dict) else None
         return str(labels[name]) if labels and name in labels else None
 
     def write(self, digest: str, blobs: t.Iterable[str], name: str, sink: t.BinaryIO) -> None:
-        """Write an OCI archive with these blobs, in which the image has this name and no other."""
+        """Write an OCI archive with these blobs and only this name for the image."""
         entry = {key: value for key, value in self._entry(digest).items() if key != "annotations"}
         entry["annotations"] = {"io.containerd.image.name": name}
         index = {"schemaVersion": 2, "manifests": [entry]}
         with tarfile.open(fileobj=sink, mode="w|") as tar:
             _add(tar, "oci-layout", b'{"imageLayoutVersion":"1.0.0"}')
             _add(tar, "index.json", json.dumps(index).encode("utf-8"))
-            for one in blobs:
-                target = "blobs/sha256/" + one[len("sha256:") :]
-                if one in self._made:
-                    _add(tar, target, self._made[one])
+            for blob in blobs:
+                target = "blobs/sha256/" + blob[len("sha256:") :]
+                if blob in self._manifests:
+                    _add(tar, target, self._manifests[blob])
                     continue
-                member = self._blobs[one]
+                member = self._blobs[blob]
                 header = tarfile.TarInfo(target)
                 header.size = member.size
                 with contextlib.closing(self._stream(member)) as stream:
@@ -217,7 +217,7 @@ def opened(path: str) -> t.Iterator[Archive]:
         ) from exc
     except OSError as exc:
         if exc.errno is None:
-            # gzip and lzma say so when what they read is damaged.
+            # From gzip and lzma: the data is damaged.
             raise ImageError("Reading %s: it is damaged: %s. Nothing was imported" % (path, exc)) from exc
         raise ImageError("Reading %s: %s" % (path, because(exc))) from exc
 

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""An image that buildah builds from a Containerfile, and builds again only where what it is made of changed."""
+"""An image that buildah builds from a Containerfile, and rebuilds only if its inputs changed."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from .archive import opened
 from .containerd import advice, last_lines
 from .oci import ImageError, architecture, document, parse_name
 
-# The label that says of what an image was made.
+# The label with the hash of an image's inputs.
 LABEL = "rdmaops.gpu-fabric.inputs"
 DIRECTORY = "/var/lib/rdmaops/images"
 _QUICK = 120
 _SHA256 = re.compile(r"sha256:[0-9a-f]{64}\Z")
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 
-# A file of the host, for what a step has to say when it fails. With isolation chroot, buildah ends without waiting for
+# A file of the host for the error output of a step. With isolation chroot, buildah ends without waiting for
 # the goroutine that relays a failed step's output (chroot/run_common.go, runUsingChrootMain), which may be lost.
 ERROR = "/run/rdmaops-build-error"
 _STEP = re.compile(r"(?m)^(?:\[\d+/\d+\] )?STEP \d+(?:/\d+)?: .*$")
@@ -54,7 +54,7 @@ _OUTPUT_LINES, _OUTPUT_SIZE = 30, 4000
 _NOT_RUN = "Close_Fd sealing memfd copy: Device or resource busy"
 
 # buildah is the first process of a PID namespace: when it ends, the kernel ends all others of it, in whatever session
-# they are (pid_namespaces(7)), and what it has mounted goes too. Not with a container runtime: it gives the numbers of
+# they are (pid_namespaces(7)), and its mounts end too. Not with a container runtime: it gives the numbers of
 # its processes to systemd, and on the host those of a namespace are other processes'.
 _ALONE = ("unshare", "--mount", "--pid", "--mount-proc", "--fork", "--kill-child")
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -82,62 +82,62 @@ def find(binary: str | None, *, needed: bool) -> str:
 
 
 def check(params: Params) -> None:
-    """Refuse bad options before anything is looked at."""
+    """Refuse invalid options first."""
     name = parse_name(params["name"])
     if name.digest or not name.tag:
         raise BuildError("Building %s: set a tag; the digest is known only after the build" % params["name"])
     if not re.search(r"(?mi)^\s*FROM\s", params["containerfile"]):
         raise BuildError("Building %s: the containerfile has no FROM" % params["name"])
-    for one in params["files"]:
-        if not _PLAIN.match(one["name"]) or one["name"] == "Containerfile":
+    for file in params["files"]:
+        if not _PLAIN.match(file["name"]) or file["name"] == "Containerfile":
             raise BuildError(
-                "Building %s: %r is not a valid name for a file of the context" % (params["name"], one["name"])
+                "Building %s: %r is not a valid name for a file of the context" % (params["name"], file["name"])
             )
-        if one["checksum"] and not _SHA256.match(one["checksum"]):
+        if file["checksum"] and not _SHA256.match(file["checksum"]):
             raise BuildError(
                 "Building %s: the checksum of %s is %r; set it to sha256: and 64 lowercase hexadecimal digits"
-                % (params["name"], one["name"], one["checksum"])
+                % (params["name"], file["name"], file["checksum"])
             )
-        if one["content"] is None and not one["src"].startswith("/") and not one["checksum"]:
+        if file["content"] is None and not file["src"].startswith("/") and not file["checksum"]:
             raise BuildError(
                 "Building %s: %s would not be verified. Set its checksum, or an absolute path"
-                % (params["name"], one["src"])
+                % (params["name"], file["src"])
             )
 
 
 def sum_of(path: str) -> str:
-    found = digest(path)
-    if found is None:
+    checksum = digest(path)
+    if checksum is None:
         raise BuildError("Reading %s for the context: no such file on the build host" % path)
-    return "sha256:" + found
+    return "sha256:" + checksum
 
 
 def inputs(params: Params) -> str:
-    """Return one hash over all that the image is made of. What a tag of a registry means is not part of it."""
-    made = hashlib.sha256(params["containerfile"].encode("utf-8"))
-    for one in sorted(params["files"], key=lambda one: str(one["name"])):
-        if one["content"] is not None:
-            found = "sha256:" + hashlib.sha256(one["content"].encode("utf-8")).hexdigest()
+    """Return one hash of all inputs. The digest behind a registry's tag is not part of it."""
+    hasher = hashlib.sha256(params["containerfile"].encode("utf-8"))
+    for file in sorted(params["files"], key=lambda file: str(file["name"])):
+        if file["content"] is not None:
+            checksum = "sha256:" + hashlib.sha256(file["content"].encode("utf-8")).hexdigest()
         else:
-            found = one["checksum"] or sum_of(one["src"])
-        made.update(("\n%s %s %s" % (one["name"], one["mode"], found)).encode("utf-8"))
-    return made.hexdigest()
+            checksum = file["checksum"] or sum_of(file["src"])
+        hasher.update(("\n%s %s %s" % (file["name"], file["mode"], checksum)).encode("utf-8"))
+    return hasher.hexdigest()
 
 
 def label_of(text: str) -> str | None:
-    """Read `buildah inspect --type image`: what the image says it was made of."""
+    """Read the inputs of an image from `buildah inspect --type image`."""
     what = "what buildah reports about the image"
-    found: t.Any = document(text.encode("utf-8", "surrogatepass"), what)
+    value: t.Any = document(text.encode("utf-8", "surrogatepass"), what)
     for step in ("OCIv1", "config", "Labels"):
-        found = found.get(step) or {}
-        if not isinstance(found, dict):
+        value = value.get(step) or {}
+        if not isinstance(value, dict):
             raise BuildError("Reading %s: %s is not a JSON object" % (what, step))
-    label = found.get(LABEL)
+    label = value.get(LABEL)
     return label if isinstance(label, str) else None
 
 
 def last_step(text: str) -> tuple[str, str]:
-    """Return the last step that `buildah bud` has begun, cut short, and its output, less what buildah adds to it."""
+    """Return the last step that `buildah bud` started, cut short, and its output without buildah's additions."""
     step, start = "", 0
     for match in _STEP.finditer(text):
         step, start = match.group(), match.end()
@@ -146,13 +146,13 @@ def last_step(text: str) -> tuple[str, str]:
 
 
 class Build:
-    """One image, what is there of it, and what follows."""
+    """One image: its state, and the plan."""
 
     def __init__(self, params: Params, check_mode: bool) -> None:
         self.params = params
         self.name: str = params["name"]
         self.host = parse_name(self.name).host
-        # In check mode, a task before this one may be what would install it.
+        # In check mode, an earlier task may be the one that would install it.
         self.buildah = find(params["buildah_binary"], needed=not check_mode)
         self._alone = _ALONE if params.get("isolation") == "chroot" and os.geteuid() == 0 else ()
         self.registry = params["output"] == "registry"
@@ -187,7 +187,7 @@ class Build:
         return done.out
 
     def _run_steps(self, arguments: t.Sequence[str], doing: str, error: str) -> None:
-        """Run `buildah bud`; ``error`` is the file that the steps know as ERROR."""
+        """Run `buildah bud`; ``error`` is the file that the steps see as ERROR."""
         arguments = ["bud", "--volume", "%s:%s:Z" % (error, ERROR), *arguments]
         done = self._call(arguments, doing, self.params["timeout"], merged=True)
         if done.status != 0 and _NOT_RUN in last_step(done.out)[1]:
@@ -207,13 +207,13 @@ class Build:
                 )
             )
 
-    def _kept(self) -> str | None:
-        """Return what the image in buildah's own storage was made of."""
+    def _stored_inputs(self) -> str | None:
+        """Return the inputs of the image in buildah's own storage."""
         if not self.buildah:
             return None
-        listed = self.run(["images", "--json"], "Listing buildah's images", _QUICK, lambda _text: "Run as root")
+        output = self.run(["images", "--json"], "Listing buildah's images", _QUICK, lambda _text: "Run as root")
         try:
-            names = [name for one in from_json(listed or "[]") or [] for name in one.get("names") or []]
+            names = [name for image in from_json(output or "[]") or [] for name in image.get("names") or []]
         except ValueError as exc:
             raise BuildError("Listing buildah's images: its output is not JSON: %s" % exc) from exc
         if self.name not in names:
@@ -221,32 +221,32 @@ class Build:
         doing = "Looking at the image %s of buildah" % self.name
         return label_of(self.run(["inspect", "--type", "image", self.name], doing, _QUICK, lambda _text: ""))
 
-    def _delivered(self) -> tuple[str, str] | None:
+    def _delivery(self) -> tuple[str, str] | None:
         """Return digest and inputs of what was written or pushed before."""
         if self.registry:
             try:
-                found = from_json(read_text(self.record) or "{}")
-                return str(found["digest"]), str(found["inputs"])
+                record = from_json(read_text(self.record) or "{}")
+                return str(record["digest"]), str(record["inputs"])
             except (ValueError, KeyError, TypeError):
                 return None
         if not os.path.exists(self.archive):
             return None
         try:
             with opened(self.archive) as archive:
-                there = archive.choose(None, self.name)
-                return there, str(archive.label(there, architecture(), LABEL))
+                image_digest = archive.choose(None, self.name)
+                return image_digest, str(archive.label(image_digest, architecture(), LABEL))
         except ImageError:
-            # Cut short, or somebody else's: it is written again.
+            # Truncated, or not ours: it is written again.
             return None
 
     def plan(self, decision: Decision) -> None:
-        delivered = self._delivered()
-        if delivered:
-            self.live = delivered[1]
-        if delivered and delivered[1] == self.inputs and not self.params["rebuild"]:
-            self.digest = delivered[0]
+        delivery = self._delivery()
+        if delivery:
+            self.live = delivery[1]
+        if delivery and delivery[1] == self.inputs and not self.params["rebuild"]:
+            self.digest = delivery[0]
             return
-        if self.params["rebuild"] or self._kept() != self.inputs:
+        if self.params["rebuild"] or self._stored_inputs() != self.inputs:
             decision.add("Build %s" % self.name, self._build)
         if self.registry:
             decision.add("Push %s" % self.name, self._push)
@@ -266,12 +266,12 @@ class Build:
         with tempfile.TemporaryDirectory(prefix=".build-", dir=self._directory()) as work:
             context = os.path.join(work, "context")
             os.mkdir(context)
-            for one in self.params["files"]:
-                self._place(one, os.path.join(context, one["name"]))
+            for file in self.params["files"]:
+                self._place(file, os.path.join(context, file["name"]))
             path = os.path.join(work, "Containerfile")
             atomic_write(path, self.params["containerfile"])
             error = os.path.join(work, "error")
-            # Not every step is run by root.
+            # Not every step runs as root.
             atomic_write(error, "", 0o666)
             arguments = ["--isolation", self.params["isolation"], "--layers=false", "--format", "oci"]
             arguments += ["--label", "%s=%s" % (LABEL, self.inputs), "--file", path, "--tag", self.name]
@@ -287,20 +287,20 @@ class Build:
             return advice(text)
         return "Correct the step that failed; the previous image is still there"
 
-    def _place(self, one: Params, target: str) -> None:
-        if one["content"] is not None:
-            atomic_write(target, one["content"], int(one["mode"], 8))
+    def _place(self, file: Params, target: str) -> None:
+        if file["content"] is not None:
+            atomic_write(target, file["content"], int(file["mode"], 8))
             return
         try:
-            with contextlib.closing(fetch(one["src"], _QUICK)) as stream, open(target, "wb") as sink:
+            with contextlib.closing(fetch(file["src"], _QUICK)) as stream, open(target, "wb") as sink:
                 shutil.copyfileobj(stream, sink, 1 << 20)
         except OSError as exc:
-            raise FileError("Copying %s to %s: %s" % (one["src"], target, because(exc))) from exc
-        found = sum_of(target)
-        if one["checksum"] and found != one["checksum"]:
+            raise FileError("Copying %s to %s: %s" % (file["src"], target, because(exc))) from exc
+        checksum = sum_of(target)
+        if file["checksum"] and checksum != file["checksum"]:
             raise BuildError(
                 "Verifying %s: its checksum is %s, expected %s. Nothing was built: the file is damaged or is not the "
-                "expected one" % (one["src"], found, one["checksum"])
+                "expected one" % (file["src"], checksum, file["checksum"])
             )
 
     def _write(self) -> None:
@@ -312,7 +312,7 @@ class Build:
             with opened(path) as archive:
                 self.digest = archive.choose(None, self.name)
             try:
-                # No secret is in it, and the connection's user has to be able to fetch it.
+                # It contains no secret, and the connection's user must be able to fetch it.
                 os.chmod(path, 0o644)
                 os.rename(path, self.archive)
             except OSError as exc:
@@ -321,20 +321,20 @@ class Build:
     def _push(self) -> None:
         doing = "Pushing %s" % self.name
         with tempfile.TemporaryDirectory(prefix=".push-", dir=self._directory()) as work:
-            told = os.path.join(work, "digest")
+            path = os.path.join(work, "digest")
             with _login(self.params, self.host) as login:
-                arguments = ["push", *login, "--digestfile", told, self.name, "docker://" + self.name]
+                arguments = ["push", *login, "--digestfile", path, self.name, "docker://" + self.name]
                 self.run(arguments, doing, self.params["timeout"], advice)
-            self.digest = (read_text(told) or "").strip()
+            self.digest = (read_text(path) or "").strip()
         if not _SHA256.match(self.digest):
             raise BuildError("%s: buildah reported success, but no digest" % doing)
-        known = {"name": self.name, "digest": self.digest, "inputs": self.inputs}
-        atomic_write(self.record, json.dumps(known, indent=2) + "\n")
+        record = {"name": self.name, "digest": self.digest, "inputs": self.inputs}
+        atomic_write(self.record, json.dumps(record, indent=2) + "\n")
 
 
 @contextlib.contextmanager
 def _login(params: Params, host: str) -> t.Iterator[list[str]]:
-    """Arguments of buildah with a file that only this user may read; a password among them everybody could read."""
+    """Login arguments of buildah with a private file: every user can read a password among arguments."""
     if not params["username"]:
         yield ["--authfile", params["auth_file"]] if params["auth_file"] else []
         return

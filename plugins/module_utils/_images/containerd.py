@@ -31,14 +31,14 @@ _VERSION = re.compile(r"(?:^|\s|v)(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
 _NOISE = re.compile(r'level=(debug|info|warning)\b|^time="[^"]*" level=(debug|info|warning)\b|^\s*$')
 _LINES = 4
-# How long containerd may take to answer what needs no transfer.
+# Limit for requests without a transfer.
 _QUICK = 60
 # A terminal in canonical mode takes 4095 characters a line (termios(3)).
 _LONGEST_PASSWORD = 4000
 
 
 class ContainerdError(FabricError):
-    """containerd or ctr did not do what it was asked; the text has its own last lines."""
+    """containerd or ctr failed; the text has its last lines of output."""
 
 
 class Login(t.NamedTuple):
@@ -87,13 +87,13 @@ def parse_version(text: str) -> tuple[int, int, int]:
 
 def parse_images(text: str) -> dict[str, str]:
     """Read `ctr images ls`: name to digest. Names have no blanks, and the digest is the third column."""
-    found = {}
+    images = {}
     for line in text.splitlines()[1:]:
         fields = line.split()
         if len(fields) < 3 or not _DIGEST.match(fields[2]):
             raise ContainerdError("Listing images: ctr printed a line that could not be parsed: %r" % line[:300])
-        found[fields[0]] = fields[2]
-    return found
+        images[fields[0]] = fields[2]
+    return images
 
 
 def parse_store(text: str) -> str | None:
@@ -117,7 +117,7 @@ def last_lines(text: str, secret: str = "", count: int = _LINES, size: int = 150
 
 
 def advice(text: str) -> str:
-    """Return what unblocks some of a registry's answers."""
+    """Return advice on some of a registry's answers."""
     if re.search(r"\b40[13]\b|authorization failed|insufficient_scope|access denied|unauthorized", text):
         return "Set username and password, or auth_file, of a user who has this right"
     if re.search(r": not found|manifest unknown", text):
@@ -133,12 +133,12 @@ def advice(text: str) -> str:
 
 
 @contextlib.contextmanager
-def _typed(password: str) -> t.Iterator[int]:
+def _password_terminal(password: str) -> t.Iterator[int]:
     """A terminal into which a password was typed: an argument of ctr could be read by every user of the host."""
     import pty
     import termios
 
-    if len(password.encode("utf-8")) > _LONGEST_PASSWORD or any(ord(one) < 32 or ord(one) == 127 for one in password):
+    if len(password.encode("utf-8")) > _LONGEST_PASSWORD or any(ord(c) < 32 or ord(c) == 127 for c in password):
         raise ContainerdError(
             "Logging in to a registry: the password has more than %d bytes or a control character, which ctr cannot "
             "be given" % _LONGEST_PASSWORD
@@ -167,7 +167,7 @@ class Containerd:
         reach(address)
         version = parse_version(self._run(["--version"], "Getting the version of ctr").decode("utf-8", "replace"))
         # From 2.0 on containerd transfers images by itself: then, blobs of layers that are unpacked already are left
-        # out (seen with 2.1.9), and a pull does not mend what is missing.
+        # out (seen with 2.1.9), and a pull does not restore what is missing.
         self._client_side = ["--local"] if version >= (2, 0, 0) else []
 
     def _argv(self, arguments: t.Sequence[str]) -> list[str]:
@@ -185,7 +185,7 @@ class Containerd:
         hint: t.Callable[[str], str] = lambda _text: "Check containerd's log",
     ) -> bytes:
         """Run ctr and return its standard output; ``feed`` writes its standard input."""
-        # Into files: what ctr prints cannot stop it, however much is still to be fed.
+        # Into files, so that full pipes cannot block ctr while it is fed.
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             try:
                 process = subprocess.Popen(
@@ -208,7 +208,7 @@ class Containerd:
             watch.start()
             try:
                 if feed and process.stdin:
-                    # ctr has ended early: what it said counts.
+                    # ctr has ended early: its output counts.
                     with contextlib.suppress(BrokenPipeError), process.stdin as sink:
                         feed(t.cast("t.BinaryIO", sink))
                 process.wait()
@@ -220,16 +220,16 @@ class Containerd:
                 watch.cancel()
             out.seek(0)
             err.seek(0)
-            said = err.read().decode("utf-8", "replace")
+            text = err.read().decode("utf-8", "replace")
             if expired.is_set():
                 raise ContainerdError(
                     "%s: ctr timed out after %d s and was killed. Output: %s. %sheck containerd's log"
-                    % (doing, limit, last_lines(said, secret), "Raise timeout, or c" if limit == self.timeout else "C")
+                    % (doing, limit, last_lines(text, secret), "Raise timeout, or c" if limit == self.timeout else "C")
                 )
             if process.returncode != 0:
                 raise ContainerdError(
                     "%s: ctr exited with status %d. Output: %s. %s"
-                    % (doing, process.returncode, last_lines(said, secret), hint(said))
+                    % (doing, process.returncode, last_lines(text, secret), hint(text))
                 )
             return out.read()
 
@@ -241,16 +241,16 @@ class Containerd:
     def blobs(self) -> dict[str, int]:
         """Return every blob of the namespace with its size on disk, which ctr rounds and remembers."""
         doing = "Listing the content of namespace %s" % self.namespace
-        known = self._run(["content", "ls", "--quiet"], doing).decode("utf-8", "replace").split()
-        found = self._run(["plugins", "ls", "--detailed", "id==content"], "Getting the content store of containerd")
-        root = parse_store(found.decode("utf-8", "replace"))
+        digests = self._run(["content", "ls", "--quiet"], doing).decode("utf-8", "replace").split()
+        output = self._run(["plugins", "ls", "--detailed", "id==content"], "Getting the content store of containerd")
+        root = parse_store(output.decode("utf-8", "replace"))
         if root is None:
             raise ContainerdError(
                 "Getting the content store of containerd: it has no directory, so sizes cannot be compared. Other "
                 "content stores (proxy plugins) are not supported"
             )
         sizes = {}
-        for digest in known:
+        for digest in digests:
             kind, _colon, value = digest.partition(":")
             try:
                 sizes[digest] = os.stat(os.path.join(root, "blobs", kind, value)).st_size
@@ -270,7 +270,7 @@ class Containerd:
         if login is None:
             self._run([*arguments, reference], doing, limit=self.timeout, hint=advice)
             return
-        with _typed(login.password) as terminal:
+        with _password_terminal(login.password) as terminal:
             arguments += ["--user", login.username, reference]
             self._run(arguments, doing, limit=self.timeout, stdin=terminal, secret=login.password, hint=advice)
 
@@ -285,10 +285,10 @@ class Containerd:
         self._run(["images", "rm", name], "Removing the image %s" % name)
 
     def discard(self, digest: str) -> None:
-        """Take a blob out of the content store at once."""
+        """Remove a blob from the content store at once."""
         self._run(["content", "rm", digest], "Removing blob %s" % digest)
-        # The file goes with the next collection of garbage, and as long as it is there it is not fetched again. Giving
-        # up a lease is what starts one and waits for it.
+        # Garbage collection removes the file, and until then it is not fetched again. Deleting a lease synchronously
+        # starts a collection and waits for it.
         doing = "Collecting the garbage of containerd"
         lease = "rdmaops-%s-%d" % (digest[-12:], os.getpid())
         self._run(["leases", "create", "--id", lease], doing)

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""Who logs in to a registry: given by options, or found in a file as Docker, Podman and Kubernetes write it."""
+"""The login to a registry: from options, or from a file as written by Docker, Podman and Kubernetes."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def from_file(path: str, name: Name) -> Login:
     if text is None:
         raise ImageError("%s: no such file. Correct auth_file" % doing)
     try:
-        known = from_json(text)["auths"]
-        entries = {_place(key): value for key, value in known.items()}
+        auths = from_json(text)["auths"]
+        entries = {_place(key): value for key, value in auths.items()}
     except (ValueError, KeyError, TypeError, AttributeError):
-        # Not what it says: that may be the secret.
+        # Not the error itself: it may contain the secret.
         raise ImageError(
             "%s: it is not a JSON object with auths, as written by docker login or in a pull secret" % doing
         ) from None
-    places = [one for one in entries if (name.repository + "/").startswith(one + "/")]
+    places = [place for place in entries if (name.repository + "/").startswith(place + "/")]
     if not places:
         raise ImageError("%s: it is only for %s" % (doing, ", ".join(sorted(entries)) or "no registry"))
     entry = entries[max(places, key=len)]
@@ -64,7 +64,7 @@ def from_file(path: str, name: Name) -> Login:
 
 
 def login(params: t.Mapping[str, t.Any], name: Name) -> Login | None:
-    """Return who logs in, None without a login."""
+    """Return the login, None if there is none."""
     if params["auth_file"]:
         return from_file(params["auth_file"], name)
     if not params["username"]:

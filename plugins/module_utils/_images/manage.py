@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""An image in containerd by name, digest and content: what is there, what is wanted, and what follows."""
+"""An image in containerd by name, digest and content: live state, desired state, and plan."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ABSENT = "absent"
 
 
 class Content(t.NamedTuple):
-    """What of an image's content is there for this machine."""
+    """The content of an image that this machine needs, and what of it is missing or damaged."""
 
     required: tuple[str, ...]
     missing: tuple[str, ...]
@@ -38,34 +38,34 @@ class Content(t.NamedTuple):
     def __str__(self) -> str:
         if self.complete:
             return "complete"
-        told = ["%d missing" % len(self.missing)] if self.missing else []
-        told += ["%d damaged" % len(self.damaged)] if self.damaged else []
-        return "of %d blobs known %s" % (len(self.required), ", ".join(told))
+        faults = ["%d missing" % len(self.missing)] if self.missing else []
+        faults += ["%d damaged" % len(self.damaged)] if self.damaged else []
+        return "of %d blobs known %s" % (len(self.required), ", ".join(faults))
 
 
 def content(digest: str, sizes: t.Mapping[str, int], read: t.Callable[[str], bytes], machine: str) -> Content:
     """Compare what an image needs with the blobs of the content store and their sizes."""
     damaged: list[str] = []
 
-    def there(one: str) -> bytes:
-        if one not in sizes:
-            raise KeyError(one)
-        data = read(one)
-        if "sha256:" + hashlib.sha256(data).hexdigest() != one:
-            damaged.append(one)
-            raise KeyError(one)
+    def stored(blob: str) -> bytes:
+        if blob not in sizes:
+            raise KeyError(blob)
+        data = read(blob)
+        if "sha256:" + hashlib.sha256(data).hexdigest() != blob:
+            damaged.append(blob)
+            raise KeyError(blob)
         return data
 
-    needed = required(digest, None, there, machine)
-    missing = [one for one in needed if one not in sizes]
-    for one, size in needed.items():
-        if one in sizes and one not in damaged and size is not None and sizes[one] != size:
-            damaged.append(one)
+    needed = required(digest, None, stored, machine)
+    missing = [blob for blob in needed if blob not in sizes]
+    for blob, size in needed.items():
+        if blob in sizes and blob not in damaged and size is not None and sizes[blob] != size:
+            damaged.append(blob)
     return Content(tuple(needed), tuple(missing), tuple(damaged))
 
 
 def check(params: Params) -> Name:
-    """Refuse bad options before anything is looked at."""
+    """Refuse invalid options first."""
     name = parse_name(params["name"])
     digest = params["digest"]
     if digest and not DIGEST.match(digest):
@@ -87,7 +87,7 @@ def check(params: Params) -> Name:
 
 
 class Image:
-    """One image and the containerd that has it, or should."""
+    """One image and its containerd."""
 
     def __init__(self, params: Params, name: Name, ctr: Containerd, opening: t.Callable[[], Archive]) -> None:
         self.params = params
@@ -103,7 +103,7 @@ class Image:
 
     @property
     def whole(self) -> str:
-        """The name by digest, under which content comes before the image gets its own name."""
+        """The name by digest, under which content is fetched before the image gets its own name."""
         return "%s@%s" % (self.parts.repository, self.digest)
 
     def look(self) -> Content:
@@ -130,8 +130,8 @@ class Image:
         decision.show(self.name, self._text(self.live, self.content), self._text(self.digest, None))
 
     def _fetch(self, decision: Decision) -> None:
-        for one in self.content.damaged:
-            decision.add("Remove the damaged blob %s" % one, functools.partial(self.ctr.discard, one))
+        for blob in self.content.damaged:
+            decision.add("Remove the damaged blob %s" % blob, functools.partial(self.ctr.discard, blob))
         transfer: t.Callable[[], None]
         if self.params["source"] == "archive":
             archive = self.opening()
@@ -145,22 +145,22 @@ class Image:
             transfer = functools.partial(self.ctr.pull, self.whole, hosts_dir, login(self.params, self.parts), doing)
         decision.add(doing, functools.partial(self._arrive, transfer))
 
-    def _text(self, digest: str | None, found: Content | None) -> str:
+    def _text(self, digest: str | None, observed: Content | None) -> str:
         if digest is None:
             return ""
-        state = "complete" if found is None else str(found) if digest == self.digest else "not looked at"
+        state = "complete" if observed is None else str(observed) if digest == self.digest else "not looked at"
         return "%s\ncontent: %s\n" % (digest, state)
 
     def _arrive(self, transfer: t.Callable[[], None]) -> None:
-        """Let the content come under its name by digest, and take that away again where it did not come whole."""
+        """Fetch the content under its name by digest, and remove that name if it is incomplete."""
         try:
             transfer()
-            found = self.look()
-            if not found.complete:
+            observed = self.look()
+            if not observed.complete:
                 raise ImageError(
                     "Fetching %s: ctr reported success, but %s are missing or damaged. They may be in another "
                     "namespace of containerd; remove them there (ctr content rm) and run again"
-                    % (self.whole, ", ".join(found.missing + found.damaged) or self.digest)
+                    % (self.whole, ", ".join(observed.missing + observed.damaged) or self.digest)
                 )
         except BaseException:
             if self.whole not in self.images:
@@ -180,19 +180,19 @@ class Image:
 def _present(params: Params, name: Name, check_mode: bool, ctr: Containerd) -> dict[str, t.Any]:
     decision = Decision()
     with contextlib.ExitStack() as stack:
-        # Not before it is needed: where digest says what is wanted and the image is there, the archive need not be.
+        # Opened only if needed: with digest set and the image present, the archive may be missing.
         opening = functools.lru_cache(None)(lambda: stack.enter_context(opened(params["archive"])))
         image = Image(params, name, ctr, opening)
         image.plan(decision)
         if not check_mode:
             decision.carry_out()
-    found = image.content
-    told = {"required": len(found.required), "missing": list(found.missing), "damaged": list(found.damaged)}
+    observed = image.content
+    summary = {"required": len(observed.required), "missing": list(observed.missing), "damaged": list(observed.damaged)}
     return {
         **decision.result(),
         "digest": image.digest,
         "live": image.live,
-        "content": told if image.live == image.digest else None,
+        "content": summary if image.live == image.digest else None,
         "resources": [image.resource()],
     }
 

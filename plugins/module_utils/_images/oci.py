@@ -25,12 +25,12 @@ _NAME = re.compile(
     r"/(?P<path>[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*)"
     r"(?P<tag>:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?P<digest>@sha256:[0-9a-f]{64})?\Z"
 )
-# GOARCH by what uname(2) calls a machine.
+# GOARCH by the machine of uname(2).
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
 
 
 class ImageError(FabricError):
-    """An image that is not what was asked for, or not whole."""
+    """An image that is not the requested one, or is incomplete."""
 
 
 class Name(t.NamedTuple):
@@ -59,80 +59,80 @@ def parse_name(name: str) -> Name:
 
 
 def architecture() -> str:
-    """Return what Go, and so every manifest, calls the machine that this runs on."""
+    """Return the architecture of this machine as Go and manifests name it."""
     machine = os.uname().machine
     return _ARCHITECTURES.get(machine, machine)
 
 
 def document(data: bytes, what: str) -> Json:
     try:
-        found = from_json(data.decode("utf-8"))
+        value = from_json(data.decode("utf-8"))
     except ValueError as exc:
         raise ImageError("Reading %s: it is not JSON: %s" % (what, exc)) from exc
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise ImageError("Reading %s: it is not a JSON object" % what)
-    return found
+    return value
 
 
-def descriptors(found: Json, key: str, what: str) -> list[Json]:
+def descriptors(manifest: Json, key: str, what: str) -> list[Json]:
     """Return the list of descriptors under a key of a manifest or index."""
-    listed = found.get(key)
-    listed = [listed] if isinstance(listed, dict) else listed
-    good = isinstance(listed, list) and all(
-        isinstance(one, dict) and DIGEST.match(str(one.get("digest"))) and isinstance(one.get("size"), int)
-        for one in listed
+    entries = manifest.get(key)
+    entries = [entries] if isinstance(entries, dict) else entries
+    good = isinstance(entries, list) and all(
+        isinstance(entry, dict) and DIGEST.match(str(entry.get("digest"))) and isinstance(entry.get("size"), int)
+        for entry in entries
     )
     if not good:
         raise ImageError("Reading %s: %s are not descriptors with a sha256 digest and a size" % (what, key))
-    return t.cast("t.List[Json]", listed)
+    return t.cast("t.List[Json]", entries)
 
 
 def required(digest: str, size: int | None, read: Read, machine: str) -> dict[str, int | None]:
-    """Return what of an image this platform needs: the digests of all blobs with their sizes, the manifest first.
+    """Return the digests and sizes of all blobs of an image that this platform needs, the manifest first.
 
-    ``read`` raises KeyError for a blob that is not there: then what is known until there is returned.
+    ``read`` raises KeyError for a missing blob: then the digests up to there are returned.
     """
     needed: dict[str, int | None] = {digest: size}
     what = "blob %s" % digest
     try:
-        found = document(read(digest), what)
-        if "manifests" in found:
-            one = _of_platform(descriptors(found, "manifests", what), read, machine, what)
-            return {**needed, **required(one["digest"], one["size"], read, machine)}
+        manifest = document(read(digest), what)
+        if "manifests" in manifest:
+            entry = _of_platform(descriptors(manifest, "manifests", what), read, machine, what)
+            return {**needed, **required(entry["digest"], entry["size"], read, machine)}
     except KeyError:
         return needed
-    for one in (*descriptors(found, "config", what), *descriptors(found, "layers", what)):
-        # Layers that lie elsewhere by licence are fetched from there and kept by nobody (Windows base images).
-        if not one.get("urls"):
-            needed[one["digest"]] = one["size"]
+    for entry in (*descriptors(manifest, "config", what), *descriptors(manifest, "layers", what)):
+        # Layers that are only elsewhere, by licence, are fetched from there and not stored (Windows base images).
+        if not entry.get("urls"):
+            needed[entry["digest"]] = entry["size"]
     return needed
 
 
-def _of_platform(listed: t.Sequence[Json], read: Read, machine: str, what: str) -> Json:
-    seen = []
-    for one in listed:
+def _of_platform(entries: t.Sequence[Json], read: Read, machine: str, what: str) -> Json:
+    platforms = []
+    for entry in entries:
         # An entry without a platform has that of its configuration.
-        platform = one.get("platform") or configuration(one["digest"], read, machine)
+        platform = entry.get("platform") or configuration(entry["digest"], read, machine)
         if not isinstance(platform, dict):
-            raise ImageError("Reading %s: the platform of %s is not a JSON object" % (what, one["digest"]))
+            raise ImageError("Reading %s: the platform of %s is not a JSON object" % (what, entry["digest"]))
         name = "%s/%s" % (platform.get("os"), platform.get("architecture"))
         if name == "linux/%s" % machine:
-            return one
-        seen.append(name)
+            return entry
+        platforms.append(name)
     raise ImageError(
         "Reading %s: it has no manifest for linux/%s, only for %s. Set the digest of an image for this machine"
-        % (what, machine, ", ".join(sorted(set(seen))) or "nothing")
+        % (what, machine, ", ".join(sorted(set(platforms))) or "nothing")
     )
 
 
 def configuration(digest: str, read: Read, machine: str) -> Json:
-    """Return the configuration of an image; KeyError where something on the way to it is not there."""
+    """Return the configuration of an image; KeyError if a blob on the way to it is missing."""
     what = "blob %s" % digest
-    found = document(read(digest), what)
-    if "manifests" in found:
-        listed = descriptors(found, "manifests", what)
-        return configuration(_of_platform(listed, read, machine, what)["digest"], read, machine)
-    configs = descriptors(found, "config", what)
+    manifest = document(read(digest), what)
+    if "manifests" in manifest:
+        entries = descriptors(manifest, "manifests", what)
+        return configuration(_of_platform(entries, read, machine, what)["digest"], read, machine)
+    configs = descriptors(manifest, "config", what)
     if len(configs) != 1:
         raise ImageError("Reading %s: it has %d configurations, and an image has one" % (what, len(configs)))
     return document(read(configs[0]["digest"]), "blob %s" % configs[0]["digest"])

@@ -24,7 +24,7 @@ UNFINISHED = ".rdmaops-unfinished"
 
 
 def unfinished(image: str, root: str = "/") -> bool:
-    """Return whether a rebuild of ``image`` was stopped after the new image was in place: it has to be done again."""
+    """Return whether a rebuild of ``image`` was stopped after the new image was in place: it must be repeated."""
     return os.path.lexists(in_root(root, image) + UNFINISHED)
 
 

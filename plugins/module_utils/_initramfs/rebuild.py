@@ -152,7 +152,7 @@ def _fsync(path: str) -> None:
 
 
 def _same_as(name: str, real: str, source: str) -> None:
-    """Let ``name`` be the file ``source``: by a link where the file system has links (FAT has none), else by a copy."""
+    """Let ``name`` be the file ``source``: by a link if the file system has links (FAT has none), else by a copy."""
     temporary = "%s/.%s%slink" % (os.path.dirname(real), os.path.basename(real), NEW)
     if os.path.lexists(temporary):
         os.unlink(temporary)

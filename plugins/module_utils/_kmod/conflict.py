@@ -47,7 +47,7 @@ def resolve(
     if conflicts and on_conflict == "take_over":
         for foreign in dict.fromkeys(conflict["path"] for conflict in conflicts):
             lines = [conflict for conflict in conflicts if conflict["path"] == foreign]
-            originals[foreign], writes[foreign] = _taken_over(root, foreign, lines, conflicts)
+            originals[foreign], writes[foreign] = _take_over(root, foreign, lines, conflicts)
             backups.append(foreign)
         after = read_tree(root, writes, module)
     elif on_conflict == "fail" or any(conflict["wins"] for conflict in conflicts):
@@ -122,7 +122,7 @@ def _owned(conflicts: list[dict[str, t.Any]], begin: str, end: str) -> str:
     return begin + "; ".join(sentences) + end if sentences else ""
 
 
-def _taken_over(
+def _take_over(
     root: str, path: str, lines: list[dict[str, t.Any]], conflicts: list[dict[str, t.Any]]
 ) -> tuple[str, str]:
     """Return a foreign file's text, and that without the parameters that contradict us."""

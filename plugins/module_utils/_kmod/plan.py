@@ -114,7 +114,7 @@ def _contradicts(assignment: Assignment, values: t.Mapping[str, str]) -> bool:
 
 
 def _leftovers(tree: Tree, desired: t.Mapping[str, str | None], path: str, module: str, state: str) -> list[str]:
-    """Say what other files still set of what ours does not (any more), and what may keep ours from having effect."""
+    """Report what other files still set of what ours does not (any more), and what may keep ours from having effect."""
     now = settings(tree, module)
     gone = [now[name] for name in desired if name in now and (state == "absent" or desired[name] is None)]
     warnings = [

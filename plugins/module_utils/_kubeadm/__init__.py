@@ -3,4 +3,4 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # This module util is PRIVATE to the collection: it may change in any release.
-"""kubeadm on one host: what the host is, who is at work there, what is done, certificates, etcd's copy."""
+"""kubeadm on one host: the state of the host, locking, actions, certificates, etcd's backup."""

@@ -63,7 +63,7 @@ class Etcd:
             try:
                 if not self._snapshot(temporary):
                     self._copy(temporary)
-                # What it is a copy of will be gone: it has to outlast a power cut.
+                # The original will be gone: the copy must survive a power cut.
                 os.sync()
                 os.rename(temporary, target)
                 os.sync()
@@ -71,17 +71,17 @@ class Etcd:
                 shutil.rmtree(temporary, ignore_errors=True)
                 raise
         except OSError as exc:
-            raise BackupError(self._said(because(exc))) from exc
+            raise BackupError(self._error(because(exc))) from exc
         return "%s/%s" % (KEPT, name)
 
-    def _said(self, why: str) -> str:
+    def _error(self, why: str) -> str:
         return (
             "Copying the data of etcd from %s to %s: %s. Nothing was removed. Set kubernetes_reset_without_backup_ok "
             "(without_backup_ok of the module) to go without a copy" % (self.directory, KEPT, why.rstrip("."))
         )
 
     def _snapshot(self, target: str) -> bool:
-        """Whether the running member has given a snapshot; a stopped one, or a host without etcdctl, gives none."""
+        """Return whether the running member saved a snapshot; a stopped one, or a host without etcdctl, does not."""
         keys = ["--%s=%s" % (name, self.path(_KEYS + file)) for name, file in _FILES.items()]
         answer = self.run(
             ["etcdctl", "--endpoints=https://127.0.0.1:2379", *keys, "snapshot", "save", target + "/snapshot.db"]
@@ -91,43 +91,43 @@ class Etcd:
     def _copy(self, target: str) -> None:
         member = self.path(self.directory + "/member")
         with self._stopped(member):
-            wanted = sum(
-                os.path.getsize(os.path.join(at, one)) for at, _dirs, names in os.walk(member) for one in names
+            needed = sum(
+                os.path.getsize(os.path.join(at, name)) for at, _dirs, names in os.walk(member) for name in names
             )
             free = free_bytes(target)
-            if free < wanted:
+            if free < needed:
                 raise BackupError(
-                    self._said("%d MiB are needed, and %d are free; free some space" % (wanted >> 20, free >> 20))
+                    self._error("%d MiB are needed, and %d are free; free some space" % (needed >> 20, free >> 20))
                 )
             shutil.copytree(member, target + "/member")
 
     @contextlib.contextmanager
     def _stopped(self, member: str) -> t.Iterator[None]:
-        """Keep the member stopped; one that ran is running again afterwards.
+        """Keep the member stopped; one that ran is started again afterwards.
 
         etcd has a lock (flock(2)) on its database for as long as it runs, and waits for it when it starts.
         """
         try:
             database = os.fdopen(os.open(os.path.join(member, "snap/db"), os.O_RDONLY | os.O_CLOEXEC), "rb")
         except FileNotFoundError:
-            # It has not come so far as to have a database.
+            # It has no database yet.
             yield
             return
-        with database as held:
-            running = not _locked(held)
+        with database as lock:
+            running = not _locked(lock)
             if running:
                 self._park()
             try:
                 if running:
-                    self._wait(lambda: _locked(held), _DOWN_S, "it still runs %d s after its manifest was taken away")
+                    self._wait(lambda: _locked(lock), _DOWN_S, "it still runs %d s after its manifest was taken away")
                 yield
             finally:
-                fcntl.flock(held, fcntl.LOCK_UN)
+                fcntl.flock(lock, fcntl.LOCK_UN)
                 if running:
                     self._unpark()
             if running:
-                # kubeadm takes a member out of its cluster by asking it.
-                self._wait(lambda: _runs(held), _UP_S, "it does not run %d s after its manifest was put back")
+                # kubeadm removes a member from its cluster through the member itself.
+                self._wait(lambda: _runs(lock), _UP_S, "it does not run %d s after its manifest was put back")
 
     def _manifests(self) -> tuple[str, str]:
         return self.path(CONF_DIR + "/manifests/etcd.yaml"), self.path(PARKED + "/etcd.yaml")
@@ -135,14 +135,14 @@ class Etcd:
     def _park(self) -> None:
         there, aside = self._manifests()
         if not os.path.exists(there):
-            raise BackupError(self._said("its database is in use, and no manifest of a static pod starts it; stop it"))
+            raise BackupError(self._error("its database is in use, and no manifest of a static pod starts it; stop it"))
         os.makedirs(os.path.dirname(aside), mode=0o700, exist_ok=True)
         os.rename(there, aside)
 
     def _unpark(self) -> None:
         there, aside = self._manifests()
         os.rename(aside, there)
-        # A renewal that was broken off has left others there.
+        # An interrupted renewal has left other manifests there.
         with contextlib.suppress(OSError):
             os.rmdir(os.path.dirname(aside))
 
@@ -150,7 +150,7 @@ class Etcd:
         end = time.monotonic() + limit
         while not done():
             if time.monotonic() > end:
-                raise BackupError(self._said((else_ + "; look at journalctl -u kubelet") % limit))
+                raise BackupError(self._error((else_ + "; look at journalctl -u kubelet") % limit))
             self.sleep(1)
 
 

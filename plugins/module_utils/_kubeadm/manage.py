@@ -23,7 +23,7 @@ from .._errors import FabricError
 from .etcd_backup import KEPT, BackupError, Etcd
 from .node import CONF_DIR, PARKED, STARTED
 from .node_look import Looker
-from .run import TOKEN, Run, advice, told
+from .run import TOKEN, Run, advice, error_lines
 from .standing import BROKEN, begun, leftovers, standing
 from .work import Work
 
@@ -31,10 +31,10 @@ Json = t.Dict[str, t.Any]
 
 ADMIN = CONF_DIR + "/admin.conf"
 MANIFESTS = CONF_DIR + "/manifests"
-# The ports by which it is seen that a static pod has ended and is back (cmd/kubeadm/app/constants/constants.go).
+# The ports that show whether a static pod runs (cmd/kubeadm/app/constants/constants.go).
 PORTS = {"etcd": 2379, "kube-apiserver": 6443, "kube-controller-manager": 10257, "kube-scheduler": 10259}
 _DOWN_S, _UP_S = 120, 300
-# What they are doing, of the actions that change this host. A token is the cluster's.
+# Descriptions of the actions that change this host. A token belongs to the cluster.
 _DOING = {
     "init": "Making the first control-plane node",
     "join": "Joining the cluster",
@@ -45,11 +45,11 @@ _DOING = {
 
 
 class KubeadmError(FabricError):
-    """kubeadm did not do what it was asked; the text has what it said, without secrets."""
+    """kubeadm failed; the text has its output, without secrets."""
 
 
 class Kubeadm:
-    """kubeadm on this host; ``root`` moves the files that are ours to look after."""
+    """kubeadm on this host; ``root`` moves the files that we manage."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Kubeadm:
         if rc != 0:
             raise KubeadmError(
                 "%s: %s exited with status %d. Output: %s. %s"
-                % (doing, " ".join(argv[:2]), rc, told(out, err, self.secrets).rstrip("."), advice(out + err))
+                % (doing, " ".join(argv[:2]), rc, error_lines(out, err, self.secrets).rstrip("."), advice(out + err))
             )
         return out
 
@@ -95,7 +95,7 @@ class Kubeadm:
         with tempfile.TemporaryDirectory(prefix="kubeadm-", dir=place) as directory:
             path = os.path.join(directory, "config.yaml")
             with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as sink:
-                sink.write("---\n".join(json.dumps(one, sort_keys=True) + "\n" for one in documents))
+                sink.write("---\n".join(json.dumps(document, sort_keys=True) + "\n" for document in documents))
             yield path
 
     def ignore(self) -> list[str]:
@@ -105,16 +105,16 @@ class Kubeadm:
     # --- actions ---
 
     def init(self) -> None:
-        self._cleaned()
+        self._clean()
         self.decision.add("Make the first control-plane node of a cluster by kubeadm init", self._init)
 
     def _init(self) -> None:
         with self.config(self.params["documents"]) as path, self.work.begun():
-            # Tokens are made for each run, and are nothing to print.
+            # Each run creates its own tokens; kubeadm must not print this one.
             self.kubeadm(_DOING["init"], ["init", "--config=" + path, "--skip-token-print", *self.ignore()])
 
     def join(self) -> None:
-        self._cleaned()
+        self._clean()
         self.decision.add("Join the cluster by kubeadm join", self._join)
 
     def _join(self) -> None:
@@ -122,12 +122,12 @@ class Kubeadm:
         with self.config(documents) as path, self.work.begun():
             self.kubeadm(_DOING["join"], ["join", "--config=" + path, *self.ignore()])
 
-    def _cleaned(self) -> None:
+    def _clean(self) -> None:
         if self.params["clean"]:
-            self._removed("Remove what an interrupted kubeadm %s has left" % self.params["action"])
+            self._remove("Remove what an interrupted kubeadm %s has left" % self.params["action"])
 
     def as_planned(self) -> None:
-        """Refuse what has become of the host since it was looked at: another run or an administrator was here."""
+        """Refuse a host that another run or an administrator has changed since it was examined."""
         doing, member = _DOING[self.params["action"]], Looker(self.run, self.root).membership(alone=True)
         verdict, refused = standing(member)
         if refused:
@@ -156,7 +156,7 @@ class Kubeadm:
         self.decision.add("Make a bootstrap token that ends in %d s" % self.params["token_ttl"], self._token)
 
     def _token(self) -> None:
-        made = self.kubeadm(
+        token = self.kubeadm(
             "Making a bootstrap token",
             [
                 "token",
@@ -166,9 +166,9 @@ class Kubeadm:
                 "--description=rdmaops.gpu_fabric: nodes that join in this run",
             ],
         ).strip()
-        if not TOKEN.fullmatch(made):
+        if not TOKEN.fullmatch(token):
             raise KubeadmError("Making a bootstrap token: kubeadm has printed something else than a token")
-        self.result.update(token=made, token_id=made.partition(".")[0])
+        self.result.update(token=token, token_id=token.partition(".")[0])
         if self.params["upload_certificates"]:
             try:
                 self._upload()
@@ -187,7 +187,7 @@ class Kubeadm:
         self.result.update(certificate_key=key)
 
     def _unused(self, token_id: str) -> str:
-        """Delete a token that no host will use, and return a sentence on what became of it."""
+        """Delete a token that no host will use, and return a sentence with the result."""
         try:
             self._delete("bootstrap-token-" + token_id)
         except FabricError as exc:
@@ -214,9 +214,9 @@ class Kubeadm:
         )
 
     def reset(self) -> None:
-        self._removed("Take this host out of its cluster by kubeadm reset")
+        self._remove("Take this host out of its cluster by kubeadm reset")
 
-    def _removed(self, action: str) -> None:
+    def _remove(self, action: str) -> None:
         if Looker(self.run, self.root).etcd():
             action += ", after the data of etcd was copied to a directory below %s" % KEPT
         self.decision.add(action, self._reset)
@@ -258,7 +258,7 @@ class Kubeadm:
         for name in PORTS:
             there, aside = os.path.join(manifests, name + ".yaml"), os.path.join(parked, name + ".yaml")
             if os.path.exists(there):
-                # The kubelet ends a static pod whose manifest is gone, and starts it when it is back.
+                # The kubelet stops a static pod whose manifest is gone, and starts it when it is back.
                 os.rename(there, aside)
                 self._wait(name, up=False, limit=_DOWN_S)
             if os.path.exists(aside):
@@ -280,7 +280,7 @@ class Kubeadm:
 
 
 def listens(port: int) -> bool:
-    """Whether a port of this host accepts connections: etcd and the API server listen on the loopback too."""
+    """Return whether a port of this host accepts connections: etcd and the API server listen on the loopback too."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.settimeout(2)
         return probe.connect_ex(("127.0.0.1", port)) == 0
@@ -288,9 +288,9 @@ def listens(port: int) -> bool:
 
 def _of_kind(documents: t.Sequence[Json], kind: str) -> tuple[list[Json], Json]:
     copies = t.cast("list[Json]", json.loads(json.dumps(list(documents))))
-    for one in copies:
-        if one.get("kind") == kind:
-            return copies, one
+    for document in copies:
+        if document.get("kind") == kind:
+            return copies, document
     raise KubeadmError("Writing a configuration for kubeadm: there is no %s among the documents" % kind)
 
 
@@ -314,31 +314,31 @@ def with_certificate_key(documents: t.Sequence[Json], key: str) -> list[Json]:
     return copies
 
 
-def manage(one: Kubeadm, action: str, check_mode: bool) -> Json:
+def manage(kubeadm: Kubeadm, action: str, check_mode: bool) -> Json:
     """Return what the module kubeadm returns."""
     {
-        "init": one.init,
-        "join": one.join,
-        "token": one.token,
-        "token_absent": one.token_absent,
-        "reset": one.reset,
-        "renew": one.renew,
-        "unmark": one.unmark,
+        "init": kubeadm.init,
+        "join": kubeadm.join,
+        "token": kubeadm.token,
+        "token_absent": kubeadm.token_absent,
+        "reset": kubeadm.reset,
+        "renew": kubeadm.renew,
+        "unmark": kubeadm.unmark,
     }[action]()
     if not check_mode:
-        with one.work.alone(_DOING[action], action) if action in _DOING else contextlib.nullcontext():
-            _carry_out(one, action)
-    return {**one.decision.result(), **one.result}
+        with kubeadm.work.alone(_DOING[action], action) if action in _DOING else contextlib.nullcontext():
+            _carry_out(kubeadm, action)
+    return {**kubeadm.decision.result(), **kubeadm.result}
 
 
-def _carry_out(one: Kubeadm, action: str) -> None:
+def _carry_out(kubeadm: Kubeadm, action: str) -> None:
     try:
         if action in ("init", "join"):
-            one.as_planned()
-        one.decision.carry_out()
+            kubeadm.as_planned()
+        kubeadm.decision.carry_out()
     except FabricError as exc:
-        if "etcd_backup" in one.result:
-            raise KubeadmError("%s. The data of etcd is kept in %s" % (exc, one.result["etcd_backup"])) from exc
+        if "etcd_backup" in kubeadm.result:
+            raise KubeadmError("%s. The data of etcd is kept in %s" % (exc, kubeadm.result["etcd_backup"])) from exc
         raise
 
 

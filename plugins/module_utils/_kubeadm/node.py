@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""What files and programs of a host say about it as a node of Kubernetes. Texts in, values out.
+"""Parsers for files and program output that describe a host as a node of Kubernetes.
 
 Paths and ports are kubeadm's (cmd/kubeadm/app/constants/constants.go in k8s.io/kubernetes).
 """
@@ -20,7 +20,7 @@ Json = t.Dict[str, t.Any]
 
 CONF_DIR = "/etc/kubernetes"
 ETCD_DIR = "/var/lib/etcd"
-# What this collection has begun on a host and not ended: the action, and its process.
+# The action that this collection has started on a host and not finished, and its process.
 STARTED = "/var/lib/rdmaops/kubeadm-started.json"
 # Where manifests wait while their pods are restarted.
 PARKED = CONF_DIR + "/rdmaops-parked"
@@ -37,7 +37,7 @@ CERTIFICATES = (
     "etcd/healthcheck-client",
 )
 KUBECONFIGS = ("admin.conf", "super-admin.conf", "controller-manager.conf", "scheduler.conf")
-# `kubeadm certs renew` makes no new authorities, and the kubelet renews its own certificate.
+# `kubeadm certs renew` creates no new authorities, and the kubelet renews its own certificate.
 NOT_RENEWED = ("ca", "front-proxy-ca", "etcd/ca", "kubelet-client")
 
 _VERSION = re.compile(r"\bv?(\d{1,9}\.\d{1,9}\.\d{1,9})")
@@ -48,17 +48,17 @@ _PAIR = re.compile(r"([A-Za-z0-9_-]+)\s*=\s*(.+)$")
 
 def version_in(text: str) -> str | None:
     """Return the first version in what a program has printed, without a leading v."""
-    found = _VERSION.search(text)
-    return found.group(1) if found else None
+    match = _VERSION.search(text)
+    return match.group(1) if match else None
 
 
 def swaps_in(text: str) -> list[str]:
-    """Return what is swapped to, of /proc/swaps (proc(5)): a line of titles, then one for each."""
+    """Return the swap devices and files in /proc/swaps (proc(5)), whose first line has titles."""
     return [line.split()[0] for line in text.splitlines()[1:] if line.strip()]
 
 
 def cgroup_in(mounts: str) -> str | None:
-    """Return what /proc/mounts has at /sys/fs/cgroup: v2, v1 (also with v2 at its side), or None."""
+    """Return what is mounted at /sys/fs/cgroup: v2, v1 (also with v2 beside it), or None."""
     for line in mounts.splitlines():
         fields = line.split()
         if len(fields) > 2 and fields[1] == "/sys/fs/cgroup":
@@ -67,25 +67,25 @@ def cgroup_in(mounts: str) -> str | None:
 
 
 def memory_in(meminfo: str) -> int | None:
-    """Return the whole memory in MiB, of /proc/meminfo."""
-    found = re.search(r"(?m)^MemTotal:\s+(\d{1,19}) kB$", meminfo)
-    return int(found.group(1)) // 1024 if found else None
+    """Return the total memory in MiB, from /proc/meminfo."""
+    match = re.search(r"(?m)^MemTotal:\s+(\d{1,19}) kB$", meminfo)
+    return int(match.group(1)) // 1024 if match else None
 
 
 def interfaces_in(addresses: t.Sequence[Json]) -> list[dict[str, str]]:
-    """Return devices with their global addresses and prefix lengths, of `ip -j address`."""
+    """Return devices with their global addresses and prefix lengths, from `ip -j address`."""
     return [
-        {"device": str(link["ifname"]), "address": "%s/%s" % (one["local"], one["prefixlen"])}
+        {"device": str(link["ifname"]), "address": "%s/%s" % (address["local"], address["prefixlen"])}
         for link in addresses
-        for one in link.get("addr_info") or []
-        if one.get("scope") == "global" and "local" in one
+        for address in link.get("addr_info") or []
+        if address.get("scope") == "global" and "local" in address
     ]
 
 
 def toml_values(text: str) -> dict[tuple[str, ...], str]:
     """Return the plain values of a TOML file by section and key, as containerd prints its own; no nested values."""
     section: tuple[str, ...] = ()
-    found = {}
+    values = {}
     for line in text.splitlines():
         line = line.strip()
         header = _HEADER.match(line)
@@ -94,12 +94,12 @@ def toml_values(text: str) -> dict[tuple[str, ...], str]:
             continue
         pair = _PAIR.match(line)
         if pair:
-            found[(*section, pair.group(1))] = pair.group(2).strip("\"'")
-    return found
+            values[(*section, pair.group(1))] = pair.group(2).strip("\"'")
+    return values
 
 
 def runtime_in(dump: str) -> Json:
-    """Return what counts for a node of what `containerd config dump` printed, of containerd 1.x and 2.x."""
+    """Return the settings that matter to a node from `containerd config dump`, of containerd 1.x and 2.x."""
     values = toml_values(dump)
     old, images, runtime = (
         "io.containerd.grpc.v1.cri",
@@ -124,9 +124,9 @@ def runtime_in(dump: str) -> Json:
     }
 
 
-def conffile_in(listed: str, path: str) -> str | None:
-    """Return the MD5 with which a Debian package delivers a file, of `dpkg-query -f '${Conffiles}'`."""
-    for line in listed.splitlines():
+def conffile_in(output: str, path: str) -> str | None:
+    """Return the MD5 of a file as its Debian package ships it, from `dpkg-query -f '${Conffiles}'`."""
+    for line in output.splitlines():
         fields = line.split()
         if len(fields) >= 2 and fields[0] == path:
             return fields[1]
@@ -135,8 +135,8 @@ def conffile_in(listed: str, path: str) -> str | None:
 
 def _yaml_value(text: str, key: str) -> str | None:
     # kubeadm writes kubeconfigs in block style, a key to a line, and nodes have no library for YAML.
-    found = re.search(r"(?m)^[ \t-]*%s:[ \t]*[\"']?([^\"'\s]+)[\"']?[ \t]*$" % re.escape(key), text)
-    return found.group(1) if found else None
+    match = re.search(r"(?m)^[ \t-]*%s:[ \t]*[\"']?([^\"'\s]+)[\"']?[ \t]*$" % re.escape(key), text)
+    return match.group(1) if match else None
 
 
 def _decoded(text: str | None) -> str:
@@ -147,7 +147,7 @@ def _decoded(text: str | None) -> str:
 
 
 class Kubeconfig(t.NamedTuple):
-    """What counts of a kubeconfig of kubeadm, without a key. Certificates are PEM, and empty if it has none."""
+    """The parts of a kubeconfig of kubeadm, without a key. Certificates are PEM, and empty if it has none."""
 
     server: str | None
     authority: str
@@ -163,12 +163,12 @@ def kubeconfig_in(text: str) -> Kubeconfig:
 
 
 def nodes_in(answer: Json) -> list[Json]:
-    """Return what counts of a list of Nodes."""
-    return [node_in(one) for one in answer.get("items") or []]
+    """Return the relevant fields of a list of Nodes."""
+    return [node_in(node) for node in answer.get("items") or []]
 
 
-def node_in(one: Json) -> Json:
-    meta, status = one["metadata"], one.get("status") or {}
+def node_in(node: Json) -> Json:
+    meta, status = node["metadata"], node.get("status") or {}
     conditions = {row["type"]: row["status"] for row in status.get("conditions") or []}
     addresses = {row["type"]: row["address"] for row in reversed(status.get("addresses") or [])}
     about = status.get("nodeInfo") or {}
@@ -178,14 +178,14 @@ def node_in(one: Json) -> Json:
         "machine_id": about.get("machineID"),
         "ready": conditions.get("Ready") == "True",
         "internal_ip": addresses.get("InternalIP"),
-        "pod_cidr": (one.get("spec") or {}).get("podCIDR"),
+        "pod_cidr": (node.get("spec") or {}).get("podCIDR"),
         "control_plane": "node-role.kubernetes.io/control-plane" in (meta.get("labels") or {}),
     }
 
 
 def configurations_in(answer: Json) -> dict[str, str | None]:
-    """Return the texts of kubeadm's configurations, of a list of ConfigMaps."""
-    texts = {one["metadata"]["name"]: one.get("data") or {} for one in answer.get("items") or []}
+    """Return the texts of kubeadm's configurations from a list of ConfigMaps."""
+    texts = {config_map["metadata"]["name"]: config_map.get("data") or {} for config_map in answer.get("items") or []}
     return {
         "cluster_configuration": texts.get("kubeadm-config", {}).get("ClusterConfiguration"),
         "kubelet_configuration": texts.get("kubelet-config", {}).get("kubelet"),
@@ -194,17 +194,17 @@ def configurations_in(answer: Json) -> dict[str, str | None]:
 
 def api_server_in(manifest: str) -> str | None:
     """Return the address of the API server that kubeadm's manifest starts, as a URL."""
-    found = dict(re.findall(r"--(advertise-address|secure-port)=([0-9A-Fa-f.:]{1,45})", manifest))
-    if len(found) != 2:
+    flags = dict(re.findall(r"--(advertise-address|secure-port)=([0-9A-Fa-f.:]{1,45})", manifest))
+    if len(flags) != 2:
         return None
-    address = found["advertise-address"]
-    return "https://%s:%s" % ("[%s]" % address if ":" in address else address, found["secure-port"])
+    address = flags["advertise-address"]
+    return "https://%s:%s" % ("[%s]" % address if ":" in address else address, flags["secure-port"])
 
 
 def etcd_dir_in(manifest: str | None) -> str:
-    """Return where etcd has its data, of kubeadm's manifest."""
-    found = re.search(r"--data-dir=(/[^\s\"'\0]+)", manifest or "")
-    return found.group(1) if found else ETCD_DIR
+    """Return the data directory of etcd from kubeadm's manifest."""
+    match = re.search(r"--data-dir=(/[^\s\"'\0]+)", manifest or "")
+    return match.group(1) if match else ETCD_DIR
 
 
 __all__ = (

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""The edges of a look at a node of Kubernetes: files below a root, commands, the API server by kubectl."""
+"""The state of a node of Kubernetes, from files below a root, commands, and the API server by kubectl."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .._tool_output.listeners import listeners_in
 from . import node, work, x509
 
 Json = t.Dict[str, t.Any]
-# argv -> exit status, standard output, standard error; None where there is no such program
+# argv -> exit status, standard output, standard error; None if there is no such program
 Run = t.Callable[[t.Sequence[str]], t.Optional[t.Tuple[int, str, str]]]
 
 CONTAINERD_CONFIG = "/etc/containerd/config.toml"
@@ -35,11 +35,11 @@ _PROGRAMS = {
 
 
 class NodeError(FabricError):
-    """Something of a node could not be looked at."""
+    """Something of a node could not be read."""
 
 
 class Looker:
-    """Looks at a host whose files are below ``root``."""
+    """Reads the state of a host whose files are below ``root``."""
 
     def __init__(self, run: Run, root: str = "/", clock: t.Callable[[], float] = time.time) -> None:
         self.run = run
@@ -60,8 +60,8 @@ class Looker:
         except OSError as exc:
             raise NodeError("Listing %s: %s; run as root (become: true)" % (path, exc.strerror)) from exc
 
-    def asked(self, argv: t.Sequence[str]) -> str:
-        """Return what a program printed; an error where it is there and fails."""
+    def output(self, argv: t.Sequence[str]) -> str:
+        """Return the output of a program; an error if it is missing or fails."""
         answer = self.run(argv)
         if answer is None:
             raise NodeError("Running %s: it is not installed on this host; install it" % argv[0])
@@ -80,36 +80,36 @@ class Looker:
             "cpus": len(re.findall(r"(?m)^processor\s*:", self.text("/proc/cpuinfo") or "")),
             "swap": node.swaps_in(self.text("/proc/swaps") or ""),
             "cgroup": node.cgroup_in(self.text("/proc/mounts") or ""),
-            "interfaces": node.interfaces_in(from_json(self.asked(["ip", "-j", "address"]) or "[]")),
+            "interfaces": node.interfaces_in(from_json(self.output(["ip", "-j", "address"]) or "[]")),
         }
 
     def programs(self) -> dict[str, str | None]:
-        found: dict[str, str | None] = {}
+        versions: dict[str, str | None] = {}
         for name, argv in _PROGRAMS.items():
             answer = self.run(argv)
-            found[name] = node.version_in(answer[1]) if answer and answer[0] == 0 else None
-        return found
+            versions[name] = node.version_in(answer[1]) if answer and answer[0] == 0 else None
+        return versions
 
     def runtime(self) -> Json:
-        """What containerd runs with, and whose its configuration is."""
+        """Return the configuration of containerd, and its owner."""
         text = self.text(CONTAINERD_CONFIG)
         owner = "absent" if text is None else "ours" if is_ours(text) else "foreign"
         if owner == "foreign" and text is not None:
-            # dpkg-query(1): exit status 1 where it knows no such package.
-            listed = self.run(["dpkg-query", "-W", "-f", "${Conffiles}\n", "containerd", "containerd.io"])
-            digest = node.conffile_in(listed[1], CONTAINERD_CONFIG) if listed else None
+            # dpkg-query(1): exit status 1 if there is no such package.
+            package = self.run(["dpkg-query", "-W", "-f", "${Conffiles}\n", "containerd", "containerd.io"])
+            digest = node.conffile_in(package[1], CONTAINERD_CONFIG) if package else None
             if digest is not None and _md5(text) == digest:
                 owner = "package"
         answer = self.run(["containerd", "config", "dump"])
         config = node.runtime_in(answer[1]) if answer and answer[0] == 0 else None
         return {"config_owner": owner, "config": config}
 
-    def ports(self, wanted: t.Sequence[int]) -> list[Json]:
-        """Which of these ports are in use, and by which process."""
+    def ports(self, numbers: t.Sequence[int]) -> list[Json]:
+        """Return which of these ports are in use, and by which process."""
         inodes: dict[str, int] = {}
         for table in ("/proc/net/tcp", "/proc/net/tcp6"):
             for port, inode in listeners_in(self.text(table) or "").items():
-                if port in wanted:
+                if port in numbers:
                     inodes["socket:[%s]" % inode] = port
         owners = self._owners(set(inodes)) if inodes else {}
         rows: dict[int, Json] = {
@@ -120,7 +120,7 @@ class Looker:
         return list(rows.values())
 
     def _owners(self, sockets: set[str]) -> dict[str, tuple[int, str]]:
-        found = {}
+        owners = {}
         for name in self.names("/proc"):
             if not name.isdigit():
                 continue
@@ -128,14 +128,14 @@ class Looker:
                 for handle in os.listdir(self.path("/proc/%s/fd" % name)):
                     target = os.readlink(self.path("/proc/%s/fd/%s" % (name, handle)))
                     if target in sockets:
-                        found[target] = (int(name), (read_text(self.path("/proc/%s/comm" % name)) or "").strip())
+                        owners[target] = (int(name), (read_text(self.path("/proc/%s/comm" % name)) or "").strip())
             except OSError:
-                # It has ended in between.
+                # It has ended meanwhile.
                 continue
-        return found
+        return owners
 
     def modules(self, names: t.Sequence[str]) -> dict[str, bool]:
-        """Whether modules of the kernel are there. Of those built in, /sys/module has only some with parameters."""
+        """Return whether kernel modules are present. Of those built in, /sys/module has only some with parameters."""
         built_in = self.text("/lib/modules/%s/modules.builtin" % self.release()) or ""
         there = {os.path.basename(line).partition(".")[0].replace("-", "_") for line in built_in.splitlines()}
         return {
@@ -147,11 +147,11 @@ class Looker:
         return (self.text("/proc/sys/kernel/osrelease") or "").strip()
 
     def sysctls(self, names: t.Sequence[str]) -> dict[str, str | None]:
-        found: dict[str, str | None] = {}
+        values: dict[str, str | None] = {}
         for name in names:
             text = self.text("/proc/sys/%s" % name.replace(".", "/"))
-            found[name] = None if text is None else text.strip()
-        return found
+            values[name] = None if text is None else text.strip()
+        return values
 
     # --- what kubeadm has left ---
 
@@ -170,7 +170,7 @@ class Looker:
         }
 
     def manifest(self, name: str) -> str | None:
-        """The manifest of a static pod, also where it waits for the end of a restart."""
+        """Return the manifest of a static pod, also while it is parked for a restart."""
         text = self.text("%s/manifests/%s.yaml" % (node.CONF_DIR, name))
         return self.text("%s/%s.yaml" % (node.PARKED, name)) if text is None else text
 
@@ -178,11 +178,11 @@ class Looker:
         return node.etcd_dir_in(self.manifest("etcd"))
 
     def etcd(self) -> bool:
-        """Whether there is data of etcd."""
+        """Return whether etcd has data."""
         return bool(self.names(self.etcd_dir() + "/member"))
 
     def _started(self, alone: bool) -> Json | None:
-        """Who is at work here with kubeadm, or the mark of one that did not come to its end, and what became of it."""
+        """Return the kubeadm at work here, or the mark of an interrupted one, and its state."""
         held, mark = (False, None) if alone else work.holder(self.root)
         mark = mark or work.mark_in(self.text(node.STARTED))
         if mark is None:
@@ -195,7 +195,7 @@ class Looker:
         }
 
     def answers(self) -> bool | None:
-        """Whether the API server of this host is ready, asked as the administrator; None: it cannot be judged."""
+        """Return whether the API server of this host is ready, by admin.conf; None if that is unknown."""
         manifest = self.manifest("kube-apiserver")
         if manifest is None:
             return False
@@ -213,14 +213,14 @@ class Looker:
         return False if "refused" in answer[2] else None
 
     def _authority(self, path: str) -> dict[str, str] | None:
-        """The fingerprint of an authority, and its key's hash as kubeadm pins it; None if it cannot be read."""
+        """Return an authority's fingerprint, and its key's hash as kubeadm pins it; None if it cannot be read."""
         certificate = x509.read(self.text(path) or "")
         if certificate is None:
             return None
         return {"fingerprint": certificate.fingerprint, "pin": "sha256:" + certificate.public_key}
 
     def _kubeconfig(self, path: str) -> Json | None:
-        """What a kubeconfig of kubeadm has, without a key: server, authority, and who its user is."""
+        """Return server, authority and user of a kubeconfig of kubeadm, without a key."""
         text = self.text(path)
         if text is None:
             return None
@@ -241,7 +241,7 @@ class Looker:
         return kubelet
 
     def certificates(self) -> list[Json]:
-        """When certificates expire; null if one cannot be read."""
+        """Return when certificates expire; null if one cannot be read."""
         pki = [(name, "%s/pki/%s.crt" % (node.CONF_DIR, name)) for name in node.CERTIFICATES]
         kubeconfigs = [(name, "%s/%s" % (node.CONF_DIR, name)) for name in node.KUBECONFIGS]
         rows = []
@@ -265,7 +265,7 @@ class Looker:
     # --- the cluster ---
 
     def cluster(self, wait: int, sleep: t.Callable[[float], None] = time.sleep) -> Json | None:
-        """What the API server says, asked as the administrator; None on a host without a control plane."""
+        """Return the state of the cluster, by admin.conf; None on a host without a control plane."""
         config = node.CONF_DIR + "/admin.conf"
         if self.text(config) is None:
             return None
@@ -280,7 +280,7 @@ class Looker:
             if self.clock() >= end:
                 return {"reachable": False, "error": answer[2].strip()[-500:]}
             sleep(2)
-        maps = self.asked(
+        maps = self.output(
             [*argv, "-n", "kube-system", "configmaps", "kubeadm-config", "kubelet-config", "--ignore-not-found"]
         )
         configurations = from_json(maps) if maps.strip() else {}
@@ -294,7 +294,7 @@ class Looker:
         }
 
     def look(self, params: t.Mapping[str, t.Any]) -> Json:
-        """Return everything that was asked for."""
+        """Return everything that was requested."""
         return {
             "host": self.host(),
             "programs": self.programs(),
@@ -309,7 +309,7 @@ class Looker:
 
 
 def _md5(text: str) -> str | None:
-    """Return the MD5 of a text, which is what dpkg keeps; None where the system's policy (FIPS) has none."""
+    """Return the MD5 of a text, as dpkg stores it; None if the system's policy (FIPS) forbids it."""
     try:
         return hashlib.md5(text.encode("utf-8", "surrogateescape")).hexdigest()
     except ValueError:

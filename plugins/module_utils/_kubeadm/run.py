@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""Programs of a node of Kubernetes: run with a time limit, and what they said, without secrets."""
+"""Programs of a node of Kubernetes: run with a time limit, and their output without secrets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NOISE = re.compile(r"^\s*$|^\[[a-z-]+\] |^To see the stack trace|^\t?\[WARNING|
 
 
 def runner(directories: t.Sequence[str], limit: int, work: Work | None = None) -> Run:
-    """Return what runs a program, looked for in the system's directories and in these; with a time limit.
+    """Return a function that runs a program of the system's or these directories, with a time limit.
 
     A program inherits the lock of the work that it belongs to.
     """
@@ -37,7 +37,7 @@ def runner(directories: t.Sequence[str], limit: int, work: Work | None = None) -
         if program is None:
             return None
         environment = {"PATH": path, "HOME": os.environ.get("HOME", "/root")}
-        # A proxy is the site's matter, for pulling images.
+        # The site's proxy, for pulling images.
         environment.update({name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")})
         try:
             return _command.run(
@@ -53,20 +53,20 @@ def runner(directories: t.Sequence[str], limit: int, work: Work | None = None) -
     return run
 
 
-def told(out: str, err: str, secrets: t.Iterable[str] = ()) -> str:
-    """Return the lines that say what went wrong, without tokens."""
+def error_lines(out: str, err: str, secrets: t.Iterable[str] = ()) -> str:
+    """Return the lines with the error, without tokens."""
     text = err if err.strip() else out
     lines = [line.strip() for line in text.splitlines() if not _NOISE.match(line) or "[ERROR" in line]
-    shown = " / ".join(lines[-_LINES:]) or " / ".join(text.split("\n")[-3:]).strip()
+    output = " / ".join(lines[-_LINES:]) or " / ".join(text.split("\n")[-3:]).strip()
     for secret in secrets:
         if secret:
-            shown = shown.replace(secret, "(hidden)")
-    return TOKEN.sub("(hidden)", shown)
+            output = output.replace(secret, "(hidden)")
+    return TOKEN.sub("(hidden)", output)
 
 
 def advice(text: str) -> str:
-    """Return what unblocks kubeadm, where it is known."""
-    known = [
+    """Return advice on a failure of kubeadm."""
+    hints = [
         ("could not find a JWS signature", "The token has expired or was deleted: run again, which makes a new one"),
         (
             "cluster CA found in cluster-info ConfigMap is invalid",
@@ -85,7 +85,7 @@ def advice(text: str) -> str:
         ("context deadline exceeded", "Look at the kubelet of this host: journalctl -u kubelet"),
         ("not done after", "Raise kubernetes_timeout, or look at the kubelet of this host: journalctl -u kubelet"),
     ]
-    return next((one for sign, one in known if sign in text), "Look at the kubelet of this host: journalctl -u kubelet")
+    return next((hint for key, hint in hints if key in text), "Look at the kubelet of this host: journalctl -u kubelet")
 
 
-__all__ = ("TOKEN", "Run", "advice", "runner", "told")
+__all__ = ("TOKEN", "Run", "advice", "error_lines", "runner")

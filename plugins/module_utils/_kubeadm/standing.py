@@ -4,9 +4,9 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""What has become of a kubeadm that left its mark on a host. Values of a host's membership in, a verdict out.
+"""A verdict on the kubeadm that left its mark on a host, from the host's membership.
 
-The plan judges by it for all hosts, and the module kubeadm again on the host, under its lock.
+The plan applies it to all hosts, and the module kubeadm again on the host, under its lock.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .work import at_work
 
 Member = t.Mapping[str, t.Any]
 
-# No mark; its process runs; it cannot be judged; a control plane that is not to be touched; broken off.
+# No mark; its process runs; unknown; a control plane that must not be touched; interrupted.
 UNMARKED, AT_WORK, UNCLEAR, WORKS, BROKEN = "unmarked", "at work", "unclear", "works", "broken off"
 _CONTROL_PLANE = {"kube-apiserver.yaml", "kube-controller-manager.yaml", "kube-scheduler.yaml"}
 
@@ -42,7 +42,7 @@ def begun(member: Member) -> str | None:
 
 
 def standing(member: Member) -> tuple[str, str]:
-    """Return what has become of the kubeadm that left its mark, and the sentence that refuses, where it is one."""
+    """Return the verdict on the kubeadm that left its mark, and a sentence if it is a refusal."""
     mark = member["started"]
     if not mark:
         return UNMARKED, ""
@@ -53,7 +53,7 @@ def standing(member: Member) -> tuple[str, str]:
             "%s names no process, so that it cannot be said whether kubeadm %s is still at work. Look for it "
             "(pgrep -a kubeadm), and remove that file where there is none" % (STARTED, mark["action"])
         )
-    # The data of a member that was to join is a copy of the others'.
+    # The data of a joining member is a copy of the others'.
     own = mark["action"] == "init" and member["etcd"]
     if mark["answers"] or (own and {*member["manifests"], *member["parked"]} >= _CONTROL_PLANE):
         return WORKS, ""

@@ -4,10 +4,10 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""Who is at work with kubeadm on a host: a lock for as long as it lasts, and a mark of what is half done.
+"""A lock on a host for as long as kubeadm runs there, and a mark while something is half done.
 
 The lock is of the kind that belongs to an open file (flock(2)). kubeadm inherits that file, so that the lock is held
-for as long as kubeadm runs, also where the module that started it was killed.
+for as long as kubeadm runs, even if the module that started it was killed.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from .node import STARTED
 Json = t.Dict[str, t.Any]
 
 LOCK = "/run/rdmaops/kubeadm.lock"
-# A look at the host holds the lock, shared, for a moment.
+# Reading the state of the host holds the lock, shared, for a moment.
 _LOOK_S = 2.0
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 class AtWork(FabricError):
-    """kubeadm is at work on this host; the text says which, since when, and how to see it."""
+    """kubeadm is at work on this host; the text has its process, its start, and how to see it."""
 
 
 def _read(path: str) -> str:
@@ -42,7 +42,7 @@ def _read(path: str) -> str:
         with open(path, encoding="utf-8", errors="replace") as stream:
             return stream.read()
     except OSError:
-        # A process that ends in between: ENOENT or ESRCH.
+        # The process ended meanwhile: ENOENT or ESRCH.
         return ""
 
 
@@ -54,7 +54,7 @@ def start_time(stat: str) -> str | None:
 
 
 def process(pid: int, root: str = "/") -> Json:
-    """Return what tells a process from every other: its PID, its start and the boot."""
+    """Return what identifies a process: its PID, its start and the boot."""
     return {
         "pid": pid,
         "start": start_time(_read(os.path.join(root, "proc/%d/stat" % pid))),
@@ -63,7 +63,7 @@ def process(pid: int, root: str = "/") -> Json:
 
 
 def mark_in(text: str | None) -> Json | None:
-    """Return what is noted of an action of kubeadm: its name, since when, and its process."""
+    """Return the mark of an action of kubeadm: its name, its start, and its process."""
     try:
         value = from_json(text or "")
     except ValueError:
@@ -78,7 +78,7 @@ def mark_in(text: str | None) -> Json | None:
 
 
 def runs(mark: Json, root: str = "/") -> bool | None:
-    """Whether the process that a mark names still runs; None where the mark names none."""
+    """Return whether the process that a mark names still runs; None if it names none."""
     if None in (mark["pid"], mark["start"], mark["boot"]):
         return None
     now = process(mark["pid"], root)
@@ -88,7 +88,7 @@ def runs(mark: Json, root: str = "/") -> bool | None:
 
 
 def holder(root: str = "/") -> tuple[bool, Json | None]:
-    """Whether a module, or a kubeadm that has outlived it, has the lock of this host, and what it has noted."""
+    """Return whether a module, or a kubeadm that outlived it, has the lock of this host, and its mark."""
     try:
         handle = os.open(os.path.join(root, LOCK[1:]), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -140,7 +140,7 @@ class Work:
 
     @contextlib.contextmanager
     def alone(self, doing: str, action: str) -> t.Iterator[None]:
-        """Keep every other module that changes this host by kubeadm away."""
+        """Exclude every other module that changes this host by kubeadm."""
         path = self.path(LOCK)
         try:
             os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
@@ -165,7 +165,7 @@ class Work:
             if time.monotonic() > end:
                 raise _refused(doing, _noted(handle))
             time.sleep(0.05)
-        # Where the lock's file was removed, the mark still names who is at work.
+        # If the lock's file was removed, the mark still names the process at work.
         mark = mark_in(_read(self.path(STARTED)))
         if mark is not None and runs(mark, self.root):
             raise _refused(doing, mark)
@@ -175,11 +175,11 @@ class Work:
         """Leave a mark on the host as long as something is half done."""
         path = self.path(STARTED)
         self._half_done = True
-        # Not a program that has ended since.
+        # The mark must not name a program that has ended.
         self._mark.update(process(os.getpid()))
         _files_write.atomic_write(path, json.dumps(self._mark) + "\n", 0o644)
         yield
-        # Not in a `finally`: what has failed is half done.
+        # Not in `finally`: a failed action is half done.
         self._half_done = False
         _files_write.remove(path)
 

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""Certificates as `openssl x509` reads them: whose, until when, and the hash by which kubeadm pins an authority.
+"""Certificates as `openssl x509` reads them: subject, expiry, and the hash by which kubeadm pins an authority.
 
 Nothing is verified here.
 """
@@ -36,11 +36,11 @@ _PUBLIC_KEY = re.compile(r"-----BEGIN PUBLIC KEY-----([A-Za-z0-9+/=\s]+)-----END
 
 
 class CertificateError(FabricError):
-    """A certificate could not be looked at."""
+    """A certificate could not be read."""
 
 
 class Certificate(t.NamedTuple):
-    """What counts of a certificate."""
+    """The relevant fields of a certificate."""
 
     common_name: str
     # Seconds since 1970.
@@ -53,7 +53,7 @@ class Certificate(t.NamedTuple):
 def parse(output: str) -> Certificate | None:
     """Return the certificate that `openssl x509` has printed, or None if something of it is missing."""
     names = _COMMON_NAME.findall(output)
-    not_after, fingerprint, key = (one.search(output) for one in (_NOT_AFTER, _FINGERPRINT, _PUBLIC_KEY))
+    not_after, fingerprint, key = (pattern.search(output) for pattern in (_NOT_AFTER, _FINGERPRINT, _PUBLIC_KEY))
     if not (not_after and fingerprint and key):
         return None
     try:
@@ -81,7 +81,7 @@ def read(pem: str) -> Certificate | None:
         ) from exc
     except _command.TimedOut as exc:
         raise CertificateError("Reading a certificate: openssl x509 timed out after %d s" % _LIMIT_S) from exc
-    # 1: it is not a certificate (apps/x509.c). Anything else says nothing about it.
+    # 1: it is not a certificate (apps/x509.c). Anything else is another fault.
     if done.status not in (0, 1):
         raise CertificateError(
             "Reading a certificate: openssl x509 exited with status %d. Output: %s"

@@ -49,7 +49,7 @@ _FALSE = ("0", "false", "no", "off")
 
 
 class ApiError(FabricError):
-    """The API server did not do what it was asked, or could not be reached (``status`` is then 0)."""
+    """The API server refused a request, or could not be reached (``status`` is then 0)."""
 
     def __init__(self, text: str, status: int = 0, reason: str = "") -> None:
         super().__init__(text)
@@ -62,7 +62,7 @@ class ApiError(FabricError):
 
 
 def parameters(module: AnsibleModule) -> dict[str, t.Any]:
-    """Return the connection options of a module, with what the environment says where an option is not given.
+    """Return the connection options of a module, with the environment's values for options that are not set.
 
     The path of a kubeconfig is not secret, and messages must name it; the content of one given as a dictionary is.
     """
@@ -142,7 +142,7 @@ def _secrets(value: t.Any) -> set[str]:
 
 
 class Limit:
-    """A limit for what has none of its own: an exec credential plugin may ask a person, or a server, for ever."""
+    """A limit for what has none of its own: an exec credential plugin may wait for a person, or a server, for ever."""
 
     def __init__(self, seconds: int, doing: str) -> None:
         self.seconds, self.doing = seconds, doing

@@ -32,7 +32,7 @@ _DISCOVERY = _JSON + ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList," + _
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
 _PAGE = 500
-# So often a connection that broke is made anew.
+# How often a broken connection is retried.
 _AGAIN = 3
 _ACCOUNT_TO_COME = re.compile(rb"error looking up service account [^ :]+/default: ")
 # As long as a field manager may be (ValidateFieldManager in apimachinery's validation.go).
@@ -50,7 +50,7 @@ class Kind(t.NamedTuple):
 
 
 class Client:
-    """Requests with a time limit each, whose errors say what was being done, to what, and what unblocks it."""
+    """Requests with a time limit each, whose errors name the action, the object and a remedy."""
 
     def __init__(self, values: t.Mapping[str, t.Any]) -> None:
         doing = "Reading %s" % describe(values["kubeconfig"])
@@ -121,7 +121,7 @@ class Client:
     ) -> Object:
         """Send one request and return the object that came back.
 
-        ``patient``: an API server that has too much to do is asked again, as long as the timeout is.
+        ``patient``: an API server that has too much to do is tried again, as long as the timeout is.
         """
         data = self._send(method, path, doing, query, body, content_type, accept, patient)
         try:
@@ -223,7 +223,7 @@ class Client:
         return ApiError("%s: %s could not be reached: %s. %s" % (doing, self.host, text.rstrip("."), hint))
 
     def get(self, path: str, doing: str) -> Object | None:
-        """Return an object, or None where there is none."""
+        """Return an object, or None if there is none."""
         try:
             return self.request("GET", path, doing)
         except ApiError as exc:
@@ -301,7 +301,7 @@ class Client:
         return self.request("PATCH", path, doing, query={"fieldManager": MANAGER}, body=body, content_type=_MERGE)
 
     def delete(self, path: str, doing: str, *, uid: str = "") -> Object:
-        """Delete an object; with a UID only the one that was looked at. One that is gone already is fine."""
+        """Delete an object; with a UID only the one that was read. One that is gone already is fine."""
         body: Object = {"apiVersion": "v1", "kind": "DeleteOptions"}
         if uid:
             body["preconditions"] = {"uid": uid}
@@ -360,7 +360,7 @@ class Client:
         return kinds
 
     def resources(self, api_version: str) -> list[Object] | None:
-        """Return what a group and version serves (APIResource); None where the API server does not know it."""
+        """Return what a group and version serves (APIResource); None if the API server does not have it."""
         answer = self.get(base(api_version), "Asking what the API server knows of %s" % api_version)
         return None if answer is None else answer.get("resources") or []
 
@@ -406,7 +406,7 @@ def path(api_version: str, plural: str, namespace: str | None = None, name: str 
 
 
 def connect(module: AnsibleModule) -> Client:
-    """Return a client for a module's options; ends the module where the Python library is missing."""
+    """Return a client for a module's options; ends the module if the Python library is missing."""
     try:
         kubernetes_library.parts()
     except ImportError:

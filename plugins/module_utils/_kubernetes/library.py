@@ -91,7 +91,7 @@ def _alone() -> Parts:
 
         return Parts(Configuration, RESTClientObject, config)
     finally:
-        # Whoever imports the library after this gets it whole.
+        # A later import of the library is complete.
         for name in [*_names(), *stand_ins]:
             del sys.modules[name]
 

@@ -35,7 +35,7 @@ _SERVER = ("managedFields", "resourceVersion", "generation", "creationTimestamp"
 
 
 class ObjectsError(FabricError):
-    """The set cannot be what it is meant to be."""
+    """The set cannot be as desired."""
 
 
 class Kind(t.NamedTuple):
@@ -360,7 +360,7 @@ class Set:
                         self._remove(item, raw)
 
     def _owned(self, api_version: str, kind: Kind, namespace: str | None) -> list[Object]:
-        """Return this owner's objects of a kind, in one namespace where it is a kind of those."""
+        """Return this owner's objects of a kind, in one namespace if the kind has namespaces."""
         where = " in namespace %s" % namespace if namespace else ""
         rows = self.client.items(
             kubernetes.path(api_version, kind.plural, namespace),

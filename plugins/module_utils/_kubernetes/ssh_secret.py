@@ -70,7 +70,7 @@ def _string(raw: bytes) -> tuple[bytes, bytes]:
 
 
 def wrong(data: t.Mapping[str, t.Any]) -> str | None:
-    """Return what is wrong with the keys in a Secret's data, None where they are whole and fit together."""
+    """Return what is wrong with the keys in a Secret's data, None if they are whole and fit together."""
     missing = [name for name in FILES if not data.get(name)]
     if missing:
         return "%s missing" % ", ".join(missing)

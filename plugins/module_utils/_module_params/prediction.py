@@ -25,7 +25,7 @@ PROC_CMDLINE = "/proc/cmdline"
 
 
 class Sources(t.NamedTuple):
-    """What the next boot depends on in addition to modprobe.d, looked at once."""
+    """What the next boot depends on in addition to modprobe.d, read once."""
 
     root: str
     entry: BootEntry | None

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""The set that is wanted, what is in the cluster of it, and what must be applied."""
+"""The desired set, what the cluster has of it, and what must be applied."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ class Cluster:
         return addresses or None
 
     def namespace(self, name: str) -> bool | None:
-        """Return whether a namespace exists; None: it may not be looked at."""
+        """Return whether a namespace exists; None: it may not be read."""
         try:
             return (
                 self.client.get(path("v1", "namespaces", None, name), "Looking for the namespace %s" % name) is not None
@@ -142,7 +142,7 @@ class Cluster:
         return self._list(_WHEREABOUTS, "ippools", "Listing whereabouts' address pools", "range_in_use")
 
     def users(self, candidates: t.Iterable[str]) -> tuple[dict[str, list[str]], list[str]]:
-        """Return who names attachments, and which kinds could not be looked at and why."""
+        """Return who names attachments, and which kinds could not be read and why."""
         keys = list(candidates)
         result: dict[str, list[str]] = {}
         unknown = []

@@ -45,7 +45,7 @@ class State(t.NamedTuple):
     live: dict[str, Live]
     plans: list[Plan]
     obsolete: list[str]
-    # Whether the API server knows NetworkAttachmentDefinitions.
+    # Whether the API server has NetworkAttachmentDefinitions.
     installed: bool
 
 
@@ -249,7 +249,7 @@ def _refusal(owner: str, report: Report) -> str:
 
 
 def _users(params: Params, state: State, cluster: Cluster) -> tuple[dict[str, list[str]], list[str]]:
-    """Return who uses attachments that prune would delete, and which kinds could not be looked at and why."""
+    """Return who uses attachments that prune would delete, and which kinds could not be read and why."""
     if not state.obsolete or params["prune_in_use"]:
         return {}, []
     return cluster.users(state.obsolete)

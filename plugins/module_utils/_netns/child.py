@@ -49,10 +49,10 @@ class Child:
     A process in an uninterruptible read outlives SIGKILL until the read comes back. That is not waited for.
     """
 
-    _left: t.ClassVar[list[Child]] = []
+    _leftovers: t.ClassVar[list[Child]] = []
 
     def __init__(self, work: t.Callable[[int], None]) -> None:
-        Child._left[:] = [child for child in Child._left if not child.ended()]
+        Child._leftovers[:] = [child for child in Child._leftovers if not child.ended()]
         self._rest = b""
         self._over = False
         self._reader, writer = os.pipe()
@@ -102,7 +102,7 @@ class Child:
         while not self.ended() and time.monotonic() < until:
             time.sleep(0.001)
         if not self.ended():
-            Child._left.append(self)
+            Child._leftovers.append(self)
 
 
 def _end_with(parent: int) -> None:

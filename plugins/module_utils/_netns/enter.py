@@ -161,7 +161,7 @@ def inside(handle: int, function: t.Callable[[], t.Any], *, sysfs: bool = False,
         Visitor().enter(handle, sysfs)
         return function()
 
-    with _asked(work, timeout) as (_child, value):
+    with _answer(work, timeout) as (_child, value):
         return value
 
 
@@ -172,19 +172,19 @@ def within(space: Namespace, function: t.Callable[[], t.Any], *, sysfs: bool = F
         Visitor().visit(space, sysfs)
         return function()
 
-    with _asked(work, timeout) as (_child, value):
+    with _answer(work, timeout) as (_child, value):
         return value
 
 
 def opened(space: Namespace, timeout: float = 10.0) -> int:
     """Open a namespace for longer than a look. The caller closes the descriptor."""
-    with _asked(lambda: Visitor().visit(space, sysfs=False), timeout) as (child, _value):
+    with _answer(lambda: Visitor().visit(space, sysfs=False), timeout) as (child, _value):
         # The child is in it until it is killed, and its own link leads nowhere else.
         return nsfs.by_link("/proc/%d/ns/net" % child.pid)
 
 
 @contextlib.contextmanager
-def _asked(work: t.Callable[[], t.Any], timeout: float) -> t.Iterator[tuple[Child, t.Any]]:
+def _answer(work: t.Callable[[], t.Any], timeout: float) -> t.Iterator[tuple[Child, t.Any]]:
     """A child that has done ``work``, and what that has returned."""
 
     def run(writer: int) -> None:

@@ -119,7 +119,7 @@ class _Scan:
         self.initial = self._initial()
         self.names: dict[int, str] = {}
         # namespace -> (kind, pid, what distinguishes two holders) -> path
-        self.found: dict[int, dict[tuple[str, int, t.Any], str]] = {}
+        self.holders: dict[int, dict[tuple[str, int, t.Any], str]] = {}
         self._mounts: dict[int, Mount] = {}
         self._mounted: list[tuple[int, Mount]] = []
         self._mount_views: set[tuple[str, str]] = set()
@@ -161,7 +161,7 @@ class _Scan:
 
     def _add(self, inode: int | None, kind: str, pid: int, path: str, key: t.Any = None) -> None:
         if inode is not None and inode != self.initial:
-            self.found.setdefault(inode, {}).setdefault((kind, pid, key), "%s/%s" % (self._proc, path))
+            self.holders.setdefault(inode, {}).setdefault((kind, pid, key), "%s/%s" % (self._proc, path))
 
     def run(self) -> None:
         tables = []
@@ -244,7 +244,7 @@ class _Scan:
             if mount.master and (mount.inode, mount.point, mount.master) in originals:
                 continue
             key = mount.shared or mount.id
-            rows = self.found.setdefault(mount.inode, {})
+            rows = self.holders.setdefault(mount.inode, {})
             if not any(kind == "mount" and other == (mount.point, key) for kind, _other, other in rows):
                 rows["mount", pid, (mount.point, key)] = mount.point
             directory, name = os.path.split(mount.point)
@@ -278,7 +278,7 @@ class _Scan:
                         self._askable = False  # reported once, for all sockets
                     continue
                 # A process in the namespace holds it anyway.
-                if inode is not None and ("process", pid, None) not in self.found.get(inode, ()):
+                if inode is not None and ("process", pid, None) not in self.holders.get(inode, ()):
                     self._add(inode, kind, pid, "%s/%s" % (path, fd))
         finally:
             if pidfd is not None:
@@ -354,14 +354,14 @@ def survey(limit: int = 10, proc: str = "/proc", kernel: t.Any = None) -> Survey
         scan.run()
     except OSError as exc:
         raise NamespaceError("Could not list network namespaces: %s: %s" % (exc.filename, exc.strerror)) from exc
-    chosen = {inode: _chosen(rows, limit) for inode, rows in sorted(scan.found.items())}
+    chosen = {inode: _chosen(rows, limit) for inode, rows in sorted(scan.holders.items())}
     pids = {row[1] for rows in chosen.values() for row in rows}
     commands = scan.commands(sorted(pids)) if pids else {}
     namespaces = []
     for inode, rows in chosen.items():
         holders = [scan.holder(inode, *row, commands.get(row[1])) for row in rows]
         name = scan.names.get(inode)
-        total = len(scan.found[inode])
+        total = len(scan.holders[inode])
         namespaces.append(Namespace(inode, None if name is None else _printable(name), holders, total))
     return Survey(namespaces, scan.unreadable)
 

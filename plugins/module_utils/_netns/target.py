@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # This module util is PRIVATE to the collection: it may change in any release.
-"""The network namespace that an RDMA device is wanted in: by name or path, by process, container or pod."""
+"""The network namespace that an RDMA device is to be in: by name or path, by process, container or pod."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Eviction:
         self.client, self.params, self.lease = client, params, lease
         self.node: str = params["name"]
         self._raw: dict[str, Object] = {}
-        self._asked: dict[str, float] = {}
+        self._requests: dict[str, float] = {}
         self._answers: dict[str, str] = {}
 
     def look(self) -> list[rules.Pod]:
@@ -80,9 +80,9 @@ class Eviction:
 
     def ask(self, pod: rules.Pod) -> None:
         """Request the eviction of a pod, unless that was just done."""
-        if time.monotonic() - self._asked.get(pod.uid, float("-inf")) < AGAIN_S:
+        if time.monotonic() - self._requests.get(pod.uid, float("-inf")) < AGAIN_S:
             return
-        self._asked[pod.uid] = time.monotonic()
+        self._requests[pod.uid] = time.monotonic()
         try:
             self._answers[pod.uid] = self._post(pod, dry_run=False)
         except ApiError as exc:

@@ -56,7 +56,7 @@ class Lease:
         self.read()
         self.refuse_others()
         if self._raw is None:
-            self._create(self._held(), set(), "Trying to take the Lease %s" % self.name, dry_run=True)
+            self._create(self._holder_spec(), set(), "Trying to take the Lease %s" % self.name, dry_run=True)
 
     def read(self) -> None:
         self._raw = self.client.get(self.where, "Reading the Lease %s" % self.name)
@@ -112,7 +112,7 @@ class Lease:
             self.refuse_others()
             if admit:
                 admit(self.nodes - {node})
-            return self._held(), self.nodes | {node}
+            return self._holder_spec(), self.nodes | {node}
 
         self._write("Taking the Lease %s" % self.name, state)
 
@@ -126,7 +126,7 @@ class Lease:
     def renew(self) -> None:
         def state() -> State:
             self.refuse_loss()
-            return self._held(), self.nodes
+            return self._holder_spec(), self.nodes
 
         self._write("Renewing the Lease %s" % self.name, state)
 
@@ -149,11 +149,11 @@ class Lease:
                 return None
             left = self.nodes - {node}
             free = {**self._spec, "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _text(time.time())}
-            return (self._held() if left else free), left
+            return (self._holder_spec() if left else free), left
 
         self._write("Releasing the Lease %s" % self.name, state)
 
-    def _held(self) -> Object:
+    def _holder_spec(self) -> Object:
         now = _text(time.time())
         return {
             "holderIdentity": self.run,

@@ -72,10 +72,10 @@ def container_in(listed: t.Mapping[str, t.Any], pod: str, container: str | None)
     running = sorted(
         (int(entry["createdAt"]), entry["id"], entry["metadata"]["name"]) for entry in listed.get("containers") or []
     )
-    for _made, ident, name in running:
+    for _created, ident, name in running:
         if container in (None, name):
             return ident, name
-    names = ", ".join(sorted(name for _made, _ident, name in running)) or "none"
+    names = ", ".join(sorted(name for _created, _ident, name in running)) or "none"
     raise ContainerError(
         "The pod %s has no running container%s. Running are: %s"
         % (pod, " named " + container if container else "", names)

@@ -165,7 +165,7 @@ class Running:
 
     def _hold(self, argv: t.Sequence[str], limit: float, writer: int) -> None:
         os.setsid()
-        # Whoever waits for the end of the caller's output is not to wait for this.
+        # A reader of the caller's output must not wait for this.
         null = os.open(os.devnull, os.O_RDWR)
         for handle in (0, 1, 2):
             os.dup2(null, handle)

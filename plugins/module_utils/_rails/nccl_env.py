@@ -135,8 +135,8 @@ def _chosen(host: _Host, selection: Selection) -> list[Port]:
         else:
             reasons.append("%s: %s" % (describe(port), reason))
     if not chosen:
-        seen = {port.name for port in host.ports}
-        reasons += ["%s: %s" % item for item in host.unreadable.items() if item[0] not in seen]
+        port_names = {port.name for port in host.ports}
+        reasons += ["%s: %s" % item for item in host.unreadable.items() if item[0] not in port_names]
         _refuse(
             "%sno port is left, and NCCL would fall back to sockets without an error. %s. Bring a link up "
             "('rdma link' shows the state), or change include or exclude"

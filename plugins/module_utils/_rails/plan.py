@@ -189,7 +189,7 @@ def plan(info: t.Any, network: t.Any, options: Options) -> dict[str, t.Any]:
         how, like = "name", nodes[0]
     else:
         how, like = _choose(options.select, nodes, options.resources)
-    rails = _named(how, like, options.resources, kept, options.prefix) + _kept_rails(in_pods, len(like.slots))
+    rails = _name_rails(how, like, options.resources, kept, options.prefix) + _kept_rails(in_pods, len(like.slots))
     ours = {rail["name"] for rail in rails}
     foreign = [(other.name, other.network) for other in kept if other.network and other.name not in ours]
     addresses = ranges.avoid(_host_addresses(info, like), options.avoid or ())
@@ -217,7 +217,7 @@ def _host_addresses(info: t.Mapping[t.Any, t.Any], like: Node) -> t.Iterator[str
                 yield from interface.get("addresses") or ()
 
 
-def _named(
+def _name_rails(
     how: str, like: Node, resources: t.Sequence[str], kept: t.Sequence[Kept], prefix: str
 ) -> list[dict[str, t.Any]]:
     """Return the rails in the order of their places, each by the name that its attachment has already."""

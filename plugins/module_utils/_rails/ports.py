@@ -76,7 +76,7 @@ class Port(t.NamedTuple):
 
 
 class Selection:
-    """Which devices and ports are meant: by device name, node GUID or network device."""
+    """A selection of devices and ports: by device name, node GUID or network device."""
 
     def __init__(self, include: t.Any, exclude: t.Any, doing: str) -> None:
         self.doing = doing
@@ -98,7 +98,7 @@ class Selection:
         return next(("it is excluded by %r" % text for text in self.exclude if _key(text) in names), None)
 
     def left_out(self, names: t.Collection[str]) -> str | None:
-        """Return why a port of these names is not meant, None if it is."""
+        """Return why a port of these names is not selected, None if it is."""
         why = self.excluded(names)
         if why is not None:
             return why

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # This module util is PRIVATE to the collection: it may change in any release.
-"""The RDMA devices of one network namespace by sysfs alone: for a copied tree, or if netlink is not wanted."""
+"""The RDMA devices of one network namespace by sysfs alone: for a copied tree, or without netlink."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_INDEX = -1
 _CODE = re.compile(r"(\d+): ?(.*)")
 
 
-def _named(text: str | None, names: t.Mapping[int, str]) -> str | None:
+def _name_of(text: str | None, names: t.Mapping[int, str]) -> str | None:
     """What netlink would call the value of a file like "4: ACTIVE"."""
     match = _CODE.match(text or "")
     if match is None:
@@ -47,7 +47,7 @@ class SysfsLook(Look):
                 NO_INDEX,
                 name,
                 0,
-                _named(self._text(name, "node_type"), nldev.NODE_TYPES),
+                _name_of(self._text(name, "node_type"), nldev.NODE_TYPES),
                 None,
                 self._text(name, "node_guid") or None,
                 self._text(name, "sys_image_guid") or None,
@@ -69,8 +69,8 @@ class SysfsLook(Look):
             NO_INDEX,
             device,
             number,
-            _named(self._text(device, place + "state", needed=True), nldev.STATES),
-            _named(self._text(device, place + "phys_state", needed=True), nldev.PHYSICAL_STATES),
+            _name_of(self._text(device, place + "state", needed=True), nldev.STATES),
+            _name_of(self._text(device, place + "phys_state", needed=True), nldev.PHYSICAL_STATES),
             # The first entry is there wherever the port has a network device (ib_cache_gid_set_default_gid()).
             self._attribute(device, place + "gid_attrs/ndevs/0"),
             None,

@@ -64,7 +64,7 @@ class AuditHost(Host):
 
 def stranded(info: t.Mapping[str, t.Any]) -> dict[str, int]:
     """Return the devices that neither the host nor a pod has, with the inodes of their namespaces."""
-    # In any other mode a device is everybody's, and the host's own.
+    # In any other mode a device is shared, and the host's own.
     if info["netns_mode"] != "exclusive":
         return {}
     return {

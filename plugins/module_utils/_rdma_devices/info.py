@@ -153,7 +153,7 @@ def gather_info(subsets: t.Sequence[str], all_netns: bool, host: Host, pod: str 
 
 
 def _elsewhere(subsets: t.Sequence[str], host: Host) -> tuple[list[dict[str, t.Any]], list[dict[str, t.Any]]]:
-    """The devices in all other namespaces, and what could not be looked at."""
+    """The devices in all other namespaces, and what could not be read."""
     from .._netns import walk
 
     spaces, problem = host.other_namespaces()

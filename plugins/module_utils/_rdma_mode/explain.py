@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""What keeps a host from the wanted RDMA mode, in words; needed only if something does."""
+"""What keeps a host from the desired RDMA mode, in words; needed only if something does."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def observe(params: t.Mapping[str, t.Any], live: str | None, host: Host) -> Stat
 
 
 def decide(params: t.Mapping[str, t.Any], state: State) -> Intent:
-    """Say what is to be done. Raises ModeError if a switch is required and other namespaces prevent it."""
+    """Plan the changes. Raises ModeError if a switch is required and other namespaces prevent it."""
     desired = params["netns_mode"]
     now, then = _parameter_state(state.src, state.configured), _parameter_state(state.src, state.planned)
     rebuild = params["initramfs"] == "rebuild" and bool(then.stale)

@@ -14,7 +14,7 @@ from .._cni import config as cni
 from .._errors import FabricError
 from .._kubernetes.client import OWNER, Object
 from .._net_attach_def.uses import named, texts
-from .plugins import Names, is_shared_plugin, pod_resources, wanted_on
+from .plugins import Names, is_shared_plugin, matches_node, pod_resources
 
 EXCLUSIVE = "exclusive"
 # Their network device is a new one on top of the host's, which stays where it is, and its RDMA device with it.
@@ -127,7 +127,7 @@ def _managers(view: ClusterSnapshot, node: str, mode: str) -> t.Iterator[dict[st
         # a selector is for every node.
         if not wish or (spec.get("ovsHardwareOffloadConfig") or {}).get("name"):
             continue
-        if not wanted_on(view.nodes[node], {"labelSelector": spec.get("nodeSelector")}):
+        if not matches_node(view.nodes[node], {"labelSelector": spec.get("nodeSelector")}):
             continue
         what = "makes sriov-network-operator set this node's mode to %s" % wish
         what += ", and reboot it for that" if wish != mode else " too: it writes modprobe.d and reboots on its own"
@@ -150,7 +150,7 @@ def _sharers(view: ClusterSnapshot, node: str) -> t.Iterator[dict[str, t.Any]]:
         where = {"nodeSelector": spec.get("nodeSelector"), "nodeAffinity": spec.get("nodeAffinity")}
         if spec.get("rdmaSharedDevicePlugin") is None or labels.get(_NIC_LABEL[0]) != _NIC_LABEL[1]:
             continue
-        if wanted_on(view.nodes[node], where):
+        if matches_node(view.nodes[node], where):
             reported.add((kind, policy["metadata"]["name"]))
             yield _row(
                 kind,
@@ -167,7 +167,7 @@ def _sharers(view: ClusterSnapshot, node: str) -> t.Iterator[dict[str, t.Any]]:
             "nodeSelector": spec.get("nodeSelector"),
             "nodeAffinity": (spec.get("affinity") or {}).get("nodeAffinity"),
         }
-        if not is_shared_plugin(spec) or not wanted_on(view.nodes[node], where):
+        if not is_shared_plugin(spec) or not matches_node(view.nodes[node], where):
             continue
         running = True
         makers = [

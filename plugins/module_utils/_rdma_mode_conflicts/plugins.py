@@ -136,8 +136,8 @@ def _holds(rule: t.Mapping[str, t.Any], labels: t.Mapping[str, str]) -> bool:
     return True
 
 
-def wanted_on(node: Object, where: t.Mapping[str, t.Any]) -> bool:
-    """Return whether something is meant for a node; what ``where`` leaves out does not matter.
+def matches_node(node: Object, where: t.Mapping[str, t.Any]) -> bool:
+    """Return whether something applies to a node; what ``where`` leaves out does not matter.
 
     :param where: ``nodeSelector`` and ``nodeAffinity`` as a pod has them, ``labelSelector`` as a LabelSelector. Taints
         are passed over: a toleration is soon added.
@@ -167,6 +167,6 @@ __all__ = (
     "pod_resources",
     "prefix_of",
     "shares_in",
-    "wanted_on",
+    "matches_node",
     "whole_in",
 )

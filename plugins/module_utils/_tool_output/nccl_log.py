@@ -102,7 +102,7 @@ class _Log:
             if level == "WARN" or _FAILED.search(message) or _CALLERS.search(message):
                 self._failed(message)
             if level != "WARN":
-                self._said(message, process)
+                self._message(message, process)
         if not own:
             self.version = self.version or _bare_version(line)
             if _CALLERS.search(line):
@@ -111,7 +111,7 @@ class _Log:
     def _failed(self, text: str) -> None:
         self.errors[text.strip()[:_LONGEST_ERROR]] = None
 
-    def _said(self, message: str, process: _Process) -> None:
+    def _message(self, message: str, process: _Process) -> None:
         version = _VERSION.match(message)
         self.version = self.version or (version.group(1) if version else None)
         channel = _CHANNEL.match(message)

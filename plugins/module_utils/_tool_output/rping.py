@@ -55,7 +55,7 @@ _FIRST, _LAST = 65, 122
 def parse(text: str, count: int | None = None) -> dict[str, t.Any]:
     """Return ``ok``, ``pings`` and ``errors`` of one side's output of ``rping -v``.
 
-    A ping counts when its data are what the client sends. Without -v rping says nothing of success, so a text that
+    A ping counts when its data are what the client sends. Without -v rping prints nothing on success, so a text that
     shows no ping is not a success.
     """
     numbers: set[int] = set()

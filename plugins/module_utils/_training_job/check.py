@@ -196,7 +196,7 @@ class Check:
         self.plurals = self._plurals()
 
     def _plurals(self) -> dict[tuple[str, str], str | None]:
-        """Return the API server's name of each kind; None if it does not know the kind."""
+        """Return the API server's name of each kind; None if it does not have the kind."""
         plurals: dict[tuple[str, str], str | None] = {}
         for version in sorted({manifest["apiVersion"] for manifest in self.manifests}):
             served = {

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""Logs of pods, no more of them than is wanted, and what NCCL prints in them."""
+"""Logs of pods, no more of them than requested, and what NCCL prints in them."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ _SPECIAL: dict[str, t.Callable[[str, t.Any], t.Any]] = {
 
 
 def read(options: t.Any) -> Job:
-    """Return the options as they are meant; refuse those that cannot be, whatever the API server might make of them."""
+    """Return the options with their types; refuse invalid ones, whatever the API server would do with them."""
     if not isinstance(options, t.Mapping):
         _refuse("the input", "is %r; it must be a dictionary of options" % (options,))
     unknown = sorted(set(options) - set(Job._fields))

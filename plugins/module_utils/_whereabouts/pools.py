@@ -34,7 +34,7 @@ FUTURE_S = 60
 
 
 class PoolsError(FabricError):
-    """The pools could not be looked at, or not be changed."""
+    """The pools could not be read or changed."""
 
 
 def _time(now: datetime.datetime) -> str:

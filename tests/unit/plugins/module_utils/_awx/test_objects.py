@@ -14,11 +14,11 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._awx.client imp
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._awx.kinds import (
     ENCRYPTED,
     HIDDEN,
-    given,
+    coerce,
     hide,
+    payload,
     same,
     same_survey,
-    sent,
     text,
 )
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._awx.objects import manage
@@ -48,7 +48,7 @@ SAME: list[tuple[str, t.Any, t.Any, bool]] = [
 def test_same(field: str, live: t.Any, wanted: t.Any, expected: bool) -> None:
     assert same(field, live, wanted) is expected
     # What is sent is what is then the same.
-    assert same(field, sent(field, wanted), wanted)
+    assert same(field, payload(field, wanted), wanted)
 
 
 def test_a_secret_is_written_when_that_is_asked_for() -> None:
@@ -68,8 +68,8 @@ def test_same_survey() -> None:
 
 
 def test_numbers_that_a_template_has_made_text() -> None:
-    assert [given("forks", one) for one in ("20", 20, "many")] == [20, 20, "many"]
-    assert given("scm_branch", "2024") == "2024"
+    assert [coerce("forks", one) for one in ("20", 20, "many")] == [20, 20, "many"]
+    assert coerce("scm_branch", "2024") == "2024"
 
 
 def test_text_and_hide() -> None:

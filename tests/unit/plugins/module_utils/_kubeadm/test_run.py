@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm.run import runner, told
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm.run import error_lines, runner
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import has_ended, limits_count_from, wait_for
 
 TOKEN = "abcdef.0123456789abcdef"
@@ -18,12 +18,12 @@ KEY = "0f" * 32
 
 def test_what_failed_in_preflight_is_told() -> None:
     err = "[WARNING Swap]: x\n\t[ERROR Port-10250]: Port 10250 is in use\n[preflight] If you know what you are doing\n"
-    assert told("", err) == "[ERROR Port-10250]: Port 10250 is in use"
+    assert error_lines("", err) == "[ERROR Port-10250]: Port 10250 is in use"
 
 
 def test_no_secret_is_told() -> None:
     text = f"kubeadm join --token {TOKEN} --certificate-key {KEY} failed"
-    assert told(text, "", [KEY]) == "kubeadm join --token (hidden) --certificate-key (hidden) failed"
+    assert error_lines(text, "", [KEY]) == "kubeadm join --token (hidden) --certificate-key (hidden) failed"
 
 
 def program(place: Path, text: str) -> None:

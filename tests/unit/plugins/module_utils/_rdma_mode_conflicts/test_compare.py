@@ -118,21 +118,21 @@ RULES = [
 def test_rules_of_selectors(rule: Json, expected: bool) -> None:
     terms = [{"matchExpressions": [rule]}]
     affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
-    assert plugins.wanted_on(NODE, {"nodeAffinity": affinity}) is expected
-    assert plugins.wanted_on(NODE, {"labelSelector": {"matchExpressions": [rule]}}) is expected
+    assert plugins.matches_node(NODE, {"nodeAffinity": affinity}) is expected
+    assert plugins.matches_node(NODE, {"labelSelector": {"matchExpressions": [rule]}}) is expected
 
 
 def test_what_is_meant_for_a_node() -> None:
-    assert plugins.wanted_on(NODE, {"nodeSelector": None, "nodeAffinity": None, "labelSelector": None})
-    assert plugins.wanted_on({"metadata": {"name": "bare"}}, {"labelSelector": {}})
-    assert plugins.wanted_on(NODE, {"nodeSelector": {"pool": "a"}, "labelSelector": {"matchLabels": {"gpus": "8"}}})
-    assert not plugins.wanted_on(NODE, {"nodeSelector": {"pool": "a", "gpus": "4"}})
+    assert plugins.matches_node(NODE, {"nodeSelector": None, "nodeAffinity": None, "labelSelector": None})
+    assert plugins.matches_node({"metadata": {"name": "bare"}}, {"labelSelector": {}})
+    assert plugins.matches_node(NODE, {"nodeSelector": {"pool": "a"}, "labelSelector": {"matchLabels": {"gpus": "8"}}})
+    assert not plugins.matches_node(NODE, {"nodeSelector": {"pool": "a", "gpus": "4"}})
     # Terms are alternatives; what is only preferred keeps nothing away.
     names = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [one]}]} for one in ("gpu-1", "x")]
     key = "requiredDuringSchedulingIgnoredDuringExecution"
-    assert plugins.wanted_on(NODE, {"nodeAffinity": {key: {"nodeSelectorTerms": names}}})
-    assert not plugins.wanted_on(NODE, {"nodeAffinity": {key: {"nodeSelectorTerms": names[1:]}}})
-    assert plugins.wanted_on(NODE, {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": names[1:]}})
+    assert plugins.matches_node(NODE, {"nodeAffinity": {key: {"nodeSelectorTerms": names}}})
+    assert not plugins.matches_node(NODE, {"nodeAffinity": {key: {"nodeSelectorTerms": names[1:]}}})
+    assert plugins.matches_node(NODE, {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": names[1:]}})
 
 
 # plugins of an attachment, does it move the device
