@@ -26,7 +26,7 @@ def text(value: t.Any, limit: int = MAX_TEXT) -> str:
     """Return anything as text of at most ``limit`` characters, with a note if it was cut."""
     if isinstance(value, (bytes, bytearray)):
         value = bytes(value[: 4 * limit + 4]).decode("utf-8", "replace")
-    # Ansible's tagged and unsafe texts are subclasses of str, which is what is kept.
+    # Ansible's tagged and unsafe texts are subclasses of str; a plain str is kept.
     value = "".join(value) if isinstance(value, str) else str(value)
     if len(value) > limit:
         return value[:limit] + CUT % len(value)

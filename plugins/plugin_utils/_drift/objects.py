@@ -286,7 +286,7 @@ def _name(task: Task, result: t.Mapping[str, t.Any], item: str | None) -> str:
 
 
 def _literals(arguments: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return the arguments that are not templates, which is how ansible-core 2.21 reports those of a loop."""
+    """Return the arguments without templates; ansible-core 2.21 reports those of a loop not rendered."""
     return {name: value for name, value in arguments.items() if "{{" not in str(value)}
 
 

@@ -250,7 +250,7 @@ def _tail(why: str) -> str:
 
 
 def with_findings(suspects: list[Json], findings: list[Finding]) -> list[Json]:
-    """Add the ports that are to blame for what was found before any traffic."""
+    """Add the ports that are to blame for findings before any traffic."""
     merged = [dict(suspect) for suspect in suspects]
     for finding in findings:
         if finding.verdict != FAIL or not finding.named:

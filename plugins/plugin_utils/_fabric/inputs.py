@@ -155,7 +155,7 @@ def _port_value(entry: t.Mapping[str, t.Any], key: str, where: str, rail: int) -
         return _text(entry.get(key), where)
     if key in ("port", "gid_index"):
         return _count(entry.get(key), where)
-    return _number(entry.get(key), where) or None  # a link without a rate, or an MTU of 0, is one that was not read
+    return _number(entry.get(key), where) or None  # a rate or MTU of 0 was not read
 
 
 def plan_of(value: t.Any, hosts: t.Mapping[str, Json]) -> Plan:

@@ -14,7 +14,7 @@ import typing as t
 from .inputs import Plan
 from .vocabulary import ABSENT, ACTIVE, FAIL, UNKNOWN, Json, printable, show, some
 
-# What must be the same on all nodes of a rail.
+# Values that must be the same on all nodes of a rail.
 _SAME = (
     ("netdev_mtu", "netdev MTU", ""),
     ("active_mtu", "RDMA MTU", ""),
@@ -56,7 +56,7 @@ def label(hosts: t.Mapping[str, Json], node: str, rail: int) -> str:
 
 
 def examine(hosts: t.Mapping[str, Json], plan: Plan) -> list[Finding]:
-    """Return what is wrong with the ports of the wanted rails."""
+    """Return what is wrong with the ports of the requested rails."""
     findings = []
     for rail in plan.rails:
         findings += _states(hosts, rail)
