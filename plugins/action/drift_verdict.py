@@ -66,7 +66,7 @@ class ActionModule(ActionBase):
         failed = bool(problems) or (arguments["drift_fail"] and verdict in arguments["fail_on"])
         if arguments["artifact"]:
             whole = {"drift_report": artifact(report)}
-            # Of a failed task all is shown but this key, which Ansible shows with -vvv; the callback looks here.
+            # Ansible shows this key of a failed task only with -vvv; the callback reads it.
             if failed:
                 result["invocation"] = {"ansible_stats": whole}
             else:
@@ -113,7 +113,7 @@ class ActionModule(ActionBase):
 
     @staticmethod
     def _publish(report: Json, message: str, arguments: Json) -> tuple[list[str], list[str]]:
-        """Return what the report was published as, and why it was not."""
+        """Return where the report was published, and why it was not."""
         published, problems = [], []
         if arguments["configmap"]:
             configmap = arguments["configmap"]

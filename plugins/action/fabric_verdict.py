@@ -39,17 +39,17 @@ class ActionModule(ActionBase):
         """Judge, show the table, write the files, and fail if the verdict requires it."""
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(argument_spec=ARGUMENT_SPEC)
-        wanted = {name: arguments[name] for name in ("pairs", "rails", "tests")}
+        request = {name: arguments[name] for name in ("pairs", "rails", "tests")}
         started = arguments["started"] or _now()
         try:
-            values = (arguments["nodes"], arguments["results"], wanted, arguments["min_share"], started)
+            values = (arguments["nodes"], arguments["results"], request, arguments["min_share"], started)
             report = judge(*values, arguments["nccl"], self._silence(arguments))
         except FabricError as exc:
             raise AnsibleActionFail(str(exc)) from exc
         if not self._task.no_log:
             display.display(table(report))
         files, errors = self._write(report, arguments)
-        message = said(report)
+        message = summary(report)
         result.update(changed=bool(files), files=files, verdict=report["verdict"], report=report, msg=message)
         if errors:
             result["msg"] = "Could not write the report: %s. %s" % ("; ".join(errors), message)
@@ -61,7 +61,7 @@ class ActionModule(ActionBase):
         return CHECK_MODE if self._task.check_mode and not arguments["results"] else NO_RESULT
 
     def _write(self, report: dict[str, t.Any], arguments: dict[str, t.Any]) -> tuple[list[str], list[str]]:
-        """Write the files that are not so already; return their paths, and why some could not be written."""
+        """Write the files whose text differs; return their paths, and why some could not be written."""
         texts = {
             "json_path": json.dumps(report, indent=1, allow_nan=False) + "\n",
             "html_path": page(report),
@@ -93,7 +93,7 @@ def _umask() -> int:
 
 
 def _holds(path: str, text: str) -> bool:
-    """Return whether a file has this text already. One that cannot be read is written, and the error shows why."""
+    """Return whether a file has this text. An unreadable one is written, and the error shows why it failed."""
     try:
         if os.path.getsize(path) > 1 << 28:
             return False
@@ -103,7 +103,7 @@ def _holds(path: str, text: str) -> bool:
         return False
 
 
-def said(report: dict[str, t.Any]) -> str:
+def summary(report: dict[str, t.Any]) -> str:
     """Return the verdict and its first reasons, as one message."""
     reasons = report["reasons"]
     text = "The verdict on the fabric is %s" % report["verdict"]
@@ -114,4 +114,4 @@ def said(report: dict[str, t.Any]) -> str:
     return text
 
 
-__all__ = ("MAX_REASONS", "ActionModule", "said")
+__all__ = ("MAX_REASONS", "ActionModule", "summary")

@@ -17,7 +17,7 @@ from ..modules.kubernetes_plan import ARGUMENT_SPEC
 from ..plugin_utils._drift.diff import diff_text
 from ..plugin_utils._kubernetes.plan import Options, plan, sentence
 
-# Of a diff, so many characters are shown.
+# Characters of a diff that are shown.
 MAX_DIFF = 20000
 
 display = Display()
@@ -33,7 +33,7 @@ class ActionModule(ActionBase):
     _supports_async = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        """Decide, and fail with everything that prevents it."""
+        """Make the plan, and fail with everything that prevents it."""
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(argument_spec=ARGUMENT_SPEC)
         options = Options(
@@ -55,20 +55,20 @@ class ActionModule(ActionBase):
         result["plan"] = {name: value for name, value in decision.items() if name not in RETURNED}
         if options.on_difference == "report":
             result["warnings"] = [sentence(row) for row in decision["differences"]]
-        # Ansible itself shows the diffs of tasks that change something, and this one never does.
+        # Ansible shows diffs only of tasks that change something, and this one never does.
         shown = diff_text(decision["diff"], MAX_DIFF) if self._task.diff and not self._task.no_log else None
         if shown:
             display.display(shown)
         if decision["problems"]:
-            result.update(failed=True, msg=said(decision["problems"]))
+            result.update(failed=True, msg=refusal(decision["problems"]))
         return result
 
 
-def said(problems: t.Sequence[str]) -> str:
-    """Return everything that prevents a plan, as one message."""
+def refusal(problems: t.Sequence[str]) -> str:
+    """Return everything that prevents the plan, as one message."""
     return "Creating a cluster of these hosts: nothing was changed. %s" % "; ".join(
         problem.rstrip(".") for problem in problems
     )
 
 
-__all__ = ("ActionModule", "said")
+__all__ = ("ActionModule", "refusal")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Action maintenance_lock: keep other runs of this controller away. Its documentation is in the module of this name."""
+"""Action maintenance_lock: exclude other runs of this controller. Its documentation is in the module of this name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ActionModule(ActionBase):
     _supports_async = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        """Name the run in the file; fail while another run is named there."""
+        """Write the run to the file; fail while another run holds it."""
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(argument_spec=ARGUMENT_SPEC)
         path = os.path.expanduser(arguments["path"])

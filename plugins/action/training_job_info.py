@@ -15,7 +15,7 @@ from ansible.utils.display import Display
 from ..modules.training_job_info import ARGUMENT_SPEC
 
 MODULE = "rdmaops.gpu_fabric.training_job_info"
-# How long looks may fail in between, in seconds: an API server is upgraded while a job runs for days.
+# How long reads may fail, in seconds: an API server may be upgraded while a job runs for days.
 PATIENCE = 300
 PAUSE = 10
 
@@ -29,49 +29,49 @@ class ActionModule(ActionBase):
     _supports_async = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        """Look until the job is where it should be or one of the limits is reached."""
+        """Wait until the job has the desired state or a limit is reached."""
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(argument_spec=ARGUMENT_SPEC)
         began = last_read = time.monotonic()
-        look: dict[str, t.Any] = {}
+        info: dict[str, t.Any] = {}
         known = arguments["known"]
         while True:
             waited = time.monotonic() - began
             slice_s = max(0, min(arguments["progress_interval"], int(arguments["wait_timeout"] - waited)))
             module_args = {**self._task.args, "wait_timeout": slice_s, "known": known}
-            look = self._execute_module(module_name=MODULE, module_args=module_args, task_vars=task_vars)
+            info = self._execute_module(module_name=MODULE, module_args=module_args, task_vars=task_vars)
             waited = time.monotonic() - began
-            if "state" not in look:
+            if "state" not in info:
                 if not known or waited >= arguments["wait_timeout"] or time.monotonic() - last_read > PATIENCE:
                     break
-                self._say(arguments, waited, "could not be read: %s" % look.get("msg"))
+                self._show_progress(arguments, waited, "could not be read: %s" % info.get("msg"))
                 time.sleep(min(PAUSE, slice_s))
                 continue
-            last_read, known = time.monotonic(), look["progress"]
-            look["waited_s"] = int(waited)
-            look["gave_up"] = None
-            look["looked_once"] = bool(self._task.check_mode or not arguments["wait_timeout"])
-            if look["reached"] or look["looked_once"]:
+            last_read, known = time.monotonic(), info["progress"]
+            info["waited_s"] = int(waited)
+            info["gave_up"] = None
+            info["looked_once"] = bool(self._task.check_mode or not arguments["wait_timeout"])
+            if info["reached"] or info["looked_once"]:
                 break
-            look["gave_up"] = given_up(look, arguments, waited)
-            if look["gave_up"]:
+            info["gave_up"] = reached_limit(info, arguments, waited)
+            if info["gave_up"]:
                 break
-            last = " | %s" % look["last_line"] if look["last_line"] else ""
-            self._say(arguments, waited, look["progress"] + last)
-        result.update(look)
+            last = " | %s" % info["last_line"] if info["last_line"] else ""
+            self._show_progress(arguments, waited, info["progress"] + last)
+        result.update(info)
         return result
 
-    def _say(self, arguments: t.Mapping[str, t.Any], waited: float, text: str) -> None:
+    def _show_progress(self, arguments: t.Mapping[str, t.Any], waited: float, text: str) -> None:
         if not self._task.no_log:
             clock = "%d:%02d:%02d" % (waited // 3600, waited // 60 % 60, waited % 60)
-            # Beside what a callback prints, which may be read by a program.
+            # Not to standard output, which a program may read.
             display.display("%s %s/%s: %s" % (clock, arguments["namespace"], arguments["name"], text), stderr=True)
 
 
-def given_up(look: t.Mapping[str, t.Any], arguments: t.Mapping[str, t.Any], waited: float) -> str | None:
+def reached_limit(info: t.Mapping[str, t.Any], arguments: t.Mapping[str, t.Any], waited: float) -> str | None:
     """Return the limit that has been reached."""
     if waited >= arguments["wait_timeout"]:
         return "wait_timeout"
-    if look["state"] == "pending" and 0 < arguments["start_timeout"] <= waited:
+    if info["state"] == "pending" and 0 < arguments["start_timeout"] <= waited:
         return "start_timeout"
     return None

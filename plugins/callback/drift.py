@@ -106,8 +106,8 @@ from ..plugin_utils._drift.report import Recorder
 from ..plugin_utils._drift.run import Run, publish, write
 from ..plugin_utils._drift.text import table
 
-# Writing what is known so far takes no more than this share of the run, in processor time, which does not depend on the
-# other work of the machine. A write that takes less than QUICK seconds is never put off.
+# Writing the report takes at most this share of the run, in processor time, which does not depend on the other work of
+# the machine. A write of less than QUICK seconds is never delayed.
 SHARE = 0.02
 QUICK = 0.05
 
@@ -138,7 +138,7 @@ class CallbackModule(CallbackBase):
         if self._run is None:
             self._run = Run(Recorder(bool(context.CLIARGS.get("check"))), {})
             publish(self._run)
-            # A run that is interrupted, or ends in an error of Ansible's, has no event for its end.
+            # A run that is interrupted, or ends in an error of Ansible, has no event for its end.
             atexit.register(self._at_exit, os.getpid())
         return self._run.recorder
 
@@ -148,11 +148,11 @@ class CallbackModule(CallbackBase):
         self._recorder().begin_playbook({play._uuid: play.get_name() for play in playbook.get_plays()})
 
     def v2_playbook_on_play_start(self, play: t.Any) -> None:
-        known = play.get_variable_manager().get_vars(play=play, include_hostvars=False)
-        hosts = [str(host) for host in known.get("ansible_play_hosts_all", ())]
-        batch = [str(host) for host in known.get("ansible_play_batch", ())]
-        # The localhost that no inventory has is in no batch.
-        inventory = {str(host) for host in known.get("groups", {}).get("all", ())}
+        variables = play.get_variable_manager().get_vars(play=play, include_hostvars=False)
+        hosts = [str(host) for host in variables.get("ansible_play_hosts_all", ())]
+        batch = [str(host) for host in variables.get("ansible_play_batch", ())]
+        # The implicit localhost is in no batch.
+        inventory = {str(host) for host in variables.get("groups", {}).get("all", ())}
         batch += [host for host in hosts if host not in inventory]
         self._recorder().begin_play(play._uuid, str(play.get_name()), hosts, batch)
         if time.monotonic() >= self._next_write:
@@ -162,9 +162,9 @@ class CallbackModule(CallbackBase):
         self._recorder().stop("no hosts were left to continue")
 
     def v2_playbook_on_stats(self, stats: t.Any) -> None:  # noqa: ARG002
-        given = context.CLIARGS.get("args")
-        wanted = len(given) if isinstance(given, (list, tuple)) else 1
-        self._ended = self._playbooks >= wanted
+        arguments = context.CLIARGS.get("args")
+        playbooks = len(arguments) if isinstance(arguments, (list, tuple)) else 1
+        self._ended = self._playbooks >= playbooks
         self._recorder().end(self._ended)
         if self._ended:
             self._conclude()
@@ -177,12 +177,12 @@ class CallbackModule(CallbackBase):
 
     def _conclude(self) -> None:
         self._write(["report", "html", "prometheus"])
-        wanted = self.get_option("table")
+        choice = self.get_option("table")
         recorder = self._recorder()
-        if wanted == "always" or (wanted == "check" and recorder.check_mode):
-            # A document on the standard output stays one.
-            apart = str(constants.DEFAULT_STDOUT_CALLBACK).endswith(("json", "jsonl"))
-            self._display.display("\n" + table(recorder.document(), self._display.columns), stderr=apart)
+        if choice == "always" or (choice == "check" and recorder.check_mode):
+            # A JSON document on standard output must stay one.
+            to_stderr = str(constants.DEFAULT_STDOUT_CALLBACK).endswith(("json", "jsonl"))
+            self._display.display("\n" + table(recorder.document(), self._display.columns), stderr=to_stderr)
 
     def _write(self, names: t.Sequence[str]) -> None:
         paths = {name: self.get_option(name) for name in names}
@@ -202,73 +202,73 @@ class CallbackModule(CallbackBase):
     # --- results ---
 
     def v2_runner_on_ok(self, result: t.Any) -> None:
-        self._take(result, OK)
+        self._record(result, OK)
 
     def v2_runner_on_skipped(self, result: t.Any) -> None:
-        self._take(result, SKIPPED)
+        self._record(result, SKIPPED)
 
     def v2_runner_on_unreachable(self, result: t.Any) -> None:
-        self._take(result, UNREACHABLE, fatal=True)
+        self._record(result, UNREACHABLE, fatal=True)
 
     def v2_runner_on_failed(self, result: t.Any, ignore_errors: bool = False) -> None:
-        self._take(result, FAILED, fatal=not ignore_errors)
+        self._record(result, FAILED, fatal=not ignore_errors)
 
-    # Of an item that no_log hides, only its event shows how it ended.
+    # If no_log hides an item, only its event shows how it ended.
 
     def v2_runner_item_on_ok(self, result: t.Any) -> None:
-        self._take_item(result, OK)
+        self._record_item(result, OK)
 
     def v2_runner_item_on_skipped(self, result: t.Any) -> None:
-        self._take_item(result, SKIPPED)
+        self._record_item(result, SKIPPED)
 
     def v2_runner_item_on_failed(self, result: t.Any) -> None:
-        self._take_item(result, FAILED)
+        self._record_item(result, FAILED)
 
-    def _take_item(self, result: t.Any, outcome: str) -> None:
-        key = (_of(result, "host").get_name(), _of(result, "task")._uuid)
+    def _record_item(self, result: t.Any, outcome: str) -> None:
+        key = (_part(result, "host").get_name(), _part(result, "task")._uuid)
         self._outcomes.setdefault(key, []).append(outcome)
 
-    def _take(self, result: t.Any, outcome: str, fatal: bool = False) -> None:
+    def _record(self, result: t.Any, outcome: str, fatal: bool = False) -> None:
         recorder = self._recorder()
-        source = _of(result, "task")
+        source = _part(result, "task")
         fields = _fields(result, source)
-        found = _of(result, "result")
-        host = str(_of(result, "host").get_name())
+        output = _part(result, "result")
+        host = str(_part(result, "host").get_name())
         uuid = source._uuid
         outcomes = self._outcomes.pop((host, uuid), [])
-        task = _described(source, fields, host)
+        task = _task(source, fields, host)
         if task.action == VERDICT_ACTION:
             if outcome == FAILED:
-                _keep_stats(found)
+                _keep_stats(output)
             return
-        if task.action == "ansible.builtin.async_status" and self._job_ended(host, outcome, found, uuid):
+        if task.action == "ansible.builtin.async_status" and self._end_job(host, outcome, output, uuid):
             return
         limits = Limits(self.get_option("max_diff"))
-        objects = objects_of(task, outcome, found, limits, outcomes, lambda: self._predicts(task.action))
-        for one in objects:
-            if one.get("job"):
-                self._jobs[(host, one["job"])] = task
+        objects = objects_of(task, outcome, output, limits, outcomes, lambda: self._predicts(task.action))
+        for resource in objects:
+            if resource.get("job"):
+                self._jobs[(host, resource["job"])] = task
         recorder.add(host, objects, uuid)
-        # With run_once a failure is that of every host (Ansible's strategies).
+        # With run_once, a failure is that of every host (Ansible's strategies).
         if fatal and (fields.get("any_errors_fatal") or fields.get("run_once")):
             recorder.stop("task '%s' failed on %s, which ends the play" % (task.name, host), uuid)
 
-    def _job_ended(self, host: str, outcome: str, result: t.Mapping[str, t.Any], uuid: str) -> bool:
-        """Replace the objects of tasks in the background by what became of them."""
+    def _end_job(self, host: str, outcome: str, result: t.Mapping[str, t.Any], uuid: str) -> bool:
+        """Replace the objects of background tasks by their results."""
         items = result.get("results")
         ended = False
-        for one in items if isinstance(items, list) else [result]:
-            identity = str(one.get("ansible_job_id")) if isinstance(one, dict) else ""
+        for entry in items if isinstance(items, list) else [result]:
+            identity = str(entry.get("ansible_job_id")) if isinstance(entry, dict) else ""
             task = self._jobs.get((host, identity))
-            if task is None or not one.get("finished"):
+            if task is None or not entry.get("finished"):
                 continue
             started = self._recorder().job(host, identity)
-            failed = one.get("failed") or (outcome == FAILED and not isinstance(items, list))
-            # What is reported of the item belongs to the loop that started it.
-            one = {name: value for name, value in one.items() if name not in ("ansible_loop_var", "results")}
-            objects = objects_of(task, FAILED if failed else OK, one, Limits(self.get_option("max_diff")))
-            for found in objects:
-                found["item"] = started["item"] if started else None
+            failed = entry.get("failed") or (outcome == FAILED and not isinstance(items, list))
+            # The item is that of the loop that started the job.
+            entry = {name: value for name, value in entry.items() if name not in ("ansible_loop_var", "results")}
+            objects = objects_of(task, FAILED if failed else OK, entry, Limits(self.get_option("max_diff")))
+            for resource in objects:
+                resource["item"] = started["item"] if started else None
             self._recorder().add(host, objects, uuid)
             ended = True
         return ended
@@ -276,32 +276,31 @@ class CallbackModule(CallbackBase):
     def _predicts(self, action: str) -> bool:
         """Return whether a module's documentation promises a check mode."""
         if action not in self._check_modes:
-            self._check_modes[action] = _documented_check_mode(action)
+            self._check_modes[action] = _has_check_mode(action)
         return self._check_modes[action]
 
 
-def _of(result: t.Any, name: str) -> t.Any:
-    """Return a part of a result by its public name, which ansible-core has since 2.19."""
+def _part(result: t.Any, name: str) -> t.Any:
+    """Return a part of a result by its public name, which exists since ansible-core 2.19."""
     return getattr(result, name) if hasattr(result, name) else getattr(result, "_" + name)
 
 
 def _fields(result: t.Any, task: t.Any) -> t.Mapping[str, t.Any]:
     """Return the keywords of a task as they were when it ran.
 
-    Since ansible-core 2.21 they are those of the result's task. Before, that is the task as it was written, and
-    the result has them.
+    Since ansible-core 2.21 the result's task has them. Before, that is the task as written, and the result has them.
     """
-    return task.dump_attrs() if CORE >= (2, 21) else _of(result, "task_fields") or {}
+    return task.dump_attrs() if CORE >= (2, 21) else _part(result, "task_fields") or {}
 
 
-def _described(task: t.Any, fields: t.Mapping[str, t.Any], host: str) -> Task:
+def _task(task: t.Any, fields: t.Mapping[str, t.Any], host: str) -> Task:
     action = str(getattr(task, "resolved_action", None) or task.action)
     role = getattr(task, "_role", None)
     delegate_to = fields.get("delegate_to")
     if "." not in action:
         action = "ansible.builtin." + action
     arguments = fields.get("args")
-    never = [str(one).strip().lower() for one in fields.get("changed_when") or ()]
+    conditions = [str(condition).strip().lower() for condition in fields.get("changed_when") or ()]
     return Task(
         name=str(fields.get("name") or task.name or action),
         action=action.replace("ansible.legacy.", "ansible.builtin.", 1),
@@ -310,29 +309,29 @@ def _described(task: t.Any, fields: t.Mapping[str, t.Any], host: str) -> Task:
         diff=bool(fields.get("diff")),
         handler=isinstance(task, Handler),
         delegate_to=None if delegate_to in (None, "", host) else str(delegate_to),
-        never_changes=never == ["false"],
+        never_changes=conditions == ["false"],
         conditional=bool(task.when or task.loop),
         arguments=arguments if isinstance(arguments, dict) else {},
     )
 
 
-def _documented_check_mode(action: str) -> bool:
+def _has_check_mode(action: str) -> bool:
     from ansible.plugins.loader import fragment_loader, module_loader
     from ansible.utils.plugin_docs import get_plugin_docs
 
     try:
         documentation = get_plugin_docs(action, "module", module_loader, fragment_loader, False)[0]
         return documentation["attributes"]["check_mode"]["support"] == "full"
-    except Exception:  # whatever is wrong with another module's documentation, it promises nothing
+    except Exception:  # unreadable documentation promises nothing
         return False
 
 
 def _keep_stats(result: t.Mapping[str, t.Any]) -> None:
     """Set the custom statistics of a verdict that fails its task.
 
-    Ansible takes them from tasks that succeed, and AWX shows them as the artifacts of a job, a failed one's too. A
-    callback is handed the statistics at the very end, after the one that AWX reads: those of the object that is
-    calling are the same ones.
+    Ansible takes them from tasks that succeed only, and AWX shows them as the artifacts of a job, also a failed one. A
+    callback gets the statistics at the very end, after the one that AWX reads: those of the calling object are the
+    same.
     """
     data = dict((result.get("ansible_stats") or {}).get("data") or {})
     data.update((result.get("invocation") or {}).get("ansible_stats") or {})

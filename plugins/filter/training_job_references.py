@@ -66,11 +66,11 @@ from ..module_utils._training_job.manage import references
 
 
 def training_job_references(
-    found: t.Mapping[str, t.Any], kind: str, name: str, namespace: str, gang: str = "none"
+    info: t.Mapping[str, t.Any], kind: str, name: str, namespace: str, gang: str = "none"
 ) -> list[dict[str, t.Any]]:
     """Return objects without content."""
     try:
-        return references(kind, name, namespace, gang, [pod["name"] for pod in found["pods"]])
+        return references(kind, name, namespace, gang, [pod["name"] for pod in info["pods"]])
     except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc
     except (KeyError, TypeError) as exc:

@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""A file by which runs on one controller keep apart; it is void when the process that it names has ended."""
+"""A lock file for runs on one controller; it is void when the process that it names has ended."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _read(path: str) -> str:
 
 def identity(pid: int) -> dict[str, t.Any]:
     """Return what distinguishes a process from a later one with the same PID, if the system has it."""
-    # proc_pid_stat(5): the name of the program may have blanks, and the 22nd field is the time of the start.
+    # proc_pid_stat(5): the name of the program may have blanks, and the 22nd field is the start time.
     fields = _read("/proc/%d/stat" % pid).rpartition(")")[2].split()
     return {"pid": pid, "started": fields[19] if len(fields) > 19 else "", "boot_id": _read(BOOT_ID)}
 
@@ -48,14 +48,14 @@ def _alive(owner: t.Mapping[str, t.Any]) -> bool:
 
 
 def hold(path: str, pid: int, since: str, check_mode: bool) -> None:
-    """Name a process in the file until that ends; refuse while another one that is there is alive."""
+    """Lock the file for a process until that ends; refuse while the process that holds it is alive."""
     doing = "Locking out other maintenance runs with %s" % path
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+", encoding="utf-8") as stream:
             fcntl.flock(stream, fcntl.LOCK_EX)
             owner: t.Any = {}
-            # What a run has left that was killed while it wrote is void.
+            # The rest of a run that was killed while writing is void.
             with contextlib.suppress(ValueError):
                 owner = json.load(stream)
             owner = owner if isinstance(owner, dict) else {}

@@ -13,7 +13,7 @@ import sys
 import typing as t
 from pathlib import Path
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import validated
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import validate
 from ansible_collections.rdmaops.gpu_fabric.tests.lab import ports
 
 Json = dict[str, t.Any]
@@ -77,7 +77,7 @@ class Place:
         written = self.path / "report.json"
         report = json.loads(written.read_text()) if written.exists() else {}
         if report:
-            validated(report, "the report")
+            validate(report, "the report")
         return Ran(done.returncode, done.stdout + done.stderr, report)
 
     def play(self, *tasks: Json, **more: t.Any) -> Json:

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
-"""Drift reports in ConfigMaps of a cluster: written, read back for merging, and removed when they are old."""
+"""Write drift reports to ConfigMaps of a cluster, read them for merging, and remove old ones."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from ...module_utils._errors import FabricError
 from ...module_utils._kubernetes import client as kubernetes
 from ...module_utils._kubernetes import library
 from ...module_utils._kubernetes.client import OWNER, ApiError, Client, Object, path
-from .report import MAX_BYTES, dumps, validated
+from .report import MAX_BYTES, dumps, validate
 
 Json = t.Dict[str, t.Any]
 
 RUN = "rdmaops.gpu-fabric/drift-run"
-# What a ConfigMap holds: one job's report, or that of all jobs of a run.
+# What a ConfigMap contains: the report of one job, or of all jobs of a run.
 PART = "rdmaops.gpu-fabric/drift-part"
 SLICE, MERGED = "slice", "merged"
 
@@ -34,7 +34,7 @@ REPORT = "report.json.gz"
 CONFIGMAP_BYTES = 1 << 20
 
 
-def connect(given: t.Mapping[str, t.Any]) -> Client:
+def connect(options: t.Mapping[str, t.Any]) -> Client:
     """Return a client for the options of a task that runs on the controller."""
     try:
         library.parts()
@@ -43,29 +43,29 @@ def connect(given: t.Mapping[str, t.Any]) -> Client:
             "Reaching the cluster for the drift report: the Python library kubernetes is not installed on the "
             "controller: %s. Install it there, or in the execution environment" % exc
         ) from exc
-    # What the options of a module would be: those that are not given come from the environment.
-    options = SimpleNamespace(params=dict(given), no_log_values=set())
-    return Client(kubernetes.parameters(t.cast("t.Any", options)))
+    # As a module has its options: those not set come from the environment.
+    module = SimpleNamespace(params=dict(options), no_log_values=set())
+    return Client(kubernetes.parameters(t.cast("t.Any", module)))
 
 
 class ConfigMaps:
     """The ConfigMaps of one run."""
 
-    def __init__(self, given: t.Mapping[str, t.Any], client: Client) -> None:
-        self._given, self._client = given, client
-        self._namespace: str = given["namespace"]
+    def __init__(self, options: t.Mapping[str, t.Any], client: Client) -> None:
+        self._options, self._client = options, client
+        self._namespace: str = options["namespace"]
         # Another installation may publish in the same namespace, by another name.
-        self._set: str = "drift.%s" % given["name"]
+        self._owner: str = "drift.%s" % options["name"]
 
     def _path(self, name: str | None = None) -> str:
         return path("v1", "configmaps", self._namespace, name)
 
     def publish(self, report: Json, summary: str, merged: bool) -> str:
-        """Write the report, remove those of old runs, and return what the ConfigMap is called."""
-        parts = [self._given["name"], self._given["run"]] + ([] if merged else [self._given["job"]])
+        """Write the report, remove those of old runs, and return the name of the ConfigMap."""
+        parts = [self._options["name"], self._options["run"]] + ([] if merged else [self._options["job"]])
         name = ".".join(parts)
-        called = "ConfigMap %s/%s" % (self._namespace, name)
-        doing = "Publishing the drift report in %s" % called
+        target = "ConfigMap %s/%s" % (self._namespace, name)
+        doing = "Publishing the drift report in %s" % target
         packed = gzip.compress(dumps(report).encode(), mtime=0)
         data = {"verdict": report["verdict"], "message": summary}
         size = len(packed) + sum(len(text.encode()) for text in data.values())
@@ -75,7 +75,7 @@ class ConfigMaps:
                 "(RDMAOPS_DRIFT_MAX_DIFF), run in more slices, or publish it at a URL or a path"
                 % (doing, size, CONFIGMAP_BYTES)
             )
-        labels = {OWNER: self._set, RUN: self._given["run"], PART: MERGED if merged else SLICE}
+        labels = {OWNER: self._owner, RUN: self._options["run"], PART: MERGED if merged else SLICE}
         body: Object = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -93,52 +93,52 @@ class ConfigMaps:
                 "another one" % (str(exc).rstrip("."), self._namespace)
             ) from exc
         self._remove_old()
-        return called
+        return target
 
-    def _listed(self, selector: t.Mapping[str, str], doing: str) -> list[Object]:
+    def _list(self, selector: t.Mapping[str, str], doing: str) -> list[Object]:
         query = {"labelSelector": ",".join("%s=%s" % pair for pair in selector.items())}
         return self._client.items(self._path(), doing, query) or []
 
     def _remove_old(self) -> None:
         """Keep the newest runs; a run is as new as its newest ConfigMap."""
-        doing = "Listing the drift reports in %s, of which %d runs are kept" % (self._namespace, self._given["keep"])
+        doing = "Listing the drift reports in %s, of which %d runs are kept" % (self._namespace, self._options["keep"])
         newest: dict[str, str] = {}
-        found = self._listed({OWNER: self._set}, doing)
-        for one in found:
-            run = one["metadata"]["labels"].get(RUN, "")
-            newest[run] = max(newest.get(run, ""), one["metadata"]["creationTimestamp"])
-        # The run's own ConfigMap may have been made long ago: a job that is started again writes the same one.
-        others = sorted(set(newest) - {self._given["run"]}, key=lambda run: newest[run], reverse=True)
-        old = set(others[max(0, self._given["keep"] - 1) :])
-        for one in found:
-            meta = one["metadata"]
-            if meta["labels"].get(RUN, "") not in old:
+        configmaps = self._list({OWNER: self._owner}, doing)
+        for configmap in configmaps:
+            run = configmap["metadata"]["labels"].get(RUN, "")
+            newest[run] = max(newest.get(run, ""), configmap["metadata"]["creationTimestamp"])
+        # The run's own ConfigMap may be old: a job that is started again writes the same one.
+        others = sorted(set(newest) - {self._options["run"]}, key=lambda run: newest[run], reverse=True)
+        old = set(others[max(0, self._options["keep"] - 1) :])
+        for configmap in configmaps:
+            metadata = configmap["metadata"]
+            if metadata["labels"].get(RUN, "") not in old:
                 continue
             try:
-                removing = "Removing the old drift report in ConfigMap %s/%s" % (self._namespace, meta["name"])
-                self._client.delete(self._path(meta["name"]), removing, uid=meta["uid"])
+                removing = "Removing the old drift report in ConfigMap %s/%s" % (self._namespace, metadata["name"])
+                self._client.delete(self._path(metadata["name"]), removing, uid=metadata["uid"])
             except ApiError as exc:
-                # Another slice was faster, or has rewritten it.
+                # Another slice has already removed or rewritten it.
                 if exc.status not in (404, 409):
                     raise
 
     def reports(self) -> tuple[list[tuple[str, Json]], list[str]]:
-        """Return the reports that the run's jobs have published, each with where it is from, and why others are not."""
-        doing = "Listing the drift reports of run %s in %s" % (self._given["run"], self._namespace)
-        found: list[tuple[str, Json]] = []
+        """Return the reports of the run's jobs, each with its source, and why others could not be read."""
+        doing = "Listing the drift reports of run %s in %s" % (self._options["run"], self._namespace)
+        reports: list[tuple[str, Json]] = []
         problems: list[str] = []
-        for one in self._listed({OWNER: self._set, RUN: self._given["run"], PART: SLICE}, doing):
-            source = "ConfigMap %s/%s" % (self._namespace, one["metadata"]["name"])
+        for configmap in self._list({OWNER: self._owner, RUN: self._options["run"], PART: SLICE}, doing):
+            source = "ConfigMap %s/%s" % (self._namespace, configmap["metadata"]["name"])
             try:
-                found.append((source, unpacked(one, "Reading the drift report in %s" % source)))
+                reports.append((source, unpack(configmap, "Reading the drift report in %s" % source)))
             except FabricError as exc:
                 problems.append(str(exc))
-        if not found and not problems:
+        if not reports and not problems:
             raise FabricError("%s: there is none. Publish the report of every slice before they are merged" % doing)
-        return found, problems
+        return reports, problems
 
 
-def unpacked(configmap: Object, what: str) -> Json:
+def unpack(configmap: Object, what: str) -> Json:
     """Return the report in a ConfigMap."""
     try:
         packed = base64.b64decode((configmap.get("binaryData") or {})[REPORT], validate=True)
@@ -151,7 +151,7 @@ def unpacked(configmap: Object, what: str) -> Json:
         raise FabricError("%s: it has no %s in binaryData" % (what, REPORT)) from exc
     except (OSError, EOFError, ValueError, RecursionError, zlib.error) as exc:
         raise FabricError("%s: it is not JSON, compressed by gzip: %s" % (what, exc)) from exc
-    return validated(report, what)
+    return validate(report, what)
 
 
-__all__ = ("CONFIGMAP_BYTES", "ConfigMaps", "connect", "unpacked")
+__all__ = ("CONFIGMAP_BYTES", "ConfigMaps", "connect", "unpack")

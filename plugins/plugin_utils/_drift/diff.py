@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""Values and diffs of other people's tasks, made fit for a report: JSON types only, and of bounded size."""
+"""Convert values and diffs of any task for a report: JSON types only, and of bounded size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import json
 import math
 import typing as t
 
-# Longer texts among values are cut: a report is read by people.
+# Longer texts among values are cut: people read a report.
 MAX_TEXT = 4096
 MAX_DEPTH = 20
 # difflib's time grows with the square of the lines that differ: longer texts are not compared.
@@ -23,10 +23,10 @@ CUT = "... (cut, %d characters in all)"
 
 
 def text(value: t.Any, limit: int = MAX_TEXT) -> str:
-    """Return anything as text of at most ``limit`` characters and a note on what was cut."""
+    """Return anything as text of at most ``limit`` characters, with a note if it was cut."""
     if isinstance(value, (bytes, bytearray)):
         value = bytes(value[: 4 * limit + 4]).decode("utf-8", "replace")
-    # A tagged or unsafe text of Ansible's is a subclass: what is kept is the plain one.
+    # Ansible's tagged and unsafe texts are subclasses of str; a plain str is kept.
     value = "".join(value) if isinstance(value, str) else str(value)
     if len(value) > limit:
         return value[:limit] + CUT % len(value)
@@ -34,7 +34,7 @@ def text(value: t.Any, limit: int = MAX_TEXT) -> str:
 
 
 def plain(value: t.Any, depth: int = 0) -> t.Any:
-    """Return a value of JSON's types. A number that JSON does not have becomes text."""
+    """Convert a value to JSON's types; a number that JSON lacks becomes text."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
@@ -44,37 +44,37 @@ def plain(value: t.Any, depth: int = 0) -> t.Any:
     if isinstance(value, (dict, list, tuple, set, frozenset)) and depth >= MAX_DEPTH:
         return "... (deeper than %d levels)" % MAX_DEPTH
     if isinstance(value, dict):
-        return {text(key): plain(one, depth + 1) for key, one in value.items()}
+        return {text(key): plain(element, depth + 1) for key, element in value.items()}
     if isinstance(value, (set, frozenset)):
-        return sorted((plain(one, depth + 1) for one in value), key=repr)
+        return sorted((plain(element, depth + 1) for element in value), key=repr)
     if isinstance(value, (list, tuple)):
-        return [plain(one, depth + 1) for one in value]
+        return [plain(element, depth + 1) for element in value]
     return text(value)
 
 
 def diff_text(diff: t.Any, limit: int) -> str | None:
     """Return a module's ``diff`` as one text, cut after ``limit`` characters; None if there is none."""
-    parts = [_one(entry) for entry in (diff if isinstance(diff, (list, tuple)) else [diff])]
+    parts = [_entry_text(entry) for entry in (diff if isinstance(diff, (list, tuple)) else [diff])]
     whole = "\n".join(part.rstrip("\n") for part in parts if part)
     if not whole or limit <= 0:
         return None
     return text(whole, limit)
 
 
-def _one(entry: t.Any) -> str:
+def _entry_text(entry: t.Any) -> str:
     if isinstance(entry, dict):
         if entry.get("prepared"):
             return text(entry["prepared"], MAX_COMPARED)
         if "before" in entry or "after" in entry:
-            return _unified(entry)
-        # What a module returns instead of a text: the file is binary, or larger than Ansible compares.
+            return _unified_diff(entry)
+        # Notes that a module returns instead: the file is binary, or larger than Ansible compares.
         notes = [text(entry[name]) for name in sorted(entry, key=str) if entry[name]]
         return "\n".join(notes)
     return "" if entry is None else text(entry, MAX_COMPARED)
 
 
-def _unified(entry: t.Mapping[t.Any, t.Any]) -> str:
-    before, after = (_lines(entry.get(name)) for name in ("before", "after"))
+def _unified_diff(entry: t.Mapping[t.Any, t.Any]) -> str:
+    before, after = (_comparable(entry.get(name)) for name in ("before", "after"))
     old, new = (text(entry.get(name + "_header") or name) for name in ("before", "after"))
     if before == after:
         return ""
@@ -85,7 +85,7 @@ def _unified(entry: t.Mapping[t.Any, t.Any]) -> str:
     return whole or "--- %s\n+++ %s\n(they differ only in line endings)" % (old, new)
 
 
-def _lines(value: t.Any) -> str:
+def _comparable(value: t.Any) -> str:
     if value is None:
         return ""
     if isinstance(value, (dict, list, tuple, set, frozenset)):

@@ -4,9 +4,9 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""What the result of a task shows about the objects on a host: in sync, drift, or not known.
+"""Derive from a task's result the objects on a host that are in sync, have drifted, or are unknown.
 
-Results come as Ansible's callbacks get them; nothing here needs Ansible.
+Results are in the form that Ansible passes to callbacks; nothing here needs Ansible.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FAILED = "failed"
 SKIPPED = "skipped"
 UNREACHABLE = "unreachable"
 
-# Ansible's own steering: nothing on a host is looked at. What they report as changed is inside the run.
+# Ansible's control actions: they check nothing on a host, and what they change is inside the run.
 STEERING = frozenset(
     "ansible.builtin." + name
     for name in (
@@ -37,38 +37,38 @@ STEERING = frozenset(
     )
 )  # fmt: skip
 
-# They only look. What is called so by Ansible's naming rules (ends in _info or _facts) does too.
+# They only read, as do modules that end in _info or _facts by Ansible's naming rules.
 LOOKING = frozenset(
     "ansible.builtin." + name for name in ("find", "gather_facts", "getent", "ping", "setup", "slurp", "stat", "uri")
 )
 
-# Of their results, and after that of the task's arguments, the first of these that is a text names the object.
+# The first of these that is text names the object: in the result, else in the task's arguments.
 NAMES = ("dest", "path", "name", "unit")
 
 _SINCE = re.compile(r"skipped, since ", re.IGNORECASE)
 
 
 class Task(t.NamedTuple):
-    """What is known of a task besides its result."""
+    """A task without its result."""
 
     name: str
     action: str
     role: str | None = None
-    # The task predicts, by --check or its own keyword.
+    # By --check or the task's own keyword.
     check_mode: bool = False
-    # Ansible would show the diff.
+    # Whether Ansible shows the diff.
     diff: bool = False
     handler: bool = False
     delegate_to: str | None = None
-    # changed_when is false, literally: a command that only looks.
+    # changed_when is literally false: a command that only reads.
     never_changes: bool = False
-    # It has a condition or a loop, so that it may be left out without anything being wrong.
+    # It has a condition or a loop, so that skipping it is normal.
     conditional: bool = False
     arguments: t.Mapping[str, t.Any] = {}
 
 
 class Limits(t.NamedTuple):
-    """The bounds of what a report takes in."""
+    """Limits on the size of a report."""
 
     diff: int = 8192
 
@@ -84,32 +84,32 @@ def objects_of(
     """Return the objects of a task's final result on a host.
 
     :param outcome: how the task as a whole ended.
-    :param outcomes: how its items ended, in their order, as far as known: a censored item does not show it.
-    :param predicts: whether the module is known to have a check mode; used if a censored result was skipped.
+    :param outcomes: how its items ended, in order, if known: a censored item does not contain it.
+    :param predicts: whether the module has a documented check mode; used if a censored result was skipped.
     """
     if task.action == VERDICT_ACTION:
         return []
     items = result.get("results")
-    if not isinstance(items, list) or not items or not all(_is_item(one) for one in items):
-        return _judged(task, outcome, result, limits, predicts, None)
-    found = []
+    if not isinstance(items, list) or not items or not all(_is_item(entry) for entry in items):
+        return _judge(task, outcome, result, limits, predicts, None)
+    objects = []
     failed = False
     for number, item in enumerate(items):
-        told = outcomes[number] if len(outcomes) == len(items) else OK
-        ended = _ended(item, told)
-        failed = failed or ended in (FAILED, UNREACHABLE)
-        found += _judged(task, ended, item, limits, predicts, _label(item, number))
+        event_outcome = outcomes[number] if len(outcomes) == len(items) else OK
+        item_outcome = _item_outcome(item, event_outcome)
+        failed = failed or item_outcome in (FAILED, UNREACHABLE)
+        objects += _judge(task, item_outcome, item, limits, predicts, _label(item, number))
     if outcome in (FAILED, UNREACHABLE) and not failed:
-        found += _judged(task, outcome, {**result, "results": None}, limits, predicts, None)
-    return found
+        objects += _judge(task, outcome, {**result, "results": None}, limits, predicts, None)
+    return objects
 
 
-def _is_item(one: t.Any) -> bool:
-    """Distinguish items of a loop from what a module itself has called results."""
-    return isinstance(one, dict) and ("ansible_loop_var" in one or "censored" in one)
+def _is_item(entry: t.Any) -> bool:
+    """Distinguish items of a loop from results that a module returns itself."""
+    return isinstance(entry, dict) and ("ansible_loop_var" in entry or "censored" in entry)
 
 
-def _ended(item: t.Mapping[str, t.Any], told: str) -> str:
+def _item_outcome(item: t.Mapping[str, t.Any], default: str) -> str:
     if item.get("unreachable"):
         return UNREACHABLE
     if "failed_when_result" in item:
@@ -118,13 +118,13 @@ def _ended(item: t.Mapping[str, t.Any], told: str) -> str:
         return FAILED
     if item.get("skipped"):
         return SKIPPED
-    return told
+    return default
 
 
 def _label(item: t.Mapping[str, t.Any], number: int) -> str:
-    """Return what an item of a loop is called.
+    """Return the label of an item of a loop.
 
-    A dictionary may hold a password that the module would have censored: only what names it is taken.
+    A dictionary may contain a password that the module would have censored: only its name is used.
     """
     if "censored" in item:
         return "#%d" % (number + 1)
@@ -138,7 +138,7 @@ def _scalar(value: t.Any) -> bool:
     return isinstance(value, (str, int, float)) and not isinstance(value, bool) and value != ""
 
 
-def _judged(
+def _judge(
     task: Task,
     outcome: str,
     result: t.Mapping[str, t.Any],
@@ -147,49 +147,51 @@ def _judged(
     item: str | None,
 ) -> list[Json]:
     censored = "censored" in result
-    found: list[Json] = []
+    objects: list[Json] = []
     status, why = _status(task, outcome, result, predicts)
     own = task.action.startswith(OWN)
     resources = result.get("resources") if own and not censored else None
     if isinstance(resources, list):
-        found = [_resource(task, outcome, result, one, item) for one in resources if isinstance(one, dict)]
+        objects = [
+            _resource(task, outcome, result, resource, item) for resource in resources if isinstance(resource, dict)
+        ]
         if status in (IN_SYNC, DRIFT):
             status = None
     elif own and status == IN_SYNC:
-        # Without resources a module of ours has looked, or judged.
+        # Without resources, a module of this collection only read or judged.
         status = None
     if status:
-        found.append(_object(task, task.action, _name(task, result, item), status, item))
-        found[-1]["why"] = why
+        objects.append(_object(task, task.action, _name(task, result, item), status, item))
+        objects[-1]["why"] = why
         if status == DRIFT:
-            found[-1]["repaired"] = not task.check_mode
+            objects[-1]["repaired"] = not task.check_mode
         if not censored:
-            _remember_job(task, result, found[-1])
-    # One diff is of all that the task has found: it stands with the first that drifted.
+            _remember_job(task, result, objects[-1])
+    # The diff is of all objects of the task: the first with drift gets it.
     if task.diff and not censored and result.get("diff"):
-        for one in found:
-            if one["status"] == DRIFT:
-                one["diff"] = diff_text(result["diff"], limits.diff)
+        for entry in objects:
+            if entry["status"] == DRIFT:
+                entry["diff"] = diff_text(result["diff"], limits.diff)
                 break
-    return found
+    return objects
 
 
 def _status(
     task: Task, outcome: str, result: t.Mapping[str, t.Any], predicts: t.Callable[[], bool]
 ) -> tuple[str | None, str | None]:
-    """Return a task's status, None if it is about no object, and why it is not known."""
+    """Return a task's status, None if it concerns no object, and why it is unknown."""
     if outcome == UNREACHABLE:
-        return UNKNOWN, _because("the host could not be reached", result)
+        return UNKNOWN, _with_message("the host could not be reached", result)
     if outcome == FAILED:
-        return UNKNOWN, _because("the task failed", result)
+        return UNKNOWN, _with_message("the task failed", result)
     if task.action in STEERING:
         return None, None
     if outcome == SKIPPED:
-        return _left_out(task, result, predicts)
+        return _skip_status(task, result, predicts)
     if result.get("ansible_job_id") and not result.get("finished"):
         return UNKNOWN, "the task runs in the background, and its result was not seen"
     if task.handler:
-        # It runs because something else has drifted, which is already reported.
+        # It runs because of drift that is already reported.
         return None, None
     if result.get("changed"):
         return DRIFT, None
@@ -198,13 +200,13 @@ def _status(
     return IN_SYNC, None
 
 
-def _left_out(
+def _skip_status(
     task: Task, result: t.Mapping[str, t.Any], predicts: t.Callable[[], bool]
 ) -> tuple[str | None, str | None]:
     if task.handler:
         return None, None
     if "censored" in result:
-        # no_log hides why, too.
+        # no_log also hides the reason.
         if task.conditional and (not task.check_mode or predicts()):
             return None, None
         return UNKNOWN, "the task was skipped, and no_log hides why"
@@ -212,37 +214,37 @@ def _left_out(
         return None, None
     if _SINCE.match(text(result.get("msg") or "")):
         return IN_SYNC, None
-    return UNKNOWN, _because("the task was skipped", result)
+    return UNKNOWN, _with_message("the task was skipped", result)
 
 
-def _because(what: str, result: t.Mapping[str, t.Any]) -> str:
-    said = result.get("msg") or result.get("reason")
-    if "censored" in result or not said:
-        return what
-    return "%s: %s" % (what, text(said, 500))
+def _with_message(reason: str, result: t.Mapping[str, t.Any]) -> str:
+    message = result.get("msg") or result.get("reason")
+    if "censored" in result or not message:
+        return reason
+    return "%s: %s" % (reason, text(message, 500))
 
 
-def _remember_job(task: Task, result: t.Mapping[str, t.Any], found: Json) -> None:
+def _remember_job(task: Task, result: t.Mapping[str, t.Any], entry: Json) -> None:
     if task.action not in STEERING and result.get("ansible_job_id") and not result.get("finished"):
-        found["job"] = text(result["ansible_job_id"])
+        entry["job"] = text(result["ansible_job_id"])
 
 
 def _resource(
-    task: Task, outcome: str, result: t.Mapping[str, t.Any], one: t.Mapping[str, t.Any], item: str | None
+    task: Task, outcome: str, result: t.Mapping[str, t.Any], resource: t.Mapping[str, t.Any], item: str | None
 ) -> Json:
-    status = one.get("status")
+    status = resource.get("status")
     if status not in (IN_SYNC, DRIFT, UNKNOWN):
         status = UNKNOWN
-    found = _object(task, text(one.get("kind")), text(one.get("name")), status, item)
+    entry = _object(task, text(resource.get("kind")), text(resource.get("name")), status, item)
     for name in ("desired", "configured", "live", "next_boot"):
-        found[name] = plain(one.get(name))
-    if one.get("why") or one.get("reason"):
-        found["why"] = text(one.get("why") or one.get("reason"), 500)
+        entry[name] = plain(resource.get(name))
+    if resource.get("why") or resource.get("reason"):
+        entry["why"] = text(resource.get("why") or resource.get("reason"), 500)
     if status == DRIFT:
-        found["repaired"] = bool(
+        entry["repaired"] = bool(
             outcome == OK and not task.check_mode and result.get("changed") and not result.get("reboot_required")
         )
-    return found
+    return entry
 
 
 def _object(task: Task, kind: str, name: str, status: str, item: str | None) -> Json:
@@ -266,15 +268,15 @@ def _object(task: Task, kind: str, name: str, status: str, item: str | None) -> 
 
 
 def _name(task: Task, result: t.Mapping[str, t.Any], item: str | None) -> str:
-    """Return what the task is about, else the loop's item, else the task's name, which is all of a censored one."""
+    """Return the name of the object, else the loop's item, else the task's name, the only one if censored."""
     if "censored" not in result:
         invocation = result.get("invocation")
-        given = invocation.get("module_args") if isinstance(invocation, dict) else None
-        # The module has censored its arguments; those of the task are as they were written.
-        for source in (result, given if invocation else _finished(task.arguments)):
+        module_args = invocation.get("module_args") if isinstance(invocation, dict) else None
+        # The module's arguments are censored; those of the task are as written.
+        for source in (result, module_args if invocation else _literals(task.arguments)):
             for name in NAMES:
                 value = source.get(name) if isinstance(source, dict) else None
-                if isinstance(value, (list, tuple)) and value and all(isinstance(one, str) for one in value):
+                if isinstance(value, (list, tuple)) and value and all(isinstance(part, str) for part in value):
                     value = ", ".join(value)
                 if isinstance(value, str) and value:
                     return text(value, 500)
@@ -283,8 +285,8 @@ def _name(task: Task, result: t.Mapping[str, t.Any], item: str | None) -> str:
     return text(task.name, 500)
 
 
-def _finished(arguments: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Leave out arguments that are still templates: of a loop, ansible-core 2.21 tells no others."""
+def _literals(arguments: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return the arguments without templates; ansible-core 2.21 reports those of a loop not rendered."""
     return {name: value for name, value in arguments.items() if "{{" not in str(value)}
 
 

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
-"""A drift report as an HTML page: what is on it. How it looks is in page.html.j2."""
+"""A drift report as an HTML page: its contents. Its layout is in page.html.j2."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import typing as t
 from ...module_utils._decision import DRIFT, IN_SYNC, UNKNOWN
 from .._page import render
 from .report import STATUSES, totals
-from .text import TITLES, shown
+from .text import TITLES, format_value
 
 Json = t.Dict[str, t.Any]
 
-# Objects in sync beyond this many are counted, not listed: a browser takes seconds over a larger page.
+# More objects in sync than this are counted, not listed: a browser takes seconds for a larger page.
 MAX_IN_SYNC = 4000
 
 _MEANINGS = {
@@ -47,7 +47,7 @@ class Row(t.NamedTuple):
 
 
 class Host(t.NamedTuple):
-    """A host, which statuses its objects have, and the objects on the page."""
+    """A host, the statuses of its objects, and the objects on the page."""
 
     name: str
     status: str
@@ -118,9 +118,9 @@ def _row(resource: Json) -> Row:
     desired = resource["desired"]
     values = []
     if any(value is not None for value in (desired, live, configured, next_boot)):
-        values = [("wanted", "nothing" if desired is None else shown(desired)), ("live", shown(live))]
+        values = [("wanted", "nothing" if desired is None else format_value(desired)), ("live", format_value(live))]
         values += [
-            (title, shown(value))
+            (title, format_value(value))
             for title, value in (("configured", configured), ("next boot", next_boot))
             if value is not None
         ]

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
-"""A drift report: taken down while a run goes on, judged, read back and merged."""
+"""Record a drift report during a run, judge it, and read and merge those of other runs."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from ...module_utils._errors import FabricError
 Json = t.Dict[str, t.Any]
 
 SCHEMA = 1
-# What is worse stands behind.
+# The worst last.
 STATUSES = (IN_SYNC, UNKNOWN, DRIFT)
 
-# More than a run on thousands of hosts gives; a file that is larger is something else.
+# More than the report of a run on thousands of hosts: a larger file is something else.
 MAX_BYTES = 1 << 28
 
 
 class Recorder:
-    """Takes down what a run finds; ``document()`` is what it amounts to so far."""
+    """Record the objects of a run; ``document()`` returns the report so far."""
 
     def __init__(self, check_mode: bool, started: str | None = None) -> None:
         self.check_mode = check_mode
         self.started = started or now()
         self._finished: str | None = None
         self._hosts: dict[str, dict[tuple[t.Any, ...], Json]] = {}
-        # In the order of the plays, which is the inventory's.
+        # In the order of the plays, which is that of the inventory.
         self._order: dict[str, None] = {}
         self._incomplete: list[str] = []
-        # Plays by their keys: those to come with what they are called, and the one that is going on.
+        # The names of the plays to come by their keys, and the key and name of the current play.
         self._to_come: dict[str, str] = {}
         self._key: str | None = None
         self._called = ""
@@ -47,12 +47,12 @@ class Recorder:
         self._stopped: dict[str, tuple[str, str | None]] = {}
 
     def begin_playbook(self, plays: t.Mapping[str, str]) -> None:
-        """Take down the plays that a playbook will go through."""
+        """Record the plays of a playbook."""
         self._finished = None
         self._to_come.update(plays)
 
     def begin_play(self, key: str, name: str, hosts: t.Iterable[str], batch: t.Iterable[str]) -> None:
-        """Begin a play, or its next batch: ``hosts`` are all of the play's."""
+        """Begin a play, or its next batch: ``hosts`` are all hosts of the play."""
         if key != self._key:
             self._leave_play()
             self._key, self._called = key, name
@@ -64,11 +64,11 @@ class Recorder:
             self._waiting.pop(host, None)
 
     def add(self, host: str, objects: t.Iterable[Json], task: str | None = None) -> None:
-        """Take down what the task with the key ``task`` has found on a host.
+        """Record the objects of the task with the key ``task`` on a host.
 
-        Of several looks at one object the worst counts, and of equal ones the first: it was before anything was done.
+        Of several results for one object the worst counts, and of equal ones the first, from before any change.
         """
-        # A host that is heard of by a later task goes on: there was a rescue.
+        # A host with a result of a later task was rescued.
         if host in self._stopped and self._stopped[host][1] not in (None, task):
             del self._stopped[host]
         for item in objects:
@@ -79,7 +79,7 @@ class Recorder:
                 known[key] = item
 
     def job(self, host: str, identity: str) -> Json | None:
-        """Return the object of a task in the background, to be replaced by what became of it."""
+        """Remove and return the object of a background task, which its result replaces."""
         for key, item in self._hosts.get(host, {}).items():
             if item.get("job") == identity:
                 del self._hosts[host][key]
@@ -87,12 +87,12 @@ class Recorder:
         return None
 
     def stop(self, why: str, task: str | None = None) -> None:
-        """Record that the play ended for every host of the batch, by ``task`` if that is known."""
+        """Record that the play ended for every host of the batch, by ``task`` if known."""
         for host in self._batch:
             self._stopped.setdefault(host, (why, task))
 
     def end(self, all_playbooks: bool = True) -> None:
-        """Take down that the run has come to its end by itself."""
+        """Record that the run was completed."""
         self._leave_play()
         self._key = None
         for name in self._to_come.values():
@@ -123,14 +123,14 @@ class Recorder:
         }  # fmt: skip
 
     def document(self, running: bool = False) -> Json:
-        """Return the report. With ``running``, what the run has done so far counts as all that it is to do."""
+        """Return the report. With ``running``, it is complete with what the run has done so far."""
         hosts = {}
         for name in [name for name in self._order if name in self._hosts] + list(self._hosts):
             objects = self._hosts[name]
             shown = [{key: value for key, value in item.items() if key != "job"} for item in objects.values()]
             hosts[name] = {
                 "status": worst(item["status"] for item in shown),
-                "counts": counted(shown),
+                "counts": count_statuses(shown),
                 "objects": shown,
             }
         incomplete = list(self._incomplete)
@@ -161,25 +161,25 @@ def now() -> str:
 
 
 def worst(statuses: t.Iterable[str]) -> str:
-    """Return the worst status; of nothing, nothing is known."""
+    """Return the worst status, or unknown if there is none."""
     ranks = [STATUSES.index(status) for status in statuses]
     return STATUSES[max(ranks)] if ranks else UNKNOWN
 
 
-def counted(objects: t.Iterable[Json]) -> dict[str, int]:
+def count_statuses(objects: t.Iterable[Json]) -> dict[str, int]:
     counts = collections.Counter(item["status"] for item in objects)
     return {status: counts[status] for status in STATUSES}
 
 
 def totals(report: Json) -> dict[str, int]:
-    """Return how many objects have each status."""
-    return counted(item for host in report["hosts"].values() for item in host["objects"])
+    """Count the objects of each status."""
+    return count_statuses(item for host in report["hosts"].values() for item in host["objects"])
 
 
 def verdict_of(report: Json) -> str:
-    """Return what a report's contents amount to: drift beats unknown, which beats in sync.
+    """Return the verdict on a report: drift beats unknown, which beats in sync.
 
-    A run that did not come to its end, and one that has looked at nothing, is never in sync.
+    A run that was not completed or checked nothing is never in sync.
     """
     status = worst(item["status"] for host in report["hosts"].values() for item in host["objects"])
     return UNKNOWN if status == IN_SYNC and not report["complete"] else status
@@ -203,7 +203,7 @@ def load(path: str) -> Json:
         ) from exc
     except (ValueError, RecursionError) as exc:
         raise FabricError("%s: it is not JSON: %s" % (what, exc)) from exc
-    return validated(report, what)
+    return validate(report, what)
 
 
 _TYPES: dict[str, t.Any] = {
@@ -211,8 +211,8 @@ _TYPES: dict[str, t.Any] = {
 }  # fmt: skip
 
 
-def validated(report: t.Any, what: str) -> Json:
-    """Return a report that has this release's shape."""
+def validate(report: t.Any, what: str) -> Json:
+    """Return a report if it has the shape of this release."""
     if not isinstance(report, dict) or "schema" not in report or "hosts" not in report:
         raise FabricError("%s: it is not a drift report, which has schema and hosts" % what)
     if report["schema"] != SCHEMA or isinstance(report["schema"], bool):
@@ -245,7 +245,7 @@ def _validate_host(name: str, host: t.Any, what: str) -> None:
 
 
 def merge(reports: t.Sequence[tuple[str, Json]], missing: t.Iterable[str] = ()) -> Json:
-    """Merge the reports of a run's slices, each with where it is from; ``missing`` names what has no report."""
+    """Merge the reports of a run's slices, each with its source; ``missing`` names those without a report."""
     hosts: dict[str, Json] = {}
     owner: dict[str, str] = {}
     incomplete = list(missing)
@@ -259,7 +259,7 @@ def merge(reports: t.Sequence[tuple[str, Json]], missing: t.Iterable[str] = ()) 
             owner[name] = source
             objects = [{**dict.fromkeys(OBJECT_KEYS), **item} for item in host["objects"]]
             status = worst(item["status"] for item in objects)
-            hosts[name] = {"status": status, "counts": counted(objects), "objects": objects}
+            hosts[name] = {"status": status, "counts": count_statuses(objects), "objects": objects}
         incomplete += ["%s: %s" % (source, why) for why in report["incomplete"]]
         if not report["complete"] and not report["incomplete"]:
             incomplete.append("%s: it is not complete" % source)
@@ -286,13 +286,13 @@ __all__ = (
     "Recorder",
     "SCHEMA",
     "STATUSES",
-    "counted",
+    "count_statuses",
     "dumps",
     "load",
     "merge",
     "now",
     "totals",
-    "validated",
+    "validate",
     "verdict_of",
     "worst",
 )

@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
-"""Where the callback leaves the run for the action, and how a report becomes files.
+"""Pass the run from the callback to the action, and write a report to files.
 
-Ansible forks a worker for every task, so that an action finds in this module what the callback of the same
-ansible-playbook has left here before. Another ansible-playbook, such as one that a task starts, finds nothing.
+Ansible forks a worker for every task, so an action has in this module what the callback of the same ansible-playbook
+has stored here. Another ansible-playbook, such as one that a task starts, has nothing here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .text import metrics
 
 Json = t.Dict[str, t.Any]
 
-# How a report becomes each file, and the mode of a new one: diffs are of files that others may not read.
+# How each file is rendered, and its mode if new: diffs may be of files that others may not read.
 FILES: dict[str, tuple[t.Callable[[Json], str], int]] = {
     "report": (dumps, 0o600),
     "html": (page, 0o600),
@@ -31,7 +31,7 @@ FILES: dict[str, tuple[t.Callable[[Json], str], int]] = {
 
 
 class Run(t.NamedTuple):
-    """What the callback has taken down so far, and why files of it could not be written."""
+    """What the callback has recorded so far, and why files of it could not be written."""
 
     recorder: Recorder
     problems: dict[str, str]
@@ -41,7 +41,7 @@ _runs: list[Run] = []
 
 
 def publish(run: Run) -> None:
-    """Leave a run for the actions of this ansible-playbook."""
+    """Store a run for the actions of this ansible-playbook."""
     _runs[:] = [run]
 
 
@@ -50,7 +50,7 @@ def current() -> Run | None:
 
 
 def write(report: Json, paths: t.Mapping[str, str | None]) -> tuple[list[str], dict[str, str]]:
-    """Write the files whose paths are given; return those written, and for the others why not."""
+    """Write the files that have a path; return those written, and the problems of the others."""
     written: list[str] = []
     problems: dict[str, str] = {}
     for name, (render, mode) in FILES.items():

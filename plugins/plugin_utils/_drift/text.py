@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
-"""A drift report as text: the table on the terminal, the sentence of a task, and metrics for Prometheus."""
+"""A drift report as text: a table for the terminal, a sentence for a task, and metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import typing as t
 import unicodedata
 
 from ...module_utils._decision import DRIFT, IN_SYNC, UNKNOWN
-from .report import STATUSES, counted, totals
+from .report import STATUSES, count_statuses, totals
 
 Json = t.Dict[str, t.Any]
 
@@ -29,8 +29,8 @@ TITLES = {IN_SYNC: "in sync", DRIFT: "drift", UNKNOWN: "unknown"}
 # --- one object ---------------------------------------------------------------------------------------------------
 
 
-def shown(value: t.Any) -> str:
-    """Return a value as people write it: texts without quotes, all else as JSON."""
+def format_value(value: t.Any) -> str:
+    """Format a value for people: text without quotes, anything else as JSON."""
     if value is None:
         return "unknown"
     if isinstance(value, str):
@@ -38,37 +38,42 @@ def shown(value: t.Any) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
 
 
-def described(one: Json) -> str:
+def describe(resource: Json) -> str:
     """Describe what an object is, and what is wrong with it."""
-    name = one["name"] or ""
-    if one["item"] is not None and one["item"] != name:
-        name = "%s (%s)" % (name, one["item"])
-    what = "%s %s" % (one["kind"], name)
-    if one["kind"] == one["action"]:
-        what = "%s %s" % (str(one["kind"]).rsplit(".", 1)[-1], name)
-        if one["name"] != one["task"]:
-            what += " by '%s'" % one["task"]
-    if one["delegated_to"]:
-        what += " on %s" % one["delegated_to"]
-    return "%s: %s" % (what, _wrong(one))
+    name = resource["name"] or ""
+    if resource["item"] is not None and resource["item"] != name:
+        name = "%s (%s)" % (name, resource["item"])
+    subject = "%s %s" % (resource["kind"], name)
+    if resource["kind"] == resource["action"]:
+        subject = "%s %s" % (str(resource["kind"]).rsplit(".", 1)[-1], name)
+        if resource["name"] != resource["task"]:
+            subject += " by '%s'" % resource["task"]
+    if resource["delegated_to"]:
+        subject += " on %s" % resource["delegated_to"]
+    return "%s: %s" % (subject, _describe_status(resource))
 
 
-def _wrong(one: Json) -> str:
-    if one["status"] == UNKNOWN:
-        return one["why"] or "not known"
-    if one["status"] == IN_SYNC:
+def _describe_status(resource: Json) -> str:
+    if resource["status"] == UNKNOWN:
+        return resource["why"] or "not known"
+    if resource["status"] == IN_SYNC:
         return "in sync"
-    if one["desired"] is None and one["live"] is None and one["configured"] is None and one["next_boot"] is None:
-        text = "differs"
+    if (
+        resource["desired"] is None
+        and resource["live"] is None
+        and resource["configured"] is None
+        and resource["next_boot"] is None
+    ):
+        description = "differs"
     else:
-        text = "live %s" % shown(one["live"])
+        description = "live %s" % format_value(resource["live"])
         for name in ("configured", "next_boot"):
-            if one[name] is not None and one[name] != one["live"]:
-                text += ", %s %s" % (name.replace("_", " "), shown(one[name]))
-        text += ", wanted %s" % ("nothing" if one["desired"] is None else shown(one["desired"]))
-    if one["why"]:
-        text += " (%s)" % one["why"]
-    return text + (", repaired" if one["repaired"] else "")
+            if resource[name] is not None and resource[name] != resource["live"]:
+                description += ", %s %s" % (name.replace("_", " "), format_value(resource[name]))
+        description += ", wanted %s" % ("nothing" if resource["desired"] is None else format_value(resource["desired"]))
+    if resource["why"]:
+        description += " (%s)" % resource["why"]
+    return description + (", repaired" if resource["repaired"] else "")
 
 
 def sentence(report: Json) -> str:
@@ -78,26 +83,26 @@ def sentence(report: Json) -> str:
     head = "The verdict is %s: %s, on %d hosts" % (report["verdict"], ", ".join(parts), len(report["hosts"]))
     if not report["hosts"]:
         head = "The verdict is %s: nothing was checked" % report["verdict"]
-    named = [_short("%s: %s" % (host, described(one)), 300) for host, one in not_in_sync(report)]
+    named = [_shorten("%s: %s" % (host, describe(resource)), 300) for host, resource in not_in_sync(report)]
     reasons = named[:MAX_NAMED]
     if len(named) > MAX_NAMED:
         reasons.append("and %d more objects" % (len(named) - MAX_NAMED))
     if not report["complete"]:
         left = report["incomplete"]
-        reasons.append("not complete: " + ", ".join(_short(one, 200) for one in left[:3]))
+        reasons.append("not complete: " + ", ".join(_shorten(reason, 200) for reason in left[:3]))
         if len(left) > 3:
             reasons[-1] += " and %d more" % (len(left) - 3)
     return "; ".join([head, *reasons])
 
 
 def not_in_sync(report: Json) -> list[tuple[str, Json]]:
-    """Return the objects that have drifted or are not known, with their hosts; drift first."""
+    """Return the objects with drift or an unknown status, with their hosts; drift first."""
     return [
-        (host, one)
+        (host, resource)
         for status in (DRIFT, UNKNOWN)
         for host, entry in report["hosts"].items()
-        for one in entry["objects"]
-        if one["status"] == status
+        for resource in entry["objects"]
+        if resource["status"] == status
     ]
 
 
@@ -105,16 +110,16 @@ def not_in_sync(report: Json) -> list[tuple[str, Json]]:
 
 
 def table(report: Json, width: int) -> str:
-    """Return hosts with their counts, and what is not in sync, in lines of at most ``width`` columns."""
+    """Return hosts with their counts, and the objects not in sync, in lines of at most ``width`` columns."""
     width = max(width, MIN_WIDTH)
     lines = ["Drift: %s" % report["verdict"].upper()]
-    ranked = sorted(report["hosts"].items(), key=lambda one: -STATUSES.index(one[1]["status"]))
-    rows = [(host, counted(entry["objects"])) for host, entry in ranked]
+    ranked = sorted(report["hosts"].items(), key=lambda item: -STATUSES.index(item[1]["status"]))
+    rows = [(host, count_statuses(entry["objects"])) for host, entry in ranked]
     if rows:
         column = min(max([5] + [columns(host) for host, _counts in rows[:MAX_HOSTS]]), width - 34)
-        lines.append("%s%9s%9s%9s" % (fitted("host", column), "drift", "unknown", "in sync"))
+        lines.append("%s%9s%9s%9s" % (fit("host", column), "drift", "unknown", "in sync"))
         for host, counts in rows[:MAX_HOSTS]:
-            lines.append(fitted(host, column) + "".join("%9d" % counts[name] for name in (DRIFT, UNKNOWN, IN_SYNC)))
+            lines.append(fit(host, column) + "".join("%9d" % counts[name] for name in (DRIFT, UNKNOWN, IN_SYNC)))
         if len(rows) > MAX_HOSTS:
             lines.append("and %d more hosts" % (len(rows) - MAX_HOSTS))
     else:
@@ -124,29 +129,33 @@ def table(report: Json, width: int) -> str:
         of_status = [pair for pair in wrong if pair[1]["status"] == status]
         if of_status:
             lines += ["", TITLES[status]]
-        for host, one in of_status[:MAX_OBJECTS]:
-            lines.append("  " + fitted("%s: %s" % (host, described(one)), width - 2).rstrip())
+        for host, resource in of_status[:MAX_OBJECTS]:
+            lines.append("  " + fit("%s: %s" % (host, describe(resource)), width - 2).rstrip())
         if len(of_status) > MAX_OBJECTS:
             lines.append("  and %d more, in the report" % (len(of_status) - MAX_OBJECTS))
     if not report["complete"]:
         lines += ["", "not complete"]
-        lines += ["  " + fitted(why, width - 2).rstrip() for why in report["incomplete"][:MAX_NAMED]]
+        lines += ["  " + fit(why, width - 2).rstrip() for why in report["incomplete"][:MAX_NAMED]]
         if len(report["incomplete"]) > MAX_NAMED:
             lines.append("  and %d more, in the report" % (len(report["incomplete"]) - MAX_NAMED))
     return "\n".join(lines) + "\n"
 
 
 def printable(text: str) -> str:
-    """Return text that cannot steer a terminal: control characters and what turns the writing round are spelt out."""
+    """Return text that cannot control a terminal: control and bidirectional characters are escaped."""
     return "".join(
-        one if one.isprintable() else " " if one in "\n\t\r" else one.encode("unicode_escape").decode("ascii")
-        for one in text
+        character
+        if character.isprintable()
+        else " "
+        if character in "\n\t\r"
+        else character.encode("unicode_escape").decode("ascii")
+        for character in text
     )
 
 
 def columns(text: str) -> int:
-    """Return how many columns a text takes on a terminal."""
-    return sum(_columns(one) for one in printable(text))
+    """Return the columns that text takes on a terminal."""
+    return sum(_columns(character) for character in printable(text))
 
 
 def _columns(character: str) -> int:
@@ -155,21 +164,21 @@ def _columns(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
-def fitted(text: str, width: int) -> str:
-    """Return text of exactly ``width`` columns: cut, or filled with blanks."""
+def fit(text: str, width: int) -> str:
+    """Cut text or pad it with blanks to exactly ``width`` columns."""
     text = printable(text)
     if columns(text) > width:
         kept, taken = [], 0
-        for one in text:
-            if taken + _columns(one) > width - 3:
+        for character in text:
+            if taken + _columns(character) > width - 3:
                 break
-            kept.append(one)
-            taken += _columns(one)
+            kept.append(character)
+            taken += _columns(character)
         text = "".join(kept) + "..."
     return text + " " * (width - columns(text))
 
 
-def _short(text: str, limit: int) -> str:
+def _shorten(text: str, limit: int) -> str:
     text = printable(text)
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
@@ -178,13 +187,13 @@ def _short(text: str, limit: int) -> str:
 
 
 def metrics(report: Json) -> str:
-    """Return the report in Prometheus' text format, as node_exporter's textfile collector reads it."""
+    """Return the report in Prometheus' text format, for node_exporter's textfile collector."""
     lines = [
         "# HELP gpu_fabric_drift_objects Objects of the last drift run, by host and status.",
         "# TYPE gpu_fabric_drift_objects gauge",
     ]
     for host, entry in report["hosts"].items():
-        counts = counted(entry["objects"])
+        counts = count_statuses(entry["objects"])
         for status in STATUSES:
             lines.append('gpu_fabric_drift_objects{host="%s",status="%s"} %d' % (_label(host), status, counts[status]))
     lines += [
@@ -217,7 +226,7 @@ def _seconds(report: Json) -> int | None:
 
 def _label(text: str) -> str:
     """Escape a label's value (Prometheus' exposition formats: backslash, quote and line feed)."""
-    # Lone surrogates cannot be written as UTF-8, which the format is.
+    # The format is UTF-8, which has no lone surrogates.
     text = text.encode("utf-8", "replace").decode("utf-8")
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", " ")
 
@@ -225,12 +234,12 @@ def _label(text: str) -> str:
 __all__ = (
     "TITLES",
     "columns",
-    "described",
-    "fitted",
+    "describe",
+    "fit",
+    "format_value",
     "metrics",
     "not_in_sync",
     "printable",
     "sentence",
-    "shown",
     "table",
 )

@@ -14,12 +14,12 @@ from .vocabulary import FAIL, NO_RESULT, PASS, UNKNOWN, printable, short, some
 
 Json = t.Dict[str, t.Any]
 
-# What is kept with the verdict.
+# Fields of a result that the report keeps.
 DETAILS = ("state", "wanted_bytes", "limit_bytes", "unlimited", "by")
 
 
-def checked(hosts: t.Mapping[str, Json], tests: t.Sequence[str], rails: t.Sequence[int]) -> list[Json]:
-    """Return every check that was wanted with its verdict. What did not come back is unknown."""
+def judge_checks(hosts: t.Mapping[str, Json], tests: t.Sequence[str], rails: t.Sequence[int]) -> list[Json]:
+    """Return every requested check with its verdict. Without a result, it is unknown."""
     entries = []
     for test in tests:
         for node, host in hosts.items():
@@ -45,7 +45,7 @@ def _check(node: str, host: Json, rail: int, test: str, result: Json | None) -> 
 
 
 def reasons(entries: t.Sequence[Json], verdict: str) -> list[str]:
-    """Return sentences on the checks of one verdict; those for the same reason are one."""
+    """Return sentences on the checks with one verdict, one for each reason."""
     groups: dict[tuple[str, str], list[str]] = {}
     for entry in entries:
         if entry["verdict"] == verdict:
@@ -59,8 +59,8 @@ def _where(entry: Json) -> str:
     return "node %s, rail %d" % (printable(entry["node"]), entry["rail"])
 
 
-def left_out(entries: t.Sequence[Json]) -> list[Json]:
-    """Return the checks of which nothing is known, as the report's list of what was skipped has them."""
+def skipped_checks(entries: t.Sequence[Json]) -> list[Json]:
+    """Return the unknown checks for the report's list of what was skipped."""
     return [
         {"what": "%s, node %s, rail %d" % (entry["test"], entry["node"], entry["rail"]), "why": entry["error"]}
         for entry in entries
@@ -69,7 +69,7 @@ def left_out(entries: t.Sequence[Json]) -> list[Json]:
 
 
 def lines(entries: t.Sequence[Json]) -> list[str]:
-    """Return the table's lines on them, one for each test."""
+    """Return the lines of the table, one for each test."""
     texts = []
     for test in dict.fromkeys(entry["test"] for entry in entries):
         own = [entry["verdict"] for entry in entries if entry["test"] == test]
@@ -78,4 +78,4 @@ def lines(entries: t.Sequence[Json]) -> list[str]:
     return texts
 
 
-__all__ = ("DETAILS", "checked", "left_out", "lines", "reasons")
+__all__ = ("DETAILS", "judge_checks", "lines", "reasons", "skipped_checks")

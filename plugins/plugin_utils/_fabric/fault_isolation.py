@@ -4,24 +4,24 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""Who is to blame: what explains most of what failed, and nothing that a good measurement contradicts."""
+"""Isolate faults: what explains most failures, and is contradicted by no good measurement."""
 
 from __future__ import annotations
 
 import typing as t
 
-from .inputs import Wanted
+from .inputs import Plan
 from .ports import Finding, label
 from .vocabulary import FAIL, PASS, TESTS, UNKNOWN, Json, bound, percent, printable, short, show, some, speed, worst
 
-# What may be to blame, what explains most first.
+# Kinds of suspects; what explains most comes first.
 KINDS = ("rail", "node", "port", "pair")
 
 Link = t.Tuple[str, str, int]  # client, server, rail
 
 
 def _status(entries: list[Json]) -> str:
-    """Return fail if a test fails between two ports, pass if all pass; what is unknown neither blames nor clears."""
+    """Return fail if a test fails between two ports, pass if all pass; unknown tests do not count."""
     return worst(entry["verdict"] for entry in entries)
 
 
@@ -38,13 +38,13 @@ class _Rail(t.NamedTuple):
 
 
 def isolate_faults(
-    hosts: t.Mapping[str, Json], plan: Wanted, pairs: list[Json], findings: list[Finding], limit: float
+    hosts: t.Mapping[str, Json], plan: Plan, pairs: list[Json], findings: list[Finding], limit: float
 ) -> list[Json]:
-    """Return who or what the failing measurements have in common, and the good ones do not touch."""
+    """Return the suspects: what failing measurements have in common, and good ones do not."""
     links: dict[Link, list[Json]] = {}
     for entry in pairs:
         links.setdefault((entry["client"], entry["server"], entry["rail"]), []).append(entry)
-    rails = _by_rail({link: _status(entries) for link, entries in links.items()})
+    rails = _rails_of({link: _status(entries) for link, entries in links.items()})
     blamed = {
         (node, finding.rail)
         for finding in findings
@@ -52,12 +52,14 @@ def isolate_faults(
         for node in finding.nodes
     }
     suspects: list[Json] = []
-    ports: dict[tuple[str, int], list[Link]] = {}  # with the failing links that it explains
+    ports: dict[tuple[str, int], list[Link]] = {}  # with the failing links that they explain
     for rail in rails.values():
         if rail.failing:
-            of_rail, of_ports = _of_rail(hosts, rail, {node for node, number in blamed if number == rail.number})
-            suspects += of_rail
-            ports.update(((node, rail.number), explained) for node, explained in of_ports.items())
+            rail_suspects, port_links = _rail_suspects(
+                hosts, rail, {node for node, number in blamed if number == rail.number}
+            )
+            suspects += rail_suspects
+            ports.update(((node, rail.number), explained) for node, explained in port_links.items())
     measured = {number: _nodes(rail.links) for number, rail in rails.items()}
     whole = {suspect["rail"] for suspect in suspects if suspect["kind"] == "rail"}
     for node in list(dict.fromkeys(node for node, _rail in ports)):
@@ -66,9 +68,9 @@ def isolate_faults(
         alone = len(plan.rails) == 1 and (node, named[0].number) not in blamed
         if named == own and (len(own) > 1 or alone):
             explained = [link for rail in own for link in ports[node, rail.number]]
-            suspects.append(_node(hosts, node, own, explained))
+            suspects.append(_node_suspect(hosts, node, own, explained))
         else:
-            suspects += [_of_port(hosts, node, rail, rails, ports[node, rail.number]) for rail in named]
+            suspects += [_port_suspect(hosts, node, rail, rails, ports[node, rail.number]) for rail in named]
     suspects.sort(key=lambda suspect: (KINDS.index(suspect["kind"]), suspect["node"] or ""))
     for suspect in suspects:
         failing = [entry for link in suspect.pop("links") for entry in links[link] if entry["verdict"] == FAIL]
@@ -76,7 +78,7 @@ def isolate_faults(
     return suspects
 
 
-def _by_rail(status: t.Mapping[Link, str]) -> dict[int, _Rail]:
+def _rails_of(status: t.Mapping[Link, str]) -> dict[int, _Rail]:
     rails = {
         number: _Rail(number, [], [])
         for number in sorted({link[2] for link, verdict in status.items() if verdict != UNKNOWN})
@@ -92,7 +94,7 @@ def _nodes(links: t.Iterable[Link]) -> set[str]:
 
 
 def _shared(links: t.Iterable[Link]) -> set[str]:
-    """Return the nodes that are in every one of the links."""
+    """Return the nodes that all links have in common."""
     return set.intersection(*(set(link[:2]) for link in links))
 
 
@@ -100,11 +102,13 @@ def _suspect(kind: str, node: str | None, rail: int | None, why: str, links: lis
     return {"kind": kind, "node": node, "rail": rail, "pair": None, "why": why, "links": links, **more}
 
 
-def _of_rail(hosts: t.Mapping[str, Json], rail: _Rail, blamed: set[str]) -> tuple[list[Json], dict[str, list[Link]]]:
-    """Return a rail or paths that are to blame, and the ports that are, with the failing links that they explain.
+def _rail_suspects(
+    hosts: t.Mapping[str, Json], rail: _Rail, blamed: set[str]
+) -> tuple[list[Json], dict[str, list[Link]]]:
+    """Return the rail or paths to blame, and the ports to blame, with the failing links that they explain.
 
     A port without a good measurement is dead. It is to blame if it alone can explain a failure, or if its state
-    does. A failure between two ports that are fine otherwise is that of the path between them.
+    does. If two ports are good otherwise, a failure between them is that of their path.
     """
     measured = _nodes(rail.links)
     if not rail.good and len(measured) > 2 and not _shared(rail.failing):
@@ -122,16 +126,16 @@ def _of_rail(hosts: t.Mapping[str, Json], rail: _Rail, blamed: set[str]) -> tupl
     for group in _components(open_links):
         shared = _shared(group)
         if len(shared) == 2:
-            suspects.append(_of_two(hosts, rail, group, only=measured == shared))
-        else:  # a star, whose center is to blame, or else all that are in it
+            suspects.append(_ends_suspect(hosts, rail, group, only=measured == shared))
+        else:  # a star: its center is to blame, or else all of its nodes
             named |= shared or _nodes(group)
     explained = {node: [link for link in rail.failing if node in link[:2]] for node in sorted(named)}
-    suspects += [_of_path(hosts, rail, link) for link in rail.failing if not dead & set(link[:2])]
+    suspects += [_path_suspect(hosts, rail, link) for link in rail.failing if not dead & set(link[:2])]
     return suspects, {node: links for node, links in explained.items() if links}
 
 
-def _of_two(hosts: t.Mapping[str, Json], rail: _Rail, links: list[Link], *, only: bool) -> Json:
-    """Return the suspect if two dead ports were measured with each other alone; ``only`` if the rail has no others."""
+def _ends_suspect(hosts: t.Mapping[str, Json], rail: _Rail, links: list[Link], *, only: bool) -> Json:
+    """Return the suspect if two dead ports were measured only with each other; ``only``: the rail has no others."""
     ends = links[0][:2]
     if only:
         why = "rail %d: %s between %s and %s: with two nodes" % (
@@ -144,7 +148,7 @@ def _of_two(hosts: t.Mapping[str, Json], rail: _Rail, links: list[Link], *, only
     return _suspect("pair", None, rail.number, why, links, pair=list(ends))
 
 
-def _of_path(hosts: t.Mapping[str, Json], rail: _Rail, link: Link) -> Json:
+def _path_suspect(hosts: t.Mapping[str, Json], rail: _Rail, link: Link) -> Json:
     if (link[1], link[0], rail.number) in rail.good:
         why = "%s fails, the other direction does not" % _path(hosts, rail, link)
     else:
@@ -158,7 +162,7 @@ def _path(hosts: t.Mapping[str, Json], rail: _Rail, link: Link) -> str:
 
 
 def _components(links: list[Link]) -> list[list[Link]]:
-    """Return links in groups that share no node."""
+    """Return links in groups without a common node."""
     groups: list[list[Link]] = []
     for link in links:
         touching = [group for group in groups if any(set(link[:2]) & set(other[:2]) for other in group)]
@@ -173,7 +177,7 @@ def _fail_of(number: int, what: str, more: str = "") -> str:
     return "all %d %ss%s fail" % (number, what, more)
 
 
-def _node(hosts: t.Mapping[str, Json], node: str, own: list[_Rail], links: list[Link]) -> Json:
+def _node_suspect(hosts: t.Mapping[str, Json], node: str, own: list[_Rail], links: list[Link]) -> Json:
     numbers = [rail.number for rail in own]
     why = "node %s: %s on %s" % (
         printable(node), _fail_of(len(links), "measured pair", " with it"), _rails(numbers),
@@ -189,7 +193,7 @@ def _node(hosts: t.Mapping[str, Json], node: str, own: list[_Rail], links: list[
     return _suspect("node", node, None, why, links)
 
 
-def _of_port(
+def _port_suspect(
     hosts: t.Mapping[str, Json], node: str, rail: _Rail, rails: t.Mapping[int, _Rail], links: list[Link]
 ) -> Json:
     failing = _fail_of(len(links), "measured pair", " with it on this rail")
@@ -208,7 +212,7 @@ def _rails(rails: t.Sequence[int]) -> str:
 
 
 def _worst(failing: list[Json], limit: float) -> str:
-    """Return the numbers behind a suspicion."""
+    """Return the worst results of a suspect."""
     texts = []
     for test in TESTS:
         own = [entry for entry in failing if entry["test"] == test]
@@ -228,13 +232,13 @@ def _worst(failing: list[Json], limit: float) -> str:
 
 
 def sentences(suspects: list[Json]) -> list[str]:
-    """Return the suspects as reasons; rails that fail in the same way are one."""
+    """Return the suspects as reasons; rails that fail in the same way have one."""
     rails = [suspect for suspect in suspects if suspect["kind"] == "rail"]
     reasons = []
     if len(rails) > 1:
         numbers = _rails([suspect["rail"] for suspect in rails])
         why = rails[0]["why"].split(": ", 1)[1]
-        # The words are the same but for the names of the ports; one rail's stand for all.
+        # The reasons differ only in the names of ports; that of one rail is used for all.
         if all(_tail(suspect["why"]) == _tail(rails[0]["why"]) for suspect in rails):
             reasons.append("%s, each: %s (rail %d: %s)" % (numbers, why, rails[0]["rail"], rails[0]["worst"]))
             suspects = [suspect for suspect in suspects if suspect["kind"] != "rail"]
@@ -246,7 +250,7 @@ def _tail(why: str) -> str:
 
 
 def with_findings(suspects: list[Json], findings: list[Finding]) -> list[Json]:
-    """Add the ports that are to blame for what was found before any traffic."""
+    """Add the ports that are to blame for findings before any traffic."""
     merged = [dict(suspect) for suspect in suspects]
     for finding in findings:
         if finding.verdict != FAIL or not finding.named:

@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""What a fabric report has on GPUs: nccl-tests over all of them, and whether GPUDirect RDMA is proven."""
+"""GPUs in a fabric report: nccl-tests over all of them, and whether GPUDirect RDMA is proven."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _DETAILS = (
 )  # fmt: skip
 
 
-def without(hosts: t.Mapping[str, Json]) -> str | None:
-    """Return why there can be no test with GPUs, None if all nodes have some."""
+def missing_gpus(hosts: t.Mapping[str, Json]) -> str | None:
+    """Return why tests with GPUs are impossible, None if all nodes have some."""
     none = [printable(name) for name, host in hosts.items() if host["gpus"] == 0]
     unknown = [printable(name) for name, host in hosts.items() if host["gpus"] is None]
     reasons = ["no GPUs (no nvidia-smi) on %s" % some(none)] if none else []
@@ -29,9 +29,11 @@ def without(hosts: t.Mapping[str, Json]) -> str | None:
     return "; ".join(reasons) or None
 
 
-def nccl(result: t.Mapping[str, t.Any] | None, hosts: t.Mapping[str, Json], asked: bool, silence: str) -> Json | None:
-    """Return the verdict on nccl-tests with what was measured; None: not requested."""
-    if not asked and result is None:
+def nccl(
+    result: t.Mapping[str, t.Any] | None, hosts: t.Mapping[str, Json], requested: bool, silence: str
+) -> Json | None:
+    """Return the result of nccl-tests with its verdict, None if it was not requested."""
+    if not requested and result is None:
         return None
     details: Json = {key: (result or {}).get(key) for key in _DETAILS}
     verdict, error = _nccl(result, hosts, silence)
@@ -42,7 +44,7 @@ def _nccl(result: t.Mapping[str, t.Any] | None, hosts: t.Mapping[str, Json], sil
     if result is None:
         bare = [printable(name) for name, host in hosts.items() if not host["pod"]]
         pods = "it is run in pods only, and not on the hosts %s" % some(bare) if bare else None
-        return UNKNOWN, without(hosts) or pods or silence
+        return UNKNOWN, missing_gpus(hosts) or pods or silence
     wrong, transport = result.get("out_of_bounds"), result.get("transport")
     if wrong:
         return FAIL, "%d values were wrong (out of bounds)" % wrong
@@ -68,7 +70,7 @@ def sentence(entry: Json | None, verdict: str) -> list[str]:
 
 
 def gpudirect(pairs: t.Sequence[Json], nccl_entry: Json | None, hosts: t.Mapping[str, Json]) -> Json:
-    """Return whether GPUDirect RDMA is ``proven``, ``by`` what, or ``why`` it is not. Nothing is assumed."""
+    """Return whether GPUDirect RDMA is ``proven``, ``by`` what, or ``why`` not. Nothing is assumed."""
     ran = [entry for entry in pairs if entry["test"] == CUDA and entry["verdict"] == PASS]
     by = [
         "ib_write_bw --use_cuda %s -> %s on rail %d" % (entry["client"], entry["server"], entry["rail"])
@@ -79,7 +81,7 @@ def gpudirect(pairs: t.Sequence[Json], nccl_entry: Json | None, hosts: t.Mapping
     if by:
         return {"proven": True, "by": by, "why": None}
     tried = any(entry["test"] == CUDA for entry in pairs) or nccl_entry is not None
-    why = without(hosts)
+    why = missing_gpus(hosts)
     if why is None and not tried:
         why = "neither %s nor %s was requested" % (CUDA, NCCL)
     elif why is None and nccl_entry and nccl_entry["gpudirect"] is False:
@@ -100,4 +102,4 @@ def lines(report: t.Mapping[str, t.Any]) -> list[str]:
     return texts
 
 
-__all__ = ("gpudirect", "lines", "nccl", "sentence", "without")
+__all__ = ("gpudirect", "lines", "missing_gpus", "nccl", "sentence")

@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""The input: read from what modules returned, and refused if it has another shape."""
+"""Read the input, which modules returned, and refuse it if it has another shape."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class VerdictError(FabricError):
     """The input does not have the required shape."""
 
 
-class Wanted(t.NamedTuple):
+class Plan(t.NamedTuple):
     pairs: list[tuple[str, str]]
     rails: list[int]
     tests: list[str]  # between two ends
@@ -73,7 +73,7 @@ def _texts(value: t.Any, what: str) -> list[str]:
 
 
 def _number(value: t.Any, what: str) -> float | None:
-    """Return a number, or None if it is not a quantity."""
+    """Return a number, or None if it is out of range."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -155,17 +155,17 @@ def _port_value(entry: t.Mapping[str, t.Any], key: str, where: str, rail: int) -
         return _text(entry.get(key), where)
     if key in ("port", "gid_index"):
         return _count(entry.get(key), where)
-    return _number(entry.get(key), where) or None  # a link without a rate, or an MTU of 0, is one that was not read
+    return _number(entry.get(key), where) or None  # a rate or MTU of 0 was not read
 
 
-def planned(wanted: t.Any, hosts: t.Mapping[str, Json]) -> Wanted:
-    if not isinstance(wanted, t.Mapping):
-        raise invalid_input("wanted must be a dictionary with pairs, rails and tests, not %s" % brief(wanted))
-    unknown = sorted(set(map(str, wanted)) - {"pairs", "rails", "tests"})
+def plan_of(value: t.Any, hosts: t.Mapping[str, Json]) -> Plan:
+    if not isinstance(value, t.Mapping):
+        raise invalid_input("wanted must be a dictionary with pairs, rails and tests, not %s" % brief(value))
+    unknown = sorted(set(map(str, value)) - {"pairs", "rails", "tests"})
     if unknown:
         raise invalid_input("wanted has %s; it has pairs, rails and tests" % ", ".join(unknown))
     pairs = []
-    for entry in _list(wanted.get("pairs"), "wanted.pairs"):
+    for entry in _list(value.get("pairs"), "wanted.pairs"):
         if not isinstance(entry, (list, tuple)) or len(entry) != 2:
             raise invalid_input("wanted.pairs has %s, which is not a list of client and server" % brief(entry))
         client, server = (_name(name, "an entry of wanted.pairs") for name in entry)
@@ -175,15 +175,15 @@ def planned(wanted: t.Any, hosts: t.Mapping[str, Json]) -> Wanted:
             if name not in hosts:
                 raise invalid_input("wanted.pairs has %r, which is not in nodes" % name)
         pairs.append((client, server))
-    rails = [_rail(rail, "an entry of wanted.rails") for rail in _list(wanted.get("rails"), "wanted.rails")]
-    tests = [_test(test, "an entry of wanted.tests", WANTED) for test in _list(wanted.get("tests"), "wanted.tests")]
-    both = list(dict.fromkeys(tests))
-    return Wanted(
+    rails = [_rail(rail, "an entry of wanted.rails") for rail in _list(value.get("rails"), "wanted.rails")]
+    tests = [_test(test, "an entry of wanted.tests", WANTED) for test in _list(value.get("tests"), "wanted.tests")]
+    unique = list(dict.fromkeys(tests))
+    return Plan(
         list(dict.fromkeys(pairs)),
         sorted(set(rails)),
-        [test for test in both if test in TESTS],
-        [test for test in both if test in CHECKS],
-        NCCL in both,
+        [test for test in unique if test in TESTS],
+        [test for test in unique if test in CHECKS],
+        NCCL in unique,
     )
 
 
@@ -225,12 +225,12 @@ def read(results: t.Any) -> dict[tuple[str, str, int, str], list[Json]]:
 
 
 __all__ = (
+    "Plan",
     "SHOWN",
     "VerdictError",
-    "Wanted",
     "invalid_input",
     "limit_of",
     "nodes_of",
-    "planned",
+    "plan_of",
     "read",
 )

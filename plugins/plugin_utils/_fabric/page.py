@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""A fabric report as an HTML page: what is on it. How it looks is in page.html.j2."""
+"""A fabric report as an HTML page: its contents. Its layout is in page.html.j2."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def page(report: Json) -> str:
         legend=_legend(report["min_share"], {entry["test"] for entry in report["pairs"]}),
         gpus=gpus.lines(report) + ([nccl["error"]] if nccl and nccl["error"] else []),
         nodes=[_node(node) for node in report["nodes"]],
-        skipped=_grouped(report["skipped"]),
+        skipped=_group_by_reason(report["skipped"]),
         **_maps(report, names),
     )
 
@@ -79,12 +79,12 @@ def _facts(report: Json, names: t.Sequence[str]) -> list[tuple[str, t.Any]]:
         ("Started", report["started"] or "not known"),
         ("Nodes", len(names)),
         ("Rails", len(rails)),
-        ("Measurements", _counted(report["pairs"]) or "none"),
+        ("Measurements", _count_verdicts(report["pairs"]) or "none"),
         ("Limit", bound(report["min_share"]) + " of the link's rate"),
     ]
 
 
-def _counted(entries: t.Iterable[Json]) -> str:
+def _count_verdicts(entries: t.Iterable[Json]) -> str:
     counts = collections.Counter(entry["verdict"] for entry in entries)
     return ", ".join("%d %s" % (counts[verdict], verdict) for verdict in reversed(VERDICTS) if counts[verdict])
 
@@ -103,7 +103,7 @@ def _maps(report: Json, order: t.Sequence[str]) -> dict[str, t.Any]:
     by_test = {test: [entry for entry in entries if entry["test"] == test] for test in tests}
     strips: list[Map] = []
     squares: list[tuple[int, list[Map]]] = []
-    # Most of a ring's square would be empty.
+    # The square of a ring would be mostly empty.
     if len(names) > 8 and len(pairs) * 5 < len(names) * (len(names) - 1):
         ranked = sorted(pairs, key=lambda pair: (names.index(pair[0]), names.index(pair[1])))
         strips = [_strip(test, ranked, rails, by_test[test], limit) for test in tests]
@@ -140,7 +140,7 @@ def _legend(limit: float, tests: t.Collection[str]) -> list[tuple[str, str, str]
 
 
 def _summary(entries: t.Sequence[Json]) -> str:
-    text = _counted(entries)
+    text = _count_verdicts(entries)
     rates = [entry["gbps"] for entry in entries if entry["gbps"] is not None]
     if rates:
         low, high = speed(min(rates)), speed(max(rates))
@@ -213,8 +213,8 @@ def _port(port: Json) -> Json:
     return {**port, "device": device, "rate": rate, "link": link or None}
 
 
-def _grouped(skipped: t.Iterable[Json]) -> list[tuple[str, list[str]]]:
-    """Return each reason with what was left out for it."""
+def _group_by_reason(skipped: t.Iterable[Json]) -> list[tuple[str, list[str]]]:
+    """Return each reason with what was skipped for it."""
     groups: dict[str, list[str]] = {}
     for entry in skipped:
         groups.setdefault(entry["why"], []).append(entry["what"])

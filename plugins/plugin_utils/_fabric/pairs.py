@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""What the measurements between two ends come to, and why there is none."""
+"""Judge the measurements between two ends, and explain missing ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import math
 import typing as t
 
 from . import gpus
-from .inputs import Wanted
+from .inputs import Plan
 from .ports import port_of
 from .vocabulary import (
     ABSENT,
@@ -31,23 +31,23 @@ from .vocabulary import (
 )
 
 
-def measured(
+def judge_pairs(
     hosts: t.Mapping[str, Json],
-    plan: Wanted,
+    plan: Plan,
     measurements: t.Mapping[tuple[str, str, int, str], list[Json]],
     limit: float,
     silence: str,
 ) -> list[Json]:
-    """Return every measurement that was wanted, then those that were not wanted, each with its verdict."""
+    """Return every requested measurement, then the others, each with its verdict."""
     keys = [(*pair, rail, test) for rail in plan.rails for test in plan.tests for pair in plan.pairs]
     extra = sorted(set(measurements) - set(keys))
     entries = []
     for key in keys + extra:
         client, server, rail, test = key
         expected = _expected(hosts, client, server, rail)
-        choices = [_judged(result, test, expected, limit) for result in measurements.get(key, ())]
+        choices = [_judge_result(result, test, expected, limit) for result in measurements.get(key, ())]
         if choices:
-            chosen = min(choices, key=_how_good)
+            chosen = min(choices, key=_rank)
         else:
             chosen = dict.fromkeys(("gbps", "share", "pings", "skipped", "traffic"))
             chosen["verdict"] = UNKNOWN
@@ -69,14 +69,14 @@ def _expected(hosts: t.Mapping[str, Json], client: str, server: str, rail: int) 
     return min(known) if len(known) == len(rates) else None
 
 
-def _how_good(judged: Json) -> tuple[t.Any, ...]:
-    # Also among equals always the same one, whatever the order in which they came.
-    gbps = math.inf if judged["gbps"] is None else judged["gbps"]
-    order = (judged["error"] or "", judged["skipped"] or "", judged["pings"] or 0)
-    return (-VERDICTS.index(judged["verdict"]), gbps, *order)
+def _rank(entry: Json) -> tuple[t.Any, ...]:
+    # Deterministic among equals, whatever the order of the results.
+    gbps = math.inf if entry["gbps"] is None else entry["gbps"]
+    order = (entry["error"] or "", entry["skipped"] or "", entry["pings"] or 0)
+    return (-VERDICTS.index(entry["verdict"]), gbps, *order)
 
 
-def _judged(result: Json, test: str, expected: float | None, limit: float) -> Json:
+def _judge_result(result: Json, test: str, expected: float | None, limit: float) -> Json:
     gbps = result["gbps"] if test in BANDWIDTHS else None
     share = gbps / expected if gbps is not None and expected else None
     verdict, error = _outcome(result, test)
@@ -97,7 +97,7 @@ def _judged(result: Json, test: str, expected: float | None, limit: float) -> Js
 
 
 def _outcome(result: Json, test: str) -> tuple[str, str | None]:
-    """Return the verdict and the error of a result, whatever its bandwidth is."""
+    """Return the verdict and the error of a result, regardless of its bandwidth."""
     error = result["error"]
     if result["ok"] is False:
         return FAIL, error or "%s failed" % test
@@ -138,8 +138,8 @@ def _why_missing(hosts: t.Mapping[str, Json], client: str, server: str, rail: in
         elif port is None or port["state"] not in (ACTIVE, None):
             reasons.append("on node %s the port is %s" % (node, port["state"] if port else ABSENT))
     if test == CUDA and not reasons:
-        reasons = [text for text in [gpus.without({n: hosts[n] for n in (client, server) if n in hosts})] if text]
+        reasons = [text for text in [gpus.missing_gpus({n: hosts[n] for n in (client, server) if n in hosts})] if text]
     return "no result: " + "; ".join(reasons) if reasons else None
 
 
-__all__ = ("measured",)
+__all__ = ("judge_pairs",)

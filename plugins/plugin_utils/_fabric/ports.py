@@ -4,17 +4,17 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""What is wrong, or not known, of ports before any traffic."""
+"""Find what is wrong with ports, or unknown, before any traffic."""
 
 from __future__ import annotations
 
 import collections
 import typing as t
 
-from .inputs import Wanted
+from .inputs import Plan
 from .vocabulary import ABSENT, ACTIVE, FAIL, UNKNOWN, Json, printable, show, some
 
-# What must be the same on all nodes of a rail.
+# Values that must be the same on all nodes of a rail.
 _SAME = (
     ("netdev_mtu", "netdev MTU", ""),
     ("active_mtu", "RDMA MTU", ""),
@@ -25,19 +25,19 @@ _SAME = (
 
 
 class Finding(t.NamedTuple):
-    """Something that is wrong, or not known, before any traffic."""
+    """Something wrong or unknown before any traffic."""
 
     verdict: str
     rail: int
-    kind: str  # port, or rail: all nodes have it
-    nodes: list[str]  # whose port it is; of a tie, all
-    named: bool  # whether those are the culprits, or only take part in a difference
+    kind: str  # port, or rail if all nodes have it
+    nodes: list[str]  # the nodes of the ports; all of them in a tie
+    named: bool  # whether these nodes are to blame, or only differ
     what: str
     values: dict[str, t.Any]
     why: str
 
     def as_json(self) -> Json:
-        """Return what the report has of it."""
+        """Return its fields in the report."""
         return {key: getattr(self, key) for key in ("verdict", "rail", "what", "nodes", "values", "why")}
 
 
@@ -55,14 +55,14 @@ def label(hosts: t.Mapping[str, Json], node: str, rail: int) -> str:
     return printable(node) + (" (%s)" % ", ".join(names) if names else "")
 
 
-def look(hosts: t.Mapping[str, Json], plan: Wanted) -> list[Finding]:
-    """Return what is wrong with the ports of the wanted rails."""
+def examine(hosts: t.Mapping[str, Json], plan: Plan) -> list[Finding]:
+    """Return what is wrong with the ports of the requested rails."""
     findings = []
     for rail in plan.rails:
         findings += _states(hosts, rail)
         for key, what, unit in _SAME:
             findings += _differences(hosts, rail, key, what, unit)
-    return findings + _down_trained(hosts, plan, findings)
+    return findings + _find_down_trained(hosts, plan, findings)
 
 
 def _states(hosts: t.Mapping[str, Json], rail: int) -> list[Finding]:
@@ -70,7 +70,7 @@ def _states(hosts: t.Mapping[str, Json], rail: int) -> list[Finding]:
     for node, host in hosts.items():
         port = host["rails"].get(rail)
         if not host["reachable"] or (port is None and host["problems"]):
-            continue  # what could not be read is reported with the node
+            continue  # what could not be read is reported for the node
         start = "rail %d: node %s" % (rail, label(hosts, node, rail))
         verdict, state = FAIL, port["state"] if port else ABSENT
         if port is None or state == ABSENT:
@@ -86,13 +86,13 @@ def _states(hosts: t.Mapping[str, Json], rail: int) -> list[Finding]:
 
 
 def _up(hosts: t.Mapping[str, Json], rail: int) -> dict[str, Json]:
-    """Return the ports of a rail that are up: what a port reports that is not does not describe its link."""
+    """Return the ports of a rail that are up: values of other ports do not describe a link."""
     ports = {node: host["rails"].get(rail) for node, host in hosts.items() if host["reachable"]}
     return {node: port for node, port in ports.items() if port and port["state"] in (ACTIVE, None)}
 
 
 def _differences(hosts: t.Mapping[str, Json], rail: int, key: str, what: str, unit: str) -> list[Finding]:
-    """Return who differs from the other nodes of a rail: the odd ones out, without a majority all."""
+    """Return the nodes that differ from the majority on a rail; without a majority, all."""
     values = {node: port[key] for node, port in _up(hosts, rail).items()}
     groups: dict[t.Any, list[str]] = {}
     for node, value in values.items():
@@ -130,8 +130,8 @@ def _differences(hosts: t.Mapping[str, Json], rail: int, key: str, what: str, un
     return findings + [Finding(FAIL, rail, "port", everyone, False, key, known, why)]
 
 
-def _down_trained(hosts: t.Mapping[str, Json], plan: Wanted, findings: list[Finding]) -> list[Finding]:
-    """Return the ports that are slower than most of the other rails of their node; a rail that is so on all nodes."""
+def _find_down_trained(hosts: t.Mapping[str, Json], plan: Plan, findings: list[Finding]) -> list[Finding]:
+    """Return the ports that are slower than most other rails of their node, or the rail if it is so on all nodes."""
     reported = {
         (node, finding.rail)
         for finding in findings
@@ -163,7 +163,7 @@ def _down_trained(hosts: t.Mapping[str, Json], plan: Wanted, findings: list[Find
 
 __all__ = (
     "Finding",
+    "examine",
     "label",
-    "look",
     "port_of",
 )

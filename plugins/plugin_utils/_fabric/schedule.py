@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""Which nodes measure with each other at the same time: rounds in which no node is used twice."""
+"""Schedule pairs of nodes in rounds, in which no node is used twice."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typing as t
 from ...module_utils._errors import FabricError
 
 TOPOLOGIES = ("auto", "all", "ring")
-# All pairs of more nodes than this take longer than one wants to wait for.
+# All pairs of more nodes than this take too long.
 ALL_UP_TO = 16
 
 Pair = t.Dict[str, str]
@@ -24,7 +24,7 @@ class RoundsError(FabricError):
 
 
 def rounds(hosts: t.Any, topology: t.Any = "auto") -> list[list[Pair]]:
-    """Return rounds of pairs; in a round every node is in one pair at most, over all rounds no pair comes twice."""
+    """Return rounds of pairs; a node is in at most one pair of a round, and no pair is repeated."""
     names = _names(hosts)
     if not isinstance(topology, str) or topology not in TOPOLOGIES:
         raise RoundsError(
@@ -55,9 +55,9 @@ def _names(hosts: t.Any) -> list[str]:
 
 
 def _all(number: int) -> list[list[tuple[int, int]]]:
-    """Return all pairs by the circle method: one node stays, the others move on by one place each round.
+    """Return all pairs by the circle method: one node stays, the others move by one place each round.
 
-    In the circle, of odd length, a node is the client of those in the half behind it, and so of as many as it serves.
+    In the circle, of odd length, a node is the client of the half behind it, and the server of as many.
     """
     circle = number - 1 if number % 2 == 0 else number
     turns = []
@@ -74,7 +74,7 @@ def _all(number: int) -> list[list[tuple[int, int]]]:
 
 
 def _ring(number: int) -> list[list[tuple[int, int]]]:
-    """Return each node with its next; the last edge of an odd ring touches both rounds and needs its own."""
+    """Return each node with the next one; the last edge of an odd ring needs a round of its own."""
     edges = [(place, (place + 1) % number) for place in range(number)]
     if number % 2 == 0:
         return [edges[0::2], edges[1::2]]

@@ -22,9 +22,9 @@ WIDTH = 120
 
 
 def table(report: t.Mapping[str, t.Any]) -> str:
-    """Return a report for the terminal: verdict, reasons, and per rail and test what was measured."""
+    """Return a report for the terminal: verdict, reasons, and the measurements by rail and test."""
     lines = ["Fabric check: %s" % report["verdict"].upper()]
-    lines += _wrapped(report["reasons"][:20])
+    lines += _wrap(report["reasons"][:20])
     if len(report["reasons"]) > 20:
         lines.append("  and %d more reasons, in the report" % (len(report["reasons"]) - 20))
     checks = fabric_checks.lines(report["checks"])
@@ -43,19 +43,19 @@ def table(report: t.Mapping[str, t.Any]) -> str:
         fine = all(entry["verdict"] == PASS for entry in entries)
         if fine and len(names) > 4:
             continue
-        # Of a ring most of a square would be empty; one of more nodes is wider than the terminal.
+        # The square of a ring would be mostly empty; that of many nodes is wider than the terminal.
         if len(names) <= 8 or (len(names) <= 32 and len(entries) * 4 >= len(names) * (len(names) - 1)):
             lines += _matrix(names, order, test, entries)
             drawn = True
         if not fine:
-            lines += _listed([entry for entry in entries if entry["verdict"] != PASS])
+            lines += _list([entry for entry in entries if entry["verdict"] != PASS])
     if drawn:
         lines += ["", "Client down, server across, by number. A number is the share of the link's rate in percent;"]
         lines.append("+ pass, ! fail, ? unknown, . not requested. The limit is %s." % bound(report["min_share"]))
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def _wrapped(texts: t.Iterable[str]) -> list[str]:
+def _wrap(texts: t.Iterable[str]) -> list[str]:
     return [
         line
         for text in texts
@@ -107,7 +107,7 @@ def _cell(entry: Json | None, shares: bool) -> str:
     return str(number) + ("" if entry["verdict"] == PASS else mark)
 
 
-def _listed(entries: list[Json], number: int = 12) -> list[str]:
+def _list(entries: list[Json], number: int = 12) -> list[str]:
     entries = sorted(entries, key=lambda entry: -VERDICTS.index(entry["verdict"]))
     lines = []
     for entry in entries[:number]:

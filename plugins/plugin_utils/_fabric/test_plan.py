@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""Which tests one node runs in a round, and on which side of them it is."""
+"""Plan the tests of one node in a round, and its side in each of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...module_utils._errors import FabricError
 from .vocabulary import CUDA, TESTS, WANTED
 
 SIDES = ("server", "client")
-# These find their way by IP addresses; perftest uses one to agree with the other side only.
+# These connect by IP addresses; otherwise, perftest uses one only to agree with the other side.
 _BY_ADDRESS = ("rping", "ib_write_bw_cm")
 
 # perftest's own default, and as many above it as a pair has tests.
@@ -24,15 +24,15 @@ Node = t.Mapping[str, t.Any]
 
 
 class PlanError(FabricError):
-    """The tests cannot be made out of what was given."""
+    """The input is not enough to plan the tests."""
 
 
 def usable(node: Node) -> bool:
-    """Whether a node can take part: it answers, nothing is missing on it, and no other job is disturbed."""
+    """Return whether a node can take part: it is reachable, nothing is missing, and no other job is disturbed."""
     return bool(node["reachable"]) and not node["problems"] and not node["busy"]
 
 
-def _good(node: Node) -> dict[int, t.Mapping[str, t.Any]]:
+def _active_rails(node: Node) -> dict[int, t.Mapping[str, t.Any]]:
     return {rail["rail"]: rail for rail in node["rails"] if rail["state"] == "ACTIVE"}
 
 
@@ -41,7 +41,7 @@ def plan_tests(
     pairs: t.Sequence[t.Mapping[str, str]],
     host: str,
     side: str,
-    wanted: t.Sequence[str],
+    selection: t.Sequence[str],
     *,
     pings: int = 5,
     seconds: int = 3,
@@ -50,17 +50,17 @@ def plan_tests(
 ) -> list[dict[str, t.Any]]:
     """Return the tests of module fabric_probe for one node and one round.
 
-    Tests of one end are left out: module fabric_probe makes them when it looks whether an end is ready.
-    A rail that is not ACTIVE at both ends has none: its state is what the verdict needs to know.
+    Tests of one end are not included: module fabric_probe runs them when it checks whether an end is ready.
+    A rail that is not ACTIVE at both ends has no tests: its state is enough for the verdict.
     """
     if side not in SIDES:
         raise PlanError("Building the tests of %s: side is %r, but must be one of %s" % (host, side, ", ".join(SIDES)))
-    unknown = [test for test in wanted if test not in WANTED]
+    unknown = [test for test in selection if test not in WANTED]
     if unknown:
         raise PlanError(
             "Building the tests of %s: unknown test %r. There are: %s" % (host, unknown[0], ", ".join(WANTED))
         )
-    wanted = [test for test in wanted if test in TESTS]
+    selection = [test for test in selection if test in TESTS]
     tests = []
     for number, pair in enumerate(pairs):
         if pair[side] != host:
@@ -68,11 +68,11 @@ def plan_tests(
         ends = {end: nodes[pair[end]] for end in SIDES}
         if not all(usable(node) for node in ends.values()):
             continue
-        rails = {end: _good(node) for end, node in ends.items()}
+        rails = {end: _active_rails(node) for end, node in ends.items()}
         port = first_port
         for rail in sorted(set(rails["server"]) & set(rails["client"])):
-            server, client, mine = rails["server"][rail], rails["client"][rail], rails[side][rail]
-            for test in wanted:
+            server, client, local = rails["server"][rail], rails["client"][rail], rails[side][rail]
+            for test in selection:
                 port += 1
                 address = server["ipv4"] or (None if test in _BY_ADDRESS else ends["server"].get("address"))
                 if address is None or (test in _BY_ADDRESS and not client["ipv4"]):
@@ -89,9 +89,9 @@ def plan_tests(
                         "address": address,
                         "source": client["ipv4"],
                         "tcp_port": port - 1,
-                        "device": mine["device"],
-                        "port": mine["port"] or 1,
-                        "gid_index": mine["gid_index"],
+                        "device": local["device"],
+                        "port": local["port"] or 1,
+                        "gid_index": local["gid_index"],
                         "gpu": rail % (ends[side].get("gpus") or 1),
                         "pings": pings,
                         "seconds": seconds,

@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""What the measurements between nodes come to: a verdict that nothing passes untested, and who is to blame.
+"""Judge the measurements between nodes: a verdict that passes nothing untested, and the suspects.
 
 "fail" beats "unknown" beats "pass". What was not measured, or cannot be read, is unknown.
 """
@@ -17,9 +17,9 @@ from ...module_utils._rails.ports import brief
 from . import checks as fabric_checks
 from . import gpus
 from .fault_isolation import isolate_faults, sentences, with_findings
-from .inputs import SHOWN, Wanted, invalid_input, limit_of, nodes_of, planned, read
-from .pairs import measured
-from .ports import Finding, look
+from .inputs import SHOWN, Plan, invalid_input, limit_of, nodes_of, plan_of, read
+from .pairs import judge_pairs
+from .ports import Finding, examine
 from .vocabulary import ABSENT, FAIL, NCCL, NO_RESULT, PASS, UNKNOWN, Json, printable, short, some, worst
 
 SCHEMA = 1
@@ -28,38 +28,38 @@ SCHEMA = 1
 def judge(
     nodes: t.Any,
     results: t.Any,
-    wanted: t.Any,
+    request: t.Any,
     min_share: t.Any,
     started: t.Any,
     nccl: t.Any = None,
     silence: str = NO_RESULT,
 ) -> Json:
-    """Return the report on what was measured between the nodes; silence is why a result is missing, if unknown."""
+    """Return the report on the measurements; ``silence`` is why a result is missing, if nothing else explains it."""
     limit = limit_of(min_share)
     if not isinstance(started, str):
         raise invalid_input("started must be a string with the time, not %s" % brief(started))
     hosts = nodes_of(nodes)
-    plan = planned(wanted, hosts)
+    plan = plan_of(request, hosts)
     measurements = read(results)
-    findings = look(hosts, plan)
-    pairs = measured(hosts, plan, measurements, limit, silence)
-    checks = fabric_checks.checked(hosts, plan.checks, plan.rails)
+    findings = examine(hosts, plan)
+    pairs = judge_pairs(hosts, plan, measurements, limit, silence)
+    checks = fabric_checks.judge_checks(hosts, plan.checks, plan.rails)
     if nccl is not None and not isinstance(nccl, t.Mapping):
         raise invalid_input("nccl must be a dictionary, not %s" % brief(nccl))
-    together = gpus.nccl(nccl, hosts, plan.nccl, silence)
+    nccl_entry = gpus.nccl(nccl, hosts, plan.nccl, silence)
     suspects = isolate_faults(hosts, plan, pairs, findings, limit)
     gaps = _gaps(hosts, plan)
-    notes = _unmeasured(pairs)
+    notes = _unknown_results(pairs)
     verdicts = [entry["verdict"] for entry in pairs + checks] + [finding.verdict for finding in findings]
-    verdicts += [together["verdict"]] if together else []
+    verdicts += [nccl_entry["verdict"]] if nccl_entry else []
     verdict = worst(verdicts + ([UNKNOWN] if gaps else []) or [UNKNOWN])
     reasons = [finding.why for finding in findings if finding.verdict == FAIL]
     reasons += sentences(suspects)
-    reasons += fabric_checks.reasons(checks, FAIL) + gpus.sentence(together, FAIL)
+    reasons += fabric_checks.reasons(checks, FAIL) + gpus.sentence(nccl_entry, FAIL)
     reasons += gaps
     reasons += [finding.why for finding in findings if finding.verdict == UNKNOWN]
-    reasons += notes + fabric_checks.reasons(checks, UNKNOWN) + gpus.sentence(together, UNKNOWN)
-    reasons += _unwanted(pairs)
+    reasons += notes + fabric_checks.reasons(checks, UNKNOWN) + gpus.sentence(nccl_entry, UNKNOWN)
+    reasons += _extra_results(pairs)
     return {
         "schema": SCHEMA,
         "started": started,
@@ -68,28 +68,28 @@ def judge(
         "wanted": {
             "pairs": [list(pair) for pair in plan.pairs],
             "rails": plan.rails,
-            "tests": _asked(plan),
+            "tests": _requested_tests(plan),
         },
         "reasons": list(dict.fromkeys(reasons)),
         "suspects": with_findings(suspects, findings),
         "coherence": [finding.as_json() for finding in findings],
-        "nodes": _judged_nodes(hosts, plan, pairs, checks, findings, suspects),
+        "nodes": _judge_nodes(hosts, plan, pairs, checks, findings, suspects),
         "pairs": pairs,
         "checks": checks,
-        "nccl": together,
-        "gpudirect": gpus.gpudirect(pairs, together, hosts),
-        "skipped": _skipped(hosts, pairs, together) + fabric_checks.left_out(checks),
+        "nccl": nccl_entry,
+        "gpudirect": gpus.gpudirect(pairs, nccl_entry, hosts),
+        "skipped": _skipped(hosts, pairs, nccl_entry) + fabric_checks.skipped_checks(checks),
     }
 
 
-def _asked(plan: Wanted) -> list[str]:
+def _requested_tests(plan: Plan) -> list[str]:
     return plan.tests + plan.checks + ([NCCL] if plan.nccl else [])
 
 
-def _gaps(hosts: t.Mapping[str, Json], plan: Wanted) -> list[str]:
+def _gaps(hosts: t.Mapping[str, Json], plan: Plan) -> list[str]:
     """Return what was not checked, or not requested."""
-    asked = {"pairs": plan.pairs, "rails": plan.rails, "tests": _asked(plan)}
-    gaps = ["nothing was requested: wanted has no %s" % what for what, values in asked.items() if not values]
+    parts = {"pairs": plan.pairs, "rails": plan.rails, "tests": _requested_tests(plan)}
+    gaps = ["nothing was requested: wanted has no %s" % what for what, values in parts.items() if not values]
     paired = {node for pair in plan.pairs for node in pair}
     for node, host in hosts.items():
         start = "node %s" % printable(node)
@@ -102,7 +102,7 @@ def _gaps(hosts: t.Mapping[str, Json], plan: Wanted) -> list[str]:
     return gaps
 
 
-def _unmeasured(pairs: list[Json]) -> list[str]:
+def _unknown_results(pairs: list[Json]) -> list[str]:
     groups: dict[str, list[str]] = {}
     for entry in pairs:
         if entry["verdict"] == UNKNOWN:
@@ -117,12 +117,12 @@ def _where(entry: Json) -> str:
     return "%s -> %s on rail %d" % (printable(entry["client"]), printable(entry["server"]), entry["rail"])
 
 
-def _unwanted(pairs: list[Json]) -> list[str]:
+def _extra_results(pairs: list[Json]) -> list[str]:
     extra = ["%s %s %s" % (entry["test"], _where(entry), entry["verdict"]) for entry in pairs if not entry["wanted"]]
     return ["results that were not requested: " + some(extra, 3)] if extra else []
 
 
-def _skipped(hosts: t.Mapping[str, Json], pairs: list[Json], together: Json | None) -> list[Json]:
+def _skipped(hosts: t.Mapping[str, Json], pairs: list[Json], nccl_entry: Json | None) -> list[Json]:
     skipped = []
     for node, host in hosts.items():
         if not host["reachable"]:
@@ -132,14 +132,14 @@ def _skipped(hosts: t.Mapping[str, Json], pairs: list[Json], together: Json | No
         if entry["verdict"] == UNKNOWN:
             what = "%s, %s -> %s, rail %d" % (entry["test"], entry["client"], entry["server"], entry["rail"])
             skipped.append({"what": what, "why": entry["skipped"] or entry["error"]})
-    if together and together["verdict"] == UNKNOWN:
-        skipped.append({"what": NCCL, "why": together["error"]})
+    if nccl_entry and nccl_entry["verdict"] == UNKNOWN:
+        skipped.append({"what": NCCL, "why": nccl_entry["error"]})
     return skipped
 
 
-def _judged_nodes(
+def _judge_nodes(
     hosts: t.Mapping[str, Json],
-    plan: Wanted,
+    plan: Plan,
     pairs: list[Json],
     checks: list[Json],
     findings: list[Finding],

@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""What the parts of a fabric report have in common: verdicts, tests and texts."""
+"""Verdicts, tests and text functions for all parts of a fabric report."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ UNKNOWN = "unknown"
 FAIL = "fail"
 VERDICTS = (PASS, UNKNOWN, FAIL)  # the worst last
 
-# Between two ends; of these, which measure a bandwidth.
+# Tests between two ends, some of which measure a bandwidth.
 RPING = "rping"
 CUDA = "ib_write_bw_cuda"
 BANDWIDTHS = ("ib_write_bw", "ib_write_bw_cm", CUDA)
 TESTS = (RPING, *BANDWIDTHS)
-# Of one end.
+# Tests of one end.
 CHECKS = ("ibv_devinfo", "memlock")
-# Of all together.
+# The test of all nodes together.
 NCCL = "nccl_tests"
 WANTED = (*TESTS, *CHECKS, NCCL)
 
@@ -38,12 +38,12 @@ Json = t.Dict[str, t.Any]
 
 
 def worst(verdicts: t.Iterable[str]) -> str:
-    """Return the worst of some verdicts; of none, pass."""
+    """Return the worst verdict, or pass if there is none."""
     return max(verdicts, key=VERDICTS.index, default=PASS)
 
 
 def printable(text: str) -> str:
-    """Return text on one line: what is not to be seen, or moves the cursor, as an escape."""
+    """Return text on one line: invisible and control characters are escaped."""
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
         for character in text
@@ -56,26 +56,26 @@ def short(text: str, limit: int = 200) -> str:
 
 
 def some(texts: t.Sequence[str], number: int = 4) -> str:
-    """Return the first of some texts, and how many there are more."""
-    # One more takes no more room than the count of one more.
+    """Return the first texts, and the number of the others."""
+    # One more text takes no more room than its count.
     if len(texts) <= number + 1:
         return ", ".join(texts)
     return "%s and %d more" % (", ".join(texts[:number]), len(texts) - number)
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """Return a share in percent, rounded down, so that nothing below a limit reads as if it reached it."""
+    """Return a share in percent, rounded down, so that a value below a limit never looks equal to it."""
     factor = 10**digits
     return "%.*f%%" % (digits, math.floor(share * 100 * factor + 1e-6) / factor)
 
 
 def bound(share: float) -> str:
-    """Return a limit in percent, with the digits it has."""
+    """Return a limit in percent, without trailing zeros."""
     return "%.6g%%" % (share * 100)
 
 
 def speed(gbps: float) -> str:
-    """Return a rate with its significant digits only."""
+    """Return a rate with significant digits only."""
     return "%.1f" % gbps if gbps >= 1 or gbps == 0 else "%.3g" % gbps
 
 

@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""Configurations for kubeadm (kubeadm.k8s.io/v1beta4, since Kubernetes 1.31), and how one in a cluster differs."""
+"""Configurations for kubeadm (kubeadm.k8s.io/v1beta4, since Kubernetes 1.31), and their differences from a cluster."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ API = "kubeadm.k8s.io/v1beta4"
 OLDEST_MINOR = 31
 KINDS = ("init", "join")
 
-# What a cluster's settings may have. The second is what a value must be.
+# The settings of a cluster, and the types of their values.
 SETTINGS: dict[str, type | tuple[type, ...]] = {
     "version": str,
     "cluster_name": str,
@@ -52,128 +52,130 @@ _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
 class SettingsError(FabricError):
-    """What a site wants of its cluster cannot be."""
+    """The settings of a cluster are not possible."""
 
 
 def version(text: t.Any) -> tuple[int, int, int] | None:
-    """Return the parts of X.Y.Z, also after a v; None if it is something else."""
-    found = _VERSION.match(str(text).strip()[1:] if str(text).strip().startswith("v") else str(text).strip())
-    return (int(found.group(1)), int(found.group(2)), int(found.group(3))) if found else None
+    """Return the parts of X.Y.Z, also after a v; None for other text."""
+    match = _VERSION.match(str(text).strip()[1:] if str(text).strip().startswith("v") else str(text).strip())
+    return (int(match.group(1)), int(match.group(2)), int(match.group(3))) if match else None
 
 
 def is_name(text: t.Any) -> bool:
-    """Whether something may be the name of a Node: a DNS subdomain (RFC 1123)."""
+    """Return whether a value may be the name of a Node: a DNS subdomain (RFC 1123)."""
     return isinstance(text, str) and len(text) <= 253 and _NAME.match(text) is not None
 
 
 def endpoint(text: str) -> tuple[str, int] | None:
     """Return host and port of HOST:PORT or [ADDRESS]:PORT."""
-    found = _ENDPOINT.match(text)
-    if not found or not 0 < int(found.group(3)) < 65536:
+    match = _ENDPOINT.match(text)
+    if not match or not 0 < int(match.group(3)) < 65536:
         return None
-    return found.group(1) or found.group(2), int(found.group(3))
+    return match.group(1) or match.group(2), int(match.group(3))
 
 
 def networks(text: str) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
-    """Return one network, or one of each family after a comma; an error for what is none."""
+    """Return one network, or one of each family, separated by a comma; raise ValueError if one is invalid."""
     return [ipaddress.ip_network(part.strip()) for part in text.split(",")]
 
 
 def problems(settings: t.Mapping[str, t.Any]) -> list[str]:
-    """Return what is wrong with a cluster's settings in themselves."""
-    found = [
+    """Return what is wrong with a cluster's settings."""
+    messages = [
         "%s must be %s, not %r" % (name, getattr(kind, "__name__", kind), settings.get(name))
         for name, kind in SETTINGS.items()
         if not isinstance(settings.get(name), kind) or (kind is int and isinstance(settings.get(name), bool))
     ]
-    found += ["%s is not a setting of a cluster" % name for name in sorted(set(settings) - set(SETTINGS))]
-    if found:
-        return found
+    messages += ["%s is not a setting of a cluster" % name for name in sorted(set(settings) - set(SETTINGS))]
+    if messages:
+        return messages
     parts = version(settings["version"])
     if parts is None:
-        found.append("version must be X.Y.Z, not %r" % settings["version"])
+        messages.append("version must be X.Y.Z, not %r" % settings["version"])
     elif parts[:2] < (1, OLDEST_MINOR):
-        found.append(
+        messages.append(
             "version %s is older than 1.%d, the first whose kubeadm reads %s" % (settings["version"], OLDEST_MINOR, API)
         )
     if not is_name(settings["cluster_name"]):
-        found.append("cluster_name %r is not a valid DNS name" % settings["cluster_name"])
+        messages.append("cluster_name %r is not a valid DNS name" % settings["cluster_name"])
     if not is_name(settings["dns_domain"]):
-        found.append("dns_domain %r is not a valid DNS name" % settings["dns_domain"])
+        messages.append("dns_domain %r is not a valid DNS name" % settings["dns_domain"])
     if endpoint(settings["endpoint"]) is None:
-        found.append("endpoint must be HOST:PORT, not %r" % settings["endpoint"])
+        messages.append("endpoint must be HOST:PORT, not %r" % settings["endpoint"])
     if not 0 < settings["bind_port"] < 65536:
-        found.append("bind_port %d is not a valid port" % settings["bind_port"])
-    found += [
-        "certificate name %r is neither a name nor an address" % one
-        for one in settings["certificate_names"]
-        if not _alternative(one)
+        messages.append("bind_port %d is not a valid port" % settings["bind_port"])
+    messages += [
+        "certificate name %r is neither a name nor an address" % alternative
+        for alternative in settings["certificate_names"]
+        if not _is_alternative_name(alternative)
     ]
     if settings["patches_directory"] and not settings["patches_directory"].startswith("/"):
-        found.append("patches_directory must be an absolute path, not %r" % settings["patches_directory"])
-    found += _network_problems(settings)
-    return found
+        messages.append("patches_directory must be an absolute path, not %r" % settings["patches_directory"])
+    messages += _network_problems(settings)
+    return messages
 
 
-def _alternative(one: t.Any) -> bool:
-    if not isinstance(one, str):
+def _is_alternative_name(value: t.Any) -> bool:
+    if not isinstance(value, str):
         return False
     try:
-        ipaddress.ip_address(one)
+        ipaddress.ip_address(value)
     except ValueError:
-        return is_name(one[2:] if one.startswith("*.") else one)
+        return is_name(value[2:] if value.startswith("*.") else value)
     return True
 
 
 def _network_problems(settings: t.Mapping[str, t.Any]) -> list[str]:
-    found, known = [], {}
+    messages, known = [], {}
     for name in ("pod_network", "service_network"):
         try:
             known[name] = networks(settings[name])
         except ValueError as exc:
-            found.append("%s: %s" % (name, exc))
+            messages.append("%s: %s" % (name, exc))
     for pods in known.get("pod_network", []):
-        found += [
+        messages += [
             "pod_network %s and service_network %s overlap" % (pods, services)
             for services in known.get("service_network", [])
             if pods.version == services.version and pods.overlaps(services)
         ]
     for services in known.get("service_network", []):
         # --service-cluster-ip-range of the API server takes up to 20 bits of IPv4 and 112 of prefix of IPv6.
-        least = 12 if services.version == 4 else 108
-        if services.prefixlen < least:
-            found.append("service_network %s is larger than /%d, which the API server refuses" % (services, least))
-    return found
+        min_prefix = 12 if services.version == 4 else 108
+        if services.prefixlen < min_prefix:
+            messages.append(
+                "service_network %s is larger than /%d, which the API server refuses" % (services, min_prefix)
+            )
+    return messages
 
 
 def _registration(settings: t.Mapping[str, t.Any], node: t.Mapping[str, t.Any]) -> Json:
-    made: Json = {
+    registration: Json = {
         "name": node["name"],
         "criSocket": settings["cri_socket"],
         "imagePullPolicy": "IfNotPresent",
         "kubeletExtraArgs": [{"name": "node-ip", "value": node["address"]}],
     }
     if node["control_plane"] and not settings["control_plane_taint"]:
-        # An empty list, and not null, which stands for kubeadm's own taint.
-        made["taints"] = []
-    return made
+        # An empty list, not null, which means kubeadm's own taint.
+        registration["taints"] = []
+    return registration
 
 
-def _of_both_kinds(settings: t.Mapping[str, t.Any]) -> Json:
+def _common_fields(settings: t.Mapping[str, t.Any]) -> Json:
     """Return fields that InitConfiguration and JoinConfiguration have in common."""
-    made: Json = {}
+    fields: Json = {}
     if settings["timeouts"]:
-        made["timeouts"] = dict(settings["timeouts"])
+        fields["timeouts"] = dict(settings["timeouts"])
     if settings["patches_directory"]:
-        made["patches"] = {"directory": settings["patches_directory"]}
-    return made
+        fields["patches"] = {"directory": settings["patches_directory"]}
+    return fields
 
 
 def cluster_configuration(settings: t.Mapping[str, t.Any]) -> Json:
-    """Return what kubeadm keeps of a cluster."""
+    """Return the configuration that kubeadm stores in the cluster."""
     host, _port = t.cast("tuple[str, int]", endpoint(settings["endpoint"]))
     names = list(dict.fromkeys([host, *settings["certificate_names"]]))
-    made: Json = {
+    configuration: Json = {
         "apiVersion": API,
         "kind": "ClusterConfiguration",
         "clusterName": settings["cluster_name"],
@@ -187,22 +189,22 @@ def cluster_configuration(settings: t.Mapping[str, t.Any]) -> Json:
         "apiServer": {"certSANs": names},
     }
     if settings["image_repository"]:
-        made["imageRepository"] = settings["image_repository"]
+        configuration["imageRepository"] = settings["image_repository"]
     if settings["etcd_image_tag"]:
-        made["etcd"] = {"local": {"dataDir": "/var/lib/etcd", "imageTag": settings["etcd_image_tag"]}}
+        configuration["etcd"] = {"local": {"dataDir": "/var/lib/etcd", "imageTag": settings["etcd_image_tag"]}}
     if settings["dns_image_tag"]:
-        made["dns"] = {"imageTag": settings["dns_image_tag"]}
-    return _merged(made, settings["cluster_configuration"])
+        configuration["dns"] = {"imageTag": settings["dns_image_tag"]}
+    return _merge(configuration, settings["cluster_configuration"])
 
 
-def _merged(below: t.Any, above: t.Any) -> t.Any:
+def _merge(below: t.Any, above: t.Any) -> t.Any:
     if isinstance(below, dict) and isinstance(above, dict):
-        return {**below, **{name: _merged(below.get(name), value) for name, value in above.items()}}
+        return {**below, **{name: _merge(below.get(name), value) for name, value in above.items()}}
     return above
 
 
 def kubelet_configuration(settings: t.Mapping[str, t.Any]) -> Json:
-    """Return what all kubelets of a cluster have in common."""
+    """Return the configuration of all kubelets of a cluster."""
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -215,9 +217,9 @@ def documents(settings: t.Mapping[str, t.Any], node: t.Mapping[str, t.Any], kind
     """Return the documents for `kubeadm init` or `kubeadm join` of one node; secrets come later."""
     if kind not in KINDS:
         raise SettingsError("Writing a configuration for kubeadm: %r is neither %s" % (kind, " nor ".join(KINDS)))
-    wrong = problems(settings)
-    if wrong:
-        raise SettingsError("Writing a configuration for kubeadm: %s" % "; ".join(wrong))
+    messages = problems(settings)
+    if messages:
+        raise SettingsError("Writing a configuration for kubeadm: %s" % "; ".join(messages))
     if kind == "join":
         join: Json = {
             "apiVersion": API,
@@ -229,55 +231,55 @@ def documents(settings: t.Mapping[str, t.Any], node: t.Mapping[str, t.Any], kind
             join["controlPlane"] = {
                 "localAPIEndpoint": {"advertiseAddress": node["address"], "bindPort": settings["bind_port"]}
             }
-        return [{**join, **_of_both_kinds(settings)}]
+        return [{**join, **_common_fields(settings)}]
     init: Json = {
         "apiVersion": API,
         "kind": "InitConfiguration",
-        # kubeadm makes a token in any case; this one is unused, and soon gone.
+        # kubeadm always creates a token; this one is unused and expires soon.
         "bootstrapTokens": [{"ttl": "1m0s", "description": "created by kubeadm init, unused"}],
         "localAPIEndpoint": {"advertiseAddress": node["address"], "bindPort": settings["bind_port"]},
         "nodeRegistration": _registration(settings, node),
     }
-    init.update(_of_both_kinds(settings))
+    init.update(_common_fields(settings))
     if settings["skip_phases"]:
         init["skipPhases"] = list(settings["skip_phases"])
-    made = [init, cluster_configuration(settings), kubelet_configuration(settings)]
+    configurations = [init, cluster_configuration(settings), kubelet_configuration(settings)]
     if settings["proxy_mode"]:
         proxy = {"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration"}
-        made.append({**proxy, "mode": settings["proxy_mode"]})
-    return made
+        configurations.append({**proxy, "mode": settings["proxy_mode"]})
+    return configurations
 
 
 class Difference(t.NamedTuple):
-    """A field that is otherwise in the cluster than it is wanted."""
+    """A field whose live value is not the desired one."""
 
     path: str
-    wanted: t.Any
+    desired: t.Any
     live: t.Any
 
 
-def differences(wanted: t.Any, live: t.Any, path: str = "") -> list[Difference]:
-    """Return the fields of ``wanted`` that ``live`` has otherwise. What only ``live`` has is kubeadm's defaults."""
-    if isinstance(wanted, dict) and wanted:
-        found = []
-        for name in sorted(wanted):
+def differences(desired: t.Any, live: t.Any, path: str = "") -> list[Difference]:
+    """Return the fields of ``desired`` that differ in ``live``. Those in ``live`` only are kubeadm's defaults."""
+    if isinstance(desired, dict) and desired:
+        rows = []
+        for name in sorted(desired):
             if path or name not in ("apiVersion", "kind"):
-                there = live.get(name) if isinstance(live, dict) else None
-                found += differences(wanted[name], there, "%s.%s" % (path, name) if path else name)
-        return found
+                value = live.get(name) if isinstance(live, dict) else None
+                rows += differences(desired[name], value, "%s.%s" % (path, name) if path else name)
+        return rows
     if path.endswith("certSANs") and isinstance(live, list):
-        missing = [one for one in wanted if one not in live]
-        return [Difference(path, wanted, live)] if missing else []
-    return [] if same(wanted, live) else [Difference(path, wanted, live)]
+        missing = [entry for entry in desired if entry not in live]
+        return [Difference(path, desired, live)] if missing else []
+    return [] if equal(desired, live) else [Difference(path, desired, live)]
 
 
-def same(wanted: t.Any, live: t.Any) -> bool:
-    """Whether two values mean the same: kubeadm leaves out what is empty, and writes durations as Go does."""
-    if live is None and wanted in ([], {}, ""):
+def equal(desired: t.Any, live: t.Any) -> bool:
+    """Return whether two values are equivalent: kubeadm omits empty ones, and writes durations as Go does."""
+    if live is None and desired in ([], {}, ""):
         return True
-    if isinstance(wanted, str) and isinstance(live, str):
-        return wanted == live or (seconds(wanted) is not None and seconds(wanted) == seconds(live))
-    return bool(wanted == live)
+    if isinstance(desired, str) and isinstance(live, str):
+        return desired == live or (seconds(desired) is not None and seconds(desired) == seconds(live))
+    return bool(desired == live)
 
 
 def seconds(text: str) -> float | None:
@@ -288,10 +290,10 @@ def seconds(text: str) -> float | None:
     return float(sum(float(number) * _UNITS[unit] for number, unit in parts))
 
 
-def subset(live: t.Any, wanted: t.Any) -> t.Any:
-    """Return of ``live`` what ``wanted`` has a word about, so that the two can be shown side by side."""
-    if isinstance(live, dict) and isinstance(wanted, dict):
-        return {name: subset(live[name], wanted[name]) for name in wanted if name in live}
+def subset(live: t.Any, desired: t.Any) -> t.Any:
+    """Return the fields of ``live`` that ``desired`` has, for a diff of the two."""
+    if isinstance(live, dict) and isinstance(desired, dict):
+        return {name: subset(live[name], desired[name]) for name in desired if name in live}
     return live
 
 

@@ -4,9 +4,9 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""What to do to which host, so that all of them are nodes of one cluster: init, join, start or nothing.
+"""Plan the step of each host towards one cluster: init, join, start or none.
 
-Values in, a plan out. Nothing new is queried by then, and nothing was changed.
+Values in, a plan out. Nothing is queried here, and nothing is changed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ USER = "system:node:"
 
 
 class Options(t.NamedTuple):
-    """What a site chooses in addition to the cluster's settings."""
+    """Options in addition to the cluster's settings."""
 
     source: str = "packages"
     ignore: t.Sequence[str] = ()
@@ -39,19 +39,19 @@ class Options(t.NamedTuple):
     on_difference: str = "fail"
     renew: str = "never"
     renew_before_days: int = 30
-    # All control-plane hosts of the inventory: one that could not be looked at may have the cluster.
+    # All control-plane hosts of the inventory: one that could not be checked may have the cluster.
     group: t.Sequence[str] = ()
-    # The cluster whose data may go, by its name or its server.
+    # The cluster whose data may be removed, by its name or server.
     reset_consent: str = ""
 
 
 class Step(t.NamedTuple):
-    """What to do to one host, and why."""
+    """The action on a host, and its reason."""
 
     action: str
     reason: str
     clean: bool = False
-    # What is cleaned may have data of etcd.
+    # The data to remove may include that of etcd.
     discard_etcd: bool = False
 
 
@@ -63,7 +63,7 @@ def remedy(host: str, server: str) -> str:
 
 
 def server_of(member: t.Mapping[str, t.Any], fallback: str) -> str:
-    """Return HOST:PORT of the API server that a host knows, by which consent names a cluster."""
+    """Return HOST:PORT of the API server of a host's cluster, by which consent names it."""
     for name in ("kubelet", "admin"):
         if member.get(name) and member[name].get("server"):
             return str(member[name]["server"]).partition("://")[2].rstrip("/")
@@ -71,7 +71,7 @@ def server_of(member: t.Mapping[str, t.Any], fallback: str) -> str:
 
 
 def names(member: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any]) -> list[str]:
-    """Return the names by which consent may name the cluster of a host."""
+    """Return the names of a host's cluster for consent."""
     server = server_of(member, "")
     own = [settings["cluster_name"]] if server in ("", settings["endpoint"]) else []
     return [*([server] if server else []), *own]
@@ -84,7 +84,7 @@ def whole_control_plane(member: t.Mapping[str, t.Any]) -> bool:
 
 
 class Planner:
-    """Hosts side by side, and the cluster that is among them."""
+    """The hosts of a run, and their cluster if there is one."""
 
     def __init__(self, hosts: Hosts, settings: t.Mapping[str, t.Any], options: Options) -> None:
         self.hosts = hosts
@@ -95,14 +95,14 @@ class Planner:
         self.authority: str | None = None
         self.nodes: dict[str, Json] = {}
         self.problems: list[str] = []
-        # What the leader's step is.
+        # The action of the leader's step.
         self.verdict = ""
 
     def member(self, host: str) -> t.Mapping[str, t.Any]:
         return t.cast("t.Mapping[str, t.Any]", self.hosts[host]["info"]["membership"])
 
     def _leader(self) -> str:
-        """The control-plane host through which the cluster is queried: the first complete one, else the first."""
+        """Return the control-plane host for queries of the cluster: the first complete one, else the first."""
         whole = [
             name
             for name in self.control_plane
@@ -114,7 +114,7 @@ class Planner:
     # --- steps ---
 
     def leader_step(self) -> Step:
-        """The step for the leader."""
+        """Return the step of the leader."""
         host, member = self.leader, self.member(self.leader)
         cluster = self.hosts[host]["info"]["cluster"]
         verdict, refused = standing(member)
@@ -138,9 +138,9 @@ class Planner:
                 )
             return Step(INIT, "no host is a node yet")
         if verdict == BROKEN and begun(member) == INIT and not (cluster or {}).get("reachable"):
-            return self._init_again(host)
+            return self._retry_init(host)
         if not whole_control_plane(member):
-            return Step(REFUSE, self._partial(host))
+            return Step(REFUSE, self._partial_reason(host))
         if not (cluster or {}).get("reachable"):
             return Step(
                 REFUSE,
@@ -149,7 +149,7 @@ class Planner:
                 % (
                     server_of(member, self.settings["endpoint"]),
                     (cluster or {}).get("error") or "it was not contacted",
-                    # What has data is never taken for a leftover, though it may be one.
+                    # A host with data is never treated as a leftover, though it may be one.
                     ". Its kubeadm init did not finish. %s" % remedy(host, names(member, self.settings)[0])
                     if begun(member)
                     else "",
@@ -167,8 +167,8 @@ class Planner:
             else Step(START, "its kubelet has not registered it")
         )
 
-    def _init_again(self, host: str) -> Step:
-        """The step after a kubeadm init that was broken off and whose control plane does not answer."""
+    def _retry_init(self, host: str) -> Step:
+        """Return the step after an interrupted kubeadm init whose control plane does not answer."""
         member = self.member(host)
         consent = names(member, self.settings)
         if member["etcd"] and self.options.reset_consent not in consent:
@@ -179,7 +179,7 @@ class Planner:
             )
         return Step(INIT, "an earlier kubeadm init was interrupted", clean=True, discard_etcd=bool(member["etcd"]))
 
-    def _partial(self, host: str) -> str:
+    def _partial_reason(self, host: str) -> str:
         member = self.member(host)
         return "kubeadm has left %s and no complete control-plane node. %s" % (
             ", ".join(leftovers(member)),
@@ -187,7 +187,7 @@ class Planner:
         )
 
     def other_step(self, host: str) -> Step:
-        """The step for any other host."""
+        """Return the step of any other host."""
         member = self.member(host)
         verdict, refused = standing(member)
         if refused:
@@ -196,19 +196,19 @@ class Planner:
         again = Step(JOIN, "an earlier kubeadm join was interrupted", clean=True, discard_etcd=bool(member["etcd"]))
         if member["kubelet"] is None:
             if interrupted:
-                return self._free(host, again)
+                return self._if_name_is_free(host, again)
             if leftovers(member):
-                return Step(REFUSE, self._partial(host))
-            return self._free(host, Step(JOIN, "it is not a node yet"))
-        stranger = self._stranger(host)
-        if stranger:
-            return Step(REFUSE, stranger)
+                return Step(REFUSE, self._partial_reason(host))
+            return self._if_name_is_free(host, Step(JOIN, "it is not a node yet"))
+        reason = self._foreign_reason(host)
+        if reason:
+            return Step(REFUSE, reason)
         if interrupted and not self._has_joined(host):
             return again
         return self._member_step(host)
 
-    def _stranger(self, host: str) -> str | None:
-        """Why a host with a kubelet is not the node of this cluster that it should be."""
+    def _foreign_reason(self, host: str) -> str | None:
+        """Return why a host with a kubelet is not the node of this cluster that it should be."""
         kubelet, name = self.member(host)["kubelet"], self.hosts[host]["name"]
         server = server_of(self.member(host), "?")
         if self.authority is None or kubelet["authority"] != self.authority:
@@ -221,13 +221,13 @@ class Planner:
         return None
 
     def _has_joined(self, host: str) -> bool:
-        """Whether kubeadm join has done all that it does, though it was interrupted."""
+        """Return whether kubeadm join was completed, though it is marked as interrupted."""
         if self.hosts[host]["name"] not in self.nodes:
             return False
         return not self.hosts[host]["control_plane"] or whole_control_plane(self.member(host))
 
     def _member_step(self, host: str) -> Step:
-        """The step for a host that belongs to the cluster."""
+        """Return the step of a host that belongs to the cluster."""
         member, entry = self.member(host), self.hosts[host]
         is_control_plane = bool(member["manifests"] or member["parked"])
         if is_control_plane != bool(entry["control_plane"]):
@@ -251,8 +251,8 @@ class Planner:
             )
         return Step(NONE, "it is a node")
 
-    def _free(self, host: str, step: Step) -> Step:
-        """A step that needs a free name: kubeadm join refuses if a Node of that name is Ready."""
+    def _if_name_is_free(self, host: str, step: Step) -> Step:
+        """Return the step if the node's name is free: kubeadm join refuses if a Node of that name is Ready."""
         node = self.nodes.get(self.hosts[host]["name"])
         if node and node["ready"] and node["machine_id"] != self.hosts[host]["info"]["host"]["machine_id"]:
             return Step(
@@ -262,7 +262,7 @@ class Planner:
             )
         return step
 
-    # --- all of it ---
+    # --- the plan ---
 
     def steps(self) -> dict[str, Step]:
         if not self.leader:
@@ -281,7 +281,7 @@ class Planner:
         for host in self.hosts:
             if host != self.leader:
                 if first.action == REFUSE:
-                    # What the others need is not known before the leader's is right.
+                    # The steps of the others depend on the leader.
                     steps[host] = Step(NONE, "waits for %s" % self.leader)
                 else:
                     steps[host] = self.other_step(host)
@@ -293,7 +293,7 @@ class Planner:
         for host, step in steps.items():
             entry = self.hosts[host]
             rows = [step.reason] if step.action == REFUSE else []
-            # Of a host that only waits for another, everything is reported as well.
+            # If the leader is refused, the problems of hosts that wait for it are reported, too.
             if step.action in (INIT, JOIN) or (self.verdict == REFUSE and not leftovers(self.member(host))):
                 rows += preflight.skew(
                     self.settings,
@@ -307,7 +307,7 @@ class Planner:
         return problems
 
 
-def _read(text: str | None) -> t.Any:
+def _parse(text: str | None) -> t.Any:
     try:
         return from_yaml(text or "")
     except ValueError:
@@ -315,12 +315,12 @@ def _read(text: str | None) -> t.Any:
 
 
 def _dump(value: t.Any) -> str:
-    # Ansible's own kinds of str and dict become Python's: PyYAML's safe representer knows no subclasses.
+    # Convert Ansible's subclasses of str and dict: PyYAML's safe representer does not support them.
     return yaml.safe_dump(json.loads(json.dumps(value)), sort_keys=True, default_flow_style=False)
 
 
 def compare(settings: t.Mapping[str, t.Any], cluster: t.Mapping[str, t.Any] | None) -> tuple[list[Json], list[Json]]:
-    """Return how kubeadm's configuration in a cluster differs from the desired one: rows, and a diff."""
+    """Return the differences of kubeadm's configuration in a cluster from the desired one, as rows and as a diff."""
     rows: list[Json] = []
     diff: list[Json] = []
     if not cluster or not cluster.get("reachable"):
@@ -329,9 +329,9 @@ def compare(settings: t.Mapping[str, t.Any], cluster: t.Mapping[str, t.Any] | No
         ("kubeadm-config", config.cluster_configuration(settings), cluster.get("cluster_configuration")),
         ("kubelet-config", config.kubelet_configuration(settings), cluster.get("kubelet_configuration")),
     ):
-        live = _read(text)
+        live = _parse(text)
         differences = config.differences(desired, live)
-        rows += [{"object": name, "path": row.path, "wanted": row.wanted, "live": row.live} for row in differences]
+        rows += [{"object": name, "path": row.path, "wanted": row.desired, "live": row.live} for row in differences]
         if differences:
             header = "ConfigMap kube-system/%s" % name
             diff.append(
@@ -347,12 +347,12 @@ def compare(settings: t.Mapping[str, t.Any], cluster: t.Mapping[str, t.Any] | No
 
 def sentence(row: t.Mapping[str, t.Any]) -> str:
     """Return one difference as a sentence."""
-    live, wanted = json.dumps(row["live"]), json.dumps(row["wanted"])
-    return "%s of the cluster has %s %s, and %s is wanted" % (row["object"], row["path"], live, wanted)
+    live, desired = json.dumps(row["live"]), json.dumps(row["wanted"])
+    return "%s of the cluster has %s %s, and %s is wanted" % (row["object"], row["path"], live, desired)
 
 
 def certificates(hosts: Hosts, days: int) -> tuple[list[Json], list[Json]]:
-    """Return the certificates that end within so many days or cannot be read, and a resource for each certificate."""
+    """Return the certificates that end within ``days`` or cannot be read, and a resource for each certificate."""
     due, rows = [], []
     for host, entry in hosts.items():
         for row in entry["info"]["certificates"]:
@@ -369,7 +369,7 @@ def certificates(hosts: Hosts, days: int) -> tuple[list[Json], list[Json]]:
                     }
                 )
             status = UNKNOWN if left is None else DRIFT if ends else IN_SYNC
-            # Days pass, and would make every report another one.
+            # Without days, which would change every report.
             live = "cannot be read" if left is None else "ends in %d days" % left if ends else "valid"
             rows.append(
                 resource("certificate", "%s:%s" % (host, row["path"]), desired="valid", live=live, status=status)
@@ -378,10 +378,10 @@ def certificates(hosts: Hosts, days: int) -> tuple[list[Json], list[Json]]:
 
 
 def plan(hosts: Hosts, settings: t.Mapping[str, t.Any], options: Options) -> Json:
-    """Return what to do to each host, what prevents it, and what has drifted."""
+    """Return the step of each host, the problems that prevent it, and what has drifted."""
     problems = config.problems(settings)
     if problems:
-        return {**_nothing(hosts), "problems": problems}
+        return {**_empty_plan(hosts), "problems": problems}
     planner = Planner(hosts, settings, options)
     steps = planner.steps()
     problems = planner.judge(steps)
@@ -433,7 +433,7 @@ def plan(hosts: Hosts, settings: t.Mapping[str, t.Any], options: Options) -> Jso
     }
 
 
-def _nothing(hosts: Hosts) -> Json:
+def _empty_plan(hosts: Hosts) -> Json:
     return {
         "leader": "",
         "hosts": {},

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import validated
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import validate
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, runner
 from ansible_collections.rdmaops.gpu_fabric.tests.support.runner import Job, as_awx
 
@@ -149,7 +149,7 @@ def test_no_secret_arrives(job: Job, place: Path) -> None:
 def test_the_drift_callback_reports(job: Job, place: Path) -> None:
     """It comes from the project's ansible.cfg."""
     report = json.loads((place / REPORT).read_text())
-    validated(report, "the report")
+    validate(report, "the report")
     assert (report["verdict"], report["complete"]) == ("drift", True)
     assert set(report["hosts"]) == {"gpu-1", "gpu-2"}
     found = {one["name"]: one["status"] for one in report["hosts"]["gpu-1"]["objects"]}

@@ -14,7 +14,7 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift import configmap
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import dumps, merge, validated
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import dumps, merge, validate
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster, cluster
 from ansible_collections.rdmaops.gpu_fabric.tests.support.drift import Json, Place, copy
 
@@ -173,5 +173,5 @@ def test_the_role_publishes_and_merges(plane: Cluster, tmp_path: Path) -> None:
         assert "The verdict is drift: 1 drift, 0 unknown, 1 in sync, on 2 hosts; gpu-2: copy " in ran.output
         prefix = "gpu-fabric-drift.4711"
         assert names(plane, namespace) == [prefix, f"{prefix}.1", f"{prefix}.2"]
-        merged = configmap.unpacked(plane.json("get", "configmap", prefix, "-n", namespace), "it")
-        assert list(validated(merged, "it")["hosts"]) == ["gpu-1", "gpu-2"]
+        merged = configmap.unpack(plane.json("get", "configmap", prefix, "-n", namespace), "it")
+        assert list(validate(merged, "it")["hosts"]) == ["gpu-1", "gpu-2"]

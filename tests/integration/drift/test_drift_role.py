@@ -17,7 +17,7 @@ import yaml
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.publish import send
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import validated
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import validate
 from ansible_collections.rdmaops.gpu_fabric.tests.lab.certificates import Authority
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, need_root
 from ansible_collections.rdmaops.gpu_fabric.tests.support.drift import Json, Place, Ran, closed_port, copy
@@ -215,7 +215,7 @@ def test_slices_in_a_directory_are_merged(place: Place, tmp_path: Path) -> None:
 
     ran = place.run(MERGE, *variables(**shared, run="4711", slices=2))
     assert ran.rc == 0, ran.output
-    merged = validated(json.loads((tmp_path / "shared/4711.json").read_text()), "the report")
+    merged = validate(json.loads((tmp_path / "shared/4711.json").read_text()), "the report")
     assert (merged["verdict"], list(merged["hosts"])) == ("in_sync", ["gpu-1", "gpu-2"])
     assert (tmp_path / "shared/4711.html").exists()
 
@@ -326,7 +326,7 @@ def test_a_report_is_sent_and_no_secret_told(place: Place) -> None:
         ((method, path, headers, body),) = server.requests
         assert (method, path, headers["Content-Type"]) == ("PUT", f"/drift/night.json?key={TOKEN}", "application/json")
         assert headers["Authorization"] == f"Bearer {TOKEN}"
-        report = validated(json.loads(body), "the report")
+        report = validate(json.loads(body), "the report")
         assert (report["verdict"], report["hosts"]) == ("in_sync", ran.report["hosts"])
         assert TOKEN not in ran.output
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import validated
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import validate
 from ansible_collections.rdmaops.gpu_fabric.tests.support.drift import (
     Json,
     Place,
@@ -147,7 +147,7 @@ def test_an_interrupted_run_is_not_complete(host: Place, number: int) -> None:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait(60)
-    report = validated(json.loads((host.path / "report.json").read_text()), "the report")
+    report = validate(json.loads((host.path / "report.json").read_text()), "the report")
     assert report["complete"] is False
     assert report["verdict"] == "unknown"
     assert report["finished"] is None

@@ -14,7 +14,7 @@ from pathlib import Path
 import ansible_runner
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import validated
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import validate
 from ansible_collections.rdmaops.gpu_fabric.tests.support.drift import (
     PROGRAM,
     VERDICT,
@@ -183,7 +183,7 @@ def test_a_check_job_of_ansible_runner_gives_the_same_report(
     assert artifacts[-1]["drift_verdict"] == "drift"
     assert artifacts[-1]["drift_counts"] == {"in_sync": 1, "unknown": 1, "drift": 1}
     assert artifacts[-1]["drift_hosts"] == {"drift": ["gpu-1"], "unknown": []}
-    kept = validated(artifacts[-1]["drift_report"], "the artifact")
+    kept = validate(artifacts[-1]["drift_report"], "the artifact")
     assert (kept["verdict"], kept["hosts"]) == ("drift", report["hosts"])
     # What a failed task returns is printed: not the report, for which the table stands.
     output = job.stdout.read()

@@ -134,11 +134,11 @@ def tarball(**files: str) -> bytes:
 
 def packed(text: str) -> object:
     data = base64.b64encode(gzip.compress(text.encode("utf-8", "surrogatepass"), 1)).decode()
-    return configmap.unpacked({"binaryData": {configmap.REPORT: data}}, "x")
+    return configmap.unpack({"binaryData": {configmap.REPORT: data}}, "x")
 
 
 def damaged(data: bytes) -> object:
-    return configmap.unpacked({"binaryData": {configmap.REPORT: base64.b64encode(data).decode()}}, "x")
+    return configmap.unpack({"binaryData": {configmap.REPORT: base64.b64encode(data).decode()}}, "x")
 
 
 def delegating(text: str) -> object:
@@ -368,7 +368,7 @@ PARSERS: dict[str, Parser] = {
     "ssh keys in a Secret": Parser(
         lambda text: ssh_secret.wrong({**keys.data(), "id_ed25519": text}), written(*keys.data().values())
     ),
-    "drift report": Parser(lambda document: report.validated(document, "x"), values(REPORT)),
+    "drift report": Parser(lambda document: report.validate(document, "x"), values(REPORT)),
     "drift ConfigMap": Parser(packed, documents(REPORT)),
     "damaged drift ConfigMap": Parser(damaged, octets(gzip.compress(json.dumps(REPORT).encode()))),
     "web configuration": Parser(web, written(WEB), (web_config.WebConfigError,)),

@@ -129,8 +129,8 @@ def test_when_it_fails(given: t.Callable[..., Json], fail_on: Json, failed: bool
 def test_no_more_than_ten_reasons_are_told() -> None:
     reasons = [f"r{number}" for number in range(13)]
     text = "The verdict on the fabric is fail: " + "; ".join(reasons[:10])
-    assert plugin.said({"verdict": "fail", "reasons": reasons}) == text + "; and 3 more reasons"
-    assert plugin.said({"verdict": "fail", "reasons": reasons[:10]}) == text
+    assert plugin.summary({"verdict": "fail", "reasons": reasons}) == text + "; and 3 more reasons"
+    assert plugin.summary({"verdict": "fail", "reasons": reasons[:10]}) == text
 
 
 @pytest.mark.parametrize(

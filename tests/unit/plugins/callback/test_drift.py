@@ -153,7 +153,7 @@ def test_events(place: Place, form: str, event: str, found: Json, statuses: list
     ],
 )
 def test_what_is_known_of_a_task(of: Json, fields: Json, wanted: Json) -> None:
-    found = plugin._described(of, {"name": "T", "check_mode": True, "diff": True, **fields}, "a")
+    found = plugin._task(of, {"name": "T", "check_mode": True, "diff": True, **fields}, "a")
     assert {name: getattr(found, name) for name in wanted} == wanted
 
 

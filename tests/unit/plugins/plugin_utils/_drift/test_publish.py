@@ -21,7 +21,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift import c
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.publish import ARTIFACT_BYTES, artifact, send
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import (
     OBJECT_KEYS,
-    counted,
+    count_statuses,
     verdict_of,
     worst,
 )
@@ -37,7 +37,7 @@ def entry(**objects: int) -> Json:
         for number in range(many)
         for diff in ["+x\n" * 100 if status == "drift" else None]
     ]
-    return {"status": worst(one["status"] for one in made), "counts": counted(made), "objects": made}
+    return {"status": worst(one["status"] for one in made), "counts": count_statuses(made), "objects": made}
 
 
 def report(**hosts: Json) -> Json:
@@ -116,7 +116,7 @@ def test_reasons_that_are_too_many() -> None:
 )
 def test_a_configmap_that_is_no_report(binary: Json, said: str) -> None:
     with pytest.raises(FabricError) as caught:
-        configmap.unpacked({"binaryData": binary}, "Reading it")
+        configmap.unpack({"binaryData": binary}, "Reading it")
     assert str(caught.value).startswith(f"Reading it: {said}")
 
 
@@ -124,7 +124,7 @@ def test_a_configmap_that_unpacks_to_too_much(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(configmap, "MAX_BYTES", 1000)
     packed = base64.b64encode(gzip.compress(b" " * 1001)).decode()
     with pytest.raises(FabricError, match="Reading it: it is larger than 1000 bytes, so it is not a drift report"):
-        configmap.unpacked({"binaryData": {"report.json.gz": packed}}, "Reading it")
+        configmap.unpack({"binaryData": {"report.json.gz": packed}}, "Reading it")
 
 
 GIVEN = {

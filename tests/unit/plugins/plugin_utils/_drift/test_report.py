@@ -188,7 +188,7 @@ def test_the_shape() -> None:
     recorder = begun("a")
     recorder.add("a", [thing("drift", desired=1, live=2)])
     document = ended(recorder)
-    assert util.validated(json.loads(util.dumps(document)), "x") == document
+    assert util.validate(json.loads(util.dumps(document)), "x") == document
     assert document["schema"] == 1
     assert document["started"] == "2026-11-21T12:00:00Z"
     assert document["check_mode"] is True
@@ -255,7 +255,7 @@ def test_merging() -> None:
     assert merged["complete"] is True
     assert merged["started"] == "2026-11-20T00:00:00Z"
     assert merged["finished"]
-    assert util.validated(merged, "x")
+    assert util.validate(merged, "x")
 
 
 def test_one_host_in_two_slices() -> None:

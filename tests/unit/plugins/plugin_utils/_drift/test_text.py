@@ -66,7 +66,7 @@ MODE = {"kind": "rdma_netns_mode", "name": "ib_core", "desired": "exclusive", "l
     ],
 )
 def test_an_object_in_words(one: Json, said: str) -> None:
-    assert texts.described(one) == said
+    assert texts.describe(one) == said
 
 
 def test_the_sentence_names_drift_first_and_no_more_than_ten() -> None:

@@ -211,7 +211,7 @@ SAME = [
 
 @pytest.mark.parametrize(("wanted", "live", "same"), SAME)
 def test_what_means_the_same(wanted: t.Any, live: t.Any, same: bool) -> None:
-    assert config.same(wanted, live) is same
+    assert config.equal(wanted, live) is same
     assert (config.differences({"a": wanted}, {"a": live}) == []) is same
 
 
