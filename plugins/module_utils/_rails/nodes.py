@@ -62,6 +62,11 @@ def _is_home(port: rails_ports.Port) -> bool:
     return bool((port.device.get("netns") or {}).get("initial", True))
 
 
+def _is_leaving(port: rails_ports.Port, devices: t.Mapping[str, t.Any]) -> bool:
+    """Whether its network device, which the RDMA device still names, had moved to a pod by the next look."""
+    return bool(devices) and port.netdev is not None and port.netdev not in devices
+
+
 def _names(port: rails_ports.Port) -> set[str]:
     """Return what the port is called on the host. In a pod its network device has the pod's name for it."""
     return rails_ports.names(port if _is_home(port) else port._replace(netdev=None))
@@ -86,8 +91,6 @@ def _unusable(
     """Return why a port that is at home cannot be a rail; None if it can."""
     if port.netdev is None:
         return "it has no network device"
-    if devices and port.netdev not in devices:
-        return "its network device %s is missing" % port.netdev
     if port.state != rails_ports.ACTIVE:
         return "the port is %s" % (port.state or "in an unknown state")
     uses = devices[port.netdev].get("uses") if devices else None
@@ -125,7 +128,9 @@ def look(name: str, node: t.Any, selection: rails_ports.Selection) -> Node:
         why = selection.left_out(_names(port))
         if why is not None and not home and unmet and not selection.excluded(_names(port)):
             unmet, why = unmet - 1, None
-        if why is None and home:
+        if home and _is_leaving(port, devices):
+            home = False
+        elif why is None and home:
             why = _unusable(name, port, devices, selection)
         if why is not None:
             left_out[port.netdev if home and port.netdev else port.name] = why

@@ -254,6 +254,16 @@ def test_a_rail_may_be_in_pods_on_every_node() -> None:
     ]
 
 
+def test_a_network_device_may_move_to_a_pod_between_the_two_looks() -> None:
+    """The RDMA device was still on the host, with its network device, which the next look no longer has."""
+    first = rail_plan(cluster(2, 1), NETWORK)
+    moving = node(device(0), interfaces=[interface("eth0")])
+    away = node(device(0, "net1", away=True), interfaces=[interface("eth0")])
+    for info in ({"gpu-1": moving, "gpu-2": away}, {"gpu-1": moving, "gpu-2": node(device(0))}):
+        for options in ({}, {"include": ["ens0"]}):
+            assert ranges(rail_plan(info, NETWORK, existing=first["rails"], **options)) == ranges(first)
+
+
 @pytest.mark.parametrize("everywhere", [True, False])
 def test_a_network_device_that_is_included_may_be_in_a_pod_under_another_name(everywhere: bool) -> None:
     """host-device renames it to net1; which of those in pods it is cannot be told, how many are missing can."""
