@@ -72,7 +72,8 @@ def test_the_context_has_what_the_collection_needs(context: Path) -> None:
 def test_every_package_that_plugins_import_is_required() -> None:
     required = packages((COLLECTION / "requirements.txt").read_text().splitlines())
     brought = packages(importlib.metadata.requires("kubernetes") or [])
-    assert imported() - required - brought == set()
+    # Only network_device imports pyroute2, on a node, where the role gpu_node installs it.
+    assert imported() - required - brought == {"pyroute2"}
     # And none is required for nothing.
     assert required - imported() == set()
 
