@@ -107,14 +107,10 @@ def locate(pci_address: str, host: Host) -> Location:
         if netdev.pci_address == pci_address:
             return Location(netdev.name, None)
     spaces, problem = host.others()
-    answers = host.inside(spaces)
-    problem = problem or walk.unreached(spaces, answers)
-    for space in spaces:
-        answer = answers[space.inode]
-        if "value" not in answer:
-            problem = problem or answer["error"]
-            continue
-        for name, address in answer["value"]:
+    reached, unread = walk.values(spaces, host.inside(spaces))
+    problem = problem or unread
+    for space, netdevs in reached:
+        for name, address in netdevs:
             if address == pci_address:
                 return Location(name, space)
     known = ", ".join("%s (%s)" % (netdev.pci_address, netdev.name) for netdev in here) or "none"
