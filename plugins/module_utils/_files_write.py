@@ -60,7 +60,7 @@ def atomic_write(path: str, text: str, mode: int = 0o644) -> None:
     except (OSError, UnicodeEncodeError) as exc:
         if isinstance(exc, OSError):
             raise FileError("Writing %s: %s" % (path, because(exc))) from exc
-        # JSON and YAML can name one half of a pair ("\ud800"), which is no character.
+        # JSON and YAML can name one half of a pair ("\ud800"), which is not a character.
         bad = exc.object[exc.start : exc.start + 1]
         raise FileError(
             "Writing %s: it contains the character %a, which cannot be stored in a file. Remove it" % (path, bad)

@@ -301,7 +301,7 @@ class ControlPlane:
     def stop(self, program: str) -> bool:
         """End one program; whether it ran."""
         limits = self.settings["cluster"]["limits"]
-        # An API server that is told to exit waits for its watches, up to --request-timeout (one minute). It
+        # An API server that is to exit waits for its watches, up to --request-timeout (one minute). It
         # holds no data; etcd does.
         patience = limits["stop_api_server" if program == "kube-apiserver" else "stop"]
         return processes.stop(program, self.place, patience)

@@ -62,7 +62,7 @@ def test_no_secret_in_anything(host: Place) -> None:
     for output in outputs:
         assert SECRET not in output.read_text(), output
     objects = ran.report["hosts"]["gpu-1"]["objects"]
-    # Before 2.19 Ansible censors a loop as a whole, and its items are not told.
+    # Before 2.19 Ansible censors a loop as a whole, and its items are not reported.
     loop = ["#1", "#2"] if CORE >= (2, 19) else [None]
     assert [(row["task"], row["item"], row["status"]) for row in objects] == [
         ("Copy a", None, "drift"),

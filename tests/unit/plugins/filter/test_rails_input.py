@@ -39,7 +39,7 @@ WRONG_TYPES: list[tuple[str, Json, str]] = [
     ("a port's number as boolean", {"data": [{"name": "a", "ports": [{"port": True}]}]}, "'port' must be a number from 1, not True"),
     ("port 0", {"data": [{"name": "a", "ports": [{"port": 0}]}]}, "'port' must be a number from 1, not 0"),
     ("a port without a number", {"data": [{"name": "a", "ports": [{"state": "ACTIVE"}]}]}, "of a, a port has no number"),
-    ("a state that is no text", {"data": [{"name": "a", "ports": [{"port": 1, "state": 4}]}]}, "of a, 'state' must be a string or null, not 4"),
+    ("a state that is not text", {"data": [{"name": "a", "ports": [{"port": 1, "state": 4}]}]}, "of a, 'state' must be a string or null, not 4"),
     ("a GID table that is none", {"data": [{"name": "a", "ports": [{"port": 1, "gids": ["fe80::"]}]}]}, "of a, 'gids' must be a list of dictionaries"),
     ("include as text", {"data": [], "include": "mlx5_0"}, "include must be a list of names, for example ['mlx5_0'], not 'mlx5_0'"),
     ("exclude of numbers", {"data": [], "exclude": [1]}, "exclude must be a list of names"),

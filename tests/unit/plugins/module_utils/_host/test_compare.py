@@ -103,8 +103,8 @@ def test_drill(tmp_path: Path) -> None:
         assert bool(differs) == any(one["changed"] for one in own)
         return differs
 
-    virgin = ["owned_files: Write %s" % (tmp_path / "etc/one.conf"), f"modprobe_options: Write {drop_in}"]
-    assert [one.replace("/etc/modprobe.d", str(drop_in.parent)) for one in agreed()] == virgin
+    fresh = ["owned_files: Write %s" % (tmp_path / "etc/one.conf"), f"modprobe_options: Write {drop_in}"]
+    assert [one.replace("/etc/modprobe.d", str(drop_in.parent)) for one in agreed()] == fresh
     assert not drop_in.exists(), "a look has written something"
     modules(check=False)
     assert agreed() == []
