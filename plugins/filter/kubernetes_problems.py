@@ -51,9 +51,9 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-Options = t.Mapping[str, t.Any]
+from ..module_utils._fetch import SHA256
 
-DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
+Options = t.Mapping[str, t.Any]
 
 
 def _manifest_problems(options: Options) -> t.Iterator[str]:
@@ -66,7 +66,7 @@ def _manifest_problems(options: Options) -> t.Iterator[str]:
             "kubernetes_pod_network_manifest has to name the manifest of a pod network, as a file on the controller or "
             "by its address."
         )
-    if re.match("https?://", manifest) and not DIGEST.match(options["kubernetes_pod_network_checksum"]):
+    if re.match("https?://", manifest) and not SHA256.match(options["kubernetes_pod_network_checksum"]):
         yield (
             "kubernetes_pod_network_checksum has to be sha256: and the digest of the manifest that you have looked at: "
             "`curl -fsSL %s | sha256sum` prints it." % manifest
@@ -96,7 +96,7 @@ def _download_problems(options: Options, sources: t.Iterable[t.Mapping[str, str]
     for source in sources if options["kubernetes_source"] == "archive" else ():
         name, url = source["name"], source["url"]
         option = "kubernetes_cni_plugins_checksum" if name == "cni-plugins" else "kubernetes_checksums.%s" % name
-        if not DIGEST.match(source["checksum"]):
+        if not SHA256.match(source["checksum"]):
             yield (
                 "%s has to be sha256: and the digest of %s: `curl -fsSL %s | sha256sum` prints it, on a machine and "
                 "network that you trust." % (option, os.path.basename(url), url)

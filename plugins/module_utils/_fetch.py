@@ -11,12 +11,16 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import shutil
 import tarfile
 import tempfile
 import typing as t
 
 from ._files import FileError, because
+
+# A checksum as options give it.
+SHA256 = re.compile(r"sha256:[0-9a-f]{64}\Z")
 
 # The plugins' archive has about 50 MB.
 MOST_BYTES = 1 << 30
@@ -170,4 +174,4 @@ def digest(path: str) -> str | None:
     return hasher.hexdigest()
 
 
-__all__ = ("FetchError", "clean", "digest", "fetch", "install")
+__all__ = ("SHA256", "FetchError", "clean", "digest", "fetch", "install")

@@ -12,19 +12,17 @@ import base64
 import functools
 import json
 import os
-import re
 import stat
 import typing as t
 
 from .. import _fetch, _files_write
 from .._decision import DRIFT, IN_SYNC, Decision, resource
-from .._fetch import clean, digest
+from .._fetch import SHA256, clean, digest
 from .._files import FileError, read_text, refuse_nul
 from .._formats import from_json
 
 RECORD = "/var/lib/rdmaops/cni.json"
 CONFIG = "file"
-_SHA256 = re.compile(r"sha256:[0-9a-f]{64}\Z")
 
 Record = t.Dict[str, t.Any]
 Params = t.Mapping[str, t.Any]
@@ -60,7 +58,7 @@ def check(params: Params) -> None:
     taken: dict[str, str] = {}
     for source in params["sources"]:
         name = source["name"]
-        if not _SHA256.match(source["checksum"]):
+        if not SHA256.match(source["checksum"]):
             raise InstallError(
                 "Installing %s: checksum is %r. Set it to sha256: and 64 lowercase hexadecimal digits; a checksum file "
                 "from the program's own source would change along with the program. `%s` prints the digits; run it on "

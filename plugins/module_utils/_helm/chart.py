@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import tarfile
 import typing as t
 
-from .._fetch import digest
+from .._fetch import SHA256, digest
 from .._formats import all_yaml, from_yaml
 from .output import HelmError
 
 # A larger one is not a chart: helm itself refuses files over 5 MiB and charts over 100 MiB by default.
 _LARGEST = 5 * 1024 * 1024
 _WANTED = ("Chart.yaml", "values.yaml", "templates/", "crds/", "charts/")
-_SHA256 = re.compile(r"sha256:[0-9a-f]{64}\Z")
 
 
 class Chart(t.NamedTuple):
@@ -44,7 +42,7 @@ class Chart(t.NamedTuple):
 
 def refuse_unverified(chart: str, repo_url: str | None, checksum: str | None) -> None:
     """Refuse what could not be distinguished from another's chart, before anything is fetched."""
-    if checksum and not _SHA256.match(checksum):
+    if checksum and not SHA256.match(checksum):
         raise HelmError(
             "Reading the chart %s: chart_checksum is %r. Set it to sha256: and 64 lowercase hexadecimal digits"
             % (chart, checksum)

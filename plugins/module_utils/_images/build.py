@@ -23,7 +23,7 @@ import typing as t
 
 from .. import _command
 from .._decision import DRIFT, IN_SYNC, Decision, resource
-from .._fetch import digest, fetch
+from .._fetch import SHA256, digest, fetch
 from .._files import FileError, because, read_text
 from .._files_write import atomic_write
 from .._formats import from_json
@@ -35,7 +35,6 @@ from .oci import ImageError, architecture, document, parse_name
 LABEL = "rdmaops.gpu-fabric.inputs"
 DIRECTORY = "/var/lib/rdmaops/images"
 _QUICK = 120
-_SHA256 = re.compile(r"sha256:[0-9a-f]{64}\Z")
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 
 # A file of the host for the error output of a step. With isolation chroot, buildah ends without waiting for
@@ -93,7 +92,7 @@ def check(params: Params) -> None:
             raise BuildError(
                 "Building %s: %r is not a valid name for a file of the context" % (params["name"], file["name"])
             )
-        if file["checksum"] and not _SHA256.match(file["checksum"]):
+        if file["checksum"] and not SHA256.match(file["checksum"]):
             raise BuildError(
                 "Building %s: the checksum of %s is %r; set it to sha256: and 64 lowercase hexadecimal digits"
                 % (params["name"], file["name"], file["checksum"])
@@ -326,7 +325,7 @@ class Build:
                 arguments = ["push", *login, "--digestfile", path, self.name, "docker://" + self.name]
                 self.run(arguments, doing, self.params["timeout"], advice)
             self.digest = (read_text(path) or "").strip()
-        if not _SHA256.match(self.digest):
+        if not SHA256.match(self.digest):
             raise BuildError("%s: buildah reported success, but no digest" % doing)
         record = {"name": self.name, "digest": self.digest, "inputs": self.inputs}
         atomic_write(self.record, json.dumps(record, indent=2) + "\n")

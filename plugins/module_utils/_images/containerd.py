@@ -20,6 +20,7 @@ import typing as t
 
 from .. import _command
 from .._errors import FabricError
+from .oci import DIGEST
 
 ADDRESS = "/run/containerd/containerd.sock"
 NAMESPACE = "k8s.io"
@@ -28,7 +29,6 @@ HOSTS_DIR = "/etc/containerd/certs.d"
 # Where archives, k3s and RKE2 install ctr.
 _DIRECTORIES = (*_command.DIRECTORIES, "/var/lib/rancher/rke2/bin")
 _VERSION = re.compile(r"(?:^|\s|v)(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
 _NOISE = re.compile(r'level=(debug|info|warning)\b|^time="[^"]*" level=(debug|info|warning)\b|^\s*$')
 _LINES = 4
 # Limit for requests without a transfer.
@@ -90,7 +90,7 @@ def parse_images(text: str) -> dict[str, str]:
     images = {}
     for line in text.splitlines()[1:]:
         fields = line.split()
-        if len(fields) < 3 or not _DIGEST.match(fields[2]):
+        if len(fields) < 3 or not DIGEST.match(fields[2]):
             raise ContainerdError("Listing images: ctr printed a line that could not be parsed: %r" % line[:300])
         images[fields[0]] = fields[2]
     return images
