@@ -64,12 +64,12 @@ def empty(tarball: Path, tmp_path_factory: pytest.TempPathFactory) -> Empty:
     # The ansible-core of this very interpreter, and what it needs, as they are locked.
     pinned = base / "constraints.txt"
     there = importlib.metadata.distributions()
-    pinned.write_text("".join(f"{one.name}=={one.version}\n" for one in there))
+    pinned.write_text("".join(f"{package.name}=={package.version}\n" for package in there))
     create(venv, sys.executable, ["ansible-core", "-c", pinned])
     env = {"HOME": str(home), "PATH": f"{venv / 'bin'}{os.pathsep}/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
-    made = Empty(venv / "bin", env, base)
-    made.run("ansible-galaxy", "collection", "install", "--offline", tarball)
-    return made
+    target = Empty(venv / "bin", env, base)
+    target.run("ansible-galaxy", "collection", "install", "--offline", tarball)
+    return target
 
 
 def test_tarball_holds_what_a_user_needs_and_nothing_else(tarball: Path) -> None:
@@ -90,7 +90,7 @@ def test_tarball_size_is_that_of_text(tarball: Path) -> None:
 
 def test_galaxy_lists_the_version(empty: Empty) -> None:
     listed = json.loads(empty.run("ansible-galaxy", "collection", "list", "--format", "json"))
-    (versions,) = (found for found in listed.values() if NAME in found)
+    (versions,) = (collections for collections in listed.values() if NAME in collections)
     assert versions[NAME] == {"version": "0.1.0"}
 
 

@@ -24,12 +24,12 @@ PACKAGES = {"yaml": "pyyaml", "websocket": "websocket-client"}
 @pytest.fixture(scope="module")
 def context(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What ansible-builder makes of the definition."""
-    made = tmp_path_factory.mktemp("ee") / "context"
+    path = tmp_path_factory.mktemp("ee") / "context"
     argv = [str(Path(sys.executable).parent / "ansible-builder"), "create", "--output-filename", "Containerfile"]
-    argv += ["--file", str(DEFINITION), "--context", str(made)]
+    argv += ["--file", str(DEFINITION), "--context", str(path)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stdout + done.stderr
-    return made
+    return path
 
 
 def normal(name: str) -> str:
@@ -38,10 +38,10 @@ def normal(name: str) -> str:
 
 def packages(lines: list[str]) -> set[str]:
     """Return the names of packages in requirements, those of an extra left out."""
-    found = [
+    entries = [
         re.match(r"[A-Za-z0-9._-]+", line) for line in lines if not line.startswith("#") and "extra ==" not in line
     ]
-    return {normal(match[0]) for match in found if match}
+    return {normal(match[0]) for match in entries if match}
 
 
 def imported() -> set[str]:
@@ -83,9 +83,9 @@ def test_the_image_has_the_versions_that_are_tested() -> None:
     locked = dict(re.findall(r"^([a-z0-9-]+)==(\S+)", (COLLECTION / "requirements/dev.lock").read_text(), re.MULTILINE))
     dependencies = yaml.safe_load(DEFINITION.read_text())["dependencies"]
     for name in ("ansible-core", "ansible-runner"):
-        given = dependencies[name.replace("-", "_")]["package_pip"]
-        match = re.fullmatch(rf"{name}~=(\d+\.\d+)\.(\d+)", given)
-        assert match, given
+        requirement = dependencies[name.replace("-", "_")]["package_pip"]
+        match = re.fullmatch(rf"{name}~=(\d+\.\d+)\.(\d+)", requirement)
+        assert match, requirement
         series, least = match[1], int(match[2])
         assert locked[name].startswith(f"{series}.")
         assert int(locked[name].split(".")[2]) >= least

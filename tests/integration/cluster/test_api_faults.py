@@ -78,39 +78,39 @@ class Scene:
         self.api.create(path(api_version, plural, self.namespace), body, "Preparing")
 
     def wipe(self, api_version: str, plural: str, keep: t.Container[str] = ()) -> None:
-        for one in self.names(api_version, plural):
-            if one not in keep:
-                self.api.delete(path(api_version, plural, self.namespace, one), "Preparing")
+        for name in self.names(api_version, plural):
+            if name not in keep:
+                self.api.delete(path(api_version, plural, self.namespace, name), "Preparing")
 
     def names(self, api_version: str, plural: str) -> list[str]:
-        found = self.api.items(path(api_version, plural, self.namespace), "Looking") or []
-        return sorted(str(one["metadata"]["name"]) for one in found)
+        items = self.api.items(path(api_version, plural, self.namespace), "Looking") or []
+        return sorted(str(item["metadata"]["name"]) for item in items)
 
     def others(self) -> Json:
         """Return the object of another owner, with the version that any write would change."""
         spaces = [(NAD_API, NADS, "stranger"), ("v1", "configmaps", "stranger")]
-        found = [self.api.get(path(*row[:2], self.namespace, row[2]), "Looking") for row in spaces]
-        return [(one or {}).get("metadata", {}).get("resourceVersion") for one in found]
+        objects = [self.api.get(path(*row[:2], self.namespace, row[2]), "Looking") for row in spaces]
+        return [(item or {}).get("metadata", {}).get("resourceVersion") for item in objects]
 
 
 class Attachments(Scene):
     """network_attachment: one is new, one changes, one goes."""
 
-    def one(self, name: str, device: str) -> Json:
+    def row(self, name: str, device: str) -> Json:
         ipam = {"type": "whereabouts", "range": f"10.100.{device[-1]}.0/24"}
         return {**attachments.NIC0, "name": name, "namespace": self.namespace, "device": device, "ipam": ipam}
 
-    def set(self, api: Client, *wanted: Json) -> Json:
-        given = {"owner": f"o-{self.namespace}", "namespace": self.namespace, "prune": True}
-        return manage.manage(attachments.params(*wanted, **given), False, lambda: api)
+    def set(self, api: Client, *desired: Json) -> Json:
+        options = {"owner": f"o-{self.namespace}", "namespace": self.namespace, "prune": True}
+        return manage.manage(attachments.params(*desired, **options), False, lambda: api)
 
     def prepare(self) -> None:
         self.wipe(NAD_API, NADS, ["stranger"])
-        self.set(self.api, self.one("changes", "ens1"), self.one("goes", "ens2"))
+        self.set(self.api, self.row("changes", "ens1"), self.one("goes", "ens2"))
 
     def act(self, api: Client) -> Json:
-        changed = {**self.one("changes", "ens1"), "device": "ens3"}
-        return self.set(api, changed, self.one("new", "ens4"))
+        changed = {**self.row("changes", "ens1"), "device": "ens3"}
+        return self.set(api, changed, self.row("new", "ens4"))
 
     def good(self) -> None:
         assert self.names(NAD_API, NADS) == ["changes", "new", "stranger"]
@@ -121,11 +121,11 @@ class Attachments(Scene):
 class Objects(Scene):
     """cluster_objects: one is new, one changes, one goes."""
 
-    def set(self, api: Client, **wanted: str) -> Json:
+    def set(self, api: Client, **desired: str) -> Json:
         meta = {"namespace": self.namespace}
         objects = [
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**meta, "name": name}, "data": {"x": value}}
-            for name, value in wanted.items()
+            for name, value in desired.items()
         ]
         params = {"owner": f"o-{self.namespace}", "state": "present", "objects": objects, "files": [], "prune": True}
         params.update(
@@ -146,8 +146,8 @@ class Objects(Scene):
         return self.set(api, changes="3", new="4")
 
     def good(self) -> None:
-        found = self.api.items(path("v1", "configmaps", self.namespace), "Looking") or []
-        data = {str(one["metadata"]["name"]): (one.get("data") or {}).get("x") for one in found}
+        items = self.api.items(path("v1", "configmaps", self.namespace), "Looking") or []
+        data = {str(item["metadata"]["name"]): (item.get("data") or {}).get("x") for item in items}
         data.pop("kube-root-ca.crt", None)
         assert data == {"changes": "3", "new": "4", "stranger": "0"}
 
@@ -171,9 +171,9 @@ class Labels(Scene):
 
     def good(self) -> None:
         read = [self.lab.read(node)["metadata"] for node in self.nodes]
-        assert [one["labels"]["rail"] for one in read] == ["r", "r"]
+        assert [node["labels"]["rail"] for node in read] == ["r", "r"]
         # What it was before is remembered as it was, also when the answer to the write was lost.
-        before = [json.loads(one["annotations"][node_labels.BEFORE])["rail"]["before"] for one in read]
+        before = [json.loads(node["annotations"][node_labels.BEFORE])["rail"]["before"] for node in read]
         assert before == [None, "theirs"]
 
 
@@ -241,7 +241,7 @@ class Pools(Scene):
     def _run(self, api: Client, minutes: int) -> Json:
         params = {"namespace": self.namespace, "reclaim": True, "reclaim_after": 600, "exhausted_share": 0.9}
         now = self.began + datetime.timedelta(minutes=minutes)
-        nodes = [str(one["metadata"]["name"]) for one in self.api.items(path("v1", "nodes"), "Looking") or []]
+        nodes = [str(node["metadata"]["name"]) for node in self.api.items(path("v1", "nodes"), "Looking") or []]
         params["dead_nodes"] = [node for node in nodes if node != self.node]
         return pools.manage(params, False, api, now)
 
@@ -300,15 +300,15 @@ class Conflicts(Scene):
 
     def act(self, api: Client) -> Json:
         params = {"nodes": [self.node], "netns_mode": "shared", "on_conflict": "warn"}
-        self.found = cluster.manage(params, False, api)
+        self.result = cluster.manage(params, False, api)
         # A look that could not be taken is no all clear.
-        assert self.found["conflicts"] or self.found["unknown"], self.found
-        return self.found
+        assert self.result["conflicts"] or self.result["unknown"], self.result
+        return self.result
 
     def good(self) -> None:
-        (row,) = self.found["conflicts"]
+        (row,) = self.result["conflicts"]
         assert (row["kind"], row["namespace"], row["name"]) == ("Pod", self.namespace, "uses")
-        assert self.found["unknown"] == []
+        assert self.result["unknown"] == []
 
 
 SCENES: dict[str, type[Scene]] = {
@@ -333,21 +333,21 @@ def plane(own_cluster: Cluster) -> Cluster:
 
 @pytest.fixture
 def proxy(plane: Cluster, tmp_path: Path) -> Iterator[FaultProxy]:
-    with FaultProxy(plane, tmp_path / "proxy") as made:
-        yield made
+    with FaultProxy(plane, tmp_path / "proxy") as faults:
+        yield faults
 
 
 @pytest.fixture
 def lab(plane: Cluster) -> Iterator[Lab]:
-    with plane.namespace() as namespace, Lab(plane, namespace) as made:
+    with plane.namespace() as namespace, Lab(plane, namespace) as lab:
         at = path("v1", "configmaps", namespace)
-        made.until(lambda: made.api.get(f"{at}/kube-root-ca.crt", "Looking") is not None)
-        made.api.create(at, {"metadata": {"name": "stranger"}, "data": {"x": "0"}}, "Preparing")
+        lab.until(lambda: lab.api.get(f"{at}/kube-root-ca.crt", "Looking") is not None)
+        lab.api.create(at, {"metadata": {"name": "stranger"}, "data": {"x": "0"}}, "Preparing")
         plugins = [{"type": "host-device", "device": "ens9"}, {"type": "rdma"}]
         spec = {"config": json.dumps({"cniVersion": "0.3.1", "name": "s", "plugins": plugins})}
         body = {"apiVersion": NAD_API, "kind": "NetworkAttachmentDefinition", "metadata": {"name": "stranger"}}
-        made.api.create(path(NAD_API, NADS, namespace), {**body, "spec": spec}, "Preparing")
-        yield made
+        lab.api.create(path(NAD_API, NADS, namespace), {**body, "spec": spec}, "Preparing")
+        yield lab
         # Their ranges count in the whole cluster, until they are gone.
         plane.kubectl("delete", NADS, "--all", "-n", namespace)
 
@@ -434,11 +434,11 @@ def test_a_server_that_is_killed_and_comes_back(
         api = client(plane.kubeconfig, PATIENCE)
         send, sent = api._answer, []
 
-        def answer(*given: t.Any, **more: t.Any) -> t.Any:
-            sent.append(given)
+        def answer(*arguments: t.Any, **more: t.Any) -> t.Any:
+            sent.append(arguments)
             if len(sent) == len(asked):
                 plane.stop()
-            return send(*given, **more)
+            return send(*arguments, **more)
 
         monkeypatch.setattr(api, "_answer", answer)
         try:

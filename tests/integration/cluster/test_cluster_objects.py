@@ -189,7 +189,7 @@ def test_prune_takes_this_owners_only(plane: Cluster, name: str) -> None:
         result = run(plane, name, config("a"), prune=True, prune_kinds=["v1/ServiceAccount"])
         assert result["actions"] == [f"Remove ServiceAccount {namespace}/user"]
         left = plane.kubectl("get", "configmaps", "-n", namespace, "-o", "name")
-        assert [one for one in "abcd" if f"configmap/{one}\n" in left] == ["a", "c", "d"]
+        assert [letter for letter in "abcd" if f"configmap/{letter}\n" in left] == ["a", "c", "d"]
         assert run(plane, name, config("a"), prune=True)["changed"] is False
 
 

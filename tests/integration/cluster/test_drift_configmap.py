@@ -27,15 +27,15 @@ def plane() -> Cluster:
 def maps(
     file: Path, namespace: str, run: str, job: str = "1", keep: int = 14, name: str = "drift"
 ) -> configmap.ConfigMaps:
-    given = {"namespace": namespace, "name": name, "run": run, "job": job, "keep": keep}
-    return configmap.ConfigMaps(given, configmap.connect({**given, "kubeconfig": str(file), "timeout": 30}))
+    options = {"namespace": namespace, "name": name, "run": run, "job": job, "keep": keep}
+    return configmap.ConfigMaps(options, configmap.connect({**options, "kubeconfig": str(file), "timeout": 30}))
 
 
 def report(host: str, **more: t.Any) -> Json:
-    one = {"kind": "k", "name": "n", "status": "in_sync", **more}
-    hosts = {host: {"status": one["status"], "counts": {}, "objects": [one]}}
+    entry = {"kind": "k", "name": "n", "status": "in_sync", **more}
+    hosts = {host: {"status": entry["status"], "counts": {}, "objects": [entry]}}
     known = {"schema": 1, "started": "2026-11-21T12:00:00Z", "check_mode": True, "complete": True, "incomplete": []}
-    return {**known, "verdict": one["status"], "hosts": hosts}
+    return {**known, "verdict": entry["status"], "hosts": hosts}
 
 
 def names(plane: Cluster, namespace: str) -> list[str]:
@@ -84,7 +84,7 @@ def test_one_that_cannot_be_read_hides_no_other(plane: Cluster) -> None:
         ours.publish(report("gpu-1"), "", False)
         maps(plane.kubeconfig, namespace, "4711", "2").publish({**report("gpu-2"), "schema": 2}, "", False)
         reports, problems = ours.reports()
-        assert [found["hosts"].keys() for _source, found in reports] == [{"gpu-1": 0}.keys()]
+        assert [content["hosts"].keys() for _source, content in reports] == [{"gpu-1": 0}.keys()]
         (problem,) = problems
         assert problem.startswith(f"Reading the drift report in ConfigMap {namespace}/drift.4711.2: it has schema 2")
 

@@ -20,8 +20,8 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Cluster]:
-    with private(tmp_path_factory.mktemp("plane")) as made:
-        yield made
+    with private(tmp_path_factory.mktemp("plane")) as cluster:
+        yield cluster
 
 
 class Play:

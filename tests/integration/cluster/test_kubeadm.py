@@ -52,20 +52,20 @@ def here(tmp_path: Path) -> Host:
 
 
 def test_a_token_is_made_and_deleted(here: Host) -> None:
-    made = here.do("token")
-    name = "bootstrap-token-" + made["token_id"]
+    token = here.do("token")
+    name = "bootstrap-token-" + token["token_id"]
     kept = here.secret(name)
     assert kept is not None
     data = {key: base64.b64decode(value).decode() for key, value in kept["data"].items()}
-    assert f"{data['token-id']}.{data['token-secret']}" == made["token"]
+    assert f"{data['token-id']}.{data['token-secret']}" == token["token"]
     assert data["usage-bootstrap-authentication"] == "true"
     assert data["description"].startswith("rdmaops.gpu_fabric")
     assert data["expiration"]
 
-    here.do("token_absent", token_id=made["token_id"])
+    here.do("token_absent", token_id=token["token_id"])
     assert here.secret(name) is None
     # It may be gone already: it has expired, or an earlier run has come so far.
-    here.do("token_absent", token_id=made["token_id"], upload_certificates=True)
+    here.do("token_absent", token_id=token["token_id"], upload_certificates=True)
 
 
 def test_a_token_that_no_host_will_use(here: Host) -> None:

@@ -51,17 +51,17 @@ class Host:
 
     def __init__(self, plane: Cluster, place: Path) -> None:
         self.plane, self.place, self.root = plane, place, place / "host"
-        made = place / "made"
+        record = place / "made"
         for directory in ("made/manifests", "made/pki", "data/snap", "host", "bin"):
             (place / directory).mkdir(parents=True)
         (self.root / "proc").symlink_to("/proc")
         port = plane.plane.ports()["kube-apiserver"]
         for name in MANIFESTS:
-            (made / f"manifests/{name}.yaml").write_text(f"- --advertise-address=127.0.0.1\n- --secure-port={port}\n")
-        shutil.copy(plane.kubeconfig, made / "admin.conf")
+            (record / f"manifests/{name}.yaml").write_text(f"- --advertise-address=127.0.0.1\n- --secure-port={port}\n")
+        shutil.copy(plane.kubeconfig, record / "admin.conf")
         authority = Authority()
-        (made / "kubelet.conf").write_text(authority.kubeconfig("system:node:cp-1"))
-        (made / "pki/ca.crt").write_text(authority.pem)
+        (record / "kubelet.conf").write_text(authority.kubeconfig("system:node:cp-1"))
+        (record / "pki/ca.crt").write_text(authority.pem)
         (place / "data/snap/db").write_text("pages")
         (place / "bin/kubeadm").write_text(KUBEADM.replace("PLACE", str(place)))
         (place / "bin/kubeadm").chmod(0o755)
@@ -72,8 +72,8 @@ class Host:
 
     def do(self, action: str, limit: int = 60, **params: t.Any) -> Json:
         work = Work(str(self.root))
-        given = {**DEFAULTS, "documents": INIT, "action": action, **params}
-        return manage(Kubeadm(runner(self.directories, limit, work), given, str(self.root), work=work), action, False)
+        options = {**DEFAULTS, "documents": INIT, "action": action, **params}
+        return manage(Kubeadm(runner(self.directories, limit, work), options, str(self.root), work=work), action, False)
 
     def calls(self) -> list[str]:
         return (self.place / "calls").read_text().split()
@@ -87,19 +87,19 @@ class Host:
 @pytest.fixture
 def here(own_cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     """A host whose init has run into its time limit."""
-    made = Host(own_cluster, tmp_path)
+    host = Host(own_cluster, tmp_path)
     with monkeypatch.context() as patch:
         limits_count_from(tmp_path / "hangs", patch)
         with pytest.raises(KubeadmError, match="not done after 1 s"):
-            made.do("init", limit=1)
-    return made
+            host.do("init", limit=1)
+    return host
 
 
 def test_an_administrator_finished_it(here: Host) -> None:
     # It answers, and kubeadm had more to do: that is for whoever looks at it.
-    made = here.decided(reset_consent="fabric")
-    assert made["hosts"]["cp-1"]["action"] == "refuse"
-    assert "its cluster has no ConfigMap kubeadm-config" in made["problems"][0]
+    plan = here.decided(reset_consent="fabric")
+    assert plan["hosts"]["cp-1"]["action"] == "refuse"
+    assert "its cluster has no ConfigMap kubeadm-config" in plan["problems"][0]
     with pytest.raises(FabricError, match="it has a control plane, although kubeadm init did not come to its end"):
         here.do("init", clean=True, discard_etcd=True)
 
@@ -111,9 +111,9 @@ def test_an_administrator_finished_it(here: Host) -> None:
         here.plane.kubectl("apply", "-f", "-", stdin=json.dumps({**thing, "data": {key: text}}))
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "cp-1"}}
     here.plane.kubectl("apply", "-f", "-", stdin=json.dumps(node))
-    made = here.decided()
-    assert made["problems"] == []
-    step = made["hosts"]["cp-1"]
+    plan = here.decided()
+    assert plan["problems"] == []
+    step = plan["hosts"]["cp-1"]
     assert (step["action"], step["clean"], step["unmark"]) == ("none", False, True)
     here.do("unmark")
     assert here.decided()["hosts"]["cp-1"]["unmark"] is False
@@ -125,9 +125,9 @@ def test_an_api_server_that_is_away(here: Host) -> None:
     here.plane.stop()
     try:
         for consent in ("", "fabric"):
-            made = here.decided(reset_consent=consent)
-            assert made["hosts"]["cp-1"]["action"] == "refuse"
-            assert "Its kubeadm init did not finish" in made["problems"][0]
+            plan = here.decided(reset_consent=consent)
+            assert plan["hosts"]["cp-1"]["action"] == "refuse"
+            assert "Its kubeadm init did not finish" in plan["problems"][0]
         with pytest.raises(FabricError, match="it has a control plane"):
             here.do("init", clean=True, discard_etcd=True)
     finally:
@@ -140,11 +140,11 @@ def test_an_api_server_that_hangs(here: Host) -> None:
     shutil.rmtree(here.root / "var/lib/etcd")
     here.plane.freeze()
     try:
-        made = here.decided()
+        plan = here.decided()
     finally:
         here.plane.thaw()
-    assert made["hosts"]["cp-1"]["action"] == "refuse"
-    assert "get --raw=/readyz shows it. Nothing is cleaned before that is known" in made["problems"][0]
+    assert plan["hosts"]["cp-1"]["action"] == "refuse"
+    assert "get --raw=/readyz shows it. Nothing is cleaned before that is known" in plan["problems"][0]
 
 
 def test_a_copy_of_etcd_is_good_for_a_new_start(own_cluster: Cluster, tmp_path: Path) -> None:

@@ -29,10 +29,10 @@ def client(**options: t.Any) -> Client:
     return Client({**dict.fromkeys(kubernetes.CONNECTION), "timeout": 20, **options})
 
 
-def who(found: Client) -> tuple[str, list[str]]:
+def who(result: Client) -> tuple[str, list[str]]:
     """Return whom the API server takes one for."""
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    info = found.create(WHO, body, "Asking who this is")["status"]["userInfo"]
+    info = result.create(WHO, body, "Asking who this is")["status"]["userInfo"]
     return info["username"], info.get("groups", [])
 
 
@@ -98,14 +98,14 @@ def test_a_certificate_that_has_expired(own_cluster: Cluster) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     now = datetime.datetime.now(datetime.UTC)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "joe")])
-    made = (
+    certificate = (
         x509.CertificateBuilder(ours.certificate.subject, subject, key.public_key(), x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(days=2))
         .not_valid_after(now - datetime.timedelta(days=1))
         .sign(ours.key, hashes.SHA256())
     )
     data = kubeconfig.certificate_user(
-        certificates.pem(key), made.public_bytes(certificates.serialization.Encoding.PEM)
+        certificates.pem(key), certificate.public_bytes(certificates.serialization.Encoding.PEM)
     )
     config = json.loads(kubeconfig.render(server, authority.read_bytes(), "joe", data))
     with pytest.raises(ApiError, match=r"answered 401 .*have expired: log in again"):
@@ -162,10 +162,10 @@ def test_frozen_and_stopped(own_cluster: Cluster) -> None:
     own_cluster.freeze()
     try:
         # On the connection that is there, and on a new one.
-        for one in (result, client(kubeconfig=str(own_cluster.kubeconfig), timeout=2)):
+        for connection in (result, client(kubeconfig=str(own_cluster.kubeconfig), timeout=2)):
             before = time.monotonic()
             with pytest.raises(ApiError, match=r"It did not answer in time \(2 s\)"):
-                one.items("/api/v1/nodes", "Listing")
+                connection.items("/api/v1/nodes", "Listing")
             assert time.monotonic() - before < 10
     finally:
         own_cluster.thaw()

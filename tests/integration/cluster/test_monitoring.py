@@ -57,18 +57,18 @@ def test_the_drill(plane: Cluster, tmp_path: Path) -> None:
     place.configured()
     files = place.variables(monitoring_parts=["prometheus"], monitoring_reload="none")
     with plane.namespace() as namespace:
-        given = variables(place, plane, namespace)
-        assert steps(place.play(given, check=True)) == [True, True]
+        options = variables(place, plane, namespace)
+        assert steps(place.play(options, check=True)) == [True, True]
         assert objects(plane, namespace) == {}
         # Rules and jobs, then dashboards, and both once more.
-        assert steps(place.play(given, given, files)) == [True, True, False, False]
-        assert steps(place.play(given, check=True)) == [False, False]
+        assert steps(place.play(options, options, files)) == [True, True, False, False]
+        assert steps(place.play(options, check=True)) == [False, False]
         looked_at(plane, namespace)
         # promtool judges the files.
         rules = objects(plane, namespace)["PrometheusRule", "rdmaops-gpu-fabric"]["spec"]
         assert rules == yaml.safe_load(place.rules.read_text())
         bare = variables(place, plane, namespace, monitoring_dcgm=False, monitoring_parts=["prometheus"])
-        gone = {**given, "monitoring_state": "absent"}
+        gone = {**options, "monitoring_state": "absent"}
         assert steps(place.play(bare, gone, gone)) == [True, True, True, False, False]
         assert objects(plane, namespace) == {}
 
@@ -84,7 +84,7 @@ def looked_at(plane: Cluster, namespace: str) -> None:
         ("PrometheusRule", "rdmaops-gpu-fabric"),
         *(("ConfigMap", name) for name in names),
     }
-    owners = {one["kind"]: one["metadata"]["labels"][OWNER] for one in result.values()}
+    owners = {item["kind"]: item["metadata"]["labels"][OWNER] for item in result.values()}
     assert owners == {
         "Service": f"monitoring.{namespace}",
         "ServiceMonitor": f"monitoring.{namespace}",
@@ -102,11 +102,11 @@ def looked_at(plane: Cluster, namespace: str) -> None:
     assert {relabeling.get("targetLabel") for relabeling in endpoint["relabelings"]} == {"node", "job", None}
     for kind in ("ServiceMonitor", "PrometheusRule", "ConfigMap"):
         assert all(
-            one["metadata"]["labels"]["release"] == "kube-prometheus-stack"
-            for (found_kind, _name), one in result.items()
-            if found_kind == kind
+            item["metadata"]["labels"]["release"] == "kube-prometheus-stack"
+            for (item_kind, _name), item in result.items()
+            if item_kind == kind
         )
     for file, dashboard in prometheus.dashboards().items():
-        one = result["ConfigMap", file.removesuffix(".json")]
-        assert one["metadata"]["labels"]["grafana_dashboard"] == "1"
-        assert json.loads(one["data"][file]) == dashboard
+        item = result["ConfigMap", file.removesuffix(".json")]
+        assert item["metadata"]["labels"]["grafana_dashboard"] == "1"
+        assert json.loads(item["data"][file]) == dashboard

@@ -82,35 +82,35 @@ def play(tasks: list[Json], tmp_path: Path, *arguments: str, limit: float = 420,
 
 
 def task(name: str, config: Path | Json, *attachments: Json, check: bool = False, **options: Json) -> Json:
-    given = {
+    arguments = {
         "kubeconfig": str(config) if isinstance(config, Path) else config,
         "owner": "training",
         "attachments": list(attachments),
         **options,
     }
-    return {"name": name, "rdmaops.gpu_fabric.network_attachment": given, "check_mode": check}
+    return {"name": name, "rdmaops.gpu_fabric.network_attachment": arguments, "check_mode": check}
 
 
-def params(*attachments: Json, **given: Json) -> Json:
+def params(*attachments: Json, **options: Json) -> Json:
     """Return a task's options as the module hands them on."""
     full = []
-    for one in attachments:
-        ipam = one.get("ipam") and {**dict.fromkeys(network_attachment.IPAM), **one["ipam"]}
-        full.append({**dict.fromkeys(network_attachment.ATTACHMENT), **one, "ipam": ipam})
-    made = {"owner": "training", "namespace": "default", "cni_version": "0.3.1", "attachments": full, "node_info": {}}
-    made.update(expected_pods=None, target_nodes=[], node_selector=None, prune=False, prune_in_use=False)
-    made.update(prune_all=False, prune_namespaces=[], ignore_lint=[], force=False, force_conflicts=False)
-    return {**made, **given}
+    for row in attachments:
+        ipam = row.get("ipam") and {**dict.fromkeys(network_attachment.IPAM), **row["ipam"]}
+        full.append({**dict.fromkeys(network_attachment.ATTACHMENT), **row, "ipam": ipam})
+    params = {"owner": "training", "namespace": "default", "cni_version": "0.3.1", "attachments": full, "node_info": {}}
+    params.update(expected_pods=None, target_nodes=[], node_selector=None, prune=False, prune_in_use=False)
+    params.update(prune_all=False, prune_namespaces=[], ignore_lint=[], force=False, force_conflicts=False)
+    return {**params, **options}
 
 
 def connection(kubeconfig: Path, timeout: int = 20) -> Json:
     return {**dict.fromkeys(client.CONNECTION), "timeout": timeout, "kubeconfig": str(kubeconfig)}
 
 
-def run(plane: Cluster, *attachments: Json, check: bool = False, kubeconfig: Path | None = None, **given: Json) -> Json:
+def run(plane: Cluster, *attachments: Json, check: bool = False, kubeconfig: Path | None = None, **more: Json) -> Json:
     """Call the util as the module would."""
     values = connection(kubeconfig or plane.kubeconfig)
-    return manage(params(*attachments, **given), check, lambda: Client(values))
+    return manage(params(*attachments, **more), check, lambda: Client(values))
 
 
 def configs(plane: Cluster, namespace: str) -> dict[str, Json]:
@@ -336,16 +336,16 @@ def test_no_token_in_the_output(ready: Cluster, namespace: str, tmp_path: Path) 
     token = ready.plane.token()
     path = ready.token_kubeconfig()
     whole = json.loads(path.read_text())
-    given = [
+    tasks = [
         task("file", path, NIC0, namespace=namespace),
         task("dictionary", whole, NIC0, namespace=namespace, owner="other"),
         task("text", json.dumps(whole), NIC0, namespace=namespace),
         task("refused", whole, {**NIC0, "mode": "x"}, namespace=namespace),
     ]
-    for one in given:
-        one["ignore_errors"] = True
+    for entry in tasks:
+        entry["ignore_errors"] = True
     play_book = [
-        *given,
+        *tasks,
         {
             "name": "options",
             "rdmaops.gpu_fabric.network_attachment": {
@@ -369,9 +369,9 @@ def test_no_token_in_the_output(ready: Cluster, namespace: str, tmp_path: Path) 
     # The variables of the environment.
     variables = {"K8S_AUTH_HOST": ready.plane.server, "K8S_AUTH_API_KEY": token}
     variables.update(K8S_AUTH_SSL_CA_CERT=str(ready.plane.authority.file))
-    one = task("environment", path, NIC0, namespace=namespace)
-    del one["rdmaops.gpu_fabric.network_attachment"]["kubeconfig"]
-    done = play([one], tmp_path, "-vvvvv", ANSIBLE_STDOUT_CALLBACK="ansible.builtin.default", **variables)
+    entry = task("environment", path, NIC0, namespace=namespace)
+    del entry["rdmaops.gpu_fabric.network_attachment"]["kubeconfig"]
+    done = play([entry], tmp_path, "-vvvvv", ANSIBLE_STDOUT_CALLBACK="ansible.builtin.default", **variables)
     assert done.rc == 0, done.output
     assert token not in done.output
 
@@ -384,9 +384,9 @@ def test_the_api_server_stops_in_between(ready: Cluster, namespace: str, tmp_pat
 
         how = ready.stop
 
-        def apply(self, path: str, body: Json, doing: str, **given: Json) -> Json:
-            answer = super().apply(path, body, doing, **given)
-            if not given.get("dry_run"):
+        def apply(self, path: str, body: Json, doing: str, **options: Json) -> Json:
+            answer = super().apply(path, body, doing, **options)
+            if not options.get("dry_run"):
                 self.how()
             return answer
 

@@ -394,8 +394,8 @@ def user(lab: Lab, name: str, rights: Json) -> Client:
             "subjects": [subject],
             "roleRef": {"kind": kind, "name": name, "apiGroup": api},
         }
-        for one in (role, bind):
-            lab.plane.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(one))
+        for item in (role, bind):
+            lab.plane.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(item))
     api_of_user = client(lab.plane.user(name))
 
     def may() -> bool:

@@ -140,9 +140,9 @@ class Site:
         return name
 
     def is_the_host(self, name: str) -> None:
-        for one in self.hosts:
-            info = self.lab.read(one)["status"]["nodeInfo"]
-            self.lab.status(one, nodeInfo={**info, "machineID": self.machine_id if one == name else "0" * 32})
+        for host in self.hosts:
+            info = self.lab.read(host)["status"]["nodeInfo"]
+            self.lab.status(host, nodeInfo={**info, "machineID": self.machine_id if host == name else "0" * 32})
 
     def machine(self, name: str) -> Json:
         return json.loads((self.place / name / "machine.json").read_text())
@@ -170,7 +170,7 @@ class Site:
         if plane:
             groups["kubernetes_control_plane"] = {"hosts": {plane: {}}}
         (self.place / "hosts.yml").write_text(json.dumps({"all": {"children": groups}}))
-        given = {
+        extra = {
             "ansible_become": False,
             "node_maintenance_reboot_ok": True,
             "node_maintenance_kubeconfig": str(self.lab.plane.kubeconfig),
@@ -180,12 +180,12 @@ class Site:
             **variables,
         }
         argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(self.place / "hosts.yml")]
-        argv += ["rdmaops.gpu_fabric.reboot", "-e", json.dumps(given), *arguments]
+        argv += ["rdmaops.gpu_fabric.reboot", "-e", json.dumps(extra), *arguments]
         return {"args": argv, "env": environment(ANSIBLE_COLLECTIONS_PATH=str(self.collections)), "text": True}
 
     def run(self, *arguments: str, cluster: bool = True, plane: str = "", **variables: Json) -> Run:
-        given = self.command(*arguments, cluster=cluster, plane=plane, **variables)
-        done = subprocess.run(**given, capture_output=True, timeout=400)
+        command = self.command(*arguments, cluster=cluster, plane=plane, **variables)
+        done = subprocess.run(**command, capture_output=True, timeout=400)
         return understood(done.returncode, done.stdout)._replace(output=done.stdout + done.stderr)
 
 

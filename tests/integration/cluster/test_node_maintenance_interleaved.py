@@ -97,8 +97,8 @@ def perform(there: Connection, kubeconfig: str, run: str, machines: t.Sequence[M
     api, stops = client(kubeconfig), Stops(there)
 
     def call(machine: Machine, state: str, check: bool = False, **more: Json) -> Json:
-        given = options(machine.name, state, run=run, machine_id=machine.machine_id, **more)
-        return manage(given, check, api)
+        params = options(machine.name, state, run=run, machine_id=machine.machine_id, **more)
+        return manage(params, check, api)
 
     def drained_and_back(machine: Machine) -> None:
         call(machine, "drained")
@@ -166,7 +166,10 @@ class Site:
     def __init__(self, lab: Lab, place: Path) -> None:
         self.lab = lab
         names = two_nodes(lab)
-        machines = [Machine(name, one, place / name) for name, one in zip(names, (MACHINE_ID, OTHER_ID), strict=True)]
+        machines = [
+            Machine(name, machine_id, place / name)
+            for name, machine_id in zip(names, (MACHINE_ID, OTHER_ID), strict=True)
+        ]
         self.a, self.b = machines
         self.both = machines
         self.runs: list[Run] = []
@@ -212,7 +215,9 @@ class Site:
         return most
 
     def in_service(self) -> bool:
-        return all((note(self.lab, one.name), cordoned(self.lab, one.name)) == (None, False) for one in self.both)
+        return all(
+            (note(self.lab, machine.name), cordoned(self.lab, machine.name)) == (None, False) for machine in self.both
+        )
 
     def recordon(self) -> None:
         """What an administrator does who wants the first node for something else."""
@@ -336,7 +341,7 @@ def overtaken(site: Site, point: str, machines: t.Sequence[Machine]) -> None:
     if site.a in machines or point == "after the Lease":
         assert message == ENDED
         message = first.end()
-        assert any(one in message for one in LOST), message
+        assert any(text in message for text in LOST), message
         assert site.run().end() == ENDED
     else:
         assert f"{site.a.name} (run run-0)" in message
@@ -349,7 +354,7 @@ def recordoned(site: Site, point: str, _machines: t.Sequence[Machine]) -> None:
     first = site.run().to(point)
     site.recordon()
     message = first.end()
-    assert any(one in message for one in ("kubectl has cordoned it", "no longer keeps it cordoned")) or (
+    assert any(text in message for text in ("kubectl has cordoned it", "no longer keeps it cordoned")) or (
         # It reboots a node that is out of the cluster, and then finds a cordon that is not its own.
         message == ENDED and point in ("after the drain", "during the reboot")
     ), message

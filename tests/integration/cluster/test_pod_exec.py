@@ -28,10 +28,10 @@ RBAC = COLLECTION / "docs/rbac/measure.yml"
 
 @pytest.fixture(scope="module")
 def here(own_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[node.Node]:
-    with node.node(own_cluster, tmp_path_factory.mktemp("node")) as made:
+    with node.node(own_cluster, tmp_path_factory.mktemp("node")) as host:
         own_cluster.kubectl("create", "namespace", "ml")
         own_cluster.kubectl("apply", "-f", str(RBAC))
-        yield made
+        yield host
 
 
 @pytest.fixture(scope="module")
@@ -143,10 +143,10 @@ def test_the_role_looks_from_the_host_that_has_the_kubeconfig(account: Path, tmp
     inventory = tmp_path / "hosts.yml"
     inventory.write_text(json.dumps({"gpu_nodes": nodes, "kubernetes_api": {"hosts": {"here": host}}}))
     report = tmp_path / "report.json"
-    given = {"fabric_check_kubeconfig": str(account), "fabric_check_report_json": str(report)}
+    extra = {"fabric_check_kubeconfig": str(account), "fabric_check_report_json": str(report)}
     argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(inventory), "rdmaops.gpu_fabric.verify"]
     done = subprocess.run(
-        [*argv, "-e", json.dumps(given)], cwd=COLLECTION, env=site.environment(ANSIBLE_STDOUT_CALLBACK="default"),
+        [*argv, "-e", json.dumps(extra)], cwd=COLLECTION, env=site.environment(ANSIBLE_STDOUT_CALLBACK="default"),
         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     output = done.stdout + done.stderr

@@ -62,9 +62,9 @@ def client(**options: Json) -> Client:
     return Client({**dict.fromkeys(kubernetes.CONNECTION), "timeout": 20, **options})
 
 
-def ask(plane: Cluster, mode: str = "exclusive", kubeconfig: Path | None = None, **given: Json) -> Json:
+def ask(plane: Cluster, mode: str = "exclusive", kubeconfig: Path | None = None, **more: Json) -> Json:
     """Call the util as the module would."""
-    options = {"nodes": NODES, "netns_mode": mode, "on_conflict": "fail", **given}
+    options = {"nodes": NODES, "netns_mode": mode, "on_conflict": "fail", **more}
     return manage(options, False, client(kubeconfig=str(kubeconfig or plane.kubeconfig)))
 
 
@@ -361,9 +361,9 @@ def test_as_ansible_runs_it(ready: Cluster, namespace: str, tmp_path: Path) -> N
         ("warn", {"on_conflict": "warn"}, False),
         ("free", {"nodes": ["gpu-2"]}, True),
     ):
-        given = {"kubeconfig": str(ready.kubeconfig), "nodes": NODES, "netns_mode": "exclusive", **options}
-        one = {"name": name, "rdmaops.gpu_fabric.rdma_mode_conflicts": given, "check_mode": check}
-        tasks.append({**one, **({"ignore_errors": True} if name.startswith("fail") else {})})
+        arguments = {"kubeconfig": str(ready.kubeconfig), "nodes": NODES, "netns_mode": "exclusive", **options}
+        entry = {"name": name, "rdmaops.gpu_fabric.rdma_mode_conflicts": arguments, "check_mode": check}
+        tasks.append({**entry, **({"ignore_errors": True} if name.startswith("fail") else {})})
     run = ansible(tmp_path, tasks, {"node": {}})
     assert run.rc == 0, run.output
     for name in ("fail", "fail in check mode"):
@@ -402,8 +402,8 @@ def asked(run: site.Run) -> list[tuple[str, list[str]]]:
     """Return mode and nodes of each question to the cluster."""
     for name, _host, result in run.tasks:
         if name.endswith(QUESTION) and "results" in result:
-            given = [one["invocation"]["module_args"] for one in result["results"] if "invocation" in one]
-            return [(one["netns_mode"], sorted(one["nodes"])) for one in given]
+            queries = [query["invocation"]["module_args"] for query in result["results"] if "invocation" in query]
+            return [(query["netns_mode"], sorted(query["nodes"])) for query in queries]
     return []
 
 
@@ -412,7 +412,7 @@ def test_the_role_asks_before_the_mode_is_set(ready: Cluster, namespace: str, tm
     create(ready, pod(namespace, "share", resources=[SHARE]))
     role = {"name": "rdmaops.gpu_fabric.gpu_node", "tasks_from": "conflicts"}
     tasks = [{"name": "Role", "ansible.builtin.include_role": role, "when": "__gpu_node_host.differs | length > 0"}]
-    given = {"gpu_node_kubeconfig": str(ready.kubeconfig), "__gpu_node_device_plugins": "{{ directory }}"}
+    extra = {"gpu_node_kubeconfig": str(ready.kubeconfig), "__gpu_node_device_plugins": "{{ directory }}"}
     hosts = {
         "first": node("gpu-1", tmp_path, gpu_node_on_conflict="warn"),
         # The name in the inventory is another one than the cluster's.
@@ -427,17 +427,17 @@ def test_the_role_asks_before_the_mode_is_set(ready: Cluster, namespace: str, tm
             __gpu_node_conflict_query={"name": "gpu-6", "wish": "exclusive fail", "asked": True},
         ),
     }
-    run = ansible(tmp_path, tasks, hosts, **given)
+    run = ansible(tmp_path, tasks, hosts, **extra)
     assert (run.rc, asked(run)) == (0, [("exclusive", ["gpu-1"]), ("shared", ["gpu-2"])]), run.output
     warned = f"RDMA mode exclusive: Pod {namespace}/share holds {SHARE}"
     assert [text for text in run.result(QUESTION)["warnings"] if text.startswith(warned)]
     # What stands against it on one node stops all of them, in check mode too. Nothing in a cluster is taken over.
     hosts["first"]["gpu_node_on_conflict"] = "take_over"
-    run = ansible(tmp_path, tasks, {name: hosts[name] for name in ("first", "stays")}, "--check", **given)
+    run = ansible(tmp_path, tasks, {name: hosts[name] for name in ("first", "stays")}, "--check", **extra)
     assert run.rc != 0
-    found = [result["msg"] for result in run.result(QUESTION)["results"] if result.get("failed")]
-    assert [f"Pod {namespace}/share holds {SHARE}" in one for one in found] == [True]
+    messages = [result["msg"] for result in run.result(QUESTION)["results"] if result.get("failed")]
+    assert [f"Pod {namespace}/share holds {SHARE}" in message for message in messages] == [True]
     assert {host for host, counted in run.stats.items() if counted["changed"]} == set()
     # If nothing is due, no request is made: the kubeconfig is not even read.
-    run = ansible(tmp_path, tasks, {"stays": hosts["stays"]}, **{**given, "gpu_node_kubeconfig": "/nonexistent"})
+    run = ansible(tmp_path, tasks, {"stays": hosts["stays"]}, **{**extra, "gpu_node_kubeconfig": "/nonexistent"})
     assert (run.rc, asked(run)) == (0, []), run.output

@@ -42,10 +42,10 @@ class Account(Cluster):
             owner.kubectl("create", "namespace", space, check=False)
             owner.kubectl("wait", "--for=create", "configmap/kube-root-ca.crt", "-n", space, "--timeout=30s")
         owner.kubectl("apply", "-f", str(self.manifest))
-        (made,) = [item["metadata"] for item in items if item["kind"] == "ServiceAccount"]
-        self.account = made["name"]
-        self.user = f"system:serviceaccount:{made['namespace']}:{self.account}"
-        token = owner.kubectl("-n", made["namespace"], "create", "token", self.account, "--duration", "1h")
+        (metadata,) = [item["metadata"] for item in items if item["kind"] == "ServiceAccount"]
+        self.account = metadata["name"]
+        self.user = f"system:serviceaccount:{metadata['namespace']}:{self.account}"
+        token = owner.kubectl("-n", metadata["namespace"], "create", "token", self.account, "--duration", "1h")
         config = yaml.safe_load(owner.kubeconfig.read_text())
         config["users"] = [{"name": user["name"], "user": {"token": token.strip()}} for user in config["users"]]
         self._kubeconfig = directory / f"{name}.kubeconfig"
@@ -60,12 +60,12 @@ class Account(Cluster):
         """Take its rights away."""
         for kind in ("clusterrolebinding", "rolebinding"):
             where = ["--all-namespaces"] if kind == "rolebinding" else []
-            for one in self.owner.json("get", kind, *where)["items"]:
-                if one["metadata"]["name"] == self.account:
-                    space = one["metadata"].get("namespace")
+            for item in self.owner.json("get", kind, *where)["items"]:
+                if item["metadata"]["name"] == self.account:
+                    space = item["metadata"].get("namespace")
                     self.owner.kubectl("delete", kind, self.account, *(["-n", space] if space else []))
 
-    def said(self, text: str) -> None:
+    def is_named_by(self, text: str) -> None:
         """The message names the account, and what to do."""
         words = " ".join(text.split())
         assert f'is forbidden: User "{self.user}"' in words.replace('\\"', '"'), text
@@ -74,9 +74,9 @@ class Account(Cluster):
 
 @pytest.fixture
 def account(own_cluster: Cluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Account]:
-    made = Account(own_cluster, request.param, tmp_path)
-    yield made
-    own_cluster.kubectl("delete", "-f", str(made.manifest), "--ignore-not-found")
+    account = Account(own_cluster, request.param, tmp_path)
+    yield account
+    own_cluster.kubectl("delete", "-f", str(account.manifest), "--ignore-not-found")
 
 
 def played(directory: Path, *tasks: Json) -> site.Run:
@@ -107,15 +107,15 @@ def test_network(account: Account, tmp_path: Path) -> None:
     ]
     again = [{**play, "name": f"{play['name']} again"} for play in plays]
     result = place.run(*plays, *again, network.play("away", network.include(secondary_network_state="absent", **rails)))
-    assert {name: len(one.changed) for name, one in result.items()} == {
+    assert {name: len(play.changed) for name, play in result.items()} == {
         "node": 2, "rails": 1, "labels": 1, "node again": 0, "rails again": 0, "labels again": 0, "away": 3
     }  # fmt: skip
     # What it could not look at it would have said.
-    assert "forbidden" not in " ".join(one.text for one in result.values())
+    assert "forbidden" not in " ".join(play.text for play in result.values())
     account.bare()
     refused = place.run(network.play("without", network.refused()))["without"]
     assert refused.changed == []
-    account.said(refused.text)
+    account.is_named_by(refused.text)
 
 
 @pytest.mark.parametrize("account", ["exporter"], indirect=True)
@@ -137,7 +137,7 @@ def test_exporter(account: Account, tmp_path: Path) -> None:
     account.bare()
     refused = played(tmp_path, role("rdma_exporter", True, **exporter))
     assert refused.changed() == 0
-    account.said(refused.messages())
+    account.is_named_by(refused.messages())
 
 
 @pytest.mark.parametrize("account", ["monitoring"], indirect=True)
@@ -157,26 +157,26 @@ def test_monitoring(account: Account, tmp_path: Path) -> None:
     account.bare()
     refused = played(tmp_path, role("monitoring", True, **objects))
     assert refused.changed() == 0
-    account.said(refused.messages())
+    account.is_named_by(refused.messages())
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("account", ["training"], indirect=True)
 def test_training(account: Account, tmp_path: Path) -> None:
     play = training.Play(account, "ml", tmp_path)
-    given = {"name": "longest", "ssh": True, "wait": False}
+    options = {"name": "longest", "ssh": True, "wait": False}
     with training_nodes.two_nodes(account.owner):
         run = play.run(
-            training.include(**given),
-            training.include(**given),
-            training.include(**given, state="absent", remove_ok=True),
+            training.include(**options),
+            training.include(**options),
+            training.include(**options, state="absent", remove_ok=True),
         )
         assert run.rc == 0, run.output
         assert [len(result["actions"]) for result in training.results(run, training.APPLY)] == [3, 0]
         account.bare()
-        refused = play.run(training.include(**given, refused=True))
+        refused = play.run(training.include(**options, refused=True))
     assert refused.changed() == 0
-    account.said(refused.messages())
+    account.is_named_by(refused.messages())
 
 
 @pytest.mark.long
@@ -203,10 +203,10 @@ def test_maintenance(account: Account, tmp_path: Path) -> None:
         place.change(host, mode="shared", boot_id=maintenance.BEFORE)
         refused = place.run(node_maintenance_kubeconfig=str(account.kubeconfig))
         assert refused.rc == 2
-        account.said(refused.messages())
+        account.is_named_by(refused.messages())
         assert (place.machine(host)["mode"], place.cordoned(host)) == ("shared", False)
         # Without the right to look, nothing is known.
-        account.said(json.dumps(played(tmp_path, look).result("Look")["unknown"]))
+        account.is_named_by(json.dumps(played(tmp_path, look).result("Look")["unknown"]))
 
 
 @pytest.mark.parametrize("account", ["drift_report"], indirect=True)
@@ -218,4 +218,4 @@ def test_drift_report(account: Account) -> None:
     account.bare()
     with pytest.raises(FabricError) as caught:
         drift.maps(account.kubeconfig, "rdmaops-reports", "3").publish(drift.report("gpu-1"), "", False)
-    account.said(str(caught.value))
+    account.is_named_by(str(caught.value))

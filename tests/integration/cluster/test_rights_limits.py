@@ -73,7 +73,7 @@ class Attempt(t.NamedTuple):
         return bool(answer["status"]["allowed"])
 
 
-def made(api: str, kind: str, name: str, namespace: str | None = None, **content: Json) -> Json:
+def manifest(api: str, kind: str, name: str, namespace: str | None = None, **content: Json) -> Json:
     where = {"namespace": namespace} if namespace else {}
     return {"apiVersion": api, "kind": kind, "metadata": {"name": name, **where}, **content}
 
@@ -83,7 +83,7 @@ def changes(
 ) -> list[Attempt]:
     """Return every way to change an object."""
     at = (api, plural, namespace, name)
-    whole = made(api, kind, name, namespace, **content)
+    whole = manifest(api, kind, name, namespace, **content)
     return [Attempt("patch", *at, content), Attempt("update", *at, whole), Attempt("delete", *at)]
 
 
@@ -92,10 +92,10 @@ def rooted(name: str, namespace: str, kind: str) -> Json:
     container = {"name": "c", "image": "none", "securityContext": {"privileged": True}}
     spec = {"hostPID": True, "containers": [container], "volumes": [{"name": "root", "hostPath": {"path": "/"}}]}
     if kind == "Pod":
-        return made("v1", kind, name, namespace, spec=spec)
+        return manifest("v1", kind, name, namespace, spec=spec)
     labels = {"app": "x"}
     template = {"metadata": {"labels": labels}, "spec": spec}
-    return made("apps/v1", kind, name, namespace, spec={"selector": {"matchLabels": labels}, "template": template})
+    return manifest("apps/v1", kind, name, namespace, spec={"selector": {"matchLabels": labels}, "template": template})
 
 
 THINGS = {
@@ -110,7 +110,7 @@ READS_SECRETS = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}
 CLUSTER_ADMIN = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
 OTHERS = {**CLUSTER_ADMIN, "name": "others"}
 ANYONE = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:authenticated"}]
-TOKEN = made("authentication.k8s.io/v1", "TokenRequest", "", spec={"expirationSeconds": 600})
+TOKEN = manifest("authentication.k8s.io/v1", "TokenRequest", "", spec={"expirationSeconds": 600})
 
 ATTEMPTS: dict[str, list[Attempt]] = {
     "read a Secret of others": [
@@ -125,15 +125,15 @@ ATTEMPTS: dict[str, list[Attempt]] = {
     "change a ClusterRole, or bind one": [
         *changes(RBAC, "ClusterRole", "clusterroles", "others", rules=[READS_SECRETS]),
         Attempt("patch", RBAC, "clusterroles", None, "multus", {"rules": [READS_SECRETS]}),
-        Attempt("create", RBAC, "clusterroles", None, "x", made(RBAC, "ClusterRole", "x", rules=[READS_SECRETS])),
+        Attempt("create", RBAC, "clusterroles", None, "x", manifest(RBAC, "ClusterRole", "x", rules=[READS_SECRETS])),
         *changes(RBAC, "ClusterRoleBinding", "clusterrolebindings", "others", roleRef=OTHERS, subjects=ANYONE),
         Attempt(
             *("create", RBAC, "clusterrolebindings", None, "x"),
-            made(RBAC, "ClusterRoleBinding", "x", roleRef=CLUSTER_ADMIN, subjects=ANYONE),
+            manifest(RBAC, "ClusterRoleBinding", "x", roleRef=CLUSTER_ADMIN, subjects=ANYONE),
         ),
         Attempt(
             *("create", RBAC, "rolebindings", "rdmaops-network", "x"),
-            made(RBAC, "RoleBinding", "x", "rdmaops-network", roleRef=CLUSTER_ADMIN, subjects=ANYONE),
+            manifest(RBAC, "RoleBinding", "x", "rdmaops-network", roleRef=CLUSTER_ADMIN, subjects=ANYONE),
         ),
     ],
     "change a CRD of others": changes(
@@ -178,16 +178,16 @@ class Place:
         for space in ("kube-system", *SPACES):
             plane.kubectl("wait", "--for=create", "serviceaccount/default", "-n", space, "--timeout=30s")
         for name in (FIRST, SECOND):
-            self.put(made("v1", "Node", name))
+            self.put(manifest("v1", "Node", name))
         for space in ("kube-system", "rdmaops-system", "default"):
-            self.put(made("v1", "Secret", "others", space))
+            self.put(manifest("v1", "Secret", "others", space))
         for space in ("kube-system", "rdmaops-system"):
-            self.put(made("coordination.k8s.io/v1", "Lease", "others", space, spec={}))
-        self.put(made("v1", "ConfigMap", "coredns", "kube-system"))
-        self.put(made(RBAC, "ClusterRole", "others", rules=[]))
-        self.put(made(RBAC, "ClusterRoleBinding", "others", roleRef=OTHERS, subjects=[]))
+            self.put(manifest("coordination.k8s.io/v1", "Lease", "others", space, spec={}))
+        self.put(manifest("v1", "ConfigMap", "coredns", "kube-system"))
+        self.put(manifest(RBAC, "ClusterRole", "others", rules=[]))
+        self.put(manifest(RBAC, "ClusterRoleBinding", "others", roleRef=OTHERS, subjects=[]))
         self.put(
-            made("apiextensions.k8s.io/v1", "CustomResourceDefinition", "things.example.org", spec=THINGS),
+            manifest("apiextensions.k8s.io/v1", "CustomResourceDefinition", "things.example.org", spec=THINGS),
             # The accounts of Multus and whereabouts, as the role makes them.
             *values(COLLECTION / "roles/secondary_network").value("__secondary_network_objects"),
         )
@@ -211,9 +211,11 @@ class Place:
     def account(self, *manifests: str) -> Client:
         files = [COLLECTION / f"docs/rbac/{name}.yml" for name in manifests]
         self.apply(*files)
-        found = [item for file in files for item in yaml.safe_load(file.read_text())["items"]]
+        items = [item for file in files for item in yaml.safe_load(file.read_text())["items"]]
         (name,) = {
-            (one["metadata"]["namespace"], one["metadata"]["name"]) for one in found if one["kind"] == "ServiceAccount"
+            (item["metadata"]["namespace"], item["metadata"]["name"])
+            for item in items
+            if item["kind"] == "ServiceAccount"
         }
         return self.by_token(self.plane.kubectl("-n", name[0], "create", "token", name[1], "--duration", "1h").strip())
 
@@ -225,19 +227,19 @@ def place(own_cluster: Cluster) -> Place:
 
 def cells(who: str, client: Client) -> dict[str, str]:
     """Return what an account can do of each kind; a review and a request say the same, but where admission refuses."""
-    found = {}
+    answers = {}
     for title, attempts in ATTEMPTS.items():
         sent = [attempt.send(client) for attempt in attempts]
         for attempt, done in zip(attempts, sent, strict=True):
             assert attempt.allowed(client) or not done, (who, attempt)
             assert done or who != ADMIN, attempt
-        found[title] = "yes" if any(sent) else "no"
-    return found
+        answers[title] = "yes" if any(sent) else "no"
+    return answers
 
 
 def table(rows: dict[str, dict[str, str]]) -> list[str]:
     head = ["account", *ATTEMPTS]
-    lines = [head, ["---"] * len(head), *([who, *found.values()] for who, found in rows.items())]
+    lines = [head, ["---"] * len(head), *([who, *row.values()] for who, row in rows.items())]
     return ["| %s |" % " | ".join(line) for line in lines]
 
 
@@ -261,7 +263,7 @@ def test_what_no_account_can_do_is_what_the_page_says(place: Place, capsys: pyte
 def test_multus_writes_the_status_of_pods_on_its_own_node_alone(place: Place) -> None:
     container = {"name": "c", "image": "none"}
     for node in (FIRST, SECOND):
-        place.put(made("v1", "Pod", f"on-{node}", "default", spec={"nodeName": node, "containers": [container]}))
+        place.put(manifest("v1", "Pod", f"on-{node}", "default", spec={"nodeName": node, "containers": [container]}))
 
     def note(client: Client, node: str) -> str:
         """Write the annotation as Multus does, and return why the API server refuses that."""

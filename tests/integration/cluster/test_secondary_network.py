@@ -68,14 +68,14 @@ class Play:
 
 
 def read(output: str) -> dict[str, Play]:
-    found = {}
+    plays = {}
     for part in re.split(r"^PLAY (?=\[)", output, flags=re.M)[1:]:
         text = part.split("\nPLAY RECAP")[0]
-        one = found[text[1 : text.index("]")]] = Play(text)
+        play = plays[text[1 : text.index("]")]] = Play(text)
         for task in re.split(r"^TASK (?=\[)", text, flags=re.M)[1:]:
             if re.search(r"^changed: \[", task, re.M):
-                one.changed.append(task[1 : task.index("]")].rpartition(" : ")[2])
-    return found
+                play.changed.append(task[1 : task.index("]")].rpartition(" : ")[2])
+    return plays
 
 
 def rail(node: str, number: int) -> Json:
@@ -143,10 +143,10 @@ class Site:
 
     def _archive(self, name: str, *files: str) -> str:
         with tarfile.open(self.mirror / name, "w:gz") as archive:
-            for one in files:
-                member = tarfile.TarInfo(f"release/{one}")
-                member.size = len(one)
-                archive.addfile(member, io.BytesIO(one.encode()))
+            for file in files:
+                member = tarfile.TarInfo(f"release/{file}")
+                member.size = len(file)
+                archive.addfile(member, io.BytesIO(file.encode()))
         return "sha256:" + hashlib.sha256((self.mirror / name).read_bytes()).hexdigest()
 
     def run(self, *plays: Json, check: bool = False) -> dict[str, Play]:
@@ -338,7 +338,7 @@ def test_what_is_refused_changes_nothing(site: Site) -> None:
     for _variables, text in REFUSED:
         assert text in result[text].words.partition("FAILED! =>")[2]
     assert "the group kubernetes_api is empty" in result["no cluster"].text
-    assert [one.changed for one in result.values()] == [[]] * (len(REFUSED) + 1)
+    assert [play.changed for play in result.values()] == [[]] * (len(REFUSED) + 1)
     assert not site.bin.exists()
     assert site.names("serviceaccounts") == ["serviceaccount/default"]
 
@@ -349,7 +349,7 @@ def test_what_stands_in_the_way_on_a_node(site: Site) -> None:
         play("foreign", refused()),
         play("packages", refused(secondary_network_source="package", secondary_network_multus="none")),
     )
-    assert [one.changed for one in result.values()] == [[], []]
+    assert [play.changed for play in result.values()] == [[], []]
     assert "the file exists and was not written by this collection" in result["foreign"].text
     missing = f"{site.bin} has no host-device, macvlan, whereabouts, and with secondary_network_source=package"
     assert missing in result["packages"].words
@@ -371,6 +371,6 @@ def test_daemon_sets_are_what_the_api_server_takes(site: Site) -> None:
         "secondary_network_cni_plugins": [],
     }
     result = site.run(play("do", include(**variables)), play("again", include(**variables)))
-    assert {name: one.changed for name, one in result.items()} == {"do": [OBJECTS], "again": []}
+    assert {name: play.changed for name, play in result.items()} == {"do": [OBJECTS], "again": []}
     sets = [f"daemonset.apps/{name}" for name in ("multus", "rdma-device-plugin", "whereabouts")]
     assert site.names("daemonsets") == sets

@@ -36,17 +36,17 @@ def plane() -> Cluster:
 @pytest.fixture
 def node(plane: Cluster) -> Iterator[str]:
     name = f"node-{uuid.uuid4().hex[:8]}.example.org"
-    made(plane, name)
+    create_node(plane, name)
     yield name
     plane.kubectl("delete", "node", name, "--ignore-not-found")
 
 
-def made(plane: Cluster, name: str) -> None:
+def create_node(plane: Cluster, name: str) -> None:
     body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
     plane.kubectl("create", "-f", "-", stdin=json.dumps(body))
 
 
-def wanted(namespace: str, *nodes: str, **more: Json) -> Json:
+def desired(namespace: str, *nodes: str, **more: Json) -> Json:
     return {"names": ["default"], "namespace": namespace, "nodes": list(nodes), "lifetime": 3600, **more}
 
 
@@ -57,21 +57,21 @@ def test_a_token_with_which_a_host_gets_in_as_long_as_its_node_is_there(
     with plane.namespace() as namespace:
         plane.kubectl("wait", "--for=create", "configmap/kube-root-ca.crt", "-n", namespace, "--timeout=30s")
         admin = client(plane.kubeconfig)
-        checked = ask(wanted(namespace, node), True, admin)
+        checked = ask(desired(namespace, node), True, admin)
         uid = plane.json("get", "node", node)["metadata"]["uid"]
         assert (checked["nodes"], checked["changed"]) == ({node: {"uid": uid, "tokens": {}}}, False)
-        given = ask(wanted(namespace, node), False, admin)
-        assert {key: given[key] for key in ("changed", "server", "ca_data")} == {
+        issued = ask(desired(namespace, node), False, admin)
+        assert {key: issued[key] for key in ("changed", "server", "ca_data")} == {
             "changed": False,
             "server": plane.plane.server,
             "ca_data": checked["ca_data"],
         }
-        assert base64.b64decode(given["ca_data"]) == plane.plane.authority.file.read_bytes()
-        token = given["nodes"][node]["tokens"]["default"]
+        assert base64.b64decode(issued["ca_data"]) == plane.plane.authority.file.read_bytes()
+        token = issued["nodes"][node]["tokens"]["default"]
         assert node_of(token) == uid
         assert 55 * 60 < (expiry(token) or 0) - time.time() <= 3600
         file = tmp_path / "kubeconfig"
-        data = {"server": given["server"], "ca_data": given["ca_data"], "namespace": namespace, "user": "default"}
+        data = {"server": issued["server"], "ca_data": issued["ca_data"], "namespace": namespace, "user": "default"}
         file.write_text(kubeconfig(data, token))
         message = json.loads(plane.kubectl("auth", "whoami", "-o", "json", kubeconfig=file))["status"]["userInfo"]
         assert message["username"] == f"system:serviceaccount:{namespace}:default"
@@ -80,12 +80,12 @@ def test_a_token_with_which_a_host_gets_in_as_long_as_its_node_is_there(
         plane.kubectl("delete", "node", node)
         wait_for(lambda: plane.kubectl("auth", "whoami", kubeconfig=file, check=False) == "")
         # A new Node of that name is another node.
-        made(plane, node)
+        create_node(plane, node)
         assert plane.kubectl("auth", "whoami", kubeconfig=file, check=False) == ""
 
 
 def test_without_its_namespace_the_certificates_are_those_of_another(plane: Cluster, node: str) -> None:
-    result = ask(wanted("is-to-be-made", node), True, client(plane.kubeconfig))
+    result = ask(desired("is-to-be-made", node), True, client(plane.kubeconfig))
     assert base64.b64decode(result["ca_data"]) == plane.plane.authority.file.read_bytes()
 
 
@@ -94,21 +94,21 @@ def test_what_stands_in_the_way_is_said(plane: Cluster, node: str) -> None:
         admin, joe = client(plane.kubeconfig), client(plane.user("joe"))
         for check in (True, False):
             with pytest.raises(ApiError, match=f"{namespace}/default: lifetime is 599 s; it must be at least 600"):
-                ask(wanted(namespace, node, lifetime=599), check, admin)
-            assert list(ask(wanted(namespace, node, "elsewhere"), check, admin)["nodes"]) == [node]
+                ask(desired(namespace, node, lifetime=599), check, admin)
+            assert list(ask(desired(namespace, node, "elsewhere"), check, admin)["nodes"]) == [node]
         with pytest.raises(ApiError) as caught:
-            ask(wanted(namespace, node, names=["nobody"]), False, admin)
+            ask(desired(namespace, node, names=["nobody"]), False, admin)
         assert str(caught.value).startswith(
             f"Requesting a token of the service account {namespace}/nobody, bound to node {node}: "
         )
         assert 'serviceaccounts "nobody" not found' in str(caught.value)
         # Whoever may not read the certificates may not have a token either, and check mode says so.
         with pytest.raises(ApiError) as caught:
-            ask(wanted(namespace, node), True, joe)
+            ask(desired(namespace, node), True, joe)
         assert str(caught.value).startswith("Reading the cluster's CA certificates: ")
         assert 'User "joe" cannot get resource "configmaps"' in str(caught.value)
         plane.kubectl("create", "role", "reader", "--verb=get", "--resource=configmaps", "-n", namespace)
         plane.kubectl("create", "rolebinding", "reader", "--role=reader", "--user=joe", "-n", namespace)
         with pytest.raises(ApiError) as caught:
-            ask(wanted(namespace), False, joe)
+            ask(desired(namespace), False, joe)
         assert 'User "joe" cannot list resource "nodes"' in str(caught.value)

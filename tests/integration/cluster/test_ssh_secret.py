@@ -39,7 +39,7 @@ def namespace(plane: Cluster) -> t.Iterator[str]:
         yield name
 
 
-def wanted(namespace: str, **more: Json) -> Json:
+def desired(namespace: str, **more: Json) -> Json:
     return {"name": "train-ssh", "namespace": namespace, "owner": "training-job-train", "labels": {}, **more}
 
 
@@ -62,35 +62,35 @@ def test_the_drill(plane: Cluster, namespace: str, tmp_path: Path, monkeypatch: 
     room = tmp_path / "room"
     room.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(room))
-    checked = manage(wanted(namespace), True, api)
+    checked = manage(desired(namespace), True, api)
     assert (checked["changed"], checked["actions"]) == (True, [f"Make Secret {namespace}/train-ssh"])
     assert plane.kubectl("get", "secrets", "-n", namespace, "-o", "name") == ""
-    done = manage(wanted(namespace), False, api)
+    done = manage(desired(namespace), False, api)
     assert done == checked
     assert not list(room.iterdir())
-    made = stored(plane, namespace)
-    assert sorted(made) == sorted(FILES)
-    login, host = (public(tmp_path / name, made[name]) for name in ("id_ed25519", "ssh_host_ed25519_key"))
-    assert made["authorized_keys"].decode().split()[:2] == login != host
+    secret = stored(plane, namespace)
+    assert sorted(secret) == sorted(FILES)
+    login, host = (public(tmp_path / name, secret[name]) for name in ("id_ed25519", "ssh_host_ed25519_key"))
+    assert secret["authorized_keys"].decode().split()[:2] == login != host
     for check in (False, True):
-        again = manage(wanted(namespace), check, api)
+        again = manage(desired(namespace), check, api)
         assert (again["changed"], again["actions"], again["diff"]) == (False, [], [])
         assert [row["status"] for row in again["resources"]] == ["in_sync"]
-    assert stored(plane, namespace) == made
+    assert stored(plane, namespace) == secret
     # Of the keys, nothing is in any result, neither as it is stored nor as it is meant.
     message = json.dumps([done, again])
-    for content in made.values():
+    for content in secret.values():
         lines = [*content.decode().split(), base64.b64encode(content).decode()]
         assert not [line for line in lines if len(line) > 20 and line in message]
     # Another deployment has other keys.
-    manage(wanted(namespace, name="other-ssh", owner="training-job-other"), False, api)
+    manage(desired(namespace, name="other-ssh", owner="training-job-other"), False, api)
     other = stored(plane, namespace, "other-ssh")
-    assert not [name for name in FILES if other[name] == made[name]]
+    assert not [name for name in FILES if other[name] == secret[name]]
 
 
 def test_keys_that_are_damaged_are_made_anew(plane: Cluster, namespace: str) -> None:
     api = client(plane.kubeconfig)
-    manage(wanted(namespace), False, api)
+    manage(desired(namespace), False, api)
     whole = stored(plane, namespace)
     for patch, expected in (
         ({"id_ed25519": None}, "id_ed25519 missing"),
@@ -98,19 +98,19 @@ def test_keys_that_are_damaged_are_made_anew(plane: Cluster, namespace: str) -> 
     ):
         plane.kubectl("patch", "secret", "train-ssh", "-n", namespace, "-p", json.dumps({"data": patch}))
         damaged = stored(plane, namespace)
-        checked = manage(wanted(namespace), True, api)
+        checked = manage(desired(namespace), True, api)
         assert stored(plane, namespace) == damaged
         assert checked["actions"] == [f"Replace the keys in Secret {namespace}/train-ssh"]
         assert checked["resources"][0]["live"].startswith(expected)
-        assert manage(wanted(namespace), False, api) == checked
+        assert manage(desired(namespace), False, api) == checked
         assert not [name for name in FILES if stored(plane, namespace)[name] in damaged.values()]
-        assert not manage(wanted(namespace), False, api)["changed"]
+        assert not manage(desired(namespace), False, api)["changed"]
 
 
 def test_a_diff_of_their_removal_has_no_key(plane: Cluster, namespace: str) -> None:
     api = client(plane.kubeconfig)
-    manage(wanted(namespace), False, api)
-    made = plane.json("get", "secret", "train-ssh", "-n", namespace)["data"]
+    manage(desired(namespace), False, api)
+    data = plane.json("get", "secret", "train-ssh", "-n", namespace)["data"]
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "train-ssh", "namespace": namespace}}
     options = {
         "owner": "training-job-train",
@@ -127,7 +127,7 @@ def test_a_diff_of_their_removal_has_no_key(plane: Cluster, namespace: str) -> N
     assert done["actions"] == [f"Remove Secret {namespace}/train-ssh"]
     message = json.dumps(done)
     assert "(hidden)" in message
-    assert not [value for value in made.values() if value in message]
+    assert not [value for value in data.values() if value in message]
     assert plane.kubectl("get", "secrets", "-n", namespace, "-o", "name") == ""
 
 
@@ -137,13 +137,13 @@ def test_what_stands_in_the_way_is_said(
     api = client(plane.kubeconfig)
     for check in (True, False):
         with pytest.raises(FabricError) as caught:
-            manage(wanted("nowhere"), check, api)
+            manage(desired("nowhere"), check, api)
         assert str(caught.value).startswith("Trying to make Secret nowhere/train-ssh: ")
         assert 'namespaces "nowhere" not found' in str(caught.value)
     plane.kubectl("create", "secret", "generic", "train-ssh", "-n", namespace, "--from-literal=a=b")
     for check in (True, False):
         with pytest.raises(FabricError) as caught:
-            manage(wanted(namespace), check, api)
+            manage(desired(namespace), check, api)
         assert str(caught.value) == (
             f"Keeping keys in Secret {namespace}/train-ssh: it is there already and was not made for this deployment. "
             "Nothing was changed: remove it, or choose another name"
@@ -151,13 +151,13 @@ def test_what_stands_in_the_way_is_said(
     assert stored(plane, namespace) == {"a": b"b"}
     joe = client(plane.user("joe"))
     with pytest.raises(FabricError, match='User "joe" cannot get resource "secrets"'):
-        manage(wanted(namespace), True, joe)
+        manage(desired(namespace), True, joe)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(FabricError, match="ssh-keygen is not installed here. Install openssh-client"):
-        manage(wanted(namespace, name="more-ssh"), True, api)
+        manage(desired(namespace, name="more-ssh"), True, api)
     program = tmp_path / "ssh-keygen"
     program.write_text("#!/bin/sh\necho no space left >&2\nexit 3\n")
     program.chmod(0o755)
     with pytest.raises(FabricError, match=f"Making keys: {program} exited with status 3. Output: no space left"):
-        manage(wanted(namespace, name="more-ssh"), False, api)
+        manage(desired(namespace, name="more-ssh"), False, api)
     assert plane.kubectl("get", "secrets", "-n", namespace, "-o", "name").split() == ["secret/train-ssh"]

@@ -52,8 +52,8 @@ def namespace(own_cluster: Cluster, kubelets: Kubelets) -> Iterator[str]:
 
 
 def options(namespace: str, **more: Json) -> Json:
-    given = {"kind": "pods", "name": "train", "namespace": namespace, "image": IMAGE, "command": ["train"]}
-    return {**given, "workers": 2, "gpus": GPUS, **more}
+    defaults = {"kind": "pods", "name": "train", "namespace": namespace, "image": IMAGE, "command": ["train"]}
+    return {**defaults, "workers": 2, "gpus": GPUS, **more}
 
 
 def apply(plane: Cluster, manifests: Json, check: bool = False, **more: Json) -> Json:
@@ -101,8 +101,8 @@ EVERYTHING: Json = {
 KINDS = [
     ("mpi-operator", {"kind": "mpijob"}),
     *(
-        pytest.param(*one, marks=pytest.mark.long)
-        for one in (
+        pytest.param(*text, marks=pytest.mark.long)
+        for text in (
             ("mpi-operator", {"kind": "mpijob", "gang": "volcano", "queue": "research"}),
             ("training-operator", {"kind": "pytorchjob", "gang": "scheduler-plugins"}),
             (
@@ -248,11 +248,11 @@ def test_who_may_not_look_is_told_how_to_go_on(own_cluster: Cluster, namespace: 
 
 def include(*, refused: bool = False, check_mode: bool = False, name: str = "train", **variables: Json) -> Json:
     """Return a task that has the role do something, and goes on where it refuses."""
-    given = {f"training_job_{key}": value for key, value in {"name": name, **variables}.items()}
+    extra = {f"training_job_{key}": value for key, value in {"name": name, **variables}.items()}
     role: Json = {"name": "rdmaops.gpu_fabric.training_job"}
     if check_mode:
         role["apply"] = {"check_mode": True}
-    task = {"name": "Role", "ansible.builtin.include_role": role, "vars": given}
+    task = {"name": "Role", "ansible.builtin.include_role": role, "vars": extra}
     return {"name": "Refused", "block": [task], "rescue": [{"ansible.builtin.meta": "noop"}]} if refused else task
 
 
@@ -360,7 +360,7 @@ def test_keys_for_ssh_go_with_the_job_and_show_nowhere(own_cluster: Cluster, nam
     lines = [line for text in texts for line in base64.b64decode(text).decode().splitlines() if len(line) > 30]
     assert len(lines) > 2 * len(texts)
     # Headers alone show nothing, and are in the collection's code.
-    assert not [one for one in (*texts, *lines) if "-----" not in one and one in output]
+    assert not [text for text in (*texts, *lines) if "-----" not in text and text in output]
 
 
 @pytest.mark.long

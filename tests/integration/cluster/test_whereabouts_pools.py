@@ -37,18 +37,18 @@ class Lab:
         self.now = datetime.datetime(2026, 11, 21, 3, 0, 0)
 
     def apply(self, *objects: Json) -> None:
-        for one in objects:
-            self.plane.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(one))
+        for item in objects:
+            self.plane.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(item))
 
     def pool(self, **allocations: str) -> None:
-        made = {key[1:]: {"id": "sandbox-" + key, "podref": ref, "ifname": "net1"} for key, ref in allocations.items()}
+        slots = {key[1:]: {"id": "sandbox-" + key, "podref": ref, "ifname": "net1"} for key, ref in allocations.items()}
         meta = {"name": POOL, "namespace": self.namespace}
         self.apply(
             {
                 "apiVersion": API,
                 "kind": "IPPool",
                 "metadata": meta,
-                "spec": {"range": "10.100.0.0/28", "allocations": made},
+                "spec": {"range": "10.100.0.0/28", "allocations": slots},
             }
         )
 
@@ -116,9 +116,9 @@ def lab() -> Iterator[Lab]:
         plane.kubectl(
             "create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}})
         )
-        one = Lab(plane, namespace, node)
-        one.ready(True)
-        yield one
+        scene = Lab(plane, namespace, node)
+        scene.ready(True)
+        yield scene
         plane.kubectl("delete", "pods", "--all", "-n", namespace, "--grace-period=0", "--force")
         plane.kubectl("delete", "node", node)
 
@@ -189,8 +189,8 @@ def test_whereabouts_was_faster(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> No
     lab.run()
     real = pools.read
 
-    def slow(one: kubernetes.Client, namespace: str) -> Json:
-        world = real(one, namespace)
+    def slow(connection: kubernetes.Client, namespace: str) -> Json:
+        world = real(connection, namespace)
         # The pod is back between the look and the write, and is given its old address, as AssignIP() does.
         patch = json.dumps({"spec": {"allocations": {"1": {"id": "new"}}}})
         lab.plane.kubectl("patch", "ippool", POOL, "-n", namespace, "--type=merge", "-p", patch)

@@ -43,19 +43,19 @@ def of_yaml(value: t.Any) -> t.Iterator[str]:
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list):
-        for one in value:
-            yield from of_yaml(one)
+        for item in value:
+            yield from of_yaml(item)
     elif isinstance(value, str):
         yield re.sub(r"{{.*?}}|{%.*?%}", HOLE, value, flags=re.S)
 
 
 def texts() -> set[str]:
-    found: set[str] = set()
+    strings: set[str] = set()
     for path in COLLECTION.glob("plugins/**/*.py"):
-        found.update(of_python(ast.parse(path.read_text(encoding="utf-8"))))
+        strings.update(of_python(ast.parse(path.read_text(encoding="utf-8"))))
     for path in COLLECTION.glob("roles/*/tasks/*.yml"):
-        found.update(of_yaml(yaml.safe_load(path.read_text(encoding="utf-8"))))
-    return {joined(text) for text in found}
+        strings.update(of_yaml(yaml.safe_load(path.read_text(encoding="utf-8"))))
+    return {joined(text) for text in strings}
 
 
 TEXTS = texts()

@@ -64,7 +64,7 @@ def code(page: Path) -> list[str]:
 
 
 def words(page: Path, pattern: str) -> set[str]:
-    return {found for one in code(page) for found in re.findall(pattern, one)}
+    return {match for text in code(page) for match in re.findall(pattern, text)}
 
 
 def anchor(heading: str) -> str:
@@ -86,9 +86,9 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @by_page
 def test_files_of_the_repository_are_there(page: Path) -> None:
-    made = ("docs/reference", "inventories/mysite", "inventories/lab")
+    generated = ("docs/reference", "inventories/mysite", "inventories/lab")
     for word in words(page, r"[\w./*<>-]+/[\w./*<>-]*"):
-        if word.startswith(TOP) and "<" not in word and not word.startswith(made):
+        if word.startswith(TOP) and "<" not in word and not word.startswith(generated):
             assert list(COLLECTION.glob(word.rstrip("/"))), word
 
 
@@ -111,7 +111,7 @@ def test_variables_are_those_of_roles(page: Path) -> None:
 @by_page
 def test_targets_of_make_are_there(page: Path) -> None:
     targets = set(re.findall(r"^([a-z-]+(?: [a-z-]+)*):(?!=)", (COLLECTION / "Makefile").read_text(), re.M))
-    known = {one for line in targets for one in line.split()}
+    known = {name for line in targets for name in line.split()}
     parts = {part.name for part in PARTS}
     for word in words(page, r"\bmake ([a-z-]+)"):
         assert word in known, word
@@ -123,10 +123,10 @@ def test_targets_of_make_are_there(page: Path) -> None:
 def test_commands_of_the_lab_are_there(page: Path) -> None:
     lab = (COLLECTION / "tests/lab/cli.py").read_text(encoding="utf-8")
     for first, second in {
-        found for one in code(page) for found in re.findall(r"lab\.py ([a-z]+)(?: ([a-z]+)\b)?", one)
+        match for text in code(page) for match in re.findall(r"lab\.py ([a-z]+)(?: ([a-z]+)\b)?", text)
     }:
-        for one in (first, second) if first == "cluster" else (first,):
-            assert re.search(rf'(?:add|add_parser)\("{one}"', lab), (first, second)
+        for text in (first, second) if first == "cluster" else (first,):
+            assert re.search(rf'(?:add|add_parser)\("{text}"', lab), (first, second)
 
 
 def section(text: str, heading: str) -> str:
@@ -155,7 +155,7 @@ def test_the_index_has_every_page() -> None:
     assert set(re.findall(r"\]\(([a-z0-9-]+\.md)\)", text)) == pages
 
 
-@pytest.mark.parametrize("page", [one for one in PAGES[1:] if one.parent.name == "docs"], ids=lambda path: path.stem)
+@pytest.mark.parametrize("page", [path for path in PAGES[1:] if path.parent.name == "docs"], ids=lambda path: path.stem)
 def test_a_page_begins_with_what_it_shows(page: Path) -> None:
     text = page.read_text(encoding="utf-8").split("-->\n", 1)[1].strip()
     title, first = text.split("\n\n")[:2]
@@ -180,13 +180,13 @@ def test_ansible_lists_the_inventories_that_pages_name() -> None:
 
 def test_every_download_is_on_the_page_for_sites_without_internet() -> None:
     text = (COLLECTION / "docs/offline.md").read_text(encoding="utf-8")
-    found = []
+    addresses = []
     for path in COLLECTION.glob("roles/*/defaults/main.yml"):
         for name, value in yaml.safe_load(path.read_text()).items():
             if re.search(r"https://|nvcr\.io", str(value)) and not name.endswith("_checksum"):
-                found.append(name)
-    assert len(found) > 5
-    assert [name for name in found if f"`{name}" not in text] == []
+                addresses.append(name)
+    assert len(addresses) > 5
+    assert [name for name in addresses if f"`{name}" not in text] == []
 
 
 def test_the_page_on_the_lab_has_every_scenario() -> None:

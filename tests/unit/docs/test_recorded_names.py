@@ -41,10 +41,10 @@ def names() -> t.Iterator[str]:
     """Yield every name."""
     for kind in ("modules", "filter", "callback"):
         for path in sorted((COLLECTION / "plugins" / kind).glob("[a-z]*.*")):
-            found = documentation(path) if path.suffix in (".py", ".yml") else None
-            if found is not None:
+            content = documentation(path) if path.suffix in (".py", ".yml") else None
+            if content is not None:
                 yield f"{kind}/{path.stem}"
-                yield from options(f"{kind}/{path.stem}", found.get("options"))
+                yield from options(f"{kind}/{path.stem}", content.get("options"))
     for path in sorted((COLLECTION / "roles").glob("*/meta/argument_specs.yml")):
         for entry, spec in sorted(yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"].items()):
             yield f"roles/{path.parents[1].name}/{entry}"

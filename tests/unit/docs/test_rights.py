@@ -40,10 +40,10 @@ class Right(t.NamedTuple):
 def granted(objects: t.Sequence[Json]) -> set[Right]:
     """What roles give."""
     return {
-        Right(one["metadata"].get("namespace", ""), group, resource, verb, name)
-        for one in objects
-        if one["kind"] in ("Role", "ClusterRole")
-        for rule in one["rules"]
+        Right(item["metadata"].get("namespace", ""), group, resource, verb, name)
+        for item in objects
+        if item["kind"] in ("Role", "ClusterRole")
+        for rule in item["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
@@ -54,7 +54,7 @@ def granted(objects: t.Sequence[Json]) -> set[Right]:
 def holds(held: set[Right], right: Right) -> bool:
     """Whether a right is given, be it for all namespaces or names."""
     wider = ({"namespace": space, "name": name} for space in ("", right.namespace) for name in ("", right.name))
-    return any(right._replace(**one) in held for one in wider)
+    return any(right._replace(**change) in held for change in wider)
 
 
 def test_every_module_is_in_one_table() -> None:
@@ -79,16 +79,16 @@ def test_modules_that_say_that_they_need_root_are_told_so() -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_manifest_binds_what_it_makes(path: t.Any) -> None:
     objects = documents(path.name)
-    accounts = {one["metadata"]["name"] for one in objects if one["kind"] == "ServiceAccount"}
-    made = {(one["kind"], one["metadata"]["name"], one["metadata"].get("namespace")) for one in objects}
-    assert len(made) == len(objects)
-    for one in objects:
-        if one["kind"] in ("RoleBinding", "ClusterRoleBinding"):
-            kind = one["kind"].removesuffix("Binding")
-            assert (kind, one["roleRef"]["name"], one["metadata"].get("namespace")) in made
-            assert {subject["name"] for subject in one["subjects"]} == accounts
-        if one["kind"] in ("Role", "ClusterRole"):
-            assert not any("*" in rule[key] for rule in one["rules"] for key in ("verbs", "resources", "apiGroups"))
+    accounts = {item["metadata"]["name"] for item in objects if item["kind"] == "ServiceAccount"}
+    created = {(item["kind"], item["metadata"]["name"], item["metadata"].get("namespace")) for item in objects}
+    assert len(created) == len(objects)
+    for item in objects:
+        if item["kind"] in ("RoleBinding", "ClusterRoleBinding"):
+            kind = item["kind"].removesuffix("Binding")
+            assert (kind, item["roleRef"]["name"], item["metadata"].get("namespace")) in created
+            assert {subject["name"] for subject in item["subjects"]} == accounts
+        if item["kind"] in ("Role", "ClusterRole"):
+            assert not any("*" in rule[key] for rule in item["rules"] for key in ("verbs", "resources", "apiGroups"))
 
 
 # What is not bound to names beside create, list and watch, which cannot be, and why.
@@ -121,19 +121,19 @@ NO_NAMES = {
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_right_is_bound_to_names_or_there_is_a_reason(path: t.Any) -> None:
     wide = {
-        (path.stem, one.resource)
-        for one in granted(documents(path.name))
-        if not one.name and one.verb not in ("create", "list", "watch")
+        (path.stem, right.resource)
+        for right in granted(documents(path.name))
+        if not right.name and right.verb not in ("create", "list", "watch")
     }
     assert wide == {key for key in NO_NAMES if key[0] == path.stem}
 
 
 def test_no_account_lists_secrets_or_has_a_right_in_kube_system() -> None:
     for path in FILES:
-        for one in granted(documents(path.name)):
-            assert one.namespace != "kube-system", (path.stem, one)
-            assert (one.resource, one.verb) not in {("secrets", "list"), ("secrets", "watch")}, (path.stem, one)
-            assert one.resource != "secrets" or one.namespace, (path.stem, one)
+        for right in granted(documents(path.name)):
+            assert right.namespace != "kube-system", (path.stem, right)
+            assert (right.resource, right.verb) not in {("secrets", "list"), ("secrets", "watch")}, (path.stem, right)
+            assert right.resource != "secrets" or right.namespace, (path.stem, right)
 
 
 CHOICES: list[Json] = [
@@ -146,11 +146,11 @@ CHOICES: list[Json] = [
 
 def may_make(held: set[Right], objects: t.Sequence[Json], prunes: bool = True) -> None:
     """Module cluster_objects reads, compares by a dry run, applies, removes, and looks for what is to be pruned."""
-    for one in objects:
-        group, _slash, _version = one["apiVersion"].rpartition("/")
-        plural = one["kind"].lower() + "s"
-        space, name = one["metadata"].get("namespace", ""), one["metadata"]["name"]
-        removes = ["delete"] if one["kind"] != "CustomResourceDefinition" else []
+    for item in objects:
+        group, _slash, _version = item["apiVersion"].rpartition("/")
+        plural = item["kind"].lower() + "s"
+        space, name = item["metadata"].get("namespace", ""), item["metadata"]["name"]
+        removes = ["delete"] if item["kind"] != "CustomResourceDefinition" else []
         for verb in ("get", "patch", *removes):
             assert holds(held, Right(space, group, plural, verb, name)), (plural, verb, name)
         for verb in ("create", *(["list"] if prunes else [])):
@@ -161,21 +161,21 @@ def test_the_account_of_the_exporter_may_make_the_objects() -> None:
     objects = values(COLLECTION / "roles/rdma_exporter").value(
         "__rdma_exporter_objects", rdma_exporter_image="x", rdma_exporter_web_config={"basic_auth_users": {"a": "b"}}
     )
-    assert {"Secret", "DaemonSet"} <= {one["kind"] for one in objects}
+    assert {"Secret", "DaemonSet"} <= {item["kind"] for item in objects}
     may_make(granted(documents("exporter.yml")), objects, prunes=False)
 
 
 def test_the_account_of_monitoring_may_make_the_objects() -> None:
     objects = values(COLLECTION / "roles/monitoring").value("__monitoring_objects", groups={})
     objects += values(COLLECTION / "roles/monitoring").value("__monitoring_config_maps")
-    assert {"ConfigMap", "Service", "ServiceMonitor", "PrometheusRule"} == {one["kind"] for one in objects}
+    assert {"ConfigMap", "Service", "ServiceMonitor", "PrometheusRule"} == {item["kind"] for item in objects}
     may_make(granted(documents("monitoring.yml")), objects)
 
 
-@pytest.mark.parametrize("given", CHOICES, ids=lambda given: "-".join(map(str, given)) or "default")
-def test_the_account_of_the_network_has_what_it_gives_and_may_make_the_objects(given: Json) -> None:
-    held = granted(documents("network.yml") + (documents("network_daemonsets.yml") if given else []))
-    objects = values(COLLECTION / "roles/secondary_network").value("__secondary_network_objects", **given)
+@pytest.mark.parametrize("options", CHOICES, ids=lambda options: "-".join(map(str, options)) or "default")
+def test_the_account_of_the_network_has_what_it_gives_and_may_make_the_objects(options: Json) -> None:
+    held = granted(documents("network.yml") + (documents("network_daemonsets.yml") if options else []))
+    objects = values(COLLECTION / "roles/secondary_network").value("__secondary_network_objects", **options)
     for right in granted(objects):
         assert holds(held, right), right
     may_make(held, objects)
