@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
-
 from ..module_utils._errors import FabricError
 from ..modules.drift_verdict import ARGUMENT_SPEC
+from ..plugin_utils._action import ControllerAction
 from ..plugin_utils._drift.configmap import ConfigMaps, connect
 from ..plugin_utils._drift.publish import artifact, send
 from ..plugin_utils._drift.report import load, merge, totals
@@ -28,25 +26,18 @@ NOT_ENABLED = (
 )
 
 
-class ActionModule(ActionBase):
+class ActionModule(ControllerAction):
     """The action of this file."""
 
-    _requires_connection = False
-    _supports_check_mode = True
-    _supports_async = False
+    ARGUMENT_SPEC = ARGUMENT_SPEC
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+    def act(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
         """Judge, write and publish, set the statistics, and fail if the verdict requires it."""
-        result: dict[str, t.Any] = super().run(tmp, task_vars)
-        _validation, arguments = self.validate_argument_spec(argument_spec=ARGUMENT_SPEC)
         run = current()
         if run is None:
-            raise AnsibleActionFail(NOT_ENABLED)
+            raise FabricError(NOT_ENABLED)
         problems = list(run.problems.values())
-        try:
-            report, unread = self._report(run.recorder.document(running=True), arguments)
-        except FabricError as exc:
-            raise AnsibleActionFail(str(exc)) from exc
+        report, unread = self._report(run.recorder.document(running=True), arguments)
         problems += unread
         paths = {name: self._loader.path_dwim(arguments[name]) for name in FILES if arguments[name]}
         files, unwritten = write(report, paths)
@@ -64,6 +55,7 @@ class ActionModule(ActionBase):
             "drift_message": message,
         }
         failed = bool(problems) or (arguments["drift_fail"] and verdict in arguments["fail_on"])
+        result: Json = {}
         if arguments["artifact"]:
             whole = {"drift_report": artifact(report)}
             # Ansible shows this key of a failed task only with -vvv; the callback reads it.
@@ -73,16 +65,14 @@ class ActionModule(ActionBase):
                 data.update(whole)
         result.update(
             changed=False,
+            failed=failed,
             verdict=verdict,
             counts=counts,
             files=files,
             published=published,
-            msg=message,
+            msg="%s. %s" % ("; ".join(problems), message) if problems else message,
             ansible_stats={"data": data, "per_host": False, "aggregate": False},
         )
-        if problems:
-            result["msg"] = "%s. %s" % ("; ".join(problems), message)
-        result["failed"] = failed
         return result
 
     def _report(self, own: Json, arguments: Json) -> tuple[Json, list[str]]:

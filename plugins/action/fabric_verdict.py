@@ -11,13 +11,12 @@ import json
 import os
 import typing as t
 
-from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ..module_utils._errors import FabricError
 from ..module_utils._files_write import atomic_write
 from ..modules.fabric_verdict import ARGUMENT_SPEC
+from ..plugin_utils._action import ControllerAction
 from ..plugin_utils._fabric.page import page
 from ..plugin_utils._fabric.table import table
 from ..plugin_utils._fabric.verdict import judge
@@ -28,33 +27,26 @@ MAX_REASONS = 10
 display = Display()
 
 
-class ActionModule(ActionBase):
+class ActionModule(ControllerAction):
     """The action of this file."""
 
-    _requires_connection = False
-    _supports_check_mode = True
-    _supports_async = False
+    ARGUMENT_SPEC = ARGUMENT_SPEC
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+    def act(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
         """Judge, show the table, write the files, and fail if the verdict requires it."""
-        result: dict[str, t.Any] = super().run(tmp, task_vars)
-        _validation, arguments = self.validate_argument_spec(argument_spec=ARGUMENT_SPEC)
         request = {name: arguments[name] for name in ("pairs", "rails", "tests")}
         started = arguments["started"] or _now()
-        try:
-            values = (arguments["nodes"], arguments["results"], request, arguments["min_share"], started)
-            report = judge(*values, arguments["nccl"], self._silence(arguments))
-        except FabricError as exc:
-            raise AnsibleActionFail(str(exc)) from exc
+        values = (arguments["nodes"], arguments["results"], request, arguments["min_share"], started)
+        report = judge(*values, arguments["nccl"], self._silence(arguments))
         if not self._task.no_log:
             display.display(table(report))
         files, errors = self._write(report, arguments)
         message = summary(report)
-        result.update(changed=bool(files), files=files, verdict=report["verdict"], report=report, msg=message)
         if errors:
-            result["msg"] = "Could not write the report: %s. %s" % ("; ".join(errors), message)
-        result["failed"] = bool(errors) or report["verdict"] in arguments["fail_on"]
-        return result
+            message = "Could not write the report: %s. %s" % ("; ".join(errors), message)
+        failed = bool(errors) or report["verdict"] in arguments["fail_on"]
+        result = {"changed": bool(files), "failed": failed, "msg": message}
+        return {**result, "files": files, "verdict": report["verdict"], "report": report}
 
     def _silence(self, arguments: dict[str, t.Any]) -> str:
         """Return why a result is missing, if nothing else explains it."""

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ..module_utils._errors import FabricError
 from ..modules.kubernetes_plan import ARGUMENT_SPEC
+from ..plugin_utils._action import ControllerAction
 from ..plugin_utils._drift.diff import diff_text
 from ..plugin_utils._kubernetes.plan import Options, plan, sentence
 
@@ -25,17 +23,13 @@ display = Display()
 RETURNED = ("problems", "differences", "certificates", "resources", "diff")
 
 
-class ActionModule(ActionBase):
+class ActionModule(ControllerAction):
     """The action of this file."""
 
-    _requires_connection = False
-    _supports_check_mode = True
-    _supports_async = False
+    ARGUMENT_SPEC = ARGUMENT_SPEC
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+    def act(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
         """Make the plan, and fail with everything that prevents it."""
-        result: dict[str, t.Any] = super().run(tmp, task_vars)
-        _validation, arguments = self.validate_argument_spec(argument_spec=ARGUMENT_SPEC)
         options = Options(
             source=arguments["source"],
             ignore=arguments["ignore_preflight_errors"],
@@ -47,12 +41,9 @@ class ActionModule(ActionBase):
             group=arguments["control_plane"],
             reset_consent=arguments["reset_consent"],
         )
-        try:
-            decision = plan(arguments["nodes"], arguments["settings"], options)
-        except FabricError as exc:
-            raise AnsibleActionFail(str(exc)) from exc
-        result.update({name: decision[name] for name in RETURNED}, changed=False)
-        result["plan"] = {name: value for name, value in decision.items() if name not in RETURNED}
+        decision = plan(arguments["nodes"], arguments["settings"], options)
+        result = {name: decision[name] for name in RETURNED}
+        result.update(changed=False, plan={name: value for name, value in decision.items() if name not in RETURNED})
         if options.on_difference == "report":
             result["warnings"] = [sentence(row) for row in decision["differences"]]
         # Ansible shows diffs only of tasks that change something, and this one never does.

@@ -10,31 +10,20 @@ import datetime
 import os
 import typing as t
 
-from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
-
-from ..module_utils._errors import FabricError
 from ..modules.maintenance_lock import ARGUMENT_SPEC
+from ..plugin_utils._action import ControllerAction
 from ..plugin_utils._maintenance_lock import hold
 
 
-class ActionModule(ActionBase):
+class ActionModule(ControllerAction):
     """The action of this file."""
 
-    _requires_connection = False
-    _supports_check_mode = True
-    _supports_async = False
+    ARGUMENT_SPEC = ARGUMENT_SPEC
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+    def act(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
         """Write the run to the file; fail while another run holds it."""
-        result: dict[str, t.Any] = super().run(tmp, task_vars)
-        _validation, arguments = self.validate_argument_spec(argument_spec=ARGUMENT_SPEC)
         path = os.path.expanduser(arguments["path"])
         since = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-        try:
-            # A task runs in a child of ansible-playbook.
-            hold(path, os.getppid(), since, self._task.check_mode)
-        except FabricError as exc:
-            raise AnsibleActionFail(str(exc)) from exc
-        result.update(changed=False, path=path)
-        return result
+        # A task runs in a child of ansible-playbook.
+        hold(path, os.getppid(), since, self._task.check_mode)
+        return {"changed": False, "path": path}

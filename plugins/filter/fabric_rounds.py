@@ -63,17 +63,14 @@ _value:
 
 import typing as t
 
-from ansible.errors import AnsibleFilterError
+from ..plugin_utils._fabric.schedule import Pair, rounds
+from ..plugin_utils._filter import ansible_errors
 
-from ..plugin_utils._fabric.schedule import Pair, RoundsError, rounds
 
-
+@ansible_errors
 def fabric_rounds(hosts: t.Any, topology: t.Any = "auto") -> list[list[Pair]]:
     """Return the rounds."""
-    try:
-        return rounds(hosts, topology)
-    except RoundsError as exc:
-        raise AnsibleFilterError(str(exc)) from exc
+    return rounds(hosts, topology)
 
 
 class FilterModule:

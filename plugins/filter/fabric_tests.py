@@ -93,17 +93,17 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ..plugin_utils._fabric.test_plan import PlanError, plan_tests
+from ..plugin_utils._fabric.test_plan import plan_tests
+from ..plugin_utils._filter import ansible_errors
 
 
+@ansible_errors
 def fabric_tests(
     nodes: t.Any, pairs: t.Any, host: str, side: str, wanted: t.Sequence[str], **numbers: t.Any
 ) -> list[dict[str, t.Any]]:
     """Return the tests."""
     try:
         return plan_tests(nodes, pairs, host, side, wanted, **{name: int(value) for name, value in numbers.items()})
-    except PlanError as exc:
-        raise AnsibleFilterError(str(exc)) from exc
     except (KeyError, TypeError, ValueError) as exc:
         raise AnsibleFilterError(
             "Building the tests of %s: nodes, pairs or a number does not have the shape that fabric_verdict and "

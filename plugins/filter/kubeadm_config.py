@@ -63,15 +63,11 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-try:
-    from ansible.errors import AnsibleTypeError
-except ImportError:  # ansible-core 2.18
-    from ansible.errors import AnsibleFilterTypeError as AnsibleTypeError
-
-from ..module_utils._errors import FabricError
+from ..plugin_utils._filter import AnsibleTypeError, ansible_errors
 from ..plugin_utils._kubernetes import kubeadm_config as kubernetes_kubeadm_config
 
 
+@ansible_errors
 def kubeadm_config(settings: t.Any, kind: t.Any, node: t.Any, pin: str = "") -> list[dict[str, t.Any]]:
     """Return kubeadm's configuration for one node."""
     if not isinstance(settings, t.Mapping) or not isinstance(node, t.Mapping):
@@ -81,10 +77,7 @@ def kubeadm_config(settings: t.Any, kind: t.Any, node: t.Any, pin: str = "") -> 
     missing = sorted({"name", "address", "control_plane"} - set(node))
     if missing:
         raise AnsibleFilterError("kubeadm_config: the node has no %s" % ", ".join(missing))
-    try:
-        return kubernetes_kubeadm_config.documents(settings, node, kind, pin)
-    except FabricError as exc:
-        raise AnsibleFilterError(str(exc)) from exc
+    return kubernetes_kubeadm_config.documents(settings, node, kind, pin)
 
 
 class FilterModule:

@@ -146,26 +146,14 @@ _value:
 
 import typing as t
 
-from ansible.errors import AnsibleFilterError
-
-try:
-    from ansible.errors import AnsibleTypeError
-except ImportError:  # ansible-core 2.18
-    from ansible.errors import AnsibleFilterTypeError as AnsibleTypeError
-
-from ..module_utils._errors import FabricError
 from ..module_utils._rails import nccl_env as rails_nccl_env
-from ..module_utils._rails.ports import RailsTypeError
+from ..plugin_utils._filter import ansible_errors
 
 
+@ansible_errors
 def nccl_env(data: t.Any, *selection: t.Any, **options: t.Any) -> dict[str, str]:
     """Return names of variables to values."""
-    try:
-        return rails_nccl_env.nccl_env(data, *selection, **options)
-    except RailsTypeError as exc:
-        raise AnsibleTypeError(str(exc)) from exc
-    except FabricError as exc:
-        raise AnsibleFilterError(str(exc)) from exc
+    return rails_nccl_env.nccl_env(data, *selection, **options)
 
 
 class FilterModule:

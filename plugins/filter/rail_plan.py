@@ -161,26 +161,14 @@ _value:
 
 import typing as t
 
-from ansible.errors import AnsibleFilterError
-
-try:
-    from ansible.errors import AnsibleTypeError
-except ImportError:  # ansible-core 2.18
-    from ansible.errors import AnsibleFilterTypeError as AnsibleTypeError
-
-from ..module_utils._errors import FabricError
 from ..module_utils._rails import plan
-from ..module_utils._rails.ports import RailsTypeError
+from ..plugin_utils._filter import ansible_errors
 
 
+@ansible_errors
 def rail_plan(info: t.Any, network: t.Any, **options: t.Any) -> dict[str, t.Any]:
     """Return the plan for the rails of a cluster."""
-    try:
-        return plan.plan(info, network, plan.Options(**options))
-    except RailsTypeError as exc:
-        raise AnsibleTypeError(str(exc)) from exc
-    except FabricError as exc:
-        raise AnsibleFilterError(str(exc)) from exc
+    return plan.plan(info, network, plan.Options(**options))
 
 
 class FilterModule:

@@ -177,27 +177,16 @@ _value:
 
 import typing as t
 
-from ansible.errors import AnsibleFilterError
-
-try:
-    from ansible.errors import AnsibleTypeError
-except ImportError:  # ansible-core 2.18
-    from ansible.errors import AnsibleFilterTypeError as AnsibleTypeError
-
-from ..module_utils._errors import FabricError
 from ..module_utils._rails import ports
+from ..plugin_utils._filter import ansible_errors
 
 
+@ansible_errors
 def rails(
     data: t.Any, plan: t.Any = None, include: t.Any = None, exclude: t.Any = None, family: t.Any = "ipv4"
 ) -> list[dict[str, t.Any]]:
     """Return the ordered list of rails."""
-    try:
-        return ports.rails(data, plan, include, exclude, family)
-    except ports.RailsTypeError as exc:
-        raise AnsibleTypeError(str(exc)) from exc
-    except FabricError as exc:
-        raise AnsibleFilterError(str(exc)) from exc
+    return ports.rails(data, plan, include, exclude, family)
 
 
 class FilterModule:

@@ -58,18 +58,14 @@ _value:
 
 import typing as t
 
-from ansible.errors import AnsibleFilterError
-
-from ..module_utils._errors import FabricError
 from ..module_utils._training_job.manage import objects
+from ..plugin_utils._filter import ansible_errors
 
 
+@ansible_errors
 def training_job(options: t.Any) -> list[dict[str, t.Any]]:
     """Return manifests."""
-    try:
-        return objects(options)
-    except FabricError as exc:
-        raise AnsibleFilterError(str(exc)) from exc
+    return objects(options)
 
 
 class FilterModule:

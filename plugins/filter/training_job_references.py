@@ -61,18 +61,17 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ..module_utils._errors import FabricError
 from ..module_utils._training_job.manage import references
+from ..plugin_utils._filter import ansible_errors
 
 
+@ansible_errors
 def training_job_references(
     info: t.Mapping[str, t.Any], kind: str, name: str, namespace: str, gang: str = "none"
 ) -> list[dict[str, t.Any]]:
     """Return objects without content."""
     try:
         return references(kind, name, namespace, gang, [pod["name"] for pod in info["pods"]])
-    except FabricError as exc:
-        raise AnsibleFilterError(str(exc)) from exc
     except (KeyError, TypeError) as exc:
         raise AnsibleFilterError(
             "Naming the objects of the job %s/%s: the input is not what training_job_info returns" % (namespace, name)

@@ -18,6 +18,7 @@ import tempfile
 import typing as t
 
 from ._files import FileError, because
+from ._files_write import fsync_directory
 
 # A checksum as options give it.
 SHA256 = re.compile(r"sha256:[0-9a-f]{64}\Z")
@@ -152,11 +153,7 @@ def _place(path: str, target: str) -> str:
         os.fchmod(stream.fileno(), 0o755)
         os.fsync(stream.fileno())
     os.rename(path, target)
-    handle = os.open(os.path.dirname(target), os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    fsync_directory(os.path.dirname(target))
     return hasher.hexdigest()
 
 

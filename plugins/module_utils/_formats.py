@@ -30,6 +30,15 @@ def from_json(text: str | bytes) -> t.Any:
         raise ValueError(_DEEP) from None
 
 
+def json_dictionary(text: str | None) -> dict[str, t.Any]:
+    """Return the dictionary that a JSON text holds, an empty one for anything else."""
+    try:
+        value = from_json(text or "{}")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
 def from_yaml(text: str | bytes) -> t.Any:
     """Return the value of a YAML document."""
     import yaml
@@ -101,4 +110,4 @@ def _yaml(load: t.Callable[[t.Any, t.Any], t.Any], text: str | bytes, loader: t.
         raise ValueError("%s: %s" % (type(exc).__name__, exc)) from exc
 
 
-__all__ = ("all_yaml", "from_json", "from_yaml")
+__all__ = ("all_yaml", "from_json", "from_yaml", "json_dictionary")

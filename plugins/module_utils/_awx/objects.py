@@ -153,16 +153,18 @@ class Plan:
                     "not even from the project itself: jobs will not find the roles" % organization
                 )
             project = entry.refs.get("project")
-            if entry.kind == "job_templates" and project and project.live and not self._fetches(project):
+            if (
+                entry.kind == "job_templates"
+                and project
+                and project.live
+                and not _FETCHED_BY.intersection(self.differing(project))
+            ):
                 has = self.client.get(project.live["url"] + "playbooks/", "Reading the playbooks of the %s" % project)
                 if entry.fields.get("playbook") not in has:
                     self.problems.append(
                         "%s: AWX's copy of the %s has no playbook %s. Update the project in AWX, or correct the name"
                         % (entry, project, entry.fields.get("playbook"))
                     )
-
-    def _fetches(self, project: Entry) -> bool:
-        return bool(_FETCHED_BY.intersection(self.differing(project)))
 
     def differing(self, entry: Entry) -> list[str]:
         """Return the fields of an object that differ."""

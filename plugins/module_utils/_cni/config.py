@@ -301,12 +301,10 @@ _HOSTS = ("gateway", "gw", "range_start", "range_end", "rangeStart", "rangeEnd")
 def _network(value: str) -> str:
     # whereabouts and host-local accept addr-CIDR too: START-NETWORK or START-END/LENGTH.
     start, dash, rest = value.rpartition("-")
-    return "%s%s%s" % (ipaddress.ip_address(start) if dash else "", dash, _plain_network(rest, bool(dash)))
-
-
-def _plain_network(value: str, end: bool) -> str:
+    if not dash:
+        return str(ipaddress.ip_network(value, strict=False))
     # In START-END/LENGTH the host part is the end of the range.
-    return str(ipaddress.ip_interface(value) if end else ipaddress.ip_network(value, strict=False))
+    return "%s-%s" % (ipaddress.ip_address(start), ipaddress.ip_interface(rest))
 
 
 def _same(key: str, value: t.Any) -> t.Any:

@@ -148,7 +148,7 @@ def _resource(key: str, resource: str, around: Surroundings, report: Report) -> 
         report.add("resource_missing", key, "%s is not a valid resource name" % resource, "such as nvidia.com/rail0")
     elif around.nodes is None:
         report.skip("resource_missing", around.why.get("nodes", ""), attachment=key)
-    elif not any(_offers(node, resource) for node in around.nodes.values()):
+    elif not any(str(_allocatable(node).get(resource, "0")) != "0" for node in around.nodes.values()):
         known = sorted(
             {name for node in around.nodes.values() for name in _allocatable(node) if "/" in name} - {resource}
         )
@@ -163,10 +163,6 @@ def _resource(key: str, resource: str, around: Surroundings, report: Report) -> 
 
 def _allocatable(node: t.Any) -> dict[str, t.Any]:
     return (node.get("status") or {}).get("allocatable") or {}
-
-
-def _offers(node: t.Any, resource: str) -> bool:
-    return str(_allocatable(node).get(resource, "0")) != "0"
 
 
 def _devices(attachments: t.Sequence[Attachment], report: Report) -> None:

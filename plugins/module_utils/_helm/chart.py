@@ -174,9 +174,10 @@ def definitions(chart: Chart, values: t.Mapping[str, t.Any]) -> list[dict[str, t
         if not name.endswith((".yaml", ".yml", ".json")):
             continue
         try:
-            result += [document for document in all_yaml(text, loader()) if _is_definition(document)]
+            documents = [document for document in all_yaml(text, loader()) if isinstance(document, dict)]
         except ValueError as exc:
             raise HelmError("Reading %s of the chart %s: %s" % (name, chart.path, exc)) from exc
+        result += [document for document in documents if document.get("kind") == "CustomResourceDefinition"]
     for key, sub in chart.subcharts.items():
         if _switched_on(chart, key, values):
             result += definitions(sub, values.get(key) or {})
@@ -202,10 +203,6 @@ def defaults(chart: Chart) -> dict[str, t.Any]:
     if not isinstance(values, dict):
         raise HelmError("Reading values.yaml of the chart %s: it is not a map" % chart.path)
     return values
-
-
-def _is_definition(document: t.Any) -> bool:
-    return isinstance(document, dict) and document.get("kind") == "CustomResourceDefinition"
 
 
 def loader() -> t.Any:

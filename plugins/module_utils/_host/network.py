@@ -51,13 +51,10 @@ def mounts(text: str) -> list[tuple[str, str, str]]:
     for line in text.splitlines():
         fields = line.split()
         if len(fields) >= 3 and fields[2] in REMOTE:
-            source, place = (_unescape(field) for field in fields[:2])
+            # The kernel writes a space as \040 (mangle_path() in fs/seq_file.c).
+            source, place = (re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), field) for field in fields[:2])
             remote.append((source, place, fields[2]))
     return remote
-
-
-def _unescape(text: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)
 
 
 class Host:

@@ -16,7 +16,7 @@ import typing as t
 from urllib.parse import quote, urlencode
 
 from .._errors import FabricError
-from .._formats import from_json
+from .._formats import from_json, json_dictionary
 from . import library as kubernetes_library
 from .auth import CONNECTION, ApiError, Limit, describe, load, parameters
 
@@ -189,11 +189,7 @@ class Client:
 
     def refused(self, code: int, phrase: str | None, data: bytes, doing: str) -> ApiError:
         body = data.decode("utf-8", "replace")
-        try:
-            status = from_json(body)
-        except ValueError:
-            status = {}
-        status = status if isinstance(status, dict) else {}
+        status = json_dictionary(body)
         reason = str(status.get("reason") or phrase or "")
         message = " ".join(str(status.get("message") or body or phrase or "nothing").split())[:2000]
         hint = ""

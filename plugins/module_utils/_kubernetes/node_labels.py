@@ -15,7 +15,7 @@ import typing as t
 
 from .._decision import DRIFT, IN_SYNC, Decision, resource
 from .._errors import FabricError
-from .._formats import from_json
+from .._formats import json_dictionary
 from .client import Client, Object, path
 
 # {label: {"before": value or null, "set": value}}
@@ -45,16 +45,8 @@ def check(labels: t.Mapping[str, t.Any]) -> None:
 
 
 def memory(node: Object) -> dict[str, dict[str, t.Any]]:
-    text = (node["metadata"].get("annotations") or {}).get(BEFORE)
-    try:
-        entries = from_json(text) if text else {}
-    except ValueError:
-        entries = {}
-    return (
-        {key: entry for key, entry in entries.items() if isinstance(entry, dict) and "set" in entry}
-        if isinstance(entries, dict)
-        else {}
-    )
+    entries = json_dictionary((node["metadata"].get("annotations") or {}).get(BEFORE))
+    return {key: entry for key, entry in entries.items() if isinstance(entry, dict) and "set" in entry}
 
 
 def decide(

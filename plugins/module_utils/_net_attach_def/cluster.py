@@ -20,6 +20,8 @@ if t.TYPE_CHECKING:  # pragma: no cover
 API = "k8s.cni.cncf.io/v1"
 PLURAL = "network-attachment-definitions"
 _WHEREABOUTS = "whereabouts.cni.cncf.io/v1alpha1"
+T = t.TypeVar("T")
+
 _TAINTS = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 
 
@@ -34,8 +36,12 @@ class Cluster:
         self, api: str, plural: str, doing: str, what: str, query: t.Mapping[str, str] | None = None
     ) -> list[Object] | None:
         """Return a list, or None if the user may not read it."""
+        return self._readable(what, lambda: self.client.items(path(api, plural), doing, query) or [])
+
+    def _readable(self, what: str, read: t.Callable[[], T]) -> T | None:
+        """Return what was read, or None if the user may not read it."""
         try:
-            return self.client.items(path(api, plural), doing, query) or []
+            return read()
         except ApiError as exc:
             if exc.status != 403:
                 raise
@@ -87,13 +93,8 @@ class Cluster:
         # Pod networks that count for themselves (Calico, Cilium) leave podCIDRs empty.
         self.why[code] = "no node has podCIDRs, and no kubeadm-config sets a podSubnet"
         doing = "Reading kubeadm's pod network (ConfigMap kube-system/kubeadm-config)"
-        try:
-            config = self.client.get(path("v1", "configmaps", "kube-system", "kubeadm-config"), doing)
-        except ApiError as exc:
-            if exc.status != 403:
-                raise
-            self.why[code] = str(exc)
-            return None
+        place = path("v1", "configmaps", "kube-system", "kubeadm-config")
+        config = self._readable(code, lambda: self.client.get(place, doing))
         text = ((config or {}).get("data") or {}).get("ClusterConfiguration") or ""
         subnet = re.search(r"^\s+podSubnet:\s*[\"']?([0-9a-fA-F:.,/]+)", text, re.MULTILINE)
         return subnet.group(1).split(",") if subnet else None
@@ -101,13 +102,7 @@ class Cluster:
     def service_networks(self) -> list[str] | None:
         """Return the service networks; if the API server does not list them, the one address that is known."""
         code = "range_overlaps_services"
-        rows: list[Object] | None = None
-        try:
-            rows = self.client.items(path("networking.k8s.io/v1", "servicecidrs"), "Listing the service networks")
-        except ApiError as exc:
-            if exc.status != 403:
-                raise
-            self.why[code] = str(exc)
+        rows = self._list("networking.k8s.io/v1", "servicecidrs", "Listing the service networks", code)
         if rows:
             return [cidr for row in rows for cidr in (row.get("spec") or {}).get("cidrs") or []]
         # ServiceCIDR is stable since Kubernetes 1.33.
@@ -127,15 +122,8 @@ class Cluster:
 
     def namespace(self, name: str) -> bool | None:
         """Return whether a namespace exists; None: it may not be read."""
-        try:
-            return (
-                self.client.get(path("v1", "namespaces", None, name), "Looking for the namespace %s" % name) is not None
-            )
-        except ApiError as exc:
-            if exc.status != 403:
-                raise
-            self.why["namespace_missing"] = str(exc)
-            return None
+        place, doing = path("v1", "namespaces", None, name), "Looking for the namespace %s" % name
+        return self._readable("namespace_missing", lambda: self.client.get(place, doing) is not None)
 
     def pools(self) -> list[Object] | None:
         """Return whereabouts' pools, in whatever namespace it keeps them."""

@@ -16,7 +16,7 @@ import fcntl
 import os
 import struct
 
-__all__ = ("INITIAL_USER", "by_link", "by_mount", "file_id", "is_net_namespace", "owner")
+__all__ = ("INITIAL_USER", "by_link", "by_mount", "close_for_inode", "file_id", "is_net_namespace", "owner")
 
 # PROC_USER_INIT_INO of include/linux/proc_ns.h, the same since Linux 3.8
 INITIAL_USER = 0xEFFFFFFD
@@ -41,10 +41,15 @@ def owner(handle: int) -> int | None:
         user = fcntl.ioctl(handle, _NS_GET_USERNS)
     except OSError:
         return None
+    return close_for_inode(user)
+
+
+def close_for_inode(handle: int) -> int:
+    """Close a file, and return the inode that it was."""
     try:
-        return os.fstat(user).st_ino
+        return os.fstat(handle).st_ino
     finally:
-        os.close(user)
+        os.close(handle)
 
 
 def file_id(handle: int) -> tuple[int, int]:

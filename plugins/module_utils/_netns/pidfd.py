@@ -51,12 +51,7 @@ class Kernel:
     def socket_namespace(self, pidfd: int, fd: int) -> int | None:
         """The inode of a socket's namespace. None: the descriptor is closed, or no socket any more."""
         handle = self.open_socket_namespace(pidfd, fd)
-        if handle is None:
-            return None
-        try:
-            return os.fstat(handle).st_ino
-        finally:
-            os.close(handle)
+        return None if handle is None else nsfs.close_for_inode(handle)
 
     def open_socket_namespace(self, pidfd: int, fd: int) -> int | None:
         try:
@@ -82,10 +77,7 @@ class Kernel:
             if exc.errno == errno.EINVAL:
                 return None
             raise
-        try:
-            return os.fstat(handle).st_ino
-        finally:
-            os.close(handle)
+        return nsfs.close_for_inode(handle)
 
     def own_files(self, leader: int, thread: int) -> bool:
         """Whether a thread has its own descriptor table (unshare(CLONE_FILES))."""

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import functools
 import typing as t
 
 from .._cni import config as cni
@@ -70,10 +71,6 @@ def moves_device(config: cni.Config) -> bool:
     )
 
 
-def _is_on_top(config: cni.Config) -> bool:
-    return any(plugin.get("type") in _ON_TOP for plugin in cni.plugins(config))
-
-
 class Attached(t.NamedTuple):
     """The attachments of a pod, by what they do with its RDMA device, and what is not known."""
 
@@ -95,7 +92,8 @@ def attached(pod: Object, attachments: t.Mapping[str, Object]) -> Attached:
         for name in sorted(names.intersection(attachments)):
             try:
                 config = cni.parse((attachments[name].get("spec") or {}).get("config"))
-                moving, on_top = moves_device(config), _is_on_top(config)
+                moving = moves_device(config)
+                on_top = any(plugin.get("type") in _ON_TOP for plugin in cni.plugins(config))
             except FabricError as exc:
                 result.unknown.append(
                     "the NetworkAttachmentDefinition %s of Pod %s cannot be read: %s" % (name, who, exc)
@@ -210,38 +208,27 @@ def _pod_for_exclusive(
     if not rdma and not mounts:
         return
     holds = " and ".join([*rdma, *([DEVICES] if mounts else [])])
+    row = functools.partial(_row, "Pod", pod, node)
     if shares:
-        yield _row(
-            "Pod",
-            pod,
-            node,
+        yield row(
             "holds %s, a share of an RDMA device, which mode exclusive does not have" % ", ".join(shares),
             "Delete it, and let it request a whole device and an attachment with rdma in its chain",
         )
     networks = attached(pod, view.attachments)
     unknown.extend(Gap(node, text) for text in networks.unknown)
     if networks.on_top and not networks.moving:
-        yield _row(
-            "Pod",
-            pod,
-            node,
+        yield row(
             "holds %s and is attached by %s (macvlan or ipvlan), which cannot move the RDMA device"
             % (holds, ", ".join(networks.on_top)),
             "Delete it, and attach it by host-device, sriov or ib-sriov with rdma in the chain",
         )
     if pod["spec"].get("hostNetwork"):
-        yield _row(
-            "Pod",
-            pod,
-            node,
+        yield row(
             "is on the host's network and holds %s: it loses every device that is given to another pod" % holds,
             "Delete it, give it its own network and device, or keep its devices out of the pool for pods",
         )
     elif mounts:
-        yield _row(
-            "Pod",
-            pod,
-            node,
+        yield row(
             "mounts %s, and in mode exclusive sees no device there that is not in its own network namespace" % DEVICES,
             "Delete it, and let it request a whole device and an attachment with rdma in its chain",
         )

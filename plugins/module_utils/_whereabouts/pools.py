@@ -17,7 +17,7 @@ import typing as t
 
 from .._decision import DRIFT, IN_SYNC, UNKNOWN, Decision, resource
 from .._errors import FabricError
-from .._formats import from_json
+from .._formats import json_dictionary
 from .._kubernetes.client import ApiError, Client, Object, path
 from . import allocations as wb
 
@@ -53,12 +53,7 @@ class FirstSeen:
 
     def __init__(self, raw: Object, now: datetime.datetime) -> None:
         self.now = now
-        text = (raw["metadata"].get("annotations") or {}).get(SEEN)
-        try:
-            entries = from_json(text) if text else {}
-        except ValueError:
-            entries = {}
-        self.before: dict[str, t.Any] = entries if isinstance(entries, dict) else {}
+        self.before = json_dictionary((raw["metadata"].get("annotations") or {}).get(SEEN))
         self.after: dict[str, t.Any] = {}
 
     def since(self, key: str, identity: t.Mapping[str, str]) -> datetime.datetime | None:

@@ -49,6 +49,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._tool_output.li
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job import log
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._whereabouts import allocations
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift import configmap, report
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._filter import AnsibleTypeError
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._kubernetes import plan
 from ansible_collections.rdmaops.gpu_fabric.roles.rdma_exporter.files.rdma_exporter import server, web_config
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.hostile.inputs import (
@@ -175,7 +176,7 @@ def web(text: str) -> object:
     return web_config.WebConfig("/x", document)
 
 
-FILTER = (AnsibleFilterError, rails.AnsibleTypeError)
+FILTER = (AnsibleFilterError, AnsibleTypeError)
 BOOT = UTILS / "boot"
 
 PARSERS: dict[str, Parser] = {

@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.filter.nccl_env import AnsibleTypeError, nccl_env
+from ansible_collections.rdmaops.gpu_fabric.plugins.filter.nccl_env import nccl_env
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter.rails import rails
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._filter import AnsibleTypeError
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.filter.rdma_results import (
     Json,
     device,

@@ -7,7 +7,8 @@ from __future__ import annotations
 import pytest
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.filter.nccl_env import AnsibleTypeError, nccl_env
+from ansible_collections.rdmaops.gpu_fabric.plugins.filter.nccl_env import nccl_env
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._filter import AnsibleTypeError
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.filter.rdma_results import (
     DOING,
     LINK_LOCAL,

@@ -15,7 +15,8 @@ from ansible.errors import AnsibleFilterError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.filter.rail_plan import AnsibleTypeError, FilterModule, rail_plan
+from ansible_collections.rdmaops.gpu_fabric.plugins.filter.rail_plan import FilterModule, rail_plan
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._filter import AnsibleTypeError
 
 Json = t.Any
 NETWORK = "10.100.0.0/16"

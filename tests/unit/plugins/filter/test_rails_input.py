@@ -12,7 +12,8 @@ from ansible.errors import AnsibleFilterError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.filter.rails import AnsibleTypeError, rails
+from ansible_collections.rdmaops.gpu_fabric.plugins.filter.rails import rails
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._filter import AnsibleTypeError
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.filter.rail_devices import (
     GLOBAL,
     ROCE_V2,
