@@ -13,7 +13,7 @@ import subprocess
 import typing as t
 from pathlib import Path
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec.crictl import ByCommand
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec.crictl import CrictlExec
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec.stream import Stream
 from ansible_collections.rdmaops.gpu_fabric.tests.lab import containers
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need_tool
@@ -28,7 +28,7 @@ TOOLS = (
 )
 
 
-class Container(ByCommand):
+class Container(CrictlExec):
     """A container in which programs are run by `ctr tasks exec`, as by `crictl exec`."""
 
     def __init__(self, ident: str, ctr: t.Sequence[str]) -> None:

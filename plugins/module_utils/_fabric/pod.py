@@ -12,7 +12,7 @@ import re
 import typing as t
 
 from .._pod_exec import run as pod_exec_run
-from .._pod_exec.run import ContainerError, Way
+from .._pod_exec.run import ContainerError, PodExec
 from .host import Host, Server, default_route
 
 CAP_IPC_LOCK = 14
@@ -29,8 +29,8 @@ class Pod(Host):
 
     sees_processes = False
 
-    def __init__(self, way: Way) -> None:
-        self._way = way
+    def __init__(self, pod_exec: PodExec) -> None:
+        self._exec = pod_exec
         self._mark = pod_exec_run.new_mark()
         self._document = ""
         self._available: dict[str, bool] = {}
@@ -41,7 +41,7 @@ class Pod(Host):
     def _lacks(self, reason: str) -> ContainerError:
         return ContainerError(
             "The image of the %s lacks programs that are needed: sh, and env, timeout and cat (package coreutils): %s"
-            % (self._way.text, reason)
+            % (self._exec.text, reason)
         )
 
     def which(self, tool: str) -> str | None:
@@ -53,12 +53,12 @@ class Pod(Host):
         return tool if self._available[tool] else None
 
     def run(self, argv: t.Sequence[str], limit: float) -> tuple[int | None, str]:
-        done = pod_exec_run.run(self._way, argv, limit, self._mark)
+        done = pod_exec_run.run(self._exec, argv, limit, self._mark)
         self._document = done.document
         return done.status, done.text
 
     def start(self, argv: t.Sequence[str], limit: float, _log: str) -> Server:
-        return pod_exec_run.Running(self._way, argv, limit)
+        return pod_exec_run.Running(self._exec, argv, limit)
 
     def place(self, _name: str) -> str:
         # Nothing is written into the container, whose user could perhaps not even do it.
@@ -77,7 +77,7 @@ class Pod(Host):
 
     def way(self) -> tuple[str | None, str | None]:
         (routes,) = self.texts(["/proc/self/net/route"])
-        return default_route(routes), self._way.address
+        return default_route(routes), self._exec.address
 
     def variables(self) -> t.Collection[str]:
         _status, text = self.run(["env"], _LOOK_S)
@@ -87,11 +87,11 @@ class Pod(Host):
         """RLIMIT_MEMLOCK, as /proc has it, and whether the container has CAP_IPC_LOCK, to which it does not apply."""
         limit = memlock_in(*self.texts(["/proc/self/limits", "/proc/self/status"]))
         if not limit:
-            raise ContainerError("The limits of the %s cannot be read from its /proc" % self._way.text)
+            raise ContainerError("The limits of the %s cannot be read from its /proc" % self._exec.text)
         return limit
 
     def close(self) -> None:
-        pod_exec_run.sweep(self._way, self._mark)
+        pod_exec_run.sweep(self._exec, self._mark)
 
 
 def memlock_in(limits: str, status: str) -> tuple[str, bool] | None:

@@ -24,7 +24,7 @@ _SIGN_OF_LIFE_S = 20.0
 _DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 
 
-class ByApi:
+class ApiExec:
     """A container as the API server reaches it."""
 
     def __init__(self, client: Client, pod: str, container: str, address: str | None) -> None:
@@ -133,13 +133,13 @@ def container_in(pod: Object, shown: str, container: str | None) -> str:
     return str(name)
 
 
-def find(client: Client, pod: str, container: str | None) -> ByApi:
+def find(client: Client, pod: str, container: str | None) -> ApiExec:
     """The running container of a pod."""
     namespace, _slash, name = pod.partition("/")
     manifest = client.get(path("v1", "pods", namespace, name), "Reading the pod %s" % pod)
     if manifest is None:
         raise ContainerError("The pod %s does not exist. Create it, and wait until it is Running" % pod)
-    return ByApi(client, pod, container_in(manifest, pod, container), (manifest.get("status") or {}).get("podIP"))
+    return ApiExec(client, pod, container_in(manifest, pod, container), (manifest.get("status") or {}).get("podIP"))
 
 
-__all__ = ("ByApi", "container_in", "find", "status_in")
+__all__ = ("ApiExec", "container_in", "find", "status_in")

@@ -19,7 +19,7 @@ from .stream import Program, Stream
 _LIMIT_S = 30
 
 
-class ByCommand:
+class CrictlExec:
     """A container in which a program is run by a command before it, such as ``crictl exec ID``."""
 
     def __init__(self, text: str, address: str | None, before: t.Sequence[str]) -> None:
@@ -82,14 +82,14 @@ def container_in(listed: t.Mapping[str, t.Any], pod: str, container: str | None)
     )
 
 
-def find(pod: str, container: str | None) -> ByCommand:
+def find(pod: str, container: str | None) -> CrictlExec:
     """The running container of a pod of this node."""
     namespace, _slash, name = pod.partition("/")
     sandbox = sandbox_in(_crictl("pods", "--state", "ready", "--namespace", namespace), namespace, name)
     ident, called = container_in(_crictl("ps", "--state", "running", "--pod", sandbox), pod, container)
     network = _crictl("inspectp", sandbox)["status"].get("network") or {}
     text = "container %s of the pod %s" % (called, pod)
-    return ByCommand(text, network.get("ip") or None, ["crictl", "exec", ident])
+    return CrictlExec(text, network.get("ip") or None, ["crictl", "exec", ident])
 
 
-__all__ = ("ByCommand", "container_in", "find", "sandbox_in")
+__all__ = ("CrictlExec", "container_in", "find", "sandbox_in")

@@ -6,7 +6,7 @@
 
 """Run programs in a pod's container, by a way in that is the container runtime's own.
 
-The way (api.py, crictl.py) opens streams; nothing here enters a namespace or opens a path of the
+The two ways in (api.py, crictl.py) open streams; nothing here enters a namespace or opens a path of the
 container. What a container prints is bounded, and so is the time: timeout(1) of its image ends a program, the stream is
 closed soon after, and what is left is found by a mark in its environment and killed by a second exec.
 """
@@ -58,7 +58,7 @@ class ContainerError(FabricError):
     """The container does not exist, or nothing can be run in it; the text gives the reason, and what unblocks it."""
 
 
-class Way(t.Protocol):
+class PodExec(t.Protocol):
     """A running container, and how programs are run in it."""
 
     # What people call it.
@@ -82,26 +82,26 @@ def new_mark() -> str:
     return uuid.uuid4().hex
 
 
-def run(way: Way, argv: t.Sequence[str], limit: float, mark: str, kept: int = KEPT) -> Done:
+def run(pod_exec: PodExec, argv: t.Sequence[str], limit: float, mark: str, kept: int = KEPT) -> Done:
     """Run a program with ``mark`` in its environment for ``limit`` seconds at most."""
     seconds = max(1, round(limit))
     began = time.monotonic()
     environment = ["env", "LC_ALL=C", "%s=%s" % (MARK, mark)]
     whole = [*environment, "timeout", "-k", str(_GRACE), str(seconds), *argv]
-    done = within(way, whole, seconds + _GRACE + _SPARE, kept)
+    done = within(pod_exec, whole, seconds + _GRACE + _SPARE, kept)
     if done.status in _STOPPED and time.monotonic() - began >= seconds:
         done = done._replace(status=None)
     if done.status is None:
-        sweep(way, mark)
+        sweep(pod_exec, mark)
     return done
 
 
-def within(way: Way, argv: t.Sequence[str], limit: float, kept: int = KEPT) -> Done:
+def within(pod_exec: PodExec, argv: t.Sequence[str], limit: float, kept: int = KEPT) -> Done:
     """Run a program, and close its stream after ``limit`` seconds."""
     sign = new_mark()
     ended = re.compile(rb"\n%s (\d{1,3})\n\Z" % sign.encode())
     kinds = {DOCUMENT: Tail(kept), TEXT: Tail(kept)}
-    stream = way.open(["sh", "-c", _RUN, sign, *argv])
+    stream = pod_exec.open(["sh", "-c", _RUN, sign, *argv])
     word = ""
     match = None
     try:
@@ -133,7 +133,8 @@ def within(way: Way, argv: t.Sequence[str], limit: float, kept: int = KEPT) -> D
         return Done(None, text, document)
     output = " ".join((word or text).split())[-300:] or "the stream ended without a status"
     raise ContainerError(
-        "Running %s in the %s: %s. Measure again when the pod is Running" % (_name(argv), way.text, output.rstrip("."))
+        "Running %s in the %s: %s. Measure again when the pod is Running"
+        % (_name(argv), pod_exec.text, output.rstrip("."))
     )
 
 
@@ -142,16 +143,16 @@ def _name(argv: t.Sequence[str]) -> str:
     return argv[argv.index("timeout") + 4] if argv[0] == "env" else argv[0]
 
 
-def sweep(way: Way, mark: str) -> None:
+def sweep(pod_exec: PodExec, mark: str) -> None:
     """Kill what has the mark."""
-    within(way, ["sh", "-c", _SWEEP, "sh", "%s=%s" % (MARK, mark)], _SWEEP_S, 4096)
+    within(pod_exec, ["sh", "-c", _SWEEP, "sh", "%s=%s" % (MARK, mark)], _SWEEP_S, 4096)
 
 
 class Running:
     """A program that goes on when its caller ends: a process of ours holds its stream, and sweeps up after it."""
 
-    def __init__(self, way: Way, argv: t.Sequence[str], limit: float) -> None:
-        self._way, self._mark = way, new_mark()
+    def __init__(self, pod_exec: PodExec, argv: t.Sequence[str], limit: float) -> None:
+        self._exec, self._mark = pod_exec, new_mark()
         self._answer: dict[str, t.Any] = {}
         self._reader, writer = os.pipe()
         self._pid = os.fork()
@@ -170,11 +171,11 @@ class Running:
         for handle in (0, 1, 2):
             os.dup2(null, handle)
         try:
-            done = run(self._way, argv, limit, self._mark, _KEPT_OF_SERVER)
+            done = run(self._exec, argv, limit, self._mark, _KEPT_OF_SERVER)
             status = 124 if done.status is None else done.status
             answer: dict[str, t.Any] = {"status": status, "text": done.text[-1000:]}
             self._write(writer, answer)
-            sweep(self._way, self._mark)
+            sweep(self._exec, self._mark)
         except FabricError as exc:
             self._write(writer, {"error": str(exc)})
 
@@ -203,7 +204,7 @@ class Running:
         os.kill(self._pid, signal.SIGKILL)
         os.waitpid(self._pid, 0)
         os.close(self._reader)
-        sweep(self._way, self._mark)
+        sweep(self._exec, self._mark)
 
 
 __all__ = (
@@ -213,7 +214,7 @@ __all__ = (
     "ContainerError",
     "Done",
     "Running",
-    "Way",
+    "PodExec",
     "new_mark",
     "run",
     "sweep",

@@ -22,7 +22,7 @@ PAUSE = 2.0
 Look = t.Dict[str, t.Any]
 
 
-class Watcher:
+class JobReader:
     """The questions to the API server, again and again."""
 
     def __init__(self, params: t.Mapping[str, t.Any], client: Client) -> None:
@@ -77,20 +77,20 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, client: Client) -> d
     for name in ("log_head", "log_tail"):
         if params[name] < 1:
             raise JobError("Reading the state of the job: %s is %d; it must be at least 1 byte" % (name, params[name]))
-    watch = Watcher(params, client)
-    look = watch.look() if check_mode else watch.until()
+    reader = JobReader(params, client)
+    look = reader.look() if check_mode else reader.until()
     result = {**look, "changed": False, "reached": reached(params["wait_for"], look), "logs": [], "transport": None}
     result["last_line"] = None
     names = [row["name"] for row in look["pods"]]
     if look["state"] in ENDED and params["wait_for"] == "ended":
-        logs = training_job_log.read_all(client, watch.namespace, names, params["log_head"], params["log_tail"])
+        logs = training_job_log.read_all(client, reader.namespace, names, params["log_head"], params["log_tail"])
         result["transport"] = training_job_log.transport(logs)
         result["logs"] = [
             {"pod": name, "text": log.tail, "cut": log.cut, "error": log.error} for name, log in logs.items()
         ]
     elif look["state"] == RUNNING and names:
-        result["last_line"] = training_job_log.last_line(client, watch.namespace, names[0])
+        result["last_line"] = training_job_log.last_line(client, reader.namespace, names[0])
     return result
 
 
-__all__ = ("Watcher", "manage", "reached")
+__all__ = ("JobReader", "manage", "reached")

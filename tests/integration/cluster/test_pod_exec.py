@@ -52,7 +52,7 @@ def train(here: node.Node) -> t.Iterator[None]:
         yield
 
 
-def way(account: Path, pod: str = "ml/train-0") -> api.ByApi:
+def way(account: Path, pod: str = "ml/train-0") -> api.ApiExec:
     return api.find(kubelet.client(account), pod, None)
 
 
@@ -163,7 +163,7 @@ def test_what_the_account_may_not_do(here: node.Node, account: Path) -> None:
         client = kubelet.client(account)
         with pytest.raises(Exception, match="is forbidden: User"):
             api.find(client, f"{other}/mine", None)
-        blind = api.ByApi(client, f"{other}/mine", "main", None)
+        blind = api.ApiExec(client, f"{other}/mine", "main", None)
         with pytest.raises(ContainerError) as caught:
             Pod(blind)
     output = str(caught.value)
