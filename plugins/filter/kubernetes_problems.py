@@ -63,12 +63,12 @@ def _manifest_problems(options: Options) -> t.Iterator[str]:
     manifest = options["kubernetes_pod_network_manifest"]
     if not manifest:
         yield (
-            "kubernetes_pod_network_manifest has to name the manifest of a pod network, as a file on the controller or "
+            "kubernetes_pod_network_manifest must name the manifest of a pod network, as a file on the controller or "
             "by its address."
         )
     if re.match("https?://", manifest) and not SHA256.match(options["kubernetes_pod_network_checksum"]):
         yield (
-            "kubernetes_pod_network_checksum has to be sha256: and the digest of the manifest that you have looked at: "
+            "kubernetes_pod_network_checksum must be sha256: and the digest of the manifest that you have looked at: "
             "`curl -fsSL %s | sha256sum` prints it." % manifest
         )
     if not options["kubernetes_kubeconfig_dest"]:
@@ -98,7 +98,7 @@ def _download_problems(options: Options, sources: t.Iterable[t.Mapping[str, str]
         option = "kubernetes_cni_plugins_checksum" if name == "cni-plugins" else "kubernetes_checksums.%s" % name
         if not SHA256.match(source["checksum"]):
             yield (
-                "%s has to be sha256: and the digest of %s: `curl -fsSL %s | sha256sum` prints it, on a machine and "
+                "%s must be sha256: and the digest of %s: `curl -fsSL %s | sha256sum` prints it, on a machine and "
                 "network that you trust." % (option, os.path.basename(url), url)
             )
 

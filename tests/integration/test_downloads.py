@@ -181,7 +181,7 @@ ASKED: list[tuple[str, str, Json, list[str]]] = [
         "main.yml",
         {"kubernetes_source": "archive", "kubernetes_version": "1.99.0", "kubernetes_pod_network": "bridge"},
         [
-            "Creating a cluster of these hosts: nothing was changed. kubernetes_checksums.kubeadm has to be sha256: and the digest"
+            "Creating a cluster of these hosts: nothing was changed. kubernetes_checksums.kubeadm must be sha256: and the digest"
         ],
     ),
     (
@@ -200,7 +200,7 @@ ASKED: list[tuple[str, str, Json, list[str]]] = [
         "main.yml",
         {"switch_telemetry_targets": [{"name": "leaf-1", "address": "192.0.2.1", "ports": ["Ethernet1/1"]}]},
         [
-            "switch_telemetry_checksum has to be sha256: and the digest of gNMIc 0.45.0: `curl -fsSL https://github.com/openconfig"
+            "switch_telemetry_checksum must be sha256: and the digest of gNMIc 0.45.0: `curl -fsSL https://github.com/openconfig"
         ],
     ),
     (

@@ -122,10 +122,10 @@ def test_programs_and_their_checksums() -> None:
 
 # what a site says, and what is said of it
 PROBLEMS: list[tuple[Json, str]] = [
-    ({}, "kubernetes_pod_network_manifest has to name"),
+    ({}, "kubernetes_pod_network_manifest must name"),
     (
         {"kubernetes_pod_network_manifest": "https://example.org/calico.yaml"},
-        "kubernetes_pod_network_checksum has to be",
+        "kubernetes_pod_network_checksum must be",
     ),
     (
         {"kubernetes_pod_network": "bridge", "kubernetes_package_repository": "https://x"},
@@ -145,7 +145,7 @@ PROBLEMS: list[tuple[Json, str]] = [
             "kubernetes_source": "archive",
             "kubernetes_cni_plugins_checksum": "sha256:http://mirror.example.org/cni-plugins.tgz.sha256",
         },
-        "kubernetes_cni_plugins_checksum has to be sha256: and the digest of cni-plugins-linux-amd64-v1.9.1.tgz: `curl -fsSL "
+        "kubernetes_cni_plugins_checksum must be sha256: and the digest of cni-plugins-linux-amd64-v1.9.1.tgz: `curl -fsSL "
         "https://github.com/containernetworking/plugins/releases/download/v1.9.1/cni-plugins-linux-amd64-v1.9.1.tgz | "
         "sha256sum` prints it, on a machine and network that you trust.",
     ),
@@ -163,7 +163,7 @@ def test_a_release_without_a_digest_is_asked_for() -> None:
     result = value("__kubernetes_problems", kubernetes_source="archive", **given)
     assert len(result) == 4
     assert result[0] == (
-        "kubernetes_checksums.kubeadm has to be sha256: and the digest of kubeadm: `curl -fsSL "
+        "kubernetes_checksums.kubeadm must be sha256: and the digest of kubeadm: `curl -fsSL "
         "https://dl.k8s.io/release/v1.99.0/bin/linux/amd64/kubeadm | sha256sum` prints it, on a machine and network that you "
         "trust."
     )

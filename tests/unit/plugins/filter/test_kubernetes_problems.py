@@ -44,7 +44,7 @@ FINE: tuple[Json, ...] = (
 
 # options, the beginnings of what is reported
 REFUSED: tuple[tuple[Json, list[str]], ...] = (
-    ({**MANIFEST, "kubernetes_pod_network_manifest": ""}, ["kubernetes_pod_network_manifest has to name the manifest"]),
+    ({**MANIFEST, "kubernetes_pod_network_manifest": ""}, ["kubernetes_pod_network_manifest must name the manifest"]),
     (
         {**MANIFEST, "kubernetes_kubeconfig_dest": ""},
         ["kubernetes_pod_network manifest needs kubernetes_kubeconfig_dest"],
@@ -52,13 +52,13 @@ REFUSED: tuple[tuple[Json, list[str]], ...] = (
     (
         REMOTE,
         [
-            "kubernetes_pod_network_checksum has to be sha256: and the digest of the manifest that you have looked at: "
+            "kubernetes_pod_network_checksum must be sha256: and the digest of the manifest that you have looked at: "
             "`curl -fsSL https://example.org/calico.yml | sha256sum`"
         ],
     ),
     (
         {**REMOTE, "kubernetes_pod_network_checksum": DIGEST + "\n"},
-        ["kubernetes_pod_network_checksum has to be sha256:"],
+        ["kubernetes_pod_network_checksum must be sha256:"],
     ),
     (PACKAGES, ["kubernetes_package_repository needs kubernetes_package_key"]),
     (
@@ -71,8 +71,8 @@ REFUSED: tuple[tuple[Json, list[str]], ...] = (
     (
         {"kubernetes_source": "archive"},
         [
-            "kubernetes_checksums.kubelet has to be sha256: and the digest of kubelet: `curl -fsSL https://dl.example.org/v1",
-            "kubernetes_cni_plugins_checksum has to be sha256: and the digest of cni.tgz: `curl -fsSL /srv/cni.tgz |",
+            "kubernetes_checksums.kubelet must be sha256: and the digest of kubelet: `curl -fsSL https://dl.example.org/v1",
+            "kubernetes_cni_plugins_checksum must be sha256: and the digest of cni.tgz: `curl -fsSL /srv/cni.tgz |",
         ],
     ),
 )

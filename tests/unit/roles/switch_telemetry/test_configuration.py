@@ -16,7 +16,7 @@ Json = t.Any
 LEAF: dict[str, Json] = {"name": "Leaf-1", "address": "leaf-1.example.org", "ports": ["Ethernet1/1"]}
 PASSWORD = "$HOME pa\"ss\\w`rd'${X}"
 DIGEST_NEEDED = (
-    "switch_telemetry_checksum has to be sha256: and the digest of gNMIc 0.45.0: `curl -fsSL https://github.com/openconfig/gnmic/"
+    "switch_telemetry_checksum must be sha256: and the digest of gNMIc 0.45.0: `curl -fsSL https://github.com/openconfig/gnmic/"
     "releases/download/v0.45.0/gnmic_0.45.0_Linux_x86_64.tar.gz | sha256sum` prints it, on a machine and network that you trust"
 )
 CREDENTIALS = {"fabric": {"username": "reader", "password": PASSWORD}}
