@@ -98,35 +98,31 @@ def malformed(what: str) -> NldevError:
     return NldevError(errno.EBADMSG, "read the kernel's RDMA netlink answer", what)
 
 
-def messages(data: bytes) -> list[Message]:
-    """The messages of one datagram."""
-    result = []
+def _split(data: bytes, header: str, what: str) -> t.Iterator[tuple[t.Any, bytes]]:
+    """Yield the fields of each header, of which the first is a length, and what follows the header."""
+    size = struct.calcsize(header)
     offset = 0
     while offset < len(data):
-        if len(data) - offset < 16:
-            raise malformed("%d bytes where a message header needs 16" % (len(data) - offset))
-        length, kind, flags, sequence, _port = struct.unpack_from("=IHHII", data, offset)
-        if length < 16 or length > len(data) - offset:
-            raise malformed("a message of %d bytes in %d" % (length, len(data) - offset))
-        result.append(Message(kind, flags, sequence, data[offset + 16 : offset + length]))
-        offset += length + (-length % 4)
-    return result
+        rest = len(data) - offset
+        if rest < size:
+            raise malformed("%d bytes where %s header needs %d" % (rest, what, size))
+        fields = struct.unpack_from(header, data, offset)
+        if not size <= fields[0] <= rest:
+            raise malformed("%s of %d bytes in %d" % (what, fields[0], rest))
+        yield fields, data[offset + size : offset + fields[0]]
+        offset += fields[0] + (-fields[0] % 4)
+
+
+def messages(data: bytes) -> list[Message]:
+    """The messages of one datagram."""
+    parts = _split(data, "=IHHII", "a message")
+    return [Message(kind, flags, sequence, payload) for (_length, kind, flags, sequence, _port), payload in parts]
 
 
 def attributes(data: bytes) -> list[tuple[int, bytes]]:
     """The attributes of a message or of a nested attribute, in order."""
-    result = []
-    offset = 0
-    while offset < len(data):
-        if len(data) - offset < 4:
-            raise malformed("%d bytes where an attribute header needs 4" % (len(data) - offset))
-        length, kind = struct.unpack_from("=HH", data, offset)
-        if length < 4 or length > len(data) - offset:
-            raise malformed("an attribute of %d bytes in %d" % (length, len(data) - offset))
-        # The two highest bits are NLA_F_NESTED and NLA_F_NET_BYTEORDER.
-        result.append((kind & 0x3FFF, data[offset + 4 : offset + length]))
-        offset += length + (-length % 4)
-    return result
+    # The two highest bits are NLA_F_NESTED and NLA_F_NET_BYTEORDER.
+    return [(kind & 0x3FFF, payload) for (_length, kind), payload in _split(data, "=HH", "an attribute")]
 
 
 class Fields:

@@ -216,9 +216,9 @@ class Audit:
             resource("ippool", pool.name, desired="clean", live=live or "clean", status=DRIFT if live else IN_SYNC)
         )
         if self.params["reclaim"]:
-            self._decide(client, pool, raw, first_seen, free)
+            self._decide_pool(client, pool, raw, first_seen, free)
 
-    def _decide(
+    def _decide_pool(
         self, client: Client, pool: wb.Pool, raw: Object, first_seen: FirstSeen, free: t.Sequence[wb.Allocation]
     ) -> None:
         if not free and not first_seen.differs:
@@ -273,15 +273,22 @@ class Audit:
                 began = first_seen.since("self", {"podref": podref, "uid": verdict.uid})
                 self.result["leaked"].append(self._row(verdict, began, **row))
                 status, live = DRIFT, verdict.why
-                if self.params["reclaim"] and self._wait(began) == 0:
-                    self._delete(client, raw)
-                elif self.params["reclaim"] and first_seen.differs:
-                    changed = copy.deepcopy(raw)
-                    first_seen.write(changed)
-                    doing = "Record since when the OverlappingRangeIPReservation %s has been without its pod" % name
-                    self.decision.add(doing, functools.partial(_put, client, changed, doing))
-                    self.decision.show("OverlappingRangeIPReservation %s" % name, _text(raw), _text(changed))
+                if self.params["reclaim"]:
+                    self._decide_reservation(client, raw, first_seen, began)
             self.resources.append(resource("ip_reservation", name, desired="in use", live=live, status=status))
+
+    def _decide_reservation(
+        self, client: Client, raw: Object, first_seen: FirstSeen, began: datetime.datetime | None
+    ) -> None:
+        name = str(raw["metadata"]["name"])
+        if self._wait(began) == 0:
+            self._delete(client, raw)
+        elif first_seen.differs:
+            changed = copy.deepcopy(raw)
+            first_seen.write(changed)
+            doing = "Record since when the OverlappingRangeIPReservation %s has been without its pod" % name
+            self.decision.add(doing, functools.partial(_put, client, changed, doing))
+            self.decision.show("OverlappingRangeIPReservation %s" % name, _text(raw), _text(changed))
 
 
 def _address(name: str) -> wb.Address | None:
