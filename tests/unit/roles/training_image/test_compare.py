@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import html.parser
 import json
 import statistics
 import typing as t
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.rdmaops.gpu_fabric.tests.support.html_page import Page
 from ansible_collections.rdmaops.gpu_fabric.tests.support.torch import module
 
 compare = module("compare")
@@ -210,55 +210,18 @@ def test_names_of_files_in_two_directories() -> None:
     assert compare.distinct_names(["a/r.json", "b/s.log"]) == ("r", "s")
 
 
-class Reader(html.parser.HTMLParser):
-    """Collects the text, what is loaded from elsewhere, and whether every element is closed."""
-
-    VOID = ("meta", "rect", "circle")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.texts: list[str] = []
-        self.open: list[str] = []
-        self.bars: list[float] = []
-        self.dots = 0
-        self.tags: set[str] = set()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        values = dict(attrs)
-        assert not {"src", "href", "onload", "onerror"} & set(values)
-        if tag == "rect":
-            self.bars.append(float(values["width"] or 0))
-        self.dots += tag == "circle"
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)
-        if tag not in self.VOID:
-            self.open.pop()
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag not in self.VOID:
-            assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append(data)
-
-
 def test_page() -> None:
     hostile = result(TOPOLOGY, backend="<script>alert(1)</script>", hosts=["<b onload=x>"])
     found = compare.compare((result(DEFAULT), hostile), ("default & old", '"new" <img src=x>'))
-    reader = Reader()
-    reader.feed(page.page(found))
-    reader.close()
-    assert reader.open == []
-    assert not {"script", "img", "b", "link"} & reader.tags
+    reader = Page(page.page(found))
+    assert not {"script", "img", "b", "link"}.intersection(reader.tags)
+    assert not {"src", "href", "onload", "onerror"} & dict(reader.attributes).keys()
     said = "".join(reader.texts)
     for wanted in (found.sentence, found.title, "default & old", '"new" <img src=x>', "<script>alert(1)</script>"):
         assert wanted in said
-    assert reader.dots == 20
-    assert reader.bars[1] / reader.bars[0] == pytest.approx(205.1 / 108.8, rel=0.001)
+    assert reader.tags.count("circle") == 20
+    bars = [float(bar.attributes["width"] or 0) for bar in reader.find("rect")]
+    assert bars[1] / bars[0] == pytest.approx(205.1 / 108.8, rel=0.001)
 
 
 def test_every_character_of_a_name_stays_text() -> None:
@@ -268,10 +231,7 @@ def test_every_character_of_a_name_stays_text() -> None:
     text = page.page(compare.compare(both, (name, "other")))
     assert text.encode("utf-8")
     assert "\r" not in text
-    reader = Reader()
-    reader.feed(text)
-    reader.close()
-    assert reader.open == []
+    reader = Page(text)
     # The title, a bar, the head of both tables; a value of the second.
     assert reader.texts.count(seen) == 3
     assert f"{seen}: 108.8" in reader.texts

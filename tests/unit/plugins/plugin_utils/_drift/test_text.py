@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import html.parser
 import json
 import os
 import re
@@ -20,6 +19,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift import p
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift import run
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift import text as texts
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import OBJECT_KEYS, Recorder
+from ansible_collections.rdmaops.gpu_fabric.tests.support.html_page import Page
 
 Json = t.Any
 NOTHING = dict.fromkeys(OBJECT_KEYS)
@@ -175,43 +175,24 @@ def test_any_host_makes_valid_metrics(host: str) -> None:
 # --- the page -----------------------------------------------------------------------------------------------------
 
 
-class Reader(html.parser.HTMLParser):
-    """Reads a page as a browser would: tags that are opened and closed in order, texts, attributes."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.open: list[str] = []
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self.feed(text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag not in ("meta", "br", "input"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
 def test_the_page_needs_nothing_else_and_runs_nothing() -> None:
     text = pages.page(report({"gpu-1": [thing("drift", **MODE)]}))
-    reader = Reader(text)
-    assert {tag for tag, _attributes in reader.tags} & {"script", "link", "img", "iframe", "object", "form"} == set()
+    reader = Page(text)
+    assert not {"script", "link", "img", "iframe", "object", "form"}.intersection(reader.tags)
     assert not re.search(r"url\(|@import|https?://", text)
     assert "default-src 'none'; style-src 'unsafe-inline'" in text
-    for _tag, attributes in reader.tags:
-        assert not [name for name in attributes if name.startswith("on") or name in ("src", "style")]
-        assert (attributes.get("href") or "#").startswith("#")
+    for name, value in reader.attributes:
+        assert not name.startswith("on")
+        assert name not in ("src", "style")
+        assert name != "href" or str(value).startswith("#")
+
+
+def checked(page: Page) -> list[str | None]:
+    return [button.attributes["id"] for button in page.find("input") if "checked" in button.attributes]
 
 
 def test_the_page_says_what_the_report_says() -> None:
-    found = report(
+    content = report(
         {
             "gpu-1": [thing()],
             "gpu-2": [
@@ -221,23 +202,21 @@ def test_the_page_says_what_the_report_says() -> None:
         },
         complete=False,
     )
-    reader = Reader(pages.page(found))
-    for said in ("ib_core", "exclusive", "shared", "r.s.t", "-old", "+new", "on kube", "repaired by this run"):
-        assert said in reader.text, said
-    for said in ("no answer", "m (i)", "The run is not complete", "the run is in progress, or was stopped"):
-        assert said in reader.text, said
-    assert "Started 2026-11-21T12:00:00Z" in " ".join(reader.text.split())
-    assert "Mode check" in " ".join(reader.text.split())
-    assert "Objects 1 drift, 1 unknown, 1 in sync" in " ".join(reader.text.split())
-    rows = [attributes["class"] for tag, attributes in reader.tags if tag == "tr" and "class" in attributes]
+    reader = Page(pages.page(content))
+    words = " ".join(reader.text.split())
+    for text in ("ib_core", "exclusive", "shared", "r.s.t", "-old", "+new", "on kube", "repaired by this run"):
+        assert text in words, text
+    for text in ("no answer", "m (i)", "The run is not complete", "the run is in progress, or was stopped"):
+        assert text in words, text
+    for text in ("Started 2026-11-21T12:00:00Z", "Mode check", "Objects 1 drift, 1 unknown, 1 in sync"):
+        assert text in words, text
+    rows = [row.attributes["class"] for row in reader.find("tr") if "class" in row.attributes]
     assert rows == ["drift", "unknown", "in_sync"]
-    sections = [attributes["class"] for tag, attributes in reader.tags if tag == "section"]
+    sections = [section.attributes["class"] for section in reader.find("section")]
     assert sections == ["has-unknown has-drift", "has-in_sync"]
-    checked = [attributes["id"] for tag, attributes in reader.tags if tag == "input" and "checked" in attributes]
-    assert checked == ["f-wrong"]
-    fine = Reader(pages.page(report({"a": [thing()]})))
-    assert [a["id"] for tag, a in fine.tags if tag == "input" and "checked" in a] == ["f-all"]
-    assert "Nothing was checked." in Reader(pages.page(report({}))).text
+    assert checked(reader) == ["f-wrong"]
+    assert checked(Page(pages.page(report({"a": [thing()]})))) == ["f-all"]
+    assert "Nothing was checked." in Page(pages.page(report({}))).text
 
 
 def test_labels_are_escaped() -> None:
@@ -266,8 +245,8 @@ def test_what_a_filter_hides(name: str, hidden: list[str]) -> None:
 def test_a_page_of_many_objects_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "MAX_IN_SYNC", 3)
     found = report({"a": [thing(name=str(number)) for number in range(5)] + [thing("drift", "x")], "b": [thing()]})
-    reader = Reader(pages.page(found))
-    rows = [attributes["class"] for tag, attributes in reader.tags if tag == "tr" and "class" in attributes]
+    reader = Page(pages.page(found))
+    rows = [row.attributes["class"] for row in reader.find("tr") if "class" in row.attributes]
     assert rows == ["drift", "in_sync", "in_sync", "in_sync", "in_sync", "in_sync"]
     assert "and 2 in sync, in the JSON report" in reader.text
     assert "and 1 in sync, in the JSON report" in reader.text
@@ -289,21 +268,15 @@ def test_any_text_is_text(text: str) -> None:
     found["started"] = text
     shown = pages.page(found)
     shown.encode("utf-8")
-    plain = Reader(
+    plain = Page(
         pages.page(report({"h": [thing("drift", desired="x", diff="y"), thing("unknown", why="w")]}, complete=False))
     )
-    reader = Reader(shown)
-    assert {tag for tag, _attributes in reader.tags} <= {tag for tag, _attributes in plain.tags} | {
-        "ins",
-        "del",
-        "br",
-        "li",
-    }
-    for _tag, attributes in reader.tags:
-        assert set(attributes) <= {
-            "lang", "charset", "name", "content", "http-equiv", "class", "href", "title", "type", "id", "checked", "for",
-            "role", "aria-label", "scope", "colspan",
-        }  # fmt: skip
+    reader = Page(shown)
+    assert set(reader.tags) <= {*plain.tags, "ins", "del", "br", "li"}
+    assert {name for name, _value in reader.attributes} <= {
+        "lang", "charset", "name", "content", "http-equiv", "class", "href", "title", "type", "id", "checked", "for",
+        "role", "aria-label", "scope", "colspan",
+    }  # fmt: skip
 
 
 def test_every_character_of_a_name_stays_text() -> None:
@@ -316,8 +289,8 @@ def test_every_character_of_a_name_stays_text() -> None:
     text = shown(name)
     assert text.encode("utf-8")
     assert "\r" not in text
-    reader, plain = Reader(text), Reader(shown("x"))
-    assert [tag for tag, _attributes in reader.tags] == [tag for tag, _attributes in plain.tags]
+    reader = Page(text)
+    assert reader.tags == Page(shown("x")).tags
     assert reader.text.count(name.replace("\0", "\ufffd").replace("\ud800", "\ufffd")) > 5
 
 

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import html.parser
 import itertools
 import re
 import typing as t
@@ -16,11 +15,11 @@ from hypothesis import strategies as st
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.page import page
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.verdict import judge
+from ansible_collections.rdmaops.gpu_fabric.tests.support.html_page import Page
 
 SLOW = hypothesis_settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
 Json = t.Any
-VOID = {"meta", "br"}
 
 
 def report(names: t.Sequence[str], text: str = "x", rails: int = 2, pairs: Json = None, **more: Json) -> Json:
@@ -51,49 +50,13 @@ def report(names: t.Sequence[str], text: str = "x", rails: int = 2, pairs: Json 
     return {**judge(nodes, results, wanted, 0.8, text), **more}
 
 
-class Reader(html.parser.HTMLParser):
-    """Reads a page as a browser would: tags that are opened and closed in order, texts, attributes."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.open: list[str] = []
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str | None]] = []
-        self.cells: list[tuple[str, str]] = []  # class, text
-        self.names: list[str] = []  # what is in <bdi>
-        self.feed(text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += attrs
-        if tag not in VOID:
-            self.open.append(tag)
-        if tag == "bdi":
-            self.names.append("")
-        if tag == "td":
-            self.cells.append((dict(attrs).get("class") or "", ""))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if "bdi" in self.open:
-            self.names[-1] += data
-        if "td" in self.open:
-            self.cells[-1] = (self.cells[-1][0], self.cells[-1][1] + data)
-
-    def handle_comment(self, data: str) -> None:
-        raise AssertionError(data)
-
-    def handle_pi(self, data: str) -> None:
-        raise AssertionError(data)
+def names_on(page: Page) -> list[str]:
+    return [element.text for element in page.find("bdi")]
 
 
 # --- whatever the names are ---------------------------------------------------------------------------------------
 
-PLAIN = Reader(page(report(["a", "b", "c"])))
+PLAIN = Page(page(report(["a", "b", "c"])))
 TEXTS = st.text(min_size=1, max_size=12) | st.text("<>&\"'/ -!=\r\n\t\u202e\u200f\x1b;#amp", min_size=1, max_size=12)
 
 
@@ -102,10 +65,10 @@ TEXTS = st.text(min_size=1, max_size=12) | st.text("<>&\"'/ -!=\r\n\t\u202e\u200
 def test_any_text_comes_back_and_makes_no_tag(names: list[str], text: str) -> None:
     # HTML has no NUL: what a browser shows for one is there instead.
     seen = [name.replace("\0", "\ufffd") for name in names]
-    read = Reader(page(report(names, text)))
+    read = Page(page(report(names, text)))
     for name in seen:
-        assert name in read.names
-    assert text.replace("\0", "\ufffd") in read.names
+        assert name in names_on(read)
+    assert text.replace("\0", "\ufffd") in names_on(read)
     titles = [value for key, value in read.attributes if key == "title"]
     assert any(value == seen[0] for value in titles)
     assert any(value and value.startswith(f"{seen[0]} → {seen[1]}, rail 0, rping: fail") for value in titles)
@@ -129,8 +92,8 @@ BREAKING = [
 
 @pytest.mark.parametrize("name", BREAKING)
 def test_names_that_are_meant_to_break_out(name: str) -> None:
-    read = Reader(page(report([name, "b", "c"], name)))
-    assert read.names.count(name) > 5
+    read = Page(page(report([name, "b", "c"], name)))
+    assert names_on(read).count(name) > 5
     assert read.tags == PLAIN.tags
 
 
@@ -139,8 +102,8 @@ def test_every_character_of_a_name_stays_text() -> None:
     text = page(report([name, "b", "c"], name, started=name))
     assert text.encode("utf-8")
     assert "\r" not in text
-    read = Reader(text)
-    assert read.names.count(name.replace("\0", "\ufffd").replace("\ud800", "\ufffd")) > 5
+    read = Page(text)
+    assert names_on(read).count(name.replace("\0", "\ufffd").replace("\ud800", "\ufffd")) > 5
     assert read.tags == PLAIN.tags
 
 
@@ -151,7 +114,7 @@ def test_a_carriage_return_is_not_left_to_the_browser() -> None:
 def test_lone_surrogates_do_not_spoil_the_file() -> None:
     text = page(report(["a\udcff", "b\ud800", "c"]))
     assert text.encode("utf-8")
-    assert "a\ufffd" in Reader(text).names
+    assert "a\ufffd" in names_on(Page(text))
 
 
 def test_the_page_needs_nothing_else() -> None:
@@ -186,9 +149,10 @@ def good(names: t.Sequence[str], pairs: Json = None, rails: int = 1, gbps: float
     )
 
 
-def maps(read: Reader) -> list[tuple[str, str]]:
+def maps(read: Page) -> list[tuple[str, str]]:
     """The cells of the heat maps that stand for a measurement."""
-    return [cell for cell in read.cells if re.fullmatch("pass|fail|unknown|[pf][0-9]", cell[0])]
+    cells = [(cell.attributes.get("class") or "", cell.text) for cell in read.find("td")]
+    return [cell for cell in cells if re.fullmatch("pass|fail|unknown|[pf][0-9]", cell[0])]
 
 
 # bandwidth, class and text of its cell
@@ -206,7 +170,7 @@ SHARES = [
 
 @pytest.mark.parametrize(("gbps", "expected"), SHARES)
 def test_the_colour_is_by_share(gbps: float, expected: tuple[str, str]) -> None:
-    assert maps(Reader(page(good(["a", "b"], gbps=gbps)))) == [("pass", "ok"), expected]
+    assert maps(Page(page(good(["a", "b"], gbps=gbps)))) == [("pass", "ok"), expected]
 
 
 # change of the ping's result, class and text of its cell, verdict
@@ -221,7 +185,7 @@ def test_the_colour_is_by_share(gbps: float, expected: tuple[str, str]) -> None:
 )
 def test_a_ping(change: Json, cell: tuple[str, str], verdict: str) -> None:
     text = page(good(["a", "b"], **change))
-    assert maps(Reader(text))[0] == cell
+    assert maps(Page(text))[0] == cell
     assert f'<header class="banner {verdict}"><h1>Fabric check: <span class="badge {verdict}"><b>{verdict}</b>' in text
     assert f"<title>Fabric check: {verdict}</title>" in text
 
@@ -234,27 +198,27 @@ def test_unknown_is_hatched_and_has_no_other_colour() -> None:
 
 def test_an_unread_bandwidth_is_not_shown_as_a_number() -> None:
     found = report(["a", "b"], rails=1)
-    cells = maps(Reader(page(found)))
+    cells = maps(Page(page(found)))
     assert cells == [("fail", "fail"), ("unknown", "?")]
 
 
 def test_everything_of_the_report_is_there() -> None:
     found = report(["a", "b", "c"], "some text", started="2026-11-21T12:00:00Z")
     text = page(found)
-    read = Reader(text)
+    read = Page(text)
     assert found["reasons"]
-    assert all(reason in read.names for reason in found["reasons"])
-    assert all(entry["why"] in read.names for entry in found["skipped"])
-    assert all(entry["what"] in read.names for entry in found["skipped"])
+    assert all(reason in names_on(read) for reason in found["reasons"])
+    assert all(entry["why"] in names_on(read) for entry in found["skipped"])
+    assert all(entry["what"] in names_on(read) for entry in found["skipped"])
     assert "report schema 1, started 2026-11-21T12:00:00Z" in text
     assert len(maps(read)) == 12
-    assert {"400 Gb/s", "mlx5_0", "ens1", "ACTIVE", "3"} <= set(Reader(page(good(["a", "b"]))).names)
+    assert {"400 Gb/s", "mlx5_0", "ens1", "ACTIVE", "3"} <= set(names_on(Page(page(good(["a", "b"])))))
 
 
 def test_a_ring_of_many_is_a_list_by_rail() -> None:
     names = [f"gpu-{place}" for place in range(32)]
     pairs = [[name, names[(place + 1) % 32]] for place, name in enumerate(names)]
-    read = Reader(page(good(names, pairs, rails=8)))
+    read = Page(page(good(names, pairs, rails=8)))
     assert len(maps(read)) == 32 * 8 * 2
     assert read.tags.count("figure") == 2
 
@@ -263,14 +227,14 @@ def test_many_that_were_left_out_for_one_reason_are_one_row() -> None:
     names = [f"gpu-{place}" for place in range(6)]
     found = good(names)
     found["skipped"] = [{"what": f"w{place}", "why": "in use"} for place in range(30)]
-    read = Reader(page(found))
-    assert read.names.count("in use") == 1
-    assert {f"w{place}" for place in range(30)} <= set(read.names)
+    read = Page(page(found))
+    assert names_on(read).count("in use") == 1
+    assert {f"w{place}" for place in range(30)} <= set(names_on(read))
 
 
 def test_nothing_at_all() -> None:
     text = page(judge({}, [], {"pairs": [], "rails": [], "tests": []}, 1, ""))
-    Reader(text)
+    Page(text)
     assert "nothing was requested: wanted has no pairs" in text
 
 
