@@ -7,6 +7,9 @@ from __future__ import annotations
 import typing as t
 from pathlib import Path
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot.default import default_entry
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot.entry import BootEntry, Machine
+
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "boot"
 
 
@@ -15,6 +18,12 @@ def tree(root: Path, files: t.Mapping[str, str | bytes]) -> None:
         path = root / name.lstrip("/")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def boot(root: Path, files: t.Mapping[str, str | bytes], **machine: t.Any) -> BootEntry:
+    """Write the files, and return the default entry of a machine that has them."""
+    tree(root, files)
+    return default_entry(str(root), Machine(**machine))
 
 
 def grubenv(**variables: str) -> str:

@@ -11,24 +11,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot import bls
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot.default import default_entry
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot.entry import BootEntry, Machine
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot.entry import BootEntry
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._boot.boot_tree import (
     FIXTURES,
+    boot,
     grubenv,
-    tree,
 )
 
 RHEL_ID = "2f9f6f3c7d1e4b6e8f3a4d5c6b7a8990"
+OLDER = "4.18.0-553.8.1.el8_10.x86_64"
+NEWER = "4.18.0-553.22.1.el8_10.x86_64"
 
 
-def rhel8(root: Path, mounted: bool = True, options: str = "$kernelopts $tuned_params", **env: str) -> BootEntry:
-    versions = ["4.18.0-553.8.1.el8_10.x86_64", "4.18.0-553.22.1.el8_10.x86_64", "0-rescue"]
+def rhel8(root: Path, options: str = "$kernelopts $tuned_params", **env: str) -> BootEntry:
     files: dict[str, str | bytes] = {
         "boot/grub2/grub.cfg": (FIXTURES / "handmade-rhel8.cfg").read_text(),
         "boot/grub2/grubenv": grubenv(**env),
     }
-    for version in versions:
+    for version in (OLDER, NEWER, "0-rescue"):
         files[f"boot/vmlinuz-{version}"] = "x"
         files[f"boot/initramfs-{version}.img"] = "x"
         files[f"boot/loader/entries/{RHEL_ID}-{version}.conf"] = (
@@ -36,31 +36,28 @@ def rhel8(root: Path, mounted: bool = True, options: str = "$kernelopts $tuned_p
             f"linux /vmlinuz-{version}\ninitrd /initramfs-{version}.img $tuned_initrd\n"
             f"options {options}\nid rhel-20240101-{version}\ngrub_users $grub_users\n"
         )
-    tree(root, files)
-    return default_entry(str(root), Machine(boot_is_mount=mounted))
+    return boot(root, files, boot_is_mount=True)
 
 
 def test_rhel8_newest_by_rpm_order(tmp_path: Path) -> None:
     default = rhel8(tmp_path)
-    version = "4.18.0-553.22.1.el8_10.x86_64"
-    assert default.kernel == f"/boot/vmlinuz-{version}"
-    assert default.source == f"/boot/loader/entries/{RHEL_ID}-{version}.conf"
-    assert (default.kind, default.line, default.kernel_version) == ("bls", 5, version)
+    assert default.kernel == f"/boot/vmlinuz-{NEWER}"
+    assert default.source == f"/boot/loader/entries/{RHEL_ID}-{NEWER}.conf"
+    assert (default.kind, default.line, default.kernel_version) == ("bls", 5, NEWER)
     assert default.cmdline == "root=/dev/mapper/rhel-root ro crashkernel=auto rd.lvm.lv=rhel/root rhgb quiet"
     assert default.where("quiet") == ("/boot/grub2/grub.cfg", 62)
     assert default.remedy == "grubby --update-kernel=ALL --remove-args=... removes an argument from every entry"
 
 
 def test_rhel8_saved_entry_and_grubenv(tmp_path: Path) -> None:
-    version = "4.18.0-553.8.1.el8_10.x86_64"
     default = rhel8(
         tmp_path,
-        saved_entry=f"{RHEL_ID}-{version}",
+        saved_entry=f"{RHEL_ID}-{OLDER}",
         kernelopts="root=/dev/mapper/rhel-root ro ib_core.netns_mode=1 ",
         tuned_params="isolcpus=2-3",
     )
     assert default.cmdline == "root=/dev/mapper/rhel-root ro ib_core.netns_mode=1 isolcpus=2-3"
-    assert default.kernel_version == version
+    assert default.kernel_version == OLDER
     assert default.where("ib_core.netns_mode=1") == ("/boot/grub2/grubenv", 3)
 
 
@@ -72,21 +69,18 @@ def test_rhel9_options_in_the_entry(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("default", ["2f9f6f3c7d1e4b6e8f3a4d5c6b7a8990-0-rescue", "2"])
 def test_rhel_ids_come_before_numbers(tmp_path: Path, default: str) -> None:
-    entry = rhel8(tmp_path, saved_entry=default)
-    assert entry.kernel_version == "0-rescue"
+    assert rhel8(tmp_path, saved_entry=default).kernel_version == "0-rescue"
 
 
 def test_rhel8_boot_counter(tmp_path: Path) -> None:
     # 08_fallback_counting: the counter ran out without a good boot, so entry 1 is taken.
-    default = rhel8(tmp_path, boot_counter="0", boot_success="0")
-    assert default.kernel_version == "4.18.0-553.8.1.el8_10.x86_64"
+    assert rhel8(tmp_path, boot_counter="0", boot_success="0").kernel_version == OLDER
 
 
 def test_rhel_initrd_with_a_variable_is_found(tmp_path: Path) -> None:
     # "initrd /initramfs-V.img $tuned_initrd" of RHEL is one value of the entry; GRUB's parser splits it.
     default = rhel8(tmp_path)
-    assert default.initrd == ("/boot/initramfs-4.18.0-553.22.1.el8_10.x86_64.img",)
-    assert default.problem is None
+    assert (default.initrd, default.problem) == ((f"/boot/initramfs-{NEWER}.img",), None)
 
 
 ORDER_CASES = [
@@ -114,30 +108,9 @@ def test_grub_order(left: str, right: str, expected: int) -> None:
 
 # systemd's own cases (src/test/test-string-util.c, strverscmp_improved): each is older than the next.
 RISING = [
-    "~1",
-    "ab",
-    "abb",
-    "abc",
-    "0001",
-    "002",
-    "12",
-    "122",
-    "122.9",
-    "123~rc1",
-    "123",
-    "123-a",
-    "123-a.1",
-    "123-a1",
-    "123-a1.1",
-    "123-3",
-    "123-3.1",
-    "123^patch1",
-    "123^1",
-    "123.a-1",
-    "123.1-1",
-    "123a-1",
-    "124",
-]
+    "~1", "ab", "abb", "abc", "0001", "002", "12", "122", "122.9", "123~rc1", "123", "123-a", "123-a.1",
+    "123-a1", "123-a1.1", "123-3", "123-3.1", "123^patch1", "123^1", "123.a-1", "123.1-1", "123a-1", "124",
+]  # fmt: skip
 
 
 def test_version_order_rising() -> None:

@@ -17,11 +17,11 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot import ef
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot import loader as boot_loader
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot.default import default_entry
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot.entry import BootEntry, Machine
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._boot.boot_tree import MENU, tree
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._boot.boot_tree import MENU, boot, tree
 
 
 def test_ostree(tmp_path: Path) -> None:
-    tree(
+    default = boot(
         tmp_path,
         {
             "boot/grub2/grub.cfg": "blscfg\n",
@@ -32,8 +32,8 @@ def test_ostree(tmp_path: Path) -> None:
             "boot/ostree/fedora-1/vmlinuz-6.14.0": "x",
             "boot/ostree/fedora-1/initramfs-6.14.0.img": "x",
         },
+        boot_is_mount=True,
     )
-    default = default_entry(str(tmp_path), Machine(boot_is_mount=True))
     assert (default.kind, default.kernel_version) == ("ostree", "6.14.0")
     assert default.cmdline == "rw ostree=/ostree/boot.1/fedora/0 ib_core.netns_mode=0"
     assert default.problem == (

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot.default import default_entry
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot.entry import BootEntry, Machine
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._boot.boot_tree import MENU, tree
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot.entry import BootEntry
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._boot.boot_tree import MENU, boot
 
 
 def entry(version: str, **keys: str) -> str:
@@ -26,8 +25,7 @@ def systemd_boot(root: Path, loader: str, entries: t.Mapping[str, str], **variab
         files[f"efi/loader/entries/{name}"] = text
         version = text.split("version ")[1].split("\n")[0]
         files[f"efi/{version}/linux"] = files[f"efi/{version}/initrd"] = "x"
-    tree(root, files)
-    return default_entry(str(root), Machine(efi=True, loader={"LoaderInfo": "systemd-boot 257", **variables}))
+    return boot(root, files, efi=True, loader={"LoaderInfo": "systemd-boot 257", **variables})
 
 
 BOTH = {
@@ -56,12 +54,8 @@ def test_systemd_boot(
     tmp_path: Path, loader: str, entries: dict[str, str], variables: dict[str, str], version: str
 ) -> None:
     default = systemd_boot(tmp_path, loader, entries, **variables)
-    assert (default.kind, default.kernel, default.initrd) == (
-        "bls",
-        f"/efi/{version}/linux",
-        (f"/efi/{version}/initrd",),
-    )
-    assert (default.kernel_version, default.problem) == (version, None)
+    assert (default.kind, default.kernel_version, default.problem) == ("bls", version, None)
+    assert (default.kernel, default.initrd) == (f"/efi/{version}/linux", (f"/efi/{version}/initrd",))
 
 
 def test_systemd_boot_joins_options(tmp_path: Path) -> None:
@@ -86,9 +80,8 @@ LINUX = {".linux": b"x", ".uname": b"6.12.1", ".osrel": b'ID=debian\nPRETTY_NAME
 
 
 def test_unified_image(tmp_path: Path) -> None:
-    tree(tmp_path, {"boot/efi/EFI/Linux/debian-6.12.1.efi": uki({**LINUX, ".cmdline": b"root=/dev/sda2 quiet\n\0"})})
     path = "/boot/efi/EFI/Linux/debian-6.12.1.efi"
-    assert default_entry(str(tmp_path), Machine(efi=True)) == BootEntry(
+    assert boot(tmp_path, {path: uki({**LINUX, ".cmdline": b"root=/dev/sda2 quiet\n\0"})}, efi=True) == BootEntry(
         kind="uki",
         source=path,
         cmdline="root=/dev/sda2 quiet",
@@ -112,8 +105,7 @@ UKI_CASES = [
 
 @pytest.mark.parametrize(("content", "problem"), UKI_CASES)
 def test_strange_unified_images(tmp_path: Path, content: bytes, problem: str) -> None:
-    tree(tmp_path, {"efi/EFI/Linux/a.efi": content})
-    default = default_entry(str(tmp_path), Machine(efi=True))
+    default = boot(tmp_path, {"efi/EFI/Linux/a.efi": content}, efi=True)
     assert (default.kind, default.cmdline, default.problem) == ("uki", None, problem % "/efi/EFI/Linux/a.efi")
 
 
@@ -122,25 +114,22 @@ def test_efi_stub_leads_to_the_real_file(tmp_path: Path) -> None:
         "search.fs_uuid 5a1c7a42-0f2c-4f29-9c80-6a1ad2f0a004 root hd0,gpt2\n"
         "set prefix=($root)'/grub2'\nconfigfile $prefix/grub.cfg\n"
     )
-    tree(
-        tmp_path,
-        {"boot/efi/EFI/redhat/grub.cfg": stub, "boot/grub2/grub.cfg": MENU, "boot/vmlinuz-1.0": "x"},
-    )
-    default = default_entry(str(tmp_path), Machine(efi=True, boot_is_mount=True))
+    files = {"boot/efi/EFI/redhat/grub.cfg": stub, "boot/grub2/grub.cfg": MENU, "boot/vmlinuz-1.0": "x"}
+    default = boot(tmp_path, files, efi=True, boot_is_mount=True)
     assert (default.source, default.cmdline) == ("/boot/grub2/grub.cfg", "here")
 
 
 def test_efi_configuration_of_rhel8(tmp_path: Path) -> None:
-    tree(tmp_path, {"boot/efi/EFI/redhat/grub.cfg": MENU, "boot/grub2/grub.cfg": "menuentry x { linux /old }\n"})
-    assert default_entry(str(tmp_path), Machine(efi=True)).source == "/boot/efi/EFI/redhat/grub.cfg"
-    assert default_entry(str(tmp_path), Machine(efi=False)).source == "/boot/grub2/grub.cfg"
+    files = {"boot/efi/EFI/redhat/grub.cfg": MENU, "boot/grub2/grub.cfg": "menuentry x { linux /old }\n"}
+    assert boot(tmp_path, files, efi=True).source == "/boot/efi/EFI/redhat/grub.cfg"
+    assert boot(tmp_path, {}, efi=False).source == "/boot/grub2/grub.cfg"
 
 
 def test_several_efi_configurations(tmp_path: Path) -> None:
-    tree(tmp_path, {"boot/efi/EFI/redhat/grub.cfg": MENU, "boot/efi/EFI/fedora/grub.cfg": MENU})
-    assert default_entry(str(tmp_path), Machine(efi=True)).problem == (
+    files = {"boot/efi/EFI/redhat/grub.cfg": MENU, "boot/efi/EFI/fedora/grub.cfg": MENU}
+    assert boot(tmp_path, files, efi=True).problem == (
         "Several boot loader configurations were found, and it cannot be determined which is used: "
         "/boot/efi/EFI/fedora/grub.cfg, /boot/efi/EFI/redhat/grub.cfg"
     )
-    tree(tmp_path, {"etc/os-release": 'NAME="RHEL"\nID="rhel"\n'})
-    assert default_entry(str(tmp_path), Machine(efi=True)).source == "/boot/efi/EFI/redhat/grub.cfg"
+    rhel = boot(tmp_path, {"etc/os-release": 'NAME="RHEL"\nID="rhel"\n'}, efi=True)
+    assert rhel.source == "/boot/efi/EFI/redhat/grub.cfg"

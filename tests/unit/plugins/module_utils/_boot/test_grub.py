@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot import grub_shell
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot.default import default_entry
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot.entry import BootEntry, Machine
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot.entry import BootEntry
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._boot.boot_tree import (
     FIXTURES,
+    boot,
     grubenv,
     tree,
 )
@@ -29,16 +29,10 @@ DEBIAN = "root=/dev/vda ro console=ttyS0,115200 ib_core.netns_mode=1 quiet"
 
 
 def debian(root: Path, config: str = "grub-2.12-debian13-default.cfg", **env: str) -> BootEntry:
-    tree(
-        root,
-        {
-            "boot/grub/grub.cfg": (FIXTURES / config).read_text(),
-            **{f"boot/{name}-{version}": "x" for name in ("vmlinuz", "initrd.img") for version in (NEWER, OLDER)},
-        },
-    )
+    tree(root, {f"boot/{name}-{version}": "x" for name in ("vmlinuz", "initrd.img") for version in (NEWER, OLDER)})
     if env:
         tree(root, {"boot/grub/grubenv": grubenv(**env)})
-    return default_entry(str(root), Machine())
+    return boot(root, {"boot/grub/grub.cfg": (FIXTURES / config).read_text()})
 
 
 def test_debian(tmp_path: Path) -> None:
@@ -113,54 +107,43 @@ SEPARATE_CASES = [
 @pytest.mark.parametrize(("files", "mounted", "kernel"), SEPARATE_CASES)
 def test_separate_boot(tmp_path: Path, files: list[str], mounted: bool, kernel: str) -> None:
     tree(tmp_path, dict.fromkeys(files, "x"))
-    tree(tmp_path, {"boot/grub/grub.cfg": (FIXTURES / "grub-2.12-debian13-separate-boot.cfg").read_text()})
-    default = default_entry(str(tmp_path), Machine(boot_is_mount=mounted))
+    config = (FIXTURES / "grub-2.12-debian13-separate-boot.cfg").read_text()
+    default = boot(tmp_path, {"boot/grub/grub.cfg": config}, boot_is_mount=mounted)
     assert (default.kernel, default.initrd, default.cmdline) == (kernel, ("/boot/initrd.img-" + NEWER,), DEBIAN)
 
 
+UBUNTU = "6.8.0-45-generic"
+UBUNTU_INITRD = f"/boot/initrd.img-{UBUNTU}"
+
+
+def ubuntu(root: Path, *files: str, **env: str) -> BootEntry:
+    tree(root, dict.fromkeys((f"boot/vmlinuz-{UBUNTU}", *files), "x"))
+    config = (FIXTURES / "handmade-ubuntu2404.cfg").read_text()
+    return boot(root, {"boot/grub/grub.cfg": config, "boot/grub/grubenv": grubenv(**env)}, boot_is_mount=True)
+
+
 def test_ubuntu_without_initrd(tmp_path: Path) -> None:
-    text = (FIXTURES / "handmade-ubuntu2404.cfg").read_text()
-    tree(tmp_path, {"boot/grub/grub.cfg": text, "boot/vmlinuz-6.8.0-45-generic": "x"})
-    default = default_entry(str(tmp_path), Machine(boot_is_mount=True))
+    default = ubuntu(tmp_path)
     assert default.cmdline == (
         "root=PARTUUID=5a1c7a42-0f2c-4f29-9c80-6a1ad2f0a003 ro console=tty1 console=ttyS0 vt.handoff=7 panic=-1"
     )
-    assert (default.initrd, default.problem, default.kernel_version) == ((), None, "6.8.0-45-generic")
+    assert (default.initrd, default.problem, default.kernel_version) == ((), None, UBUNTU)
     assert default.where("vt.handoff=7") == ("/boot/grub/grub.cfg", 51)
     assert default.where("panic=-1") == ("/boot/grub/grub.cfg", default.line)
 
 
 def test_ubuntu_after_a_failed_boot_without_initrd(tmp_path: Path) -> None:
-    tree(
-        tmp_path,
-        {
-            "boot/grub/grub.cfg": (FIXTURES / "handmade-ubuntu2404.cfg").read_text(),
-            "boot/grub/grubenv": grubenv(initrdfail="1", recordfail="1"),
-            "boot/vmlinuz-6.8.0-45-generic": "x",
-            "boot/initrd.img-6.8.0-45-generic": "x",
-        },
-    )
-    default = default_entry(str(tmp_path), Machine(boot_is_mount=True))
+    default = ubuntu(tmp_path, UBUNTU_INITRD, initrdfail="1", recordfail="1")
     assert default.cmdline == "root=LABEL=cloudimg-rootfs ro console=tty1 console=ttyS0"
-    assert default.initrd == ("/boot/initrd.img-6.8.0-45-generic",)
+    assert default.initrd == (UBUNTU_INITRD,)
 
 
 def test_two_images_and_a_quoted_argument(tmp_path: Path) -> None:
-    tree(
-        tmp_path,
-        {
-            "boot/grub/grub.cfg": (FIXTURES / "handmade-ubuntu2404.cfg").read_text(),
-            "boot/grub/grubenv": grubenv(next_entry="1>0"),
-            "boot/vmlinuz-6.8.0-45-generic": "x",
-            "boot/initrd.img-6.8.0-45-generic": "x",
-            "boot/microcode.cpio": "x",
-        },
-    )
-    default = default_entry(str(tmp_path), Machine(boot_is_mount=True))
+    default = ubuntu(tmp_path, UBUNTU_INITRD, "boot/microcode.cpio", next_entry="1>0")
     assert default.cmdline == (
         'root=LABEL=cloudimg-rootfs ro console=tty1 "dyndbg=file drivers/infiniband/* +p" vt.handoff=7'
     )
-    assert default.initrd == ("/boot/microcode.cpio", "/boot/initrd.img-6.8.0-45-generic")
+    assert default.initrd == ("/boot/microcode.cpio", UBUNTU_INITRD)
 
 
 SCRIPT_CASES = [
@@ -197,17 +180,8 @@ SCRIPT_CASES = [
 
 @pytest.mark.parametrize(("script", "cmdline"), SCRIPT_CASES)
 def test_script(tmp_path: Path, script: str, cmdline: str) -> None:
-    tree(
-        tmp_path,
-        {
-            "boot/grub/grub.cfg": script,
-            "boot/grub/more.cfg": "menuentry m { linux /k more }",
-            "k": "x",
-            "i": "x",
-            "xen.gz": "x",
-        },
-    )
-    default = default_entry(str(tmp_path), Machine())
+    tree(tmp_path, dict.fromkeys(("k", "i", "xen.gz"), "x"))
+    default = boot(tmp_path, {"boot/grub/grub.cfg": script, "boot/grub/more.cfg": "menuentry m { linux /k more }"})
     assert (default.cmdline, default.problem) == (cmdline, None)
 
 
@@ -232,72 +206,21 @@ BROKEN_CASES = [
 
 @pytest.mark.parametrize(("script", "problem"), BROKEN_CASES)
 def test_broken(tmp_path: Path, script: str, problem: str) -> None:
-    tree(tmp_path, {"boot/grub/grub.cfg": script})
-    assert default_entry(str(tmp_path), Machine()).problem == problem
+    assert boot(tmp_path, {"boot/grub/grub.cfg": script}).problem == problem
 
 
-WORDS = st.sampled_from(
-    [
-        *[
-            "menuentry",
-            "submenu",
-            "a",
-            "'b_c'",
-            "${y}",
-            "{",
-            "}",
-            ";",
-            "if",
-            "then",
-            "fi",
-            "else",
-            "elif",
-            "[",
-            "]",
-            "-f",
-            "=",
-            "!",
-            "(",
-            ")",
-            "-a",
-            "-o",
-            "linux",
-            "/k",
-            "initrd",
-            "set",
-            "x=1",
-        ],
-        *[
-            "default=0",
-            "function",
-            "f",
-            "$1",
-            "while",
-            "do",
-            "done",
-            "for",
-            "in",
-            "until",
-            "blscfg",
-            "load_env",
-            "source",
-            "--id",
-            "--source",
-            "return",
-            "#",
-            "\\",
-        ],
-        '"$x y"',
-        "\n",
-    ]
-)
+WORDS = st.sampled_from([
+    "menuentry", "submenu", "a", "'b_c'", "${y}", "{", "}", ";", "if", "then", "fi", "else", "elif", "[", "]", "-f", "=",
+    "!", "(", ")", "-a", "-o", "linux", "/k", "initrd", "set", "x=1", "default=0", "function", "f", "$1", "while", "do",
+    "done", "for", "in", "until", "blscfg", "load_env", "source", "--id", "--source", "return", "#", "\\", '"$x y"', "\n",
+])  # fmt: skip
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.one_of(st.text(), st.lists(WORDS, max_size=40).map(" ".join)), st.text())
 def test_any_grub_text(tmp_path_factory: pytest.TempPathFactory, config: str, env: str) -> None:
     root = tmp_path_factory.mktemp("root")
-    for name, text in (("grub.cfg", config), ("grubenv", "# GRUB Environment Block\n" + env)):
-        tree(root, {f"boot/grub/{name}": text.encode("utf-8", "surrogateescape")})
-    assert isinstance(default_entry(str(root), Machine()), BootEntry)
+    files = {"boot/grub/grub.cfg": config, "boot/grub/grubenv": "# GRUB Environment Block\n" + env}
+    entry = boot(root, {path: text.encode("utf-8", "surrogateescape") for path, text in files.items()})
+    assert isinstance(entry, BootEntry)
     assert isinstance(grub_shell.read_grubenv(env), dict)

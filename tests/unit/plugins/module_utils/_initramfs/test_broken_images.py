@@ -15,6 +15,7 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs import cpio as cpio_reader
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import InitramfsError
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._initramfs.images import (
     COMPRESSORS,
     DEBIAN,
@@ -68,9 +69,7 @@ BROKEN_CASES = [
 # Without names of their own the cases would be called by their bytes, and gzip writes down the time.
 @pytest.mark.parametrize(("data", "problem"), BROKEN_CASES, ids=range(len(BROKEN_CASES)))
 def test_broken(tmp_path: Path, data: bytes, problem: str) -> None:
-    with pytest.raises(InitramfsError) as caught:
-        read(tmp_path, data)
-    assert str(caught.value) == "Reading the initramfs /boot/image0: " + problem
+    assert message_of(InitramfsError, read, tmp_path, data) == "Reading the initramfs /boot/image0: " + problem
 
 
 @pytest.mark.parametrize("name", ["zstd", "lz4"])
@@ -107,9 +106,7 @@ def test_too_many_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_no_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda *_args, **_more: None)
-    with pytest.raises(InitramfsError) as caught:
-        read(tmp_path, b"\x28\xb5\x2f\xfd" + bytes(90))
-    assert str(caught.value) == (
+    assert message_of(InitramfsError, read, tmp_path, b"\x28\xb5\x2f\xfd" + bytes(90)) == (
         "Reading the initramfs /boot/image0: it is compressed with zstd, and there is no zstd to read it: "
         "install that package"
     )

@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs import reader
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import Contents, InitramfsError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.inspect import inspect, unfinished
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._initramfs.images import (
     DEBIAN,
     EXPECTED,
@@ -29,9 +30,7 @@ def test_missing_and_not_a_file(tmp_path: Path) -> None:
     with pytest.raises(InitramfsError) as caught:
         inspect(["/boot/d"], root=str(tmp_path), cache=None)
     assert str(caught.value) == "Reading the initramfs /boot/d: Is a directory"
-    with pytest.raises(InitramfsError) as caught:
-        inspect([])
-    assert str(caught.value) == "The boot entry has no initramfs to look into"
+    assert message_of(InitramfsError, inspect, []) == "The boot entry has no initramfs to look into"
 
 
 def test_unfinished(tmp_path: Path) -> None:

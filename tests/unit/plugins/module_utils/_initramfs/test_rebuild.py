@@ -15,6 +15,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _files
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs import rebuild as module
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import InitramfsError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.rebuild import DRACUT_DROP_IN, rebuild, run
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import limits_count_from
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._initramfs.rebuild_host import (
     AFTER,
@@ -74,9 +75,7 @@ def test_dracut_generic_image_needs_the_drop_in(dracut: Host) -> None:
 
 def test_dracut_still_stale(dracut: Host) -> None:
     dracut.images = [OLD]
-    with pytest.raises(InitramfsError) as caught:
-        dracut.rebuild()
-    assert str(caught.value) == (
+    assert message_of(InitramfsError, dracut.rebuild) == (
         f"Rebuilding the initramfs {IMAGE}: the new image has the same fault: it lacks the option. "
         "The previous image is in place."
     )
@@ -136,9 +135,7 @@ def test_hooks_run_with_the_names_in_place(host: Host) -> None:
 def test_a_hook_fails(host: Host) -> None:
     host.file("etc/initramfs/post-update.d/boot-loader", "")
     host.hook = (1, "", "no boot partition\n")
-    with pytest.raises(InitramfsError) as caught:
-        host.rebuild()
-    assert str(caught.value) == (
+    assert message_of(InitramfsError, host.rebuild) == (
         f"Rebuilding the initramfs {IMAGE}: a hook in /etc/initramfs/post-update.d failed (exit code 1): "
         "no boot partition. The previous image is in place."
     )
@@ -189,9 +186,7 @@ def test_the_entry_names_a_copy_that_a_hook_makes(host: Host) -> None:
 def test_a_copy_that_no_hook_makes(host: Host) -> None:
     host.file(COPY, OLD)
     host.file("etc/initramfs/post-update.d/other", "")
-    with pytest.raises(InitramfsError) as caught:
-        rebuild(COPY, VERSION, str(host.root), host.run, fresh)
-    assert str(caught.value) == (
+    assert message_of(InitramfsError, rebuild, COPY, VERSION, str(host.root), host.run, fresh) == (
         f"Rebuilding the initramfs {COPY}: {IMAGE} is new and good, and no hook in /etc/initramfs/post-update.d brought "
         "it to where it is booted from: it lacks the option"
     )

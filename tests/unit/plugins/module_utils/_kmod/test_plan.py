@@ -19,6 +19,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kmod.config im
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kmod.conflict import without
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kmod.plan import add_to, apply, install_command, plan
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kmod.plan_model import ConflictError, Plan, PlanError
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 # A busy machine is no reason to fail.
 SLOW = hypothesis_settings(deadline=None)
@@ -309,9 +310,7 @@ def test_our_path_is_a_link(tmp_path: Path) -> None:
 def test_binary_files_are_refused(tmp_path: Path, path: str, state: str, on_conflict: str) -> None:
     fill(tmp_path, {path: "options foo x=1\0", OURS: TEXT})
     before = found(tmp_path)
-    with pytest.raises(PlanError) as caught:
-        make(tmp_path, on_conflict, state)
-    assert str(caught.value) == UNREADABLE.replace(A, path)
+    assert message_of(PlanError, make, tmp_path, on_conflict, state) == UNREADABLE.replace(A, path)
     assert found(tmp_path) == before
 
 
@@ -322,9 +321,7 @@ PATHS = ["/etc/a.conf", "/etc/modprobe.d/a", "/etc/modprobe.d/.a.conf", "a.conf"
 
 @pytest.mark.parametrize("path", PATHS)
 def test_paths_that_kmod_does_not_read(tmp_path: Path, path: str) -> None:
-    with pytest.raises(PlanError) as caught:
-        plan(str(tmp_path), "a", {"x": "1"}, path)
-    assert str(caught.value) == (
+    assert message_of(PlanError, plan, str(tmp_path), "a", {"x": "1"}, path) == (
         f"{path}: kmod does not read this file. The path has to end in .conf and to be directly in one of "
         "/etc/modprobe.d, /run/modprobe.d, /usr/local/lib/modprobe.d, /usr/lib/modprobe.d, /lib/modprobe.d, best "
         "in the "
@@ -334,9 +331,7 @@ def test_paths_that_kmod_does_not_read(tmp_path: Path, path: str) -> None:
 
 def test_a_path_that_another_file_hides(tmp_path: Path) -> None:
     fill(tmp_path, {"/etc/modprobe.d/x.conf": ""})
-    with pytest.raises(PlanError) as caught:
-        plan(str(tmp_path), "a", {"x": "1"}, "/usr/lib/modprobe.d/x.conf")
-    assert str(caught.value) == (
+    assert message_of(PlanError, plan, str(tmp_path), "a", {"x": "1"}, "/usr/lib/modprobe.d/x.conf") == (
         "/usr/lib/modprobe.d/x.conf would not set x of a: /etc/modprobe.d/x.conf hides it, having the same name in a "
         "directory of higher priority. Nothing has been changed. Repair that first."
     )

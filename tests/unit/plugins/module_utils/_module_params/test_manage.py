@@ -24,6 +24,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._module_params.
     same_live,
 )
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._module_params.prediction import Sources
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 OURS = "/etc/modprobe.d/zz-rdmaops-ib_core.conf"
 IMAGE = "/boot/initrd.img-7.2"
@@ -93,9 +94,7 @@ REFUSED: list[tuple[dict[str, t.Any], str]] = [
 
 @pytest.mark.parametrize(("given", "message"), REFUSED)
 def test_refused(given: dict[str, t.Any], message: str) -> None:
-    with pytest.raises(FabricError) as caught:
-        check(params(**given))
-    assert str(caught.value) == message
+    assert message_of(FabricError, check, params(**given)) == message
 
 
 def test_accepted() -> None:
@@ -368,9 +367,7 @@ def test_an_initramfs_that_is_not_stale_is_left_alone(tmp_path: Path) -> None:
 def test_a_new_image_that_is_still_stale(tmp_path: Path) -> None:
     host = FakeHost(str(tmp_path), looked(contents("", True)))
     host.new = contents("options ib_core x=2\n", True)
-    with pytest.raises(FabricError) as caught:
-        run(host, initramfs="rebuild")
-    assert str(caught.value) == "it carries 2 instead of 1 for x of ib_core"
+    assert message_of(FabricError, run, host, initramfs="rebuild") == "it carries 2 instead of 1 for x of ib_core"
     host.new = contents("\0", True)
     with pytest.raises(FabricError) as caught:
         run(host, initramfs="rebuild")
@@ -383,9 +380,7 @@ def test_nothing_is_written_where_the_initramfs_cannot_be_rebuilt(tmp_path: Path
     with pytest.raises(FabricError, match="no space"):
         run(host, initramfs="rebuild")
     unknown = looked(None, has_initramfs=True, problems=["Reading /boot/initrd.img-7.2: Input/output error."])
-    with pytest.raises(FabricError) as caught:
-        run(FakeHost(str(tmp_path), unknown), initramfs="rebuild")
-    assert str(caught.value) == (
+    assert message_of(FabricError, run, FakeHost(str(tmp_path), unknown), initramfs="rebuild") == (
         "initramfs=rebuild: it is not known what to rebuild: Reading /boot/initrd.img-7.2: Input/output error. "
         "Nothing has been changed. Set initramfs to report, and rebuild it with the distribution's tools."
     )

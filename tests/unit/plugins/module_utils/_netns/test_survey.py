@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns import survey as netns
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 INITIAL = 4026531833
 
@@ -342,9 +343,7 @@ def test_a_container_is_no_host(proc: Proc) -> None:
     pid = proc.root / "1/ns/pid"
     pid.unlink()
     pid.symlink_to("pid:[4026532999]")
-    with pytest.raises(netns.NamespaceError) as caught:
-        proc.survey()
-    assert str(caught.value) == (
+    assert message_of(netns.NamespaceError, proc.survey) == (
         "Could not list network namespaces: this process is in its own PID namespace (a container?) and cannot "
         "see the processes of the host. Run it on the host itself"
     )
@@ -365,18 +364,14 @@ def test_a_shielded_init_is_told_and_the_rest_is_listed(proc: Proc, monkeypatch:
     assert survey.unreadable == [netns.Unreadable(f"{proc.root}/1/ns/net", "EACCES (Permission denied)")]
     assert survey.problem is not None
     monkeypatch.setattr(netns, "survey", lambda _limit: survey)
-    with pytest.raises(netns.NamespaceError) as caught:
-        netns.others()
-    assert str(caught.value) == (
+    assert message_of(netns.NamespaceError, netns.others) == (
         f"Could not look for network namespaces everywhere: {proc.root}/1/ns/net: EACCES (Permission denied). This "
         "needs root with CAP_SYS_PTRACE and CAP_NET_ADMIN on the host (become: true), and Linux 5.6 for sockets"
     )
 
 
 def test_no_proc(tmp_path: Path) -> None:
-    with pytest.raises(netns.NamespaceError) as caught:
-        netns.survey(proc=str(tmp_path / "proc"))
-    assert str(caught.value) == (
+    assert message_of(netns.NamespaceError, netns.survey, proc=str(tmp_path / "proc")) == (
         f"Could not list network namespaces: {tmp_path}/proc/self/ns/pid: No such file or directory"
     )
 

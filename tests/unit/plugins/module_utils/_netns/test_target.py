@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns import nsfs, pods, target
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.pods import PodError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.target import TargetError, resolve
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 A, B = "a" * 64, "a" * 12 + "b" * 52
 UID = "0b5e3a4e-8f0c-4b0e-9a34-4f6f2f4a1c11"
@@ -59,9 +60,7 @@ def found(kind: str, value: t.Any, proc: Path, **more: t.Any) -> tuple[str, str]
 
 def test_pid(proc: Path) -> None:
     assert found("pid", 41, proc) == ("net 41", "process 41")
-    with pytest.raises(TargetError) as caught:
-        resolve("pid", 4242, str(proc))
-    assert str(caught.value) == (
+    assert message_of(TargetError, resolve, "pid", 4242, str(proc)) == (
         "No process has the PID 4242 (any longer). A restarted pod has another one: give the pod "
         "or the container instead"
     )
@@ -82,9 +81,7 @@ def test_netns_by_name_and_path(proc: Path, tmp_path: Path) -> None:
         "odd": "%s/odd is not a network namespace" % names,
         "/nowhere/x": "No network namespace at /nowhere/x",
     }.items():
-        with pytest.raises(TargetError) as caught:
-            resolve("netns", value, str(proc), str(names))
-        assert str(caught.value) == text
+        assert message_of(TargetError, resolve, "netns", value, str(proc), str(names)) == text
 
 
 @pytest.mark.parametrize("value", [A, "containerd://" + A, "a" * 13])
@@ -155,9 +152,7 @@ def test_a_number_that_another_process_has_got(proc: Path, monkeypatch: pytest.M
 
 @pytest.mark.parametrize(("value", "text"), CONTAINERS)
 def test_containers_that_are_none(proc: Path, value: str, text: str) -> None:
-    with pytest.raises(TargetError) as caught:
-        resolve("container", value, str(proc))
-    assert str(caught.value) == text
+    assert message_of(TargetError, resolve, "container", value, str(proc)) == text
 
 
 def test_pod(proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,9 +168,7 @@ def test_pod(proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "a/b/c": "'a/b/c' is not the name of a pod: write NAMESPACE/NAME",
         "/x": "'/x' is not the name of a pod: write NAMESPACE/NAME",
     }.items():
-        with pytest.raises(PodError) as caught:
-            resolve("pod", value, str(proc))
-        assert str(caught.value) == text
+        assert message_of(PodError, resolve, "pod", value, str(proc)) == text
 
 
 def test_two_pods_of_one_name(proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,9 +176,7 @@ def test_two_pods_of_one_name(proc: Path, monkeypatch: pytest.MonkeyPatch) -> No
     other = "2" * 8 + UID[8:]
     monkeypatch.setattr(pods, "names", lambda _logs: {UID: ("ml", "train-0"), other: ("ml", "train-0")})
     (proc / "41/cgroup").write_text("0::/kubepods/besteffort/pod%s/%s\n" % (other, "d" * 64))
-    with pytest.raises(PodError) as caught:
-        resolve("pod", "ml/train-0", str(proc))
-    assert str(caught.value) == (
+    assert message_of(PodError, resolve, "pod", "ml/train-0", str(proc)) == (
         "There are 2 pods ml/train-0 on this host (UIDs %s, %s): one of them is terminating. Wait until it is gone"
         % (UID, other)
     )

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import netlink, nldev
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._rdma.kernel_answers import (
     CONTENT,
     Fake,
@@ -122,9 +123,7 @@ def test_no_family(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(errno.EPROTONOSUPPORT, "Protocol not supported")
 
     monkeypatch.setattr(netlink.socket, "socket", refuse)
-    with pytest.raises(nldev.NotLoaded) as caught:
-        nldev.sys_get()
-    assert str(caught.value) == (
+    assert message_of(nldev.NotLoaded, nldev.sys_get) == (
         "Could not read the RDMA subsystem's settings: EPROTONOSUPPORT (Protocol not supported). "
         "The kernel has no RDMA netlink: ib_core is not loaded"
     )

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import kernel, sysfs
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 
 def write(path: Path, text: str) -> None:
@@ -32,9 +33,7 @@ def test_no_mode_without_ib_core(tmp_path: Path) -> None:
 
 def test_ib_core_of_an_old_kernel(tmp_path: Path) -> None:
     (tmp_path / "module/ib_core").mkdir(parents=True)
-    with pytest.raises(sysfs.SysfsError) as caught:
-        sysfs.live_mode(str(tmp_path))
-    assert str(caught.value) == (
+    assert message_of(sysfs.SysfsError, sysfs.live_mode, str(tmp_path)) == (
         f"ib_core is loaded, but {tmp_path}/module/ib_core/parameters/netns_mode is missing: its kernel or driver "
         "package is older than Linux 5.2, which introduced the network namespace mode"
     )

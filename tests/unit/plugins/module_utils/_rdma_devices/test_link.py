@@ -9,6 +9,7 @@ import typing as t
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_devices.link import Host, LinkError, manage
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._rdma_devices import test_move as devices
 
 HOST, BLUE = devices.HOST, devices.BLUE
@@ -107,9 +108,7 @@ def test_refusals_change_nothing(so: t.Callable[[FakeHost], None], option: dict[
     host = FakeHost({})
     so(host)
     before = {inode: list(rows) for inode, rows in host.places.items()}
-    with pytest.raises(LinkError) as caught:
-        manage(params(**option), False, host)
-    assert str(caught.value) == text
+    assert message_of(LinkError, manage, params(**option), False, host) == text
     assert (host.places, host.open_now) == (before, [])
 
 

@@ -15,6 +15,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.survey i
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.target import Target, TargetError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_devices import move as rdma_devices_move
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_devices.move import DeviceError, Host, manage
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 HOST, BLUE, POD = 4026531833, 4026532270, 4026532271
 SPACES = {
@@ -258,9 +259,7 @@ def test_disrupt_moves_a_device_in_use() -> None:
 
 def test_a_running_pod_keeps_its_device() -> None:
     host = FakeHost({POD: [device("mlx5_0")]})
-    with pytest.raises(DeviceError) as refused:
-        manage(params(netns="blue"), False, host)
-    assert str(refused.value) == (
+    assert message_of(DeviceError, manage, params(netns="blue"), False, host) == (
         "Moving the RDMA device mlx5_0 from pod with the UID u to netns blue: the pod is running and holds it. Delete it, choose "
         "a free device, or set disrupt to true"
     )
@@ -304,9 +303,7 @@ def test_from_one_namespace_to_another() -> None:
 def test_the_result_is_proven(so: t.Callable[[FakeHost], None], text: str) -> None:
     host = FakeHost({HOST: [device("mlx5_0")]})
     so(host)
-    with pytest.raises(DeviceError) as caught:
-        manage(params(netns="blue"), False, host)
-    assert text in str(caught.value)
+    assert text in message_of(DeviceError, manage, params(netns="blue"), False, host)
     assert host.open_now == []
 
 

@@ -19,6 +19,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import pc
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.pci_netdevs import Netdev
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_devices import netdev
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_devices.netdev import DeviceError, Host, manage
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 CARD, OTHER = "0000:07:00.0", "0000:08:00.0"
 LEFT = Namespace(5, "cni-1", [Holder("mount", "/run/netns/cni-1", 1, "systemd", None, None)], 1)
@@ -110,9 +111,7 @@ def test_it_keeps_its_name() -> None:
     ],
 )
 def test_refusals_change_nothing(host: FakeHost, given: dict[str, t.Any], text: str) -> None:
-    with pytest.raises(DeviceError) as refused:
-        manage(params(**given), False, host)
-    assert str(refused.value) == text
+    assert message_of(DeviceError, manage, params(**given), False, host) == text
     assert not host.taken
 
 

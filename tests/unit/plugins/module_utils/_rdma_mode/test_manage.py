@@ -23,6 +23,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.survey i
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import kernel
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode.manage import manage
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode.model import Host, ModeError
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 IMAGE = "/boot/initrd.img-7.2.12"
 GRUB = "/boot/grub/grub.cfg"
@@ -287,9 +288,7 @@ def test_unknown_is_said_and_is_neither_yes_nor_no(tmp_path: Path) -> None:
 
 def test_require_refuses_before_anything_is_written(tmp_path: Path) -> None:
     host = FakeHost(tmp_path, spaces=[POD])
-    with pytest.raises(ModeError) as caught:
-        run(host, runtime="require")
-    assert str(caught.value) == (
+    assert message_of(ModeError, run, host, runtime="require") == (
         "Switching the RDMA subsystem from shared to exclusive: the kernel refuses while other network namespaces exist: "
         "pod held by the mount /run/netns/pod. Stop their holders, or set runtime to auto and reboot"
     )
@@ -333,9 +332,7 @@ def test_a_full_boot_stops_it_before_anything_is_written(tmp_path: Path) -> None
 def test_no_root(tmp_path: Path) -> None:
     host = FakeHost(tmp_path)
     host.as_root = False
-    with pytest.raises(ModeError) as caught:
-        run(host)
-    assert str(caught.value) == (
+    assert message_of(ModeError, run, host) == (
         "Reading the RDMA subsystem, the boot entry and the holders of network namespaces needs root; set become: true"
     )
 
