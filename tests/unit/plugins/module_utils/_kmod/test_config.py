@@ -93,9 +93,9 @@ def test_parse(text: str, expected: list[tuple[int, str, str, str, str]]) -> Non
 @SLOW
 @given(st.text())
 def test_any_text_is_parsed(text: str) -> None:
-    for found in parse(A, text):
-        assert 1 <= found.line <= text.count("\n") + 1
-        assert text.split("\n")[found.line - 1] == found.text
+    for assignment in parse(A, text):
+        assert 1 <= assignment.line <= text.count("\n") + 1
+        assert text.split("\n")[assignment.line - 1] == assignment.text
 
 
 @SLOW
@@ -125,21 +125,15 @@ def test_a_module_given_first_or_last_is_the_same(texts: dict[str, str]) -> None
 def test_settings_and_history() -> None:
     tree = from_texts({B: "options a-b x-y=2\n", A: "options a_b x_y=1 z=0\n"}, "a_b")
     assert tree.files == [A, B]
-    assert [found.value for found in history(tree, "a-b", "x-y")] == ["1", "2"]
-    assert {name: (found.value, found.path) for name, found in settings(tree, "a-b").items()} == {
+    assert [assignment.value for assignment in history(tree, "a-b", "x-y")] == ["1", "2"]
+    assert {name: (assignment.value, assignment.path) for name, assignment in settings(tree, "a-b").items()} == {
         "x_y": ("2", B),
         "z": ("0", A),
     }
 
 
 def test_files_elsewhere_and_of_other_names_do_not_count() -> None:
-    tree = from_texts(
-        {
-            "/etc/modules": "options a x=1\n",
-            "/etc/modprobe.d/sub/a.conf": "options a x=1\n",
-            A + ".bak": "options a x=1\n",
-        }
-    )
+    tree = from_texts(dict.fromkeys(("/etc/modules", "/etc/modprobe.d/sub/a.conf", A + ".bak"), "options a x=1\n"))
     assert (tree.files, tree.assignments, tree.unreadable) == ([], [], [])
 
 
@@ -157,13 +151,13 @@ def test_a_file_in_etc_hides_one_of_its_name_in_lib() -> None:
     [("my-alias", "my_alias"), ("a-[b-c]-d", "a_[b-c]_d"), ("[-][-]-", "[-][-]_"), ("a-[b", None), ("a]-b", None)],
 )
 def test_dashes_in_brackets_stay(name: str, module: str | None) -> None:
-    assert [found.module for found in parse(A, f"options {name} x=1\n")] == ([module] if module else [])
+    assert [assignment.module for assignment in parse(A, f"options {name} x=1\n")] == ([module] if module else [])
 
 
 def test_an_alias_brings_its_options_along() -> None:
     texts = {A: "options other x=1\noptions my-alias x=2\n", B: "alias my-alias a-b\ninstall a_b /bin/true\t1\n"}
     tree = from_texts(texts, "a_b")
-    assert [(found.module, found.value) for found in tree.assignments] == [("my_alias", "2")]
+    assert [(assignment.module, assignment.value) for assignment in tree.assignments] == [("my_alias", "2")]
     assert [(line.command, line.module, line.rest) for line in tree.directives] == [
         ("options", "my_alias", "x=2"),
         ("alias", "my_alias", "a-b"),
@@ -197,10 +191,15 @@ def test_a_hidden_binary_file_does_no_harm() -> None:
 
 
 def put(root: Path, path: str, text: str | bytes = "") -> Path:
-    where = root / path[1:]
-    where.parent.mkdir(parents=True, exist_ok=True)
-    where.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return where
+    file = root / path[1:]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return file
+
+
+def link(root: Path, path: str, target: str) -> None:
+    put(root, path).unlink()
+    (root / path[1:]).symlink_to(target)
 
 
 def test_nothing_there(tmp_path: Path) -> None:
@@ -218,7 +217,7 @@ def test_planned_files_are_laid_over_those_there(tmp_path: Path) -> None:
         "/lib/modprobe.d/a.conf": "x",
     }
     tree = read_tree(str(tmp_path), planned, "a")
-    assert {name: found.value for name, found in settings(tree, "a").items()} == {"x": "3", "y": "4"}
+    assert {name: assignment.value for name, assignment in settings(tree, "a").items()} == {"x": "3", "y": "4"}
     assert (tmp_path / A[1:]).read_text() == "options a x=1\n"
 
 
@@ -230,10 +229,12 @@ def test_a_planned_file_takes_the_place_of_a_broken_one(tmp_path: Path) -> None:
 
 def test_lib_is_usr_lib_on_a_merged_usr(tmp_path: Path) -> None:
     put(tmp_path, "/usr/lib/modprobe.d/a.conf", "options a x=1\n")
-    (tmp_path / "lib").symlink_to("/usr/lib")
+    link(tmp_path, "/lib", "/usr/lib")
     assert read_tree(str(tmp_path)).files == ["/usr/lib/modprobe.d/a.conf"]
     tree = read_tree(str(tmp_path), {"/lib/modprobe.d/a.conf": "options a x=2\n"})
-    assert [(found.path, found.value) for found in tree.assignments] == [("/usr/lib/modprobe.d/a.conf", "2")]
+    assert [(assignment.path, assignment.value) for assignment in tree.assignments] == [
+        ("/usr/lib/modprobe.d/a.conf", "2")
+    ]
     assert canonical(str(tmp_path), "/lib/modprobe.d/a.conf") == "/usr/lib/modprobe.d/a.conf"
     assert canonical(str(tmp_path), A) == A
 
@@ -241,33 +242,30 @@ def test_lib_is_usr_lib_on_a_merged_usr(tmp_path: Path) -> None:
 def test_links_are_followed_inside_the_root(tmp_path: Path) -> None:
     put(tmp_path, "/srv/real.conf", "options a x=1\n")
     put(tmp_path, "/lib/modprobe.d/null.conf", "options a y=1\n")
-    (tmp_path / "etc/modprobe.d").mkdir(parents=True)
-    (tmp_path / A[1:]).symlink_to("/srv/real.conf")
-    (tmp_path / "etc/modprobe.d/null.conf").symlink_to("/dev/null")
+    link(tmp_path, A, "/srv/real.conf")
+    link(tmp_path, "/etc/modprobe.d/null.conf", "/dev/null")
     tree = read_tree(str(tmp_path))
-    assert [(found.path, found.name) for found in tree.assignments] == [(A, "x")]
+    assert [(assignment.path, assignment.name) for assignment in tree.assignments] == [(A, "x")]
     assert tree.unreadable == []
 
 
 def test_a_link_to_nowhere_counts_only_where_it_may_hide_a_file(tmp_path: Path) -> None:
-    (tmp_path / "etc/modprobe.d").mkdir(parents=True)
-    (tmp_path / A[1:]).symlink_to("/nowhere")
+    link(tmp_path, A, "/nowhere")
     assert read_tree(str(tmp_path)).unreadable == []
     put(tmp_path, "/lib/modprobe.d/a.conf", "options a x=1\n")
     assert read_tree(str(tmp_path)).unreadable == [(A, "it is a symbolic link to nowhere")]
 
 
 def test_a_link_loop_is_unreadable(tmp_path: Path) -> None:
-    (tmp_path / "etc/modprobe.d").mkdir(parents=True)
-    (tmp_path / A[1:]).symlink_to("b.conf")
-    (tmp_path / B[1:]).symlink_to("a.conf")
+    link(tmp_path, A, "b.conf")
+    link(tmp_path, B, "a.conf")
     unreadable = read_tree(str(tmp_path)).unreadable
     assert [path for path, _error in unreadable] == [A, B]
     assert unreadable[0][1].endswith("too many levels of symbolic links")
 
 
 def test_a_named_pipe_is_not_waited_for(tmp_path: Path) -> None:
-    (tmp_path / "etc/modprobe.d").mkdir(parents=True)
+    put(tmp_path, A).unlink()
     os.mkfifo(tmp_path / A[1:])
     assert read_tree(str(tmp_path)).unreadable == [(A, "it is not a regular file")]
 
@@ -360,4 +358,4 @@ VALUES = st.text(st.characters(exclude_characters='"', exclude_categories=["Cc",
 @given(st.dictionaries(st.from_regex("[a-z_][a-z0-9_]*", fullmatch=True), VALUES, min_size=1))
 def test_what_is_rendered_is_what_is_read(options: dict[str, str]) -> None:
     text = render("a", options, "# header")
-    assert {found.name: found.value for found in parse(A, text)} == options
+    assert {assignment.name: assignment.value for assignment in parse(A, text)} == options

@@ -6,11 +6,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kmod.owner import owner
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kmod.plan import plan
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kmod.plan_model import ConflictError, Plan
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 OURS = "/etc/modprobe.d/zz-rdmaops-ib_core-netns_mode.conf"
 OPERATOR = "/etc/modprobe.d/sriov_network_operator_modules_config.conf"
@@ -22,17 +21,16 @@ LET_GO = (
 )
 
 
-def make(root: Path, path: str, text: str, on_conflict: str) -> Plan:
+def make(root: Path, path: str, text: str, on_conflict: str, ours: str = OURS) -> Plan:
     (root / path[1:]).parent.mkdir(parents=True, exist_ok=True)
     (root / path[1:]).write_text(text)
-    return plan(str(root), "ib_core", {"netns_mode": "0"}, OURS, "present", on_conflict)
+    return plan(str(root), "ib_core", {"netns_mode": "0"}, ours, "present", on_conflict)
 
 
-def refused(root: Path, path: str, text: str, on_conflict: str) -> str:
-    with pytest.raises(ConflictError) as caught:
-        make(root, path, text, on_conflict)
+def refused(root: Path, path: str, text: str, on_conflict: str, ours: str = OURS) -> str:
+    message = message_of(ConflictError, make, root, path, text, on_conflict, ours)
     assert (root / path[1:]).read_text() == text
-    return str(caught.value)
+    return message
 
 
 def test_whose_file_it_is() -> None:
@@ -50,8 +48,7 @@ def test_the_owner_is_named_and_what_to_do_there(tmp_path: Path) -> None:
         f"Nothing has been changed. {LET_GO}. With on_conflict=warn they stay ({OURS} comes later and wins)." in message
     )
     assert "take_over" not in message
-    made = make(tmp_path, OPERATOR, WRITTEN, "warn")
-    assert made.warnings[0].endswith(f"; {OURS} comes later and wins ({LET_GO})")
+    assert make(tmp_path, OPERATOR, WRITTEN, "warn").warnings[0].endswith(f"; {OURS} comes later and wins ({LET_GO})")
 
 
 def test_what_its_owner_writes_again_is_not_taken_over(tmp_path: Path) -> None:
@@ -79,8 +76,5 @@ def test_nothing_is_said_of_a_file_that_nobody_is_known_for(tmp_path: Path) -> N
 
 def test_the_owner_wins_by_its_name(tmp_path: Path) -> None:
     """The file comes before ours, unless ours has been moved."""
-    (tmp_path / OPERATOR[1:]).parent.mkdir(parents=True)
-    (tmp_path / OPERATOR[1:]).write_text(WRITTEN)
-    with pytest.raises(ConflictError) as caught:
-        plan(str(tmp_path), "ib_core", {"netns_mode": "0"}, "/etc/modprobe.d/ib_core.conf", "present", "warn")
-    assert str(caught.value).endswith(f"{LET_GO}.")
+    message = refused(tmp_path, OPERATOR, WRITTEN, "warn", "/etc/modprobe.d/ib_core.conf")
+    assert message.endswith(f"{LET_GO}.")

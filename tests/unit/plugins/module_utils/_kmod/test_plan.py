@@ -31,26 +31,24 @@ LIB = "/usr/lib/modprobe.d/a.conf"
 WANTED = {"netns_mode": "0"}
 TEXT = HEADER + "\noptions ib_core netns_mode=0\n"
 UNREADABLE = (
-    "Reading /etc/modprobe.d/a.conf: it is not a text file (it has control characters), and what kmod makes of "
-    "it is not "
+    "Reading /etc/modprobe.d/a.conf: it is not a text file (it has control characters), and what kmod makes of it is not "
     "known. Nothing has been changed. Repair the file, or rename it so that its name does not end in .conf."
 )
 FIRST = "Files that are not managed by this task give ib_core another value: "
 REMEDY = (
-    "Nothing has been changed. Remove what is said there, or set on_conflict to take_over, which takes the "
-    "parameter out "
+    "Nothing has been changed. Remove what is said there, or set on_conflict to take_over, which takes the parameter out "
     "of files in /etc/modprobe.d and keeps a copy"
 )
 
 
 def fill(root: Path, files: dict[str, str]) -> None:
     for path, text in files.items():
-        where = root / path[1:]
-        where.parent.mkdir(parents=True, exist_ok=True)
-        where.write_bytes(text.encode("utf-8", "surrogateescape"))
+        file = root / path[1:]
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text.encode("utf-8", "surrogateescape"))
 
 
-def found(root: Path) -> dict[str, str]:
+def files_below(root: Path) -> dict[str, str]:
     """Return every file below root, with its text."""
     return {
         str(path)[len(str(root)) :]: path.read_bytes().decode("utf-8", "surrogateescape")
@@ -63,12 +61,11 @@ def make(root: Path, on_conflict: str = "fail", state: str = "present", **option
     return plan(str(root), "ib-core", options or (WANTED if state == "present" else {}), OURS, state, on_conflict)
 
 
-def refused(root: Path, on_conflict: str = "fail") -> str:
-    before = found(root)
-    with pytest.raises(PlanError) as caught:
-        make(root, on_conflict)
-    assert found(root) == before
-    return str(caught.value)
+def refused(root: Path, on_conflict: str = "fail", state: str = "present") -> str:
+    before = files_below(root)
+    text = message_of(PlanError, make, root, on_conflict, state)
+    assert files_below(root) == before
+    return text
 
 
 def test_the_four_step_drill(tmp_path: Path) -> None:
@@ -77,16 +74,16 @@ def test_the_four_step_drill(tmp_path: Path) -> None:
     assert (planned.writes, planned.backups, planned.conflicts, planned.warnings) == ({OURS: TEXT}, [], [], [])
     assert settings(planned.before, "ib_core") == {}
     assert settings(planned.after, "ib_core")["netns_mode"].path == OURS
-    assert found(tmp_path) == {}
+    assert files_below(tmp_path) == {}
     apply(planned)
-    assert found(tmp_path) == {OURS: TEXT}
+    assert files_below(tmp_path) == {OURS: TEXT}
     assert os.stat(tmp_path / OURS[1:]).st_mode & 0o777 == 0o644
     for _again in range(2):
         planned = make(tmp_path)
         assert not planned.changed
         assert planned.after == planned.before
         apply(planned)
-        assert found(tmp_path) == {OURS: TEXT}
+        assert files_below(tmp_path) == {OURS: TEXT}
 
 
 def test_the_steps_are_told(tmp_path: Path) -> None:
@@ -97,13 +94,11 @@ def test_the_steps_are_told(tmp_path: Path) -> None:
         "changed": True,
         "actions": [f"Back up {A}", f"Write {OURS}", f"Write {A}"],
         "diff": [
-            {"before_header": OURS, "after_header": OURS, "before": "", "after": TEXT},
-            {
-                "before_header": A,
-                "after_header": A,
-                "before": "options ib_core netns_mode=1 x=1\n",
-                "after": "options ib_core x=1\n",
-            },
+            {"before_header": path, "after_header": path, "before": before, "after": after}
+            for path, before, after in (
+                (OURS, "", TEXT),
+                (A, "options ib_core netns_mode=1 x=1\n", "options ib_core x=1\n"),
+            )
         ],
     }
 
@@ -128,7 +123,7 @@ def test_absent(tmp_path: Path, before: str | None, gone: dict[str, str | None],
     planned = plan(str(tmp_path), "ib_core", gone, OURS, "absent", "fail")
     assert planned.changed is (before != after)
     apply(planned)
-    assert found(tmp_path) == ({} if after is None else {OURS: after})
+    assert files_below(tmp_path) == ({} if after is None else {OURS: after})
     assert not plan(str(tmp_path), "ib_core", gone, OURS, "absent", "fail").changed
 
 
@@ -142,7 +137,7 @@ def test_what_others_still_set_is_told(tmp_path: Path) -> None:
 def test_present_has_exactly_these(tmp_path: Path) -> None:
     fill(tmp_path, {OURS: HEADER + "\noptions ib_core netns_mode=0 x=1\noptions other y=1\n# edited\n"})
     apply(make(tmp_path))
-    assert found(tmp_path) == {OURS: TEXT}
+    assert files_below(tmp_path) == {OURS: TEXT}
 
 
 def test_none_is_not_set_by_our_file(tmp_path: Path) -> None:
@@ -198,8 +193,7 @@ def test_warn_writes_where_ours_wins(tmp_path: Path) -> None:
 def test_warn_fails_where_the_other_wins(tmp_path: Path) -> None:
     fill(tmp_path, {LATER: "options ib_core netns_mode=1\n"})
     assert refused(tmp_path, "warn") == (
-        f"{FIRST}{LATER}:1: options ib_core netns_mode=1 (netns_mode is to be 0). Nothing has been changed. "
-        f"{LATER} would "
+        f"{FIRST}{LATER}:1: options ib_core netns_mode=1 (netns_mode is to be 0). Nothing has been changed. {LATER} would "
         f"win over {OURS}, so a warning would not be enough. {REMEDY[len('Nothing has been changed. ') :]}."
     )
 
@@ -208,7 +202,7 @@ def test_options_of_an_alias_are_a_conflict(tmp_path: Path) -> None:
     fill(tmp_path, {A: "alias net-x ib_core\noptions net_x netns_mode=1\n"})
     assert refused(tmp_path).startswith(f"{FIRST}{A}:2: options net_x netns_mode=1 (netns_mode is to be 0). ")
     apply(make(tmp_path, "take_over"))
-    assert found(tmp_path)[A] == "alias net-x ib_core\n"
+    assert files_below(tmp_path)[A] == "alias net-x ib_core\n"
 
 
 def test_take_over(tmp_path: Path) -> None:
@@ -219,13 +213,10 @@ def test_take_over(tmp_path: Path) -> None:
     planned = make(tmp_path, "take_over")
     assert list(planned.writes) == [OURS, A, LATER]
     assert planned.backups == [A, LATER]
-    assert [(item["path"], item["line"], item["wins"]) for item in planned.conflicts] == [
-        (A, 2, False),
-        (A, 5, False),
-        (LATER, 1, True),
-    ]
+    conflicts = [(item["path"], item["line"], item["wins"]) for item in planned.conflicts]
+    assert conflicts == [(A, 2, False), (A, 5, False), (LATER, 1, True)]
     apply(planned)
-    assert found(tmp_path) == {
+    assert files_below(tmp_path) == {
         OURS: TEXT,
         A: "# a\noptions ib_core  x=1 y=2 # b\r\noptions foo netns_mode=1\n\n# c",
         A + ".rdmaops-backup": text,
@@ -242,8 +233,7 @@ def test_take_over(tmp_path: Path) -> None:
 def test_take_over_changes_nothing_outside_etc(tmp_path: Path) -> None:
     fill(tmp_path, {LIB: "options ib_core netns_mode=1\n", LATER: "options ib_core netns_mode=1\n"})
     assert refused(tmp_path, "take_over") == (
-        f"{LIB}:1: options ib_core netns_mode=1: on_conflict=take_over changes files in /etc/modprobe.d only. "
-        "Nothing has "
+        f"{LIB}:1: options ib_core netns_mode=1: on_conflict=take_over changes files in /etc/modprobe.d only. Nothing has "
         "been changed. To be rid of this, put a file named /etc/modprobe.d/a.conf in place, empty or without the "
         "parameter: it hides those of the same name in the other directories."
     )
@@ -257,8 +247,7 @@ def test_take_over_leaves_links_alone(tmp_path: Path) -> None:
     (tmp_path / A[1:]).symlink_to("/srv/real.conf")
     assert refused(tmp_path, "take_over") == (
         f"{A} is a symbolic link to /srv/real.conf, and writing would put a file in its place. Nothing has been "
-        "changed. "
-        "Remove the link, or set the parameter where it points to."
+        "changed. Remove the link, or set the parameter where it points to."
     )
 
 
@@ -273,8 +262,7 @@ def test_take_over_refuses_what_it_cannot_take_apart(tmp_path: Path) -> None:
 def test_a_file_of_somebody_else_at_our_path(tmp_path: Path) -> None:
     fill(tmp_path, {OURS: "# mine\noptions ib_core netns_mode=0\n"})
     message = (
-        f"{OURS} was not written by this collection (it does not have its header), so it is left alone. Nothing "
-        "has been "
+        f"{OURS} was not written by this collection (it does not have its header), so it is left alone. Nothing has been "
         "changed. Move it away, choose another path, or set on_conflict to take_over, which keeps a copy as "
         f"{OURS}.rdmaops-backup."
     )
@@ -286,13 +274,13 @@ def test_a_file_of_somebody_else_at_our_path(tmp_path: Path) -> None:
     planned = make(tmp_path, "take_over")
     assert (planned.writes, planned.backups) == ({OURS: TEXT}, [OURS])
     apply(planned)
-    assert found(tmp_path) == {OURS: TEXT, OURS + ".rdmaops-backup": "# mine\noptions ib_core netns_mode=0\n"}
+    assert files_below(tmp_path) == {OURS: TEXT, OURS + ".rdmaops-backup": "# mine\noptions ib_core netns_mode=0\n"}
 
 
 def test_an_absent_file_of_somebody_else_is_taken_over_with_a_copy(tmp_path: Path) -> None:
     fill(tmp_path, {OURS: "options ib_core netns_mode=0\n"})
     apply(make(tmp_path, "take_over", "absent"))
-    assert found(tmp_path) == {OURS + ".rdmaops-backup": "options ib_core netns_mode=0\n"}
+    assert files_below(tmp_path) == {OURS + ".rdmaops-backup": "options ib_core netns_mode=0\n"}
 
 
 def test_our_path_is_a_link(tmp_path: Path) -> None:
@@ -309,9 +297,7 @@ def test_our_path_is_a_link(tmp_path: Path) -> None:
 @pytest.mark.parametrize("on_conflict", ["fail", "warn", "take_over"])
 def test_binary_files_are_refused(tmp_path: Path, path: str, state: str, on_conflict: str) -> None:
     fill(tmp_path, {path: "options foo x=1\0", OURS: TEXT})
-    before = found(tmp_path)
-    assert message_of(PlanError, make, tmp_path, on_conflict, state) == UNREADABLE.replace(A, path)
-    assert found(tmp_path) == before
+    assert refused(tmp_path, on_conflict, state) == UNREADABLE.replace(A, path)
 
 
 # path, what is said of it
@@ -323,8 +309,7 @@ PATHS = ["/etc/a.conf", "/etc/modprobe.d/a", "/etc/modprobe.d/.a.conf", "a.conf"
 def test_paths_that_kmod_does_not_read(tmp_path: Path, path: str) -> None:
     assert message_of(PlanError, plan, str(tmp_path), "a", {"x": "1"}, path) == (
         f"{path}: kmod does not read this file. The path has to end in .conf and to be directly in one of "
-        "/etc/modprobe.d, /run/modprobe.d, /usr/local/lib/modprobe.d, /usr/lib/modprobe.d, /lib/modprobe.d, best "
-        "in the "
+        "/etc/modprobe.d, /run/modprobe.d, /usr/local/lib/modprobe.d, /usr/lib/modprobe.d, /lib/modprobe.d, best in the "
         "first."
     )
 
@@ -341,8 +326,7 @@ def test_a_path_that_another_file_hides(tmp_path: Path) -> None:
 def test_an_earlier_line_that_swallows_ours(tmp_path: Path, line: str) -> None:
     fill(tmp_path, {A: line + "\n"})
     message = (
-        f"{OURS} would not set netns_mode of ib_core: an earlier line ends the parameters with -- or opens a "
-        "quote that it "
+        f"{OURS} would not set netns_mode of ib_core: an earlier line ends the parameters with -- or opens a quote that it "
         "does not close. Nothing has been changed. Repair that first."
     )
     assert refused(tmp_path) == message
@@ -370,10 +354,10 @@ def test_interrupted_between_any_two_writes(tmp_path: Path, after: int) -> None:
     assert len(steps) == 5
     for step in steps[:after]:
         step.carry_out()
-    for path, text in found(tmp_path).items():
+    for path, text in files_below(tmp_path).items():
         assert text in (foreign, TEXT, "options ib_core x=1\n"), path
     apply(make(tmp_path, "take_over"))
-    assert found(tmp_path) == {
+    assert files_below(tmp_path) == {
         OURS: TEXT,
         A: "options ib_core x=1\n",
         A + ".rdmaops-backup": foreign,
@@ -394,7 +378,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(FileError) as caught:
         apply(planned)
     assert str(caught.value) == f"Writing {tmp_path}{OURS}: No space left on device; free some space"
-    assert found(tmp_path) == {OURS: TEXT}
+    assert files_below(tmp_path) == {OURS: TEXT}
 
 
 # text, parameters that go, what is left
@@ -420,9 +404,9 @@ WITHOUT = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "gone", "left"), WITHOUT)
-def test_without(text: str, gone: list[tuple[str, str]], left: str) -> None:
-    assert without(text, gone) == left
+@pytest.mark.parametrize(("text", "gone", "expected"), WITHOUT)
+def test_without(text: str, gone: list[tuple[str, str]], expected: str) -> None:
+    assert without(text, gone) == expected
 
 
 @SLOW
@@ -433,12 +417,10 @@ def test_without(text: str, gone: list[tuple[str, str]], left: str) -> None:
 )
 def test_without_takes_out_that_and_nothing_else(pieces: list[str]) -> None:
     text = "".join(pieces)
-    left = without(text, {("a", "x")})
-    kept = [
-        (found.module, found.name, found.value) for found in parse(A, text) if (found.module, found.name) != ("a", "x")
-    ]
-    assert [(found.module, found.name, found.value) for found in parse(A, left)] == kept
-    assert without(left, {("a", "x")}) == left
+    rest = without(text, {("a", "x")})
+    before, after = ([row[3:] for row in parse(A, content)] for content in (text, rest))
+    assert after == [row for row in before if row[:2] != ("a", "x")]
+    assert without(rest, {("a", "x")}) == rest
 
 
 @SLOW

@@ -27,6 +27,8 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._module_params.
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 OURS = "/etc/modprobe.d/zz-rdmaops-ib_core.conf"
+OUR_TEXT = HEADER + "\noptions ib_core x=1\n"
+FOREIGN = "/etc/modprobe.d/a.conf"
 IMAGE = "/boot/initrd.img-7.2"
 ONLY = "and only strings and integers define exactly what reaches the kernel. Quote it as the kernel should see it, for example"
 YAML = "(YAML reads on, off, yes and no as booleans.)"
@@ -35,29 +37,24 @@ WRITING = (
     "express. Leave it out."
 )
 RDMA = (
-    "netns_mode of ib_core is managed by the module rdmaops.gpu_fabric.rdma_system, which determines when it "
-    "takes effect: set its "
-    "option netns_mode instead."
+    "netns_mode of ib_core is managed by the module rdmaops.gpu_fabric.rdma_system, which determines when it takes effect: "
+    "set its option netns_mode instead."
 )
 
 
-def params(**given: t.Any) -> dict[str, t.Any]:
-    return {
-        "name": "ib-core",
-        "options": {"x": "1"},
-        "state": "present",
-        "path": None,
-        "root": "/",
-        "on_conflict": "fail",
-        "initramfs": "report",
-        **given,
-    }
+def params(**options: t.Any) -> dict[str, t.Any]:
+    defaults = {"state": "present", "path": None, "root": "/", "on_conflict": "fail", "initramfs": "report"}
+    return {"name": "ib-core", "options": {"x": "1"}, **defaults, **options}
+
+
+def write(root: Path, path: str, text: str) -> None:
+    (root / path[1:]).parent.mkdir(parents=True, exist_ok=True)
+    (root / path[1:]).write_text(text)
 
 
 def name_error(name: str) -> str:
     return (
-        f"name: {name!r} is not the name of a kernel module. Write it as lsmod shows it, without directory and "
-        "suffix, for "
+        f"name: {name!r} is not the name of a kernel module. Write it as lsmod shows it, without directory and suffix, for "
         "example mlx5_core."
     )
 
@@ -98,14 +95,12 @@ def test_refused(given: dict[str, t.Any], message: str) -> None:
 
 
 def test_accepted() -> None:
-    given = {
-        "name": "mlx5-core",
-        "options": {"a-b": 0, "c": "x y", "d": "0x1F", "e": -3, "f.g": "#1"},
-        "initramfs": "rebuild",
-    }
+    given = params(
+        name="mlx5-core", options={"a-b": 0, "c": "x y", "d": "0x1F", "e": -3, "f.g": "#1"}, initramfs="rebuild"
+    )
     options = {"a_b": "0", "c": "x y", "d": "0x1F", "e": "-3", "f.g": "#1"}
     path = "/etc/modprobe.d/zz-rdmaops-mlx5_core.conf"
-    assert check(params(**given)) == Task("mlx5_core", options, "present", path, "/", "fail", True)
+    assert check(given) == Task("mlx5_core", options, "present", path, "/", "fail", True)
     assert check(params(name="other", options={"netns_mode": 0})).options == {"netns_mode": "0"}
 
 
@@ -155,24 +150,13 @@ class FakeHost(Host):
 
 
 def contents(text: str = "", forced: bool = False, modules: t.Sequence[str] = ("ib_core",)) -> Contents:
-    return Contents(
-        IMAGE, "initramfs-tools", modules, modules if forced else [], {"/etc/modprobe.d/a.conf": text} if text else {}
-    )
+    modprobe = {"/etc/modprobe.d/a.conf": text} if text else {}
+    return Contents(IMAGE, "initramfs-tools", modules, modules if forced else [], modprobe)
 
 
-def looked(image: Contents | None = None, cmdline: str | None = "ro", **given: t.Any) -> Sources:
+def looked(image: Contents | None = None, cmdline: str | None = "ro", **fields: t.Any) -> Sources:
     entry = BootEntry("grub", cmdline=cmdline, initrd=[IMAGE] if image else [], kernel_version="7.2")
-    fields: dict[str, t.Any] = {
-        "root": "/",
-        "entry": entry,
-        "running": "ro",
-        "contents": image,
-        "has_initramfs": image is not None,
-        "unfinished": False,
-        "builtin": False,
-        "problems": [],
-    }
-    return Sources(**{**fields, **given})
+    return Sources("/", entry, "ro", image, image is not None, False, False, [])._replace(**fields)
 
 
 def run(host: FakeHost, check_mode: bool = False, **given: t.Any) -> dict[str, t.Any]:
@@ -180,13 +164,14 @@ def run(host: FakeHost, check_mode: bool = False, **given: t.Any) -> dict[str, t
 
 
 def test_everything_that_is_told(tmp_path: Path) -> None:
-    (tmp_path / "etc/modprobe.d").mkdir(parents=True)
-    (tmp_path / "etc/modprobe.d/a.conf").write_text("options ib-core x=Y\n")
+    write(tmp_path, FOREIGN, "options ib-core x=Y\n")
     host = FakeHost(
         str(tmp_path), looked(contents("options ib_core x=Y\n", True), "ro ib_core.y=7"), {"x": "Y", "y": "3"}
     )
     result = run(host, True, options={"x": 1, "y": 2})
-    text = HEADER + "\noptions ib_core x=1\noptions ib_core y=2\n"
+    text = OUR_TEXT + "options ib_core y=2\n"
+    image = {"image": IMAGE, "contains_module": True, "forced": True, "argument": None}
+    drift = {"kind": "modprobe_option", "status": "drift"}
     assert result == {
         "changed": True,
         "actions": [f"Write {OURS}"],
@@ -198,7 +183,7 @@ def test_everything_that_is_told(tmp_path: Path) -> None:
                 "desired": "1",
                 "configured": {"value": "Y", "path": "/etc/modprobe.d/a.conf", "line": 1},
                 "cmdline": {"running": None, "next_boot": None},
-                "initramfs": {"image": IMAGE, "contains_module": True, "forced": True, "value": "Y", "argument": None},
+                "initramfs": {**image, "value": "Y"},
                 "live": "Y",
                 "next_boot": "Y",
                 "next_boot_known": True,
@@ -208,7 +193,7 @@ def test_everything_that_is_told(tmp_path: Path) -> None:
                 "desired": "2",
                 "configured": None,
                 "cmdline": {"running": None, "next_boot": "7"},
-                "initramfs": {"image": IMAGE, "contains_module": True, "forced": True, "value": None, "argument": None},
+                "initramfs": {**image, "value": None},
                 "live": "3",
                 "next_boot": "7",
                 "next_boot_known": True,
@@ -220,24 +205,8 @@ def test_everything_that_is_told(tmp_path: Path) -> None:
         "reload_required": True,
         "after": {"next_boot": {"x": "Y", "y": "7"}, "reload_required": True, "initramfs_stale": True},
         "resources": [
-            {
-                "kind": "modprobe_option",
-                "name": "ib_core.x",
-                "status": "drift",
-                "desired": "1",
-                "configured": "Y",
-                "live": "Y",
-                "next_boot": "Y",
-            },
-            {
-                "kind": "modprobe_option",
-                "name": "ib_core.y",
-                "status": "drift",
-                "desired": "2",
-                "configured": None,
-                "live": "3",
-                "next_boot": "7",
-            },
+            {**drift, "name": "ib_core.x", "desired": "1", "configured": "Y", "live": "Y", "next_boot": "Y"},
+            {**drift, "name": "ib_core.y", "desired": "2", "configured": None, "live": "3", "next_boot": "7"},
         ],
         "problems": [],
         "warnings": [],
@@ -247,19 +216,17 @@ def test_everything_that_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("state", ["present", "absent"])
 def test_check_mode_tells_what_is_done(tmp_path: Path, state: str) -> None:
-    ours = tmp_path / OURS[1:]
-    ours.parent.mkdir(parents=True)
     if state == "absent":
-        ours.write_text(HEADER + "\noptions ib_core x=1\n")
+        write(tmp_path, OURS, OUR_TEXT)
     host = FakeHost(str(tmp_path), looked())
-    told = run(host, True, state=state)
-    assert told["changed"] is True
-    assert run(host, state=state) == told
+    checked = run(host, True, state=state)
+    assert checked["changed"] is True
+    assert run(host, state=state) == checked
     again = run(host, state=state)
     assert (again["changed"], again["actions"], again["diff"]) == (False, [], [])
-    assert again["after"] == told["after"]
+    assert again["after"] == checked["after"]
     assert run(host, True, state=state) == again
-    assert ours.exists() is (state == "present")
+    assert (tmp_path / OURS[1:]).exists() is (state == "present")
 
 
 # what sysfs shows (None: not loaded), reload required
@@ -280,9 +247,8 @@ def test_reload_required(tmp_path: Path, live: dict[str, str] | None, required: 
 
 
 def test_reload_after_a_parameter_was_taken_back(tmp_path: Path) -> None:
-    (tmp_path / "etc/modprobe.d").mkdir(parents=True)
-    (tmp_path / "etc/modprobe.d/a.conf").write_text("options ib_core x=3\n")
-    (tmp_path / OURS[1:]).write_text(HEADER + "\noptions ib_core x=1\n")
+    write(tmp_path, FOREIGN, "options ib_core x=3\n")
+    write(tmp_path, OURS, OUR_TEXT)
     host = FakeHost(str(tmp_path), looked(), {"x": "1"})
     result = run(host, state="absent", options=None, on_conflict="warn")
     assert result["parameters"]["x"]["configured"] == {"value": "1", "path": OURS, "line": 2}
@@ -291,23 +257,21 @@ def test_reload_after_a_parameter_was_taken_back(tmp_path: Path) -> None:
 
 
 def test_no_reload_for_a_parameter_that_nothing_sets_any_more(tmp_path: Path) -> None:
-    (tmp_path / "etc/modprobe.d").mkdir(parents=True)
-    (tmp_path / OURS[1:]).write_text(HEADER + "\noptions ib_core x=1\n")
+    write(tmp_path, OURS, OUR_TEXT)
     result = run(FakeHost(str(tmp_path), looked(), {"x": "1"}), state="absent", options=None)
     assert result["actions"] == [f"Remove {OURS}"]
     assert result["reload_required"] is False
 
 
 def test_a_value_that_a_loaded_module_still_has_is_no_drift(tmp_path: Path) -> None:
-    image = contents("options ib_core x=1\n")._replace(modprobe={OURS: HEADER + "\noptions ib_core x=1\n"})
+    image = contents()._replace(modprobe={OURS: OUR_TEXT})
     result = run(FakeHost(str(tmp_path), looked(image), {"x": "1"}), state="absent", options=None)
     assert [(row["live"], row["desired"], row["status"]) for row in result["resources"]] == [("1", None, "in_sync")]
 
 
 def test_a_removal_that_was_stopped_before_the_rebuild(tmp_path: Path) -> None:
     """The file is gone already; what it had is known from the image."""
-    image = Contents(IMAGE, "initramfs-tools", ["ib_core"], [], {OURS: HEADER + "\noptions ib_core x=1\n"})
-    host = FakeHost(str(tmp_path), looked(image))
+    host = FakeHost(str(tmp_path), looked(contents()._replace(modprobe={OURS: OUR_TEXT})))
     host.new = contents()
     result = run(host, state="absent", options=None, initramfs="rebuild")
     assert result["actions"] == [f"Rebuild {IMAGE}"]
@@ -339,21 +303,17 @@ def test_status(tmp_path: Path, live: dict[str, str] | None, image: Contents | N
 
 def test_a_stale_initramfs_is_rebuilt_after_the_file_was_written(tmp_path: Path) -> None:
     host = FakeHost(str(tmp_path), looked(contents("", True)))
-    told = run(host, True, initramfs="rebuild")
+    checked = run(host, True, initramfs="rebuild")
     assert host.did == [f"preflight {IMAGE} 7.2"]
-    assert told["actions"] == [f"Write {OURS}", f"Rebuild {IMAGE}"]
-    assert told["diff"][1] == {
-        "before_header": IMAGE,
-        "after_header": IMAGE,
-        "before": "",
-        "after": "options ib_core x=1\n",
-    }
-    assert told["initramfs_stale"] is False
-    assert told["after"] == {"next_boot": {"x": "1"}, "reload_required": False, "initramfs_stale": False}
+    assert checked["actions"] == [f"Write {OURS}", f"Rebuild {IMAGE}"]
+    texts = {"before": "", "after": "options ib_core x=1\n"}
+    assert checked["diff"][1] == {"before_header": IMAGE, "after_header": IMAGE, **texts}
+    assert checked["initramfs_stale"] is False
+    assert checked["after"] == {"next_boot": {"x": "1"}, "reload_required": False, "initramfs_stale": False}
     host.new = contents("options ib_core x=1\n", True)
-    assert run(host, initramfs="rebuild") == told
+    assert run(host, initramfs="rebuild") == checked
     assert host.did[2:] == [f"rebuild {IMAGE} 7.2"]
-    # The image is what it was: here nobody builds one. A run that only reports says so.
+    # The fake host builds no image, so a run that only reports finds the old one.
     assert run(host)["initramfs_stale"] is True
 
 
@@ -401,17 +361,12 @@ def test_a_failure_halfway_tells_what_was_done(tmp_path: Path) -> None:
 
 def test_a_refusal_names_the_conflicts(tmp_path: Path) -> None:
     line = {"path": "a", "line": 1, "text": "b", "wins": True}
-    assert failure(ConflictError("no", [{**line, "name": "x"}]), []) == {
-        "msg": "no",
-        "changed": False,
-        "actions": [],
-        "conflicts": [line],
-    }
+    result = failure(ConflictError("no", [{**line, "name": "x"}]), [])
+    assert result == {"msg": "no", "changed": False, "actions": [], "conflicts": [line]}
 
 
 def test_an_install_command_makes_the_prediction_unknown(tmp_path: Path) -> None:
-    (tmp_path / "etc/modprobe.d").mkdir(parents=True)
-    (tmp_path / "etc/modprobe.d/a.conf").write_text("install ib_core /bin/true\n")
+    write(tmp_path, FOREIGN, "install ib_core /bin/true\n")
     result = run(FakeHost(str(tmp_path), looked()))
     sentence = "/etc/modprobe.d/a.conf:1 runs a command instead of loading ib_core: install ib_core /bin/true"
     assert result["parameters"]["x"]["next_boot_reason"] == sentence

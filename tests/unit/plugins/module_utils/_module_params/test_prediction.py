@@ -91,14 +91,8 @@ def test_predict(
 
 
 def image(**fields: t.Any) -> Contents:
-    given: dict[str, t.Any] = {
-        "image": IMAGE,
-        "kind": "initramfs-tools",
-        "modules": ["ib_core"],
-        "forced": [],
-        "modprobe": {"/etc/modprobe.d/a.conf": "options ib-core netns_mode=0\n"},
-    }
-    return Contents(**{**given, **fields})
+    modprobe = {"/etc/modprobe.d/a.conf": "options ib-core netns_mode=0\n"}
+    return Contents(IMAGE, "initramfs-tools", ["ib_core"], [], modprobe)._replace(**fields)
 
 
 def test_initramfs_state() -> None:
@@ -116,8 +110,8 @@ def test_initramfs_state_follows_kmod_inside_the_image() -> None:
 
 
 def test_arguments_on_a_list_of_modules_beat_modprobe_d() -> None:
-    result = initramfs_state(image(forced=["ib_core"], arguments={"ib_core": "netns-mode=1"}), "ib_core", "netns_mode")
-    assert result == state(True, True, "1", "1")
+    contents = image(forced=["ib_core"], arguments={"ib_core": "netns-mode=1"})
+    assert initramfs_state(contents, "ib_core", "netns_mode") == state(True, True, "1", "1")
 
 
 def test_the_command_line_can_force_a_module() -> None:
@@ -143,25 +137,14 @@ def test_initramfs_stale(result: dict[str, t.Any] | None, configured: str | None
 
 
 def looked(**fields: t.Any) -> Sources:
-    given: dict[str, t.Any] = {
-        "root": "/",
-        "entry": BootEntry("grub", cmdline="ro quiet", initrd=[IMAGE], kernel_version="7.2"),
-        "running": "ro ib_core.netns_mode=1",
-        "contents": image(),
-        "has_initramfs": True,
-        "unfinished": False,
-        "builtin": False,
-        "problems": [],
-    }
-    return Sources(**{**given, **fields})
+    entry = BootEntry("grub", cmdline="ro quiet", initrd=[IMAGE], kernel_version="7.2")
+    return Sources("/", entry, "ro ib_core.netns_mode=1", image(), True, False, False, [])._replace(**fields)
 
 
 def test_view() -> None:
     result = parameter_state(looked(), "ib_core", "netns_mode", "0")
-    assert result.cmdline == {"running": "1", "next_boot": None}
-    assert result.initramfs == state(True, False, "0")
-    assert result.next_boot == Prediction("0", True, None)
-    assert result.stale is False
+    assert (result.cmdline, result.initramfs) == ({"running": "1", "next_boot": None}, state(True, False, "0"))
+    assert (result.next_boot, result.stale) == (Prediction("0", True, None), False)
 
 
 def test_view_of_a_stale_image_and_of_a_new_one() -> None:
@@ -186,14 +169,13 @@ def test_view_without_an_initramfs() -> None:
 
 
 def test_view_of_what_cannot_be_read() -> None:
-    result = parameter_state(looked(contents=None, has_initramfs=True), "ib_core", "netns_mode", "0")
-    assert (result.initramfs, result.stale, result.next_boot) == (None, None, IMAGE_UNKNOWN)
-    # A unified kernel image has its initramfs inside.
-    result = parameter_state(looked(contents=None, has_initramfs=None), "ib_core", "netns_mode", "0")
-    assert (result.initramfs, result.stale, result.next_boot) == (None, None, IMAGE_UNKNOWN)
-    result = parameter_state(
-        looked(entry=None, contents=None, has_initramfs=None, running=None), "ib_core", "netns_mode", "0"
-    )
+    # A unified kernel image has its initramfs inside: whether there is one is not known (None).
+    for has_initramfs in (True, None):
+        src = looked(contents=None, has_initramfs=has_initramfs)
+        result = parameter_state(src, "ib_core", "netns_mode", "0")
+        assert (result.initramfs, result.stale, result.next_boot) == (None, None, IMAGE_UNKNOWN)
+    src = looked(entry=None, contents=None, has_initramfs=None, running=None)
+    result = parameter_state(src, "ib_core", "netns_mode", "0")
     assert result.cmdline == {"running": None, "next_boot": None}
     assert result.next_boot == CMDLINE_UNKNOWN
 
@@ -264,10 +246,10 @@ def test_the_kernel_of_the_entry_says_what_is_built_in(
 
 def test_is_builtin(tmp_path: Path) -> None:
     assert not is_builtin(str(tmp_path), "7.2", "ib_core")
-    where = tmp_path / "usr/lib/modules/7.2/modules.builtin"
-    where.parent.mkdir(parents=True)
+    builtin = tmp_path / "usr/lib/modules/7.2/modules.builtin"
+    builtin.parent.mkdir(parents=True)
     (tmp_path / "lib").symlink_to("usr/lib")
-    where.write_text("kernel/fs/my_ib_core.ko\nkernel/drivers/infiniband/core/ib-uverbs.ko\nkernel/x/ib_core.ko")
+    builtin.write_text("kernel/fs/my_ib_core.ko\nkernel/drivers/infiniband/core/ib-uverbs.ko\nkernel/x/ib_core.ko")
     assert is_builtin(str(tmp_path), "7.2", "ib_core")
     assert is_builtin(str(tmp_path), "7.2", "ib_uverbs")
     assert not is_builtin(str(tmp_path), "7.2", "core")
