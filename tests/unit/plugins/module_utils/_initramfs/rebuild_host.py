@@ -10,9 +10,7 @@ from pathlib import Path
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import Contents
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.rebuild import rebuild
-
-VERSION = "6.12.1"
-
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._initramfs.images import VERSION, cpio, text
 
 IMAGE = f"/boot/initrd.img-{VERSION}"
 
@@ -20,24 +18,16 @@ IMAGE = f"/boot/initrd.img-{VERSION}"
 CONF = "etc/modprobe.d/zz-rdmaops-ib_core.conf"
 
 
-def cpio(**files: str) -> bytes:
-    data = b""
-    for name, content in [*files.items(), ("TRAILER!!!", "")]:
-        raw = name.encode() + b"\0"
-        fields = (1, 0o100644, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(raw), 0)
-        data += b"070701" + b"".join(b"%08x" % field for field in fields) + raw
-        data += bytes(-len(data) % 4) + content.encode()
-        data += bytes(-len(data) % 4)
-    return data
+MODULE = text(f"lib/modules/{VERSION}/ib_core.ko", "")
 
 
-MODULE = {f"lib/modules/{VERSION}/ib_core.ko": ""}
+OLD = cpio(MODULE)
 
 
-OLD = cpio(**MODULE)
+NEW = cpio(MODULE, text(CONF, "options ib_core netns_mode=0\n"))
 
 
-NEW = cpio(**MODULE, **{CONF: "options ib_core netns_mode=0\n"})
+Runner = t.Callable[[t.Sequence[str], float], t.Tuple[int, str, str]]
 
 
 class Host:
@@ -58,10 +48,10 @@ class Host:
             (root / directory).mkdir(parents=True)
 
     def file(self, path: str, content: str | bytes) -> Path:
-        place = self.root / path.lstrip("/")
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return place
+        file = self.root / path.lstrip("/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return file
 
     def run(self, argv: t.Sequence[str], timeout: float) -> tuple[int, str, str]:
         assert timeout == 900.0
@@ -74,8 +64,8 @@ class Host:
             self.file(new, self.images.pop(0) if len(self.images) > 1 else self.images[0])
         return self.result
 
-    def rebuild(self, **more: t.Any) -> Contents:
-        return rebuild(IMAGE, VERSION, str(self.root), self.run, fresh, **more)
+    def rebuild(self, image: str = IMAGE, run: Runner | None = None) -> Contents:
+        return rebuild(image, VERSION, str(self.root), run or self.run, fresh)
 
     @property
     def image(self) -> Path:

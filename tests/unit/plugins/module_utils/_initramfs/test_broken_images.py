@@ -66,10 +66,17 @@ BROKEN_CASES = [
 ]
 
 
-# Without names of their own the cases would be called by their bytes, and gzip writes down the time.
+def problem_of(tmp_path: Path, data: bytes) -> str:
+    message = message_of(InitramfsError, read, tmp_path, data)
+    prefix = "Reading the initramfs /boot/image0: "
+    assert message.startswith(prefix)
+    return message[len(prefix) :]
+
+
+# Without ids the cases would be named after their bytes, in which gzip writes the time.
 @pytest.mark.parametrize(("data", "problem"), BROKEN_CASES, ids=range(len(BROKEN_CASES)))
 def test_broken(tmp_path: Path, data: bytes, problem: str) -> None:
-    assert message_of(InitramfsError, read, tmp_path, data) == "Reading the initramfs /boot/image0: " + problem
+    assert problem_of(tmp_path, data) == problem
 
 
 @pytest.mark.parametrize("name", ["zstd", "lz4"])
@@ -84,29 +91,22 @@ def test_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpio_reader, "MAX_UNPACKED", 8 << 20)
     data = gzip.compress(cpio(Member("zeros", bytes(64 << 20))))
     assert len(data) < 1 << 20
-    with pytest.raises(InitramfsError) as caught:
-        read(tmp_path, data)
-    assert str(caught.value) == "Reading the initramfs /boot/image0: it unpacks to more than 0 GiB"
+    assert problem_of(tmp_path, data) == "it unpacks to more than 0 GiB"
 
 
 def test_too_much_to_keep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpio_reader, "MAX_KEPT", 1 << 20)
     members = [text(f"etc/modprobe.d/{number}.conf", "#" * (1 << 18)) for number in range(9)]
-    with pytest.raises(InitramfsError) as caught:
-        read(tmp_path, gzip.compress(cpio(*members)))
-    assert str(caught.value) == "Reading the initramfs /boot/image0: its configuration files are larger than 1 MiB"
+    assert problem_of(tmp_path, gzip.compress(cpio(*members))) == "its configuration files are larger than 1 MiB"
 
 
 def test_too_many_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpio_reader, "MAX_MEMBERS", 5)
-    with pytest.raises(InitramfsError) as caught:
-        read(tmp_path, cpio(*DEBIAN))
-    assert str(caught.value) == "Reading the initramfs /boot/image0: it has more than 5 members"
+    assert problem_of(tmp_path, cpio(*DEBIAN)) == "it has more than 5 members"
 
 
 def test_no_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda *_args, **_more: None)
-    assert message_of(InitramfsError, read, tmp_path, b"\x28\xb5\x2f\xfd" + bytes(90)) == (
-        "Reading the initramfs /boot/image0: it is compressed with zstd, and there is no zstd to read it: "
-        "install that package"
+    assert problem_of(tmp_path, b"\x28\xb5\x2f\xfd" + bytes(90)) == (
+        "it is compressed with zstd, and there is no zstd to read it: install that package"
     )

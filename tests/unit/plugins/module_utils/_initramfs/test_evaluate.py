@@ -27,20 +27,23 @@ from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._ini
     text,
 )
 
+DRACUT = Member("usr/lib/dracut", mode=DIRECTORY)
+ARCH = text("conf/arch.conf", "")
+MODULES_LOAD = Member("usr/lib/systemd/systemd-modules-load")
 FORCED_CASES = [
     # members beside the tree, kind, forced, arguments
-    ([text("conf/arch.conf", "")], "initramfs-tools", [], {}),
+    ([ARCH], "initramfs-tools", [], {}),
     (
-        [text("conf/arch.conf", ""), text("conf/modules", "ib-core netns_mode=1\n")],
+        [ARCH, text("conf/modules", "ib-core netns_mode=1\n")],
         "initramfs-tools",
         ["ib_core"],
         {"ib_core": "netns_mode=1"},
     ),
-    ([text("conf/arch.conf", ""), text("conf/modules", "  # ib_core\nnot_there\n")], "initramfs-tools", [], {}),
-    ([Member("usr/lib/dracut", mode=DIRECTORY)], "dracut", [], {}),
+    ([ARCH, text("conf/modules", "  # ib_core\nnot_there\n")], "initramfs-tools", [], {}),
+    ([DRACUT], "dracut", [], {}),
     (
         [
-            Member("usr/lib/dracut", mode=DIRECTORY),
+            DRACUT,
             text("etc/cmdline.d/20-force_drivers.conf", "rd.driver.pre=ib_uverbs\n"),
         ],
         "dracut",
@@ -48,16 +51,16 @@ FORCED_CASES = [
         {},
     ),
     (
-        [Member("usr/lib/dracut", mode=DIRECTORY), text("etc/cmdline", "quiet rd.driver.pre=a,ib-core")],
+        [DRACUT, text("etc/cmdline", "quiet rd.driver.pre=a,ib-core")],
         "dracut",
         ["ib_core"],
         {},
     ),
-    ([Member("usr/lib/dracut", mode=DIRECTORY), text("usr/lib/modules-load.d/x.conf", "ib_core\n")], "dracut", [], {}),
+    ([DRACUT, text("usr/lib/modules-load.d/x.conf", "ib_core\n")], "dracut", [], {}),
     (
         [
-            Member("usr/lib/dracut", mode=DIRECTORY),
-            Member("usr/lib/systemd/systemd-modules-load"),
+            DRACUT,
+            MODULES_LOAD,
             text("usr/lib/modules-load.d/x.conf", "; no\n# no\nib_core\n"),
         ],
         "dracut",
@@ -66,7 +69,7 @@ FORCED_CASES = [
     ),
     (
         [
-            Member("usr/lib/systemd/systemd-modules-load"),
+            MODULES_LOAD,
             text("usr/lib/modules-load.d/x.conf", "ib_core\n"),
             link("etc/modules-load.d/x.conf", "/dev/null"),
         ],
@@ -75,7 +78,7 @@ FORCED_CASES = [
         {},
     ),
     (
-        [Member("usr/lib/systemd/systemd-modules-load"), text("usr/lib/modules-load.d/x.conf", "ib_core option\n")],
+        [MODULES_LOAD, text("usr/lib/modules-load.d/x.conf", "ib_core option\n")],
         "unknown",
         [],
         {},
@@ -88,7 +91,7 @@ FORCED_CASES = [
     ),
     (
         [
-            text("conf/arch.conf", ""),
+            ARCH,
             text("conf/modules", "mlx5_core\n"),
             text(f"{MODULES}/modules.softdep", "softdep mlx5_core post: mlx5_ib\n"),
         ],
@@ -98,7 +101,7 @@ FORCED_CASES = [
     ),
     (
         [
-            text("conf/arch.conf", ""),
+            ARCH,
             text("conf/modules", "mlx5_core\n"),
             text("etc/modprobe.d/s.conf", "softdep mlx5_core pre: ib_core\n"),
         ],
@@ -132,7 +135,7 @@ def test_from_cmdline(kind: str, cmdline: str, modules: list[str]) -> None:
 
 
 def test_forced_by_the_command_line(tmp_path: Path) -> None:
-    contents = read(tmp_path, cpio(*TREE, Member("usr/lib/dracut", mode=DIRECTORY)))
+    contents = read(tmp_path, cpio(*TREE, DRACUT))
     assert forced(contents) == []
     assert forced(contents, "rd.driver.pre=ib-uverbs,none") == ["ib_core", "ib_uverbs"]
 

@@ -23,13 +23,10 @@ from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._ini
 
 
 def test_missing_and_not_a_file(tmp_path: Path) -> None:
-    with pytest.raises(InitramfsError) as caught:
-        inspect(["/boot/gone"], root=str(tmp_path), cache=None)
-    assert str(caught.value) == "Reading the initramfs /boot/gone: No such file or directory"
     (tmp_path / "boot" / "d").mkdir(parents=True)
-    with pytest.raises(InitramfsError) as caught:
-        inspect(["/boot/d"], root=str(tmp_path), cache=None)
-    assert str(caught.value) == "Reading the initramfs /boot/d: Is a directory"
+    for path, problem in {"/boot/gone": "No such file or directory", "/boot/d": "Is a directory"}.items():
+        message = message_of(InitramfsError, inspect, [path], root=str(tmp_path), cache=None)
+        assert message == f"Reading the initramfs {path}: {problem}"
     assert message_of(InitramfsError, inspect, []) == "The boot entry has no initramfs to look into"
 
 
@@ -56,9 +53,17 @@ class TestCache:
         return inspect(["/boot/initrd"], root=str(root), cache=str(root / "cache"))
 
     @staticmethod
-    def kept(image: Path) -> Path:
+    def cached(image: Path) -> Path:
+        """Return the file in which the contents of the image are kept."""
         (path,) = (image.parents[1] / "cache").iterdir()
         return path
+
+    def spoil(self, image: Path, kind: str) -> Path:
+        """Look once, and put another kind into what was kept of it."""
+        self.look(image)
+        cached = self.cached(image)
+        cached.write_text(cached.read_text().replace("initramfs-tools", kind))
+        return cached
 
     def test_second_look_reads_no_image(self, image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         first = self.look(image)
@@ -68,14 +73,12 @@ class TestCache:
 
     def test_mode(self, image: Path) -> None:
         self.look(image)
-        assert self.kept(image).stat().st_mode & 0o777 == 0o600
-        assert self.kept(image).parent.stat().st_mode & 0o777 == 0o700
+        assert self.cached(image).stat().st_mode & 0o777 == 0o600
+        assert self.cached(image).parent.stat().st_mode & 0o777 == 0o700
 
     @pytest.mark.parametrize("how", ["touch", "replace", "longer"])
     def test_a_changed_image_is_read(self, image: Path, how: str) -> None:
-        self.look(image)
-        kept = self.kept(image)
-        kept.write_text(kept.read_text().replace("initramfs-tools", "from the cache"))
+        self.spoil(image, "from the cache")
         assert self.look(image).kind == "from the cache"
         if how == "touch":
             os.utime(image, ns=(0, 1))
@@ -92,34 +95,24 @@ class TestCache:
     @pytest.mark.parametrize("content", ["", "{", "null", "[]", '{"format": 1}', "[" * 99999, "\xff"])
     def test_a_broken_file_is_ignored(self, image: Path, content: str) -> None:
         self.look(image)
-        self.kept(image).write_text(content, encoding="latin-1")
+        self.cached(image).write_text(content, encoding="latin-1")
         assert self.look(image).kind == "initramfs-tools"
 
     def test_another_format_is_ignored(self, image: Path) -> None:
-        self.look(image)
-        kept = self.kept(image)
-        values = json.loads(kept.read_text().replace("initramfs-tools", "old"))
-        assert self.look(image).kind == "initramfs-tools"
-        kept.write_text(json.dumps({**values, "format": 0}))
+        cached = self.spoil(image, "old")
+        assert self.look(image).kind == "old"
+        cached.write_text(json.dumps({**json.loads(cached.read_text()), "format": 0}))
         assert self.look(image).kind == "initramfs-tools"
 
     def test_a_foreign_or_writable_file_is_ignored(self, image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.look(image)
-        kept = self.kept(image)
-        kept.write_text(kept.read_text().replace("initramfs-tools", "evil"))
-        kept.chmod(0o622)
+        self.spoil(image, "evil").chmod(0o622)
         assert self.look(image).kind == "initramfs-tools"
-        kept.write_text(kept.read_text().replace("initramfs-tools", "evil"))
-        kept.chmod(0o600)
+        self.spoil(image, "evil").chmod(0o600)
         monkeypatch.setattr(os, "geteuid", lambda: 4711)
         assert self.look(image).kind == "initramfs-tools"
 
     def test_a_link_is_ignored(self, image: Path) -> None:
-        self.look(image)
-        kept = self.kept(image)
-        target = kept.with_name("target")
-        target.write_text(kept.read_text().replace("initramfs-tools", "evil"))
-        target.chmod(0o600)
-        kept.unlink()
-        kept.symlink_to(target)
+        cached = self.spoil(image, "evil")
+        target = cached.rename(cached.with_name("target"))
+        cached.symlink_to(target)
         assert self.look(image).kind == "initramfs-tools"

@@ -13,16 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.rebuild import rebuild
 from ansible_collections.rdmaops.gpu_fabric.tests.support.disk_calls import recorded
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._initramfs.rebuild_host import (
-    IMAGE,
     NAME,
     NEW,
     OLD,
-    VERSION,
     Host,
-    fresh,
 )
 
 
@@ -42,7 +38,7 @@ def test_the_order_on_the_disk(host: Host, monkeypatch: pytest.MonkeyPatch, has_
         calls.extend(["hooks"] * ("run-parts" in argv))
         return host.run(argv, timeout)
 
-    rebuild(IMAGE, VERSION, str(host.root), run, fresh)
+    host.rebuild(run=run)
     new = re.compile(r"\.rdmaops-new\.[0-9a-f]{8}")
     assert [new.sub(".new", call).replace(NAME, "image").replace(".rdmaops-", ".") for call in calls] == [
         f"fsync .image.new of {len(NEW)} bytes",
@@ -66,13 +62,13 @@ def killed_before(call: int, host: Host) -> bool:
     """Run a rebuild in a child that is killed before its n-th call; tell whether it was."""
     pid = os.fork()
     if pid == 0:
-        left = call
+        remaining = call
 
         def counted(real: t.Callable[..., t.Any]) -> t.Callable[..., t.Any]:
             def wrapper(*args: t.Any, **more: t.Any) -> t.Any:
-                nonlocal left
-                left -= 1
-                if left == 0:
+                nonlocal remaining
+                remaining -= 1
+                if remaining == 0:
                     os.kill(os.getpid(), signal.SIGKILL)
                 return real(*args, **more)
 
@@ -109,10 +105,10 @@ def test_killed_at_any_point(tmp_path: Path, kind: str) -> None:
         # The drop-in may be there already.
         host.images = [NEW]
         host.rebuild()
-        left = host.beside()
-        assert left.pop(NAME) == NEW
-        assert left.pop(NAME + ".rdmaops-previous") in (OLD, NEW)
-        assert left == {}
+        files = host.beside()
+        assert files.pop(NAME) == NEW
+        assert files.pop(NAME + ".rdmaops-previous") in (OLD, NEW)
+        assert files == {}
         assert host.scratch() == []
     print(f"{kind}: killed at {points - 1} points")
     assert points > 15

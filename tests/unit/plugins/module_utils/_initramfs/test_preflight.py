@@ -12,10 +12,11 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs import rebuild as module
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import InitramfsError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.rebuild import preflight, tool
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._initramfs.images import VERSION
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._initramfs.rebuild_host import (
     IMAGE,
     OLD,
-    VERSION,
     Host,
 )
 
@@ -39,12 +40,11 @@ def test_tool(tmp_path: Path, names: list[str], expected: str | None) -> None:
 class TestPreflight:
     def refused(self, host: Host, version: str | None = VERSION) -> str:
         before = host.beside()
-        with pytest.raises(InitramfsError) as caught:
-            preflight(IMAGE, str(host.root), version)
+        message = message_of(InitramfsError, preflight, IMAGE, str(host.root), version)
         assert host.beside() == before
         prefix = f"Rebuilding the initramfs {IMAGE}: "
-        assert str(caught.value).startswith(prefix)
-        return str(caught.value)[len(prefix) :]
+        assert message.startswith(prefix)
+        return message[len(prefix) :]
 
     def test_good(self, host: Host) -> None:
         assert preflight(IMAGE, str(host.root)) == "initramfs-tools"

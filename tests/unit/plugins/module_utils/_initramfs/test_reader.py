@@ -74,19 +74,16 @@ def test_a_later_segment_replaces(tmp_path: Path) -> None:
 
 
 def test_links(tmp_path: Path) -> None:
-    contents = read(
-        tmp_path,
-        cpio(
-            *TREE,
-            link("etc/modprobe.d/nvidia.conf", "/etc/alternatives/nvidia.conf"),
-            link("etc/alternatives/nvidia.conf", "../nvidia/current.conf"),
-            text("etc/nvidia/current.conf", "options nvidia a=1\n"),
-            link("etc/modprobe.d/b.conf", "/dev/null"),
-            link("run", "/loop"),
-            link("loop", "/run"),
-        ),
+    image = cpio(
+        *TREE,
+        link("etc/modprobe.d/nvidia.conf", "/etc/alternatives/nvidia.conf"),
+        link("etc/alternatives/nvidia.conf", "../nvidia/current.conf"),
+        text("etc/nvidia/current.conf", "options nvidia a=1\n"),
+        link("etc/modprobe.d/b.conf", "/dev/null"),
+        link("run", "/loop"),
+        link("loop", "/run"),
     )
-    assert contents.modprobe == {
+    assert read(tmp_path, image).modprobe == {
         "/etc/modprobe.d/a.conf": "options ib_core netns_mode=0\n",
         "/etc/modprobe.d/b.conf": "",
         "/etc/modprobe.d/nvidia.conf": "options nvidia a=1\n",
@@ -95,27 +92,15 @@ def test_links(tmp_path: Path) -> None:
 
 
 def test_hard_links(tmp_path: Path) -> None:
-    data = b"options ib_core netns_mode=0\n"
-    contents = read(
-        tmp_path,
-        cpio(
-            Member("etc/modprobe.d/a.conf", b"", FILE, 7, 3),
-            Member("etc/modprobe.d/b.conf", b"", FILE, 7, 3),
-            Member("usr/share/elsewhere", data, FILE, 7, 3),
-        ),
-    )
-    assert contents.modprobe == dict.fromkeys(["/etc/modprobe.d/a.conf", "/etc/modprobe.d/b.conf"], data.decode())
+    names = ["etc/modprobe.d/a.conf", "etc/modprobe.d/b.conf", "usr/share/elsewhere"]
+    text = "options ib_core netns_mode=0\n"
+    members = [Member(name, data, FILE, 7, 3) for name, data in zip(names, (b"", b"", text.encode()))]
+    assert read(tmp_path, cpio(*members)).modprobe == dict.fromkeys(["/" + name for name in names[:2]], text)
 
 
 def test_names_that_leave_the_image_are_nothing(tmp_path: Path) -> None:
-    contents = read(
-        tmp_path,
-        cpio(
-            text("/etc/modprobe.d/a.conf", "a"),
-            text("../etc/modprobe.d/b.conf", "b"),
-            text("./etc/modprobe.d/c.conf", "c"),
-        ),
-    )
+    names = {"/etc/modprobe.d/a.conf": "a", "../etc/modprobe.d/b.conf": "b", "./etc/modprobe.d/c.conf": "c"}
+    contents = read(tmp_path, cpio(*(text(name, letter) for name, letter in names.items())))
     assert contents.modprobe == {"/etc/modprobe.d/a.conf": "a", "/etc/modprobe.d/c.conf": "c"}
 
 

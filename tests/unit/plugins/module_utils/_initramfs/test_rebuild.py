@@ -14,35 +14,26 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _files
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs import rebuild as module
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import InitramfsError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.rebuild import DRACUT_DROP_IN, rebuild, run
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.rebuild import DRACUT_DROP_IN, run
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import limits_count_from
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._initramfs.images import VERSION, cpio, text
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._initramfs.rebuild_host import (
     AFTER,
     IMAGE,
     NAME,
     NEW,
     OLD,
-    VERSION,
     Host,
-    cpio,
-    fresh,
 )
 
 
 def test_initramfs_tools(host: Host) -> None:
     contents = host.rebuild()
-    assert contents.image == IMAGE
-    assert contents.modules == ["ib_core"]
+    assert (contents.image, contents.modules) == (IMAGE, ["ib_core"])
     ((chroot, root, env, directory, command, option, new, version),) = host.calls
-    assert (chroot, root, env, command, option, version) == (
-        "chroot",
-        str(host.root),
-        "env",
-        "mkinitramfs",
-        "-o",
-        VERSION,
-    )
+    assert (chroot, root, env) == ("chroot", str(host.root), "env")
+    assert (command, option, version) == ("mkinitramfs", "-o", VERSION)
     assert directory.startswith("TMPDIR=/var/tmp/rdmaops-initramfs.")
     assert new.startswith(f"/boot/.{NAME}.rdmaops-new.")
     assert host.beside() == AFTER
@@ -98,22 +89,24 @@ def test_the_tool_fails(host: Host) -> None:
 
 
 BAD_IMAGES = [
-    # what the tool made, text behind "Rebuilding the initramfs IMAGE: "
-    (cpio(x=""), f"the new image has no modules of kernel {VERSION} (exit code 0). The previous image is in place."),
+    # the tool's image, text after "Rebuilding the initramfs IMAGE: "
+    (
+        cpio(text("x", "")),
+        f"the new image has no modules of kernel {VERSION} (exit code 0). The previous image is in place.",
+    ),
     (NEW[:-60], None),
     (b"", None),
 ]
 
 
-@pytest.mark.parametrize(("image", "text"), BAD_IMAGES)
-def test_the_new_image_is_bad(host: Host, image: bytes, text: str | None) -> None:
+@pytest.mark.parametrize(("image", "problem"), BAD_IMAGES)
+def test_the_new_image_is_bad(host: Host, image: bytes, problem: str | None) -> None:
     host.images = [image]
-    with pytest.raises(InitramfsError) as caught:
-        host.rebuild()
-    if text is None:
-        assert str(caught.value).startswith(f"Reading the initramfs {IMAGE}: it ")
+    message = message_of(InitramfsError, host.rebuild)
+    if problem is None:
+        assert message.startswith(f"Reading the initramfs {IMAGE}: it ")
     else:
-        assert str(caught.value) == f"Rebuilding the initramfs {IMAGE}: {text}"
+        assert message == f"Rebuilding the initramfs {IMAGE}: {problem}"
     assert host.beside() == {NAME: OLD}
     assert host.scratch() == []
 
@@ -121,14 +114,8 @@ def test_the_new_image_is_bad(host: Host, image: bytes, text: str | None) -> Non
 def test_hooks_run_with_the_names_in_place(host: Host) -> None:
     host.file("etc/initramfs/post-update.d/boot-loader", "")
     host.rebuild()
-    assert host.calls[1] == [
-        "chroot",
-        str(host.root),
-        "run-parts",
-        "--arg=" + VERSION,
-        "--arg=" + IMAGE,
-        "/etc/initramfs/post-update.d",
-    ]
+    hooks = ["run-parts", "--arg=" + VERSION, "--arg=" + IMAGE, "/etc/initramfs/post-update.d"]
+    assert host.calls[1] == ["chroot", str(host.root), *hooks]
     assert host.beside() == AFTER
 
 
@@ -157,7 +144,7 @@ def test_a_file_system_without_links(host: Host, monkeypatch: pytest.MonkeyPatch
 
 def test_the_entry_names_a_link(host: Host) -> None:
     (host.root / "initrd.img").symlink_to("boot/" + NAME)
-    contents = rebuild("/initrd.img", VERSION, str(host.root), host.run, fresh)
+    contents = host.rebuild("/initrd.img")
     assert contents.image == "/initrd.img"
     assert host.calls[0][6].startswith(f"/boot/.{NAME}.rdmaops-new.")
     assert host.beside() == AFTER
@@ -176,7 +163,7 @@ def test_the_entry_names_a_copy_that_a_hook_makes(host: Host) -> None:
             host.file(COPY, host.image.read_bytes())
         return host.run(argv, timeout)
 
-    contents = rebuild(COPY, VERSION, str(host.root), hook, fresh)
+    contents = host.rebuild(COPY, hook)
     assert contents.image == COPY
     assert host.calls[1][3:5] == ["--arg=" + VERSION, "--arg=" + IMAGE]
     assert host.beside() == AFTER
@@ -186,7 +173,7 @@ def test_the_entry_names_a_copy_that_a_hook_makes(host: Host) -> None:
 def test_a_copy_that_no_hook_makes(host: Host) -> None:
     host.file(COPY, OLD)
     host.file("etc/initramfs/post-update.d/other", "")
-    assert message_of(InitramfsError, rebuild, COPY, VERSION, str(host.root), host.run, fresh) == (
+    assert message_of(InitramfsError, host.rebuild, COPY) == (
         f"Rebuilding the initramfs {COPY}: {IMAGE} is new and good, and no hook in /etc/initramfs/post-update.d brought "
         "it to where it is booted from: it lacks the option"
     )
@@ -203,12 +190,11 @@ def test_leftovers_of_a_killed_run_go(host: Host) -> None:
 
 def test_two_at_once(host: Host) -> None:
     def nested(argv: t.Sequence[str], timeout: float) -> tuple[int, str, str]:
-        with pytest.raises(InitramfsError) as caught:
-            host.rebuild()
-        assert str(caught.value) == f"Rebuilding the initramfs {IMAGE}: another rebuild is running; wait for it"
+        problem = "another rebuild is running; wait for it"
+        assert message_of(InitramfsError, host.rebuild) == f"Rebuilding the initramfs {IMAGE}: {problem}"
         return host.run(argv, timeout)
 
-    rebuild(IMAGE, VERSION, str(host.root), nested, fresh)
+    host.rebuild(run=nested)
     assert host.beside() == AFTER
 
 
