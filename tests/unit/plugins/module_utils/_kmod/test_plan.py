@@ -375,9 +375,8 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pyt
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(_files.os, "rename", refuse)
-    with pytest.raises(FileError) as caught:
-        apply(planned)
-    assert str(caught.value) == f"Writing {tmp_path}{OURS}: No space left on device; free some space"
+    message = message_of(FileError, apply, planned)
+    assert message == f"Writing {tmp_path}{OURS}: No space left on device; free some space"
     assert files_below(tmp_path) == {OURS: TEXT}
 
 

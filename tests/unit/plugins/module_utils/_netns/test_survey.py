@@ -89,13 +89,13 @@ class Proc:
 
 @pytest.fixture
 def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Proc:
-    made = Proc(tmp_path)
+    tree = Proc(tmp_path)
     # stat() follows a link, and these lead nowhere.
     real = os.stat
     monkeypatch.setattr(
         os, "stat", lambda path, **rest: real("/proc/self/ns/net" if "/ns/net" in str(path) else path, **rest)
     )
-    return made
+    return tree
 
 
 def rows(survey: netns.Survey) -> dict[int, list[tuple[str, int, str]]]:
@@ -112,17 +112,8 @@ def test_an_idle_machine(proc: Proc) -> None:
 
 def test_a_process(proc: Proc) -> None:
     proc.add(70, net=OTHER)
-    assert proc.survey() == netns.Survey(
-        [
-            netns.Namespace(
-                OTHER,
-                None,
-                [netns.Holder("process", f"{proc.root}/70/ns/net", 70, "/bin/prog work", "u70.service", None, 30)],
-                1,
-            )
-        ],
-        [],
-    )
+    holder = netns.Holder("process", f"{proc.root}/70/ns/net", 70, "/bin/prog work", "u70.service", None, 30)
+    assert proc.survey() == netns.Survey([netns.Namespace(OTHER, None, [holder], 1)], [])
 
 
 def test_a_process_stands_for_its_descriptors(proc: Proc) -> None:
@@ -280,14 +271,10 @@ def test_no_kind_crowds_out_another(proc: Proc) -> None:
         proc.fd(proc.add(pid), 3, f"net:[{OTHER}]")
     proc.add(200, net=OTHER)
     proc.add(201, net=OTHER)
-    (found,) = proc.survey(4).namespaces
-    assert [(holder.kind, holder.pid) for holder in found.holders] == [
-        ("process", 200),
-        ("process", 201),
-        ("fd", 100),
-        ("fd", 101),
-    ]
-    assert found.holders_total == 22
+    (namespace,) = proc.survey(4).namespaces
+    holders = [(holder.kind, holder.pid) for holder in namespace.holders]
+    assert holders == [("process", 200), ("process", 201), ("fd", 100), ("fd", 101)]
+    assert namespace.holders_total == 22
 
 
 # command line, command
@@ -320,9 +307,8 @@ def test_a_process_that_ends_is_nothing(proc: Proc) -> None:
 def test_a_socket_that_cannot_be_asked_is_told(proc: Proc) -> None:
     proc.fd(proc.add(70), 3, "socket:[9]")
     proc.sockets[70, 3] = OSError(errno.EPERM, "Operation not permitted")
-    assert proc.survey().unreadable == [
-        netns.Unreadable(f"{proc.root}/70/fd/3", "EPERM (Operation not permitted)"),
-    ]
+    row = netns.Unreadable(f"{proc.root}/70/fd/3", "EPERM (Operation not permitted)")
+    assert proc.survey().unreadable == [row]
 
 
 def test_a_kernel_that_cannot_tell_of_sockets_says_so_once(proc: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -378,5 +364,5 @@ def test_no_proc(tmp_path: Path) -> None:
 
 def test_import_loads_no_foreign_functions() -> None:
     program = f"import sys; import {netns.__name__}; print('ctypes' in sys.modules)"
-    done = subprocess.run([sys.executable, "-I", "-B", "-c", program], capture_output=True, text=True)
-    assert done.stdout == "False\n"
+    result = subprocess.run([sys.executable, "-I", "-B", "-c", program], capture_output=True, text=True)
+    assert result.stdout == "False\n"

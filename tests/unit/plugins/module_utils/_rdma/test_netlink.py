@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import socket
 import struct
 import typing as t
@@ -118,11 +119,15 @@ def test_any_conversation_gives_a_value_or_the_typed_error(replies: list[bytes])
             operation(fake)
 
 
-def test_no_family(monkeypatch: pytest.MonkeyPatch) -> None:
+def refuse_sockets(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     def refuse(*_arguments: object) -> t.NoReturn:
-        raise OSError(errno.EPROTONOSUPPORT, "Protocol not supported")
+        raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(netlink.socket, "socket", refuse)
+
+
+def test_no_family(monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse_sockets(monkeypatch, errno.EPROTONOSUPPORT)
     assert message_of(nldev.NotLoaded, nldev.sys_get) == (
         "Could not read the RDMA subsystem's settings: EPROTONOSUPPORT (Protocol not supported). "
         "The kernel has no RDMA netlink: ib_core is not loaded"
@@ -130,20 +135,16 @@ def test_no_family(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_permission_for_a_socket(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_arguments: object) -> t.NoReturn:
-        raise PermissionError(errno.EACCES, "Permission denied")
-
-    monkeypatch.setattr(netlink.socket, "socket", refuse)
+    refuse_sockets(monkeypatch, errno.EACCES)
     with pytest.raises(nldev.NldevError, match="EACCES") as caught:
         nldev.sys_get()
     assert not isinstance(caught.value, nldev.NotLoaded)
 
 
 def test_silence_is_a_time_limit() -> None:
-    with pytest.raises(nldev.NldevError) as caught:
-        # TimeoutError from Python 3.10 on.
-        nldev.sys_get(Fake(socket.timeout("timed out")))
-    assert str(caught.value) == (
+    # TimeoutError from Python 3.10 on.
+    timeout = socket.timeout("timed out")
+    assert message_of(nldev.NldevError, nldev.sys_get, Fake(timeout)) == (
         "Could not read the RDMA subsystem's settings: ETIMEDOUT (Connection timed out): no answer from the kernel"
     )
 

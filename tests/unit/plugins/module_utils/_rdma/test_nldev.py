@@ -144,56 +144,44 @@ REFUSALS: list[tuple[t.Callable[[netlink.Transport], object], int, str | None, s
         lambda fake: nldev.sys_set_netns_mode("exclusive", fake),
         errno.EBUSY,
         None,
-        (
-            "Could not set the RDMA network namespace mode to exclusive: EBUSY (Device or resource busy). Network "
-            "namespaces other than the initial one exist; the mode can be switched when they are gone, or by a reboot"
-        ),
+        "Could not set the RDMA network namespace mode to exclusive: EBUSY (Device or resource busy). Network "
+        "namespaces other than the initial one exist; the mode can be switched when they are gone, or by a reboot",
     ),
     (
         lambda fake: nldev.sys_set_netns_mode("shared", fake),
         errno.EINVAL,
         None,
-        (
-            "Could not set the RDMA network namespace mode to shared: EINVAL (Invalid argument). This kernel cannot "
-            "switch the mode (new in Linux 5.2)"
-        ),
+        "Could not set the RDMA network namespace mode to shared: EINVAL (Invalid argument). This kernel cannot "
+        "switch the mode (new in Linux 5.2)",
     ),
     (
         lambda fake: nldev.sys_set_netns_mode("shared", fake),
         errno.EPERM,
         None,
-        (
-            "Could not set the RDMA network namespace mode to shared: EPERM (Operation not permitted). This needs "
-            "CAP_NET_ADMIN in the initial user namespace: run as root of the host (become: true)"
-        ),
+        "Could not set the RDMA network namespace mode to shared: EPERM (Operation not permitted). This needs "
+        "CAP_NET_ADMIN in the initial user namespace: run as root of the host (become: true)",
     ),
     (
         lambda fake: nldev.set_netns(0, 3, fake),
         errno.EOPNOTSUPP,
         None,
-        (
-            "Could not move the RDMA device with index 0 to another network namespace: EOPNOTSUPP (Operation not "
-            "supported). The RDMA subsystem is in shared mode, or the device's driver cannot move a device (it has no "
-            "disassociate_ucontext)"
-        ),
+        "Could not move the RDMA device with index 0 to another network namespace: EOPNOTSUPP (Operation not "
+        "supported). The RDMA subsystem is in shared mode, or the device's driver cannot move a device (it has no "
+        "disassociate_ucontext)",
     ),
     (
         lambda fake: nldev.link_add("r", "rxe", "d9", fake),
         errno.ENODEV,
         "no such netdev",
-        (
-            "Could not add the RDMA link r of type rxe on d9: ENODEV (No such device): the kernel reports: no such "
-            "netdev. This network namespace has no such network device"
-        ),
+        "Could not add the RDMA link r of type rxe on d9: ENODEV (No such device): the kernel reports: no such "
+        "netdev. This network namespace has no such network device",
     ),
     (
         lambda fake: nldev.ports(7, fake),
         errno.EINVAL,
         None,
-        (
-            "Could not list the ports of the RDMA device with index 7: EINVAL (Invalid argument). No RDMA device has "
-            "this index in this network namespace"
-        ),
+        "Could not list the ports of the RDMA device with index 7: EINVAL (Invalid argument). No RDMA device has "
+        "this index in this network namespace",
     ),
 ]
 

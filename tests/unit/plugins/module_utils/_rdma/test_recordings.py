@@ -81,43 +81,23 @@ def test_recorded_settings_are_what_rdma_prints(recording: Recording) -> None:
     words = recording.rdma["system"].split()
     printed = dict(zip(words[::2], words[1::2]))
     assert info.netns_mode == printed["netns"]
-    for value, word in (
-        (info.privileged_qkey, "privileged-qkey"),
-        (info.copy_on_fork, "copy-on-fork"),
-        (info.monitor, "monitor"),
-    ):
-        assert ("on" if value else "off") == printed[word]
+    for word in ("privileged-qkey", "copy-on-fork", "monitor"):
+        assert ("on" if getattr(info, word.replace("-", "_")) else "off") == printed[word]
+
+
+def as_printed(rows: t.Any, *names: str) -> list[dict[str, t.Any]]:
+    return [{"ifindex": row.index, "ifname": row.name, **{name: getattr(row, name) for name in names}} for row in rows]
 
 
 def test_recorded_devices_are_what_rdma_prints(recording: Recording) -> None:
-    rows = recording.call("devices")
-    assert [
-        {
-            "ifindex": row.index,
-            "ifname": row.name,
-            "node_type": row.node_type,
-            "protocol": row.protocol,
-            "node_guid": row.node_guid,
-            "sys_image_guid": row.sys_image_guid,
-        }
-        for row in rows
-    ] == recording.rdma["dev"]
+    names = ("node_type", "protocol", "node_guid", "sys_image_guid")
+    assert as_printed(recording.call("devices"), *names) == recording.rdma["dev"]
 
 
 def test_recorded_ports_are_what_rdma_prints(recording: Recording) -> None:
     rows = [port for device in recording.call("devices") for port in recording.call("ports", device.index)]
-    assert [
-        {
-            "ifindex": row.index,
-            "ifname": row.name,
-            "port": row.port,
-            "state": row.state,
-            "physical_state": row.physical_state,
-            "netdev": row.netdev,
-            "netdev_index": row.netdev_index,
-        }
-        for row in rows
-    ] == recording.rdma["link"]
+    names = ("port", "state", "physical_state", "netdev", "netdev_index")
+    assert as_printed(rows, *names) == recording.rdma["link"]
 
 
 def test_recorded_resources_are_what_rdma_prints(recording: Recording) -> None:

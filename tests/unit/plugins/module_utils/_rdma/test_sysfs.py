@@ -43,16 +43,14 @@ def test_ib_core_of_an_old_kernel(tmp_path: Path) -> None:
 def test_a_mode_that_is_none(tmp_path: Path, text: str) -> None:
     path = tmp_path / "module/ib_core/parameters/netns_mode"
     write(path, text)
-    with pytest.raises(sysfs.SysfsError) as caught:
-        sysfs.live_mode(str(tmp_path))
-    assert str(caught.value) == f"Could not parse {path}: it has {text!r} instead of Y or N"
+    message = message_of(sysfs.SysfsError, sysfs.live_mode, str(tmp_path))
+    assert message == f"Could not parse {path}: it has {text!r} instead of Y or N"
 
 
 def test_an_unreadable_mode_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "module/ib_core/parameters/netns_mode").mkdir(parents=True)
-    with pytest.raises(sysfs.SysfsError) as caught:
-        sysfs.live_mode(str(tmp_path))
-    assert str(caught.value) == f"Could not read {tmp_path}/module/ib_core/parameters/netns_mode: Is a directory"
+    message = message_of(sysfs.SysfsError, sysfs.live_mode, str(tmp_path))
+    assert message == f"Could not read {tmp_path}/module/ib_core/parameters/netns_mode: Is a directory"
 
 
 def test_devices(tmp_path: Path) -> None:
@@ -64,9 +62,8 @@ def test_devices(tmp_path: Path) -> None:
 
 def test_devices_that_cannot_be_listed(tmp_path: Path) -> None:
     write(tmp_path / "class/infiniband", "")
-    with pytest.raises(sysfs.SysfsError) as caught:
-        sysfs.devices(str(tmp_path))
-    assert str(caught.value) == f"Could not list {tmp_path}/class/infiniband: Not a directory"
+    message = message_of(sysfs.SysfsError, sysfs.devices, str(tmp_path))
+    assert message == f"Could not list {tmp_path}/class/infiniband: Not a directory"
 
 
 OTHERS = (
@@ -156,5 +153,5 @@ def test_any_index(text: str) -> None:
 def test_import_is_cheap() -> None:
     """The mode is read on every call of a module: no sockets, no foreign functions."""
     program = f"import sys; import {sysfs.__name__}; print({{'socket', 'ctypes'}} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-I", "-B", "-c", program], capture_output=True, text=True)
-    assert done.stdout == "set()\n"
+    result = subprocess.run([sys.executable, "-I", "-B", "-c", program], capture_output=True, text=True)
+    assert result.stdout == "set()\n"

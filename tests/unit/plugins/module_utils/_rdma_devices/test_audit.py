@@ -76,10 +76,10 @@ class FakeHost(AuditHost):
 
 
 def judged(host: FakeHost, *expected: str) -> list[tuple[t.Any, ...]]:
-    found = audit(expected, 30, host)["resources"]
-    assert {one["desired"] for one in found} == {"the host, or a running pod"}
-    assert {one["kind"] for one in found if one["name"].startswith("mlx5")} == {"rdma_device"}
-    return [(one["name"], one["status"], one["live"], one["why"]) for one in found]
+    rows = audit(expected, 30, host)["resources"]
+    assert {row["desired"] for row in rows} == {"the host, or a running pod"}
+    assert {row["kind"] for row in rows if row["name"].startswith("mlx5")} == {"rdma_device"}
+    return [(row["name"], row["status"], row["live"], row["why"]) for row in rows]
 
 
 AT_HOME = ("mlx5_9", "in_sync", "the host", None)
@@ -174,18 +174,11 @@ def test_in_shared_mode_nothing_can_be_stranded(mode: str | None) -> None:
 
 
 def test_a_whole_result() -> None:
-    assert audit([], 0, FakeHost()) == {
-        "netns_mode": "exclusive",
-        "resources": [
-            {
-                "kind": "rdma_device",
-                "name": "mlx5_9",
-                "status": "in_sync",
-                "desired": "the host, or a running pod",
-                "configured": None,
-                "live": "the host",
-                "next_boot": None,
-                "why": None,
-            }
-        ],
+    row: dict[str, t.Any] = {
+        "kind": "rdma_device",
+        "name": "mlx5_9",
+        "status": "in_sync",
+        "desired": "the host, or a running pod",
     }
+    row.update(configured=None, live="the host", next_boot=None, why=None)
+    assert audit([], 0, FakeHost()) == {"netns_mode": "exclusive", "resources": [row]}

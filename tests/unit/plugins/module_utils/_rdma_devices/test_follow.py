@@ -21,12 +21,8 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_devices.f
 )
 
 CARD, OTHER = "0000:07:00.0", "0000:08:00.0"
-SPACE = Namespace(
-    5,
-    "cni-1",
-    [Holder("process", "/proc/7/ns/net", 7, "", None, None), Holder("mount", "/run/netns/cni-1", 1, "", None, None)],
-    2,
-)
+PROCESS = Holder("process", "/proc/7/ns/net", 7, "", None, None)
+SPACE = Namespace(5, "cni-1", [PROCESS, Holder("mount", "/run/netns/cni-1", 1, "", None, None)], 2)
 OTHER_SPACE = Namespace(6, None, [Holder("process", "/proc/9/ns/net", 9, "", None, None)], 1)
 POD = Place(SPACE, "net1", ())
 RXE = Link("rxe0", "rxe", CARD)
@@ -59,31 +55,35 @@ class FakeHost(Host):
 
 
 def follower(host: FakeHost, *links: Link, **names: list[str]) -> tuple[Follower, list[str]]:
-    said: list[str] = []
-    return Follower(links, names.get("include", []), names.get("exclude", []), host, said.append), said
+    reports: list[str] = []
+    return Follower(links, names.get("include", []), names.get("exclude", []), host, reports.append), reports
 
 
 def test_a_device_goes_where_its_network_device_went() -> None:
     host = FakeHost([Device("mlx5_0", CARD), Device("mlx5_1", OTHER)], [Netdev("eth2", OTHER)], {CARD: [POD]})
-    one, said = follower(host)
-    assert one.once()
+    program, reports = follower(host)
+    assert program.once()
     assert host.done == [Step("mlx5_0", None, "net1", POD)]
-    assert said == ["mlx5_0 is with net1 in /run/netns/cni-1"]
+    assert reports == ["mlx5_0 is with net1 in /run/netns/cni-1"]
     assert host.looks == [{CARD}], "only what is missing is looked for"
 
 
 def test_nothing_is_looked_for_while_all_is_here() -> None:
     host = FakeHost([Device("mlx5_0", CARD)], [Netdev("eth1", CARD)])
-    one, said = follower(host)
-    assert one.once()
-    assert (host.done, host.looks, said) == ([], [], [])
+    program, reports = follower(host)
+    assert program.once()
+    assert (host.done, host.looks, reports) == ([], [], [])
 
 
-def test_a_device_that_is_away_with_its_network_device_needs_nothing() -> None:
-    host = FakeHost([], [], {CARD: [POD]})
-    one, _said = follower(host)
-    assert one.once()
-    assert host.looks == []
+@pytest.mark.parametrize(
+    "host",
+    [FakeHost([], [], {CARD: [POD]}), FakeHost([Device("siw0", None)], [])],
+    ids=["away with its network device", "without a PCI address"],
+)
+def test_a_device_that_needs_nothing(host: FakeHost) -> None:
+    program, _reports = follower(host)
+    assert program.once()
+    assert (host.looks, host.done) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -92,35 +92,28 @@ def test_a_device_that_is_away_with_its_network_device_needs_nothing() -> None:
 )
 def test_devices_can_be_left_out(names: dict[str, list[str]], moved: list[str]) -> None:
     host = FakeHost([Device("mlx5_0", CARD)], [], {CARD: [POD]})
-    one, _said = follower(host, **names)
-    one.once()
+    program, _reports = follower(host, **names)
+    program.once()
     assert [step.device for step in host.done] == moved
-
-
-def test_a_device_without_a_pci_address_stays() -> None:
-    host = FakeHost([Device("siw0", None)], [])
-    one, _said = follower(host)
-    assert one.once()
-    assert host.done == []
 
 
 def test_it_waits_for_a_network_device_that_is_nowhere_and_says_so_once() -> None:
     host = FakeHost([Device("mlx5_0", CARD)], [])
-    one, said = follower(host)
-    assert not one.once()
-    assert not one.once()
-    assert said == ["mlx5_0: the network device of 0000:07:00.0 is in no network namespace that could be seen"]
+    program, reports = follower(host)
+    assert not program.once()
+    assert not program.once()
+    assert reports == ["mlx5_0: the network device of 0000:07:00.0 is in no network namespace that could be seen"]
     host.there = {CARD: [POD]}
-    assert one.once()
-    assert said[1:] == ["mlx5_0 is with net1 in /run/netns/cni-1"]
+    assert program.once()
+    assert reports[1:] == ["mlx5_0 is with net1 in /run/netns/cni-1"]
 
 
 def test_it_says_that_it_could_not_look_everywhere() -> None:
     host = FakeHost([Device("mlx5_0", CARD)], [])
     host.problem = "No time was left to look into 2 of 500 network namespaces: net:[7], net:[8]"
-    one, said = follower(host)
-    assert not one.once()
-    assert said == [
+    program, reports = follower(host)
+    assert not program.once()
+    assert reports == [
         "mlx5_0: the network device of 0000:07:00.0 is in no network namespace that could be seen. " + host.problem
     ]
 
@@ -128,10 +121,10 @@ def test_it_says_that_it_could_not_look_everywhere() -> None:
 def test_network_devices_in_two_places_leave_it_where_it_is() -> None:
     """As of a card with two ports and one RDMA device, such as ConnectX-3."""
     host = FakeHost([Device("mlx4_0", CARD)], [], {CARD: [POD, Place(OTHER_SPACE, "net1", ())]})
-    one, said = follower(host)
-    assert not one.once()
+    program, reports = follower(host)
+    assert not program.once()
     assert host.done == []
-    assert said == [
+    assert reports == [
         "mlx4_0: the network devices of 0000:07:00.0 are in several network namespaces (/proc/9/ns/net, /run/netns/cni-1), "
         "but it can be in only one"
     ]
@@ -139,55 +132,48 @@ def test_network_devices_in_two_places_leave_it_where_it_is() -> None:
 
 def test_two_ports_in_one_place_are_one_place() -> None:
     host = FakeHost([Device("mlx4_0", CARD)], [], {CARD: [POD, POD._replace(netdev="net2")]})
-    one, _said = follower(host)
-    assert one.once()
+    program, _reports = follower(host)
+    assert program.once()
     assert [step.device for step in host.done] == ["mlx4_0"]
 
 
 def test_a_software_link_is_made_in_the_pod_and_again_on_the_host() -> None:
     host = FakeHost([], [], {CARD: [POD]})
-    one, _said = follower(host, RXE)
-    assert one.once()
+    program, _reports = follower(host, RXE)
+    assert program.once()
     assert host.done == [Step("rxe0", RXE, "net1", POD)]
     host.there = {CARD: [POD._replace(devices=("rxe0",))]}
-    assert one.once()
+    assert program.once()
     assert len(host.done) == 1
     host.there, host.cards = {}, [Netdev("rail0", CARD)]
-    assert one.once()
+    assert program.once()
     assert host.done[1:] == [Step("rxe0", RXE, "rail0", None)]
     host.known = [Device("rxe0", None)]
-    assert one.once()
+    assert program.once()
     assert len(host.done) == 2
 
 
 def test_a_link_that_was_made_and_not_moved_is_moved() -> None:
     """It is born in the host's namespace, and this program may have been ended in between."""
     host = FakeHost([Device("rxe0", None)], [], {CARD: [POD]})
-    one, _said = follower(host, RXE)
-    assert one.once()
+    program, _reports = follower(host, RXE)
+    assert program.once()
     assert host.done == [Step("rxe0", None, "net1", POD)]
 
 
 def test_what_fails_is_said_once_and_tried_again() -> None:
     host = FakeHost([Device("mlx5_0", CARD)], [], {CARD: [POD]})
     host.error = OSError("in use by ib_write_bw (PID 7)")
-    one, said = follower(host)
-    assert not one.once()
-    assert not one.once()
-    assert said == ["in use by ib_write_bw (PID 7)"]
+    program, reports = follower(host)
+    assert not program.once()
+    assert not program.once()
+    assert reports == ["in use by ib_write_bw (PID 7)"]
     host.error = None
-    assert one.once()
-    assert said[1:] == ["mlx5_0 is with net1 in /run/netns/cni-1"]
+    assert program.once()
+    assert reports[1:] == ["mlx5_0 is with net1 in /run/netns/cni-1"]
 
 
 def test_the_modules_get_all_their_parameters() -> None:
-    made = follow._params("mlx5_0", "attached", netns="/run/netns/x")
-    assert made == {
-        "name": "mlx5_0",
-        "state": "attached",
-        "disrupt": False,
-        "netns": "/run/netns/x",
-        "pid": None,
-        "container": None,
-        "pod": None,
-    }
+    target = {"netns": "/run/netns/x", "pid": None, "container": None, "pod": None}
+    params = follow._params("mlx5_0", "attached", netns="/run/netns/x")
+    assert params == {"name": "mlx5_0", "state": "attached", "disrupt": False, **target}

@@ -17,15 +17,9 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_devices.i
 HOST, BLUE, POD = 4026531833, 4026532270, 4026532271
 UID = "0b5e3a4e-8f0c-4b0e-9a34-4f6f2f4a1c11"
 BLUE_SPACE = Namespace(BLUE, "blue", [Holder("mount", "/run/netns/blue", 1, "systemd", None, None)], 1)
-POD_SPACE = Namespace(
-    POD,
-    "cni-1",
-    [
-        Holder("mount", "/run/netns/cni-1", 1, "systemd", None, None),
-        Holder("process", "/proc/9/ns/net", 9, "pause", None, {"uid": UID}),
-    ],
-    2,
-)
+MOUNT = Holder("mount", "/run/netns/cni-1", 1, "systemd", None, None)
+PAUSE = Holder("process", "/proc/9/ns/net", 9, "pause", None, {"uid": UID})
+POD_SPACE = Namespace(POD, "cni-1", [MOUNT, PAUSE], 2)
 
 
 def row(name: str, index: int, driver: str | None = "mlx5_ib") -> dict[str, t.Any]:
@@ -79,15 +73,13 @@ class FakeHost(Host):
 def test_all_namespaces() -> None:
     result = gather_info(["gids"], True, FakeHost())
     assert result["netns_mode"] == "exclusive"
-    where = [(device["name"], device["netns"], device["pod"]) for device in result["devices"]]
     pod = {"namespace": "ml", "name": "train-0", "uid": UID}
-    assert where == [
+    assert [(device["name"], device["netns"], device["pod"]) for device in result["devices"]] == [
         ("mlx5_0", {"inode": POD, "name": "cni-1", "initial": False}, pod),
         ("mlx5_1", {"inode": BLUE, "name": "blue", "initial": False}, None),
         ("mlx5_2", {"inode": HOST, "name": None, "initial": True}, None),
     ]
-    can = [(device["can_change_netns"], device["can_change_netns_source"]) for device in result["devices"]]
-    assert can == [
+    assert [(device["can_change_netns"], device["can_change_netns_source"]) for device in result["devices"]] == [
         (True, "it is in another network namespace than the host's"),
         (True, "it is in another network namespace than the host's"),
         (True, "mlx5_ib has disassociate_ucontext (/proc/kallsyms)"),
@@ -120,33 +112,19 @@ def test_what_nobody_could_look_into_is_told() -> None:
     host.inside[BLUE] = EnterError("Could not open the network namespace blue: its holder is gone")
     result = gather_info([], True, host)
     assert [device["name"] for device in result["devices"]] == ["mlx5_0", "mlx5_2"]
+    blue = {"inode": BLUE, "name": "blue"}
     assert result["unreadable"][:2] == [
-        {
-            "device": None,
-            "what": "network namespaces",
-            "error": "Could not look for network namespaces everywhere",
-            "netns": None,
-        },
-        {
-            "device": None,
-            "what": "network namespace",
-            "error": "Could not open the network namespace blue: its holder is gone",
-            "netns": {"inode": BLUE, "name": "blue"},
-        },
+        {"device": None, "what": "network namespaces", "error": host.problem, "netns": None},
+        {"device": None, "what": "network namespace", "error": str(host.inside[BLUE]), "netns": blue},
     ]
 
 
 def test_what_no_time_was_left_for_is_one_line() -> None:
     host = FakeHost()
     host.inside[BLUE] = host.inside[POD] = TimeoutError(walk.NOT_REACHED)
-    assert gather_info([], True, host)["unreadable"] == [
-        {
-            "device": None,
-            "what": "network namespaces",
-            "error": "No time was left to look into 2 of 2 network namespaces: blue, cni-1",
-            "netns": None,
-        }
-    ]
+    error = "No time was left to look into 2 of 2 network namespaces: blue, cni-1"
+    row = {"device": None, "what": "network namespaces", "error": error, "netns": None}
+    assert gather_info([], True, host)["unreadable"] == [row]
 
 
 def test_without_ib_core_there_is_nothing() -> None:
