@@ -93,9 +93,9 @@ def test_links(tmp_path: Path) -> None:
 
 def test_hard_links(tmp_path: Path) -> None:
     names = ["etc/modprobe.d/a.conf", "etc/modprobe.d/b.conf", "usr/share/elsewhere"]
-    text = "options ib_core netns_mode=0\n"
-    members = [Member(name, data, FILE, 7, 3) for name, data in zip(names, (b"", b"", text.encode()))]
-    assert read(tmp_path, cpio(*members)).modprobe == dict.fromkeys(["/" + name for name in names[:2]], text)
+    content = "options ib_core netns_mode=0\n"
+    members = [Member(name, data, FILE, 7, 3) for name, data in zip(names, (b"", b"", content.encode()))]
+    assert read(tmp_path, cpio(*members)).modprobe == dict.fromkeys(["/" + name for name in names[:2]], content)
 
 
 def test_names_that_leave_the_image_are_nothing(tmp_path: Path) -> None:
