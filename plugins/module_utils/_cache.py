@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
@@ -67,10 +68,8 @@ def save(path: str, number: int, key: t.Any, value: t.Any, signatures: t.Iterabl
             json.dump({"format": number, "key": key, "value": value}, stream)
         os.rename(temporary, path)
     except (OSError, ValueError, TypeError):
-        try:
+        with contextlib.suppress(OSError):
             os.unlink(temporary)
-        except OSError:
-            pass
 
 
 __all__ = ("Signature", "load", "save", "signature")

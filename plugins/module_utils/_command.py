@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -113,10 +114,8 @@ def _end(process: subprocess.Popen[bytes], grace: float) -> tuple[bytes, bytes]:
 
 
 def _kill(process: subprocess.Popen[bytes], number: int) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, number)
-    except ProcessLookupError:
-        pass
 
 
 def _text(data: bytes | None) -> str:

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -152,10 +153,9 @@ def _is_named(handle: int, path: str) -> bool:
 
 
 def _discard(temporary: str) -> None:
-    try:
+    # The error that is being reported may prevent this too.
+    with contextlib.suppress(OSError):
         os.unlink(temporary)
-    except OSError:
-        pass  # the error that is being reported prevents this too
 
 
 def _copy_attributes(path: str, handle: int, mode: int) -> None:

@@ -11,6 +11,7 @@ A grub.cfg is a program: which entry is the default depends on grubenv, on tests
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import typing as t
@@ -79,10 +80,8 @@ def run_entry(shell: Shell, item: Item, left: str | None) -> Item:
     for _level in range(MAX_DEPTH):
         shell.path = item.path
         shell.menu = []
-        try:
+        with contextlib.suppress(Stop):
             shell.run(item.body)
-        except Stop:
-            pass
         if not (item.submenu or shell.menu) or shell.linux is not None:
             return item
         if not shell.menu:
@@ -101,10 +100,8 @@ def grub_entry(files: Files, machine: Machine, config: str) -> BootEntry:
     if text is None:
         raise BootError("Reading %s: no such file" % config)
     shell = Shell(files, machine, config)
-    try:
+    with contextlib.suppress(Stop):
         shell.run(Parser(text, config).statements())
-    except Stop:
-        pass
     shell.depth = 0
     if shell.linux is None:
         if not shell.menu:

@@ -110,10 +110,8 @@ class Host:
             return ""
 
     def remove(self, path: str) -> None:
-        try:
+        with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
-        except FileNotFoundError:
-            pass
 
     def texts(self, paths: t.Sequence[str]) -> list[str]:
         """Files of /proc and /sys; an empty text for one that is not there or cannot be read."""

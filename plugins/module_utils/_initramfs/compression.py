@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import bz2
+import contextlib
 import lzma
 import mmap
 import os
@@ -163,10 +164,8 @@ class _Tool(Compressed):
         except (OSError, ValueError):
             pass  # the tool gave up; its exit status and stderr show why
         finally:
-            try:
+            with contextlib.suppress(OSError):
                 stdin.close()
-            except OSError:
-                pass
 
 
 def compressed(magic: bytes, data: mmap.mmap, start: int, end: int) -> Compressed | None:

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
@@ -176,10 +177,8 @@ def _end_children() -> None:
     except (OSError, ValueError):  # no Linux, or without CONFIG_PROC_CHILDREN
         return
     for pid in children:
-        try:
+        with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)
-        except OSError:
-            pass
 
 
 def load(values: t.Mapping[str, t.Any]) -> t.Any:

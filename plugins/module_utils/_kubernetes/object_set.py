@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import copy
 import functools
 import json
@@ -198,10 +199,9 @@ def secrets(objects: t.Iterable[t.Any]) -> set[str]:
         for key in ("data", "stringData") if document.get("kind") == "Secret" else ():
             for text in document[key].values() if isinstance(document.get(key), dict) else ():
                 texts.add(str(text))
-                try:
+                # stringData is not encoded, and not all data is text.
+                with contextlib.suppress(ValueError):
                     texts.add(base64.b64decode(str(text), validate=True).decode("utf-8"))
-                except ValueError:
-                    pass  # stringData, or what is no text
     # Ansible blots these out wherever they stand: what is shorter would be found in many words.
     return {text for text in texts if len(text) > 3}
 

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import typing as t
 
@@ -140,10 +141,8 @@ def live_of(body: Object) -> Live:
     meta = body["metadata"]
     text = str((body.get("spec") or {}).get("config") or "")
     config = None
-    try:
+    with contextlib.suppress(cni.ConfigError):
         config = cni.parse(text)
-    except cni.ConfigError:
-        pass
     notes, labels = meta.get("annotations") or {}, meta.get("labels") or {}
     return Live(body, text, config, notes.get(RESOURCE), labels.get(OWNER))
 

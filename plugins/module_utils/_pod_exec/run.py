@@ -13,6 +13,7 @@ closed soon after, and what is left is found by a mark in its environment and ki
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -181,10 +182,9 @@ class Running:
 
     @staticmethod
     def _write(writer: int, answer: t.Mapping[str, t.Any]) -> None:
-        try:
+        # The caller may have ended.
+        with contextlib.suppress(BrokenPipeError):
             os.write(writer, json.dumps(answer).encode())
-        except BrokenPipeError:
-            pass  # the caller has ended
         os.close(writer)
 
     def status(self) -> int | None:

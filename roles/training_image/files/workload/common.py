@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -48,10 +49,9 @@ def write_whole(path: str, write: t.Callable[[t.BinaryIO], object]) -> None:
         finally:
             os.close(handle)
     except OSError as exc:
-        try:
+        # If it was never created, the error that matters is raised below.
+        with contextlib.suppress(OSError):
             os.unlink(temporary)
-        except OSError:
-            pass  # it was never created; the error that matters is raised below
         raise WorkloadError("Writing %s: %s" % (path, exc.strerror or exc)) from exc
 
 
