@@ -88,6 +88,10 @@ def one(name: str = "nic0", resource_name: str | None = None, **config: t.Any) -
     return Attachment("default", name, made, resource_name)
 
 
+def chain(version: str, *plugins: dict[str, t.Any]) -> Attachment:
+    return Attachment("default", "nic0", {"cniVersion": version, "plugins": list(plugins)})
+
+
 def ranged(name: str, text: str, **ipam: t.Any) -> Attachment:
     device = None if name == "nic0" else "0000:07:00.0"
     more: dict[str, t.Any] = {} if device is None else {"device": None, "pciBusID": device}
@@ -182,11 +186,7 @@ WRONG: list[tuple[list[Attachment], dict[str, t.Any], str, str]] = [
     ([one(devcie="x")], {}, "unknown_key", "Did you mean device?"),
     ([one(cniVersion="2.0.0")], {}, "cni_version", "2.0.0 is not a CNI version"),
     (
-        [
-            Attachment(
-                "default", "nic0", {"cniVersion": "0.2.0", "plugins": [{"type": "host-device", "device": "ens192"}]}
-            )
-        ],
+        [chain("0.2.0", {"type": "host-device", "device": "ens192"})],
         {},
         "cni_version",
         "CNI version 0.2.0 does not support plugin lists",
@@ -260,16 +260,7 @@ WRONG: list[tuple[list[Attachment], dict[str, t.Any], str, str]] = [
         "node gpu-1 has no master ens9",
     ),
     (
-        [
-            Attachment(
-                "default",
-                "nic0",
-                {
-                    "cniVersion": "0.3.1",
-                    "plugins": [{"type": "host-device", "device": "ens192"}, {"type": "rdma"}],
-                },
-            )
-        ],
+        [chain("0.3.1", {"type": "host-device", "device": "ens192"}, {"type": "rdma"})],
         {"node_info": {"gpu-1": {**INFO, "devices": []}}},
         "device_missing",
         "node gpu-1 has no RDMA device on ens192, and the chained plugin rdma needs one",
@@ -330,7 +321,7 @@ RIGHT: list[list[Attachment]] = [
     [ranged("nic0", "10.1.0.0/24", exclude=["10.1.0.1/32"])],
     [one("nic0", "nvidia.com/rail0", device=None)],
     [one(type="macvlan", device=None, master="ens160", mtu=1500)],
-    [one(cniVersion=version) for version in ("1.1.0",)],
+    [one(cniVersion="1.1.0")],
 ]
 
 

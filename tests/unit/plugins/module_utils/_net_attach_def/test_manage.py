@@ -219,40 +219,25 @@ def test_fields_of_another_manager_are_set_with_consent_only(
     assert bool(client.written) is forced
 
 
-def pool(name: str, text: str, **pods: str) -> dict[str, t.Any]:
-    allocations = {number[1:]: {"id": "c" + number, "podref": who} for number, who in pods.items()}
-    return {"metadata": {"name": name, "namespace": "kube-system"}, "spec": {"range": text, "allocations": allocations}}
+def pool(text: str, prefix: str = "", **pods: str) -> dict[str, t.Any]:
+    allocations = {number[1:]: {"id": "c" + number, "podref": pod} for number, pod in pods.items()}
+    metadata = {"name": prefix + text.replace("/", "-"), "namespace": "kube-system"}
+    return {"metadata": metadata, "spec": {"range": text, "allocations": allocations}}
 
 
 OLD = {**CONFIG, "ipam": {"type": "whereabouts", "range": "10.0.0.0/30"}}
+SLICES = {"range": "10.0.0.0/24", "node_slice_size": "/28", "network_name": "r"}
+SLICED = {**CONFIG, "ipam": {"type": "whereabouts", **SLICES}}
 # configuration that is there, options that are wanted, pools, what is refused (None: nothing)
 IN_USE: list[tuple[t.Any, dict[str, t.Any], list[t.Any], str | None]] = [
-    (
-        OLD,
-        {"range": "10.0.0.0/29"},
-        [pool("10.0.0.0-30", "10.0.0.0/30", _1="default/pod-a")],
-        "10.0.0.1 by default/pod-a",
-    ),
-    (OLD, {"range": "10.0.0.0/29"}, [pool("10.0.0.0-30", "10.0.0.0/30")], None),
-    (OLD, {"range": "10.0.0.0/29"}, [pool("10.9.0.0-30", "10.9.0.0/30", _1="x/y")], None),
-    (
-        OLD,
-        {"range": "10.0.0.0/30", "network_name": "r"},
-        [pool("10.0.0.0-30", "10.0.0.0/30", _2="x/y")],
-        "10.0.0.2 by x/y",
-    ),
-    (OLD, {"range": "10.0.0.0/30", "exclude": ["10.0.0.2"]}, [pool("10.0.0.0-30", "10.0.0.0/30", _1="x/y")], None),
-    (OLD, {"range": "10.0.0.0/30", "exclude": ["10.0.0.1"]}, [pool("10.0.0.0-30", "10.0.0.0/30", _1="x/y")], "by x/y"),
-    (
-        {
-            **CONFIG,
-            "ipam": {"type": "whereabouts", "range": "10.0.0.0/24", "node_slice_size": "/28", "network_name": "r"},
-        },
-        {"range": "10.0.0.0/25"},
-        [pool("r-gpu-1-10.0.0.16-28", "10.0.0.16/28", _3="x/y")],
-        "10.0.0.19 by x/y",
-    ),
-    ({**OLD, "device": "ens9"}, {"range": "10.0.0.0/30"}, [pool("10.0.0.0-30", "10.0.0.0/30", _1="x/y")], None),
+    (OLD, {"range": "10.0.0.0/29"}, [pool("10.0.0.0/30", _1="default/pod-a")], "10.0.0.1 by default/pod-a"),
+    (OLD, {"range": "10.0.0.0/29"}, [pool("10.0.0.0/30")], None),
+    (OLD, {"range": "10.0.0.0/29"}, [pool("10.9.0.0/30", _1="x/y")], None),
+    (OLD, {"range": "10.0.0.0/30", "network_name": "r"}, [pool("10.0.0.0/30", _2="x/y")], "10.0.0.2 by x/y"),
+    (OLD, {"range": "10.0.0.0/30", "exclude": ["10.0.0.2"]}, [pool("10.0.0.0/30", _1="x/y")], None),
+    (OLD, {"range": "10.0.0.0/30", "exclude": ["10.0.0.1"]}, [pool("10.0.0.0/30", _1="x/y")], "by x/y"),
+    (SLICED, {"range": "10.0.0.0/25"}, [pool("10.0.0.16/28", "r-gpu-1-", _3="x/y")], "10.0.0.19 by x/y"),
+    ({**OLD, "device": "ens9"}, {"range": "10.0.0.0/30"}, [pool("10.0.0.0/30", _1="x/y")], None),
 ]
 
 

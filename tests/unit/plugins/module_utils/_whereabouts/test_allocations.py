@@ -26,18 +26,12 @@ def pod(
 ) -> Json:
     status = [{"name": "cbr0", "interface": "eth0", "ips": ["10.244.0.9"], "default": True}]
     status += [{"name": "t/rail0", "interface": f"net{number}", "ips": [ip]} for number, ip in enumerate(ips, 1)]
-    raw: Json = {
-        "metadata": {
-            "namespace": "t",
-            "name": name,
-            "uid": "u1",
-            "annotations": {wb.STATUS_KEYS[0]: json.dumps(status)},
-        },
+    annotations = {wb.STATUS_KEYS[0]: json.dumps(status)}
+    return {
+        "metadata": {"namespace": "t", "name": name, "uid": "u1", "annotations": annotations, **more},
         "spec": {"nodeName": node},
         "status": {"phase": phase, "conditions": [{"type": "Ready", "status": str(ready)}]},
     }
-    raw["metadata"].update(more)
-    return raw
 
 
 def node(name: str = "gpu-1", ready: str = "True") -> Json:
@@ -189,17 +183,11 @@ def test_freed_after_two_sightings_with_its_reservation() -> None:
     assert run(server, 0)["actions"] == virgin["actions"]
     assert run(server, 9.9)["changed"] is False
     assert run(server, 9.9)["leaked"][0]["wait_s"] == 6
-    checked = run(server, 10, check=True)
-    done = run(server, 10)
-    assert (
-        done["actions"]
-        == checked["actions"]
-        == [
-            "Free 10.100.0.3 (t/w) of pool 10.100.0.0-28",
-            "Delete the OverlappingRangeIPReservation 10.100.0.3",
-        ]
-    )
-    assert done["resources"][0]["live"] == "1 leaked"
+    actions = ["Free 10.100.0.3 (t/w) of pool 10.100.0.0-28", "Delete the OverlappingRangeIPReservation 10.100.0.3"]
+    assert run(server, 10, check=True)["actions"] == actions
+    result = run(server, 10)
+    assert result["actions"] == actions
+    assert result["resources"][0]["live"] == "1 leaked"
     assert server.done == [("replace", "10.100.0.0-28"), ("replace", "10.100.0.0-28"), ("delete", "10.100.0.3")]
     assert server.lists["ippools"][0]["spec"]["allocations"] == {"1": entry("t/live")}
     assert SEEN not in server.lists["ippools"][0]["metadata"]["annotations"]
