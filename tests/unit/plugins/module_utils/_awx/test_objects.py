@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-import http.server
-import threading
 import typing as t
 
 import pytest
@@ -23,6 +21,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._awx.kinds impo
 )
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._awx.objects import manage
 from ansible_collections.rdmaops.gpu_fabric.tests.support.controller import Controller
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._kubernetes.server import Server
 
 Json = t.Dict[str, t.Any]
 
@@ -188,33 +187,15 @@ def test_galaxy_credentials_are_kept_in_order(controller: Controller) -> None:
         assert controller.names("organizations", "Default", "galaxy_credentials") == wanted
 
 
-def test_an_address_at_which_there_is_no_awx(controller: Controller) -> None:
-    class Page(http.server.BaseHTTPRequestHandler):
-        status = 200
-
-        def do_GET(self) -> None:
-            self.send_response(self.status)
-            self.end_headers()
-            self.wfile.write(b"<html>\n  Welcome</html>")
-
-        def log_message(self, *_args: object) -> None:
-            """Say nothing."""
-
-    server = http.server.HTTPServer(("127.0.0.1", 0), Page)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        address = f"http://127.0.0.1:{server.server_port}"
-        client = Client(options(controller, controller_host=address))
-        with pytest.raises(AwxError) as caught:
-            client.get("ping/", "Looking")
-        assert (
-            str(caught.value)
-            == f"Looking: the answer of {address} is not JSON, so this is not AWX. Check controller_host"
-        )
-        Page.status = 502
-        with pytest.raises(AwxError) as caught:
-            client.get("ping/", "Looking")
-        assert str(caught.value) == f"Looking: {address} answered 502: <html> Welcome</html>"
-    finally:
-        server.shutdown()
-        server.server_close()
+def test_an_address_at_which_there_is_no_awx(controller: Controller, serve: t.Callable[..., Server]) -> None:
+    page = b"<html>\n  Welcome</html>"
+    address = serve((200, page), (502, page)).url
+    client = Client(options(controller, controller_host=address))
+    with pytest.raises(AwxError) as caught:
+        client.get("ping/", "Looking")
+    assert (
+        str(caught.value) == f"Looking: the answer of {address} is not JSON, so this is not AWX. Check controller_host"
+    )
+    with pytest.raises(AwxError) as caught:
+        client.get("ping/", "Looking")
+    assert str(caught.value) == f"Looking: {address} answered 502: <html> Welcome</html>"

@@ -112,6 +112,10 @@ def test_the_source_is_what_the_typed_options_make() -> None:
     assert cni.normal(cni.parse(SOURCE), "nic0") == cni.normal(cni.build(BUILT[0][0], "0.3.0"), "nic0")
 
 
+def allocated(kind: str, **ipam: t.Any) -> dict[str, t.Any]:
+    return {"type": "x", "ipam": {"type": kind, **ipam}}
+
+
 # one text, another, whether they mean the same
 SAME: list[tuple[t.Any, t.Any, bool]] = [
     ('{"type":"x","cniVersion":"0.3.1"}', '{ "cniVersion": "0.3.1",\n "type": "x" }', True),
@@ -124,11 +128,7 @@ SAME: list[tuple[t.Any, t.Any, bool]] = [
     ({"type": "x"}, {"plugins": [{"type": "x"}]}, False),
     ({"plugins": [{"type": "x"}, {"type": "y"}]}, {"plugins": [{"type": "y"}, {"type": "x"}]}, False),
     *(
-        (
-            {"type": "x", "ipam": {"type": "whereabouts", **one}},
-            {"type": "x", "ipam": {"type": "whereabouts", **two}},
-            same,
-        )
+        (allocated("whereabouts", **one), allocated("whereabouts", **two), same)
         for one, two, same in (
             ({"range": "10.1.2.3/24"}, {"range": "10.1.2.0/24"}, True),
             ({"range": "fd00:0::/64"}, {"range": "FD00::/64"}, True),
@@ -202,12 +202,7 @@ WRONG: list[tuple[dict[str, t.Any], str, str, str]] = [
     ({"type": "x", "ipam": {"type": "host-local", "range_start": "1"}}, "unknown_key", "range_start", "rangeStart"),
     ({"type": "x", "ipam": {"type": "host-local", "ranges": [{}]}}, "invalid_value", "ipam.ranges", "a list of lists"),
     ({"type": "x", "ipam": {"type": "host-local", "ranges": [[1]]}}, "invalid_value", "ipam.ranges", "objects"),
-    (
-        {"type": "x", "ipam": {"type": "whereabouts", "ipRanges": ["a"]}},
-        "invalid_value",
-        "ipRanges contains",
-        "objects",
-    ),
+    (allocated("whereabouts", ipRanges=["a"]), "invalid_value", "ipRanges contains", "objects"),
     ({"type": "x", "ipam": {"type": "static", "routes": [{"dest": "a"}]}}, "unknown_key", "ipam.routes.dest", "dst"),
     ({"type": "x", "ipam": {"type": "static", "dns": {"server": []}}}, "unknown_key", "ipam.dns.server", "nameservers"),
 ]

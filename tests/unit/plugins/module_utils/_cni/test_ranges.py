@@ -13,15 +13,20 @@ from hypothesis import strategies as st
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni import ranges
 
+
+def whereabouts(text: str, **more: t.Any) -> dict[str, t.Any]:
+    return {"type": "whereabouts", "range": text, **more}
+
+
 # ipam, usable addresses of each group
 SIZES: list[tuple[dict[str, t.Any], list[int]]] = [
-    ({"type": "whereabouts", "range": "10.100.100.0/30"}, [2]),
-    ({"type": "whereabouts", "range": "10.100.100.0/29"}, [6]),
-    ({"type": "whereabouts", "range": "10.100.100.0/31"}, [0]),
-    ({"type": "whereabouts", "range": "10.100.100.0/32"}, [0]),
-    ({"type": "whereabouts", "range": "10.0.0.0/24", "range_start": "10.0.0.10", "range_end": "10.0.0.19"}, [10]),
-    ({"type": "whereabouts", "range": "10.0.0.4-10.0.0.9/24"}, [6]),
-    ({"type": "whereabouts", "range": "10.0.0.0/24", "exclude": ["10.0.0.0/25", "10.0.0.64/26", "10.0.0.200"]}, [126]),
+    (whereabouts("10.100.100.0/30"), [2]),
+    (whereabouts("10.100.100.0/29"), [6]),
+    (whereabouts("10.100.100.0/31"), [0]),
+    (whereabouts("10.100.100.0/32"), [0]),
+    (whereabouts("10.0.0.0/24", range_start="10.0.0.10", range_end="10.0.0.19"), [10]),
+    (whereabouts("10.0.0.4-10.0.0.9/24"), [6]),
+    (whereabouts("10.0.0.0/24", exclude=["10.0.0.0/25", "10.0.0.64/26", "10.0.0.200"]), [126]),
     ({"type": "whereabouts", "range": "10.0.0.0/30", "ipRanges": [{"range": "fd00::/126"}]}, [2, 2]),
     ({"type": "host-local", "subnet": "10.0.0.0/29"}, [5]),
     ({"type": "host-local", "ranges": [[{"subnet": "10.0.0.0/29"}, {"subnet": "10.0.1.0/29"}]]}, [10]),
@@ -42,23 +47,17 @@ def test_sizes(ipam: dict[str, t.Any], sizes: list[int]) -> None:
 
 # ipam, first and last address of each piece that is handed out, by group
 HANDED_OUT: list[tuple[dict[str, t.Any], list[list[tuple[str, str]]]]] = [
-    ({"type": "whereabouts", "range": "10.0.0.0/24"}, [[("10.0.0.1", "10.0.0.254")]]),
-    ({"type": "whereabouts", "range": "10.0.0.4-10.0.0.9/24"}, [[("10.0.0.4", "10.0.0.9")]]),
-    ({"type": "whereabouts", "range": "10.0.0.0-10.0.0.255/24"}, [[("10.0.0.1", "10.0.0.254")]]),
+    (whereabouts("10.0.0.0/24"), [[("10.0.0.1", "10.0.0.254")]]),
+    (whereabouts("10.0.0.4-10.0.0.9/24"), [[("10.0.0.4", "10.0.0.9")]]),
+    (whereabouts("10.0.0.0-10.0.0.255/24"), [[("10.0.0.1", "10.0.0.254")]]),
     (
-        {"type": "whereabouts", "range": "10.0.0.0/24", "range_start": "10.0.0.1", "exclude": ["10.0.0.8/29"]},
+        whereabouts("10.0.0.0/24", range_start="10.0.0.1", exclude=["10.0.0.8/29"]),
         [[("10.0.0.1", "10.0.0.7"), ("10.0.0.16", "10.0.0.254")]],
     ),
-    (
-        {"type": "whereabouts", "range": "10.0.0.0/28", "exclude": ["10.0.0.9/29"]},
-        [[("10.0.0.1", "10.0.0.7")]],
-    ),
-    (
-        {"type": "whereabouts", "range": "10.0.0.0/24", "range_start": "10.0.0.9", "range_end": "10.0.0.9"},
-        [[("10.0.0.9", "10.0.0.9")]],
-    ),
+    (whereabouts("10.0.0.0/28", exclude=["10.0.0.9/29"]), [[("10.0.0.1", "10.0.0.7")]]),
+    (whereabouts("10.0.0.0/24", range_start="10.0.0.9", range_end="10.0.0.9"), [[("10.0.0.9", "10.0.0.9")]]),
     ({"type": "whereabouts", "ipRanges": [5, {"range": "10.0.0.0/30"}]}, [[("10.0.0.1", "10.0.0.2")]]),
-    ({"type": "whereabouts", "range": "fd00::/125"}, [[("fd00::1", "fd00::6")]]),
+    (whereabouts("fd00::/125"), [[("fd00::1", "fd00::6")]]),
     ({"type": "host-local", "subnet": "10.0.0.0/29"}, [[("10.0.0.2", "10.0.0.6")]]),
     (
         {"type": "host-local", "subnet": "10.0.0.0/29", "gateway": "10.0.0.4"},
@@ -97,15 +96,15 @@ def test_only_whereabouts_keeps_pools() -> None:
         [[span]] = ranges.ranges({"ipam": ipam}).groups
         return span.pool, span.sliced
 
-    whereabouts = {"type": "whereabouts", "range": "10.0.0.0/24"}
-    assert pool(whereabouts) == ("10.0.0.0-24", False)
-    assert pool({**whereabouts, "node_slice_size": "/28", "network_name": "rail0"}) == ("rail0-10.0.0.0-24", True)
+    plain = whereabouts("10.0.0.0/24")
+    assert pool(plain) == ("10.0.0.0-24", False)
+    assert pool({**plain, "node_slice_size": "/28", "network_name": "rail0"}) == ("rail0-10.0.0.0-24", True)
     assert pool({"type": "host-local", "subnet": "10.0.0.0/24"}) == (None, False)
     assert pool({"type": "static", "addresses": ["10.0.0.7/24"]}) == (None, False)
 
 
 def test_networks_of_another_version_have_nothing_in_common() -> None:
-    ipam = {"type": "whereabouts", "range": "10.0.0.0/24", "exclude": ["10.0.0.0/28"]}
+    ipam = whereabouts("10.0.0.0/24", exclude=["10.0.0.0/28"])
     [[span]] = ranges.ranges({"ipam": ipam}).groups
     assert span.overlap_network(ranges.parse_network("10.0.0.0/28")) is None
     assert span.overlap_network(ranges.parse_network("10.0.0.0/27")) == "10.0.0.16"
@@ -121,49 +120,25 @@ def test_networks_of_another_version_have_nothing_in_common() -> None:
 # ipam, codes, what one of the problems says
 PROBLEMS: list[tuple[dict[str, t.Any], list[str], str]] = [
     ({"type": "whereabouts"}, ["missing_key"], "whereabouts has no range"),
-    ({"type": "whereabouts", "range": "10.0.0.0"}, ["invalid_cidr"], "not a network in CIDR notation"),
-    ({"type": "whereabouts", "range": "10"}, ["invalid_cidr"], "range 10 cannot be read"),
+    (whereabouts("10.0.0.0"), ["invalid_cidr"], "not a network in CIDR notation"),
+    (whereabouts("10"), ["invalid_cidr"], "range 10 cannot be read"),
     ({"type": "whereabouts", "ipRanges": [{}]}, ["invalid_cidr"], "ipRanges[0].range  cannot be read"),
-    ({"type": "whereabouts", "range": "10.0.0.0/33"}, ["invalid_cidr"], "10.0.0.0/33"),
-    ({"type": "whereabouts", "range": "10.0.0.0/255.255.255.0"}, ["invalid_cidr"], "not a network in CIDR notation"),
-    ({"type": "whereabouts", "range": "10.9.0.4-10.0.0.9/24"}, ["invalid_cidr"], "the start is outside"),
+    (whereabouts("10.0.0.0/33"), ["invalid_cidr"], "10.0.0.0/33"),
+    (whereabouts("10.0.0.0/255.255.255.0"), ["invalid_cidr"], "not a network in CIDR notation"),
+    (whereabouts("10.9.0.4-10.0.0.9/24"), ["invalid_cidr"], "the start is outside"),
+    (whereabouts("10.0.0.0/24", range_start="10.0.1.1"), ["range_bounds"], "silently ignore it"),
+    (whereabouts("10.0.0.0/24", range_end="10.0.0.255"), ["range_bounds"], "silently ignore it"),
+    (whereabouts("10.0.0.0/24", range_end="x"), ["invalid_cidr"], "not an IP address"),
     (
-        {"type": "whereabouts", "range": "10.0.0.0/24", "range_start": "10.0.1.1"},
-        ["range_bounds"],
-        "silently ignore it",
-    ),
-    (
-        {"type": "whereabouts", "range": "10.0.0.0/24", "range_end": "10.0.0.255"},
-        ["range_bounds"],
-        "silently ignore it",
-    ),
-    ({"type": "whereabouts", "range": "10.0.0.0/24", "range_end": "x"}, ["invalid_cidr"], "not an IP address"),
-    (
-        {"type": "whereabouts", "range": "10.0.0.0/24", "range_start": "10.0.0.9", "range_end": "10.0.0.2"},
+        whereabouts("10.0.0.0/24", range_start="10.0.0.9", range_end="10.0.0.2"),
         ["range_bounds"],
         "range_start is after range_end",
     ),
-    (
-        {"type": "whereabouts", "range": "10.0.0.0/24", "exclude": ["10.0.0.0/99"]},
-        ["invalid_cidr"],
-        "when a pod starts",
-    ),
-    (
-        {"type": "whereabouts", "range": "10.0.0.0/24", "exclude": ["10.0.1.0/28"]},
-        ["exclude_outside"],
-        "excludes nothing",
-    ),
-    (
-        {"type": "whereabouts", "range": "10.0.0.0/24", "gateway": "10.0.0.1"},
-        ["gateway_in_range"],
-        "assign it to a pod",
-    ),
-    (
-        {"type": "whereabouts", "range": "10.0.0.0/24", "gateway": "10.0.0.1", "exclude": ["10.0.0.1/32"]},
-        [],
-        "",
-    ),
-    ({"type": "whereabouts", "range": "10.0.0.0/24", "gateway": "x"}, ["invalid_cidr"], "gateway is x"),
+    (whereabouts("10.0.0.0/24", exclude=["10.0.0.0/99"]), ["invalid_cidr"], "when a pod starts"),
+    (whereabouts("10.0.0.0/24", exclude=["10.0.1.0/28"]), ["exclude_outside"], "excludes nothing"),
+    (whereabouts("10.0.0.0/24", gateway="10.0.0.1"), ["gateway_in_range"], "assign it to a pod"),
+    (whereabouts("10.0.0.0/24", gateway="10.0.0.1", exclude=["10.0.0.1/32"]), [], ""),
+    (whereabouts("10.0.0.0/24", gateway="x"), ["invalid_cidr"], "gateway is x"),
     ({"type": "host-local"}, ["missing_key"], "host-local has no range"),
     ({"type": "host-local", "subnet": "10.0.0.1/24"}, ["invalid_cidr"], "host bits"),
     ({"type": "host-local", "subnet": "10.0.0.1"}, ["invalid_cidr"], "not a network in CIDR notation"),
@@ -217,13 +192,10 @@ def test_what_is_offered_fits(length: int, need: int, holes: list[int]) -> None:
     assert offer.supernet_of(span.network)  # type: ignore[arg-type]
 
 
-@given(
-    st.integers(0, 255),
-    st.integers(0, 255),
-    st.integers(0, 255),
-    st.integers(0, 255),
-    st.lists(st.integers(0, 255), max_size=3),
-)
+OCTET = st.integers(0, 255)
+
+
+@given(OCTET, OCTET, OCTET, OCTET, st.lists(OCTET, max_size=3))
 def test_overlap_is_what_both_hold(one: int, two: int, three: int, four: int, holes: list[int]) -> None:
     def span(first: int, last: int, left_out: list[int]) -> ranges.Span:
         network = ranges.parse_network("10.0.0.0/24")

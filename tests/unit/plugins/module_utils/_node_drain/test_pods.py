@@ -17,63 +17,65 @@ from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._nod
 )
 
 
+def networked(networks: str) -> Json:
+    return pod(meta={"annotations": {NET: networks}})
+
+
+# pod, consents that its eviction needs and why
+EVICTED: list[tuple[Json, list[tuple[str, str]]]] = [
+    (pod(), []),
+    (pod(limits={"cpu": "8", "hugepages-2Mi": "1Gi"}), []),
+    (pod(limits={"nvidia.com/gpu": "0"}), []),
+    (pod(limits={"amd.com/gpu": "1"}), [(rules.DEVICES, "holds amd.com/gpu: 1")]),
+    (pod(limits={"aliyun.com/gpu-mem": "4"}), [(rules.DEVICES, "holds aliyun.com/gpu-mem: 4")]),
+    (
+        pod(spec={"initContainers": [{"resources": {"requests": {"rdma/hca": 1}}}]}),
+        [(rules.DEVICES, "holds rdma/hca: 1")],
+    ),
+    (
+        pod(spec={"resourceClaims": [{"name": "two-gpus"}]}),
+        [(rules.DEVICES, "holds devices by the resource claim two-gpus")],
+    ),
+    (
+        pod(spec={"volumes": [{"name": "d", "hostPath": {"path": "/dev/nvidia0"}}, {"name": "l", "hostPath": {}}]}),
+        [(rules.DEVICES, "has the host's /dev/nvidia0")],
+    ),
+    (networked("side"), []),
+    (
+        networked('[{"name": "rail", "namespace": "net"}]'),
+        [(rules.DEVICES, "has a device of the host by the attachment net/rail")],
+    ),
+    (
+        networked("broken, named"),
+        [
+            (rules.DEVICES, "has a device of the host by the attachment ml/broken"),
+            (rules.DEVICES, "has a device of the host by the attachment ml/named"),
+        ],
+    ),
+    (networked("[{"), [(rules.DEVICES, f"its annotation {NET} cannot be read")]),
+    (
+        pod(meta={"ownerReferences": [{"kind": "Job", "name": "x"}]}),
+        [(rules.FORCE, "has no controller that would recreate it")],
+    ),
+    (
+        pod(spec={"volumes": [{"name": "s", "emptyDir": {"medium": "Memory"}}]}),
+        [(rules.EMPTY_DIR, "has data in the emptyDir s")],
+    ),
+]
+# A pod that is terminating or has ended needs no consent.
+NOT_EVICTED: list[tuple[Json, str]] = [
+    (pod(limits={"nvidia.com/gpu": "1"}, meta={"deletionTimestamp": "x"}), rules.WAIT),
+    (pod(limits={"nvidia.com/gpu": "1"}, phase="Failed"), rules.LEAVE),
+    (pod(meta={"annotations": {rules.MIRROR: "h"}, "ownerReferences": []}), rules.LEAVE),
+    (pod(meta={"ownerReferences": [{"kind": "DaemonSet", "name": "d", "controller": True}]}), rules.LEAVE),
+]
+
+
 @pytest.mark.parametrize(
     ("raw", "action", "traits"),
     [
-        (pod(), rules.EVICT, []),
-        (pod(limits={"cpu": "8", "hugepages-2Mi": "1Gi"}), rules.EVICT, []),
-        (pod(limits={"nvidia.com/gpu": "0"}), rules.EVICT, []),
-        (pod(limits={"amd.com/gpu": "1"}), rules.EVICT, [(rules.DEVICES, "holds amd.com/gpu: 1")]),
-        (pod(limits={"aliyun.com/gpu-mem": "4"}), rules.EVICT, [(rules.DEVICES, "holds aliyun.com/gpu-mem: 4")]),
-        (
-            pod(spec={"initContainers": [{"resources": {"requests": {"rdma/hca": 1}}}]}),
-            rules.EVICT,
-            [(rules.DEVICES, "holds rdma/hca: 1")],
-        ),
-        (
-            pod(spec={"resourceClaims": [{"name": "two-gpus"}]}),
-            rules.EVICT,
-            [(rules.DEVICES, "holds devices by the resource claim two-gpus")],
-        ),
-        (
-            pod(spec={"volumes": [{"name": "d", "hostPath": {"path": "/dev/nvidia0"}}, {"name": "l", "hostPath": {}}]}),
-            rules.EVICT,
-            [(rules.DEVICES, "has the host's /dev/nvidia0")],
-        ),
-        (pod(meta={"annotations": {NET: "side"}}), rules.EVICT, []),
-        (
-            pod(meta={"annotations": {NET: '[{"name": "rail", "namespace": "net"}]'}}),
-            rules.EVICT,
-            [(rules.DEVICES, "has a device of the host by the attachment net/rail")],
-        ),
-        (
-            pod(meta={"annotations": {NET: "broken, named"}}),
-            rules.EVICT,
-            [
-                (rules.DEVICES, "has a device of the host by the attachment ml/broken"),
-                (rules.DEVICES, "has a device of the host by the attachment ml/named"),
-            ],
-        ),
-        (
-            pod(meta={"annotations": {NET: "[{"}}),
-            rules.EVICT,
-            [(rules.DEVICES, f"its annotation {NET} cannot be read")],
-        ),
-        (
-            pod(meta={"ownerReferences": [{"kind": "Job", "name": "x"}]}),
-            rules.EVICT,
-            [(rules.FORCE, "has no controller that would recreate it")],
-        ),
-        (
-            pod(spec={"volumes": [{"name": "s", "emptyDir": {"medium": "Memory"}}]}),
-            rules.EVICT,
-            [(rules.EMPTY_DIR, "has data in the emptyDir s")],
-        ),
-        # whoever goes already, or has gone, needs no consent
-        (pod(limits={"nvidia.com/gpu": "1"}, meta={"deletionTimestamp": "x"}), rules.WAIT, []),
-        (pod(limits={"nvidia.com/gpu": "1"}, phase="Failed"), rules.LEAVE, []),
-        (pod(meta={"annotations": {rules.MIRROR: "h"}, "ownerReferences": []}), rules.LEAVE, []),
-        (pod(meta={"ownerReferences": [{"kind": "DaemonSet", "name": "d", "controller": True}]}), rules.LEAVE, []),
+        *((raw, rules.EVICT, traits) for raw, traits in EVICTED),
+        *((raw, action, []) for raw, action in NOT_EVICTED),
     ],
 )
 def test_what_becomes_of_a_pod(raw: Json, action: str, traits: list[tuple[str, str]]) -> None:
