@@ -197,14 +197,14 @@ WRONG: list[tuple[dict[str, t.Any], str, str, str]] = [
     ({"cniVersion": "1.0.0", "plugin": [], "type": "rdma"}, "unknown_key", "plugin", "it accepts deviceID"),
     ({"plugins": [{"type": "rdma"}], "disablecheck": "x"}, "invalid_value", "disablecheck", "true or false"),
     ({"plugins": [{"type": "sbr", "tabel": 5}]}, "unknown_key", "plugins[0].tabel", "table"),
-    ({"type": "x", "ipam": {"type": "whereabouts", "rnage": "1"}}, "unknown_key", "ipam.rnage", "range"),
-    ({"type": "x", "ipam": {"type": "whereabouts", "rangeStart": "1"}}, "unknown_key", "rangeStart", "range_start"),
-    ({"type": "x", "ipam": {"type": "host-local", "range_start": "1"}}, "unknown_key", "range_start", "rangeStart"),
-    ({"type": "x", "ipam": {"type": "host-local", "ranges": [{}]}}, "invalid_value", "ipam.ranges", "a list of lists"),
-    ({"type": "x", "ipam": {"type": "host-local", "ranges": [[1]]}}, "invalid_value", "ipam.ranges", "objects"),
+    (allocated("whereabouts", rnage="1"), "unknown_key", "ipam.rnage", "range"),
+    (allocated("whereabouts", rangeStart="1"), "unknown_key", "rangeStart", "range_start"),
+    (allocated("host-local", range_start="1"), "unknown_key", "range_start", "rangeStart"),
+    (allocated("host-local", ranges=[{}]), "invalid_value", "ipam.ranges", "a list of lists"),
+    (allocated("host-local", ranges=[[1]]), "invalid_value", "ipam.ranges", "objects"),
     (allocated("whereabouts", ipRanges=["a"]), "invalid_value", "ipRanges contains", "objects"),
-    ({"type": "x", "ipam": {"type": "static", "routes": [{"dest": "a"}]}}, "unknown_key", "ipam.routes.dest", "dst"),
-    ({"type": "x", "ipam": {"type": "static", "dns": {"server": []}}}, "unknown_key", "ipam.dns.server", "nameservers"),
+    (allocated("static", routes=[{"dest": "a"}]), "unknown_key", "ipam.routes.dest", "dst"),
+    (allocated("static", dns={"server": []}), "unknown_key", "ipam.dns.server", "nameservers"),
 ]
 
 
