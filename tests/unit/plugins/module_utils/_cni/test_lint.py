@@ -29,33 +29,25 @@ def node(address: str, **allocatable: str) -> dict[str, t.Any]:
     }
 
 
+INTERFACE: dict[str, t.Any] = {"mtu": 9000, "pci_address": None, "master": None, "addresses": [], "uses": []}
 INFO: dict[str, t.Any] = {
     "devices": [
         {"name": "mlx5_0", "pci_address": "0000:07:00.0", "ports": [{"netdev": "ens192"}]},
     ],
     "interfaces": [
         {
+            **INTERFACE,
             "name": "ens160",
             "mac": "00:00:00:00:00:01",
             "mtu": 1500,
-            "pci_address": None,
-            "master": None,
             "addresses": ["10.1.0.1/24"],
             "uses": ["default_route"],
         },
+        {**INTERFACE, "name": "ens192", "mac": "00:00:00:00:00:02", "pci_address": "0000:07:00.0"},
         {
-            "name": "ens192",
-            "mac": "00:00:00:00:00:02",
-            "mtu": 9000,
-            "pci_address": "0000:07:00.0",
-            "master": None,
-            "addresses": [],
-            "uses": [],
-        },
-        {
+            **INTERFACE,
             "name": "ens224",
             "mac": "00:00:00:00:00:03",
-            "mtu": 9000,
             "pci_address": "0000:08:00.0",
             "master": "bond0",
             "addresses": ["10.2.0.5/24"],
