@@ -7,7 +7,12 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import all_yaml, from_json, from_yaml
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._formats import (
+    all_yaml,
+    from_json,
+    from_yaml,
+    json_dictionary,
+)
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm.chart import loader
 
 DEEP = 100_000
@@ -23,6 +28,12 @@ def test_what_is_no_json(text: str | bytes) -> None:
     with pytest.raises(ValueError, match=r"\w") as caught:
         from_json(text)
     assert type(caught.value) is not RecursionError
+
+
+def test_a_dictionary_or_nothing() -> None:
+    assert json_dictionary('{"a": 1}') == {"a": 1}
+    for text in (None, "", "null", "[1]", '"x"', "{", '{"a":' * DEEP):
+        assert json_dictionary(text) == {}
 
 
 def test_yaml() -> None:
@@ -48,12 +59,12 @@ def test_yaml_that_nests_deeply(level: str) -> None:
         from_yaml(level * DEEP)
 
 
-@pytest.mark.parametrize("given", [loader(), yaml.SafeLoader])
-def test_yaml_that_nests_as_much_as_it_may(given: type) -> None:
-    found = all_yaml("[" * 200 + "]" * 200, given)
+@pytest.mark.parametrize("kind", [loader(), yaml.SafeLoader])
+def test_yaml_that_nests_as_much_as_it_may(kind: type) -> None:
+    value = all_yaml("[" * 200 + "]" * 200, kind)
     depth = 0
-    while found:
-        found, depth = found[0], depth + 1
+    while value:
+        value, depth = value[0], depth + 1
     assert depth == 200
 
 
