@@ -26,6 +26,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift import r
 from ansible_collections.rdmaops.gpu_fabric.tests.support import faults, need_root, need_tool, skip_or_fail
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._cni import test_install as cni
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._initramfs import rebuild_host as initramfs
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._initramfs.images import cpio, text
 
 KIND = "disk full, read-only"
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -227,20 +228,18 @@ def test_the_initramfs(disk: Disk, tmp_path: Path) -> None:
     host.file = file  # type: ignore[method-assign]
     run = host.run
     host.run = lambda argv, timeout: (run(argv, timeout), host.result)[1]  # type: ignore[method-assign]
-    host.images = [
-        initramfs.cpio(**initramfs.MODULE, **{initramfs.CONF: "options ib_core netns_mode=0\n", "pad": LONG})
-    ]
+    host.images = [cpio(initramfs.MODULE, text(initramfs.CONF, "options ib_core netns_mode=0\n"), text("pad", LONG))]
 
     def attempt(end: str) -> None:
         host.result = (0, "", "")
         with pytest.raises(InitramfsError) as caught:
             host.rebuild()
-        text = str(caught.value)
-        assert text.startswith(f"Rebuilding the initramfs {initramfs.IMAGE}: ")
+        message = str(caught.value)
+        assert message.startswith(f"Rebuilding the initramfs {initramfs.IMAGE}: ")
         assert any(
-            word in text
+            word in message
             for word in ("is mounted read-only; remount it writable", "are needed (twice the image)", "No space")
-        ), text
+        ), message
         assert host.scratch() == []
 
     def converge() -> None:

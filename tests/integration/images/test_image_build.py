@@ -19,8 +19,11 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
 
 NAME = "registry.example.com/ml/sleeps:1"
+# Under nohup, or in the background of a script, signals are ignored, and children inherit that.
 CODE = """
-import json, sys
+import json, signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._images import build
 try:
     build.manage(json.load(sys.stdin), False)
