@@ -217,13 +217,7 @@ def test_a_write_that_takes_long_is_made_seldom(place: Place, monkeypatch: pytes
 
 # check mode, the option, whether there is a table
 @pytest.mark.parametrize(
-    ("check", "option", "shown"),
-    [
-        (True, "check", 1),
-        (False, "check", 0),
-        (False, "always", 1),
-        (True, "never", 0),
-    ],
+    ("check", "option", "shown"), [(True, "check", 1), (False, "check", 0), (False, "always", 1), (True, "never", 0)]
 )
 def test_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: bool, option: str, shown: int) -> None:
     monkeypatch.setattr(context, "CLIARGS", CLIArgs({"check": check, "args": ("play.yml",)}))

@@ -79,14 +79,7 @@ LOGS = [
     # It names the socket's interface before it finds a device.
     (
         "nccl-2.4.7_ib_init.txt",
-        log(
-            "rdma",
-            "init",
-            "IB",
-            devices=devices("InfiniBand", "mlx5_0"),
-            interface="ib0",
-            version="2.4.7+cuda10.0",
-        ),
+        log("rdma", "init", "IB", devices=devices("InfiniBand", "mlx5_0"), interface="ib0", version="2.4.7+cuda10.0"),
     ),
     (
         "nccl-2.5.6_ib_init_numbered.txt",
@@ -106,11 +99,7 @@ LOGS = [
     (
         "nccl-2.8.3_ibext_failed-qp.txt",
         log(
-            "rdma",
-            "init",
-            "IBext",
-            version="2.8.3+cudaCUDA_MAJOR.CUDA_MINOR",
-            errors=["Call to ibv_create_qp failed"],
+            "rdma", "init", "IBext", version="2.8.3+cudaCUDA_MAJOR.CUDA_MINOR", errors=["Call to ibv_create_qp failed"]
         ),
     ),
     (
@@ -132,10 +121,7 @@ LOGS = [
         ),
     ),
     ("nccl_ib_gdrdma.txt", log("rdma", "channels", "IB", gpudirect=True, ranks=[0, 1, 2, 3])),
-    (
-        "nccl_ib_interleaved.txt",
-        log("rdma", "init", "IB", devices=devices("InfiniBand", "mlx5_2"), ranks=[6]),
-    ),
+    ("nccl_ib_interleaved.txt", log("rdma", "init", "IB", devices=devices("InfiniBand", "mlx5_2"), ranks=[6])),
     ("nccl_ib_no-gdr.txt", log("rdma", "channels", "IB", gpudirect=False, ranks=[0, 1])),
     ("nccl_ibext-v8_channels.txt", log("rdma", "channels", "IBext_v8", gpudirect=False, ranks=[38, 39])),
     (
@@ -180,10 +166,7 @@ LOGS = [
         ),
     ),
     ("nccl_roce_init.txt", log("rdma", "init", "IB", devices=devices("Ethernet", "rocep26s0"), interface="eth0")),
-    (
-        "nccl_socket_channels.txt",
-        log("socket", "channels", "Socket", gpudirect=False, ranks=[15], socket_ranks=[15]),
-    ),
+    ("nccl_socket_channels.txt", log("socket", "channels", "Socket", gpudirect=False, ranks=[15], socket_ranks=[15])),
     ("nccl_socket_init.txt", log("socket", "init", "Socket", interface="lo", gpudirect=False)),
 ]
 NAMES = [name for name, _expected in LOGS]

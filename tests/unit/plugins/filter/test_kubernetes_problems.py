@@ -56,10 +56,7 @@ REFUSED: tuple[tuple[Json, list[str]], ...] = (
             "`curl -fsSL https://example.org/calico.yml | sha256sum`"
         ],
     ),
-    (
-        {**REMOTE, "kubernetes_pod_network_checksum": DIGEST + "\n"},
-        ["kubernetes_pod_network_checksum must be sha256:"],
-    ),
+    ({**REMOTE, "kubernetes_pod_network_checksum": DIGEST + "\n"}, ["kubernetes_pod_network_checksum must be sha256:"]),
     (PACKAGES, ["kubernetes_package_repository needs kubernetes_package_key"]),
     (
         {"kubernetes_registry_mirrors": {"a": ["https://x", "http://y", "HTTP://z"], "b": ["http://y"]}},

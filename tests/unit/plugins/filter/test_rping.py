@@ -30,12 +30,7 @@ OUTPUTS = [
     (
         "rping_from-source_unreachable.txt",
         0,
-        [
-            "cma event RDMA_CM_EVENT_UNREACHABLE, error -110",
-            "wait for CONNECTED state 4",
-            "connect error -1",
-            NO_PING,
-        ],
+        ["cma event RDMA_CM_EVENT_UNREACHABLE, error -110", "wait for CONNECTED state 4", "connect error -1", NO_PING],
     ),
     # rping itself ends with 0 here.
     ("rping_from-source_disconnected.txt", 1, ["wait for RDMA_WRITE_ADV state 10"]),
@@ -67,10 +62,7 @@ def test_silence_is_not_success(text: str) -> None:
     assert rping(text) == {"ok": False, "pings": 0, "errors": [NO_PING]}
 
 
-@pytest.mark.parametrize(
-    ("count", "errors"),
-    [(None, []), (1, []), (3, []), (4, ["3 of 4 pings were seen"])],
-)
+@pytest.mark.parametrize(("count", "errors"), [(None, []), (1, []), (3, []), (4, ["3 of 4 pings were seen"])])
 def test_fewer_pings_than_wanted(count: int | None, errors: list[str]) -> None:
     result = rping(read("rping_debug-client_pings-3.txt"), count=count)
     assert result == {"ok": not errors, "pings": 3, "errors": errors}

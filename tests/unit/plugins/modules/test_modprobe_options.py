@@ -116,10 +116,7 @@ REFUSED: list[tuple[dict[str, t.Any], str]] = [
         "on_conflict, "
         "options, path, root, state.",
     ),
-    (
-        {"options": OPTIONS, "state": "there"},
-        "value of state must be one of: present, absent, got: there",
-    ),
+    ({"options": OPTIONS, "state": "there"}, "value of state must be one of: present, absent, got: there"),
     (
         {"options": OPTIONS, "on_conflict": "force"},
         "value of on_conflict must be one of: fail, warn, take_over, got: force",

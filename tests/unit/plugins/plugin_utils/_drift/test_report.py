@@ -148,10 +148,7 @@ def test_hosts_that_were_stopped() -> None:
     recorder.add("c", [thing()], "t2")
     document = ended(recorder)
     assert statuses(recorder) == {"a": "unknown", "b": "unknown", "c": "in_sync"}
-    assert document["incomplete"] == [
-        "a: play 'One' ended early: a failed",
-        "b: play 'One' ended early: a failed",
-    ]
+    assert document["incomplete"] == ["a: play 'One' ended early: a failed", "b: play 'One' ended early: a failed"]
     # What failed is told; that the host was stopped too is no further object.
     assert len(document["hosts"]["a"]["objects"]) == 1
     assert len(document["hosts"]["b"]["objects"]) == 2

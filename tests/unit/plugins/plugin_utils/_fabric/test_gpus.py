@@ -44,10 +44,7 @@ def test_memory_of_gpus_that_there_are_not_is_unknown() -> None:
     for node in fabric.nodes.values():
         node["gpus"] = 0
     report = fabric.report()
-    assert (report["verdict"], report["pairs"][2]["error"]) == (
-        "unknown",
-        "no result: no GPUs (no nvidia-smi) on a, b",
-    )
+    assert (report["verdict"], report["pairs"][2]["error"]) == ("unknown", "no result: no GPUs (no nvidia-smi) on a, b")
     assert report["gpudirect"]["why"] == "no GPUs (no nvidia-smi) on a, b"
 
 

@@ -10,10 +10,7 @@ import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.filter.kubeadm_config import (
-    FilterModule,
-    kubeadm_config,
-)
+from ansible_collections.rdmaops.gpu_fabric.plugins.filter.kubeadm_config import FilterModule, kubeadm_config
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._filter import AnsibleTypeError
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._kubernetes import kubeadm_config as config
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._kubernetes.kubernetes_hosts import (

@@ -132,11 +132,7 @@ REFUSED: list[tuple[dict[str, Json], str, str]] = [
         "cp-1",
         "kubeadm has left data of etcd and no complete control-plane node",
     ),
-    (
-        new_hosts(cp_1={"membership": membership(etcd=True)}),
-        "cp-1",
-        CONSENT % ("fabric", "cp-1"),
-    ),
+    (new_hosts(cp_1={"membership": membership(etcd=True)}), "cp-1", CONSENT % ("fabric", "cp-1")),
 ]
 
 
