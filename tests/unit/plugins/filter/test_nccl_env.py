@@ -5,8 +5,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import typing as t
 from pathlib import Path
 
@@ -15,6 +13,8 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter import nccl_env as plugin
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter.nccl_env import FilterModule, nccl_env
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.templates import ansible_debug
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.filter.rdma_results import (
     DOING,
     LINK_LOCAL,
@@ -29,70 +29,42 @@ from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.filter.rdma_resul
     roce,
 )
 
+PINNED = {"NCCL_IB_GID_INDEX": "3", "NCCL_DEBUG": "INFO"}
+BOTH = {"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1", **PINNED}
+FIRST = {"NCCL_IB_HCA": "=mlx5_0:1", **PINNED}
+CHOSEN = {"NCCL_IB_ROCE_VERSION_NUM": "2", "NCCL_IB_ADDR_FAMILY": "AF_INET", "NCCL_DEBUG": "INFO"}
+IPV6 = result(device("mlx5_0", port("ens1", entry(1, LINK_LOCAL, "ens1"), entry(5, "2001:db8::11", "ens1"))))
+DIFFERENT = result(roce("mlx5_0", "ens1", 3), roce("mlx5_1", "ens2", 5))
+
 # name, input, options, expected
 ENVIRONMENTS: list[tuple[str, Json, Json, dict[str, str]]] = [
-    (
-        "two rails",
-        TWO,
-        {},
-        {"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1", "NCCL_IB_GID_INDEX": "3", "NCCL_DEBUG": "INFO"},
-    ),
-    (
-        "the list of devices",
-        TWO["devices"],
-        {},
-        {"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1", "NCCL_IB_GID_INDEX": "3", "NCCL_DEBUG": "INFO"},
-    ),
+    ("two rails", TWO, {}, BOTH),
+    ("the list of devices", TWO["devices"], {}, BOTH),
     (
         "everything that can be set",
         TWO,
         {"socket_ifname": "eth0", "debug": "WARN", "exclude": ["ens1"]},
         {"NCCL_IB_HCA": "=mlx5_1:1", "NCCL_IB_GID_INDEX": "3", "NCCL_SOCKET_IFNAME": "=eth0", "NCCL_DEBUG": "WARN"},
     ),
-    (
-        "auto",
-        TWO,
-        {"gid_index": "auto"},
-        {
-            "NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1",
-            "NCCL_IB_ROCE_VERSION_NUM": "2",
-            "NCCL_IB_ADDR_FAMILY": "AF_INET",
-            "NCCL_DEBUG": "INFO",
-        },
-    ),
+    ("auto", TWO, {"gid_index": "auto"}, {"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1", **CHOSEN}),
     (
         "auto where the devices disagree",
-        result(roce("mlx5_0", "ens1", 3), roce("mlx5_1", "ens2", 5)),
+        DIFFERENT,
         {"gid_index": "auto"},
-        {
-            "NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1",
-            "NCCL_IB_ROCE_VERSION_NUM": "2",
-            "NCCL_IB_ADDR_FAMILY": "AF_INET",
-            "NCCL_DEBUG": "INFO",
-        },
+        {"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1", **CHOSEN},
     ),
     (
         "auto, IPv6",
-        result(device("mlx5_0", port("ens1", entry(1, LINK_LOCAL, "ens1"), entry(5, "2001:db8::11", "ens1")))),
+        IPV6,
         {"gid_index": "auto", "family": "ipv6"},
-        {
-            "NCCL_IB_HCA": "=mlx5_0:1",
-            "NCCL_IB_ROCE_VERSION_NUM": "2",
-            "NCCL_IB_ADDR_FAMILY": "AF_INET6",
-            "NCCL_DEBUG": "INFO",
-        },
+        {"NCCL_IB_HCA": "=mlx5_0:1", **CHOSEN, "NCCL_IB_ADDR_FAMILY": "AF_INET6"},
     ),
-    (
-        "pin, IPv6",
-        result(device("mlx5_0", port("ens1", entry(1, LINK_LOCAL, "ens1"), entry(5, "2001:db8::11", "ens1")))),
-        {"family": "ipv6"},
-        {"NCCL_IB_HCA": "=mlx5_0:1", "NCCL_IB_GID_INDEX": "5", "NCCL_DEBUG": "INFO"},
-    ),
+    ("pin, IPv6", IPV6, {"family": "ipv6"}, {**FIRST, "NCCL_IB_GID_INDEX": "5"}),
     (
         "pin, IPv6, link-local at last",
         result(device("mlx5_0", port("ens1", entry(1, LINK_LOCAL, "ens1")))),
         {"family": "ipv6"},
-        {"NCCL_IB_HCA": "=mlx5_0:1", "NCCL_IB_GID_INDEX": "1", "NCCL_DEBUG": "INFO"},
+        {**FIRST, "NCCL_IB_GID_INDEX": "1"},
     ),
     (
         "InfiniBand has no GID index",
@@ -116,11 +88,11 @@ ENVIRONMENTS: list[tuple[str, Json, Json, dict[str, str]]] = [
         "an InfiniBand adapter for storage is excluded by its GUID in capitals",
         result(roce("mlx5_0", "ens1"), infiniband("mlx5_1", "ibs2", node_guid="0c42:a103:0065:1f2e")),
         {"exclude": ["0C42A10300651F2E"]},
-        {"NCCL_IB_HCA": "=mlx5_0:1", "NCCL_IB_GID_INDEX": "3", "NCCL_DEBUG": "INFO"},
+        FIRST,
     ),
     (
         "devices that disagree are no matter where they are not meant",
-        result(roce("mlx5_0", "ens1", 3), roce("mlx5_1", "ens2", 5)),
+        DIFFERENT,
         {"include": ["mlx5_1"]},
         {"NCCL_IB_HCA": "=mlx5_1:1", "NCCL_IB_GID_INDEX": "5", "NCCL_DEBUG": "INFO"},
     ),
@@ -128,21 +100,11 @@ ENVIRONMENTS: list[tuple[str, Json, Json, dict[str, str]]] = [
         "a name that NCCL cannot read is no matter where it is not meant",
         result(roce("mlx5_0", "ens1"), roce("mlx5:1", "ens2")),
         {"exclude": ["mlx5:1"]},
-        {"NCCL_IB_HCA": "=mlx5_0:1", "NCCL_IB_GID_INDEX": "3", "NCCL_DEBUG": "INFO"},
+        FIRST,
     ),
-    (
-        "an exclude that names nothing here",
-        TWO,
-        {"exclude": ["mlx5_storage", "0c42:a103:0065:ffff"]},
-        {"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1", "NCCL_IB_GID_INDEX": "3", "NCCL_DEBUG": "INFO"},
-    ),
-    (
-        "lists that are null are empty",
-        TWO,
-        {"include": None, "exclude": None, "socket_ifname": ""},
-        {"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1", "NCCL_IB_GID_INDEX": "3", "NCCL_DEBUG": "INFO"},
-    ),
-]  # fmt: skip
+    ("an exclude that names nothing here", TWO, {"exclude": ["mlx5_storage", "0c42:a103:0065:ffff"]}, BOTH),
+    ("lists that are null are empty", TWO, {"include": None, "exclude": None, "socket_ifname": ""}, BOTH),
+]
 
 
 @pytest.mark.parametrize(
@@ -209,9 +171,8 @@ def test_a_host_may_be_called_devices() -> None:
 
 
 def test_hosts_whose_gid_indexes_disagree() -> None:
-    with pytest.raises(AnsibleFilterError) as caught:
-        nccl_env({"gpu-01": TWO, "gpu-02": result(roce("mlx5_0", "ens1", 3, pci="0000:07:00.0"), roce("mlx5_1", "ens2", 5, pci="0000:08:00.0"))})  # fmt: skip
-    assert str(caught.value) == (
+    other = result(roce("mlx5_0", "ens1", 3, pci="0000:07:00.0"), roce("mlx5_1", "ens2", 5, pci="0000:08:00.0"))
+    assert message_of(AnsibleFilterError, nccl_env, {"gpu-01": TWO, "gpu-02": other}) == (
         DOING + "the ports need different GID indexes, but NCCL_IB_GID_INDEX applies to all: "
         "3 on gpu-01: mlx5_0 port 1, gpu-01: mlx5_1 port 1, gpu-02: mlx5_0 port 1; 5 on gpu-02: mlx5_1 port 1. "
         "Use gid_index='auto', with which NCCL (2.21 and newer) chooses for each port"
@@ -226,25 +187,21 @@ OTHER_PORTS = (
 
 def test_hosts_whose_ports_disagree() -> None:
     one = result(roce("mlx5_0", "ens1"))
-    with pytest.raises(AnsibleFilterError) as caught:
-        nccl_env({"gpu-01": TWO, "gpu-02": one, "gpu-03": TWO})
-    assert str(caught.value) == OTHER_PORTS % "=mlx5_0:1,mlx5_1:1 on gpu-01, gpu-03; =mlx5_0:1 on gpu-02"
+    error = message_of(AnsibleFilterError, nccl_env, {"gpu-01": TWO, "gpu-02": one, "gpu-03": TWO})
+    assert error == OTHER_PORTS % "=mlx5_0:1,mlx5_1:1 on gpu-01, gpu-03; =mlx5_0:1 on gpu-02"
     assert nccl_env({"gpu-01": TWO, "gpu-02": one}, include=["mlx5_0"])["NCCL_IB_HCA"] == "=mlx5_0:1"
 
 
 def test_hosts_whose_rails_are_in_another_order() -> None:
     other = result(roce("mlx5_0", "ens1", pci="0000:08:00.0"), roce("mlx5_1", "ens2", pci="0000:07:00.0"))
-    with pytest.raises(AnsibleFilterError) as caught:
-        nccl_env([TWO, other])
-    assert str(caught.value) == OTHER_PORTS % (
-        "=mlx5_0:1,mlx5_1:1 on host 1 of the list; =mlx5_1:1,mlx5_0:1 on host 2 of the list"
-    )
+    error = message_of(AnsibleFilterError, nccl_env, [TWO, other])
+    assert error == OTHER_PORTS % "=mlx5_0:1,mlx5_1:1 on host 1 of the list; =mlx5_1:1,mlx5_0:1 on host 2 of the list"
 
 
 def test_hosts_of_different_kinds() -> None:
-    with pytest.raises(AnsibleFilterError) as caught:
-        nccl_env({"gpu-01": result(roce("mlx5_0", "ens1")), "gpu-02": result(infiniband("mlx5_0", "ibs1"))})
-    assert "InfiniBand (gpu-02: mlx5_0 port 1); RoCE (gpu-01: mlx5_0 port 1)" in str(caught.value)
+    hosts = {"gpu-01": result(roce("mlx5_0", "ens1")), "gpu-02": result(infiniband("mlx5_0", "ibs1"))}
+    error = message_of(AnsibleFilterError, nccl_env, hosts)
+    assert "InfiniBand (gpu-02: mlx5_0 port 1); RoCE (gpu-01: mlx5_0 port 1)" in error
 
 
 def test_include_by_guid_names_a_device_of_one_host_each() -> None:
@@ -305,9 +262,7 @@ def test_no_socket_interface_is_given(value: t.Any) -> None:
     ],
 )
 def test_socket_interfaces_that_nccl_would_misread(value: t.Any, name: str) -> None:
-    with pytest.raises(AnsibleFilterError) as caught:
-        nccl_env(TWO, socket_ifname=value)
-    assert str(caught.value) == (
+    assert message_of(AnsibleFilterError, nccl_env, TWO, socket_ifname=value) == (
         DOING
         + f"socket_ifname is {value!r}, with the interface name {name}. Give names without white space, ':', '=' and '^'; "
         "'=' (exact names), '^' (all but these) or '^=' may occur once, before the whole list"
@@ -317,28 +272,14 @@ def test_socket_interfaces_that_nccl_would_misread(value: t.Any, name: str) -> N
 # --- in Ansible ----------------------------------------------------------------------------------------
 
 
-def ansible_debug(expression: str, variables: Json, directory: Path) -> subprocess.CompletedProcess[str]:
-    """Let Ansible template an expression."""
-    file = directory / "variables.json"
-    file.write_text(json.dumps(variables), encoding="utf-8")
-    argv = [str(Path(sys.prefix) / "bin" / "ansible"), "localhost", "-i", "localhost,", "-c", "local"]
-    argv += ["-m", "ansible.builtin.debug", "-a", json.dumps({"msg": f"{{{{ {expression} }}}}"}), "-e", f"@{file}"]
-    environment = {"PATH": "/usr/bin:/bin", "HOME": str(directory), "ANSIBLE_NOCOLOR": "1", "LC_ALL": "C.UTF-8"}
-    return subprocess.run(argv, capture_output=True, text=True, timeout=120, env=environment, cwd=directory)
-
-
 def test_in_a_template(tmp_path: Path) -> None:
     hosts = "dict(hosts | zip(hosts | map('extract', seen, 'rdma')))"
     expression = hosts + " | rdmaops.gpu_fabric.nccl_env(exclude=['ens' ~ 1], socket_ifname=['eth0', 'eth1'])"
     variables = {"hosts": ["gpu-01", "gpu-02"], "seen": {"gpu-01": {"rdma": TWO}, "gpu-02": {"rdma": TWO}}}
     done = ansible_debug(expression, variables, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert json.loads(done.stdout.split("=>", 1)[1])["msg"] == {
-        "NCCL_IB_HCA": "=mlx5_1:1",
-        "NCCL_IB_GID_INDEX": "3",
-        "NCCL_SOCKET_IFNAME": "=eth0,eth1",
-        "NCCL_DEBUG": "INFO",
-    }
+    expected = {**PINNED, "NCCL_IB_HCA": "=mlx5_1:1", "NCCL_SOCKET_IFNAME": "=eth0,eth1"}
+    assert json.loads(done.stdout.split("=>", 1)[1])["msg"] == expected
 
 
 def test_a_refusal_in_a_template(tmp_path: Path) -> None:

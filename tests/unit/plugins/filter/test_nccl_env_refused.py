@@ -9,6 +9,7 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter.nccl_env import nccl_env
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._filter import AnsibleTypeError
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.filter.rdma_results import (
     DOING,
     LINK_LOCAL,
@@ -187,9 +188,7 @@ REFUSED: list[tuple[str, Json, Json, str]] = [
     ("data", "options", "message"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED]
 )
 def test_refusals(data: Json, options: Json, message: str) -> None:
-    with pytest.raises(AnsibleFilterError) as caught:
-        nccl_env(data, **options)
-    assert str(caught.value) == message
+    assert message_of(AnsibleFilterError, nccl_env, data, **options) == message
 
 
 def test_as_many_as_nccl_takes() -> None:
@@ -210,9 +209,7 @@ def test_a_message_about_several_hosts_says_which() -> None:
         (without, {}, "gpu-02: mlx5_0 port 1, network device ens1; gpu-02: mlx5_1 port 1, network device ens2."),
         (TWO["devices"] * 2, {}, "Could not build the NCCL environment (gpu-02): mlx5_0 port 1 is in the input twice"),
     ):
-        with pytest.raises(AnsibleFilterError) as caught:
-            nccl_env({"gpu-01": TWO, "gpu-02": second}, **options)
-        assert message in str(caught.value)
+        assert message in message_of(AnsibleFilterError, nccl_env, {"gpu-01": TWO, "gpu-02": second}, **options)
 
 
 # name, arguments, what the message says
@@ -236,7 +233,6 @@ WRONG_TYPES: list[tuple[str, Json, str]] = [
     ("arguments", "message"), [case[1:] for case in WRONG_TYPES], ids=[case[0] for case in WRONG_TYPES]
 )
 def test_wrong_types(arguments: Json, message: str) -> None:
-    with pytest.raises(AnsibleTypeError) as caught:
-        nccl_env(**arguments)
-    assert str(caught.value).startswith("Could not build the NCCL environment")
-    assert message in str(caught.value)
+    error = message_of(AnsibleTypeError, nccl_env, **arguments)
+    assert error.startswith("Could not build the NCCL environment")
+    assert message in error

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter.perftest import FilterModule, perftest
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 FIXTURES = Path(__file__).parent / "fixtures"
 LATENCY = "this is the output of a latency test; only bandwidth tests (ib_write_bw and the like) are read"
@@ -97,9 +98,7 @@ def read(name: str) -> str:
 
 
 def refusal(value: object, **arguments: Any) -> str:
-    with pytest.raises(AnsibleFilterError) as caught:
-        perftest(value, **arguments)
-    return str(caught.value)
+    return message_of(AnsibleFilterError, perftest, value, **arguments)
 
 
 @pytest.mark.parametrize(("name", "expected"), OUTPUTS, ids=[entry[0] for entry in OUTPUTS])

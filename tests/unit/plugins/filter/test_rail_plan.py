@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter.rail_plan import FilterModule, rail_plan
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._filter import AnsibleTypeError
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 Json = t.Any
 NETWORK = "10.100.0.0/16"
@@ -111,9 +112,7 @@ def test_the_pci_address_is_taken_where_names_differ() -> None:
 def test_a_node_that_is_wired_otherwise_is_named() -> None:
     info = cluster(4, 2)
     info["gpu-3"]["devices"][1] = device(1, netdev="ens1f1", pci="0000:5e:00.0")
-    with pytest.raises(AnsibleFilterError) as caught:
-        rail_plan(info, NETWORK)
-    assert str(caught.value) == (
+    assert message_of(AnsibleFilterError, rail_plan, info, NETWORK) == (
         "Could not plan the rails: nodes differ: gpu-3 has rail 1 at 0000:5e:00.0 (ens1f1), the others at "
         "0000:11:00.0 (ens1). One attachment serves all nodes, so a rail needs the same name or the same PCI address on "
         "each of them. Fix the node, leave out the port with exclude, name the network devices alike (systemd.link(5)), "
@@ -156,9 +155,7 @@ def test_what_all_nodes_use_themselves_is_left_out_and_said() -> None:
     plan = rail_plan(info, NETWORK)
     assert [rail["netdev"] for rail in plan["rails"]] == ["ens1"]
     assert "Left out: ens0 on all nodes: the host uses it (default_route)." in plan["table"]
-    with pytest.raises(AnsibleFilterError) as caught:
-        rail_plan(info, NETWORK, include=["ens0"])
-    assert str(caught.value) == (
+    assert message_of(AnsibleFilterError, rail_plan, info, NETWORK, include=["ens0"]) == (
         "Could not plan the rails: include names ens0 of a, and the host uses it (default_route). A pod must not get it: "
         "remove it from include"
     )
@@ -204,9 +201,7 @@ def nad(rail: Json) -> Json:
 
 def test_a_range_too_small_is_not_changed() -> None:
     first = rail_plan(cluster(2, 1), NETWORK)
-    with pytest.raises(AnsibleFilterError) as caught:
-        rail_plan(cluster(7, 1), NETWORK, existing=first["rails"])
-    assert str(caught.value) == (
+    assert message_of(AnsibleFilterError, rail_plan, cluster(7, 1), NETWORK, existing=first["rails"]) == (
         "Could not plan the rails: the range 10.100.0.0/29 of rail0 has 6 addresses, and 7 pods are expected. A range in "
         "use is not changed: remove the attachment rail0 when no pod has it, and it is planned again; or expect fewer pods"
     )
@@ -291,9 +286,7 @@ def test_networks_of_the_nodes_are_avoided() -> None:
 
 
 def test_a_network_that_is_too_small_says_so() -> None:
-    with pytest.raises(AnsibleFilterError) as caught:
-        rail_plan(cluster(100, 8), "10.0.0.0/24")
-    assert str(caught.value) == (
+    assert message_of(AnsibleFilterError, rail_plan, cluster(100, 8), "10.0.0.0/24") == (
         "Could not plan the rails: 10.0.0.0/24 has no room for 8 rails of 200 addresses (/24 each: 100 pods, growth 2). "
         "Give a larger network, expect fewer pods, or lower growth"
     )
@@ -313,9 +306,7 @@ BAD: list[tuple[dict[str, Json], str]] = [
 
 @pytest.mark.parametrize(("options", "text"), BAD)
 def test_bad_options(options: dict[str, Json], text: str) -> None:
-    with pytest.raises(AnsibleFilterError) as caught:
-        rail_plan(cluster(1, 1), **{"network": NETWORK, **options})
-    assert text in str(caught.value)
+    assert text in message_of(AnsibleFilterError, rail_plan, cluster(1, 1), **{"network": NETWORK, **options})
 
 
 @pytest.mark.parametrize("info", [{}, [], {"a": 1}, {"a": {"devices": []}}])
@@ -387,9 +378,8 @@ def test_the_one_odd_node_is_named(nodes: int, rails: int, data: st.DataObject) 
     odd = data.draw(st.sampled_from(sorted(info)))
     rail = data.draw(st.integers(0, rails - 1))
     info[odd]["devices"][rail] = device(rail, netdev="other", pci="0000:f0:00.0")
-    with pytest.raises(AnsibleFilterError) as caught:
-        rail_plan(info, NETWORK)
-    named = [name for name in info if f"{name} has rail" in str(caught.value)]
+    message = message_of(AnsibleFilterError, rail_plan, info, NETWORK)
+    named = [name for name in info if f"{name} has rail" in message]
     assert named == [odd]
 
 

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 import typing as t
 from pathlib import Path
 
@@ -17,6 +15,8 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter import rails as plugin
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter.rails import FilterModule, rails
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rails.ports import natural, pci_key
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.templates import ansible_debug
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.filter.rail_devices import (
     GLOBAL,
     LINK_LOCAL,
@@ -315,9 +315,7 @@ def test_with_a_plan_a_rail_keeps_its_number_whatever_is_left_out() -> None:
 
 
 def test_an_include_that_names_nothing() -> None:
-    with pytest.raises(AnsibleFilterError) as caught:
-        rails(two_nics(), include=["mlx5_0", "mlx5"])
-    assert str(caught.value) == (
+    assert message_of(AnsibleFilterError, rails, two_nics(), include=["mlx5_0", "mlx5"]) == (
         "Could not list the rails: include has 'mlx5', which is not an RDMA device, node GUID or network device here. There are: "
         "mlx5_0 port 1 (ens1, 0c42:a103:0065:1f2e); mlx5_1 port 1 (ens2, 0c42:a103:0065:1f2e); "
         "mlx5_10 port 1 (ens10, 0c42:a103:0065:aaaa). Correct include, or remove the entry"
@@ -325,16 +323,6 @@ def test_an_include_that_names_nothing() -> None:
 
 
 # --- in Ansible ----------------------------------------------------------------------------------------
-
-
-def ansible_debug(expression: str, variables: Json, directory: Path) -> subprocess.CompletedProcess[str]:
-    """Let Ansible template an expression."""
-    file = directory / "variables.json"
-    file.write_text(json.dumps(variables), encoding="utf-8")
-    argv = [str(Path(sys.prefix) / "bin" / "ansible"), "localhost", "-i", "localhost,", "-c", "local"]
-    argv += ["-m", "ansible.builtin.debug", "-a", json.dumps({"msg": f"{{{{ {expression} }}}}"}), "-e", f"@{file}"]
-    environment = {"PATH": "/usr/bin:/bin", "HOME": str(directory), "ANSIBLE_NOCOLOR": "1", "LC_ALL": "C.UTF-8"}
-    return subprocess.run(argv, capture_output=True, text=True, timeout=120, env=environment, cwd=directory)
 
 
 def test_in_a_template(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter.rails import rails
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._filter import AnsibleTypeError
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.filter.rail_devices import (
     GLOBAL,
     ROCE_V2,
@@ -55,10 +56,9 @@ WRONG_TYPES: list[tuple[str, Json, str]] = [
     ("arguments", "message"), [case[1:] for case in WRONG_TYPES], ids=[case[0] for case in WRONG_TYPES]
 )
 def test_wrong_types(arguments: Json, message: str) -> None:
-    with pytest.raises(AnsibleTypeError) as caught:
-        rails(**arguments)
-    assert str(caught.value).startswith("Could not list the rails: ")
-    assert message in str(caught.value)
+    error = message_of(AnsibleTypeError, rails, **arguments)
+    assert error.startswith("Could not list the rails: ")
+    assert message in error
 
 
 # name, arguments, the whole message
@@ -81,9 +81,7 @@ REFUSED: list[tuple[str, Json, str]] = [
 
 @pytest.mark.parametrize(("arguments", "message"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
 def test_refusals(arguments: Json, message: str) -> None:
-    with pytest.raises(AnsibleFilterError) as caught:
-        rails(**arguments)
-    assert str(caught.value) == message
+    assert message_of(AnsibleFilterError, rails, **arguments) == message
 
 
 def test_an_integer_that_python_does_not_print_is_refused_like_others() -> None:

@@ -14,6 +14,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import H
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files_write import atomic_write
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._host.owned_files import decide
 from ansible_collections.rdmaops.gpu_fabric.tests.support.disk_calls import recorded
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
 
 
@@ -69,9 +70,7 @@ def test_ours_is_removed_where_it_is_not_wanted(tmp_path: Path) -> None:
 def test_a_foreign_file_stops_everything_before_anything_is_written(tmp_path: Path) -> None:
     ours, foreign = tmp_path / "a.conf", tmp_path / "b.conf"
     foreign.write_text("somebody's\n")
-    with pytest.raises(FileError) as caught:
-        decide([wish(ours, "x"), wish(foreign, "y")])
-    assert str(caught.value) == (
+    assert message_of(FileError, decide, [wish(ours, "x"), wish(foreign, "y")]) == (
         f"Writing {foreign}: the file exists and was not written by this collection. "
         "Move its contents to a file of another name, or remove it, and run again"
     )
@@ -104,9 +103,7 @@ def test_a_write_that_is_cut_off_leaves_the_old_file(tmp_path: Path, monkeypatch
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(os, "rename", cut)
-    with pytest.raises(FileError) as caught:
-        atomic_write(str(path), "new\n")
-    assert str(caught.value) == f"Writing {path}: Input/output error"
+    assert message_of(FileError, atomic_write, str(path), "new\n") == f"Writing {path}: Input/output error"
     assert path.read_text() == "old\n"
     assert os.listdir(tmp_path) == ["ours.conf"]
 

@@ -15,6 +15,7 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._maintenance_lock import hold, identity
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 
 @pytest.fixture
@@ -33,9 +34,7 @@ def test_another_run_is_refused_until_it_has_ended(lock: Path, other: subprocess
     hold(str(lock), other.pid, "yesterday", False)
     before = lock.read_text()
     for check in (True, False):
-        with pytest.raises(FabricError) as caught:
-            hold(str(lock), os.getpid(), "today", check)
-        assert str(caught.value).startswith(
+        assert message_of(FabricError, hold, str(lock), os.getpid(), "today", check).startswith(
             f"Locking out other maintenance runs with {lock}: the run of process {other.pid} on this machine has held it "
             "since yesterday. Wait until it ends, or stop it"
         )

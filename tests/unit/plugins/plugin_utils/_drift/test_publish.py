@@ -25,6 +25,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report i
     verdict_of,
     worst,
 )
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 Json = dict[str, t.Any]
 
@@ -115,9 +116,9 @@ def test_reasons_that_are_too_many() -> None:
     ],
 )
 def test_a_configmap_that_is_no_report(binary: Json, said: str) -> None:
-    with pytest.raises(FabricError) as caught:
-        configmap.unpack({"binaryData": binary}, "Reading it")
-    assert str(caught.value).startswith(f"Reading it: {said}")
+    assert message_of(FabricError, configmap.unpack, {"binaryData": binary}, "Reading it").startswith(
+        f"Reading it: {said}"
+    )
 
 
 def test_a_configmap_that_unpacks_to_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,9 +217,7 @@ ADDRESS = ". Is this its address, and is it running?"
     ],
 )
 def test_a_server_that_does_not_take_it(monkeypatch: pytest.MonkeyPatch, error: Exception, said: str) -> None:
-    with pytest.raises(FabricError) as caught:
-        sent(monkeypatch, error)
-    assert str(caught.value) == f"{DOING}: {said}"
+    assert message_of(FabricError, sent, monkeypatch, error) == f"{DOING}: {said}"
 
 
 class Cluster:

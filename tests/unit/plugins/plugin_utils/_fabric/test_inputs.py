@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric import vocabulary as terms
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.inputs import VerdictError
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.verdict import judge
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._fabric.fabrics import Fabric, Json
 
 
@@ -69,9 +70,7 @@ REFUSED: list[tuple[str, Json, str]] = [
 
 @pytest.mark.parametrize(("path", "value", "message"), REFUSED)
 def test_what_is_refused(path: str, value: Json, message: str) -> None:
-    with pytest.raises(VerdictError) as caught:
-        changed(path, value).report()
-    assert str(caught.value) == "Could not judge the fabric: " + message
+    assert message_of(VerdictError, changed(path, value).report) == "Could not judge the fabric: " + message
 
 
 def test_the_time_has_to_be_a_text() -> None:

@@ -14,6 +14,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.schedule import RoundsError, rounds
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 SLOW = hypothesis_settings(deadline=None)
 
@@ -107,6 +108,4 @@ REFUSED: list[tuple[t.Any, t.Any, str]] = [
 
 @pytest.mark.parametrize(("hosts", "topology", "message"), REFUSED)
 def test_what_is_refused(hosts: t.Any, topology: t.Any, message: str) -> None:
-    with pytest.raises(RoundsError) as caught:
-        rounds(hosts, topology)
-    assert str(caught.value) == START + message
+    assert message_of(RoundsError, rounds, hosts, topology) == START + message

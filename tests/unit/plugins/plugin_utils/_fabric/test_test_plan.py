@@ -12,6 +12,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter.fabric_tests import fabric_tests
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.test_plan import PlanError, plan_tests
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.vocabulary import CUDA, TESTS, WANTED
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 BOTH = [test for test in TESTS if test != CUDA]
 SIDES = (("a", "server"), ("b", "client"))
@@ -115,12 +116,13 @@ def test_infiniband_without_addresses_has_nothing_that_needs_them() -> None:
 
 
 def test_what_is_wrong_is_said() -> None:
-    with pytest.raises(PlanError) as caught:
-        plan_tests(nodes(), PAIRS, "a", "left", TESTS)
-    assert str(caught.value) == "Building the tests of a: side is 'left', but must be one of server, client"
-    with pytest.raises(AnsibleFilterError) as refused:
-        fabric_tests(nodes(), PAIRS, "a", "server", ["nccl"])
-    assert "Building the tests of a: unknown test 'nccl'. There are: " + ", ".join(WANTED) in str(refused.value)
+    assert (
+        message_of(PlanError, plan_tests, nodes(), PAIRS, "a", "left", TESTS)
+        == "Building the tests of a: side is 'left', but must be one of server, client"
+    )
+    assert "Building the tests of a: unknown test 'nccl'. There are: " + ", ".join(WANTED) in message_of(
+        AnsibleFilterError, fabric_tests, nodes(), PAIRS, "a", "server", ["nccl"]
+    )
     for given, pairs in (({}, PAIRS), (nodes(), [{}]), (nodes(), ["a"])):
         with pytest.raises(AnsibleFilterError, match="does not have the shape"):
             fabric_tests(given, pairs, "a", "server", ["rping"])  # type: ignore[arg-type]
