@@ -11,12 +11,13 @@ from types import SimpleNamespace
 
 import pytest
 from ansible.errors import AnsibleActionFail, AnsibleError
-from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.action import drift_verdict as plugin
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules import drift_verdict as documentation
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift import run
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import OBJECT_KEYS, Recorder, dumps
+from ansible_collections.rdmaops.gpu_fabric.tests.support.actions import run_action
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 Json = t.Any
 NOTHING = dict.fromkeys(OBJECT_KEYS)
@@ -44,18 +45,8 @@ def publish(*statuses: str, **problems: str) -> None:
     run.publish(run.Run(recorded("gpu-1", *statuses), problems))
 
 
-def act(directory: Path, given: Json = None, check_mode: bool = True) -> Json:
-    loader = DataLoader()
-    loader.set_basedir(str(directory))
-    task = SimpleNamespace(
-        args=given or {}, check_mode=check_mode, no_log=False, async_val=0, action="rdmaops.gpu_fabric.drift_verdict",
-        diff=False, environment=None, delegate_to=None, collections=[],
-    )  # fmt: skip
-    connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir=None))
-    action = plugin.ActionModule(task, connection, SimpleNamespace(), loader, None, None)
-    # The loader of plugins says so.
-    action._load_name = "drift_verdict"
-    return action.run(task_vars={})
+def act(directory: Path, arguments: Json = None, check_mode: bool = True) -> Json:
+    return run_action(plugin, arguments or {}, directory, check_mode=check_mode)
 
 
 # what was found, the arguments, the verdict, whether the task fails
@@ -79,11 +70,11 @@ def test_when_it_fails(tmp_path: Path, statuses: list[str], given: Json, verdict
     done = act(tmp_path, given)
     assert (done["verdict"], done["failed"], done["changed"]) == (verdict, failed, False)
     data = done["ansible_stats"]["data"]
-    assert (data["drift_verdict"], data["drift_counts"], data["drift_message"]) == (
+    assert [data["drift_" + name] for name in ("verdict", "counts", "message")] == [
         verdict,
         done["counts"],
         done["msg"],
-    )
+    ]
     assert done["counts"] == {one: statuses.count(one) for one in ("in_sync", "unknown", "drift")}
     assert done["ansible_stats"]["per_host"] is False
 
@@ -96,10 +87,8 @@ def test_the_message_names_what_drifted(tmp_path: Path) -> None:
 
 
 def test_without_the_callback(tmp_path: Path) -> None:
-    with pytest.raises(
-        AnsibleActionFail, match="did not record it, so nothing is known. Enable it with 'callbacks_enabled"
-    ):
-        act(tmp_path, {"drift_fail": False})
+    error = message_of(AnsibleActionFail, act, tmp_path, {"drift_fail": False})
+    assert "did not record it, so nothing is known. Enable it with 'callbacks_enabled" in error
 
 
 def test_files_are_written_in_check_mode_too(tmp_path: Path) -> None:
@@ -201,15 +190,9 @@ def test_the_report_as_an_artifact(tmp_path: Path) -> None:
 
 def test_what_cannot_be_published_hides_no_verdict(tmp_path: Path) -> None:
     publish("drift")
-    done = act(
-        tmp_path,
-        {
-            "url": {"url": "ftp://example.org/x"},
-            "configmap": {"namespace": "n", "run": "1", "kubeconfig": str(tmp_path / "none")},
-            "report": "r.json",
-            "drift_fail": False,
-        },
-    )
+    configmap = {"namespace": "n", "run": "1", "kubeconfig": str(tmp_path / "none")}
+    places = {"url": {"url": "ftp://example.org/x"}, "configmap": configmap, "report": "r.json"}
+    done = act(tmp_path, {**places, "drift_fail": False})
     assert done["failed"] is True
     assert done["published"] == []
     assert f"Reading the kubeconfig {tmp_path}/none: no such file" in done["msg"]

@@ -12,18 +12,17 @@ import subprocess
 import sys
 import typing as t
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import yaml
 from ansible.errors import AnsibleActionFail, AnsibleError
-from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.action import fabric_verdict as plugin
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules import fabric_verdict as documentation
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.table import table
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.verdict import judge
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.vocabulary import WANTED
+from ansible_collections.rdmaops.gpu_fabric.tests.support.actions import run_action
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 Json = t.Any
@@ -76,17 +75,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Shown:
 
 
 def act(given: Json, directory: Path, check_mode: bool = False, no_log: bool = False) -> Json:
-    loader = DataLoader()
-    loader.set_basedir(str(directory))
-    task = SimpleNamespace(
-        args=given, check_mode=check_mode, no_log=no_log, async_val=0, action="rdmaops.gpu_fabric.fabric_verdict",
-        diff=False, environment=None, delegate_to=None, collections=[],
-    )  # fmt: skip
-    connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir=None))
-    action = plugin.ActionModule(task, connection, SimpleNamespace(), loader, None, None)
-    # The loader of plugins says so.
-    action._load_name = "fabric_verdict"
-    return action.run(task_vars={})
+    return run_action(plugin, given, directory, check_mode=check_mode, no_log=no_log)
 
 
 WORST = (
@@ -232,9 +221,8 @@ REFUSED: list[tuple[Json, str]] = [
 
 @pytest.mark.parametrize(("change", "message"), REFUSED)
 def test_what_is_refused(change: Json, message: str, tmp_path: Path, shown: Shown) -> None:
-    assert message in message_of(
-        (AnsibleActionFail, AnsibleError), act, arguments(json_path="r.json", **change), tmp_path
-    )
+    error = message_of((AnsibleActionFail, AnsibleError), act, arguments(json_path="r.json", **change), tmp_path)
+    assert message in error
     assert list(tmp_path.iterdir()) == []
 
 
@@ -272,15 +260,9 @@ def play(directory: Path, given: Json, *options: str) -> subprocess.CompletedPro
         {"ansible.builtin.debug": {"msg": "CHANGED={{ judged.changed }} VERDICT={{ judged.report.verdict }}"}},
     ]
     # The host has no connection that works: the action needs none.
-    plays = [
-        {
-            "hosts": "nowhere",
-            "gather_facts": False,
-            "vars": {"seen": given["nodes"], "ansible_connection": "ssh", "ansible_host": "host.invalid"},
-            "tasks": tasks,
-        }
-    ]
-    (directory / "play.yml").write_text(json.dumps(plays))
+    variables = {"seen": given["nodes"], "ansible_connection": "ssh", "ansible_host": "host.invalid"}
+    play = {"hosts": "nowhere", "gather_facts": False, "vars": variables, "tasks": tasks}
+    (directory / "play.yml").write_text(json.dumps([play]))
     argv = [str(Path(sys.prefix) / "bin" / "ansible-playbook"), "-i", "nowhere,", *options, "play.yml"]
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(directory), "ANSIBLE_NOCOLOR": "1", "LC_ALL": "C.UTF-8"}
     return subprocess.run(argv, capture_output=True, text=True, timeout=120, env=environment, cwd=directory)
@@ -296,10 +278,8 @@ def test_in_a_playbook(tmp_path: Path) -> None:
         done = play(tmp_path, given, *options)
         assert done.returncode == 0, done.stdout + done.stderr
         assert f"CHANGED={changed} VERDICT=pass" in done.stdout
-        assert (
-            "not proven: whether there are GPUs is not known on a, b\n\nRail 0, rping: 1 pass\n       0 1\n  0  a - +\n"
-            in done.stdout
-        )
+        why = "not proven: whether there are GPUs is not known on a, b"
+        assert why + "\n\nRail 0, rping: 1 pass\n       0 1\n  0  a - +\n" in done.stdout
         assert sorted(path.name for path in (tmp_path / "out").glob("*")) == files
     assert json.loads((tmp_path / "out" / "r.json").read_text())["pairs"][1]["share"] == 0.97
 

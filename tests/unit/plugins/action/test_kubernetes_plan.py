@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import typing as t
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -16,6 +15,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible_collections.rdmaops.gpu_fabric.plugins.action import kubernetes_plan as plugin
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules import kubernetes_plan as documentation
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._kubernetes import kubeadm_config as config
+from ansible_collections.rdmaops.gpu_fabric.tests.support.actions import run_action
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._kubernetes.kubernetes_hosts import (
     cluster,
     host,
@@ -28,12 +28,7 @@ Json = t.Any
 
 
 def act(diff: bool = False, no_log: bool = False, **given: Json) -> Json:
-    task = SimpleNamespace(
-        args=given, check_mode=False, no_log=no_log, async_val=0, action="rdmaops.gpu_fabric.kubernetes_plan",
-        diff=diff, environment=None, delegate_to=None, collections=[],
-    )  # fmt: skip
-    connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir=None))
-    return plugin.ActionModule(task, connection, SimpleNamespace(), DataLoader(), None, None).run(task_vars={})
+    return run_action(plugin, given, diff=diff, no_log=no_log)
 
 
 def nodes(**worker: Json) -> Json:

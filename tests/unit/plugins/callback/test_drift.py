@@ -54,6 +54,17 @@ class Place:
     def start(self, *plays: Json) -> None:
         self.callback.v2_playbook_on_start(SimpleNamespace(get_plays=lambda: list(plays)))
 
+    def begin(self) -> None:
+        """Start a playbook and its first play."""
+        self.start(play())
+        self.callback.v2_playbook_on_play_start(play())
+
+    def end(self) -> None:
+        self.callback.v2_playbook_on_stats(None)
+
+    def ok(self, output: Json, *of: Json, **more: Json) -> None:
+        self.callback.v2_runner_on_ok(result(output, *of, **more))
+
     def report(self) -> Json:
         return json.loads((self.path / "r.json").read_text())
 
@@ -82,11 +93,10 @@ def play(key: str = "p", hosts: str = "ab", batch: str | None = None, inventory:
 
 
 def task(action: str = "ansible.builtin.copy", kind: Json = AnsibleTask, **more: Json) -> Json:
-    made = kind.load({"name": "T", "action": action})
-    made._resolved_action = action
-    for name, value in more.items():
-        setattr(made, name, value)
-    return made
+    loaded = kind.load({"name": "T", "action": action})
+    for name, value in {"_resolved_action": action, **more}.items():
+        setattr(loaded, name, value)
+    return loaded
 
 
 def result(found: Json, of: Json = None, host: str = "a", form: str = "2.19", **fields: Json) -> Json:
@@ -98,6 +108,12 @@ def result(found: Json, of: Json = None, host: str = "a", form: str = "2.19", **
         "task_fields": {"name": "T", "check_mode": True, "diff": True, **fields},
     }
     return SimpleNamespace(**(parts if form == "2.19" else {"_" + name: value for name, value in parts.items()}))
+
+
+def recorded_run() -> run.Run:
+    current = run.current()
+    assert current is not None
+    return current
 
 
 def seen(place: Place, host: str = "a") -> list[str]:
@@ -118,8 +134,7 @@ def seen(place: Place, host: str = "a") -> list[str]:
     ],
 )
 def test_events(place: Place, form: str, event: str, found: Json, statuses: list[str]) -> None:
-    place.start(play())
-    place.callback.v2_playbook_on_play_start(play())
+    place.begin()
     getattr(place.callback, event)(result(found, form=form))
     assert seen(place) == statuses
 
@@ -161,12 +176,11 @@ def test_the_keywords_of_a_task_since_2_21(place: Place, monkeypatch: pytest.Mon
     """The result has them no longer; its task is the one that ran."""
     monkeypatch.setattr(plugin, "CORE", (2, 21))
     place.start(play())
-    made = task(check_mode=False, name="As it ran")
-    found = result({"changed": True}, made)
-    del found.task_fields
-    place.callback.v2_runner_on_ok(found)
-    (one,) = place.callback._recorder().document()["hosts"]["a"]["objects"]
-    assert (one["task"], one["repaired"]) == ("As it ran", True)
+    output = result({"changed": True}, task(check_mode=False, name="As it ran"))
+    del output.task_fields
+    place.callback.v2_runner_on_ok(output)
+    (entry,) = place.callback._recorder().document()["hosts"]["a"]["objects"]
+    assert (entry["task"], entry["repaired"]) == ("As it ran", True)
 
 
 def test_censored_items_end_as_their_events_said(place: Place) -> None:
@@ -179,7 +193,7 @@ def test_censored_items_end_as_their_events_said(place: Place) -> None:
     place.callback.v2_runner_on_failed(result({**item, "results": [item, item]}, of))
     assert seen(place) == ["drift", "unknown"]
     # The next run of the task begins anew.
-    place.callback.v2_runner_on_ok(result({**item, "results": [item, item]}, of))
+    place.ok({**item, "results": [item, item]}, of)
     assert seen(place) == ["drift", "unknown", "drift"] or seen(place) == ["drift", "drift"]
 
 
@@ -190,11 +204,11 @@ def test_the_report_is_written_at_every_play_and_at_the_end(place: Place) -> Non
     assert place.report()["complete"] is False
     assert place.report()["hosts"] == {}
     for host in "ab":
-        place.callback.v2_runner_on_ok(result({}, host=host))
+        place.ok({}, host=host)
     place.callback.v2_playbook_on_play_start(play("q"))
     assert list(place.report()["hosts"]) == ["a", "b"]
     assert (place.report()["verdict"], place.report()["check_mode"]) == ("unknown", True)
-    place.callback.v2_playbook_on_stats(None)
+    place.end()
     assert (place.report()["verdict"], place.report()["complete"]) == ("in_sync", True)
     ((shown, stderr),) = place.screen.shown
     assert (shown.startswith("\nDrift: IN_SYNC\n"), stderr) == (True, False)
@@ -223,27 +237,26 @@ def test_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: bool,
     monkeypatch.setattr(context, "CLIARGS", CLIArgs({"check": check, "args": ("play.yml",)}))
     place = Place(tmp_path, table=option)
     place.start(play())
-    place.callback.v2_playbook_on_stats(None)
+    place.end()
     assert len(place.screen.shown) == shown
 
 
 def test_the_table_leaves_a_document_alone(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plugin.constants, "DEFAULT_STDOUT_CALLBACK", "ansible.posix.jsonl")
     place.start(play())
-    place.callback.v2_playbook_on_stats(None)
+    place.end()
     assert [stderr for _text, stderr in place.screen.shown] == [True]
 
 
 def test_the_end_of_the_process_concludes_a_run_that_did_not_end(place: Place) -> None:
-    place.start(play())
-    place.callback.v2_playbook_on_play_start(play())
-    place.callback.v2_runner_on_ok(result({}))
+    place.begin()
+    place.ok({})
     place.callback._at_exit(os.getpid() + 1)
     assert place.screen.shown == []
     place.callback._at_exit(os.getpid())
     assert place.report()["complete"] is False
     assert "not complete" in place.screen.shown[0][0]
-    place.callback.v2_playbook_on_stats(None)
+    place.end()
     place.callback._at_exit(os.getpid())
     assert len(place.screen.shown) == 2
 
@@ -254,8 +267,8 @@ def test_only_the_last_playbook_ends_the_run(place: Place, monkeypatch: pytest.M
         place.start(play(str(number)))
         place.callback.v2_playbook_on_play_start(play(str(number)))
         for host in "ab":
-            place.callback.v2_runner_on_ok(result({}, host=host))
-        place.callback.v2_playbook_on_stats(None)
+            place.ok({}, host=host)
+        place.end()
         assert place.report()["complete"] is (number == 1)
     assert len(place.screen.shown) == 1
 
@@ -264,7 +277,7 @@ def test_the_localhost_that_no_inventory_has(place: Place) -> None:
     place.start(play())
     place.callback.v2_playbook_on_play_start(play("l", hosts="z", batch="", inventory="abc"))
     place.callback._recorder().add("z", [])
-    place.callback.v2_playbook_on_stats(None)
+    place.end()
     assert "z: play" not in json.dumps(place.report())
 
 
@@ -279,50 +292,43 @@ def test_the_localhost_that_no_inventory_has(place: Place) -> None:
     ],
 )
 def test_a_failure_that_ends_the_play(place: Place, event: str, ignored: bool, fields: Json, stopped: bool) -> None:
-    place.start(play())
-    place.callback.v2_playbook_on_play_start(play())
-    if event == "failed":
-        place.callback.v2_runner_on_failed(result({}, **fields), ignore_errors=ignored)
-    else:
-        place.callback.v2_runner_on_unreachable(result({}, **fields))
-    place.callback.v2_playbook_on_stats(None)
+    place.begin()
+    options = {"ignore_errors": ignored} if event == "failed" else {}
+    getattr(place.callback, f"v2_runner_on_{event}")(result({}, **fields), **options)
+    place.end()
     assert ("b" in place.report()["hosts"]) is stopped
 
 
 def test_no_hosts_remaining(place: Place) -> None:
-    place.start(play())
-    place.callback.v2_playbook_on_play_start(play())
+    place.begin()
     place.callback.v2_playbook_on_no_hosts_remaining()
-    place.callback.v2_playbook_on_stats(None)
+    place.end()
     assert list(place.report()["hosts"]) == ["a", "b"]
 
 
 def test_a_path_that_cannot_be_written_is_told_once(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     place = Place(tmp_path, report=str(tmp_path / "file" / "r.json"), html=str(tmp_path / "r.html"))
-    place.start(play())
-    place.callback.v2_playbook_on_play_start(play())
-    place.callback.v2_playbook_on_stats(None)
+    place.begin()
+    place.end()
     assert len(place.screen.errors) == 1
     assert "r.json: File exists" in place.screen.errors[0]
     assert (tmp_path / "r.html").exists()
-    known = run.current()
-    assert known is not None
-    assert list(known.problems) == [str(tmp_path / "file" / "r.json")]
+    assert list(recorded_run().problems) == [str(tmp_path / "file" / "r.json")]
 
 
 def test_a_job_that_ends(place: Place) -> None:
     place.start(play())
     of = task("ansible.builtin.command")
     waiting = task("ansible.builtin.async_status")
-    place.callback.v2_runner_on_ok(result({"ansible_job_id": "1", "finished": 0, "changed": True}, of))
-    place.callback.v2_runner_on_ok(result({"ansible_job_id": "1", "finished": 0}, waiting))
+    place.ok({"ansible_job_id": "1", "finished": 0, "changed": True}, of)
+    place.ok({"ansible_job_id": "1", "finished": 0}, waiting)
     assert seen(place) == ["unknown"]
-    place.callback.v2_runner_on_ok(result({"ansible_job_id": "2", "finished": 1, "changed": True}, waiting))
-    place.callback.v2_runner_on_ok(result({"ansible_job_id": "1", "finished": 1, "changed": True}, waiting, host="b"))
+    place.ok({"ansible_job_id": "2", "finished": 1, "changed": True}, waiting)
+    place.ok({"ansible_job_id": "1", "finished": 1, "changed": True}, waiting, host="b")
     assert seen(place) == ["unknown"]
     items = [{"ansible_job_id": "1", "finished": 1, "changed": False, "ansible_loop_var": "item"}, "text"]
-    place.callback.v2_runner_on_ok(result({"results": items}, waiting))
+    place.ok({"results": items}, waiting)
     assert seen(place) == ["in_sync"]
 
 
@@ -331,21 +337,19 @@ def test_a_job_that_fails(place: Place) -> None:
     place.start(play())
     waiting = task("ansible.builtin.async_status")
     ended = {"finished": 1, "changed": False}
+    started = {"ansible_job_id": "1", "finished": 0, "changed": True}
     for host in "ab":
-        started = {"ansible_job_id": "1", "finished": 0, "changed": True}
-        place.callback.v2_runner_on_ok(result(started, task("ansible.builtin.command"), host))
+        place.ok(started, task("ansible.builtin.command"), host)
     place.callback.v2_runner_on_failed(result({"ansible_job_id": "1", **ended}, waiting))
-    place.callback.v2_runner_on_failed(
-        result({"results": [{"ansible_job_id": "1", **ended}, {"failed": True}]}, waiting, "b")
-    )
+    output = {"results": [{"ansible_job_id": "1", **ended}, {"failed": True}]}
+    place.callback.v2_runner_on_failed(result(output, waiting, "b"))
     assert (seen(place, "a"), seen(place, "b")) == (["unknown"], ["in_sync"])
 
 
 def test_a_verdict_is_no_object_and_its_statistics_are_kept(place: Place) -> None:
     """As ansible-core calls: from a method of what holds the statistics."""
     kept: dict[str, Json] = {}
-    place.start(play())
-    place.callback.v2_playbook_on_play_start(play())
+    place.begin()
     of = task("rdmaops.gpu_fabric.drift_verdict")
     found = {"ansible_stats": {"data": {"drift_verdict": "drift"}}}
 
@@ -358,7 +362,7 @@ def test_a_verdict_is_no_object_and_its_statistics_are_kept(place: Place) -> Non
     Manager().send()
     assert kept == {"drift_verdict": "drift"}
     assert seen(place) == []
-    place.callback.v2_playbook_on_stats(None)
+    place.end()
     assert place.report()["incomplete"] == []
     plugin._keep_stats({})
 
@@ -371,7 +375,5 @@ def test_a_module_without_documentation_promises_nothing(place: Place) -> None:
 def test_the_action_of_the_same_process_finds_the_run(place: Place) -> None:
     assert run.current() is None
     place.start(play())
-    place.callback.v2_runner_on_ok(result({"changed": True}))
-    known = run.current()
-    assert known is not None
-    assert known.recorder.document(running=True)["verdict"] == "drift"
+    place.ok({"changed": True})
+    assert recorded_run().recorder.document(running=True)["verdict"] == "drift"

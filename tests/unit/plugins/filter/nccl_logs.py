@@ -9,23 +9,19 @@ from pathlib import Path
 from typing import Any
 
 FIXTURES = Path(__file__).parent / "fixtures"
+LISTS = ("devices", "ranks", "socket_ranks", "errors")
 UNKNOWN: dict[str, Any] = {
     "transport": "unknown",
-    "evidence": None,
-    "network": None,
-    "devices": [],
-    "interface": None,
-    "gpudirect": None,
-    "version": None,
-    "ranks": [],
-    "socket_ranks": [],
-    "errors": [],
-    "left_out": {"devices": 0, "ranks": 0, "socket_ranks": 0, "errors": 0},
+    **dict.fromkeys(("evidence", "network", "interface", "gpudirect", "version")),
+    **{name: [] for name in LISTS},
+    "left_out": dict.fromkeys(LISTS, 0),
 }
 
 
-def log(transport: str, evidence: str | None, network: str | None, **others: Any) -> dict[str, Any]:
-    return {**UNKNOWN, "transport": transport, "evidence": evidence, "network": network, **others}
+def log(path: str, devices: Any = (), interface: str | None = None, **others: Any) -> dict[str, Any]:
+    """Return what a log shows whose transport, evidence and network are the words of the path."""
+    shown = dict(zip(("transport", "evidence", "network"), path.split(" ", 2), strict=True))
+    return {**UNKNOWN, **shown, "devices": list(devices), "interface": interface, **others}
 
 
 def devices(link_layer: str, *names: str) -> list[dict[str, Any]]:
@@ -36,11 +32,9 @@ LOGS = [
     (
         "nccl-2.18.5_ibext_roce_all-reduce.txt",
         log(
-            "rdma",
-            "channels",
-            "IBext",
-            devices=devices("Ethernet", "irdma0"),
-            interface="net1",
+            "rdma channels IBext",
+            devices("Ethernet", "irdma0"),
+            "net1",
             gpudirect=False,
             version="2.18.5+cuda12.2",
             ranks=[0],
@@ -49,13 +43,7 @@ LOGS = [
     (
         "nccl-2.21.5_ibext-v8_irdma_init.txt",
         log(
-            "rdma",
-            "init",
-            "IBext_v8",
-            devices=devices("Ethernet", "irdma0", "irdma3"),
-            interface="eth0",
-            version="2.21.5+cuda12.4",
-            ranks=[1],
+            "rdma init IBext_v8", devices("Ethernet", "irdma0", "irdma3"), "eth0", version="2.21.5+cuda12.4", ranks=[1]
         ),
     ),
     ("nccl-2.21.5_ray-prefix_no-transport.txt", {**UNKNOWN, "interface": "ib0.0065", "version": "2.21.5+cuda12.4"}),
@@ -67,49 +55,38 @@ LOGS = [
     (
         "nccl-2.3.7_ib_init.txt",
         log(
-            "rdma",
-            "init",
-            "IB",
-            devices=devices("InfiniBand", "mlx5_1", "mlx5_3", "mlx5_0", "mlx5_2"),
-            interface="enp1s0f0",
+            "rdma init IB",
+            devices("InfiniBand", "mlx5_1", "mlx5_3", "mlx5_0", "mlx5_2"),
+            "enp1s0f0",
             version="2.3.7+cuda9.0",
             ranks=[0],
         ),
     ),
     # It names the socket's interface before it finds a device.
-    (
-        "nccl-2.4.7_ib_init.txt",
-        log("rdma", "init", "IB", devices=devices("InfiniBand", "mlx5_0"), interface="ib0", version="2.4.7+cuda10.0"),
-    ),
+    ("nccl-2.4.7_ib_init.txt", log("rdma init IB", devices("InfiniBand", "mlx5_0"), "ib0", version="2.4.7+cuda10.0")),
     (
         "nccl-2.5.6_ib_init_numbered.txt",
         log(
-            "rdma",
-            "init",
-            "IB",
-            devices=[
+            "rdma init IB",
+            [
                 *devices("InfiniBand", "mlx5_1", "mlx5_3", "mlx5_0"),
                 *devices("Ethernet", "mlx5_2"),
                 *devices("InfiniBand", "mlx5_4"),
             ],
-            interface="eth0",
+            "eth0",
         ),
     ),
-    ("nccl-2.5.6_socket_init_tagged.txt", log("socket", "init", "Socket", interface="lo", version="2.5.6+cuda10.2")),
+    ("nccl-2.5.6_socket_init_tagged.txt", log("socket init Socket", interface="lo", version="2.5.6+cuda10.2")),
     (
         "nccl-2.8.3_ibext_failed-qp.txt",
-        log(
-            "rdma", "init", "IBext", version="2.8.3+cudaCUDA_MAJOR.CUDA_MINOR", errors=["Call to ibv_create_qp failed"]
-        ),
+        log("rdma init IBext", version="2.8.3+cudaCUDA_MAJOR.CUDA_MINOR", errors=["Call to ibv_create_qp failed"]),
     ),
     (
         "nccl_from-source_mixed.txt",
         log(
-            "mixed",
-            "channels",
-            "IB, SHARP, Socket",
-            devices=devices("Ethernet", "mlx5_0"),
-            interface="eth0",
+            "mixed channels IB, SHARP, Socket",
+            devices("Ethernet", "mlx5_0"),
+            "eth0",
             gpudirect=False,
             ranks=[0, 1],
             socket_ranks=[1],
@@ -120,20 +97,15 @@ LOGS = [
             ],
         ),
     ),
-    ("nccl_ib_gdrdma.txt", log("rdma", "channels", "IB", gpudirect=True, ranks=[0, 1, 2, 3])),
-    ("nccl_ib_interleaved.txt", log("rdma", "init", "IB", devices=devices("InfiniBand", "mlx5_2"), ranks=[6])),
-    ("nccl_ib_no-gdr.txt", log("rdma", "channels", "IB", gpudirect=False, ranks=[0, 1])),
-    ("nccl_ibext-v8_channels.txt", log("rdma", "channels", "IBext_v8", gpudirect=False, ranks=[38, 39])),
-    (
-        "nccl_ibext_sharp_pod-prefix.txt",
-        log("rdma", "init", "IBext", devices=devices("InfiniBand", "mlx5_9"), interface="eth0"),
-    ),
+    ("nccl_ib_gdrdma.txt", log("rdma channels IB", gpudirect=True, ranks=[0, 1, 2, 3])),
+    ("nccl_ib_interleaved.txt", log("rdma init IB", devices("InfiniBand", "mlx5_2"), ranks=[6])),
+    ("nccl_ib_no-gdr.txt", log("rdma channels IB", gpudirect=False, ranks=[0, 1])),
+    ("nccl_ibext-v8_channels.txt", log("rdma channels IBext_v8", gpudirect=False, ranks=[38, 39])),
+    ("nccl_ibext_sharp_pod-prefix.txt", log("rdma init IBext", devices("InfiniBand", "mlx5_9"), "eth0")),
     (
         "nccl_ofi_channels_tagged.txt",
         log(
-            "unknown",
-            "channels",
-            "AWS Libfabric",
+            "unknown channels AWS Libfabric",
             gpudirect=False,
             ranks=[7, 15, 23],
             errors=["NET/OFI Couldn't open AV. RC: -22, ERROR: Invalid argument"],
@@ -142,9 +114,7 @@ LOGS = [
     (
         "nccl_ofi_gdrdma_failed.txt",
         log(
-            "rdma",
-            "channels",
-            "AWS Libfabric",
+            "rdma channels AWS Libfabric",
             gpudirect=True,
             ranks=[1],
             errors=[
@@ -155,19 +125,11 @@ LOGS = [
     ),
     (
         "nccl_roce_gdr-disabled_init.txt",
-        log(
-            "rdma",
-            "init",
-            "IB",
-            devices=devices("Ethernet", "mlx5_0", "mlx5_1"),
-            interface="primaryip",
-            gpudirect=False,
-            ranks=[0],
-        ),
+        log("rdma init IB", devices("Ethernet", "mlx5_0", "mlx5_1"), "primaryip", gpudirect=False, ranks=[0]),
     ),
-    ("nccl_roce_init.txt", log("rdma", "init", "IB", devices=devices("Ethernet", "rocep26s0"), interface="eth0")),
-    ("nccl_socket_channels.txt", log("socket", "channels", "Socket", gpudirect=False, ranks=[15], socket_ranks=[15])),
-    ("nccl_socket_init.txt", log("socket", "init", "Socket", interface="lo", gpudirect=False)),
+    ("nccl_roce_init.txt", log("rdma init IB", devices("Ethernet", "rocep26s0"), "eth0")),
+    ("nccl_socket_channels.txt", log("socket channels Socket", gpudirect=False, ranks=[15], socket_ranks=[15])),
+    ("nccl_socket_init.txt", log("socket init Socket", interface="lo", gpudirect=False)),
 ]
 NAMES = [name for name, _expected in LOGS]
 RDMA = [name for name, expected in LOGS if expected["transport"] == "rdma"]

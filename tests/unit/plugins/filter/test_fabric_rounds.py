@@ -15,10 +15,6 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter import fabric_rounds as plugin
 
 
-def test_the_file_gives_one_filter() -> None:
-    assert plugin.FilterModule().filters() == {"fabric_rounds": plugin.fabric_rounds}
-
-
 def test_errors_are_those_of_a_filter() -> None:
     with pytest.raises(AnsibleFilterError, match="these are in the list twice: 'a'"):
         plugin.fabric_rounds(["a", "a"])

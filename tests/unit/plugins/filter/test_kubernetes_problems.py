@@ -9,7 +9,7 @@ import typing as t
 import pytest
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.filter.kubernetes_problems import FilterModule, kubernetes_problems
+from ansible_collections.rdmaops.gpu_fabric.plugins.filter.kubernetes_problems import kubernetes_problems
 
 Json = t.Any
 DIGEST = "sha256:" + "ab" * 32
@@ -90,7 +90,3 @@ def test_options_that_are_refused(options: Json, beginnings: list[str]) -> None:
 def test_another_form_is_an_error(options: Json) -> None:
     with pytest.raises(AnsibleFilterError, match="the input is not the options of the role"):
         kubernetes_problems(options, SOURCES)
-
-
-def test_the_file_has_one_filter() -> None:
-    assert FilterModule().filters() == {"kubernetes_problems": kubernetes_problems}

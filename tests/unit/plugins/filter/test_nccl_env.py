@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.filter import nccl_env as plugin
-from ansible_collections.rdmaops.gpu_fabric.plugins.filter.nccl_env import FilterModule, nccl_env
+from ansible_collections.rdmaops.gpu_fabric.plugins.filter.nccl_env import nccl_env
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.support.templates import ansible_debug
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.filter.rdma_results import (
@@ -286,7 +285,3 @@ def test_a_refusal_in_a_template(tmp_path: Path) -> None:
     done = ansible_debug("rdma | rdmaops.gpu_fabric.nccl_env", {"rdma": result()}, tmp_path)
     assert done.returncode != 0
     assert "NCCL would fall back to sockets without an error" in done.stdout + done.stderr
-
-
-def test_the_file_gives_one_filter() -> None:
-    assert FilterModule().filters() == {"nccl_env": plugin.nccl_env}

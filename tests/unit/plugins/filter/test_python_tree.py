@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.filter.python_tree import FilterModule, python_tree
+from ansible_collections.rdmaops.gpu_fabric.plugins.filter.python_tree import python_tree
 
 
 @pytest.fixture
@@ -37,7 +37,3 @@ def test_some_names_with_a_prefix(code: str) -> None:
 def test_a_missing_file_is_an_error(code: str) -> None:
     with pytest.raises(AnsibleFilterError, match=r"Reading the Python code in .*No such file or directory"):
         python_tree(code, ["none.py"])
-
-
-def test_the_file_has_one_filter() -> None:
-    assert FilterModule().filters() == {"python_tree": python_tree}

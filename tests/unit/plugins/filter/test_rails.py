@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.filter import rails as plugin
-from ansible_collections.rdmaops.gpu_fabric.plugins.filter.rails import FilterModule, rails
+from ansible_collections.rdmaops.gpu_fabric.plugins.filter.rails import rails
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rails.ports import natural, pci_key
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.support.templates import ansible_debug
@@ -331,7 +330,3 @@ def test_in_a_template(tmp_path: Path) -> None:
     done = ansible_debug(expression, {"rdma": two_nics(), "rails": plan}, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads(done.stdout.split("=>", 1)[1])["msg"] == [5, None]
-
-
-def test_the_file_gives_one_filter() -> None:
-    assert FilterModule().filters() == {"rails": plugin.rails}

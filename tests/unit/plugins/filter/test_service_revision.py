@@ -9,7 +9,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.filter.service_revision import FilterModule, service_revision
+from ansible_collections.rdmaops.gpu_fabric.plugins.filter.service_revision import service_revision
 
 PARTS: list[t.Any] = ["code", ["--port", 1], {"url": "a", "files": ["b"]}]
 
@@ -22,7 +22,3 @@ def test_it_is_the_beginning_of_a_hash_of_json() -> None:
 @pytest.mark.parametrize("parts", [PARTS[:2], PARTS[::-1], [*PARTS, ""], ["code", ["--port", 2], PARTS[2]]])
 def test_every_change_changes_it(parts: t.Any) -> None:
     assert service_revision(parts) != service_revision(PARTS)
-
-
-def test_the_file_has_one_filter() -> None:
-    assert FilterModule().filters() == {"service_revision": service_revision}

@@ -9,7 +9,7 @@ import typing as t
 import pytest
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.filter.switch_problems import FilterModule, switch_problems
+from ansible_collections.rdmaops.gpu_fabric.plugins.filter.switch_problems import switch_problems
 
 Json = t.Any
 LEAF: dict[str, Json] = {"name": "leaf-1", "address": "192.0.2.1", "ports": ["Ethernet1/1"]}
@@ -98,7 +98,3 @@ def test_the_interval_for_all() -> None:
 def test_another_form_is_an_error(switches: Json) -> None:
     with pytest.raises(AnsibleFilterError, match="do not have the form of the role's options"):
         switch_problems(switches, VENDORS)
-
-
-def test_the_file_has_one_filter() -> None:
-    assert FilterModule().filters() == {"switch_problems": switch_problems}

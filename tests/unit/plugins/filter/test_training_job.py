@@ -15,11 +15,6 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.filter import training_job_r
 OPTIONS: dict[str, t.Any] = {"kind": "vcjob", "name": "train", "image": "x", "command": ["x"], "require_digest": False}
 
 
-def test_the_files_give_a_filter_each() -> None:
-    assert plugin.FilterModule().filters() == {"training_job": plugin.training_job}
-    assert references.FilterModule().filters() == {"training_job_references": references.training_job_references}
-
-
 def test_errors_are_those_of_a_filter() -> None:
     assert plugin.training_job(OPTIONS)[0]["kind"] == "Job"
     with pytest.raises(AnsibleFilterError, match="Creating the job: workers is 0"):

@@ -9,7 +9,7 @@ import typing as t
 import pytest
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.filter.unsafe_words import FilterModule, unsafe_words
+from ansible_collections.rdmaops.gpu_fabric.plugins.filter.unsafe_words import unsafe_words
 
 PATTERN = "[a-z0-9.]*"
 
@@ -50,7 +50,3 @@ def test_values_are_in_the_order_of_the_patterns() -> None:
 def test_a_missing_value_is_an_error() -> None:
     with pytest.raises(AnsibleFilterError, match="there are 1 values for 2 patterns"):
         unsafe_words(["x"], {"first": "x", "second": "x"})
-
-
-def test_the_file_has_one_filter() -> None:
-    assert FilterModule().filters() == {"unsafe_words": unsafe_words}

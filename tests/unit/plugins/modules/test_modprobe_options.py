@@ -55,9 +55,8 @@ def test_the_four_step_drill(run: Run, tmp_path: Path) -> None:
 
     rc, done = run(options=OPTIONS, _ansible_diff=True)
     assert (rc, files(tmp_path)) == (0, {OURS: TEXT})
-    assert {key: done[key] for key in checked if key != "invocation"} == {
-        key: checked[key] for key in checked if key != "invocation"
-    }
+    del checked["invocation"]
+    assert {key: done[key] for key in checked} == checked
 
     rc, again = run(options=OPTIONS)
     assert (rc, again["changed"], again["actions"], again["diff"]) == (0, False, [], [])
@@ -100,21 +99,18 @@ REFUSED: list[tuple[dict[str, t.Any], str]] = [
     (
         {"options": {"x": True}},
         "options: x is a boolean, and only strings and integers define exactly what reaches the kernel. Quote it as "
-        "the kernel "
-        "should see it, for example x: 'Y'. (YAML reads on, off, yes and no as booleans.)",
+        "the kernel should see it, for example x: 'Y'. (YAML reads on, off, yes and no as booleans.)",
     ),
     (
         {"options": OPTIONS, "path": "/etc/modprobe.d/mine"},
         "/etc/modprobe.d/mine: kmod does not read this file. The path has to end in .conf and to be directly in one of "
         "/etc/modprobe.d, /run/modprobe.d, /usr/local/lib/modprobe.d, /usr/lib/modprobe.d, /lib/modprobe.d, best "
-        "in the "
-        "first.",
+        "in the first.",
     ),
     (
         {"options": OPTIONS, "unknown": 1},
         "Unsupported parameters for (basic.py) module: unknown. Supported parameters include: initramfs, name, "
-        "on_conflict, "
-        "options, path, root, state.",
+        "on_conflict, options, path, root, state.",
     ),
     ({"options": OPTIONS, "state": "there"}, "value of state must be one of: present, absent, got: there"),
     (
@@ -149,8 +145,7 @@ def test_somebody_elses_line(run: Run, tmp_path: Path, check_mode: bool) -> None
         "Files that are not managed by this task give mlx5_core another value: /etc/modprobe.d/old.conf:1: options "
         "mlx5_core debug_mask=1 (debug_mask is to be 0). Nothing has been changed. Remove what is said there, or set "
         "on_conflict to take_over, which takes the parameter out of files in /etc/modprobe.d and keeps a copy, "
-        "or to warn, "
-        f"which leaves them alone ({OURS} comes later and wins)."
+        f"or to warn, which leaves them alone ({OURS} comes later and wins)."
     )
     assert files(tmp_path) == before
 
@@ -162,9 +157,8 @@ def test_a_warning_comes_as_one(run: Run, tmp_path: Path) -> None:
     rc, result = run(options=OPTIONS, on_conflict="warn")
     assert rc == 0
     assert len(result["warnings"]) == 1
-    assert "/etc/modprobe.d/old.conf:1: options mlx5_core debug_mask=1 (debug_mask is to be 0)" in str(
-        result["warnings"]
-    )
+    warning = "/etc/modprobe.d/old.conf:1: options mlx5_core debug_mask=1 (debug_mask is to be 0)"
+    assert warning in str(result["warnings"])
 
 
 def test_a_write_that_fails(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,8 +37,9 @@ WHEN = {"skip_reason": "Conditional result was False", "false_condition": "x"}
 MESSAGE = "remote module (x) does not support check mode"
 
 
-def ask(task: Task, outcome: str, result: Json, **more: Json) -> list[Json]:
-    return objects_of(task, outcome, result, **more)
+def values(name: str, task: Task, outcome: str, result: Json) -> list[Json]:
+    """Return one field of every object that a result is about."""
+    return [entry[name] for entry in objects_of(task, outcome, result)]
 
 
 def action(name: str, **more: Json) -> Task:
@@ -91,10 +92,10 @@ RULES: list[tuple[str, Task, str, Json, list[str]]] = [
 
 @pytest.mark.parametrize(("task", "outcome", "result", "statuses"), [pytest.param(*r[1:], id=r[0]) for r in RULES])
 def test_rules(task: Task, outcome: str, result: Json, statuses: list[str]) -> None:
-    found = ask(task, outcome, result)
-    assert [one["status"] for one in found] == statuses
-    for one in found:
-        assert set(one) - {"job"} == set(OBJECT_KEYS)
+    entries = objects_of(task, outcome, result)
+    assert [entry["status"] for entry in entries] == statuses
+    for entry in entries:
+        assert set(entry) - {"job"} == set(OBJECT_KEYS)
 
 
 @pytest.mark.parametrize(
@@ -112,8 +113,7 @@ def test_rules(task: Task, outcome: str, result: Json, statuses: list[str]) -> N
     ],
 )
 def test_why(outcome: str, result: Json, why: str | None) -> None:
-    (found,) = ask(COPY, outcome, result)
-    assert found["why"] == why
+    assert values("why", COPY, outcome, result) == [why]
 
 
 # conditional, in check mode, the module has a check mode: the objects of a censored task that was skipped
@@ -129,7 +129,7 @@ def test_why(outcome: str, result: Json, why: str | None) -> None:
 )
 def test_a_censored_task_that_was_skipped(conditional: bool, check_mode: bool, predicts: bool, number: int) -> None:
     task = COPY._replace(conditional=conditional, check_mode=check_mode)
-    assert len(ask(task, SKIPPED, CENSORED, predicts=lambda: predicts)) == number
+    assert len(objects_of(task, SKIPPED, CENSORED, predicts=lambda: predicts)) == number
 
 
 @pytest.mark.parametrize(
@@ -144,12 +144,17 @@ def test_a_censored_task_that_was_skipped(conditional: bool, check_mode: bool, p
         ({"name": ""}, {"name": 5}, "Copy it"),
         ({"name": [1, 2]}, {}, "Copy it"),
         ({**CENSORED, "path": "/p"}, {"path": "/p"}, "Copy it"),
+        ({"changed": True, "dest": "/d", "path": "/p", "name": "n", "unit": "u"}, {}, "/d"),
+        ({"changed": True, "path": "/p", "name": "n", "unit": "u"}, {}, "/p"),
+        ({"changed": True, "name": "n", "unit": "u"}, {}, "n"),
+        ({"changed": True, "unit": "u.service"}, {}, "u.service"),
+        ({"changed": True}, {}, "Copy it"),
     ],
 )
 def test_names(result: Json, arguments: Json, name: str) -> None:
-    (found,) = ask(COPY._replace(arguments=arguments), OK, result)
-    assert found["name"] == name
-    assert found["kind"] == "ansible.builtin.copy"
+    (entry,) = objects_of(COPY._replace(arguments=arguments), OK, result)
+    assert entry["name"] == name
+    assert entry["kind"] == "ansible.builtin.copy"
 
 
 def test_resources_of_ours_as_they_are() -> None:
@@ -158,8 +163,8 @@ def test_resources_of_ours_as_they_are() -> None:
         "next_boot": False, "why": "because", "more": "no",
     }  # fmt: skip
     task = OWN._replace(role="rdmaops.gpu_fabric.gpu_node", delegate_to="other")
-    (found,) = ask(task, OK, {"changed": True, "resources": [resource, "text"]})
-    assert found == {
+    (entry,) = objects_of(task, OK, {"changed": True, "resources": [resource, "text"]})
+    assert entry == {
         "role": "rdmaops.gpu_fabric.gpu_node",
         "task": "Ours",
         "action": OWN.action,
@@ -193,14 +198,14 @@ def test_whether_ours_is_repaired(outcome: str, check_mode: bool, result: Json, 
     drifted = {
         "resources": [{"kind": "k", "name": "n", "status": "drift"}, {"kind": "k", "name": "o", "status": "in_sync"}]
     }
-    found = ask(OWN._replace(check_mode=check_mode), outcome, {**result, **drifted})
-    assert [one["repaired"] for one in found[:2]] == [repaired, None]
+    entries = objects_of(OWN._replace(check_mode=check_mode), outcome, {**result, **drifted})
+    assert [entry["repaired"] for entry in entries[:2]] == [repaired, None]
 
 
 def test_whether_others_are_repaired() -> None:
-    assert ask(COPY, OK, {"changed": True})[0]["repaired"] is False
-    assert ask(COPY._replace(check_mode=False), OK, {"changed": True})[0]["repaired"] is True
-    assert ask(COPY._replace(check_mode=False), OK, {"changed": False})[0]["repaired"] is None
+    assert values("repaired", COPY, OK, {"changed": True}) == [False]
+    assert values("repaired", COPY._replace(check_mode=False), OK, {"changed": True}) == [True]
+    assert values("repaired", COPY._replace(check_mode=False), OK, {"changed": False}) == [None]
 
 
 # What steers a run is no object even if it reports a change; what looks is none unless it does.
@@ -213,22 +218,9 @@ LOOKS = "find gather_facts getent ping setup slurp stat uri"
 @pytest.mark.parametrize("name", [*STEERS.split(), *LOOKS.split(), "service_facts"])
 @pytest.mark.parametrize("changed", [True, False])
 def test_what_is_no_object(name: str, changed: bool) -> None:
-    found = ask(action("ansible.builtin." + name), OK, {"changed": changed})
-    assert [one["status"] for one in found] == (["drift"] if changed and name not in STEERS.split() else [])
-
-
-@pytest.mark.parametrize(
-    ("result", "name"),
-    [
-        ({"dest": "/d", "path": "/p", "name": "n", "unit": "u"}, "/d"),
-        ({"path": "/p", "name": "n", "unit": "u"}, "/p"),
-        ({"name": "n", "unit": "u"}, "n"),
-        ({"unit": "u.service"}, "u.service"),
-        ({}, "Copy it"),
-    ],
-)
-def test_what_names_an_object(result: Json, name: str) -> None:
-    assert ask(COPY, OK, {"changed": True, **result})[0]["name"] == name
+    assert values("status", action("ansible.builtin." + name), OK, {"changed": changed}) == (
+        ["drift"] if changed and name not in STEERS.split() else []
+    )
 
 
 # --- loops --------------------------------------------------------------------------------------------------------
@@ -249,8 +241,8 @@ def test_items() -> None:
         item("g", failed=True, failed_when_result=False, changed=False),
         item("h", failed_when_result=True),
     ]
-    found = ask(COPY, FAILED, {"results": results, "changed": True, "msg": "One or more items failed"})
-    assert [(one["item"], one["status"]) for one in found] == [
+    entries = objects_of(COPY, FAILED, {"results": results, "changed": True, "msg": "One or more items failed"})
+    assert [(entry["item"], entry["status"]) for entry in entries] == [
         ("a", "in_sync"),
         ("b", "drift"),
         ("c", "unknown"),
@@ -262,22 +254,27 @@ def test_items() -> None:
 
 
 def test_a_loop_that_fails_though_no_item_did() -> None:
-    found = ask(COPY, FAILED, {"results": [item("a")], "msg": "no"})
-    assert [(one["item"], one["status"]) for one in found] == [("a", "in_sync"), (None, "unknown")]
+    entries = objects_of(COPY, FAILED, {"results": [item("a")], "msg": "no"})
+    assert [(entry["item"], entry["status"]) for entry in entries] == [("a", "in_sync"), (None, "unknown")]
 
 
 def test_censored_items_end_as_their_events_say() -> None:
     results = [{**CENSORED, "changed": True}, CENSORED, CENSORED, {**CENSORED, "changed": False}]
-    found = ask(COPY, FAILED, {**CENSORED, "results": results}, outcomes=[OK, FAILED, SKIPPED, OK])
-    assert [(one["item"], one["status"]) for one in found] == [
+    entries = objects_of(COPY, FAILED, {**CENSORED, "results": results}, outcomes=[OK, FAILED, SKIPPED, OK])
+    assert [(entry["item"], entry["status"]) for entry in entries] == [
         ("#1", "drift"),
         ("#2", "unknown"),
         ("#3", "unknown"),
         ("#4", "in_sync"),
     ]
     # Without them nothing is told of which one it was, but that one failed is.
-    found = ask(COPY, FAILED, {**CENSORED, "results": results})
-    assert [one["status"] for one in found] == ["drift", "in_sync", "in_sync", "in_sync", "unknown"]
+    assert values("status", COPY, FAILED, {**CENSORED, "results": results}) == [
+        "drift",
+        "in_sync",
+        "in_sync",
+        "in_sync",
+        "unknown",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -297,25 +294,23 @@ def test_censored_items_end_as_their_events_say() -> None:
     ],
 )
 def test_what_items_are_called(label: Json, shown: str) -> None:
-    (found,) = ask(COPY, OK, {"results": [item(label)]})
-    assert found["item"] == shown
-    assert "hunter2" not in json.dumps(found)
+    (entry,) = objects_of(COPY, OK, {"results": [item(label)]})
+    assert entry["item"] == shown
+    assert "hunter2" not in json.dumps(entry)
 
 
 def test_the_label_of_loop_control_names_an_item() -> None:
-    (found,) = ask(COPY, OK, {"results": [{**item({"name": "hunter2"}), "_ansible_item_label": "jo"}]})
-    assert found["item"] == "jo"
+    assert values("item", COPY, OK, {"results": [{**item({"name": "hunter2"}), "_ansible_item_label": "jo"}]}) == ["jo"]
 
 
 def test_the_loop_variable_where_there_is_no_label() -> None:
-    (found,) = ask(COPY, OK, {"results": [{"ansible_loop_var": "user", "user": "jo"}]})
-    assert found["item"] == "jo"
+    assert values("item", COPY, OK, {"results": [{"ansible_loop_var": "user", "user": "jo"}]}) == ["jo"]
 
 
 def test_resources_of_items() -> None:
     results = [item(label, resources=[{"kind": "k", "name": "n", "status": "in_sync"}]) for label in ("a", "b")]
-    found = ask(OWN, OK, {"results": results})
-    assert [(one["name"], one["item"]) for one in found] == [("n", "a"), ("n", "b")]
+    entries = objects_of(OWN, OK, {"results": results})
+    assert [(entry["name"], entry["item"]) for entry in entries] == [("n", "a"), ("n", "b")]
 
 
 # --- diffs and values ---------------------------------------------------------------------------------------------
@@ -325,8 +320,11 @@ CHANGE = {"before": "a\n", "after": "b\n", "before_header": "/x", "after_header"
 
 def test_a_diff_stands_with_the_first_drift() -> None:
     resources = [{"kind": "k", "name": n, "status": s} for n, s in (("a", "in_sync"), ("b", "drift"), ("c", "drift"))]
-    found = ask(OWN, OK, {"changed": True, "diff": CHANGE, "resources": resources})
-    assert [one["diff"] for one in found] == [None, "--- /x\n+++ /y\n@@ -1 +1 @@\n-a\n+b", None]
+    assert values("diff", OWN, OK, {"changed": True, "diff": CHANGE, "resources": resources}) == [
+        None,
+        "--- /x\n+++ /y\n@@ -1 +1 @@\n-a\n+b",
+        None,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -339,8 +337,7 @@ def test_a_diff_stands_with_the_first_drift() -> None:
     ],
 )
 def test_no_diff(task: Task, outcome: str, result: Json) -> None:
-    (found,) = ask(task, outcome, {**result, "diff": CHANGE})
-    assert found["diff"] is None
+    assert values("diff", task, outcome, {**result, "diff": CHANGE}) == [None]
 
 
 @pytest.mark.parametrize(
@@ -424,14 +421,14 @@ RESULTS = st.dictionaries(
 )
 def test_any_result_gives_json(task: Task, outcome: str, result: Json, items: Json) -> None:
     for one in (result, {**result, "results": [{"ansible_loop_var": "item", **entry} for entry in items]}):
-        found = ask(task, outcome, one)
-        json.dumps(found, allow_nan=False)
-        for entry in found:
+        entries = objects_of(task, outcome, one)
+        json.dumps(entries, allow_nan=False)
+        for entry in entries:
             assert entry["status"] in ("in_sync", "drift", "unknown")
             assert isinstance(entry["name"], str)
             assert isinstance(entry["kind"], str)
         if outcome in (FAILED, UNREACHABLE):
-            assert any(entry["status"] == "unknown" for entry in found)
+            assert any(entry["status"] == "unknown" for entry in entries)
 
 
 @given(VALUES, VALUES)
@@ -448,5 +445,7 @@ def test_nothing_of_a_censored_result(result: Json, secret: str) -> None:
     result = {**hidden, "changed": True, "censored": "hidden"}
     for task in (COPY._replace(arguments={"path": secret}), OWN):
         for outcome in (OK, FAILED, SKIPPED, UNREACHABLE):
-            assert secret not in json.dumps(ask(task, outcome, result), ensure_ascii=False)
-            assert secret not in json.dumps(ask(task, outcome, {**CENSORED, "results": [result]}), ensure_ascii=False)
+            assert secret not in json.dumps(objects_of(task, outcome, result), ensure_ascii=False)
+            assert secret not in json.dumps(
+                objects_of(task, outcome, {**CENSORED, "results": [result]}), ensure_ascii=False
+            )

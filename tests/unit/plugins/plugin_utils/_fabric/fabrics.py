@@ -17,16 +17,16 @@ STARTED = "2026-11-21T12:00:00Z"
 
 
 def port(rail: int, **more: Json) -> Json:
-    found = {
+    ends = {
         "rail": rail,
         "device": f"mlx5_{rail}",
         "port": 1,
         "netdev": f"ens{rail}",
-        "state": "ACTIVE",
-        "rate_gbps": 400.0,
+        "gid_index": 3,
+        "ipv4": "10.0.0.1",
     }
-    found.update(netdev_mtu=9000, active_mtu=4096, link_layer="Ethernet", protocol="roce", gid_index=3, ipv4="10.0.0.1")
-    return {**found, **more}
+    link = {"state": "ACTIVE", "rate_gbps": 400.0, "link_layer": "Ethernet", "protocol": "roce"}
+    return {**ends, **link, "netdev_mtu": 9000, "active_mtu": 4096, **more}
 
 
 class Fabric:

@@ -26,13 +26,7 @@ def report(names: t.Sequence[str], text: str = "x", rails: int = 2, pairs: Json 
     """A report in which a text is in every place where there can be one."""
     known = {"device": "mlx5_0", "netdev": "ens1", "state": "ACTIVE", "rate_gbps": 400.0, "link_layer": "Ethernet"}
     nodes: Json = {
-        name: {
-            "reachable": True,
-            "problems": [],
-            "busy": [],
-            "rails": [{"rail": rail, **known} for rail in range(rails)],
-        }
-        for name in names
+        name: {"reachable": True, "rails": [{"rail": rail, **known} for rail in range(rails)]} for name in names
     }
     first = nodes[names[0]]
     check: Json = {"rail": 0, "test": "memlock", "ok": False, "error": text}

@@ -26,19 +26,11 @@ def rail(number: int, host: str, **more: t.Any) -> dict[str, t.Any]:
 
 
 def nodes(**more: t.Any) -> dict[str, t.Any]:
-    found = {
-        name: {
-            "reachable": True,
-            "problems": [],
-            "busy": [],
-            "address": name + ".example",
-            "rails": [rail(0, name), rail(1, name)],
-        }
+    free = {"reachable": True, "problems": [], "busy": []}
+    return {
+        name: {**free, "address": name + ".example", "rails": [rail(0, name), rail(1, name)], **more.get(name, {})}
         for name in "abcd"
     }
-    for name, fields in more.items():
-        found[name].update(fields)
-    return found
 
 
 def test_both_sides_have_the_same_tests_with_their_own_devices() -> None:
@@ -116,13 +108,10 @@ def test_infiniband_without_addresses_has_nothing_that_needs_them() -> None:
 
 
 def test_what_is_wrong_is_said() -> None:
-    assert (
-        message_of(PlanError, plan_tests, nodes(), PAIRS, "a", "left", TESTS)
-        == "Building the tests of a: side is 'left', but must be one of server, client"
-    )
-    assert "Building the tests of a: unknown test 'nccl'. There are: " + ", ".join(WANTED) in message_of(
-        AnsibleFilterError, fabric_tests, nodes(), PAIRS, "a", "server", ["nccl"]
-    )
+    error = message_of(PlanError, plan_tests, nodes(), PAIRS, "a", "left", TESTS)
+    assert error == "Building the tests of a: side is 'left', but must be one of server, client"
+    error = message_of(AnsibleFilterError, fabric_tests, nodes(), PAIRS, "a", "server", ["nccl"])
+    assert "Building the tests of a: unknown test 'nccl'. There are: " + ", ".join(WANTED) in error
     for given, pairs in (({}, PAIRS), (nodes(), [{}]), (nodes(), ["a"])):
         with pytest.raises(AnsibleFilterError, match="does not have the shape"):
             fabric_tests(given, pairs, "a", "server", ["rping"])  # type: ignore[arg-type]

@@ -38,17 +38,8 @@ def settings(**more: t.Any) -> Json:
 
 
 def membership(**more: t.Any) -> Json:
-    return {
-        "kubelet": None,
-        "bootstrapping": False,
-        "admin": None,
-        "authority": None,
-        "manifests": [],
-        "parked": [],
-        "etcd": False,
-        "started": None,
-        **more,
-    }
+    nothing = dict.fromkeys(("kubelet", "admin", "authority", "started"))
+    return {**nothing, "bootstrapping": False, "manifests": [], "parked": [], "etcd": False, **more}
 
 
 def started(action: str, **more: t.Any) -> Json:
@@ -109,24 +100,11 @@ def host(name: str, number: int, /, *, control_plane: bool = False, **info: t.An
 
 def node(name: str, number: int, /, *, ready: bool = True, control_plane: bool = False, **more: t.Any) -> Json:
     """A Node of the cluster."""
-    return {
-        "name": name,
-        "version": "1.36.3",
-        "machine_id": f"{number:032x}",
-        "ready": ready,
-        "internal_ip": f"192.0.2.{number}",
-        "pod_cidr": f"10.244.{number}.0/24",
-        "control_plane": control_plane,
-        **more,
-    }
+    state = {"name": name, "version": "1.36.3", "ready": ready, "control_plane": control_plane}
+    addresses = {"internal_ip": f"192.0.2.{number}", "pod_cidr": f"10.244.{number}.0/24"}
+    return {**state, "machine_id": f"{number:032x}", **addresses, **more}
 
 
 def cluster(*nodes: Json, **more: t.Any) -> Json:
-    return {
-        "reachable": True,
-        "error": None,
-        "nodes": list(nodes),
-        "cluster_configuration": None,
-        "kubelet_configuration": None,
-        **more,
-    }
+    configurations = {"cluster_configuration": None, "kubelet_configuration": None}
+    return {"reachable": True, "error": None, "nodes": list(nodes), **configurations, **more}
