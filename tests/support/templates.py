@@ -11,11 +11,13 @@ import typing as t
 from pathlib import Path
 
 
-def ansible_debug(expression: str, variables: dict[str, t.Any], directory: Path) -> subprocess.CompletedProcess[str]:
-    """Let Ansible template an expression."""
+def ansible_debug(
+    expression: str, variables: dict[str, t.Any], directory: Path, hosts: str = "localhost,"
+) -> subprocess.CompletedProcess[str]:
+    """Let Ansible template an expression for the first of the hosts."""
     file = directory / "variables.json"
     file.write_text(json.dumps(variables), encoding="utf-8")
-    argv = [str(Path(sys.prefix) / "bin" / "ansible"), "localhost", "-i", "localhost,", "-c", "local"]
+    argv = [str(Path(sys.prefix) / "bin" / "ansible"), hosts.split(",")[0], "-i", hosts, "-c", "local"]
     argv += ["-m", "ansible.builtin.debug", "-a", json.dumps({"msg": f"{{{{ {expression} }}}}"}), "-e", f"@{file}"]
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(directory), "ANSIBLE_NOCOLOR": "1", "LC_ALL": "C.UTF-8"}
     return subprocess.run(argv, capture_output=True, text=True, timeout=120, env=environment, cwd=directory)

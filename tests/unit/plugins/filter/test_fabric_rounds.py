@@ -5,14 +5,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter import fabric_rounds as plugin
+from ansible_collections.rdmaops.gpu_fabric.tests.support.templates import ansible_debug
 
 
 def test_errors_are_those_of_a_filter() -> None:
@@ -22,10 +21,7 @@ def test_errors_are_those_of_a_filter() -> None:
 
 def test_in_a_template(tmp_path: Path) -> None:
     expression = "groups['all'] | rdmaops.gpu_fabric.fabric_rounds(topology='ring')"
-    argv = [str(Path(sys.prefix) / "bin" / "ansible"), "a", "-i", "a,b,c,d", "-c", "local"]
-    argv += ["-m", "ansible.builtin.debug", "-a", json.dumps({"msg": f"{{{{ {expression} }}}}"})]
-    environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "ANSIBLE_NOCOLOR": "1", "LC_ALL": "C.UTF-8"}
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, env=environment, cwd=tmp_path)
+    done = ansible_debug(expression, {}, tmp_path, hosts="a,b,c,d")
     assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads(done.stdout.split("=>", 1)[1])["msg"] == [
         [{"client": "a", "server": "b"}, {"client": "c", "server": "d"}],

@@ -91,13 +91,9 @@ def looker(module: FakeModule) -> host_info.Looker:
 def test_packages_asks_dpkg_once_for_all() -> None:
     module = FakeModule(["dpkg-query", "timeout"], (1, "installed rdma-core\n", "no packages found matching perftest"))
     system = host_info.parse_os_release(DEBIAN)
-    found = looker(module).packages({"debian": ["rdma-core", "perftest"]}, ["tmux"], system)
-    assert found == {
-        "key": "debian",
-        "manager": "apt",
-        "wanted": ["rdma-core", "perftest", "tmux"],
-        "missing": ["perftest", "tmux"],
-    }
+    packages = {"wanted": ["rdma-core", "perftest", "tmux"], "missing": ["perftest", "tmux"]}
+    answer = looker(module).packages({"debian": ["rdma-core", "perftest"]}, ["tmux"], system)
+    assert answer == {"key": "debian", "manager": "apt", **packages}
     assert len(module.asked) == 1
 
 

@@ -48,14 +48,9 @@ def test_a_local_edit_is_drift_and_shown(tmp_path: Path) -> None:
     path = tmp_path / "ours.conf"
     path.write_text(HEADER + "\nedited\n")
     decision, result = decide([wish(path, "wanted")])
-    assert decision.result()["diff"] == [
-        {
-            "before_header": str(path),
-            "after_header": str(path),
-            "before": HEADER + "\nedited\n",
-            "after": HEADER + "\nwanted\n",
-        }
-    ]
+    headers = {"before_header": str(path), "after_header": str(path)}
+    contents = {"before": HEADER + "\nedited\n", "after": HEADER + "\nwanted\n"}
+    assert decision.result()["diff"] == [{**headers, **contents}]
     assert result["resources"][0]["configured"] == "different"
 
 

@@ -50,17 +50,13 @@ def test_a_cluster_that_is_there() -> None:
 
 
 def test_further_control_plane_nodes_join_by_the_first() -> None:
-    hosts = running()
-    hosts["cp-2"] = host("cp-2", 20, control_plane=True)
-    made = decided(hosts)
+    made = decided({**running(), "cp-2": host("cp-2", 20, control_plane=True)})
     assert made["problems"] == []
     assert (made["joining"], made["joining_control_plane"]) == (["cp-2"], ["cp-2"])
 
 
 def test_the_first_host_of_the_group_may_be_lost_and_made_anew() -> None:
-    hosts = running()
-    hosts = {"cp-0": host("cp-0", 20, control_plane=True), **hosts}
-    made = decided(hosts)
+    made = decided({"cp-0": host("cp-0", 20, control_plane=True), **running()})
     assert made["problems"] == []
     assert (made["leader"], made["joining_control_plane"]) == ("cp-1", ["cp-0"])
 
@@ -81,9 +77,8 @@ def test_a_kubelet_that_has_not_registered_its_node() -> None:
 
 def test_a_name_of_a_node_that_is_gone_is_free() -> None:
     old = node("gpu-1", 11, ready=False)
-    assert (
-        decided(running(node("cp-1", 10), old, node("gpu-2", 12), gpu_1={"membership": membership()}))["problems"] == []
-    )
+    hosts = running(node("cp-1", 10), old, node("gpu-2", 12), gpu_1={"membership": membership()})
+    assert decided(hosts)["problems"] == []
 
 
 # --- who is refused ---
@@ -164,9 +159,8 @@ def test_a_configuration_that_differs() -> None:
     made = plan(running(), settings(version="1.36.4", kubelet={"maxPods": 64}), Options())
     assert [one["path"] for one in made["differences"]] == ["kubernetesVersion", "maxPods"]
     assert len(made["problems"]) == 2
-    assert (
-        'kubeadm-config of the cluster has kubernetesVersion "v1.36.3", and "v1.36.4" is wanted' in made["problems"][0]
-    )
+    difference = 'kubeadm-config of the cluster has kubernetesVersion "v1.36.3", and "v1.36.4" is wanted'
+    assert difference in made["problems"][0]
     before, after = made["diff"][0]["before"], made["diff"][0]["after"]
     assert "kubernetesVersion: v1.36.3\n" in before
     assert "kubernetesVersion: v1.36.4\n" in after
@@ -188,21 +182,20 @@ def certificate(name: str, days: int | None, renewable: bool = True) -> Json:
 
 
 def test_certificates_that_run_out() -> None:
-    rows = [
-        certificate("apiserver", 12),
-        certificate("ca", 3000, False),
-        certificate("etcd/server", None),
-        certificate("ok", 31),
-    ]
+    rows = [certificate(name, days) for name, days in (("apiserver", 12), ("etcd/server", None), ("ok", 31))]
+    rows.insert(1, certificate("ca", 3000, False))
     hosts = running(cp_1={"membership": plane_member("cp-1"), "certificates": rows})
     made = decided(hosts)
     assert made["problems"] == []
     assert [(one["name"], one["days"]) for one in made["certificates"]] == [("apiserver", 12), ("etcd/server", None)]
     assert made["hosts"]["cp-1"]["renew"] is False
-    states = {
-        one["name"].rpartition("/")[2]: one["status"] for one in made["resources"] if one["kind"] == "certificate"
+    rows = [row for row in made["resources"] if row["kind"] == "certificate"]
+    assert {row["name"].rpartition("/")[2]: row["status"] for row in rows} == {
+        "apiserver.crt": "drift",
+        "ca.crt": "in_sync",
+        "server.crt": "unknown",
+        "ok.crt": "in_sync",
     }
-    assert states == {"apiserver.crt": "drift", "ca.crt": "in_sync", "server.crt": "unknown", "ok.crt": "in_sync"}
 
     chosen = decided(hosts, renew="due")
     assert chosen["hosts"]["cp-1"]["renew"] is True

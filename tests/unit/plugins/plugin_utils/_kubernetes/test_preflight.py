@@ -18,6 +18,13 @@ from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._kub
     running,
 )
 
+
+def second(device: str, address: str) -> Json:
+    """What is seen of gpu-1 if it has another network device."""
+    interfaces = [{"device": "eth0", "address": "192.0.2.11/24"}, {"device": device, "address": address}]
+    return {"host": {"interfaces": interfaces}}
+
+
 # parts of gpu-1 as it was seen, and what is said of it
 UNFIT: list[tuple[Json, str]] = [
     ({"host": {"swap": ["/dev/sda2", "/swap"]}}, "swap is on (/dev/sda2, /swap)"),
@@ -30,28 +37,8 @@ UNFIT: list[tuple[Json, str]] = [
     ({"address": "192.0.2.99"}, "kubernetes_address 192.0.2.99 is not an address of this host (it has: 192.0.2.11)"),
     ({"address": "127.0.0.1"}, "is a loopback address"),
     ({"address": "gpu-1"}, "'gpu-1' is not a valid IP address"),
-    (
-        {
-            "host": {
-                "interfaces": [
-                    {"device": "eth0", "address": "192.0.2.11/24"},
-                    {"device": "ib0", "address": "10.244.7.1/24"},
-                ]
-            }
-        },
-        "pod_network 10.244.0.0/16 overlaps 10.244.7.0/24 of its device ib0",
-    ),
-    (
-        {
-            "host": {
-                "interfaces": [
-                    {"device": "eth0", "address": "192.0.2.11/24"},
-                    {"device": "ib0", "address": "10.96.7.1/8"},
-                ]
-            }
-        },
-        "service_network 10.96.0.0/16 overlaps 10.0.0.0/8 of its device ib0",
-    ),
+    (second("ib0", "10.244.7.1/24"), "pod_network 10.244.0.0/16 overlaps 10.244.7.0/24 of its device ib0"),
+    (second("ib0", "10.96.7.1/8"), "service_network 10.96.0.0/16 overlaps 10.0.0.0/8 of its device ib0"),
 ]
 
 
@@ -63,15 +50,7 @@ def test_unfit(part: Json, text: str) -> None:
 
 
 def test_what_pods_leave_behind_is_no_overlap() -> None:
-    part = {
-        "host": {
-            "interfaces": [
-                {"device": "eth0", "address": "192.0.2.11/24"},
-                {"device": "cni0", "address": "10.244.7.1/24"},
-            ]
-        }
-    }
-    assert decided(new_hosts(gpu_1=part))["problems"] == []
+    assert decided(new_hosts(gpu_1=second("cni0", "10.244.7.1/24")))["problems"] == []
 
 
 def test_what_is_a_node_already_is_not_measured_again() -> None:
