@@ -5,10 +5,8 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
-FIXTURES = Path(__file__).parent / "fixtures"
 LISTS = ("devices", "ranks", "socket_ranks", "errors")
 UNKNOWN: dict[str, Any] = {
     "transport": "unknown",
@@ -139,7 +137,3 @@ OWN = "node1:1:2 [0] NCCL INFO "
 EVIDENCE = re.compile(
     r":\d+ \[\d+\] NCCL INFO .*(?:via (?:NET|COLLNET)/(?:IB|SHARP|.*/GDRDMA)|[Nn]etwork IB|NET/IB ?: (?:Using )?\[)"
 )
-
-
-def read(name: str) -> str:
-    return (FIXTURES / name).read_text()

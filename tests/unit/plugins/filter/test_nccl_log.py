@@ -17,8 +17,8 @@ from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.filter.nccl_logs 
     SOCKET_CHANNEL,
     UNKNOWN,
     log,
-    read,
 )
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.filter.recorded import read
 
 
 @pytest.mark.parametrize(("name", "expected"), LOGS, ids=NAMES)

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter.nccl_log import nccl_log
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.filter.nccl_logs import EVIDENCE, NAMES, OWN, read
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.filter.nccl_logs import EVIDENCE, NAMES, OWN
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.filter.recorded import read
 
 
 def test_long_lines_take_no_time() -> None:

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,9 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter.nccl_tests import nccl_tests
-
-FIXTURES = Path(__file__).parent / "fixtures"
-
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.filter.recorded import read
 
 NOTHING: tuple[Any, ...] = (None, None, None)
 
@@ -106,10 +103,6 @@ OUTPUTS: list[tuple[str, list[Any], float | None, int | None]] = [
 ]
 HEADER = "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
 END = "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 1.5 \n"
-
-
-def read(name: str) -> str:
-    return (FIXTURES / name).read_text()
 
 
 @pytest.mark.parametrize(("name", "rows", "average", "bounds"), OUTPUTS, ids=[entry[0] for entry in OUTPUTS])

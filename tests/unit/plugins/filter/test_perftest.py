@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import random
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,8 +16,8 @@ from hypothesis import strategies as st
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter.perftest import perftest
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.filter.recorded import read
 
-FIXTURES = Path(__file__).parent / "fixtures"
 LATENCY = "this is the output of a latency test; only bandwidth tests (ib_write_bw and the like) are read"
 
 
@@ -91,10 +90,6 @@ GOOD = [name for name, expected in OUTPUTS if isinstance(expected, dict)]
 CLIENT = "perftest_irdma_write_bw_gbits_client.txt"
 GBITS_JSON = "perftest_25.01_from-source_write_bw_gbits.json"
 OLD_JSON = "perftest_4.5+0.17_from-source_write_bw.json"
-
-
-def read(name: str) -> str:
-    return (FIXTURES / name).read_text()
 
 
 def refusal(value: object, **arguments: Any) -> str:

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter.rping import rping
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.filter.recorded import read
 
-FIXTURES = Path(__file__).parent / "fixtures"
 NO_PING = "no ping was seen in the output (rping shows pings only when it is run with -v)"
 
 # fixture, pings, errors
@@ -42,10 +41,6 @@ def ping(number: int, size: int = 64) -> str:
     title = f"rdma-ping-{number}: "
     data = "".join(chr(65 + (number + at) % 58) for at in range(size - 1 - len(title)))
     return f"ping data: {title}{data}\n"
-
-
-def read(name: str) -> str:
-    return (FIXTURES / name).read_text()
 
 
 @pytest.mark.parametrize(("name", "pings", "errors"), OUTPUTS, ids=[entry[0] for entry in OUTPUTS])

@@ -20,14 +20,15 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support.html_page import Page
 SLOW = hypothesis_settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
 Json = t.Any
+PORT = {"device": "mlx5_0", "netdev": "ens1", "state": "ACTIVE", "rate_gbps": 400.0}
+TESTS = ["rping", "ib_write_bw"]
 
 
 def report(names: t.Sequence[str], text: str = "x", rails: int = 2, pairs: Json = None, **more: Json) -> Json:
     """A report in which a text is in every place where there can be one."""
-    known = {"device": "mlx5_0", "netdev": "ens1", "state": "ACTIVE", "rate_gbps": 400.0, "link_layer": "Ethernet"}
-    nodes: Json = {
-        name: {"reachable": True, "rails": [{"rail": rail, **known} for rail in range(rails)]} for name in names
-    }
+    free = {"reachable": True, "problems": [], "busy": []}
+    port = {**PORT, "link_layer": "Ethernet"}
+    nodes: Json = {name: {**free, "rails": [{"rail": rail, **port} for rail in range(rails)]} for name in names}
     first = nodes[names[0]]
     check: Json = {"rail": 0, "test": "memlock", "ok": False, "error": text}
     first.update(problems=[text], busy=[text], pod=text, checks=[check])
@@ -35,12 +36,12 @@ def report(names: t.Sequence[str], text: str = "x", rails: int = 2, pairs: Json 
     pairs = [list(pair) for pair in itertools.combinations(names, 2)] if pairs is None else pairs
     results: list[Json] = [
         {"client": one, "server": other, "rail": rail, "test": test, "ok": True, "gbps": 380.0}
-        for (one, other), rail, test in itertools.product(pairs, range(rails), ("rping", "ib_write_bw"))
+        for (one, other), rail, test in itertools.product(pairs, range(rails), TESTS)
     ]
     if results:
         results[0].update(ok=False, error=text)
         results[-1].update(skipped=text)
-    wanted = {"pairs": pairs, "rails": list(range(rails)), "tests": ["rping", "ib_write_bw", "memlock"]}
+    wanted = {"pairs": pairs, "rails": list(range(rails)), "tests": [*TESTS, "memlock"]}
     return {**judge(nodes, results, wanted, 0.8, text), **more}
 
 
@@ -123,24 +124,16 @@ def test_the_page_needs_nothing_else() -> None:
 
 
 def good(names: t.Sequence[str], pairs: Json = None, rails: int = 1, gbps: float = 388.0, **change: Json) -> Json:
-    port = {
-        "device": "mlx5_0",
-        "netdev": "ens1",
-        "state": "ACTIVE",
-        "rate_gbps": 400.0,
-        "netdev_mtu": 9000,
-        "gid_index": 3,
-    }
+    port = {**PORT, "netdev_mtu": 9000, "gid_index": 3}
     nodes = {name: {"reachable": True, "rails": [{"rail": rail, **port} for rail in range(rails)]} for name in names}
     pairs = [list(pair) for pair in itertools.combinations(names, 2)] if pairs is None else pairs
     results: list[Json] = [
         {"client": one, "server": other, "rail": rail, "test": test, "ok": True, "gbps": gbps}
-        for (one, other), rail, test in itertools.product(pairs, range(rails), ("rping", "ib_write_bw"))
+        for (one, other), rail, test in itertools.product(pairs, range(rails), TESTS)
     ]
     results[0].update(change)
-    return judge(
-        nodes, results, {"pairs": pairs, "rails": list(range(rails)), "tests": ["rping", "ib_write_bw"]}, 0.8, "now"
-    )
+    wanted = {"pairs": pairs, "rails": list(range(rails)), "tests": TESTS}
+    return judge(nodes, results, wanted, 0.8, "now")
 
 
 def maps(read: Page) -> list[tuple[str, str]]:
@@ -191,9 +184,7 @@ def test_unknown_is_hatched_and_has_no_other_colour() -> None:
 
 
 def test_an_unread_bandwidth_is_not_shown_as_a_number() -> None:
-    found = report(["a", "b"], rails=1)
-    cells = maps(Page(page(found)))
-    assert cells == [("fail", "fail"), ("unknown", "?")]
+    assert maps(Page(page(report(["a", "b"], rails=1)))) == [("fail", "fail"), ("unknown", "?")]
 
 
 def test_everything_of_the_report_is_there() -> None:
