@@ -40,7 +40,7 @@ def check_path(path: str) -> None:
     directory, name = os.path.split(path)
     if directory not in DIRECTORIES or not is_conf(name):
         raise PlanError(
-            "%s: kmod does not read this file. The path has to end in .conf and to be directly in "
+            "%s: kmod does not read this file. The path must end in .conf and be directly in "
             "one of %s, best in the first." % (path, ", ".join(DIRECTORIES))
         )
 

@@ -20,9 +20,9 @@ if t.TYPE_CHECKING:  # pragma: no cover
 API = "k8s.cni.cncf.io/v1"
 PLURAL = "network-attachment-definitions"
 _WHEREABOUTS = "whereabouts.cni.cncf.io/v1alpha1"
-T = t.TypeVar("T")
-
 _TAINTS = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+
+T = t.TypeVar("T")
 
 
 class Cluster:

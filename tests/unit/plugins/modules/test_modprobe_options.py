@@ -103,7 +103,7 @@ REFUSED: list[tuple[dict[str, t.Any], str]] = [
     ),
     (
         {"options": OPTIONS, "path": "/etc/modprobe.d/mine"},
-        "/etc/modprobe.d/mine: kmod does not read this file. The path has to end in .conf and to be directly in one of "
+        "/etc/modprobe.d/mine: kmod does not read this file. The path must end in .conf and be directly in one of "
         "/etc/modprobe.d, /run/modprobe.d, /usr/local/lib/modprobe.d, /usr/lib/modprobe.d, /lib/modprobe.d, best "
         "in the first.",
     ),

@@ -308,7 +308,7 @@ PATHS = ["/etc/a.conf", "/etc/modprobe.d/a", "/etc/modprobe.d/.a.conf", "a.conf"
 @pytest.mark.parametrize("path", PATHS)
 def test_paths_that_kmod_does_not_read(tmp_path: Path, path: str) -> None:
     assert message_of(PlanError, plan, str(tmp_path), "a", {"x": "1"}, path) == (
-        f"{path}: kmod does not read this file. The path has to end in .conf and to be directly in one of "
+        f"{path}: kmod does not read this file. The path must end in .conf and be directly in one of "
         "/etc/modprobe.d, /run/modprobe.d, /usr/local/lib/modprobe.d, /usr/lib/modprobe.d, /lib/modprobe.d, best in the "
         "first."
     )
