@@ -106,7 +106,7 @@ class Attachments(Scene):
 
     def prepare(self) -> None:
         self.wipe(NAD_API, NADS, ["stranger"])
-        self.set(self.api, self.row("changes", "ens1"), self.one("goes", "ens2"))
+        self.set(self.api, self.row("changes", "ens1"), self.row("goes", "ens2"))
 
     def act(self, api: Client) -> Json:
         changed = {**self.row("changes", "ens1"), "device": "ens3"}
