@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import abc
 import typing as t
 
 from ansible.errors import AnsibleActionFail
@@ -34,9 +35,9 @@ class ControllerAction(ActionBase):
         except FabricError as exc:
             raise AnsibleActionFail(str(exc)) from exc
 
+    @abc.abstractmethod
     def act(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
         """Act on the validated arguments."""
-        raise NotImplementedError
 
 
 __all__ = ("ControllerAction",)

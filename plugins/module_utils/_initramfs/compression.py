@@ -128,9 +128,7 @@ class _Tool(Compressed):
     def pieces(self) -> t.Generator[bytes, None, None]:
         path = shutil.which(self.name, path=os.environ.get("PATH", "") + ":/usr/bin:/bin:/usr/local/bin")
         if path is None:
-            raise BrokenImage(
-                "it is compressed with %s, and there is no %s to read it: install that package" % (self.name, self.name)
-            )
+            raise BrokenImage("it is compressed with %s, which is not installed: install that package" % self.name)
         pipe = subprocess.PIPE
         process = subprocess.Popen([path, "-dcq"], stdin=pipe, stdout=pipe, stderr=pipe, close_fds=True)
         stdin, stdout, stderr = t.cast("tuple[t.IO[bytes], ...]", (process.stdin, process.stdout, process.stderr))

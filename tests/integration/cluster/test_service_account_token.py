@@ -97,11 +97,11 @@ def test_what_stands_in_the_way_is_said(plane: Cluster, node: str) -> None:
                 ask(desired(namespace, node, lifetime=599), check, admin)
             assert list(ask(desired(namespace, node, "elsewhere"), check, admin)["nodes"]) == [node]
         with pytest.raises(ApiError) as caught:
-            ask(desired(namespace, node, names=["nobody"]), False, admin)
+            ask(desired(namespace, node, names=["missing"]), False, admin)
         assert str(caught.value).startswith(
-            f"Requesting a token of the service account {namespace}/nobody, bound to node {node}: "
+            f"Requesting a token of the service account {namespace}/missing, bound to node {node}: "
         )
-        assert 'serviceaccounts "nobody" not found' in str(caught.value)
+        assert 'serviceaccounts "missing" not found' in str(caught.value)
         # Whoever may not read the certificates may not have a token either, and check mode says so.
         with pytest.raises(ApiError) as caught:
             ask(desired(namespace, node), True, joe)

@@ -108,5 +108,5 @@ def test_too_many_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_no_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda *_args, **_more: None)
     assert problem_of(tmp_path, b"\x28\xb5\x2f\xfd" + bytes(90)) == (
-        "it is compressed with zstd, and there is no zstd to read it: install that package"
+        "it is compressed with zstd, which is not installed: install that package"
     )
