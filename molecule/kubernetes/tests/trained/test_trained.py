@@ -18,6 +18,8 @@ def test_the_job_was_on_both_nodes(lab: podlab.PodLab) -> None:
 def test_each_pod_has_its_device(lab: podlab.PodLab) -> None:
     lab.ready(*PODS)
     for pod in PODS:
+        # The service that moves it is late on a busy processor; jobs wait, too (training_job_rdma_wait).
+        lab.wait(f"the device is in {pod}", lambda pod=pod: bool(lab.devices(pod)))
         (device,) = lab.devices(pod)
         assert (device["ifname"], device["netdev"], device["state"]) == ("rxe0", "net1", "ACTIVE")
 
