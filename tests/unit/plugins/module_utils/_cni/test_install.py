@@ -23,6 +23,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni.install im
 )
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fetch import FetchError
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 Json = t.Any
 NOW = 1_800_000_000.0
@@ -138,10 +139,9 @@ def test_a_single_program(place: Place) -> None:
 
 def test_a_wrong_checksum_installs_nothing(place: Place) -> None:
     source = {**place.archive(bridge=b"one"), "checksum": "sha256:" + "0" * 64}
-    with pytest.raises(FetchError) as caught:
-        place.run(source)
-    assert f"Verifying {place.mirror}/plugins.tgz: its SHA-256 is " in str(caught.value)
-    assert f", expected {'0' * 64}. Nothing was installed" in str(caught.value)
+    message = message_of(FetchError, place.run, source)
+    assert f"Verifying {place.mirror}/plugins.tgz: its SHA-256 is " in message
+    assert f", expected {'0' * 64}. Nothing was installed" in message
     assert os.listdir(place.bin) == []
 
 
@@ -168,9 +168,7 @@ def test_a_file_of_checksums_is_refused_before_anything_is_fetched(place: Place,
     checksum = "sha256:" + where.format(mirror=place.mirror)
     wanted = {**source, "url": "https://192.0.2.1/v1/plugins.tgz", "checksum": checksum}
     for check in (True, False):
-        with pytest.raises(InstallError) as caught:
-            place.run(wanted, mirror=str(place.mirror), check=check)
-        assert str(caught.value) == (
+        assert message_of(InstallError, place.run, wanted, mirror=str(place.mirror), check=check) == (
             f"Installing plugins: checksum is {checksum!r}. Set it to sha256: and 64 lowercase hexadecimal digits; "
             "a checksum file from the program's own source would change along with the program. `curl -fsSL "
             "https://192.0.2.1/v1/plugins.tgz | sha256sum` prints the digits; run it on a machine and network that you "
@@ -199,9 +197,7 @@ def test_somebody_elses_plugin(place: Place) -> None:
     source = place.archive(bridge=b"ours", macvlan=b"two")
     place.bin.mkdir()
     (place.bin / "bridge").write_bytes(b"theirs")
-    with pytest.raises(InstallError) as caught:
-        place.run(source, on_foreign="fail")
-    assert str(caught.value) == (
+    assert message_of(InstallError, place.run, source, on_foreign="fail") == (
         f"Installing plugins: {place.bin}/bridge exists and was not installed by this collection. Set on_foreign to keep "
         "(use it as it is) or to take_over"
     )
@@ -291,9 +287,7 @@ def test_somebody_elses_configuration_is_never_overwritten(place: Place) -> None
     (place.conf / "00-multus.conf").write_text("theirs\n")
     source = place.archive(bridge=b"one")
     for check in (True, False):
-        with pytest.raises(InstallError) as caught:
-            place.run(source, configs=[place.config()], check=check)
-        assert str(caught.value) == (
+        assert message_of(InstallError, place.run, source, configs=[place.config()], check=check) == (
             f"Writing {place.conf}/00-multus.conf: the file exists and was not written by this collection. "
             "Move it away, or have the tool that wrote it (an operator, a DaemonSet) leave this to the role, and run again"
         )
@@ -408,9 +402,7 @@ BAD: list[tuple[Json, str]] = [
 
 @pytest.mark.parametrize(("more", "text"), BAD)
 def test_bad_sources(place: Place, more: Json, text: str) -> None:
-    with pytest.raises(FabricError) as caught:
-        place.run({**place.archive(bridge=b"one"), **more})
-    assert text in str(caught.value)
+    assert text in message_of(FabricError, place.run, {**place.archive(bridge=b"one"), **more})
     assert not place.bin.exists() or os.listdir(place.bin) == []
 
 

@@ -16,6 +16,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm import etcd_backup
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm import manage as kubeadm
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm.manage import Kubeadm, KubeadmError, manage
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 Json = t.Dict[str, t.Any]
 TOKEN = "abcdef.0123456789abcdef"
@@ -253,7 +254,7 @@ def test_a_mark_that_is_out_of_date(here: Host) -> None:
 DATA = {"var/lib/etcd/member/snap/db": "pages", "var/lib/etcd/member/wal/0.wal": "log"}
 
 
-def kept(here: Host) -> list[Path]:
+def backups(here: Host) -> list[Path]:
     return sorted((here.root / "var/lib/rdmaops").glob("etcd-*"))
 
 
@@ -262,11 +263,11 @@ def test_data_of_etcd_are_kept(here: Host, action: str) -> None:
     """By a copy of the member's files, before kubeadm removes them."""
     broken_off(here, **DATA)
     at_reset: list[list[Path]] = []
-    here.change = lambda argv: at_reset.append(kept(here)) if argv[:2] == ["kubeadm", "reset"] else None
-    found = here.do(action, documents=INIT, clean=True, discard_etcd=True)
-    assert "after the data of etcd was copied to a directory below /var/lib/rdmaops" in found["actions"][0]
+    here.change = lambda argv: at_reset.append(backups(here)) if argv[:2] == ["kubeadm", "reset"] else None
+    result = here.do(action, documents=INIT, clean=True, discard_etcd=True)
+    assert "after the data of etcd was copied to a directory below /var/lib/rdmaops" in result["actions"][0]
     (place,) = at_reset[0]
-    assert found["etcd_backup"] == "/" + str(place.relative_to(here.root))
+    assert result["etcd_backup"] == "/" + str(place.relative_to(here.root))
     assert place.stat().st_mode & 0o777 == 0o700
     assert ((place / "member/snap/db").read_text(), (place / "member/wal/0.wal").read_text()) == ("pages", "log")
 
@@ -288,27 +289,23 @@ def test_a_snapshot_where_there_is_etcdctl(here: Host) -> None:
 def test_without_room_for_a_copy_nothing_is_removed(here: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     here.write(**DATA)
     monkeypatch.setattr(etcd_backup, "free_bytes", lambda _path: 3)
-    with pytest.raises(FabricError) as caught:
-        here.do("reset")
-    assert str(caught.value).startswith(
-        "Copying the data of etcd from /var/lib/etcd to /var/lib/rdmaops: 0 MiB are needed"
-    )
-    assert "Nothing was removed. Set kubernetes_reset_without_backup_ok" in str(caught.value)
+    message = message_of(FabricError, here.do, "reset")
+    assert message.startswith("Copying the data of etcd from /var/lib/etcd to /var/lib/rdmaops: 0 MiB are needed")
+    assert "Nothing was removed. Set kubernetes_reset_without_backup_ok" in message
     assert here.words() == ["etcdctl --endpoints=https://127.0.0.1:2379 " + here.words()[0].split(" ", 2)[2]]
     assert list((here.root / "var/lib/rdmaops").iterdir()) == []
 
-    found = here.do("reset", without_backup_ok=True)
+    result = here.do("reset", without_backup_ok=True)
     assert here.words()[-1] == "kubeadm reset --force"
-    assert "etcd_backup" not in found
-    assert found["warnings"][0].endswith("It went on without, as without_backup_ok allows")
+    assert "etcd_backup" not in result
+    assert result["warnings"][0].endswith("It went on without, as without_backup_ok allows")
 
 
 def test_a_reset_that_fails_names_the_copy(here: Host) -> None:
     here.write(**DATA)
     here.answers["reset"] = (1, "", "error: no\n")
-    with pytest.raises(KubeadmError) as caught:
-        here.do("reset")
-    assert f"The data of etcd is kept in /var/lib/rdmaops/{kept(here)[0].name}" in str(caught.value)
+    message = message_of(KubeadmError, here.do, "reset")
+    assert f"The data of etcd is kept in /var/lib/rdmaops/{backups(here)[0].name}" in message
 
 
 # --- tokens ---
@@ -316,24 +313,22 @@ def test_a_reset_that_fails_names_the_copy(here: Host) -> None:
 
 def test_a_token_whose_certificates_are_not_left_is_deleted(here: Host) -> None:
     here.answers.update(token=(0, TOKEN + "\n", ""), init=(1, "", "error: no such Secret\n"))
-    with pytest.raises(KubeadmError) as caught:
-        here.do("token", documents=INIT, upload_certificates=True)
+    message = message_of(KubeadmError, here.do, "token", documents=INIT, upload_certificates=True)
     assert here.words()[-1] == "kubectl -n kube-system delete secret --ignore-not-found bootstrap-token-abcdef"
-    assert "kubeadm init exited with status 1. Output: error: no such Secret" in str(caught.value)
-    assert str(caught.value).endswith("The bootstrap token that was made for it has been deleted")
+    assert "kubeadm init exited with status 1. Output: error: no such Secret" in message
+    assert message.endswith("The bootstrap token that was made for it has been deleted")
 
     here.answers[f"--kubeconfig={here.root}/etc/kubernetes/admin.conf"] = (1, "", "Unauthorized\n")
-    with pytest.raises(KubeadmError) as caught:
-        here.do("token", documents=INIT, upload_certificates=True)
+    message = message_of(KubeadmError, here.do, "token", documents=INIT, upload_certificates=True)
     assert (
         "The bootstrap token that was made for it could not be deleted: Deleting the bootstrap token: kubectl "
         f"--kubeconfig={here.root}/etc/kubernetes/admin.conf exited with status 1. Output: Unauthorized"
-    ) in str(caught.value)
+    ) in message
     assert (
         "Delete it by kubectl --kubeconfig=/etc/kubernetes/admin.conf -n kube-system delete secret "
         "bootstrap-token-abcdef; it ends by itself after 900 s"
-    ) in str(caught.value)
-    assert TOKEN not in str(caught.value)
+    ) in message
+    assert TOKEN not in message
 
 
 def manifests(here: Host, place: str = "manifests") -> list[str]:
@@ -408,16 +403,12 @@ SAID = [
 
 @pytest.mark.parametrize(("text", "advice"), SAID)
 def test_advice(here: Host, text: str, advice: str) -> None:
-    here.answers["join"] = (
-        1,
-        "[preflight] Running pre-flight checks\n",
-        f"W1122 noise\nerror: {text}\nTo see the stack trace\n",
-    )
-    with pytest.raises(KubeadmError) as caught:
-        here.do("join", documents=JOIN, token=TOKEN)
-    assert str(caught.value).startswith("Joining the cluster: kubeadm join exited with status 1. Output: error: ")
-    assert advice in str(caught.value)
-    assert "noise" not in str(caught.value)
+    errors = f"W1122 noise\nerror: {text}\nTo see the stack trace\n"
+    here.answers["join"] = (1, "[preflight] Running pre-flight checks\n", errors)
+    message = message_of(KubeadmError, here.do, "join", documents=JOIN, token=TOKEN)
+    assert message.startswith("Joining the cluster: kubeadm join exited with status 1. Output: error: ")
+    assert advice in message
+    assert "noise" not in message
 
 
 def test_listens() -> None:

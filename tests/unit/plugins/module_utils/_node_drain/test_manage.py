@@ -10,6 +10,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.cli
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain import node as memory
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain import pods as rules
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain.node import DrainError
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._node_drain.fakes import (
     FREE,
     Clock,
@@ -188,9 +189,7 @@ def test_a_failure_that_cannot_be_noted_is_reported(clock: Clock) -> None:
         ("Evicting the pod ml/p", ApiError("forbidden", 403)),
         ("Reading node a", ApiError("connection refused", 0)),
     ]
-    with pytest.raises(DrainError) as caught:
-        plane.manage()
-    assert str(caught.value) == (
+    assert message_of(DrainError, plane.manage) == (
         "forbidden. Cordoned nodes stay cordoned; the failure could not be recorded on the node (connection refused)"
     )
     plane = Plane([FREE])

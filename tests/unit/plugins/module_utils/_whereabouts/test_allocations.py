@@ -15,6 +15,7 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import ApiError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._whereabouts import allocations as wb
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._whereabouts.pools import SEEN, PoolsError, manage
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 Json = t.Any
 NOW = datetime.datetime(2026, 11, 21, 3, 0, 0)
@@ -241,9 +242,7 @@ def test_dead_nodes_hold_nothing() -> None:
 def test_whoever_was_faster_wins() -> None:
     server = Server([pool({"3": entry()})])
     server.conflict = True
-    with pytest.raises(PoolsError) as caught:
-        run(server)
-    assert str(caught.value) == (
+    assert message_of(PoolsError, run, server) == (
         "Record which addresses of pool 10.100.0.0-28 have lost their pod, and since when: it was changed in the meantime, "
         "so nothing was done to it. Pods come and go: run again"
     )
