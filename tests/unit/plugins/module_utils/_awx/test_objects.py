@@ -22,6 +22,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._awx.kinds impo
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._awx.objects import manage
 from ansible_collections.rdmaops.gpu_fabric.tests.support.controller import Controller
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.module import options_of
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._kubernetes.server import Server
 
 Json = t.Dict[str, t.Any]
@@ -88,20 +89,9 @@ def controller() -> t.Iterator[Controller]:
 
 
 def options(controller: Controller, **more: t.Any) -> Json:
-    return {
-        "controller_host": controller.url,
-        "controller_oauthtoken": controller.token,
-        "controller_username": None,
-        "controller_password": None,
-        "validate_certs": True,
-        "ca_path": None,
-        "request_timeout": 10,
-        "project_timeout": 10,
-        "notification_secrets": {},
-        "update_secrets": False,
-        "objects": {},
-        **more,
-    }
+    connection = {"controller_host": controller.url, "controller_oauthtoken": controller.token}
+    limits = dict.fromkeys(("request_timeout", "project_timeout"), 10)
+    return options_of("awx_objects", **{**connection, **limits, "objects": {}, **more})
 
 
 def test_every_page_is_read(controller: Controller) -> None:

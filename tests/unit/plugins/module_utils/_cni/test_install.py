@@ -24,6 +24,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni.install im
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fetch import FetchError
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.module import options_of
 
 Json = t.Any
 NOW = 1_800_000_000.0
@@ -59,7 +60,8 @@ class Place:
         return {"name": name, "url": str(path), "checksum": f"sha256:{digest}", "files": list(files)}
 
     def run(self, *sources: Json, check: bool = False, now: float = NOW, **more: Json) -> Json:
-        return manage({**defaults(self), "sources": list(sources), **more}, check, now)
+        places = {"bin_dir": str(self.bin), "record": str(self.record), "timeout": 10}
+        return manage(options_of("cni_install", **places, sources=list(sources), **more), check, now)
 
     def account(self, **more: Json) -> Json:
         one = {
@@ -372,20 +374,6 @@ def test_a_run_that_was_cut_off_is_finished_by_the_next(place: Place, monkeypatc
     assert place.run(source)["kept"] == []
     assert sorted(os.listdir(place.bin)) == ["bridge", "macvlan"]
     assert place.run(source)["changed"] is False
-
-
-def defaults(place: Place) -> Json:
-    return {
-        "state": "present",
-        "bin_dir": str(place.bin),
-        "on_foreign": "keep",
-        "configs": [],
-        "kubeconfigs": [],
-        "tokens": {},
-        "mirror": "",
-        "record": str(place.record),
-        "timeout": 10,
-    }
 
 
 # what is otherwise in the source, part of the message

@@ -17,6 +17,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm import
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm import manage as kubeadm
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm.manage import Kubeadm, KubeadmError, manage
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.module import options_of
 
 Json = t.Dict[str, t.Any]
 TOKEN = "abcdef.0123456789abcdef"
@@ -64,22 +65,8 @@ class Host:
         return next((self.answers[word] for word in argv[1:3] if word in self.answers), (0, "", ""))
 
     def do(self, action: str, check: bool = False, **params: t.Any) -> Json:
-        defaults = {
-            "documents": [],
-            "clean": False,
-            "discard_etcd": False,
-            "without_backup_ok": False,
-            "token": None,
-            "certificate_key": None,
-            "upload_certificates": False,
-            "token_id": None,
-            "token_ttl": 900,
-            "renew": True,
-            "bind_port": 6443,
-            "ignore_preflight_errors": [],
-        }
-        given = {**defaults, **params, "action": action}
-        return manage(Kubeadm(self.run, given, str(self.root), lambda _: None), action, check)
+        options = options_of("kubeadm", action=action, token_ttl=900, **params)
+        return manage(Kubeadm(self.run, options, str(self.root), lambda _: None), action, check)
 
     def words(self) -> list[str]:
         """What was run, without configurations' paths."""

@@ -25,6 +25,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._module_params.
 )
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._module_params.prediction import Sources
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.module import options_of
 
 OURS = "/etc/modprobe.d/zz-rdmaops-ib_core.conf"
 OUR_TEXT = HEADER + "\noptions ib_core x=1\n"
@@ -43,8 +44,7 @@ RDMA = (
 
 
 def params(**options: t.Any) -> dict[str, t.Any]:
-    defaults = {"state": "present", "path": None, "root": "/", "on_conflict": "fail", "initramfs": "report"}
-    return {"name": "ib-core", "options": {"x": "1"}, **defaults, **options}
+    return options_of("modprobe_options", **{"name": "ib-core", "options": {"x": "1"}, **options})
 
 
 def write(root: Path, path: str, text: str) -> None:

@@ -16,6 +16,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.target i
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_devices import move as rdma_devices_move
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_devices.move import DeviceError, Host, manage
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.module import options_of
 
 HOST, BLUE, POD = 4026531833, 4026532270, 4026532271
 SPACES = {
@@ -103,8 +104,7 @@ class FakeHost(Host):
 
 
 def params(**given: t.Any) -> dict[str, t.Any]:
-    nothing = {"netns": None, "pid": None, "container": None, "pod": None}
-    return {"name": "mlx5_0", "state": "attached", "disrupt": False, **nothing, **given}
+    return options_of("rdma_device", **{"name": "mlx5_0", **given})
 
 
 ATTACH = [
