@@ -25,6 +25,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fetch import FetchError
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.support.module import options_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.trees import write_tree
 
 Json = t.Any
 NOW = 1_800_000_000.0
@@ -197,8 +198,7 @@ def test_paths_in_an_archive_are_not_used(place: Place) -> None:
 
 def test_somebody_elses_plugin(place: Place) -> None:
     source = place.archive(bridge=b"ours", macvlan=b"two")
-    place.bin.mkdir()
-    (place.bin / "bridge").write_bytes(b"theirs")
+    write_tree(place.bin, {"bridge": b"theirs"})
     assert message_of(InstallError, place.run, source, on_foreign="fail") == (
         f"Installing plugins: {place.bin}/bridge exists and was not installed by this collection. Set on_foreign to keep "
         "(use it as it is) or to take_over"
@@ -285,8 +285,7 @@ def test_a_token_of_another_node_or_of_none_is_replaced(place: Place) -> None:
 
 
 def test_somebody_elses_configuration_is_never_overwritten(place: Place) -> None:
-    place.conf.mkdir()
-    (place.conf / "00-multus.conf").write_text("theirs\n")
+    write_tree(place.conf, {"00-multus.conf": "theirs\n"})
     source = place.archive(bridge=b"one")
     for check in (True, False):
         assert message_of(InstallError, place.run, source, configs=[place.config()], check=check) == (
@@ -305,8 +304,7 @@ def test_the_pod_network_is_taken_in_whole_and_followed(place: Place) -> None:
     pods = place.conf / "10-pods.conflist"
     plugin = {"type": "calico", "kubeconfig": "/etc/cni/net.d/calico-kubeconfig", "ipam": {"type": "calico-ipam"}}
     network = {"cniVersion": "0.3.1", "name": "pods", "plugins": [plugin]}
-    pods.parent.mkdir(parents=True, exist_ok=True)
-    pods.write_text(json.dumps(network))
+    write_tree(place.conf, {pods.name: json.dumps(network)})
     config = {**place.config('{"type": "multus"}'), "delegate": str(pods)}
     assert place.run(configs=[config])["changed"]
     assert json.loads((place.conf / "00-multus.conf").read_text()) == {"type": "multus", "delegates": [network]}
@@ -329,9 +327,7 @@ def test_the_pod_network_is_taken_in_whole_and_followed(place: Place) -> None:
 )
 def test_a_pod_network_that_cannot_be_taken_in(place: Place, text: str | None, said: str) -> None:
     pods = place.conf / "10-pods.conflist"
-    pods.parent.mkdir(parents=True, exist_ok=True)
-    if text is not None:
-        pods.write_text(text)
+    write_tree(place.conf, {} if text is None else {pods.name: text})
     with pytest.raises(InstallError, match="with the pod network of .*10-pods.conflist: ") as caught:
         place.run(configs=[{**place.config('{"type": "multus"}'), "delegate": str(pods)}])
     assert said in str(caught.value)

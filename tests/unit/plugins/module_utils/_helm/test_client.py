@@ -16,6 +16,7 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm import client as helm_client
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm import output
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.trees import write_tree
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import limits_count_from
 
 
@@ -165,8 +166,7 @@ COMMANDS = [
 
 @pytest.mark.parametrize(("command", "counts"), COMMANDS, ids=[row[0] for row in COMMANDS])
 def test_running(tmp_path: Path, command: str, counts: bool) -> None:
-    (tmp_path / "7").mkdir()
-    (tmp_path / "7" / "cmdline").write_text(command.replace(" ", "\0") + "\0")
+    write_tree(tmp_path, {"7/cmdline": command.replace(" ", "\0") + "\0"})
     (tmp_path / "10").mkdir()
     (tmp_path / "self").mkdir()
     assert helm_client.running("r", "s", str(tmp_path)) == ([7] if counts else [])

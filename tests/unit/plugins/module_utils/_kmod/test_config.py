@@ -27,6 +27,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kmod.config im
     settings,
     words,
 )
+from ansible_collections.rdmaops.gpu_fabric.tests.support.trees import write_tree
 
 # A busy machine is no reason to fail.
 SLOW = hypothesis_settings(deadline=None)
@@ -190,15 +191,8 @@ def test_a_hidden_binary_file_does_no_harm() -> None:
     assert from_texts({"/lib/modprobe.d/a.conf": "\0", A: "options a x=1\n"}).unreadable == []
 
 
-def put(root: Path, path: str, text: str | bytes = "") -> Path:
-    file = root / path[1:]
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return file
-
-
 def link(root: Path, path: str, target: str) -> None:
-    put(root, path).unlink()
+    (root / path[1:]).parent.mkdir(parents=True, exist_ok=True)
     (root / path[1:]).symlink_to(target)
 
 
@@ -208,8 +202,7 @@ def test_nothing_there(tmp_path: Path) -> None:
 
 
 def test_planned_files_are_laid_over_those_there(tmp_path: Path) -> None:
-    put(tmp_path, A, "options a x=1\n")
-    put(tmp_path, B, "options a x=2\n")
+    write_tree(tmp_path, {A: "options a x=1\n", B: "options a x=2\n"})
     planned = {
         A: "options a x=3\n",
         B: None,
@@ -222,13 +215,13 @@ def test_planned_files_are_laid_over_those_there(tmp_path: Path) -> None:
 
 
 def test_a_planned_file_takes_the_place_of_a_broken_one(tmp_path: Path) -> None:
-    put(tmp_path, A, b"\0")
+    write_tree(tmp_path, {A: b"\0"})
     assert read_tree(str(tmp_path)).unreadable == [(A, NOT_TEXT)]
     assert read_tree(str(tmp_path), {A: "options a x=1\n"}).unreadable == []
 
 
 def test_lib_is_usr_lib_on_a_merged_usr(tmp_path: Path) -> None:
-    put(tmp_path, "/usr/lib/modprobe.d/a.conf", "options a x=1\n")
+    write_tree(tmp_path, {"/usr/lib/modprobe.d/a.conf": "options a x=1\n"})
     link(tmp_path, "/lib", "/usr/lib")
     assert read_tree(str(tmp_path)).files == ["/usr/lib/modprobe.d/a.conf"]
     tree = read_tree(str(tmp_path), {"/lib/modprobe.d/a.conf": "options a x=2\n"})
@@ -240,8 +233,7 @@ def test_lib_is_usr_lib_on_a_merged_usr(tmp_path: Path) -> None:
 
 
 def test_links_are_followed_inside_the_root(tmp_path: Path) -> None:
-    put(tmp_path, "/srv/real.conf", "options a x=1\n")
-    put(tmp_path, "/lib/modprobe.d/null.conf", "options a y=1\n")
+    write_tree(tmp_path, {"/srv/real.conf": "options a x=1\n", "/lib/modprobe.d/null.conf": "options a y=1\n"})
     link(tmp_path, A, "/srv/real.conf")
     link(tmp_path, "/etc/modprobe.d/null.conf", "/dev/null")
     tree = read_tree(str(tmp_path))
@@ -252,7 +244,7 @@ def test_links_are_followed_inside_the_root(tmp_path: Path) -> None:
 def test_a_link_to_nowhere_counts_only_where_it_may_hide_a_file(tmp_path: Path) -> None:
     link(tmp_path, A, "/nowhere")
     assert read_tree(str(tmp_path)).unreadable == []
-    put(tmp_path, "/lib/modprobe.d/a.conf", "options a x=1\n")
+    write_tree(tmp_path, {"/lib/modprobe.d/a.conf": "options a x=1\n"})
     assert read_tree(str(tmp_path)).unreadable == [(A, "it is a symbolic link to nowhere")]
 
 
@@ -265,18 +257,18 @@ def test_a_link_loop_is_unreadable(tmp_path: Path) -> None:
 
 
 def test_a_named_pipe_is_not_waited_for(tmp_path: Path) -> None:
-    put(tmp_path, A).unlink()
+    (tmp_path / A[1:]).parent.mkdir(parents=True)
     os.mkfifo(tmp_path / A[1:])
     assert read_tree(str(tmp_path)).unreadable == [(A, "it is not a regular file")]
 
 
 def test_a_directory_that_is_a_file(tmp_path: Path) -> None:
-    put(tmp_path, "/etc/modprobe.d", "options a x=1\n")
+    write_tree(tmp_path, {"/etc/modprobe.d": "options a x=1\n"})
     assert read_tree(str(tmp_path)).unreadable == [("/etc/modprobe.d/*.conf", "Not a directory")]
 
 
 def test_what_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    put(tmp_path, A, "options a x=1\n")
+    write_tree(tmp_path, {A: "options a x=1\n"})
     real_open = open
 
     def refuse(path: object, *args: object, **kwargs: object) -> object:

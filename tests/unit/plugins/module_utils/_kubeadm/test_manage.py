@@ -18,6 +18,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm import
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm.manage import Kubeadm, KubeadmError, manage
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.support.module import options_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.trees import write_tree
 
 Json = t.Dict[str, t.Any]
 TOKEN = "abcdef.0123456789abcdef"
@@ -44,10 +45,8 @@ class Host:
         # What a program does to the host.
         self.change: t.Callable[[t.Sequence[str]], object] = lambda _argv: None
 
-    def write(self, **texts: str) -> None:
-        for path, text in texts.items():
-            (self.root / path).parent.mkdir(parents=True, exist_ok=True)
-            (self.root / path).write_text(text)
+    def write(self, files: t.Mapping[str, str]) -> None:
+        write_tree(self.root, files)
 
     @property
     def mark(self) -> Path:
@@ -124,7 +123,7 @@ def test_a_join_that_was_broken_off_is_cleaned_up_first(here: Host) -> None:
     assert (mark["start"], mark["boot"]) == (START, BOOT)
 
     here.answers.clear()
-    here.write(**{"proc/sys/kernel/random/boot_id": BOOT})
+    here.write({"proc/sys/kernel/random/boot_id": BOOT})
     found = here.do("join", documents=JOIN, token=TOKEN, clean=True)
     assert found["actions"] == ["Remove what an interrupted kubeadm join has left", "Join the cluster by kubeadm join"]
     assert here.words()[-2:] == ["kubeadm reset --force", "kubeadm join"]
@@ -170,14 +169,14 @@ def test_something_else_than_a_token(here: Host) -> None:
 
 
 def test_reset(here: Host) -> None:
-    here.write(**{MARK: '{"action": "join"}'})
+    here.write({MARK: '{"action": "join"}'})
     assert here.do("reset")["changed"] is True
     assert here.words() == ["kubeadm reset --force"]
     assert not here.mark.exists()
 
 
 def broken_off(here: Host, action: str = "init", **more: str) -> None:
-    here.write(**{MARK: json.dumps({**ENDED, "action": action}), "proc/sys/kernel/random/boot_id": BOOT, **more})
+    here.write({MARK: json.dumps({**ENDED, "action": action}), "proc/sys/kernel/random/boot_id": BOOT, **more})
 
 
 # What has become of a host since it was planned to be cleaned: files on it, and what is said.
@@ -219,7 +218,7 @@ def test_a_control_plane_that_answers_is_not_cleaned(here: Host) -> None:
 @pytest.mark.parametrize("action", ["init", "join"])
 def test_a_host_that_has_become_a_node_since_the_plan(here: Host, action: str) -> None:
     """kubeadm would refuse it, and the mark would stay."""
-    here.write(**{"etc/kubernetes/kubelet.conf": "x"})
+    here.write({"etc/kubernetes/kubelet.conf": "x"})
     with pytest.raises(KubeadmError, match="it has kubelet.conf by now"):
         here.do(action, documents=INIT + JOIN, token=TOKEN)
     assert here.calls == []
@@ -260,7 +259,7 @@ def test_data_of_etcd_are_kept(here: Host, action: str) -> None:
 
 
 def test_a_snapshot_where_there_is_etcdctl(here: Host) -> None:
-    here.write(**DATA)
+    here.write(DATA)
 
     def change(argv: t.Sequence[str]) -> None:
         if argv[0] == "etcdctl":
@@ -274,7 +273,7 @@ def test_a_snapshot_where_there_is_etcdctl(here: Host) -> None:
 
 
 def test_without_room_for_a_copy_nothing_is_removed(here: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    here.write(**DATA)
+    here.write(DATA)
     monkeypatch.setattr(etcd_backup, "free_bytes", lambda _path: 3)
     message = message_of(FabricError, here.do, "reset")
     assert message.startswith("Copying the data of etcd from /var/lib/etcd to /var/lib/rdmaops: 0 MiB are needed")
@@ -289,7 +288,7 @@ def test_without_room_for_a_copy_nothing_is_removed(here: Host, monkeypatch: pyt
 
 
 def test_a_reset_that_fails_names_the_copy(here: Host) -> None:
-    here.write(**DATA)
+    here.write(DATA)
     here.answers["reset"] = (1, "", "error: no\n")
     message = message_of(KubeadmError, here.do, "reset")
     assert f"The data of etcd is kept in /var/lib/rdmaops/{backups(here)[0].name}" in message
@@ -324,10 +323,7 @@ def manifests(here: Host, place: str = "manifests") -> list[str]:
 
 
 def test_renew(here: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    there = here.root / "etc/kubernetes/manifests"
-    there.mkdir(parents=True)
-    for name in kubeadm.PORTS:
-        (there / f"{name}.yaml").write_text(name)
+    here.write({f"etc/kubernetes/manifests/{name}.yaml": name for name in kubeadm.PORTS})
     # The kubelet: a pod runs as long as its manifest is there.
     ports = {**kubeadm.PORTS, "kube-apiserver": 7443}
     names = {port: name for name, port in ports.items()}
@@ -335,7 +331,7 @@ def test_renew(here: Host, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def listens(port: int) -> bool:
         seen.append(port)
-        return (there / f"{names[port]}.yaml").exists()
+        return (here.root / f"etc/kubernetes/manifests/{names[port]}.yaml").exists()
 
     monkeypatch.setattr(kubeadm, "listens", listens)
     found = here.do("renew", bind_port=7443)
@@ -347,21 +343,18 @@ def test_renew(here: Host, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_renewal_that_was_broken_off(here: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    parked = here.root / "etc/kubernetes/rdmaops-parked"
-    parked.mkdir(parents=True)
+    here.write({"etc/kubernetes/rdmaops-parked/kube-scheduler.yaml": "x"})
     (here.root / "etc/kubernetes/manifests").mkdir()
-    (parked / "kube-scheduler.yaml").write_text("x")
     monkeypatch.setattr(kubeadm, "listens", lambda _port: True)
     found = here.do("renew", renew=False)
     assert found["actions"] == ["Restart the static pods, so that they read them"]
     assert here.calls == []
-    assert (manifests(here), parked.exists()) == (["kube-scheduler.yaml"], False)
+    assert manifests(here) == ["kube-scheduler.yaml"]
+    assert not (here.root / "etc/kubernetes/rdmaops-parked").exists()
 
 
 def test_a_pod_that_does_not_end(here: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    there = here.root / "etc/kubernetes/manifests"
-    there.mkdir(parents=True)
-    (there / "etcd.yaml").write_text("x")
+    here.write({"etc/kubernetes/manifests/etcd.yaml": "x"})
     monkeypatch.setattr(kubeadm, "listens", lambda _port: True)
     monkeypatch.setattr(kubeadm, "_DOWN_S", 0)
     with pytest.raises(KubeadmError, match="Restarting etcd: its port 2379 is still open after 0 s"):

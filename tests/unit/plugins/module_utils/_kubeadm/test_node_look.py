@@ -19,6 +19,7 @@ from cryptography.x509.oid import NameOID
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import HEADER
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm.node_look import Looker, NodeError
+from ansible_collections.rdmaops.gpu_fabric.tests.support.trees import write_tree
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._kubeadm.test_node import OLD, TCP
 
 Json = t.Dict[str, t.Any]
@@ -73,11 +74,8 @@ class Host:
         self.asked: list[list[str]] = []
         self.now = NOW
 
-    def write(self, **files: str) -> None:
-        for path, text in files.items():
-            target = self.root / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text)
+    def write(self, files: t.Mapping[str, str]) -> None:
+        write_tree(self.root, files)
 
     def run(self, argv: t.Sequence[str]) -> tuple[int, str, str] | None:
         self.asked.append(list(argv))
@@ -128,7 +126,7 @@ def test_the_host_itself(here: Host) -> None:
         "",
     )
     here.write(
-        **{
+        {
             "proc/sys/kernel/hostname": "gpu-1\n",
             "etc/machine-id": "8f3c\n",
             "proc/meminfo": "MemTotal:        2010648 kB\nMemFree: 1 kB\n",
@@ -158,7 +156,7 @@ def test_a_host_without_ip(here: Host) -> None:
 
 
 def test_ports_and_who_has_them(here: Host) -> None:
-    here.write(**{"proc/net/tcp": TCP, "proc/811/comm": "kubelet\n", "proc/812/fd/.keep": ""})
+    here.write({"proc/net/tcp": TCP, "proc/811/comm": "kubelet\n", "proc/812/fd/.keep": ""})
     (here.root / "proc/811/fd").mkdir()
     (here.root / "proc/811/fd/3").symlink_to("socket:[18001]")
     assert here.looker.ports([10250, 2379, 6443]) == [
@@ -171,7 +169,7 @@ def test_ports_and_who_has_them(here: Host) -> None:
 def test_modules_and_settings(here: Host) -> None:
     (here.root / "sys/module/br_netfilter").mkdir(parents=True)
     here.write(
-        **{
+        {
             "proc/sys/kernel/osrelease": "7.2.0\n",
             "lib/modules/7.2.0/modules.builtin": "kernel/fs/overlayfs/overlay.ko\nkernel/net/nf-conntrack.ko\n",
             "proc/sys/net/ipv4/ip_forward": "1\n",
@@ -184,14 +182,14 @@ def test_modules_and_settings(here: Host) -> None:
 
 def test_whose_the_configuration_of_containerd_is(here: Host) -> None:
     text = "version = 2\n"
-    here.write(**{"etc/containerd/config.toml": text})
+    here.write({"etc/containerd/config.toml": text})
     assert here.looker.runtime()["config_owner"] == "foreign"
     digest = hashlib.md5(text.encode()).hexdigest()
     here.answers["dpkg-query"] = (1, f" /etc/containerd/config.toml {digest}\n", "no package containerd.io")
     assert here.looker.runtime()["config_owner"] == "package"
-    here.write(**{"etc/containerd/config.toml": text + "# changed\n"})
+    here.write({"etc/containerd/config.toml": text + "# changed\n"})
     assert here.looker.runtime()["config_owner"] == "foreign"
-    here.write(**{"etc/containerd/config.toml": f"{HEADER}\n{text}"})
+    here.write({"etc/containerd/config.toml": f"{HEADER}\n{text}"})
     here.answers["containerd"] = (0, OLD, "")
     assert here.looker.runtime()["config_owner"] == "ours"
     assert here.looker.runtime()["config"]["cni_bin_dirs"] == ["/usr/lib/cni"]
@@ -200,7 +198,7 @@ def test_whose_the_configuration_of_containerd_is(here: Host) -> None:
 def test_a_worker(here: Host) -> None:
     authority = Authority()
     here.write(
-        **{
+        {
             "etc/kubernetes/kubelet.conf": authority.kubeconfig("system:node:gpu-1", embedded=False),
             "etc/kubernetes/pki/ca.crt": authority.pem,
             "var/lib/kubelet/pki/kubelet-client-current.pem": authority.of(authority.made("system:node:gpu-1", 12.5)),
@@ -225,7 +223,7 @@ def test_a_worker(here: Host) -> None:
 def test_a_control_plane_node(here: Host) -> None:
     authority = Authority()
     here.write(
-        **{
+        {
             "etc/kubernetes/kubelet.conf": authority.kubeconfig("system:node:cp-1"),
             "etc/kubernetes/admin.conf": authority.kubeconfig("kubernetes-admin", days=-2.5),
             "etc/kubernetes/pki/apiserver.crt": authority.of(authority.made("kube-apiserver", 364.5)),
@@ -253,7 +251,7 @@ def test_a_control_plane_node(here: Host) -> None:
 
 
 def test_a_join_that_was_broken_off(here: Host) -> None:
-    here.write(**{"etc/kubernetes/bootstrap-kubelet.conf": "", "etc/kubernetes/kubelet.conf": "{"})
+    here.write({"etc/kubernetes/bootstrap-kubelet.conf": "", "etc/kubernetes/kubelet.conf": "{"})
     found = here.looker.membership()
     assert found["bootstrapping"] is True
     assert found["kubelet"] == {"server": None, "authority": None, "user": None}
@@ -266,7 +264,7 @@ READY = "--server=https://192.0.2.10:6443 --tls-server-name=kubernetes --request
 def begun(here: Host, stat: str | None, boot: str = "b1") -> Json:
     """What is seen of a mark, with a process of that stat and boot on the host."""
     here.write(
-        **{
+        {
             "var/lib/rdmaops/kubeadm-started.json": json.dumps(MARK),
             "etc/kubernetes/manifests/kube-apiserver.yaml": "- --advertise-address=192.0.2.10\n- --secure-port=6443\n",
             "proc/sys/kernel/random/boot_id": boot + "\n",
@@ -310,7 +308,7 @@ def test_whether_the_api_server_of_the_host_answers(here: Host) -> None:
         here.answers["kubectl"] = answer
         assert begun(here, None)["answers"] is due
     assert " ".join(here.asked[-1]) == f"kubectl --kubeconfig={here.root}/etc/kubernetes/admin.conf {READY}"
-    here.write(**{"etc/kubernetes/manifests/kube-apiserver.yaml": "{}"})
+    here.write({"etc/kubernetes/manifests/kube-apiserver.yaml": "{}"})
     assert here.looker.answers() is None
     (here.root / "etc/kubernetes/manifests/kube-apiserver.yaml").unlink()
     assert here.looker.answers() is False
@@ -320,7 +318,7 @@ def test_whether_the_api_server_of_the_host_answers(here: Host) -> None:
 
 
 def test_the_cluster(here: Host) -> None:
-    here.write(**{"etc/kubernetes/admin.conf": "x"})
+    here.write({"etc/kubernetes/admin.conf": "x"})
     here.answers["nodes"] = (0, json.dumps({"items": [{"metadata": {"name": "cp-1"}}]}), "")
     maps = {"items": [{"metadata": {"name": "kubeadm-config"}, "data": {"ClusterConfiguration": "a: 1\n"}}]}
     here.answers["--ignore-not-found"] = (0, json.dumps(maps), "")
@@ -336,7 +334,7 @@ def test_the_cluster(here: Host) -> None:
 
 
 def test_an_api_server_that_does_not_answer_yet(here: Host) -> None:
-    here.write(**{"etc/kubernetes/admin.conf": "x"})
+    here.write({"etc/kubernetes/admin.conf": "x"})
     here.answers["kubectl"] = (1, "", "connection refused\n")
     waits: list[float] = []
 
@@ -353,5 +351,5 @@ def test_an_api_server_that_does_not_answer_yet(here: Host) -> None:
 
 
 def test_no_kubectl(here: Host) -> None:
-    here.write(**{"etc/kubernetes/admin.conf": "x"})
+    here.write({"etc/kubernetes/admin.conf": "x"})
     assert here.looker.cluster(60) == {"reachable": False, "error": "kubectl is not installed on this host"}

@@ -26,6 +26,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._module_params.
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._module_params.prediction import Sources
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.support.module import options_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.trees import write_tree
 
 OURS = "/etc/modprobe.d/zz-rdmaops-ib_core.conf"
 OUR_TEXT = HEADER + "\noptions ib_core x=1\n"
@@ -45,11 +46,6 @@ RDMA = (
 
 def params(**options: t.Any) -> dict[str, t.Any]:
     return options_of("modprobe_options", **{"name": "ib-core", "options": {"x": "1"}, **options})
-
-
-def write(root: Path, path: str, text: str) -> None:
-    (root / path[1:]).parent.mkdir(parents=True, exist_ok=True)
-    (root / path[1:]).write_text(text)
 
 
 def name_error(name: str) -> str:
@@ -164,7 +160,7 @@ def run(host: FakeHost, check_mode: bool = False, **given: t.Any) -> dict[str, t
 
 
 def test_everything_that_is_told(tmp_path: Path) -> None:
-    write(tmp_path, FOREIGN, "options ib-core x=Y\n")
+    write_tree(tmp_path, {FOREIGN: "options ib-core x=Y\n"})
     host = FakeHost(
         str(tmp_path), looked(contents("options ib_core x=Y\n", True), "ro ib_core.y=7"), {"x": "Y", "y": "3"}
     )
@@ -217,7 +213,7 @@ def test_everything_that_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize("state", ["present", "absent"])
 def test_check_mode_tells_what_is_done(tmp_path: Path, state: str) -> None:
     if state == "absent":
-        write(tmp_path, OURS, OUR_TEXT)
+        write_tree(tmp_path, {OURS: OUR_TEXT})
     host = FakeHost(str(tmp_path), looked())
     checked = run(host, True, state=state)
     assert checked["changed"] is True
@@ -247,8 +243,7 @@ def test_reload_required(tmp_path: Path, live: dict[str, str] | None, required: 
 
 
 def test_reload_after_a_parameter_was_taken_back(tmp_path: Path) -> None:
-    write(tmp_path, FOREIGN, "options ib_core x=3\n")
-    write(tmp_path, OURS, OUR_TEXT)
+    write_tree(tmp_path, {FOREIGN: "options ib_core x=3\n", OURS: OUR_TEXT})
     host = FakeHost(str(tmp_path), looked(), {"x": "1"})
     result = run(host, state="absent", options=None, on_conflict="warn")
     assert result["parameters"]["x"]["configured"] == {"value": "1", "path": OURS, "line": 2}
@@ -257,7 +252,7 @@ def test_reload_after_a_parameter_was_taken_back(tmp_path: Path) -> None:
 
 
 def test_no_reload_for_a_parameter_that_nothing_sets_any_more(tmp_path: Path) -> None:
-    write(tmp_path, OURS, OUR_TEXT)
+    write_tree(tmp_path, {OURS: OUR_TEXT})
     result = run(FakeHost(str(tmp_path), looked(), {"x": "1"}), state="absent", options=None)
     assert result["actions"] == [f"Remove {OURS}"]
     assert result["reload_required"] is False
@@ -365,7 +360,7 @@ def test_a_refusal_names_the_conflicts(tmp_path: Path) -> None:
 
 
 def test_an_install_command_makes_the_prediction_unknown(tmp_path: Path) -> None:
-    write(tmp_path, FOREIGN, "install ib_core /bin/true\n")
+    write_tree(tmp_path, {FOREIGN: "install ib_core /bin/true\n"})
     result = run(FakeHost(str(tmp_path), looked()))
     sentence = "/etc/modprobe.d/a.conf:1 runs a command instead of loading ib_core: install ib_core /bin/true"
     assert result["parameters"]["x"]["next_boot_reason"] == sentence
@@ -375,8 +370,7 @@ def test_an_install_command_makes_the_prediction_unknown(tmp_path: Path) -> None
 
 def test_live_values_are_read_from_sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module_params, "SYS_MODULE", str(tmp_path))
-    (tmp_path / "ib_core/parameters").mkdir(parents=True)
-    (tmp_path / "ib_core/parameters/x").write_text("N\n")
+    write_tree(tmp_path, {"ib_core/parameters/x": "N\n"})
     assert Host("/").live("ib_core", "x") == "N"
     assert Host("/").live("ib_core", "y") is None
     assert Host("/").loaded("ib_core")

@@ -14,6 +14,7 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns import survey as netns
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.trees import write_tree
 
 INITIAL = 4026531833
 
@@ -47,9 +48,8 @@ class Proc:
         base = self.root / str(pid)
         self.task(base, net, mnt, root)
         text = f"{pid} (name{pid}) S 1 1 1 0 -1 {flags} 0 0 0 0 0 1 0 0 20 0 {threads} 0 30 0 0"
-        (base / "stat").write_text(text, encoding="utf-8")
-        (base / "cmdline").write_bytes(b"/bin/prog\0work\0--password=x\0")
-        (base / "cgroup").write_text(f"0::/system.slice/u{pid}.service\n", encoding="utf-8")
+        group = f"0::/system.slice/u{pid}.service\n"
+        write_tree(base, {"stat": text, "cmdline": b"/bin/prog\0work\0--password=x\0", "cgroup": group})
         return base
 
     def task(self, base: Path, net: int = INITIAL, mnt: int = 1, root: str = "/") -> None:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _command
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import devices, nldev
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.devices import look
+from ansible_collections.rdmaops.gpu_fabric.tests.support.trees import write_tree
 
 ZERO = "0000:0000:0000:0000:0000:0000:0000:0000"
 V4 = "0000:0000:0000:0000:0000:ffff:0a5a:0001"
@@ -43,13 +44,10 @@ class Card:
             self.gid(number, gid, kind, netdev)
         for number in (1, 2, 5):
             self.gid(number, ZERO)
-        (sys / "class/net/rail0").mkdir(parents=True, exist_ok=True)
-        (sys / "class/net/rail0/mtu").write_text("4200\n")
+        write_tree(sys, {"class/net/rail0/mtu": "4200\n"})
 
     def write(self, path: str, text: str) -> None:
-        place = self.base / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text + "\n")
+        write_tree(self.base, {path: text + "\n"})
 
     def gid(self, index: int, gid: str, kind: str | None = None, netdev: str | None = None) -> None:
         self.write(f"ports/1/gids/{index}", gid)
@@ -238,8 +236,7 @@ def test_the_netdev_of_a_bond_is_the_bond(tmp_path: Path, cards: list[Card]) -> 
     cards.append(card)
     for index in (0, 3, 4):
         card.gid(index, V4, "RoCE v2", "bond0")
-    (tmp_path / "class/net/bond0").mkdir()
-    (tmp_path / "class/net/bond0/mtu").write_text("9000\n")
+    write_tree(tmp_path, {"class/net/bond0/mtu": "9000\n"})
     (tmp_path / "class/net/rail0/master").symlink_to("../bond0")
     (device,), _unreadable = seen(tmp_path, "gids")
     assert (device["ports"][0]["netdev"], device["ports"][0]["netdev_mtu"]) == ("bond0", 9000)
