@@ -86,47 +86,21 @@ def seen(tmp_path: Path, *gather: str) -> tuple[list[dict[str, t.Any]], list[dic
 
 def test_default(tmp_path: Path, cards: list[Card]) -> None:
     cards += [Card(tmp_path, "rxe1", 1), Card(tmp_path, "rxe0")]
-    found, unreadable = seen(tmp_path, "gids", "pkeys")
+    devices, unreadable = seen(tmp_path, "gids", "pkeys")
     assert unreadable == []
-    assert [device["name"] for device in found] == ["rxe0", "rxe1"]
-    assert found[0] == {
-        "name": "rxe0",
-        "index": 0,
-        "driver": None,
-        "protocol": "roce",
-        "node_type": "ca",
-        "pci_address": None,
-        "numa_node": None,
-        "node_guid": "5054:00ff:fe90:0001",
-        "sys_image_guid": None,
-        "firmware": None,
-        "board_id": None,
-        "ports": [
-            {
-                "port": 1,
-                "state": "ACTIVE",
-                "physical_state": "LINK_UP",
-                "link_layer": "Ethernet",
-                "rate_gbps": 2.5,
-                "rate": "2.5 Gb/sec (1X SDR)",
-                "lid": None,
-                "sm_lid": None,
-                "lmc": None,
-                "netdev": "rail0",
-                "netdev_mtu": 4200,
-                "active_mtu": None,
-                "pkeys": ["0xffff"],
-                "gids": [
-                    {"index": 0, "gid": LOCAL, "type": "RoCE v2", "netdev": "rail0", "ipv4": None},
-                    {"index": 3, "gid": V4, "type": "RoCE v1", "netdev": "rail0", "ipv4": "10.90.0.1"},
-                    {"index": 4, "gid": V4, "type": "RoCE v2", "netdev": "rail0", "ipv4": "10.90.0.1"},
-                ],
-                "counters": None,
-                "hw_counters": None,
-            }
-        ],
-        "users": None,
-    }
+    assert [device["name"] for device in devices] == ["rxe0", "rxe1"]
+    v4 = {"gid": V4, "netdev": "rail0", "ipv4": "10.90.0.1"}
+    gids = [
+        {"index": 0, "gid": LOCAL, "type": "RoCE v2", "netdev": "rail0", "ipv4": None},
+        {"index": 3, "type": "RoCE v1", **v4},
+        {"index": 4, "type": "RoCE v2", **v4},
+    ]
+    state = {"port": 1, "state": "ACTIVE", "physical_state": "LINK_UP", "link_layer": "Ethernet", "pkeys": ["0xffff"]}
+    rate = {"rate_gbps": 2.5, "rate": "2.5 Gb/sec (1X SDR)", "netdev": "rail0", "netdev_mtu": 4200, "gids": gids}
+    port = {**state, **rate, **dict.fromkeys(("lid", "sm_lid", "lmc", "active_mtu", "counters", "hw_counters"))}
+    names = {"name": "rxe0", "index": 0, "protocol": "roce", "node_type": "ca", "node_guid": "5054:00ff:fe90:0001"}
+    unknown = ("driver", "pci_address", "numa_node", "sys_image_guid", "firmware", "board_id", "users")
+    assert devices[0] == {**names, **dict.fromkeys(unknown), "ports": [port]}
 
 
 def test_what_was_not_asked_for_is_not_looked_at(tmp_path: Path, cards: list[Card]) -> None:
