@@ -68,24 +68,15 @@ OTHERS = (
     "kernel/drivers/infiniband/core/ib_core.kobold:\n"
 )
 
+IB_CORE = "kernel/drivers/infiniband/core/ib_core.ko"
 # file, its text, availability
 INDEXES = [
     ("modules.dep", OTHERS, None, None),
-    (
-        "modules.dep",
-        OTHERS + "kernel/drivers/infiniband/core/ib_core.ko: kernel/net/x.ko\n",
-        "module",
-        "kernel/drivers/infiniband/core/ib_core.ko",
-    ),
+    ("modules.dep", f"{OTHERS}{IB_CORE}: kernel/net/x.ko\n", "module", IB_CORE),
     ("modules.dep", "updates/dkms/ib_core.ko.xz:", "module", "updates/dkms/ib_core.ko.xz"),
     ("modules.dep", "extra/mlnx-ofa_kernel/ib_core.ko.zst: a.ko\n", "module", "extra/mlnx-ofa_kernel/ib_core.ko.zst"),
     ("modules.dep", "kernel/ib_core.ko.gz:\n" + OTHERS, "module", "kernel/ib_core.ko.gz"),
-    (
-        "modules.builtin",
-        "kernel/drivers/infiniband/core/ib_core.ko\n",
-        "builtin",
-        "kernel/drivers/infiniband/core/ib_core.ko",
-    ),
+    ("modules.builtin", IB_CORE + "\n", "builtin", IB_CORE),
     ("modules.builtin", "kernel/drivers/infiniband/core/ib_cm.ko\n", None, None),
 ]
 
