@@ -10,12 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs import contents as rules
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs import evaluate
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import (
-    closure,
-    forced,
-    from_cmdline,
-)
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._initramfs.images import (
     DIRECTORY,
     MODULES,
@@ -82,24 +78,24 @@ CMDLINE_CASES = [
 
 @pytest.mark.parametrize(("kind", "cmdline", "modules"), CMDLINE_CASES)
 def test_from_cmdline(kind: str, cmdline: str, modules: list[str]) -> None:
-    assert from_cmdline(kind, cmdline) == modules
+    assert rules.from_cmdline(kind, cmdline) == modules
 
 
 def test_forced_by_the_command_line(tmp_path: Path) -> None:
     contents = read(tmp_path, cpio(*TREE, DRACUT))
-    assert forced(contents) == []
-    assert forced(contents, "rd.driver.pre=ib-uverbs,none") == ["ib_core", "ib_uverbs"]
+    assert rules.forced(contents) == []
+    assert rules.forced(contents, "rd.driver.pre=ib-uverbs,none") == ["ib_core", "ib_uverbs"]
 
 
 def test_closure_of_a_loop() -> None:
-    assert closure({"a": ["b"], "b": ["a", "c"]}, ["a"]) == ["a", "b", "c"]
+    assert rules.closure({"a": ["b"], "b": ["a", "c"]}, ["a"]) == ["a", "b", "c"]
 
 
 @given(st.text(), st.text())
 def test_any_lists(dep: str, softdep: str) -> None:
     assert isinstance(evaluate.requirements(dep, softdep), dict)
     assert isinstance(evaluate.load_lines(dep), list)
-    assert isinstance(from_cmdline("dracut", dep), list)
+    assert isinstance(rules.from_cmdline("dracut", dep), list)
 
 
 @given(st.dictionaries(st.sampled_from(["a", "a/b", "c"]), st.sampled_from(["/a", "../c", "b", "a/b", "."])), st.text())

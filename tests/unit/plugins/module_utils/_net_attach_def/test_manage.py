@@ -137,10 +137,8 @@ def test_one_error_stops_all() -> None:
 
 def test_what_belongs_to_another_set() -> None:
     client = FakeClient(nad("nic0", {**CONFIG, "device": "x"}, owner="other"))
-    with pytest.raises(
-        AttachmentError, match="owned_by_other, default/nic0: it belongs to the set other. Another name"
-    ):
-        run(client, attachment())
+    message = message_of(AttachmentError, run, client, attachment())
+    assert "owned_by_other, default/nic0: it belongs to the set other. Another name" in message
     assert run(client, attachment(), force=True)["actions"] == ["Change the attachment default/nic0 (config, owner)"]
 
 
@@ -176,10 +174,8 @@ def test_a_resource_name_of_another_manager() -> None:
             return {**answer, "metadata": {**answer["metadata"], "annotations": note}}
 
     client = Sticky(body)
-    with pytest.raises(
-        AttachmentError, match=r"resourceName belongs to helm and cannot be removed. Set force_conflicts to true"
-    ):
-        run(client, attachment())
+    message = message_of(AttachmentError, run, client, attachment())
+    assert "resourceName belongs to helm and cannot be removed. Set force_conflicts to true" in message
     result = run(client, attachment(), force=True)
     assert result["actions"] == ["Change the attachment default/nic0 (resource name)"]
     assert [verb for verb, _path in client.written] == ["apply", "merge"]

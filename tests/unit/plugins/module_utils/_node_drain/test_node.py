@@ -76,10 +76,8 @@ def test_a_node_of_another_name_is_named(clock: Clock) -> None:
         "Draining node x: this Node is not proven to be the host. Its machineID is not known and the host's is m9; its "
         "InternalIP is not known and the host has no address given. Nothing was changed"
     )
-    with pytest.raises(
-        DrainError, match=r"and the host's is not given; its InternalIP is not known and the host has 192"
-    ):
-        plane.manage(name="x", machine_id=None, addresses=["192.0.2.2"])
+    message = message_of(DrainError, plane.manage, name="x", machine_id=None, addresses=["192.0.2.2"])
+    assert "and the host's is not given; its InternalIP is not known and the host has 192" in message
     with pytest.raises(DrainError, match=r"no node of this name; the host is Node b, .*\. Its nodes are: a, b, x$"):
         plane.manage(name="gone", machine_id="m2")
     with pytest.raises(DrainError, match="no node of this name, nor the host"):
