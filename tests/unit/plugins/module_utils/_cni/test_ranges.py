@@ -63,10 +63,7 @@ HANDED_OUT: list[tuple[dict[str, t.Any], list[list[tuple[str, str]]]]] = [
     ({"type": "whereabouts", "ipRanges": [5, {"range": "10.0.0.0/30"}]}, [[("10.0.0.1", "10.0.0.2")]]),
     (whereabouts("fd00::/125"), [[("fd00::1", "fd00::6")]]),
     (host_local(subnet="10.0.0.0/29"), [[("10.0.0.2", "10.0.0.6")]]),
-    (
-        host_local(subnet="10.0.0.0/29", gateway="10.0.0.4"),
-        [[("10.0.0.1", "10.0.0.3"), ("10.0.0.5", "10.0.0.6")]],
-    ),
+    (host_local(subnet="10.0.0.0/29", gateway="10.0.0.4"), [[("10.0.0.1", "10.0.0.3"), ("10.0.0.5", "10.0.0.6")]]),
     (
         host_local(ranges=[[{"subnet": "10.0.0.0/24", "rangeStart": "10.0.0.9", "rangeEnd": "10.0.0.12"}]]),
         [[("10.0.0.9", "10.0.0.12")]],

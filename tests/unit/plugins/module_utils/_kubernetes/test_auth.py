@@ -168,11 +168,7 @@ def plugin(directory: Path, script: str) -> dict[str, t.Any]:
 
 def test_a_credential_plugin_that_works(serve: t.Callable[..., Server], tmp_path: Path) -> None:
     server = serve((200, {}))
-    credential = {
-        "apiVersion": "client.authentication.k8s.io/v1",
-        "kind": "ExecCredential",
-        "status": {"token": TOKEN},
-    }
+    credential = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": TOKEN}}
     user = plugin(tmp_path, "cat <<'E'\n%s\nE\n" % json.dumps(credential))
     module = FakeModule(kubeconfig=kubeconfig(server.url, user))
     kubernetes.connect(t.cast("t.Any", module)).get("/x", "")

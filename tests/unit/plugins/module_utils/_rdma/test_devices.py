@@ -223,22 +223,13 @@ ASKED: list[tuple[t.Any, int | None, list[str]]] = [
     ((0, DEVINFO % ""), None, ["ibv_devinfo -d mlx5_0 -i 1 exited with status 0: max_mtu: 4096 (5)"]),
     ((1, "Failed to open device\n"), None, ["ibv_devinfo -d mlx5_0 -i 1 exited with status 1: Failed to open device"]),
     (FileNotFoundError(2, "gone"), None, ["ibv_devinfo is not installed (package ibverbs-utils)"]),
-    (
-        _command.TimedOut("", ""),
-        None,
-        ["ibv_devinfo -d mlx5_0 -i 1 timed out after 20 s and was killed"],
-    ),
+    (_command.TimedOut("", ""), None, ["ibv_devinfo -d mlx5_0 -i 1 timed out after 20 s and was killed"]),
 ]
 
 
 @pytest.mark.parametrize(("does", "mtu", "errors"), ASKED, ids=range(len(ASKED)))
 def test_active_mtu(
-    tmp_path: Path,
-    cards: list[Card],
-    monkeypatch: pytest.MonkeyPatch,
-    does: t.Any,
-    mtu: int | None,
-    errors: list[str],
+    tmp_path: Path, cards: list[Card], monkeypatch: pytest.MonkeyPatch, does: t.Any, mtu: int | None, errors: list[str]
 ) -> None:
     cards.append(Card(tmp_path, "mlx5_0"))
 

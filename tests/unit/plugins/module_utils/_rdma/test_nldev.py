@@ -79,9 +79,7 @@ def test_a_dump_that_fails_at_its_end() -> None:
 def test_ports() -> None:
     ours = a_device(0, "rxe0") + u8(12, 4) + u8(13, 5) + netlink.attribute(50, 3) + netlink.attribute(51, "d0")
     fake = Fake(answer(0x1405, ours, 2), done())
-    assert nldev.ports(0, fake) == [
-        nldev.Port(0, "rxe0", 1, "ACTIVE", "LINK_UP", "d0", 3, None, None, None, None),
-    ]
+    assert nldev.ports(0, fake) == [nldev.Port(0, "rxe0", 1, "ACTIVE", "LINK_UP", "d0", 3, None, None, None, None)]
     assert fake.request() == (0x1405, netlink.DUMP, [(1, struct.pack("=I", 0))])
 
 
