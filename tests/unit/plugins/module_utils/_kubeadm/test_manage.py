@@ -124,8 +124,8 @@ def test_a_join_that_was_broken_off_is_cleaned_up_first(here: Host) -> None:
 
     here.answers.clear()
     here.write({"proc/sys/kernel/random/boot_id": BOOT})
-    found = here.do("join", documents=JOIN, token=TOKEN, clean=True)
-    assert found["actions"] == ["Remove what an interrupted kubeadm join has left", "Join the cluster by kubeadm join"]
+    result = here.do("join", documents=JOIN, token=TOKEN, clean=True)
+    assert result["actions"] == ["Remove what an interrupted kubeadm join has left", "Join the cluster by kubeadm join"]
     assert here.words()[-2:] == ["kubeadm reset --force", "kubeadm join"]
     assert not here.mark.exists()
 
@@ -334,9 +334,9 @@ def test_renew(here: Host, monkeypatch: pytest.MonkeyPatch) -> None:
         return (here.root / f"etc/kubernetes/manifests/{names[port]}.yaml").exists()
 
     monkeypatch.setattr(kubeadm, "listens", listens)
-    found = here.do("renew", bind_port=7443)
+    result = here.do("renew", bind_port=7443)
     assert here.words() == ["kubeadm certs renew all"]
-    assert len(found["actions"]) == 2
+    assert len(result["actions"]) == 2
     assert manifests(here) == sorted(f"{name}.yaml" for name in kubeadm.PORTS)
     assert set(seen) == set(ports.values())
     assert manifests(here, "rdmaops-parked") == []
@@ -346,8 +346,8 @@ def test_a_renewal_that_was_broken_off(here: Host, monkeypatch: pytest.MonkeyPat
     here.write({"etc/kubernetes/rdmaops-parked/kube-scheduler.yaml": "x"})
     (here.root / "etc/kubernetes/manifests").mkdir()
     monkeypatch.setattr(kubeadm, "listens", lambda _port: True)
-    found = here.do("renew", renew=False)
-    assert found["actions"] == ["Restart the static pods, so that they read them"]
+    result = here.do("renew", renew=False)
+    assert result["actions"] == ["Restart the static pods, so that they read them"]
     assert here.calls == []
     assert manifests(here) == ["kube-scheduler.yaml"]
     assert not (here.root / "etc/kubernetes/rdmaops-parked").exists()

@@ -92,39 +92,24 @@ def here(tmp_path: Path) -> Host:
 
 
 def test_a_virgin_host(here: Host) -> None:
-    found = here.looker.look(
-        {"ports": [6443], "modules": ["overlay"], "sysctls": ["net.ipv4.ip_forward"], "cluster": True, "wait": 0}
-    )
-    assert found["membership"] == {
-        "kubelet": None,
-        "bootstrapping": False,
-        "admin": None,
-        "authority": None,
-        "manifests": [],
-        "parked": [],
-        "etcd": False,
-        "started": None,
-    }
-    assert found["runtime"] == {"config_owner": "absent", "config": None}
-    assert set(found["programs"].values()) == {None}
-    assert (found["modules"], found["sysctls"]) == ({"overlay": False}, {"net.ipv4.ip_forward": None})
-    assert (found["cluster"], found["certificates"], found["ports"]) == (None, [], [])
+    asked = {"ports": [6443], "modules": ["overlay"], "sysctls": ["net.ipv4.ip_forward"], "cluster": True, "wait": 0}
+    look = here.looker.look(asked)
+    nothing = {"bootstrapping": False, "etcd": False, "manifests": [], "parked": []}
+    assert look["membership"] == {**nothing, **dict.fromkeys(("kubelet", "admin", "authority", "started"))}
+    assert look["runtime"] == {"config_owner": "absent", "config": None}
+    assert set(look["programs"].values()) == {None}
+    assert (look["modules"], look["sysctls"]) == ({"overlay": False}, {"net.ipv4.ip_forward": None})
+    assert (look["cluster"], look["certificates"], look["ports"]) == (None, [], [])
 
 
 def test_the_host_itself(here: Host) -> None:
-    here.answers["ip"] = (
-        0,
-        json.dumps(
-            [
-                {"ifname": "lo", "addr_info": [{"local": "127.0.0.1", "prefixlen": 8, "scope": "host"}]},
-                {
-                    "ifname": "eth0",
-                    "addr_info": [{"local": "192.0.2.11", "prefixlen": 24, "scope": "global"}, {"scope": "link"}],
-                },
-            ]
-        ),
-        "",
-    )
+    loopback = {"local": "127.0.0.1", "prefixlen": 8, "scope": "host"}
+    address = {"local": "192.0.2.11", "prefixlen": 24, "scope": "global"}
+    interfaces = [
+        {"ifname": "lo", "addr_info": [loopback]},
+        {"ifname": "eth0", "addr_info": [address, {"scope": "link"}]},
+    ]
+    here.answers["ip"] = (0, json.dumps(interfaces), "")
     here.write(
         {
             "proc/sys/kernel/hostname": "gpu-1\n",
@@ -175,8 +160,8 @@ def test_modules_and_settings(here: Host) -> None:
             "proc/sys/net/ipv4/ip_forward": "1\n",
         }
     )
-    found = here.looker.modules(["br_netfilter", "overlay", "nf_conntrack", "vxlan"])
-    assert found == {"br_netfilter": True, "overlay": True, "nf_conntrack": True, "vxlan": False}
+    loaded = here.looker.modules(["br_netfilter", "overlay", "nf_conntrack", "vxlan"])
+    assert loaded == {"br_netfilter": True, "overlay": True, "nf_conntrack": True, "vxlan": False}
     assert here.looker.sysctls(["net.ipv4.ip_forward"]) == {"net.ipv4.ip_forward": "1"}
 
 
@@ -204,18 +189,16 @@ def test_a_worker(here: Host) -> None:
             "var/lib/kubelet/pki/kubelet-client-current.pem": authority.of(authority.made("system:node:gpu-1", 12.5)),
         }
     )
-    found = here.looker.membership()
+    membership = here.looker.membership()
     fingerprint = authority.certificate.fingerprint(hashes.SHA256()).hex()
     public = authority.key.public_key().public_bytes(
         serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     )
-    assert found["kubelet"] == {
-        "server": "https://192.0.2.10:6443",
-        "authority": fingerprint,
-        "user": "system:node:gpu-1",
-    }
-    assert found["authority"] == {"fingerprint": fingerprint, "pin": "sha256:" + hashlib.sha256(public).hexdigest()}
-    rows = {one["name"]: one for one in here.looker.certificates()}
+    user = {"server": "https://192.0.2.10:6443", "authority": fingerprint, "user": "system:node:gpu-1"}
+    assert membership["kubelet"] == user
+    pin = "sha256:" + hashlib.sha256(public).hexdigest()
+    assert membership["authority"] == {"fingerprint": fingerprint, "pin": pin}
+    rows = {row["name"]: row for row in here.looker.certificates()}
     assert (rows["kubelet-client"]["days"], rows["kubelet-client"]["renewable"]) == (12, False)
     assert (rows["ca"]["days"], rows["ca"]["renewable"]) == (3650, False)
 
@@ -236,25 +219,26 @@ def test_a_control_plane_node(here: Host) -> None:
             "etc/kubernetes/manifests/kube-apiserver.yaml": "- --advertise-address=192.0.2.10\n- --secure-port=6443\n",
         }
     )
-    found = here.looker.membership()
-    assert found["kubelet"]["user"] == "system:node:cp-1"
-    assert found["admin"]["user"] == "kubernetes-admin"
-    assert (found["manifests"], found["parked"]) == (["etcd.yaml", "kube-apiserver.yaml"], ["kube-scheduler.yaml"])
-    assert found["etcd"] is True
+    membership = here.looker.membership()
+    assert membership["kubelet"]["user"] == "system:node:cp-1"
+    assert membership["admin"]["user"] == "kubernetes-admin"
+    assert membership["manifests"] == ["etcd.yaml", "kube-apiserver.yaml"]
+    assert membership["parked"] == ["kube-scheduler.yaml"]
+    assert membership["etcd"] is True
     # A mark of an earlier release names no process.
-    assert found["started"] == {"action": "init", "since": None, "pid": None, "at_work": None, "answers": None}
-    rows = {one["name"]: one for one in here.looker.certificates()}
+    assert membership["started"] == {"action": "init", "since": None, "pid": None, "at_work": None, "answers": None}
+    rows = {row["name"]: row for row in here.looker.certificates()}
     assert (rows["apiserver"]["days"], rows["apiserver"]["renewable"]) == (364, True)
     assert rows["admin.conf"]["days"] == -3
     assert rows["etcd/server"]["days"] is None
-    assert "c2VjcmV0" not in json.dumps([found, list(rows.values())])
+    assert "c2VjcmV0" not in json.dumps([membership, list(rows.values())])
 
 
 def test_a_join_that_was_broken_off(here: Host) -> None:
     here.write({"etc/kubernetes/bootstrap-kubelet.conf": "", "etc/kubernetes/kubelet.conf": "{"})
-    found = here.looker.membership()
-    assert found["bootstrapping"] is True
-    assert found["kubelet"] == {"server": None, "authority": None, "user": None}
+    membership = here.looker.membership()
+    assert membership["bootstrapping"] is True
+    assert membership["kubelet"] == {"server": None, "authority": None, "user": None}
 
 
 MARK = {"action": "init", "since": "2026-04-01T12:00:00Z", "pid": 4711, "start": "300", "boot": "b1"}
@@ -322,10 +306,10 @@ def test_the_cluster(here: Host) -> None:
     here.answers["nodes"] = (0, json.dumps({"items": [{"metadata": {"name": "cp-1"}}]}), "")
     maps = {"items": [{"metadata": {"name": "kubeadm-config"}, "data": {"ClusterConfiguration": "a: 1\n"}}]}
     here.answers["--ignore-not-found"] = (0, json.dumps(maps), "")
-    found = here.looker.cluster(0)
-    assert found is not None
-    assert (found["reachable"], [one["name"] for one in found["nodes"]]) == (True, ["cp-1"])
-    assert (found["cluster_configuration"], found["kubelet_configuration"]) == ("a: 1\n", None)
+    cluster = here.looker.cluster(0)
+    assert cluster is not None
+    assert (cluster["reachable"], [node["name"] for node in cluster["nodes"]]) == (True, ["cp-1"])
+    assert (cluster["cluster_configuration"], cluster["kubelet_configuration"]) == ("a: 1\n", None)
     for empty in ("", json.dumps({**maps["items"][0], "kind": "ConfigMap"})):
         here.answers["--ignore-not-found"] = (0, empty, "")
         again = here.looker.cluster(0)
@@ -345,9 +329,9 @@ def test_an_api_server_that_does_not_answer_yet(here: Host) -> None:
             here.answers.update(kubectl=(0, "", ""), nodes=(0, '{"items": []}', ""))
 
     assert here.looker.cluster(0, sleep) == {"reachable": False, "error": "connection refused"}
-    found = here.looker.cluster(60, sleep)
-    assert found is not None
-    assert (found["reachable"], waits) == (True, [2, 2, 2])
+    cluster = here.looker.cluster(60, sleep)
+    assert cluster is not None
+    assert (cluster["reachable"], waits) == (True, [2, 2, 2])
 
 
 def test_no_kubectl(here: Host) -> None:
