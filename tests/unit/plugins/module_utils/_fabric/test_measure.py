@@ -58,7 +58,7 @@ def test_servers_that_do_not_come_up(tmp_path: Path) -> None:
     host.files = {str(tmp_path / "0-1-rping.server"): "rdma_bind_addr:\nCannot assign requested address\n"}
     host.ports = {18516: 99.0}
     failed = listen([a_test("rping"), a_test("ib_write_bw")], 90, 20, host)
-    assert [(one["ok"], one["error"]) for one in failed] == [
+    assert [(result["ok"], result["error"]) for result in failed] == [
         (None, "its server exited with 255: rdma_bind_addr: Cannot assign requested address"),
         (None, "its server did not listen on port 18516 within 20 s"),
     ]

@@ -98,12 +98,12 @@ def test_drill(tmp_path: Path) -> None:
     def agreed() -> list[str]:
         asked, differs = compare.compare(wishes)
         own = modules(check=True)
-        assert [one for results in asked.values() for one in results] == own
-        assert bool(differs) == any(one["changed"] for one in own)
+        assert [row for results in asked.values() for row in results] == own
+        assert bool(differs) == any(row["changed"] for row in own)
         return differs
 
     fresh = ["owned_files: Write %s" % (tmp_path / "etc/one.conf"), f"modprobe_options: Write {drop_in}"]
-    assert [one.replace("/etc/modprobe.d", str(drop_in.parent)) for one in agreed()] == fresh
+    assert [text.replace("/etc/modprobe.d", str(drop_in.parent)) for text in agreed()] == fresh
     assert not drop_in.exists(), "a look has written something"
     modules(check=False)
     assert agreed() == []

@@ -272,10 +272,10 @@ SAME = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("one", "other", "expected"), SAME)
-def test_same_value(one: str | None, other: str | None, expected: bool) -> None:
-    assert config.same_value(one, other) is expected
-    assert config.same_value(other, one) is expected
+@pytest.mark.parametrize(("value", "other", "expected"), SAME)
+def test_same_value(value: str | None, other: str | None, expected: bool) -> None:
+    assert config.same_value(value, other) is expected
+    assert config.same_value(other, value) is expected
 
 
 # command line, settings of ib_core by kmod, settings if it is built in

@@ -26,10 +26,10 @@ SLICE = "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod%s.sli
 def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A /proc in which every file is a network namespace."""
 
-    def opened(found: int, path: str, _inode: int | None) -> int:
-        if os.fstat(found).st_size == 3:
+    def opened(descriptor: int, path: str, _inode: int | None) -> int:
+        if os.fstat(descriptor).st_size == 3:
             raise OSError(errno.EINVAL, "it is not a network namespace", path)
-        return os.open(f"/proc/self/fd/{found}", os.O_RDONLY)
+        return os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY)
 
     monkeypatch.setattr(nsfs, "_opened", opened)
     groups = {

@@ -39,8 +39,8 @@ def wanted(**more: Json) -> list[tuple[int, Json]]:
 
 
 def test_two_free_nodes_take_two_pods() -> None:
-    found = check.place(check.survey([node("gpu-1"), node("gpu-2"), node("gpu-3")], []), wanted())
-    assert found == {"placed": {"gpu-1": 1, "gpu-2": 1}, "missing": 0, "short": {}}
+    placement = check.place(check.survey([node("gpu-1"), node("gpu-2"), node("gpu-3")], []), wanted())
+    assert placement == {"placed": {"gpu-1": 1, "gpu-2": 1}, "missing": 0, "short": {}}
 
 
 GPU = "nvidia.com/gpu"
@@ -69,16 +69,16 @@ def test_a_taint_that_is_only_a_preference_keeps_nothing_away() -> None:
 
 @pytest.mark.parametrize(("second", "lack"), SHORT)
 def test_the_node_that_is_short_is_named(second: Json, lack: str) -> None:
-    found = check.place(check.survey([node("gpu-1"), second], []), wanted())
-    assert (found["missing"], found["placed"]) == (1, {"gpu-1": 1})
-    assert lack in found["short"]["gpu-2"]
+    placement = check.place(check.survey([node("gpu-1"), second], []), wanted())
+    assert (placement["missing"], placement["placed"]) == (1, {"gpu-1": 1})
+    assert lack in placement["short"]["gpu-2"]
 
 
 def test_who_uses_the_gpus_is_named_and_who_has_ended_uses_none() -> None:
     two = {"limits": {"nvidia.com/gpu": 2}}
     pods = [pod("notebook", "gpu-2", two), pod("old", "gpu-2", two, "Succeeded"), pod("elsewhere", "gone", two)]
-    found = check.place(check.survey([node("gpu-1"), node("gpu-2")], pods), wanted())
-    assert found["short"] == {"gpu-2": ["nvidia.com/gpu: 8 wanted, 6 free of 8, used by default/notebook"]}
+    placement = check.place(check.survey([node("gpu-1"), node("gpu-2")], pods), wanted())
+    assert placement["short"] == {"gpu-2": ["nvidia.com/gpu: 8 wanted, 6 free of 8, used by default/notebook"]}
     assert check.place(check.survey([node("gpu-1"), node("gpu-2")], pods), wanted(gpus=6))["missing"] == 0
 
 
@@ -89,14 +89,14 @@ def test_pods_share_a_node_only_where_they_may() -> None:
 
 
 def test_labels_that_are_asked_for() -> None:
-    one = check.survey([node("gpu-1", labels={"rack": "a"})], [])[0]
+    candidate = check.survey([node("gpu-1", labels={"rack": "a"})], [])[0]
     ((_count, asks), *_rest) = wanted(node_selector={"rack": "b"})
-    assert check.obstacles(one, asks) == ["label rack is a, but must be b"]
+    assert check.obstacles(candidate, asks) == ["label rack is a, but must be b"]
 
 
 def test_a_launcher_needs_no_gpu() -> None:
-    found = check.place(check.survey([node("gpu-1"), node("gpu-2")], []), wanted(kind="mpijob"))
-    assert (found["missing"], sum(found["placed"].values())) == (0, 3)
+    placement = check.place(check.survey([node("gpu-1"), node("gpu-2")], []), wanted(kind="mpijob"))
+    assert (placement["missing"], sum(placement["placed"].values())) == (0, 3)
 
 
 TAINT = {"key": "a", "value": "b", "effect": "NoSchedule"}
@@ -138,5 +138,5 @@ def test_words_for_what_is_wanted() -> None:
 
 
 def test_attachments_by_namespace() -> None:
-    found = check.attachments(wanted(networks=["kube-system/roce@net1", "rail1", "rail1"]), "lab")
-    assert found == [("kube-system", "roce"), ("lab", "rail1")]
+    names = check.attachments(wanted(networks=["kube-system/roce@net1", "rail1", "rail1"]), "lab")
+    assert names == [("kube-system", "roce"), ("lab", "rail1")]

@@ -60,26 +60,26 @@ def read(api: Server, **logs: bytes) -> dict[str, training_job_log.Log]:
 
 
 def test_all_ranks_together_and_each_by_itself(api: Server) -> None:
-    found = read(api, a=SOCKET, b=RDMA)
-    told = training_job_log.transport(found)
-    assert (told["transport"], told["socket_pods"]) == ("mixed", ["a"])
-    assert len(told["unread"]) == 1
-    assert told["unread"][0].startswith("gone: Reading the log of lab/gone: ")
-    assert 'answered 404 (NotFound): pods "x" not found' in told["unread"][0]
-    del found["a"]
-    assert training_job_log.transport(found)["transport"] == "rdma"
+    logs = read(api, a=SOCKET, b=RDMA)
+    verdict = training_job_log.transport(logs)
+    assert (verdict["transport"], verdict["socket_pods"]) == ("mixed", ["a"])
+    assert len(verdict["unread"]) == 1
+    assert verdict["unread"][0].startswith("gone: Reading the log of lab/gone: ")
+    assert 'answered 404 (NotFound): pods "x" not found' in verdict["unread"][0]
+    del logs["a"]
+    assert training_job_log.transport(logs)["transport"] == "rdma"
 
 
 def test_a_log_of_100_megabytes(api: Server) -> None:
     """Only its beginning and its end are fetched; what NCCL says in the beginning is found."""
     noise = b"epoch 1 loss 0.123 " * 5 + b"\n"
     long = SOCKET + noise * (100 * 1024 * 1024 // len(noise)) + b"Epoch: 200, Accuracy: 0.856\n"
-    found = read(api, long=long)["long"]
+    log = read(api, long=long)["long"]
     assert api.sent < HEAD + 5 * TAIL + 1000
-    assert (len(found.head), found.cut, found.error) == (HEAD, True, None)
-    assert len(found.tail) <= TAIL
-    assert found.tail.endswith("Epoch: 200, Accuracy: 0.856\n")
-    assert training_job_log.transport({"long": found})["transport"] == "socket"
+    assert (len(log.head), log.cut, log.error) == (HEAD, True, None)
+    assert len(log.tail) <= TAIL
+    assert log.tail.endswith("Epoch: 200, Accuracy: 0.856\n")
+    assert training_job_log.transport({"long": log})["transport"] == "socket"
 
 
 def test_logs_of_many_pods(api: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,31 +87,31 @@ def test_logs_of_many_pods(api: Server, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(training_job_log, "HEADS", 400_000)
     monkeypatch.setattr(training_job_log, "TAILS", 40_000)
     api.logs = {f"p{number}": SOCKET + b"noise\n" * 1_000_000 for number in range(4)}
-    found = training_job_log.read_all(connect(api), "lab", [*api.logs], 1 << 40, 1 << 40)
-    assert {name: len(log.head) for name, log in found.items()} == dict.fromkeys(api.logs, 100_000)
-    assert max(len(log.tail) for log in found.values()) <= 10_000
+    shares = training_job_log.read_all(connect(api), "lab", [*api.logs], 1 << 40, 1 << 40)
+    assert {name: len(log.head) for name, log in shares.items()} == dict.fromkeys(api.logs, 100_000)
+    assert max(len(log.tail) for log in shares.values()) <= 10_000
     assert api.sent < 400_000 + 4 * 40_000 + 1000
-    assert training_job_log.transport(found)["socket_pods"] == [*api.logs]
+    assert training_job_log.transport(shares)["socket_pods"] == [*api.logs]
 
 
 def test_what_nccl_said_after_the_beginning_is_not_known(api: Server) -> None:
     late = b"noise\n" * (HEAD // 6 + 1) + SOCKET + b"noise\n" * (4 * TAIL)
-    told = training_job_log.transport({"late": read(api, late=late)["late"]})
-    assert (told["transport"], told["cut"]) == ("unknown", ["late"])
+    verdict = training_job_log.transport({"late": read(api, late=late)["late"]})
+    assert (verdict["transport"], verdict["cut"]) == ("unknown", ["late"])
 
 
 def test_junk(api: Server) -> None:
     junk = bytes(range(256)) * 40000
-    found = read(api, junk=junk)["junk"]
-    assert found.cut
-    assert not [char for char in found.tail if ord(char) < 32 and char not in "\t\n"]
-    assert training_job_log.transport({"junk": found})["transport"] == "unknown"
+    log = read(api, junk=junk)["junk"]
+    assert log.cut
+    assert not [char for char in log.tail if ord(char) < 32 and char not in "\t\n"]
+    assert training_job_log.transport({"junk": log})["transport"] == "unknown"
 
 
 def test_one_line_without_an_end(api: Server) -> None:
-    found = read(api, line=b"\xff" * (20 * 1024 * 1024))["line"]
-    assert len(found.tail.encode()) <= 3 * TAIL
-    assert training_job_log.transport({"line": found})["transport"] == "unknown"
+    log = read(api, line=b"\xff" * (20 * 1024 * 1024))["line"]
+    assert len(log.tail.encode()) <= 3 * TAIL
+    assert training_job_log.transport({"line": log})["transport"] == "unknown"
 
 
 def test_the_last_line(api: Server) -> None:
