@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import contextlib
+import copy
+import functools
 import importlib
 import json
 import typing as t
@@ -48,4 +50,16 @@ def argument_spec(name: str, monkeypatch: pytest.MonkeyPatch) -> t.Mapping[str, 
     return t.cast("t.Mapping[str, t.Any]", caught.value.args[0])
 
 
-__all__ = ["argument_spec", "module_arguments"]
+@functools.cache
+def _specification(name: str) -> t.Mapping[str, t.Any]:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        return argument_spec(name, monkeypatch)
+
+
+def options_of(module: str, /, **options: t.Any) -> dict[str, t.Any]:
+    """Return the options of a module of the collection: those given, and the defaults of the others."""
+    defaults = {option: copy.deepcopy(entry.get("default")) for option, entry in _specification(module).items()}
+    return {**defaults, **options}
+
+
+__all__ = ["argument_spec", "module_arguments", "options_of"]

@@ -21,6 +21,8 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._awx.kinds impo
 )
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._awx.objects import manage
 from ansible_collections.rdmaops.gpu_fabric.tests.support.controller import Controller
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.module import options_of
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._kubernetes.server import Server
 
 Json = t.Dict[str, t.Any]
@@ -80,27 +82,16 @@ def test_text_and_hide() -> None:
 
 @pytest.fixture
 def controller() -> t.Iterator[Controller]:
-    with Controller(["site.yml"]) as one:
-        one.add("organizations", name="Default")
-        one.forget()
-        yield one
+    with Controller(["site.yml"]) as server:
+        server.add("organizations", name="Default")
+        server.forget()
+        yield server
 
 
 def options(controller: Controller, **more: t.Any) -> Json:
-    return {
-        "controller_host": controller.url,
-        "controller_oauthtoken": controller.token,
-        "controller_username": None,
-        "controller_password": None,
-        "validate_certs": True,
-        "ca_path": None,
-        "request_timeout": 10,
-        "project_timeout": 10,
-        "notification_secrets": {},
-        "update_secrets": False,
-        "objects": {},
-        **more,
-    }
+    connection = {"controller_host": controller.url, "controller_oauthtoken": controller.token}
+    limits = dict.fromkeys(("request_timeout", "project_timeout"), 10)
+    return options_of("awx_objects", **{**connection, **limits, "objects": {}, **more})
 
 
 def test_every_page_is_read(controller: Controller) -> None:
@@ -139,10 +130,9 @@ WRONG += [
 
 @pytest.mark.parametrize(("objects", "said"), WRONG)
 def test_what_cannot_be_is_told_before_anything_is_changed(controller: Controller, objects: Json, said: str) -> None:
-    with pytest.raises(AwxError) as caught:
-        manage(options(controller, objects=objects), False)
-    assert str(caught.value).startswith(f"Nothing was changed on {controller.url}: ")
-    assert said in str(caught.value)
+    message = message_of(AwxError, manage, options(controller, objects=objects), False)
+    assert message.startswith(f"Nothing was changed on {controller.url}: ")
+    assert said in message
     assert controller.writes() == []
 
 
@@ -169,10 +159,8 @@ def test_a_secret_of_no_template(controller: Controller) -> None:
 
 def test_a_field_that_the_controller_drops(controller: Controller) -> None:
     """AWX answers 201 to what it does not know."""
-    one = {"name": "a", "organization": "Default", "descripton": "wrong"}
-    with pytest.raises(AwxError) as caught:
-        manage(options(controller, objects={"inventories": [one]}), False)
-    assert str(caught.value).startswith(
+    inventory = {"name": "a", "organization": "Default", "descripton": "wrong"}
+    assert message_of(AwxError, manage, options(controller, objects={"inventories": [inventory]}), False).startswith(
         "Create inventory a: the controller accepted the request, but these fields differ from the requested values: "
         "descripton is None."
     )
@@ -191,11 +179,8 @@ def test_an_address_at_which_there_is_no_awx(controller: Controller, serve: t.Ca
     page = b"<html>\n  Welcome</html>"
     address = serve((200, page), (502, page)).url
     client = Client(options(controller, controller_host=address))
-    with pytest.raises(AwxError) as caught:
-        client.get("ping/", "Looking")
-    assert (
-        str(caught.value) == f"Looking: the answer of {address} is not JSON, so this is not AWX. Check controller_host"
-    )
-    with pytest.raises(AwxError) as caught:
-        client.get("ping/", "Looking")
-    assert str(caught.value) == f"Looking: {address} answered 502: <html> Welcome</html>"
+    for message in (
+        f"Looking: the answer of {address} is not JSON, so this is not AWX. Check controller_host",
+        f"Looking: {address} answered 502: <html> Welcome</html>",
+    ):
+        assert message_of(AwxError, client.get, "ping/", "Looking") == message

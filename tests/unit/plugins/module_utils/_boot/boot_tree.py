@@ -9,20 +9,14 @@ from pathlib import Path
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot.default import default_entry
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot.entry import BootEntry, Machine
+from ansible_collections.rdmaops.gpu_fabric.tests.support.trees import write_tree
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "boot"
 
 
-def tree(root: Path, files: t.Mapping[str, str | bytes]) -> None:
-    for name, content in files.items():
-        path = root / name.lstrip("/")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-
-
 def boot(root: Path, files: t.Mapping[str, str | bytes], **machine: t.Any) -> BootEntry:
     """Write the files, and return the default entry of a machine that has them."""
-    tree(root, files)
+    write_tree(root, files)
     return default_entry(str(root), Machine(**machine))
 
 

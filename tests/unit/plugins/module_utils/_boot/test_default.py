@@ -17,7 +17,8 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot import ef
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot import loader as boot_loader
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot.default import default_entry
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot.entry import BootEntry, Machine
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._boot.boot_tree import MENU, boot, tree
+from ansible_collections.rdmaops.gpu_fabric.tests.support.trees import write_tree
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._boot.boot_tree import MENU, boot
 
 
 def test_ostree(tmp_path: Path) -> None:
@@ -53,7 +54,7 @@ def test_unreadable(tmp_path: Path) -> None:
 
 
 def test_machine_of_an_image(tmp_path: Path) -> None:
-    tree(tmp_path, {"boot/efi/EFI/x": "x"})
+    write_tree(tmp_path, {"boot/efi/EFI/x": "x"})
     machine = Machine.of(str(tmp_path))
     assert (machine.efi, machine.boot_is_mount, machine.ostree, machine.loader) == (True, False, False, {})
 
@@ -133,7 +134,7 @@ class TestCache:
 @given(st.binary())
 def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     root = tmp_path_factory.mktemp("root")
-    tree(
+    write_tree(
         root,
         {
             "boot/grub/grub.cfg": "load_env\nset default=${saved_entry}\nblscfg\n" + MENU,

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot import grub_shell
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._boot.entry import BootEntry
+from ansible_collections.rdmaops.gpu_fabric.tests.support.trees import write_tree
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._boot.boot_tree import (
     FIXTURES,
     boot,
     grubenv,
-    tree,
 )
 
 NEWER = "6.12.107+deb13-amd64"
@@ -29,14 +29,16 @@ DEBIAN = "root=/dev/vda ro console=ttyS0,115200 ib_core.netns_mode=1 quiet"
 
 
 def debian(root: Path, config: str = "grub-2.12-debian13-default.cfg", **env: str) -> BootEntry:
-    tree(root, {f"boot/{name}-{version}": "x" for name in ("vmlinuz", "initrd.img") for version in (NEWER, OLDER)})
+    write_tree(
+        root, {f"boot/{name}-{version}": "x" for name in ("vmlinuz", "initrd.img") for version in (NEWER, OLDER)}
+    )
     if env:
-        tree(root, {"boot/grub/grubenv": grubenv(**env)})
+        write_tree(root, {"boot/grub/grubenv": grubenv(**env)})
     return boot(root, {"boot/grub/grub.cfg": (FIXTURES / config).read_text()})
 
 
 def test_debian(tmp_path: Path) -> None:
-    tree(tmp_path, {"etc/default/grub": ""})
+    write_tree(tmp_path, {"etc/default/grub": ""})
     assert debian(tmp_path) == BootEntry(
         kind="grub",
         source="/boot/grub/grub.cfg",
@@ -87,7 +89,7 @@ def test_saved(tmp_path: Path, env: dict[str, str], version: str, line: int) -> 
 def test_recorded_grubenv(tmp_path: Path) -> None:
     text = (FIXTURES / "grubenv-2.12-saved").read_text()
     assert grub_shell.read_grubenv(text) == {"saved_entry": (f"{ADVANCED}>{OLD}", 3), "odd": ("a\\b\nc#d", 4)}
-    tree(tmp_path, {"boot/grub/grubenv": text})
+    write_tree(tmp_path, {"boot/grub/grubenv": text})
     assert debian(tmp_path, "grub-2.12-debian13-saved.cfg").kernel_version == OLDER
 
 
@@ -106,7 +108,7 @@ SEPARATE_CASES = [
 
 @pytest.mark.parametrize(("files", "mounted", "kernel"), SEPARATE_CASES)
 def test_separate_boot(tmp_path: Path, files: list[str], mounted: bool, kernel: str) -> None:
-    tree(tmp_path, dict.fromkeys(files, "x"))
+    write_tree(tmp_path, dict.fromkeys(files, "x"))
     config = (FIXTURES / "grub-2.12-debian13-separate-boot.cfg").read_text()
     default = boot(tmp_path, {"boot/grub/grub.cfg": config}, boot_is_mount=mounted)
     assert (default.kernel, default.initrd, default.cmdline) == (kernel, ("/boot/initrd.img-" + NEWER,), DEBIAN)
@@ -117,9 +119,9 @@ UBUNTU_INITRD = f"/boot/initrd.img-{UBUNTU}"
 
 
 def ubuntu(root: Path, *files: str, **env: str) -> BootEntry:
-    tree(root, dict.fromkeys((f"boot/vmlinuz-{UBUNTU}", *files), "x"))
+    write_tree(root, dict.fromkeys((f"boot/vmlinuz-{UBUNTU}", *files), "x"))
     if env:
-        tree(root, {"boot/grub/grubenv": grubenv(**env)})
+        write_tree(root, {"boot/grub/grubenv": grubenv(**env)})
     config = (FIXTURES / "handmade-ubuntu2404.cfg").read_text()
     return boot(root, {"boot/grub/grub.cfg": config}, boot_is_mount=True)
 
@@ -182,7 +184,7 @@ SCRIPT_CASES = [
 
 @pytest.mark.parametrize(("script", "cmdline"), SCRIPT_CASES)
 def test_script(tmp_path: Path, script: str, cmdline: str) -> None:
-    tree(tmp_path, dict.fromkeys(("k", "i", "xen.gz"), "x"))
+    write_tree(tmp_path, dict.fromkeys(("k", "i", "xen.gz"), "x"))
     default = boot(tmp_path, {"boot/grub/grub.cfg": script, "boot/grub/more.cfg": "menuentry m { linux /k more }"})
     assert (default.cmdline, default.problem) == (cmdline, None)
 

@@ -13,77 +13,41 @@ from hypothesis import strategies as st
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni import config as cni
 
+HOST_DEVICE = {"type": "host-device", "device": "ens192", "ipam": {"type": "whereabouts", "range": "10.100.100.0/30"}}
+LOCAL = {"type": "host-local", "ranges": [[{"subnet": "10.1.0.0/24", "range_start": "10.1.0.9"}]], "data_dir": "/run/x"}
+LOCAL_CNI = {
+    "type": "host-local",
+    "ranges": [[{"subnet": "10.1.0.0/24", "rangeStart": "10.1.0.9"}]],
+    "dataDir": "/run/x",
+}
+POOL = {"type": "whereabouts", "range_start": "10.0.0.2"}
+RANGES = [{"range": "fd00::/64", "range_start": "fd00::9"}]
+SYSCTL = "net.ipv4.conf.IFNAME.arp_announce"
+CHAIN = [{"type": "rdma", "mtu": None}, {"type": "tuning", "sysctl": {SYSCTL: 2}, "tx_q_len": 9}]
+CHAIN_CNI = [{"type": "rdma"}, {"type": "tuning", "sysctl": {SYSCTL: "2"}, "txQLen": 9}]
 # options, configuration
 BUILT: list[tuple[dict[str, t.Any], dict[str, t.Any]]] = [
-    (
-        {"type": "host-device", "device": "ens192", "ipam": {"type": "whereabouts", "range": "10.100.100.0/30"}},
-        {
-            "cniVersion": "0.3.0",
-            "type": "host-device",
-            "device": "ens192",
-            "ipam": {"type": "whereabouts", "range": "10.100.100.0/30"},
-        },
-    ),
+    (HOST_DEVICE, HOST_DEVICE),
     (
         {"type": "host-device", "pci_bus_id": "0000:07:00.0", "device": None, "ipam": {"type": "none"}, "chain": []},
-        {"cniVersion": "0.3.0", "type": "host-device", "pciBusID": "0000:07:00.0"},
+        {"type": "host-device", "pciBusID": "0000:07:00.0"},
     ),
     (
+        {"type": "macvlan", "master": "eth1", "link_in_container": False, "ipam": {**LOCAL, "range_start": "10.1.0.3"}},
         {
-            "type": "macvlan",
-            "master": "eth1",
-            "link_in_container": False,
-            "ipam": {
-                "type": "host-local",
-                "ranges": [[{"subnet": "10.1.0.0/24", "range_start": "10.1.0.9"}]],
-                "data_dir": "/run/x",
-                "range_start": "10.1.0.3",
-            },
-        },
-        {
-            "cniVersion": "0.3.0",
             "type": "macvlan",
             "master": "eth1",
             "linkInContainer": False,
-            "ipam": {
-                "type": "host-local",
-                "ranges": [[{"subnet": "10.1.0.0/24", "rangeStart": "10.1.0.9"}]],
-                "dataDir": "/run/x",
-                "rangeStart": "10.1.0.3",
-            },
+            "ipam": {**LOCAL_CNI, "rangeStart": "10.1.0.3"},
         },
     ),
     (
+        {"type": "sriov", "vlan_qos": 3, "log_level": "debug", "chain": CHAIN, "ipam": {**POOL, "ip_ranges": RANGES}},
         {
-            "type": "sriov",
-            "vlan_qos": 3,
-            "log_level": "debug",
-            "chain": [
-                {"type": "rdma", "mtu": None},
-                {"type": "tuning", "sysctl": {"net.ipv4.conf.IFNAME.arp_announce": 2}, "tx_q_len": 9},
-            ],
-            "ipam": {
-                "type": "whereabouts",
-                "range_start": "10.0.0.2",
-                "ip_ranges": [{"range": "fd00::/64", "range_start": "fd00::9"}],
-            },
-        },
-        {
-            "cniVersion": "0.3.0",
             "plugins": [
-                {
-                    "type": "sriov",
-                    "vlanQoS": 3,
-                    "logLevel": "debug",
-                    "ipam": {
-                        "type": "whereabouts",
-                        "range_start": "10.0.0.2",
-                        "ipRanges": [{"range": "fd00::/64", "range_start": "fd00::9"}],
-                    },
-                },
-                {"type": "rdma"},
-                {"type": "tuning", "sysctl": {"net.ipv4.conf.IFNAME.arp_announce": "2"}, "txQLen": 9},
-            ],
+                {"type": "sriov", "vlanQoS": 3, "logLevel": "debug", "ipam": {**POOL, "ipRanges": RANGES}},
+                *CHAIN_CNI,
+            ]
         },
     ),
 ]
@@ -91,9 +55,9 @@ BUILT: list[tuple[dict[str, t.Any], dict[str, t.Any]]] = [
 
 @pytest.mark.parametrize(("options", "config"), BUILT, ids=range(len(BUILT)))
 def test_build(options: dict[str, t.Any], config: dict[str, t.Any]) -> None:
-    made = cni.build(options, "0.3.0")
-    assert made == config
-    assert list(cni.check_keys(made)) == []
+    built = cni.build(options, "0.3.0")
+    assert built == {"cniVersion": "0.3.0", **config}
+    assert list(cni.check_keys(built)) == []
 
 
 # The attachment of the first of the source documents, as it stands there.
@@ -109,7 +73,7 @@ SOURCE = """{
 
 
 def test_the_source_is_what_the_typed_options_make() -> None:
-    assert cni.normal(cni.parse(SOURCE), "nic0") == cni.normal(cni.build(BUILT[0][0], "0.3.0"), "nic0")
+    assert cni.normal(cni.parse(SOURCE), "nic0") == cni.normal(cni.build(HOST_DEVICE, "0.3.0"), "nic0")
 
 
 def allocated(kind: str, **ipam: t.Any) -> dict[str, t.Any]:
@@ -226,5 +190,5 @@ def test_types_that_are_not_known_are_said_to_be_so() -> None:
 
 
 def test_what_is_stored_is_read_back() -> None:
-    config = BUILT[3][1]
+    config = cni.build(BUILT[3][0], "0.3.0")
     assert json.loads(cni.text(config)) == config

@@ -23,6 +23,9 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni.install im
 )
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fetch import FetchError
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.module import options_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.trees import write_tree
 
 Json = t.Any
 NOW = 1_800_000_000.0
@@ -58,7 +61,8 @@ class Place:
         return {"name": name, "url": str(path), "checksum": f"sha256:{digest}", "files": list(files)}
 
     def run(self, *sources: Json, check: bool = False, now: float = NOW, **more: Json) -> Json:
-        return manage({**defaults(self), "sources": list(sources), **more}, check, now)
+        places = {"bin_dir": str(self.bin), "record": str(self.record), "timeout": 10}
+        return manage(options_of("cni_install", **places, sources=list(sources), **more), check, now)
 
     def account(self, **more: Json) -> Json:
         one = {
@@ -138,10 +142,9 @@ def test_a_single_program(place: Place) -> None:
 
 def test_a_wrong_checksum_installs_nothing(place: Place) -> None:
     source = {**place.archive(bridge=b"one"), "checksum": "sha256:" + "0" * 64}
-    with pytest.raises(FetchError) as caught:
-        place.run(source)
-    assert f"Verifying {place.mirror}/plugins.tgz: its SHA-256 is " in str(caught.value)
-    assert f", expected {'0' * 64}. Nothing was installed" in str(caught.value)
+    message = message_of(FetchError, place.run, source)
+    assert f"Verifying {place.mirror}/plugins.tgz: its SHA-256 is " in message
+    assert f", expected {'0' * 64}. Nothing was installed" in message
     assert os.listdir(place.bin) == []
 
 
@@ -168,9 +171,7 @@ def test_a_file_of_checksums_is_refused_before_anything_is_fetched(place: Place,
     checksum = "sha256:" + where.format(mirror=place.mirror)
     wanted = {**source, "url": "https://192.0.2.1/v1/plugins.tgz", "checksum": checksum}
     for check in (True, False):
-        with pytest.raises(InstallError) as caught:
-            place.run(wanted, mirror=str(place.mirror), check=check)
-        assert str(caught.value) == (
+        assert message_of(InstallError, place.run, wanted, mirror=str(place.mirror), check=check) == (
             f"Installing plugins: checksum is {checksum!r}. Set it to sha256: and 64 lowercase hexadecimal digits; "
             "a checksum file from the program's own source would change along with the program. `curl -fsSL "
             "https://192.0.2.1/v1/plugins.tgz | sha256sum` prints the digits; run it on a machine and network that you "
@@ -197,11 +198,8 @@ def test_paths_in_an_archive_are_not_used(place: Place) -> None:
 
 def test_somebody_elses_plugin(place: Place) -> None:
     source = place.archive(bridge=b"ours", macvlan=b"two")
-    place.bin.mkdir()
-    (place.bin / "bridge").write_bytes(b"theirs")
-    with pytest.raises(InstallError) as caught:
-        place.run(source, on_foreign="fail")
-    assert str(caught.value) == (
+    write_tree(place.bin, {"bridge": b"theirs"})
+    assert message_of(InstallError, place.run, source, on_foreign="fail") == (
         f"Installing plugins: {place.bin}/bridge exists and was not installed by this collection. Set on_foreign to keep "
         "(use it as it is) or to take_over"
     )
@@ -287,13 +285,10 @@ def test_a_token_of_another_node_or_of_none_is_replaced(place: Place) -> None:
 
 
 def test_somebody_elses_configuration_is_never_overwritten(place: Place) -> None:
-    place.conf.mkdir()
-    (place.conf / "00-multus.conf").write_text("theirs\n")
+    write_tree(place.conf, {"00-multus.conf": "theirs\n"})
     source = place.archive(bridge=b"one")
     for check in (True, False):
-        with pytest.raises(InstallError) as caught:
-            place.run(source, configs=[place.config()], check=check)
-        assert str(caught.value) == (
+        assert message_of(InstallError, place.run, source, configs=[place.config()], check=check) == (
             f"Writing {place.conf}/00-multus.conf: the file exists and was not written by this collection. "
             "Move it away, or have the tool that wrote it (an operator, a DaemonSet) leave this to the role, and run again"
         )
@@ -309,8 +304,7 @@ def test_the_pod_network_is_taken_in_whole_and_followed(place: Place) -> None:
     pods = place.conf / "10-pods.conflist"
     plugin = {"type": "calico", "kubeconfig": "/etc/cni/net.d/calico-kubeconfig", "ipam": {"type": "calico-ipam"}}
     network = {"cniVersion": "0.3.1", "name": "pods", "plugins": [plugin]}
-    pods.parent.mkdir(parents=True, exist_ok=True)
-    pods.write_text(json.dumps(network))
+    write_tree(place.conf, {pods.name: json.dumps(network)})
     config = {**place.config('{"type": "multus"}'), "delegate": str(pods)}
     assert place.run(configs=[config])["changed"]
     assert json.loads((place.conf / "00-multus.conf").read_text()) == {"type": "multus", "delegates": [network]}
@@ -333,9 +327,7 @@ def test_the_pod_network_is_taken_in_whole_and_followed(place: Place) -> None:
 )
 def test_a_pod_network_that_cannot_be_taken_in(place: Place, text: str | None, said: str) -> None:
     pods = place.conf / "10-pods.conflist"
-    pods.parent.mkdir(parents=True, exist_ok=True)
-    if text is not None:
-        pods.write_text(text)
+    write_tree(place.conf, {} if text is None else {pods.name: text})
     with pytest.raises(InstallError, match="with the pod network of .*10-pods.conflist: ") as caught:
         place.run(configs=[{**place.config('{"type": "multus"}'), "delegate": str(pods)}])
     assert said in str(caught.value)
@@ -380,20 +372,6 @@ def test_a_run_that_was_cut_off_is_finished_by_the_next(place: Place, monkeypatc
     assert place.run(source)["changed"] is False
 
 
-def defaults(place: Place) -> Json:
-    return {
-        "state": "present",
-        "bin_dir": str(place.bin),
-        "on_foreign": "keep",
-        "configs": [],
-        "kubeconfigs": [],
-        "tokens": {},
-        "mirror": "",
-        "record": str(place.record),
-        "timeout": 10,
-    }
-
-
 # what is otherwise in the source, part of the message
 BAD: list[tuple[Json, str]] = [
     ({"checksum": ""}, "Installing plugins: checksum is ''. Set it to sha256: and 64 lowercase hexadecimal digits"),
@@ -408,9 +386,7 @@ BAD: list[tuple[Json, str]] = [
 
 @pytest.mark.parametrize(("more", "text"), BAD)
 def test_bad_sources(place: Place, more: Json, text: str) -> None:
-    with pytest.raises(FabricError) as caught:
-        place.run({**place.archive(bridge=b"one"), **more})
-    assert text in str(caught.value)
+    assert text in message_of(FabricError, place.run, {**place.archive(bridge=b"one"), **more})
     assert not place.bin.exists() or os.listdir(place.bin) == []
 
 

@@ -18,6 +18,10 @@ def whereabouts(text: str, **more: t.Any) -> dict[str, t.Any]:
     return {"type": "whereabouts", "range": text, **more}
 
 
+def host_local(**more: t.Any) -> dict[str, t.Any]:
+    return {"type": "host-local", **more}
+
+
 # ipam, usable addresses of each group
 SIZES: list[tuple[dict[str, t.Any], list[int]]] = [
     (whereabouts("10.100.100.0/30"), [2]),
@@ -28,10 +32,10 @@ SIZES: list[tuple[dict[str, t.Any], list[int]]] = [
     (whereabouts("10.0.0.4-10.0.0.9/24"), [6]),
     (whereabouts("10.0.0.0/24", exclude=["10.0.0.0/25", "10.0.0.64/26", "10.0.0.200"]), [126]),
     ({"type": "whereabouts", "range": "10.0.0.0/30", "ipRanges": [{"range": "fd00::/126"}]}, [2, 2]),
-    ({"type": "host-local", "subnet": "10.0.0.0/29"}, [5]),
-    ({"type": "host-local", "ranges": [[{"subnet": "10.0.0.0/29"}, {"subnet": "10.0.1.0/29"}]]}, [10]),
-    ({"type": "host-local", "ranges": [[{"subnet": "10.0.0.0/29", "gateway": "10.9.9.9"}]]}, [6]),
-    ({"type": "host-local", "ranges": [[{"subnet": "fd00::/125", "rangeStart": "fd00::4"}]]}, [3]),
+    (host_local(subnet="10.0.0.0/29"), [5]),
+    (host_local(ranges=[[{"subnet": "10.0.0.0/29"}, {"subnet": "10.0.1.0/29"}]]), [10]),
+    (host_local(ranges=[[{"subnet": "10.0.0.0/29", "gateway": "10.9.9.9"}]]), [6]),
+    (host_local(ranges=[[{"subnet": "fd00::/125", "rangeStart": "fd00::4"}]]), [3]),
     ({"type": "static", "addresses": [{"address": "10.0.0.7/24"}]}, [1]),
     ({"type": "dhcp"}, []),
     ({}, []),
@@ -58,23 +62,17 @@ HANDED_OUT: list[tuple[dict[str, t.Any], list[list[tuple[str, str]]]]] = [
     (whereabouts("10.0.0.0/24", range_start="10.0.0.9", range_end="10.0.0.9"), [[("10.0.0.9", "10.0.0.9")]]),
     ({"type": "whereabouts", "ipRanges": [5, {"range": "10.0.0.0/30"}]}, [[("10.0.0.1", "10.0.0.2")]]),
     (whereabouts("fd00::/125"), [[("fd00::1", "fd00::6")]]),
-    ({"type": "host-local", "subnet": "10.0.0.0/29"}, [[("10.0.0.2", "10.0.0.6")]]),
+    (host_local(subnet="10.0.0.0/29"), [[("10.0.0.2", "10.0.0.6")]]),
+    (host_local(subnet="10.0.0.0/29", gateway="10.0.0.4"), [[("10.0.0.1", "10.0.0.3"), ("10.0.0.5", "10.0.0.6")]]),
     (
-        {"type": "host-local", "subnet": "10.0.0.0/29", "gateway": "10.0.0.4"},
-        [[("10.0.0.1", "10.0.0.3"), ("10.0.0.5", "10.0.0.6")]],
-    ),
-    (
-        {
-            "type": "host-local",
-            "ranges": [[{"subnet": "10.0.0.0/24", "rangeStart": "10.0.0.9", "rangeEnd": "10.0.0.12"}]],
-        },
+        host_local(ranges=[[{"subnet": "10.0.0.0/24", "rangeStart": "10.0.0.9", "rangeEnd": "10.0.0.12"}]]),
         [[("10.0.0.9", "10.0.0.12")]],
     ),
     (
-        {"type": "host-local", "subnet": "10.0.0.0/30", "ranges": [[{"subnet": "10.1.0.0/30"}]]},
+        host_local(subnet="10.0.0.0/30", ranges=[[{"subnet": "10.1.0.0/30"}]]),
         [[("10.0.0.2", "10.0.0.2")], [("10.1.0.2", "10.1.0.2")]],
     ),
-    ({"type": "host-local", "ranges": [[], [5], [{"subnet": "10.1.0.0/30"}]]}, [[("10.1.0.2", "10.1.0.2")]]),
+    (host_local(ranges=[[], [5], [{"subnet": "10.1.0.0/30"}]]), [[("10.1.0.2", "10.1.0.2")]]),
     ({"type": "static", "addresses": ["10.0.0.7/24"]}, [[("10.0.0.7", "10.0.0.7")]]),
     ({"type": "static", "addresses": []}, []),
     ({"type": "static", "addresses": "10.0.0.7/24"}, []),

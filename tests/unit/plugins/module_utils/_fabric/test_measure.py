@@ -58,17 +58,12 @@ def test_servers_that_do_not_come_up(tmp_path: Path) -> None:
     host.files = {str(tmp_path / "0-1-rping.server"): "rdma_bind_addr:\nCannot assign requested address\n"}
     host.ports = {18516: 99.0}
     failed = listen([a_test("rping"), a_test("ib_write_bw")], 90, 20, host)
-    assert [(one["ok"], one["error"]) for one in failed] == [
+    assert [(result["ok"], result["error"]) for result in failed] == [
         (None, "its server exited with 255: rdma_bind_addr: Cannot assign requested address"),
         (None, "its server did not listen on port 18516 within 20 s"),
     ]
-    assert {key: failed[0][key] for key in ("id", "client", "server", "rail", "test")} == {
-        "id": "0-1-rping",
-        "client": "b",
-        "server": "a",
-        "rail": 1,
-        "test": "rping",
-    }
+    names = {"id": "0-1-rping", "client": "b", "server": "a", "rail": 1, "test": "rping"}
+    assert {key: failed[0][key] for key in names} == names
 
 
 GONE = ContainerError("The container main of the pod ml/train-0 has ended")
@@ -134,11 +129,9 @@ def test_counters_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_counters_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Host, "texts", lambda self, paths: ["", "", ""])
-    (found,) = measure([a_test("ib_write_bw")], 30, 10, FakeHost(), Quiet([], 0))
-    assert (found["ok"], found["error"]) == (
-        None,
-        "the counters of the network cannot be read: /proc/net/dev has no list of network devices",
-    )
+    (result,) = measure([a_test("ib_write_bw")], 30, 10, FakeHost(), Quiet([], 0))
+    error = "the counters of the network cannot be read: /proc/net/dev has no list of network devices"
+    assert (result["ok"], result["error"]) == (None, error)
 
 
 def test_from_gpu_to_gpu() -> None:
@@ -174,13 +167,13 @@ def test_what_is_not_good_is_never_ok(kind: str, answer: tuple[t.Any, ...], ok: 
     assert error in result["error"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "text"),
-    [
-        ("rping", "cma event RDMA_CM_EVENT_REJECTED, error 8\n"),
-        ("ib_write_bw", "Couldn't connect to 10.0.0.1:18516\n"),
-    ],
-)
+LATE = [
+    ("rping", "cma event RDMA_CM_EVENT_REJECTED, error 8\n"),
+    ("ib_write_bw", "Couldn't connect to 10.0.0.1:18516\n"),
+]
+
+
+@pytest.mark.parametrize(("kind", "text"), LATE)
 def test_a_server_that_is_late_is_waited_for(kind: str, text: str) -> None:
     good = (0, pings(3)) if kind == "rping" else (0, "...", FIXTURE.read_text())
     result, host = one(kind, (1, text), (1, text), good)

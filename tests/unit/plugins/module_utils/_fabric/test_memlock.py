@@ -73,10 +73,8 @@ def said(step: str, code: int | None = None) -> tuple[int, str]:
     return 0, json.dumps({"step": step, "errno": code}) + "\n"
 
 
-LOW = (
-    "registering 67108864 bytes with rxe0 failed with ENOMEM, RLIMIT_MEMLOCK of the container is 8388608 bytes. "
-    + REMEDY
-)
+LIMIT = "RLIMIT_MEMLOCK of the container is 8388608 bytes. "
+LOW = f"registering 67108864 bytes with rxe0 failed with ENOMEM, {LIMIT}{REMEDY}"
 PYTHON: list[tuple[int, tuple[int | None, str], bool | None, str | None]] = [
     # limit, answer, ok, error
     (8388608, said("reg_mr", errno.ENOMEM), False, LOW),
@@ -108,11 +106,7 @@ def test_with_python(limit: int, answer: tuple[int | None, str], ok: bool | None
 
 PINGPONG: list[tuple[tuple[int | None, str], bool | None, str | None]] = [
     ((None, ""), True, None),
-    (
-        (1, "Couldn't register MR\n"),
-        False,
-        "registering 67108864 bytes with rxe0 failed, RLIMIT_MEMLOCK of the container is 8388608 bytes. Raise",
-    ),
+    ((1, "Couldn't register MR\n"), False, f"registering 67108864 bytes with rxe0 failed, {LIMIT}Raise"),
     ((1, "Couldn't get context for rxe0\n"), None, "ibv_rc_pingpong exited with 1: Couldn't get context for rxe0"),
     ((-9, ""), None, "ibv_rc_pingpong exited with -9: it printed nothing"),
 ]

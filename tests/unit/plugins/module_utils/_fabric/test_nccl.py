@@ -9,24 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric.host import Host, ProbeError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric.host import ProbeError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric.nccl import Order, command, run
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._fabric.fake_host import FakeHost
 
 FIXTURES = Path(__file__).parents[2] / "filter/fixtures"
 MEMBERS = [{"address": "10.244.1.7", "gpus": 8, "rails": []}, {"address": "10.244.2.9", "gpus": 8}]
 ORDER = Order(MEMBERS, "eth0", 2222, {"NCCL_DEBUG": "INFO", "NCCL_IB_HCA": "=mlx5_0:1"}, 1024)
-
-
-class FakeHost(Host):
-    def __init__(self, answer: t.Any) -> None:
-        self.answer = answer
-        self.ran: list[t.Any] = []
-
-    def run(self, argv: t.Sequence[str], limit: float) -> tuple[int | None, str]:
-        self.ran.append(list(argv))
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return t.cast("tuple[int | None, str]", self.answer)
 
 
 def test_command() -> None:
@@ -41,32 +30,32 @@ def test_command() -> None:
 
 def test_a_good_run() -> None:
     text = (FIXTURES / "nccl-2.18.5_ibext_roce_all-reduce.txt").read_text()
-    found = run(ORDER, (), 60, FakeHost((0, text)))
-    assert (found["ok"], found["error"], found["transport"], found["ranks"]) == (True, None, "rdma", 16)
-    assert found["max_busbw"] >= found["avg_busbw"] > 0
-    assert found["out_of_bounds"] == 0
+    result = run(ORDER, (), 60, FakeHost((0, text)))
+    assert (result["ok"], result["error"], result["transport"], result["ranks"]) == (True, None, "rdma", 16)
+    assert result["max_busbw"] >= result["avg_busbw"] > 0
+    assert result["out_of_bounds"] == 0
+
+
+REFUSED = "ssh: connect to host 10.244.2.9 port 2222: Connection refused\n"
+MISSING = "Running mpirun: No such file or directory"
 
 
 @pytest.mark.parametrize(
     ("answer", "ok", "error"),
     [
-        (
-            (1, "ssh: connect to host 10.244.2.9 port 2222: Connection refused\n"),
-            False,
-            "mpirun exited with 1: ssh: con",
-        ),
+        ((1, REFUSED), False, "mpirun exited with 1: ssh: con"),
         ((None, ""), False, "mpirun timed out after 60 s: it printed nothing"),
-        (ProbeError("Running mpirun: No such file or directory"), None, "Running mpirun: No such file or directory"),
+        (ProbeError(MISSING), None, MISSING),
     ],
 )
 def test_a_bad_run(answer: t.Any, ok: bool | None, error: str) -> None:
-    found = run(ORDER, (), 60, FakeHost(answer))
-    assert found["ok"] is ok
-    assert found["error"].startswith(error)
+    result = run(ORDER, (), 60, FakeHost(answer))
+    assert result["ok"] is ok
+    assert result["error"].startswith(error)
 
 
 def test_runs_that_did_not_find_each_other() -> None:
     text = (FIXTURES / "nccl-tests_not-mpi_interleaved.txt").read_text()
-    found = run(ORDER, (), 60, FakeHost((0, text)))
-    assert found["ok"] is None
-    assert found["error"]
+    result = run(ORDER, (), 60, FakeHost((0, text)))
+    assert result["ok"] is None
+    assert result["error"]

@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator import model, release
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._gpu_operator.model import OperatorError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm import output
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 
 def pending(status: str, revision: int = 3, deployed: int = 1000) -> output.Release:
@@ -44,9 +45,8 @@ REFUSALS = [
 
 @pytest.mark.parametrize(("status", "params", "busy", "age", "text"), REFUSALS, ids=[row[0] for row in REFUSALS])
 def test_pending_is_refused(status: str, params: dict[str, t.Any], busy: list[int], age: int, text: str) -> None:
-    with pytest.raises(OperatorError) as failure:
-        release.plan_recovery(params, pending(status, deployed=1100 - age), Host(busy=busy))
-    assert text in str(failure.value)
+    stuck, host = pending(status, deployed=1100 - age), Host(busy=busy)
+    assert text in message_of(OperatorError, release.plan_recovery, params, stuck, host)
 
 
 # status, the history's states, the revision to go back to (None: uninstall)

@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm import chart as helm_chart
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm.output import HelmError
 from ansible_collections.rdmaops.gpu_fabric.tests.support import charts
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 
 def test_a_directory_and_its_archive_are_the_same_chart(tmp_path: Path) -> None:
@@ -63,16 +64,13 @@ BROKEN = [
 
 @pytest.mark.parametrize(("files", "text"), BROKEN, ids=["none", "broken", "incomplete"])
 def test_what_is_no_chart(files: dict[str, str], text: str, tmp_path: Path) -> None:
-    with pytest.raises(HelmError) as failure:
-        helm_chart.read(str(archive(tmp_path / "x.tgz", files)))
-    assert text in str(failure.value)
+    assert text in message_of(HelmError, helm_chart.read, str(archive(tmp_path / "x.tgz", files)))
 
 
 def test_what_is_no_archive(tmp_path: Path) -> None:
     (tmp_path / "x.tgz").write_text("not an archive")
-    with pytest.raises(HelmError) as failure:
-        helm_chart.read(str(tmp_path / "x.tgz"))
-    assert "Set it to a chart's directory, archive or address" in str(failure.value)
+    message = message_of(HelmError, helm_chart.read, str(tmp_path / "x.tgz"))
+    assert "Set it to a chart's directory, archive or address" in message
 
 
 DIGEST = "sha256:" + "ab" * 32
@@ -83,9 +81,7 @@ DIGEST = "sha256:" + "ab" * 32
     [("gpu-operator", "http://charts.example.org"), ("HTTP://charts.example.org/gpu-operator.tgz", None)],
 )
 def test_plain_http_needs_a_digest(chart: str, repo_url: str | None) -> None:
-    with pytest.raises(HelmError) as caught:
-        helm_chart.refuse_unverified(chart, repo_url, None)
-    assert str(caught.value) == (
+    assert message_of(HelmError, helm_chart.refuse_unverified, chart, repo_url, None) == (
         f"Fetching the chart {chart}: {repo_url or chart} is plain http, and the download would not be "
         "verified. Set an https:// address, or the digest of the archive in chart_checksum: run helm pull and "
         "sha256sum on a machine and network that you trust. Nothing was fetched"
@@ -109,9 +105,7 @@ def test_another_archive_is_refused(tmp_path: Path) -> None:
     right = "sha256:" + hashlib.sha256(b"one").hexdigest()
     helm_chart.verify(str(archive), right)
     helm_chart.verify(str(archive), None)
-    with pytest.raises(HelmError) as caught:
-        helm_chart.verify(str(archive), DIGEST)
-    assert str(caught.value) == (
+    assert message_of(HelmError, helm_chart.verify, str(archive), DIGEST) == (
         f"Verifying the chart {archive}: its checksum is {right}, expected {DIGEST} (chart_checksum). Nothing "
         "was done: the file is damaged or is not the expected one"
     )

@@ -15,6 +15,8 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm import client as helm_client
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm import output
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.trees import write_tree
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import limits_count_from
 
 
@@ -97,12 +99,8 @@ def test_conflicts_are_forced_where_helm_applies_on_the_server(
 
 def test_an_error_has_helms_words_and_no_token(tmp_path: Path, elsewhere: Path) -> None:
     helm = helm_client.Helm(script(tmp_path, "echo Error: the-token is unknown >&2; exit 1"), client(), str(elsewhere))
-    with pytest.raises(output.HelmError) as failure:
-        helm.run(["list"], "Listing the releases", hint="Do that")
-    assert (
-        str(failure.value)
-        == "Listing the releases: helm exited with status 1. Output: Error: ******** is unknown. Do that"
-    )
+    message = message_of(output.HelmError, helm.run, ["list"], "Listing the releases", hint="Do that")
+    assert message == "Listing the releases: helm exited with status 1. Output: Error: ******** is unknown. Do that"
 
 
 # what helm says, what unblocks
@@ -116,12 +114,10 @@ ADVICE = [
 @pytest.mark.parametrize(("text", "advice"), ADVICE, ids=["pending", "unreachable", "forbidden"])
 def test_advice(text: str, advice: str, tmp_path: Path, elsewhere: Path) -> None:
     helm = helm_client.Helm(script(tmp_path, f"echo '{text}' >&2; exit 1"), client(), str(elsewhere))
-    with pytest.raises(output.HelmError) as failure:
-        helm.run(["list"], "Listing")
-    assert advice in str(failure.value)
-    with pytest.raises(output.HelmError) as failure:  # a chart repository is no API server
-        helm.run(["pull"], "Fetching", cluster=False, hint="Look at chart")
-    assert str(failure.value).endswith(". Look at chart")
+    assert advice in message_of(output.HelmError, helm.run, ["list"], "Listing")
+    # A chart repository is no API server.
+    message = message_of(output.HelmError, helm.run, ["pull"], "Fetching", cluster=False, hint="Look at chart")
+    assert message.endswith(". Look at chart")
 
 
 def test_a_helm_that_hangs_is_ended(tmp_path: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,11 +127,10 @@ def test_a_helm_that_hangs_is_ended(tmp_path: Path, elsewhere: Path, monkeypatch
     helm = helm_client.Helm(script(tmp_path, text), client(timeout=1), str(elsewhere))
     limits_count_from(tmp_path / "deaf", monkeypatch)
     began = time.monotonic()
-    with pytest.raises(output.HelmError) as failure:
-        helm.run(["list"], "Listing")
+    message = message_of(output.HelmError, helm.run, ["list"], "Listing")
     start = "Listing: helm timed out after 1 s and was killed. Output: working with ********. "
-    assert str(failure.value).startswith(start)
-    assert "Raise timeout" in str(failure.value)
+    assert message.startswith(start)
+    assert "Raise timeout" in message
     assert time.monotonic() - began < 30
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
@@ -144,16 +139,11 @@ def test_a_helm_that_hangs_is_ended(tmp_path: Path, elsewhere: Path, monkeypatch
 def test_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(helm_client, "_DIRECTORIES", ())
-    with pytest.raises(output.HelmError) as failure:
-        helm_client.find(None)
-    assert str(failure.value).startswith(
-        f"Looking for helm: helm was not found in {tmp_path}. Install helm 3.8 or newer"
-    )
+    message = message_of(output.HelmError, helm_client.find, None)
+    assert message.startswith(f"Looking for helm: helm was not found in {tmp_path}. Install helm 3.8 or newer")
     path = script(tmp_path, "")
     assert helm_client.find(None) == helm_client.find("helm") == helm_client.find(path) == path
-    with pytest.raises(output.HelmError) as failure:
-        helm_client.find(str(tmp_path))
-    assert "is not an executable file" in str(failure.value)
+    assert "is not an executable file" in message_of(output.HelmError, helm_client.find, str(tmp_path))
 
 
 # a command, whether it may be changing the release r of the namespace s
@@ -176,8 +166,7 @@ COMMANDS = [
 
 @pytest.mark.parametrize(("command", "counts"), COMMANDS, ids=[row[0] for row in COMMANDS])
 def test_running(tmp_path: Path, command: str, counts: bool) -> None:
-    (tmp_path / "7").mkdir()
-    (tmp_path / "7" / "cmdline").write_text(command.replace(" ", "\0") + "\0")
+    write_tree(tmp_path, {"7/cmdline": command.replace(" ", "\0") + "\0"})
     (tmp_path / "10").mkdir()
     (tmp_path / "self").mkdir()
     assert helm_client.running("r", "s", str(tmp_path)) == ([7] if counts else [])

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._helm import output
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "helm"
 VERSIONS = ["3.22.0", "4.3.1"]
@@ -64,9 +65,7 @@ VERSION_ERRORS = [
 
 @pytest.mark.parametrize(("text", "message"), VERSION_ERRORS, ids=["3.2", "2.17", "none"])
 def test_version_errors(text: str, message: str) -> None:
-    with pytest.raises(output.HelmError) as failure:
-        output.parse_version(text, "/bin/helm")
-    assert message in str(failure.value)
+    assert message in message_of(output.HelmError, output.parse_version, text, "/bin/helm")
 
 
 # chart as helm lists it, name, version

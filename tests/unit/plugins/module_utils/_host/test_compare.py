@@ -13,6 +13,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._host import compare, owned_files
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._module_params import manage
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode import manage as rdma_mode
+from ansible_collections.rdmaops.gpu_fabric.tests.support.trees import write_tree
 
 Json = t.Dict[str, t.Any]
 
@@ -83,10 +84,8 @@ def test_drill(tmp_path: Path) -> None:
     wishes = {"owned_files": [files], "modprobe_options": [options]}
     drop_in = tmp_path / "etc/modprobe.d/zz-rdmaops-mlx5_core.conf"
     drop_in.parent.mkdir(parents=True)
-    grub = tmp_path / "boot/grub/grub.cfg"
-    grub.parent.mkdir(parents=True)
-    (tmp_path / "boot/vmlinuz-7.2.12").write_text("a kernel")
-    grub.write_text("menuentry 'Linux' {\n linux /boot/vmlinuz-7.2.12 root=/dev/vda1 ro\n}\n")
+    grub = "menuentry 'Linux' {\n linux /boot/vmlinuz-7.2.12 root=/dev/vda1 ro\n}\n"
+    write_tree(tmp_path, {"boot/vmlinuz-7.2.12": "a kernel", "boot/grub/grub.cfg": grub})
 
     def modules(check: bool) -> list[Json]:
         decision, result = owned_files.decide(compare.checked(owned_files.ARGUMENTS, files)["files"])
@@ -99,19 +98,19 @@ def test_drill(tmp_path: Path) -> None:
     def agreed() -> list[str]:
         asked, differs = compare.compare(wishes)
         own = modules(check=True)
-        assert [one for results in asked.values() for one in results] == own
-        assert bool(differs) == any(one["changed"] for one in own)
+        assert [row for results in asked.values() for row in results] == own
+        assert bool(differs) == any(row["changed"] for row in own)
         return differs
 
     fresh = ["owned_files: Write %s" % (tmp_path / "etc/one.conf"), f"modprobe_options: Write {drop_in}"]
-    assert [one.replace("/etc/modprobe.d", str(drop_in.parent)) for one in agreed()] == fresh
+    assert [text.replace("/etc/modprobe.d", str(drop_in.parent)) for text in agreed()] == fresh
     assert not drop_in.exists(), "a look has written something"
     modules(check=False)
     assert agreed() == []
     modules(check=False)
     assert agreed() == []
     # What cannot be told any more is not in sync: the module itself is to say so.
-    grub.unlink()
+    (tmp_path / "boot/grub/grub.cfg").unlink()
     assert compare.compare(wishes)[1] == ["modprobe_options: mlx5_core.prof_sel is unknown"]
     drop_in.write_text("options mlx5_core prof_sel=3\n")
     (tmp_path / "etc/one.conf").write_text("somebody else's\n")

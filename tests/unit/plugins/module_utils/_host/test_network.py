@@ -15,13 +15,6 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _command
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._host import network
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._host.network import (
-    Host,
-    NetworkError,
-    cni,
-    mounts,
-    servers,
-)
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need_tool
 
 Json = t.Any
@@ -39,12 +32,12 @@ SOURCES = [
 
 @pytest.mark.parametrize(("source", "wanted"), SOURCES)
 def test_servers_of_a_mount(source: str, wanted: list[str]) -> None:
-    assert servers(source) == wanted
+    assert network.servers(source) == wanted
 
 
 def test_mounts_of_remote_file_systems() -> None:
     text = "10.1.2.9:/d /data\\040set nfs4 rw 0 0\nproc /proc proc rw 0 0\ntmpfs /run tmpfs rw 0 0\n"
-    assert mounts(text) == [("10.1.2.9:/d", "/data set", "nfs4")]
+    assert network.mounts(text) == [("10.1.2.9:/d", "/data set", "nfs4")]
 
 
 def test_plugins_and_configurations(tmp_path: Path) -> None:
@@ -60,16 +53,16 @@ def test_plugins_and_configurations(tmp_path: Path) -> None:
     (bin_dir / "LICENSE").write_text("")
     for name in ("10-pods.conflist", "00-multus.conf", "notes.txt"):
         (conf / name).write_text("{}")
-    result = cni(Host(), str(bin_dir), str(conf), True)
+    result = network.cni(network.Host(), str(bin_dir), str(conf), True)
     assert result["plugins"] == ["bad", "good"]
     assert result["configs"] == ["00-multus.conf", "10-pods.conflist"]
     assert result["versions"] == {"good": ["0.3.1", "1.0.0"], "bad": None}
     assert [row["plugin"] for row in result["unreadable"]] == ["bad"]
-    assert cni(Host(), str(bin_dir), str(conf), False)["versions"] is None
+    assert network.cni(network.Host(), str(bin_dir), str(conf), False)["versions"] is None
 
 
 def test_a_host_without_plugins(tmp_path: Path) -> None:
-    result = cni(Host(), str(tmp_path / "none"), str(tmp_path / "none"), False)
+    result = network.cni(network.Host(), str(tmp_path / "none"), str(tmp_path / "none"), False)
     assert (result["plugins"], result["configs"]) == ([], [])
 
 
@@ -78,8 +71,8 @@ def test_no_ip_on_this_host(monkeypatch: pytest.MonkeyPatch) -> None:
         raise FileNotFoundError(2, "No such file or directory")
 
     monkeypatch.setattr(_command, "run", missing)
-    with pytest.raises(NetworkError, match="ip\\(8\\) is not installed on this host; install iproute2"):
-        Host().ip("link", "show")
+    with pytest.raises(network.NetworkError, match="ip\\(8\\) is not installed on this host; install iproute2"):
+        network.Host().ip("link", "show")
 
 
 # A namespace with an uplink, a port in a bridge, a macvlan with an address, storage behind a port, and a free one.

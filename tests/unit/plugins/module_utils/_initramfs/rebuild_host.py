@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import Contents
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.rebuild import rebuild
+from ansible_collections.rdmaops.gpu_fabric.tests.support.trees import write_tree
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._initramfs.images import VERSION, cpio, text
 
 IMAGE = f"/boot/initrd.img-{VERSION}"
@@ -47,11 +48,8 @@ class Host:
         for directory in ("var/tmp", "etc/dracut.conf.d"):
             (root / directory).mkdir(parents=True)
 
-    def file(self, path: str, content: str | bytes) -> Path:
-        file = self.root / path.lstrip("/")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return file
+    def file(self, path: str, content: str | bytes) -> None:
+        write_tree(self.root, {path: content})
 
     def run(self, argv: t.Sequence[str], timeout: float) -> tuple[int, str, str]:
         assert timeout == 900.0

@@ -12,21 +12,9 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kmod import config
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kmod.cmdline import cmdline_settings
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kmod.config import (
-    Assignment,
-    canonical,
-    from_texts,
-    history,
-    is_conf,
-    kernel_bool,
-    parse,
-    read_tree,
-    render,
-    same_value,
-    settings,
-    words,
-)
+from ansible_collections.rdmaops.gpu_fabric.tests.support.trees import write_tree
 
 # A busy machine is no reason to fail.
 SLOW = hypothesis_settings(deadline=None)
@@ -36,64 +24,40 @@ B = "/etc/modprobe.d/b.conf"
 NOT_TEXT = "it is not a text file (it has control characters), and what kmod makes of it is not known"
 NOT_UTF8 = "it is not a text file (it is not UTF-8), and what kmod makes of it is not known"
 
-# text, (line, text of the line, module, name, value) of each assignment
+# text, (line, module, name, value) of each assignment
 PARSED = [
-    ("options ib_core netns_mode=0\n", [(1, "options ib_core netns_mode=0", "ib_core", "netns_mode", "0")]),
-    (
-        "# one\n\noptions ib-core netns-mode=0 x=1",
-        [
-            (3, "options ib-core netns-mode=0 x=1", "ib_core", "netns_mode", "0"),
-            (3, "options ib-core netns-mode=0 x=1", "ib_core", "x", "1"),
-        ],
-    ),
+    ("options ib_core netns_mode=0\n", [(1, "ib_core", "netns_mode", "0")]),
+    ("# one\n\noptions ib-core netns-mode=0 x=1", [(3, "ib_core", "netns_mode", "0"), (3, "ib_core", "x", "1")]),
     (
         "options ib_core \\\n  netns_mode=0 \\\n\tx=1\noptions foo y=2\n",
-        [
-            (2, "  netns_mode=0 \\", "ib_core", "netns_mode", "0"),
-            (3, "\tx=1", "ib_core", "x", "1"),
-            (4, "options foo y=2", "foo", "y", "2"),
-        ],
+        [(2, "ib_core", "netns_mode", "0"), (3, "ib_core", "x", "1"), (4, "foo", "y", "2")],
     ),
     # The line is that on which the word begins.
-    (
-        "options a b=1 netns_mo\\\nde=0\n",
-        [(1, "options a b=1 netns_mo\\", "a", "b", "1"), (1, "options a b=1 netns_mo\\", "a", "netns_mode", "0")],
-    ),
-    ("options a x=1\r\n", [(1, "options a x=1\r", "a", "x", "1")]),
-    (
-        'options a x="b c" "y=d e"\n',
-        [(1, 'options a x="b c" "y=d e"', "a", "x", "b c"), (1, 'options a x="b c" "y=d e"', "a", "y", "d e")],
-    ),
-    ("options a flag\n", [(1, "options a flag", "a", "flag", "1")]),
-    ("options a größe=ü\n", [(1, "options a größe=ü", "a", "größe", "ü")]),
+    ("options a b=1 netns_mo\\\nde=0\n", [(1, "a", "b", "1"), (1, "a", "netns_mode", "0")]),
+    ("options a x=1\r\n", [(1, "a", "x", "1")]),
+    ('options a x="b c" "y=d e"\n', [(1, "a", "x", "b c"), (1, "a", "y", "d e")]),
+    ("options a flag\n", [(1, "a", "flag", "1")]),
+    ("options a größe=ü\n", [(1, "a", "größe", "ü")]),
     # The second byte of an à is a no-break space in Latin-1, and therefore a space to the kernel.
-    ("options a à=1\n", [(1, "options a à=1", "a", "\udcc3", "1"), (1, "options a à=1", "a", "=1", "1")]),
-    (
-        "options a x=1 --=2 y=3\n",
-        [(1, "options a x=1 --=2 y=3", "a", name, value) for name, value in (("x", "1"), ("__", "2"), ("y", "3"))],
-    ),
+    ("options a à=1\n", [(1, "a", "\udcc3", "1"), (1, "a", "=1", "1")]),
+    ("options a x=1 --=2 y=3\n", [(1, "a", "x", "1"), (1, "a", "__", "2"), (1, "a", "y", "3")]),
     ("options a\noptions\n  # options a x=1\nblacklist a\n", []),
-    ("options a x=1 -- y=2\noptions a z=3\n", [(1, "options a x=1 -- y=2", "a", "x", "1")]),
-    (
-        'options a x="1\noptions a y=2\noptions b z=3\n',
-        [(1, 'options a x="1', "a", "x", "1 y=2 "), (3, "options b z=3", "b", "z", "3")],
-    ),
-    (
-        "options a x=1\0 y=2\noptions b z=3\n",
-        [(1, "options a x=1\0 y=2", "a", "x", "1"), (2, "options b z=3", "b", "z", "3")],
-    ),
+    ("options a x=1 -- y=2\noptions a z=3\n", [(1, "a", "x", "1")]),
+    ('options a x="1\noptions a y=2\noptions b z=3\n', [(1, "a", "x", "1 y=2 "), (3, "b", "z", "3")]),
+    ("options a x=1\0 y=2\noptions b z=3\n", [(1, "a", "x", "1"), (2, "b", "z", "3")]),
 ]
 
 
 @pytest.mark.parametrize(("text", "expected"), PARSED)
-def test_parse(text: str, expected: list[tuple[int, str, str, str, str]]) -> None:
-    assert parse(A, text) == [Assignment(A, *entry) for entry in expected]
+def test_parse(text: str, expected: list[tuple[int, str, str, str]]) -> None:
+    lines = text.split("\n")
+    assert config.parse(A, text) == [config.Assignment(A, line, lines[line - 1], *words) for line, *words in expected]
 
 
 @SLOW
 @given(st.text())
 def test_any_text_is_parsed(text: str) -> None:
-    for assignment in parse(A, text):
+    for assignment in config.parse(A, text):
         assert 1 <= assignment.line <= text.count("\n") + 1
         assert text.split("\n")[assignment.line - 1] == assignment.text
 
@@ -102,13 +66,13 @@ def test_any_text_is_parsed(text: str) -> None:
 @given(st.binary())
 def test_any_bytes_are_parsed(data: bytes) -> None:
     text = data.decode("utf-8", "surrogateescape")
-    parse(A, "options a " + text)
-    parse(A, text)
-    for start, end, _name, _value in words(text):
+    config.parse(A, "options a " + text)
+    config.parse(A, text)
+    for start, end, _name, _value in config.words(text):
         assert 0 <= start < end <= len(text)
     cmdline_settings(text, "a")
     cmdline_settings(text, "a", builtin=True)
-    from_texts({A: text, B: text}, "a")
+    config.from_texts({A: text, B: text}, "a")
 
 
 @SLOW
@@ -119,30 +83,32 @@ def test_any_bytes_are_parsed(data: bytes) -> None:
 )
 def test_a_module_given_first_or_last_is_the_same(texts: dict[str, str]) -> None:
     texts = {path: text.replace("f", "options a ") for path, text in texts.items()}
-    assert settings(from_texts(texts, "a"), "a") == settings(from_texts(texts), "a")
+    assert config.settings(config.from_texts(texts, "a"), "a") == config.settings(config.from_texts(texts), "a")
 
 
 def test_settings_and_history() -> None:
-    tree = from_texts({B: "options a-b x-y=2\n", A: "options a_b x_y=1 z=0\n"}, "a_b")
+    tree = config.from_texts({B: "options a-b x-y=2\n", A: "options a_b x_y=1 z=0\n"}, "a_b")
     assert tree.files == [A, B]
-    assert [assignment.value for assignment in history(tree, "a-b", "x-y")] == ["1", "2"]
-    assert {name: (assignment.value, assignment.path) for name, assignment in settings(tree, "a-b").items()} == {
+    assert [assignment.value for assignment in config.history(tree, "a-b", "x-y")] == ["1", "2"]
+    assert {name: (assignment.value, assignment.path) for name, assignment in config.settings(tree, "a-b").items()} == {
         "x_y": ("2", B),
         "z": ("0", A),
     }
 
 
 def test_files_elsewhere_and_of_other_names_do_not_count() -> None:
-    tree = from_texts(dict.fromkeys(("/etc/modules", "/etc/modprobe.d/sub/a.conf", A + ".bak"), "options a x=1\n"))
+    tree = config.from_texts(
+        dict.fromkeys(("/etc/modules", "/etc/modprobe.d/sub/a.conf", A + ".bak"), "options a x=1\n")
+    )
     assert (tree.files, tree.assignments, tree.unreadable) == ([], [], [])
 
 
 def test_a_file_in_etc_hides_one_of_its_name_in_lib() -> None:
-    tree = from_texts(
+    tree = config.from_texts(
         {"/lib/modprobe.d/a.conf": "options a x=lib\n", A: "", "/usr/lib/modprobe.d/b.conf": "options a y=1\n"}
     )
     assert tree.files == [A, "/usr/lib/modprobe.d/b.conf"]
-    assert list(settings(tree, "a")) == ["y"]
+    assert list(config.settings(tree, "a")) == ["y"]
 
 
 # a name in a line of options, the module that it is for
@@ -151,19 +117,21 @@ def test_a_file_in_etc_hides_one_of_its_name_in_lib() -> None:
     [("my-alias", "my_alias"), ("a-[b-c]-d", "a_[b-c]_d"), ("[-][-]-", "[-][-]_"), ("a-[b", None), ("a]-b", None)],
 )
 def test_dashes_in_brackets_stay(name: str, module: str | None) -> None:
-    assert [assignment.module for assignment in parse(A, f"options {name} x=1\n")] == ([module] if module else [])
+    assert [assignment.module for assignment in config.parse(A, f"options {name} x=1\n")] == (
+        [module] if module else []
+    )
 
 
 def test_an_alias_brings_its_options_along() -> None:
     texts = {A: "options other x=1\noptions my-alias x=2\n", B: "alias my-alias a-b\ninstall a_b /bin/true\t1\n"}
-    tree = from_texts(texts, "a_b")
+    tree = config.from_texts(texts, "a_b")
     assert [(assignment.module, assignment.value) for assignment in tree.assignments] == [("my_alias", "2")]
     assert [(line.command, line.module, line.rest) for line in tree.directives] == [
         ("options", "my_alias", "x=2"),
         ("alias", "my_alias", "a-b"),
         ("install", "a_b", "/bin/true\t1"),
     ]
-    assert settings(tree, "a_b") == {}
+    assert config.settings(tree, "a_b") == {}
 
 
 # text, what is wrong with it
@@ -180,103 +148,94 @@ TEXTS = [
 
 @pytest.mark.parametrize(("text", "problem"), TEXTS)
 def test_binary_files_are_found(text: str, problem: str | None) -> None:
-    tree = from_texts({A: text, B: "options a y=1\n"})
+    tree = config.from_texts({A: text, B: "options a y=1\n"})
     assert tree.unreadable == ([] if problem is None else [(A, problem)])
     assert B in tree.files
     assert (A in tree.files) is (problem is None)
 
 
 def test_a_hidden_binary_file_does_no_harm() -> None:
-    assert from_texts({"/lib/modprobe.d/a.conf": "\0", A: "options a x=1\n"}).unreadable == []
-
-
-def put(root: Path, path: str, text: str | bytes = "") -> Path:
-    file = root / path[1:]
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return file
+    assert config.from_texts({"/lib/modprobe.d/a.conf": "\0", A: "options a x=1\n"}).unreadable == []
 
 
 def link(root: Path, path: str, target: str) -> None:
-    put(root, path).unlink()
+    (root / path[1:]).parent.mkdir(parents=True, exist_ok=True)
     (root / path[1:]).symlink_to(target)
 
 
 def test_nothing_there(tmp_path: Path) -> None:
-    tree = read_tree(str(tmp_path), module="a")
+    tree = config.read_tree(str(tmp_path), module="a")
     assert (tree.files, tree.assignments, tree.unreadable) == ([], [], [])
 
 
 def test_planned_files_are_laid_over_those_there(tmp_path: Path) -> None:
-    put(tmp_path, A, "options a x=1\n")
-    put(tmp_path, B, "options a x=2\n")
+    write_tree(tmp_path, {A: "options a x=1\n", B: "options a x=2\n"})
     planned = {
         A: "options a x=3\n",
         B: None,
         "/run/modprobe.d/c.conf": "options a y=4\n",
         "/lib/modprobe.d/a.conf": "x",
     }
-    tree = read_tree(str(tmp_path), planned, "a")
-    assert {name: assignment.value for name, assignment in settings(tree, "a").items()} == {"x": "3", "y": "4"}
+    tree = config.read_tree(str(tmp_path), planned, "a")
+    assert {name: assignment.value for name, assignment in config.settings(tree, "a").items()} == {"x": "3", "y": "4"}
     assert (tmp_path / A[1:]).read_text() == "options a x=1\n"
 
 
 def test_a_planned_file_takes_the_place_of_a_broken_one(tmp_path: Path) -> None:
-    put(tmp_path, A, b"\0")
-    assert read_tree(str(tmp_path)).unreadable == [(A, NOT_TEXT)]
-    assert read_tree(str(tmp_path), {A: "options a x=1\n"}).unreadable == []
+    write_tree(tmp_path, {A: b"\0"})
+    assert config.read_tree(str(tmp_path)).unreadable == [(A, NOT_TEXT)]
+    assert config.read_tree(str(tmp_path), {A: "options a x=1\n"}).unreadable == []
 
 
 def test_lib_is_usr_lib_on_a_merged_usr(tmp_path: Path) -> None:
-    put(tmp_path, "/usr/lib/modprobe.d/a.conf", "options a x=1\n")
+    write_tree(tmp_path, {"/usr/lib/modprobe.d/a.conf": "options a x=1\n"})
     link(tmp_path, "/lib", "/usr/lib")
-    assert read_tree(str(tmp_path)).files == ["/usr/lib/modprobe.d/a.conf"]
-    tree = read_tree(str(tmp_path), {"/lib/modprobe.d/a.conf": "options a x=2\n"})
+    assert config.read_tree(str(tmp_path)).files == ["/usr/lib/modprobe.d/a.conf"]
+    tree = config.read_tree(str(tmp_path), {"/lib/modprobe.d/a.conf": "options a x=2\n"})
     assert [(assignment.path, assignment.value) for assignment in tree.assignments] == [
         ("/usr/lib/modprobe.d/a.conf", "2")
     ]
-    assert canonical(str(tmp_path), "/lib/modprobe.d/a.conf") == "/usr/lib/modprobe.d/a.conf"
-    assert canonical(str(tmp_path), A) == A
+    assert config.canonical(str(tmp_path), "/lib/modprobe.d/a.conf") == "/usr/lib/modprobe.d/a.conf"
+    assert config.canonical(str(tmp_path), A) == A
 
 
 def test_links_are_followed_inside_the_root(tmp_path: Path) -> None:
-    put(tmp_path, "/srv/real.conf", "options a x=1\n")
-    put(tmp_path, "/lib/modprobe.d/null.conf", "options a y=1\n")
+    write_tree(tmp_path, {"/srv/real.conf": "options a x=1\n", "/lib/modprobe.d/null.conf": "options a y=1\n"})
     link(tmp_path, A, "/srv/real.conf")
     link(tmp_path, "/etc/modprobe.d/null.conf", "/dev/null")
-    tree = read_tree(str(tmp_path))
+    tree = config.read_tree(str(tmp_path))
     assert [(assignment.path, assignment.name) for assignment in tree.assignments] == [(A, "x")]
     assert tree.unreadable == []
 
 
 def test_a_link_to_nowhere_counts_only_where_it_may_hide_a_file(tmp_path: Path) -> None:
     link(tmp_path, A, "/nowhere")
-    assert read_tree(str(tmp_path)).unreadable == []
-    put(tmp_path, "/lib/modprobe.d/a.conf", "options a x=1\n")
-    assert read_tree(str(tmp_path)).unreadable == [(A, "it is a symbolic link to nowhere")]
+    assert config.read_tree(str(tmp_path)).unreadable == []
+    write_tree(tmp_path, {"/lib/modprobe.d/a.conf": "options a x=1\n"})
+    assert config.read_tree(str(tmp_path)).unreadable == [(A, "it is a symbolic link to nowhere")]
 
 
 def test_a_link_loop_is_unreadable(tmp_path: Path) -> None:
     link(tmp_path, A, "b.conf")
     link(tmp_path, B, "a.conf")
-    unreadable = read_tree(str(tmp_path)).unreadable
+    unreadable = config.read_tree(str(tmp_path)).unreadable
     assert [path for path, _error in unreadable] == [A, B]
     assert unreadable[0][1].endswith("too many levels of symbolic links")
 
 
 def test_a_named_pipe_is_not_waited_for(tmp_path: Path) -> None:
-    put(tmp_path, A).unlink()
+    (tmp_path / A[1:]).parent.mkdir(parents=True)
     os.mkfifo(tmp_path / A[1:])
-    assert read_tree(str(tmp_path)).unreadable == [(A, "it is not a regular file")]
+    assert config.read_tree(str(tmp_path)).unreadable == [(A, "it is not a regular file")]
 
 
 def test_a_directory_that_is_a_file(tmp_path: Path) -> None:
-    put(tmp_path, "/etc/modprobe.d", "options a x=1\n")
-    assert read_tree(str(tmp_path)).unreadable == [("/etc/modprobe.d/*.conf", "Not a directory")]
+    write_tree(tmp_path, {"/etc/modprobe.d": "options a x=1\n"})
+    assert config.read_tree(str(tmp_path)).unreadable == [("/etc/modprobe.d/*.conf", "Not a directory")]
 
 
 def test_what_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    put(tmp_path, A, "options a x=1\n")
+    write_tree(tmp_path, {A: "options a x=1\n"})
     real_open = open
 
     def refuse(path: object, *args: object, **kwargs: object) -> object:
@@ -285,12 +244,12 @@ def test_what_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         return real_open(path, *args, **kwargs)  # type: ignore[call-overload]
 
     monkeypatch.setattr("builtins.open", refuse)
-    assert read_tree(str(tmp_path)).unreadable == [(A, "Permission denied; run as root (become: true)")]
+    assert config.read_tree(str(tmp_path)).unreadable == [(A, "Permission denied; run as root (become: true)")]
 
 
 @pytest.mark.parametrize("name", ["a", ".a.conf", ".conf", "a.conf~", "a.conf.rdmaops-backup", "a.CONF", "conf"])
 def test_other_names_are_no_configuration(name: str) -> None:
-    assert not is_conf(name)
+    assert not config.is_conf(name)
 
 
 # value, what the kernel makes of it
@@ -303,7 +262,7 @@ BOOLEANS = [
 
 @pytest.mark.parametrize(("value", "expected"), BOOLEANS)
 def test_kernel_bool(value: str | None, expected: bool | None) -> None:
-    assert kernel_bool(value) is expected
+    assert config.kernel_bool(value) is expected
 
 
 # one, other, the same
@@ -313,10 +272,10 @@ SAME = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("one", "other", "expected"), SAME)
-def test_same_value(one: str | None, other: str | None, expected: bool) -> None:
-    assert same_value(one, other) is expected
-    assert same_value(other, one) is expected
+@pytest.mark.parametrize(("value", "other", "expected"), SAME)
+def test_same_value(value: str | None, other: str | None, expected: bool) -> None:
+    assert config.same_value(value, other) is expected
+    assert config.same_value(other, value) is expected
 
 
 # command line, settings of ib_core by kmod, settings if it is built in
@@ -345,7 +304,7 @@ def test_kmod_reads_4095_bytes_of_the_command_line() -> None:
 
 def test_render() -> None:
     options = {"b": "x y", "a": "1", "c": "back\\slash", "d": "", "e": "à"}
-    assert render("ib_core", options, "# header") == (
+    assert config.render("ib_core", options, "# header") == (
         '# header\noptions ib_core a=1\noptions ib_core b="x y"\noptions ib_core c=back\\\\slash\n'
         'options ib_core d=\noptions ib_core e="à"\n'
     )
@@ -357,5 +316,5 @@ VALUES = st.text(st.characters(exclude_characters='"', exclude_categories=["Cc",
 @SLOW
 @given(st.dictionaries(st.from_regex("[a-z_][a-z0-9_]*", fullmatch=True), VALUES, min_size=1))
 def test_what_is_rendered_is_what_is_read(options: dict[str, str]) -> None:
-    text = render("a", options, "# header")
-    assert {assignment.name: assignment.value for assignment in parse(A, text)} == options
+    text = config.render("a", options, "# header")
+    assert {assignment.name: assignment.value for assignment in config.parse(A, text)} == options

@@ -10,6 +10,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kmod.owner imp
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kmod.plan import plan
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kmod.plan_model import ConflictError, Plan
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.trees import write_tree
 
 OURS = "/etc/modprobe.d/zz-rdmaops-ib_core-netns_mode.conf"
 OPERATOR = "/etc/modprobe.d/sriov_network_operator_modules_config.conf"
@@ -22,8 +23,7 @@ LET_GO = (
 
 
 def make(root: Path, path: str, text: str, on_conflict: str, ours: str = OURS) -> Plan:
-    (root / path[1:]).parent.mkdir(parents=True, exist_ok=True)
-    (root / path[1:]).write_text(text)
+    write_tree(root, {path: text})
     return plan(str(root), "ib_core", {"netns_mode": "0"}, ours, "present", on_conflict)
 
 

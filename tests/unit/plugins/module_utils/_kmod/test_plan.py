@@ -20,6 +20,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kmod.conflict 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kmod.plan import add_to, apply, install_command, plan
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kmod.plan_model import ConflictError, Plan, PlanError
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.trees import write_tree
 
 # A busy machine is no reason to fail.
 SLOW = hypothesis_settings(deadline=None)
@@ -39,13 +40,6 @@ REMEDY = (
     "Nothing has been changed. Remove what is said there, or set on_conflict to take_over, which takes the parameter out "
     "of files in /etc/modprobe.d and keeps a copy"
 )
-
-
-def fill(root: Path, files: dict[str, str]) -> None:
-    for path, text in files.items():
-        file = root / path[1:]
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(text.encode("utf-8", "surrogateescape"))
 
 
 def files_below(root: Path) -> dict[str, str]:
@@ -87,7 +81,7 @@ def test_the_four_step_drill(tmp_path: Path) -> None:
 
 
 def test_the_steps_are_told(tmp_path: Path) -> None:
-    fill(tmp_path, {A: "options ib_core netns_mode=1 x=1\n"})
+    write_tree(tmp_path, {A: "options ib_core netns_mode=1 x=1\n"})
     decision = Decision()
     add_to(make(tmp_path, "take_over"), decision)
     assert decision.result() == {
@@ -119,7 +113,7 @@ ABSENT: list[tuple[str | None, dict[str, str | None], str | None]] = [
 
 @pytest.mark.parametrize(("before", "gone", "after"), ABSENT)
 def test_absent(tmp_path: Path, before: str | None, gone: dict[str, str | None], after: str | None) -> None:
-    fill(tmp_path, {} if before is None else {OURS: before})
+    write_tree(tmp_path, {} if before is None else {OURS: before})
     planned = plan(str(tmp_path), "ib_core", gone, OURS, "absent", "fail")
     assert planned.changed is (before != after)
     apply(planned)
@@ -128,20 +122,20 @@ def test_absent(tmp_path: Path, before: str | None, gone: dict[str, str | None],
 
 
 def test_what_others_still_set_is_told(tmp_path: Path) -> None:
-    fill(tmp_path, {OURS: TEXT, A: " options ib_core netns_mode=0\n"})
+    write_tree(tmp_path, {OURS: TEXT, A: " options ib_core netns_mode=0\n"})
     planned = make(tmp_path, state="absent", netns_mode=None)
     assert planned.warnings == [f"{A}:1 still sets netns_mode of ib_core: options ib_core netns_mode=0"]
     assert make(tmp_path).warnings == []
 
 
 def test_present_has_exactly_these(tmp_path: Path) -> None:
-    fill(tmp_path, {OURS: HEADER + "\noptions ib_core netns_mode=0 x=1\noptions other y=1\n# edited\n"})
+    write_tree(tmp_path, {OURS: HEADER + "\noptions ib_core netns_mode=0 x=1\noptions other y=1\n# edited\n"})
     apply(make(tmp_path))
     assert files_below(tmp_path) == {OURS: TEXT}
 
 
 def test_none_is_not_set_by_our_file(tmp_path: Path) -> None:
-    fill(tmp_path, {OURS: TEXT, A: "options ib_core netns_mode=1\n"})
+    write_tree(tmp_path, {OURS: TEXT, A: "options ib_core netns_mode=1\n"})
     planned = make(tmp_path, netns_mode=None, x="1")
     assert planned.writes == {OURS: HEADER + "\noptions ib_core x=1\n"}
     assert planned.conflicts == []
@@ -153,13 +147,13 @@ def test_none_is_not_set_by_our_file(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("path", [A, LATER, LIB])
 def test_no_conflict(tmp_path: Path, path: str, text: str) -> None:
-    fill(tmp_path, {path: text})
+    write_tree(tmp_path, {path: text})
     planned = make(tmp_path)
     assert (planned.writes, planned.conflicts, planned.warnings) == ({OURS: TEXT}, [], [])
 
 
 def test_conflict_fails_and_names_the_line(tmp_path: Path) -> None:
-    fill(tmp_path, {A: "# why\noptions ib_core x=1 \\\n  netns_mode=1\n"})
+    write_tree(tmp_path, {A: "# why\noptions ib_core x=1 \\\n  netns_mode=1\n"})
     assert refused(tmp_path) == (
         f"{FIRST}{A}:3: netns_mode=1 (netns_mode is to be 0). {REMEDY}, or to warn, which leaves them alone "
         f"({OURS} comes later and wins)."
@@ -170,7 +164,7 @@ def test_conflict_fails_and_names_the_line(tmp_path: Path) -> None:
 
 
 def test_conflict_that_wins_does_not_advise_to_warn(tmp_path: Path) -> None:
-    fill(tmp_path, {A: "options ib_core netns_mode=1\n", LATER: "options ib_core netns_mode=Y\n"})
+    write_tree(tmp_path, {A: "options ib_core netns_mode=1\n", LATER: "options ib_core netns_mode=Y\n"})
     assert refused(tmp_path) == (
         f"{FIRST}{A}:1: options ib_core netns_mode=1 (netns_mode is to be 0); "
         f"{LATER}:1: options ib_core netns_mode=Y (netns_mode is to be 0). {REMEDY}."
@@ -178,7 +172,7 @@ def test_conflict_that_wins_does_not_advise_to_warn(tmp_path: Path) -> None:
 
 
 def test_warn_writes_where_ours_wins(tmp_path: Path) -> None:
-    fill(tmp_path, {A: "options ib_core netns_mode=1\n"})
+    write_tree(tmp_path, {A: "options ib_core netns_mode=1\n"})
     planned = make(tmp_path, "warn")
     assert planned.writes == {OURS: TEXT}
     assert planned.conflicts == [{"path": A, "line": 1, "text": "options ib_core netns_mode=1", "wins": False}]
@@ -191,7 +185,7 @@ def test_warn_writes_where_ours_wins(tmp_path: Path) -> None:
 
 
 def test_warn_fails_where_the_other_wins(tmp_path: Path) -> None:
-    fill(tmp_path, {LATER: "options ib_core netns_mode=1\n"})
+    write_tree(tmp_path, {LATER: "options ib_core netns_mode=1\n"})
     assert refused(tmp_path, "warn") == (
         f"{FIRST}{LATER}:1: options ib_core netns_mode=1 (netns_mode is to be 0). Nothing has been changed. {LATER} would "
         f"win over {OURS}, so a warning would not be enough. {REMEDY[len('Nothing has been changed. ') :]}."
@@ -199,7 +193,7 @@ def test_warn_fails_where_the_other_wins(tmp_path: Path) -> None:
 
 
 def test_options_of_an_alias_are_a_conflict(tmp_path: Path) -> None:
-    fill(tmp_path, {A: "alias net-x ib_core\noptions net_x netns_mode=1\n"})
+    write_tree(tmp_path, {A: "alias net-x ib_core\noptions net_x netns_mode=1\n"})
     assert refused(tmp_path).startswith(f"{FIRST}{A}:2: options net_x netns_mode=1 (netns_mode is to be 0). ")
     apply(make(tmp_path, "take_over"))
     assert files_below(tmp_path)[A] == "alias net-x ib_core\n"
@@ -208,7 +202,7 @@ def test_options_of_an_alias_are_a_conflict(tmp_path: Path) -> None:
 def test_take_over(tmp_path: Path) -> None:
     text = "# a\noptions ib_core  x=1\tnetns_mode=1 y=2 # b\r\noptions foo netns_mode=1\n\n"
     text += "options ib-core netns-mode=1\n# c"
-    fill(tmp_path, {A: text, LATER: "options ib_core netns_mode=1\n", LIB: "options ib_core netns_mode=1\n"})
+    write_tree(tmp_path, {A: text, LATER: "options ib_core netns_mode=1\n", LIB: "options ib_core netns_mode=1\n"})
     os.chmod(tmp_path / A[1:], 0o600)
     planned = make(tmp_path, "take_over")
     assert list(planned.writes) == [OURS, A, LATER]
@@ -231,19 +225,19 @@ def test_take_over(tmp_path: Path) -> None:
 
 
 def test_take_over_changes_nothing_outside_etc(tmp_path: Path) -> None:
-    fill(tmp_path, {LIB: "options ib_core netns_mode=1\n", LATER: "options ib_core netns_mode=1\n"})
+    write_tree(tmp_path, {LIB: "options ib_core netns_mode=1\n", LATER: "options ib_core netns_mode=1\n"})
     assert refused(tmp_path, "take_over") == (
         f"{LIB}:1: options ib_core netns_mode=1: on_conflict=take_over changes files in /etc/modprobe.d only. Nothing has "
         "been changed. To be rid of this, put a file named /etc/modprobe.d/a.conf in place, empty or without the "
         "parameter: it hides those of the same name in the other directories."
     )
-    fill(tmp_path, {A: ""})
+    write_tree(tmp_path, {A: ""})
     apply(make(tmp_path, "take_over"))
     assert settings(read_tree(str(tmp_path)), "ib_core")["netns_mode"].value == "0"
 
 
 def test_take_over_leaves_links_alone(tmp_path: Path) -> None:
-    fill(tmp_path, {"/srv/real.conf": "options ib_core netns_mode=1\n", "/etc/modprobe.d/x": ""})
+    write_tree(tmp_path, {"/srv/real.conf": "options ib_core netns_mode=1\n", "/etc/modprobe.d/x": ""})
     (tmp_path / A[1:]).symlink_to("/srv/real.conf")
     assert refused(tmp_path, "take_over") == (
         f"{A} is a symbolic link to /srv/real.conf, and writing would put a file in its place. Nothing has been "
@@ -252,7 +246,7 @@ def test_take_over_leaves_links_alone(tmp_path: Path) -> None:
 
 
 def test_take_over_refuses_what_it_cannot_take_apart(tmp_path: Path) -> None:
-    fill(tmp_path, {A: 'options ib_core x="1\noptions ib_core y=2" netns_mode=1\n'})
+    write_tree(tmp_path, {A: 'options ib_core x="1\noptions ib_core y=2" netns_mode=1\n'})
     assert refused(tmp_path, "take_over") == (
         f'{A}:2: options ib_core y=2" netns_mode=1: this cannot be taken out without changing what else the file says. '
         "Nothing has been changed. Change it by hand."
@@ -260,7 +254,7 @@ def test_take_over_refuses_what_it_cannot_take_apart(tmp_path: Path) -> None:
 
 
 def test_a_file_of_somebody_else_at_our_path(tmp_path: Path) -> None:
-    fill(tmp_path, {OURS: "# mine\noptions ib_core netns_mode=0\n"})
+    write_tree(tmp_path, {OURS: "# mine\noptions ib_core netns_mode=0\n"})
     message = (
         f"{OURS} was not written by this collection (it does not have its header), so it is left alone. Nothing has been "
         "changed. Move it away, choose another path, or set on_conflict to take_over, which keeps a copy as "
@@ -278,13 +272,13 @@ def test_a_file_of_somebody_else_at_our_path(tmp_path: Path) -> None:
 
 
 def test_an_absent_file_of_somebody_else_is_taken_over_with_a_copy(tmp_path: Path) -> None:
-    fill(tmp_path, {OURS: "options ib_core netns_mode=0\n"})
+    write_tree(tmp_path, {OURS: "options ib_core netns_mode=0\n"})
     apply(make(tmp_path, "take_over", "absent"))
     assert files_below(tmp_path) == {OURS + ".rdmaops-backup": "options ib_core netns_mode=0\n"}
 
 
 def test_our_path_is_a_link(tmp_path: Path) -> None:
-    fill(tmp_path, {"/srv/x": TEXT, "/etc/modprobe.d/x": ""})
+    write_tree(tmp_path, {"/srv/x": TEXT, "/etc/modprobe.d/x": ""})
     (tmp_path / OURS[1:]).symlink_to("/dev/null")
     assert refused(tmp_path) == (
         f"{OURS} is a symbolic link to /dev/null, and writing would put a file in its place. Nothing has been changed. "
@@ -296,7 +290,7 @@ def test_our_path_is_a_link(tmp_path: Path) -> None:
 @pytest.mark.parametrize("state", ["present", "absent"])
 @pytest.mark.parametrize("on_conflict", ["fail", "warn", "take_over"])
 def test_binary_files_are_refused(tmp_path: Path, path: str, state: str, on_conflict: str) -> None:
-    fill(tmp_path, {path: "options foo x=1\0", OURS: TEXT})
+    write_tree(tmp_path, {path: "options foo x=1\0", OURS: TEXT})
     assert refused(tmp_path, on_conflict, state) == UNREADABLE.replace(A, path)
 
 
@@ -315,7 +309,7 @@ def test_paths_that_kmod_does_not_read(tmp_path: Path, path: str) -> None:
 
 
 def test_a_path_that_another_file_hides(tmp_path: Path) -> None:
-    fill(tmp_path, {"/etc/modprobe.d/x.conf": ""})
+    write_tree(tmp_path, {"/etc/modprobe.d/x.conf": ""})
     assert message_of(PlanError, plan, str(tmp_path), "a", {"x": "1"}, "/usr/lib/modprobe.d/x.conf") == (
         "/usr/lib/modprobe.d/x.conf would not set x of a: /etc/modprobe.d/x.conf hides it, having the same name in a "
         "directory of higher priority. Nothing has been changed. Repair that first."
@@ -324,18 +318,18 @@ def test_a_path_that_another_file_hides(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("line", ["options ib_core y=1 --", 'options ib_core y="1'])
 def test_an_earlier_line_that_swallows_ours(tmp_path: Path, line: str) -> None:
-    fill(tmp_path, {A: line + "\n"})
+    write_tree(tmp_path, {A: line + "\n"})
     message = (
         f"{OURS} would not set netns_mode of ib_core: an earlier line ends the parameters with -- or opens a quote that it "
         "does not close. Nothing has been changed. Repair that first."
     )
     assert refused(tmp_path) == message
-    fill(tmp_path, {OURS: TEXT})
+    write_tree(tmp_path, {OURS: TEXT})
     assert refused(tmp_path) == message
 
 
 def test_an_install_command_is_told(tmp_path: Path) -> None:
-    fill(tmp_path, {A: "install ib_core /bin/true\n"})
+    write_tree(tmp_path, {A: "install ib_core /bin/true\n"})
     planned = make(tmp_path)
     sentence = f"{A}:1 runs a command instead of loading ib_core: install ib_core /bin/true"
     assert install_command(planned.before, "ib-core") == sentence
@@ -347,7 +341,7 @@ def test_an_install_command_is_told(tmp_path: Path) -> None:
 def test_interrupted_between_any_two_writes(tmp_path: Path, after: int) -> None:
     """Whatever has been done by then, no file is half written, and the same task comes to the same end."""
     foreign = "options ib_core netns_mode=1 x=1\n"
-    fill(tmp_path, {A: foreign, LATER: foreign})
+    write_tree(tmp_path, {A: foreign, LATER: foreign})
     decision = Decision()
     add_to(make(tmp_path, "take_over"), decision)
     steps = decision._steps
@@ -368,7 +362,7 @@ def test_interrupted_between_any_two_writes(tmp_path: Path, after: int) -> None:
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fill(tmp_path, {OURS: TEXT})
+    write_tree(tmp_path, {OURS: TEXT})
     planned = make(tmp_path, netns_mode="1")
 
     def refuse(_old: str, _new: str) -> None:

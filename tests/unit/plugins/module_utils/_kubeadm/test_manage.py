@@ -16,6 +16,9 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm import etcd_backup
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm import manage as kubeadm
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm.manage import Kubeadm, KubeadmError, manage
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.module import options_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.trees import write_tree
 
 Json = t.Dict[str, t.Any]
 TOKEN = "abcdef.0123456789abcdef"
@@ -42,10 +45,8 @@ class Host:
         # What a program does to the host.
         self.change: t.Callable[[t.Sequence[str]], object] = lambda _argv: None
 
-    def write(self, **texts: str) -> None:
-        for path, text in texts.items():
-            (self.root / path).parent.mkdir(parents=True, exist_ok=True)
-            (self.root / path).write_text(text)
+    def write(self, files: t.Mapping[str, str]) -> None:
+        write_tree(self.root, files)
 
     @property
     def mark(self) -> Path:
@@ -63,22 +64,8 @@ class Host:
         return next((self.answers[word] for word in argv[1:3] if word in self.answers), (0, "", ""))
 
     def do(self, action: str, check: bool = False, **params: t.Any) -> Json:
-        defaults = {
-            "documents": [],
-            "clean": False,
-            "discard_etcd": False,
-            "without_backup_ok": False,
-            "token": None,
-            "certificate_key": None,
-            "upload_certificates": False,
-            "token_id": None,
-            "token_ttl": 900,
-            "renew": True,
-            "bind_port": 6443,
-            "ignore_preflight_errors": [],
-        }
-        given = {**defaults, **params, "action": action}
-        return manage(Kubeadm(self.run, given, str(self.root), lambda _: None), action, check)
+        options = options_of("kubeadm", action=action, token_ttl=900, **params)
+        return manage(Kubeadm(self.run, options, str(self.root), lambda _: None), action, check)
 
     def words(self) -> list[str]:
         """What was run, without configurations' paths."""
@@ -136,9 +123,9 @@ def test_a_join_that_was_broken_off_is_cleaned_up_first(here: Host) -> None:
     assert (mark["start"], mark["boot"]) == (START, BOOT)
 
     here.answers.clear()
-    here.write(**{"proc/sys/kernel/random/boot_id": BOOT})
-    found = here.do("join", documents=JOIN, token=TOKEN, clean=True)
-    assert found["actions"] == ["Remove what an interrupted kubeadm join has left", "Join the cluster by kubeadm join"]
+    here.write({"proc/sys/kernel/random/boot_id": BOOT})
+    result = here.do("join", documents=JOIN, token=TOKEN, clean=True)
+    assert result["actions"] == ["Remove what an interrupted kubeadm join has left", "Join the cluster by kubeadm join"]
     assert here.words()[-2:] == ["kubeadm reset --force", "kubeadm join"]
     assert not here.mark.exists()
 
@@ -182,14 +169,14 @@ def test_something_else_than_a_token(here: Host) -> None:
 
 
 def test_reset(here: Host) -> None:
-    here.write(**{MARK: '{"action": "join"}'})
+    here.write({MARK: '{"action": "join"}'})
     assert here.do("reset")["changed"] is True
     assert here.words() == ["kubeadm reset --force"]
     assert not here.mark.exists()
 
 
 def broken_off(here: Host, action: str = "init", **more: str) -> None:
-    here.write(**{MARK: json.dumps({**ENDED, "action": action}), "proc/sys/kernel/random/boot_id": BOOT, **more})
+    here.write({MARK: json.dumps({**ENDED, "action": action}), "proc/sys/kernel/random/boot_id": BOOT, **more})
 
 
 # What has become of a host since it was planned to be cleaned: files on it, and what is said.
@@ -231,7 +218,7 @@ def test_a_control_plane_that_answers_is_not_cleaned(here: Host) -> None:
 @pytest.mark.parametrize("action", ["init", "join"])
 def test_a_host_that_has_become_a_node_since_the_plan(here: Host, action: str) -> None:
     """kubeadm would refuse it, and the mark would stay."""
-    here.write(**{"etc/kubernetes/kubelet.conf": "x"})
+    here.write({"etc/kubernetes/kubelet.conf": "x"})
     with pytest.raises(KubeadmError, match="it has kubelet.conf by now"):
         here.do(action, documents=INIT + JOIN, token=TOKEN)
     assert here.calls == []
@@ -253,7 +240,7 @@ def test_a_mark_that_is_out_of_date(here: Host) -> None:
 DATA = {"var/lib/etcd/member/snap/db": "pages", "var/lib/etcd/member/wal/0.wal": "log"}
 
 
-def kept(here: Host) -> list[Path]:
+def backups(here: Host) -> list[Path]:
     return sorted((here.root / "var/lib/rdmaops").glob("etcd-*"))
 
 
@@ -262,17 +249,17 @@ def test_data_of_etcd_are_kept(here: Host, action: str) -> None:
     """By a copy of the member's files, before kubeadm removes them."""
     broken_off(here, **DATA)
     at_reset: list[list[Path]] = []
-    here.change = lambda argv: at_reset.append(kept(here)) if argv[:2] == ["kubeadm", "reset"] else None
-    found = here.do(action, documents=INIT, clean=True, discard_etcd=True)
-    assert "after the data of etcd was copied to a directory below /var/lib/rdmaops" in found["actions"][0]
+    here.change = lambda argv: at_reset.append(backups(here)) if argv[:2] == ["kubeadm", "reset"] else None
+    result = here.do(action, documents=INIT, clean=True, discard_etcd=True)
+    assert "after the data of etcd was copied to a directory below /var/lib/rdmaops" in result["actions"][0]
     (place,) = at_reset[0]
-    assert found["etcd_backup"] == "/" + str(place.relative_to(here.root))
+    assert result["etcd_backup"] == "/" + str(place.relative_to(here.root))
     assert place.stat().st_mode & 0o777 == 0o700
     assert ((place / "member/snap/db").read_text(), (place / "member/wal/0.wal").read_text()) == ("pages", "log")
 
 
 def test_a_snapshot_where_there_is_etcdctl(here: Host) -> None:
-    here.write(**DATA)
+    here.write(DATA)
 
     def change(argv: t.Sequence[str]) -> None:
         if argv[0] == "etcdctl":
@@ -286,29 +273,25 @@ def test_a_snapshot_where_there_is_etcdctl(here: Host) -> None:
 
 
 def test_without_room_for_a_copy_nothing_is_removed(here: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    here.write(**DATA)
+    here.write(DATA)
     monkeypatch.setattr(etcd_backup, "free_bytes", lambda _path: 3)
-    with pytest.raises(FabricError) as caught:
-        here.do("reset")
-    assert str(caught.value).startswith(
-        "Copying the data of etcd from /var/lib/etcd to /var/lib/rdmaops: 0 MiB are needed"
-    )
-    assert "Nothing was removed. Set kubernetes_reset_without_backup_ok" in str(caught.value)
+    message = message_of(FabricError, here.do, "reset")
+    assert message.startswith("Copying the data of etcd from /var/lib/etcd to /var/lib/rdmaops: 0 MiB are needed")
+    assert "Nothing was removed. Set kubernetes_reset_without_backup_ok" in message
     assert here.words() == ["etcdctl --endpoints=https://127.0.0.1:2379 " + here.words()[0].split(" ", 2)[2]]
     assert list((here.root / "var/lib/rdmaops").iterdir()) == []
 
-    found = here.do("reset", without_backup_ok=True)
+    result = here.do("reset", without_backup_ok=True)
     assert here.words()[-1] == "kubeadm reset --force"
-    assert "etcd_backup" not in found
-    assert found["warnings"][0].endswith("It went on without, as without_backup_ok allows")
+    assert "etcd_backup" not in result
+    assert result["warnings"][0].endswith("It went on without, as without_backup_ok allows")
 
 
 def test_a_reset_that_fails_names_the_copy(here: Host) -> None:
-    here.write(**DATA)
+    here.write(DATA)
     here.answers["reset"] = (1, "", "error: no\n")
-    with pytest.raises(KubeadmError) as caught:
-        here.do("reset")
-    assert f"The data of etcd is kept in /var/lib/rdmaops/{kept(here)[0].name}" in str(caught.value)
+    message = message_of(KubeadmError, here.do, "reset")
+    assert f"The data of etcd is kept in /var/lib/rdmaops/{backups(here)[0].name}" in message
 
 
 # --- tokens ---
@@ -316,24 +299,22 @@ def test_a_reset_that_fails_names_the_copy(here: Host) -> None:
 
 def test_a_token_whose_certificates_are_not_left_is_deleted(here: Host) -> None:
     here.answers.update(token=(0, TOKEN + "\n", ""), init=(1, "", "error: no such Secret\n"))
-    with pytest.raises(KubeadmError) as caught:
-        here.do("token", documents=INIT, upload_certificates=True)
+    message = message_of(KubeadmError, here.do, "token", documents=INIT, upload_certificates=True)
     assert here.words()[-1] == "kubectl -n kube-system delete secret --ignore-not-found bootstrap-token-abcdef"
-    assert "kubeadm init exited with status 1. Output: error: no such Secret" in str(caught.value)
-    assert str(caught.value).endswith("The bootstrap token that was made for it has been deleted")
+    assert "kubeadm init exited with status 1. Output: error: no such Secret" in message
+    assert message.endswith("The bootstrap token that was made for it has been deleted")
 
     here.answers[f"--kubeconfig={here.root}/etc/kubernetes/admin.conf"] = (1, "", "Unauthorized\n")
-    with pytest.raises(KubeadmError) as caught:
-        here.do("token", documents=INIT, upload_certificates=True)
+    message = message_of(KubeadmError, here.do, "token", documents=INIT, upload_certificates=True)
     assert (
         "The bootstrap token that was made for it could not be deleted: Deleting the bootstrap token: kubectl "
         f"--kubeconfig={here.root}/etc/kubernetes/admin.conf exited with status 1. Output: Unauthorized"
-    ) in str(caught.value)
+    ) in message
     assert (
         "Delete it by kubectl --kubeconfig=/etc/kubernetes/admin.conf -n kube-system delete secret "
         "bootstrap-token-abcdef; it ends by itself after 900 s"
-    ) in str(caught.value)
-    assert TOKEN not in str(caught.value)
+    ) in message
+    assert TOKEN not in message
 
 
 def manifests(here: Host, place: str = "manifests") -> list[str]:
@@ -342,10 +323,7 @@ def manifests(here: Host, place: str = "manifests") -> list[str]:
 
 
 def test_renew(here: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    there = here.root / "etc/kubernetes/manifests"
-    there.mkdir(parents=True)
-    for name in kubeadm.PORTS:
-        (there / f"{name}.yaml").write_text(name)
+    here.write({f"etc/kubernetes/manifests/{name}.yaml": name for name in kubeadm.PORTS})
     # The kubelet: a pod runs as long as its manifest is there.
     ports = {**kubeadm.PORTS, "kube-apiserver": 7443}
     names = {port: name for name, port in ports.items()}
@@ -353,33 +331,30 @@ def test_renew(here: Host, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def listens(port: int) -> bool:
         seen.append(port)
-        return (there / f"{names[port]}.yaml").exists()
+        return (here.root / f"etc/kubernetes/manifests/{names[port]}.yaml").exists()
 
     monkeypatch.setattr(kubeadm, "listens", listens)
-    found = here.do("renew", bind_port=7443)
+    result = here.do("renew", bind_port=7443)
     assert here.words() == ["kubeadm certs renew all"]
-    assert len(found["actions"]) == 2
+    assert len(result["actions"]) == 2
     assert manifests(here) == sorted(f"{name}.yaml" for name in kubeadm.PORTS)
     assert set(seen) == set(ports.values())
     assert manifests(here, "rdmaops-parked") == []
 
 
 def test_a_renewal_that_was_broken_off(here: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    parked = here.root / "etc/kubernetes/rdmaops-parked"
-    parked.mkdir(parents=True)
+    here.write({"etc/kubernetes/rdmaops-parked/kube-scheduler.yaml": "x"})
     (here.root / "etc/kubernetes/manifests").mkdir()
-    (parked / "kube-scheduler.yaml").write_text("x")
     monkeypatch.setattr(kubeadm, "listens", lambda _port: True)
-    found = here.do("renew", renew=False)
-    assert found["actions"] == ["Restart the static pods, so that they read them"]
+    result = here.do("renew", renew=False)
+    assert result["actions"] == ["Restart the static pods, so that they read them"]
     assert here.calls == []
-    assert (manifests(here), parked.exists()) == (["kube-scheduler.yaml"], False)
+    assert manifests(here) == ["kube-scheduler.yaml"]
+    assert not (here.root / "etc/kubernetes/rdmaops-parked").exists()
 
 
 def test_a_pod_that_does_not_end(here: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    there = here.root / "etc/kubernetes/manifests"
-    there.mkdir(parents=True)
-    (there / "etcd.yaml").write_text("x")
+    here.write({"etc/kubernetes/manifests/etcd.yaml": "x"})
     monkeypatch.setattr(kubeadm, "listens", lambda _port: True)
     monkeypatch.setattr(kubeadm, "_DOWN_S", 0)
     with pytest.raises(KubeadmError, match="Restarting etcd: its port 2379 is still open after 0 s"):
@@ -408,16 +383,12 @@ SAID = [
 
 @pytest.mark.parametrize(("text", "advice"), SAID)
 def test_advice(here: Host, text: str, advice: str) -> None:
-    here.answers["join"] = (
-        1,
-        "[preflight] Running pre-flight checks\n",
-        f"W1122 noise\nerror: {text}\nTo see the stack trace\n",
-    )
-    with pytest.raises(KubeadmError) as caught:
-        here.do("join", documents=JOIN, token=TOKEN)
-    assert str(caught.value).startswith("Joining the cluster: kubeadm join exited with status 1. Output: error: ")
-    assert advice in str(caught.value)
-    assert "noise" not in str(caught.value)
+    errors = f"W1122 noise\nerror: {text}\nTo see the stack trace\n"
+    here.answers["join"] = (1, "[preflight] Running pre-flight checks\n", errors)
+    message = message_of(KubeadmError, here.do, "join", documents=JOIN, token=TOKEN)
+    assert message.startswith("Joining the cluster: kubeadm join exited with status 1. Output: error: ")
+    assert advice in message
+    assert "noise" not in message
 
 
 def test_listens() -> None:

@@ -108,21 +108,20 @@ disabled_plugins = []
 
 
 def test_runtime() -> None:
+    both = {"cri": True, "cni_conf_dir": "/etc/cni/net.d"}
     assert node.runtime_in(OLD) == {
-        "cri": True,
+        **both,
         "systemd_cgroup": False,
         "sandbox_image": "registry.k8s.io/pause:3.8",
         "config_path": "",
         "cni_bin_dirs": ["/usr/lib/cni"],
-        "cni_conf_dir": "/etc/cni/net.d",
     }
     assert node.runtime_in(NEW) == {
-        "cri": True,
+        **both,
         "systemd_cgroup": True,
         "sandbox_image": "registry.k8s.io/pause:3.10",
         "config_path": "/etc/containerd/certs.d",
         "cni_bin_dirs": ["/opt/cni/bin", "/usr/lib/cni"],
-        "cni_conf_dir": "/etc/cni/net.d",
     }
     # Docker's packages of containerd come so.
     assert node.runtime_in('disabled_plugins = ["io.containerd.grpc.v1.cri"]\n')["cri"] is False

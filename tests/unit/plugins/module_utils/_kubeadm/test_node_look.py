@@ -19,6 +19,7 @@ from cryptography.x509.oid import NameOID
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import HEADER
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm.node_look import Looker, NodeError
+from ansible_collections.rdmaops.gpu_fabric.tests.support.trees import write_tree
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._kubeadm.test_node import OLD, TCP
 
 Json = t.Dict[str, t.Any]
@@ -73,11 +74,8 @@ class Host:
         self.asked: list[list[str]] = []
         self.now = NOW
 
-    def write(self, **files: str) -> None:
-        for path, text in files.items():
-            target = self.root / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text)
+    def write(self, files: t.Mapping[str, str]) -> None:
+        write_tree(self.root, files)
 
     def run(self, argv: t.Sequence[str]) -> tuple[int, str, str] | None:
         self.asked.append(list(argv))
@@ -94,41 +92,26 @@ def here(tmp_path: Path) -> Host:
 
 
 def test_a_virgin_host(here: Host) -> None:
-    found = here.looker.look(
-        {"ports": [6443], "modules": ["overlay"], "sysctls": ["net.ipv4.ip_forward"], "cluster": True, "wait": 0}
-    )
-    assert found["membership"] == {
-        "kubelet": None,
-        "bootstrapping": False,
-        "admin": None,
-        "authority": None,
-        "manifests": [],
-        "parked": [],
-        "etcd": False,
-        "started": None,
-    }
-    assert found["runtime"] == {"config_owner": "absent", "config": None}
-    assert set(found["programs"].values()) == {None}
-    assert (found["modules"], found["sysctls"]) == ({"overlay": False}, {"net.ipv4.ip_forward": None})
-    assert (found["cluster"], found["certificates"], found["ports"]) == (None, [], [])
+    asked = {"ports": [6443], "modules": ["overlay"], "sysctls": ["net.ipv4.ip_forward"], "cluster": True, "wait": 0}
+    look = here.looker.look(asked)
+    nothing = {"bootstrapping": False, "etcd": False, "manifests": [], "parked": []}
+    assert look["membership"] == {**nothing, **dict.fromkeys(("kubelet", "admin", "authority", "started"))}
+    assert look["runtime"] == {"config_owner": "absent", "config": None}
+    assert set(look["programs"].values()) == {None}
+    assert (look["modules"], look["sysctls"]) == ({"overlay": False}, {"net.ipv4.ip_forward": None})
+    assert (look["cluster"], look["certificates"], look["ports"]) == (None, [], [])
 
 
 def test_the_host_itself(here: Host) -> None:
-    here.answers["ip"] = (
-        0,
-        json.dumps(
-            [
-                {"ifname": "lo", "addr_info": [{"local": "127.0.0.1", "prefixlen": 8, "scope": "host"}]},
-                {
-                    "ifname": "eth0",
-                    "addr_info": [{"local": "192.0.2.11", "prefixlen": 24, "scope": "global"}, {"scope": "link"}],
-                },
-            ]
-        ),
-        "",
-    )
+    loopback = {"local": "127.0.0.1", "prefixlen": 8, "scope": "host"}
+    address = {"local": "192.0.2.11", "prefixlen": 24, "scope": "global"}
+    interfaces = [
+        {"ifname": "lo", "addr_info": [loopback]},
+        {"ifname": "eth0", "addr_info": [address, {"scope": "link"}]},
+    ]
+    here.answers["ip"] = (0, json.dumps(interfaces), "")
     here.write(
-        **{
+        {
             "proc/sys/kernel/hostname": "gpu-1\n",
             "etc/machine-id": "8f3c\n",
             "proc/meminfo": "MemTotal:        2010648 kB\nMemFree: 1 kB\n",
@@ -158,7 +141,7 @@ def test_a_host_without_ip(here: Host) -> None:
 
 
 def test_ports_and_who_has_them(here: Host) -> None:
-    here.write(**{"proc/net/tcp": TCP, "proc/811/comm": "kubelet\n", "proc/812/fd/.keep": ""})
+    here.write({"proc/net/tcp": TCP, "proc/811/comm": "kubelet\n", "proc/812/fd/.keep": ""})
     (here.root / "proc/811/fd").mkdir()
     (here.root / "proc/811/fd/3").symlink_to("socket:[18001]")
     assert here.looker.ports([10250, 2379, 6443]) == [
@@ -171,27 +154,27 @@ def test_ports_and_who_has_them(here: Host) -> None:
 def test_modules_and_settings(here: Host) -> None:
     (here.root / "sys/module/br_netfilter").mkdir(parents=True)
     here.write(
-        **{
+        {
             "proc/sys/kernel/osrelease": "7.2.0\n",
             "lib/modules/7.2.0/modules.builtin": "kernel/fs/overlayfs/overlay.ko\nkernel/net/nf-conntrack.ko\n",
             "proc/sys/net/ipv4/ip_forward": "1\n",
         }
     )
-    found = here.looker.modules(["br_netfilter", "overlay", "nf_conntrack", "vxlan"])
-    assert found == {"br_netfilter": True, "overlay": True, "nf_conntrack": True, "vxlan": False}
+    loaded = here.looker.modules(["br_netfilter", "overlay", "nf_conntrack", "vxlan"])
+    assert loaded == {"br_netfilter": True, "overlay": True, "nf_conntrack": True, "vxlan": False}
     assert here.looker.sysctls(["net.ipv4.ip_forward"]) == {"net.ipv4.ip_forward": "1"}
 
 
 def test_whose_the_configuration_of_containerd_is(here: Host) -> None:
     text = "version = 2\n"
-    here.write(**{"etc/containerd/config.toml": text})
+    here.write({"etc/containerd/config.toml": text})
     assert here.looker.runtime()["config_owner"] == "foreign"
     digest = hashlib.md5(text.encode()).hexdigest()
     here.answers["dpkg-query"] = (1, f" /etc/containerd/config.toml {digest}\n", "no package containerd.io")
     assert here.looker.runtime()["config_owner"] == "package"
-    here.write(**{"etc/containerd/config.toml": text + "# changed\n"})
+    here.write({"etc/containerd/config.toml": text + "# changed\n"})
     assert here.looker.runtime()["config_owner"] == "foreign"
-    here.write(**{"etc/containerd/config.toml": f"{HEADER}\n{text}"})
+    here.write({"etc/containerd/config.toml": f"{HEADER}\n{text}"})
     here.answers["containerd"] = (0, OLD, "")
     assert here.looker.runtime()["config_owner"] == "ours"
     assert here.looker.runtime()["config"]["cni_bin_dirs"] == ["/usr/lib/cni"]
@@ -200,24 +183,22 @@ def test_whose_the_configuration_of_containerd_is(here: Host) -> None:
 def test_a_worker(here: Host) -> None:
     authority = Authority()
     here.write(
-        **{
+        {
             "etc/kubernetes/kubelet.conf": authority.kubeconfig("system:node:gpu-1", embedded=False),
             "etc/kubernetes/pki/ca.crt": authority.pem,
             "var/lib/kubelet/pki/kubelet-client-current.pem": authority.of(authority.made("system:node:gpu-1", 12.5)),
         }
     )
-    found = here.looker.membership()
+    membership = here.looker.membership()
     fingerprint = authority.certificate.fingerprint(hashes.SHA256()).hex()
     public = authority.key.public_key().public_bytes(
         serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     )
-    assert found["kubelet"] == {
-        "server": "https://192.0.2.10:6443",
-        "authority": fingerprint,
-        "user": "system:node:gpu-1",
-    }
-    assert found["authority"] == {"fingerprint": fingerprint, "pin": "sha256:" + hashlib.sha256(public).hexdigest()}
-    rows = {one["name"]: one for one in here.looker.certificates()}
+    user = {"server": "https://192.0.2.10:6443", "authority": fingerprint, "user": "system:node:gpu-1"}
+    assert membership["kubelet"] == user
+    pin = "sha256:" + hashlib.sha256(public).hexdigest()
+    assert membership["authority"] == {"fingerprint": fingerprint, "pin": pin}
+    rows = {row["name"]: row for row in here.looker.certificates()}
     assert (rows["kubelet-client"]["days"], rows["kubelet-client"]["renewable"]) == (12, False)
     assert (rows["ca"]["days"], rows["ca"]["renewable"]) == (3650, False)
 
@@ -225,7 +206,7 @@ def test_a_worker(here: Host) -> None:
 def test_a_control_plane_node(here: Host) -> None:
     authority = Authority()
     here.write(
-        **{
+        {
             "etc/kubernetes/kubelet.conf": authority.kubeconfig("system:node:cp-1"),
             "etc/kubernetes/admin.conf": authority.kubeconfig("kubernetes-admin", days=-2.5),
             "etc/kubernetes/pki/apiserver.crt": authority.of(authority.made("kube-apiserver", 364.5)),
@@ -238,25 +219,26 @@ def test_a_control_plane_node(here: Host) -> None:
             "etc/kubernetes/manifests/kube-apiserver.yaml": "- --advertise-address=192.0.2.10\n- --secure-port=6443\n",
         }
     )
-    found = here.looker.membership()
-    assert found["kubelet"]["user"] == "system:node:cp-1"
-    assert found["admin"]["user"] == "kubernetes-admin"
-    assert (found["manifests"], found["parked"]) == (["etcd.yaml", "kube-apiserver.yaml"], ["kube-scheduler.yaml"])
-    assert found["etcd"] is True
+    membership = here.looker.membership()
+    assert membership["kubelet"]["user"] == "system:node:cp-1"
+    assert membership["admin"]["user"] == "kubernetes-admin"
+    assert membership["manifests"] == ["etcd.yaml", "kube-apiserver.yaml"]
+    assert membership["parked"] == ["kube-scheduler.yaml"]
+    assert membership["etcd"] is True
     # A mark of an earlier release names no process.
-    assert found["started"] == {"action": "init", "since": None, "pid": None, "at_work": None, "answers": None}
-    rows = {one["name"]: one for one in here.looker.certificates()}
+    assert membership["started"] == {"action": "init", "since": None, "pid": None, "at_work": None, "answers": None}
+    rows = {row["name"]: row for row in here.looker.certificates()}
     assert (rows["apiserver"]["days"], rows["apiserver"]["renewable"]) == (364, True)
     assert rows["admin.conf"]["days"] == -3
     assert rows["etcd/server"]["days"] is None
-    assert "c2VjcmV0" not in json.dumps([found, list(rows.values())])
+    assert "c2VjcmV0" not in json.dumps([membership, list(rows.values())])
 
 
 def test_a_join_that_was_broken_off(here: Host) -> None:
-    here.write(**{"etc/kubernetes/bootstrap-kubelet.conf": "", "etc/kubernetes/kubelet.conf": "{"})
-    found = here.looker.membership()
-    assert found["bootstrapping"] is True
-    assert found["kubelet"] == {"server": None, "authority": None, "user": None}
+    here.write({"etc/kubernetes/bootstrap-kubelet.conf": "", "etc/kubernetes/kubelet.conf": "{"})
+    membership = here.looker.membership()
+    assert membership["bootstrapping"] is True
+    assert membership["kubelet"] == {"server": None, "authority": None, "user": None}
 
 
 MARK = {"action": "init", "since": "2026-04-01T12:00:00Z", "pid": 4711, "start": "300", "boot": "b1"}
@@ -266,7 +248,7 @@ READY = "--server=https://192.0.2.10:6443 --tls-server-name=kubernetes --request
 def begun(here: Host, stat: str | None, boot: str = "b1") -> Json:
     """What is seen of a mark, with a process of that stat and boot on the host."""
     here.write(
-        **{
+        {
             "var/lib/rdmaops/kubeadm-started.json": json.dumps(MARK),
             "etc/kubernetes/manifests/kube-apiserver.yaml": "- --advertise-address=192.0.2.10\n- --secure-port=6443\n",
             "proc/sys/kernel/random/boot_id": boot + "\n",
@@ -310,7 +292,7 @@ def test_whether_the_api_server_of_the_host_answers(here: Host) -> None:
         here.answers["kubectl"] = answer
         assert begun(here, None)["answers"] is due
     assert " ".join(here.asked[-1]) == f"kubectl --kubeconfig={here.root}/etc/kubernetes/admin.conf {READY}"
-    here.write(**{"etc/kubernetes/manifests/kube-apiserver.yaml": "{}"})
+    here.write({"etc/kubernetes/manifests/kube-apiserver.yaml": "{}"})
     assert here.looker.answers() is None
     (here.root / "etc/kubernetes/manifests/kube-apiserver.yaml").unlink()
     assert here.looker.answers() is False
@@ -320,14 +302,14 @@ def test_whether_the_api_server_of_the_host_answers(here: Host) -> None:
 
 
 def test_the_cluster(here: Host) -> None:
-    here.write(**{"etc/kubernetes/admin.conf": "x"})
+    here.write({"etc/kubernetes/admin.conf": "x"})
     here.answers["nodes"] = (0, json.dumps({"items": [{"metadata": {"name": "cp-1"}}]}), "")
     maps = {"items": [{"metadata": {"name": "kubeadm-config"}, "data": {"ClusterConfiguration": "a: 1\n"}}]}
     here.answers["--ignore-not-found"] = (0, json.dumps(maps), "")
-    found = here.looker.cluster(0)
-    assert found is not None
-    assert (found["reachable"], [one["name"] for one in found["nodes"]]) == (True, ["cp-1"])
-    assert (found["cluster_configuration"], found["kubelet_configuration"]) == ("a: 1\n", None)
+    cluster = here.looker.cluster(0)
+    assert cluster is not None
+    assert (cluster["reachable"], [node["name"] for node in cluster["nodes"]]) == (True, ["cp-1"])
+    assert (cluster["cluster_configuration"], cluster["kubelet_configuration"]) == ("a: 1\n", None)
     for empty in ("", json.dumps({**maps["items"][0], "kind": "ConfigMap"})):
         here.answers["--ignore-not-found"] = (0, empty, "")
         again = here.looker.cluster(0)
@@ -336,7 +318,7 @@ def test_the_cluster(here: Host) -> None:
 
 
 def test_an_api_server_that_does_not_answer_yet(here: Host) -> None:
-    here.write(**{"etc/kubernetes/admin.conf": "x"})
+    here.write({"etc/kubernetes/admin.conf": "x"})
     here.answers["kubectl"] = (1, "", "connection refused\n")
     waits: list[float] = []
 
@@ -347,11 +329,11 @@ def test_an_api_server_that_does_not_answer_yet(here: Host) -> None:
             here.answers.update(kubectl=(0, "", ""), nodes=(0, '{"items": []}', ""))
 
     assert here.looker.cluster(0, sleep) == {"reachable": False, "error": "connection refused"}
-    found = here.looker.cluster(60, sleep)
-    assert found is not None
-    assert (found["reachable"], waits) == (True, [2, 2, 2])
+    cluster = here.looker.cluster(60, sleep)
+    assert cluster is not None
+    assert (cluster["reachable"], waits) == (True, [2, 2, 2])
 
 
 def test_no_kubectl(here: Host) -> None:
-    here.write(**{"etc/kubernetes/admin.conf": "x"})
+    here.write({"etc/kubernetes/admin.conf": "x"})
     assert here.looker.cluster(60) == {"reachable": False, "error": "kubectl is not installed on this host"}

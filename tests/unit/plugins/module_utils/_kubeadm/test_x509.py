@@ -16,6 +16,7 @@ from cryptography.x509.oid import NameOID
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm import x509 as kubeadm_x509
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_tool
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 FIXTURES = Path(__file__).parents[1] / "fixtures/openssl"
 RECORDED = (FIXTURES / "openssl_3.0.19_x509.txt").read_text(encoding="utf-8")
@@ -148,9 +149,7 @@ def stand_in(place: Path, monkeypatch: pytest.MonkeyPatch, text: str | None) -> 
 
 def test_a_host_without_openssl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(tmp_path, monkeypatch, None)
-    with pytest.raises(kubeadm_x509.CertificateError) as caught:
-        kubeadm_x509.read("x")
-    assert str(caught.value) == (
+    assert message_of(kubeadm_x509.CertificateError, kubeadm_x509.read, "x") == (
         "Reading a certificate: openssl could not be started: No such file or directory. Install the package openssl"
     )
     assert kubeadm_x509.read("") is None

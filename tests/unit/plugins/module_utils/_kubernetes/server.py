@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import json
+import threading
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import auth
@@ -42,6 +44,18 @@ class Server(http.server.ThreadingHTTPServer):
     def url(self) -> str:
         return "http://127.0.0.1:%d" % self.server_address[1]
 
+    def answer_to(self, path: str) -> Answer:
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+    @contextlib.contextmanager
+    def running(self) -> t.Iterator[Server]:
+        threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
+        try:
+            yield self
+        finally:
+            self.shutdown()
+            self.server_close()
+
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
@@ -50,14 +64,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         server = t.cast("Server", self.server)
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         server.asked.append((self.command, self.path, self.headers.items(), body))
-        code, value, *more = server.answers.pop(0) if len(server.answers) > 1 else server.answers[0]
+        code, value, *more = server.answer_to(self.path)
         if not code:
             self.close_connection = True
             return
         data = value if isinstance(value, bytes) else json.dumps(value).encode()
         self.send_response(code)
-        for name, one in (more[0] if more else {}).items():
-            self.send_header(name, one)
+        for name, header in (more[0] if more else {}).items():
+            self.send_header(name, header)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)

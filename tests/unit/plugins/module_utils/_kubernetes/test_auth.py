@@ -15,6 +15,7 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import client as kubernetes
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import ApiError, Client
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import has_ended, limits_count_from, wait_for
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._kubernetes.server import (
     TOKEN,
@@ -135,17 +136,14 @@ JUNK: list[tuple[str, str]] = [
 def test_junk(content: str, says: str, tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text(content)
-    with pytest.raises(ApiError) as caught:
-        connect(kubeconfig=str(path))
-    assert str(caught.value).startswith("Reading the kubeconfig %s: " % path)
-    assert says in str(caught.value)
-    assert TOKEN not in str(caught.value)
+    message = message_of(ApiError, connect, kubeconfig=str(path))
+    assert message.startswith("Reading the kubeconfig %s: " % path)
+    assert says in message
+    assert TOKEN not in message
 
 
 def test_missing_and_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ApiError) as caught:
-        connect(kubeconfig="%s:%s" % (tmp_path / "a", tmp_path / "b"))
-    assert str(caught.value) == (
+    assert message_of(ApiError, connect, kubeconfig="%s:%s" % (tmp_path / "a", tmp_path / "b")) == (
         "Reading the kubeconfig %s or %s: no such file. Set its path in the option kubeconfig or in K8S_AUTH_KUBECONFIG"
         % (tmp_path / "a", tmp_path / "b")
     )
@@ -170,11 +168,7 @@ def plugin(directory: Path, script: str) -> dict[str, t.Any]:
 
 def test_a_credential_plugin_that_works(serve: t.Callable[..., Server], tmp_path: Path) -> None:
     server = serve((200, {}))
-    credential = {
-        "apiVersion": "client.authentication.k8s.io/v1",
-        "kind": "ExecCredential",
-        "status": {"token": TOKEN},
-    }
+    credential = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": TOKEN}}
     user = plugin(tmp_path, "cat <<'E'\n%s\nE\n" % json.dumps(credential))
     module = FakeModule(kubeconfig=kubeconfig(server.url, user))
     kubernetes.connect(t.cast("t.Any", module)).get("/x", "")
@@ -186,10 +180,9 @@ def test_a_credential_plugin_that_hangs_is_ended(tmp_path: Path, monkeypatch: py
     user = plugin(tmp_path, "echo $$ > %s/pid\ntouch %s/mark\nexec sleep 300\n" % (tmp_path, tmp_path))
     limits_count_from(tmp_path / "mark", monkeypatch)
     before = time.monotonic()
-    with pytest.raises(ApiError) as caught:
-        connect(kubeconfig=kubeconfig("https://127.0.0.1:1", user), timeout=1)
+    message = message_of(ApiError, connect, kubeconfig=kubeconfig("https://127.0.0.1:1", user), timeout=1)
     assert time.monotonic() - before < 10
-    assert str(caught.value) == (
+    assert message == (
         "Reading the given kubeconfig: not done after 1 s. A credential plugin (users[].user.exec) that waits for an "
         "answer does this: log in first, or raise timeout"
     )

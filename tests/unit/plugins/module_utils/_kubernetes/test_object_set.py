@@ -16,6 +16,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.obj
     manage,
     show,
 )
+from ansible_collections.rdmaops.gpu_fabric.tests.support.module import options_of
 
 Json = t.Any
 
@@ -75,22 +76,8 @@ class Server:
 
 
 def run(server: Server, *objects: Json, check: bool = False, **more: Json) -> Json:
-    params = {
-        "objects": list(objects),
-        "files": [],
-        "owner": "us",
-        "namespace": "default",
-        "state": "present",
-        "adopt": False,
-        "force_conflicts": False,
-        "prune": False,
-        "prune_kinds": [],
-        "prune_namespaces": [],
-        "namespaces": [],
-        "remove_definitions": False,
-        "wait_timeout": 1,
-    }
-    return manage({**params, **more}, check, t.cast("t.Any", server))
+    params = options_of("cluster_objects", objects=list(objects), owner="us", wait_timeout=1, **more)
+    return manage(params, check, t.cast("t.Any", server))
 
 
 @pytest.mark.parametrize(("owner", "words"), [("them", "belongs to them"), (None, "was not made by this collection")])

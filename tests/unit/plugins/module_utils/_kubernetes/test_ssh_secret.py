@@ -54,11 +54,7 @@ DAMAGED = [
     ("id_ed25519", private(public(b"l", b"ssh-rsa")), "id_ed25519: it is not an ed25519 key"),
     ("ssh_host_ed25519_key", private(b"\0\0\1\0short"), "ssh_host_ed25519_key: it is cut short"),
     ("ssh_host_ed25519_key", private(b"\0"), "ssh_host_ed25519_key: it is cut short"),
-    (
-        "ssh_host_ed25519_key",
-        private(HOST).replace("AAAA", "AA!A", 1),
-        "ssh_host_ed25519_key: it is not readable",
-    ),
+    ("ssh_host_ed25519_key", private(HOST).replace("AAAA", "AA!A", 1), "ssh_host_ed25519_key: it is not readable"),
     ("id_ed25519", private(HOST), "authorized_keys does not let id_ed25519 in"),
     ("authorized_keys", "ssh-ed25519", "authorized_keys does not let id_ed25519 in"),
     ("authorized_keys", "schl\u00fcssel", "authorized_keys: it is not readable"),

@@ -15,16 +15,10 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import H
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import Contents
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kmod.plan_model import ConflictError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._module_params import manage as module_params
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._module_params.manage import (
-    Host,
-    Task,
-    check,
-    failure,
-    manage,
-    same_live,
-)
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._module_params.prediction import Sources
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.module import options_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.trees import write_tree
 
 OURS = "/etc/modprobe.d/zz-rdmaops-ib_core.conf"
 OUR_TEXT = HEADER + "\noptions ib_core x=1\n"
@@ -43,13 +37,7 @@ RDMA = (
 
 
 def params(**options: t.Any) -> dict[str, t.Any]:
-    defaults = {"state": "present", "path": None, "root": "/", "on_conflict": "fail", "initramfs": "report"}
-    return {"name": "ib-core", "options": {"x": "1"}, **defaults, **options}
-
-
-def write(root: Path, path: str, text: str) -> None:
-    (root / path[1:]).parent.mkdir(parents=True, exist_ok=True)
-    (root / path[1:]).write_text(text)
+    return options_of("modprobe_options", **{"name": "ib-core", "options": {"x": "1"}, **options})
 
 
 def name_error(name: str) -> str:
@@ -91,7 +79,7 @@ REFUSED: list[tuple[dict[str, t.Any], str]] = [
 
 @pytest.mark.parametrize(("given", "message"), REFUSED)
 def test_refused(given: dict[str, t.Any], message: str) -> None:
-    assert message_of(FabricError, check, params(**given)) == message
+    assert message_of(FabricError, module_params.check, params(**given)) == message
 
 
 def test_accepted() -> None:
@@ -100,8 +88,8 @@ def test_accepted() -> None:
     )
     options = {"a_b": "0", "c": "x y", "d": "0x1F", "e": "-3", "f.g": "#1"}
     path = "/etc/modprobe.d/zz-rdmaops-mlx5_core.conf"
-    assert check(given) == Task("mlx5_core", options, "present", path, "/", "fail", True)
-    assert check(params(name="other", options={"netns_mode": 0})).options == {"netns_mode": "0"}
+    assert module_params.check(given) == module_params.Task("mlx5_core", options, "present", path, "/", "fail", True)
+    assert module_params.check(params(name="other", options={"netns_mode": 0})).options == {"netns_mode": "0"}
 
 
 # value that was written, value that sysfs shows, the same
@@ -114,10 +102,10 @@ LIVE = [
 
 @pytest.mark.parametrize(("value", "live", "same"), LIVE)
 def test_same_live(value: str, live: str | None, same: bool) -> None:
-    assert same_live(value, live) is same
+    assert module_params.same_live(value, live) is same
 
 
-class FakeHost(Host):
+class FakeHost(module_params.Host):
     """A host whose sources are given, and on which an initramfs is built in no time."""
 
     def __init__(self, root: str, src: Sources, live: dict[str, str] | None = None) -> None:
@@ -160,11 +148,11 @@ def looked(image: Contents | None = None, cmdline: str | None = "ro", **fields: 
 
 
 def run(host: FakeHost, check_mode: bool = False, **given: t.Any) -> dict[str, t.Any]:
-    return manage(check(params(root=host.root, **given)), check_mode, host, [])
+    return module_params.manage(module_params.check(params(root=host.root, **given)), check_mode, host, [])
 
 
 def test_everything_that_is_told(tmp_path: Path) -> None:
-    write(tmp_path, FOREIGN, "options ib-core x=Y\n")
+    write_tree(tmp_path, {FOREIGN: "options ib-core x=Y\n"})
     host = FakeHost(
         str(tmp_path), looked(contents("options ib_core x=Y\n", True), "ro ib_core.y=7"), {"x": "Y", "y": "3"}
     )
@@ -217,7 +205,7 @@ def test_everything_that_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize("state", ["present", "absent"])
 def test_check_mode_tells_what_is_done(tmp_path: Path, state: str) -> None:
     if state == "absent":
-        write(tmp_path, OURS, OUR_TEXT)
+        write_tree(tmp_path, {OURS: OUR_TEXT})
     host = FakeHost(str(tmp_path), looked())
     checked = run(host, True, state=state)
     assert checked["changed"] is True
@@ -247,8 +235,7 @@ def test_reload_required(tmp_path: Path, live: dict[str, str] | None, required: 
 
 
 def test_reload_after_a_parameter_was_taken_back(tmp_path: Path) -> None:
-    write(tmp_path, FOREIGN, "options ib_core x=3\n")
-    write(tmp_path, OURS, OUR_TEXT)
+    write_tree(tmp_path, {FOREIGN: "options ib_core x=3\n", OURS: OUR_TEXT})
     host = FakeHost(str(tmp_path), looked(), {"x": "1"})
     result = run(host, state="absent", options=None, on_conflict="warn")
     assert result["parameters"]["x"]["configured"] == {"value": "1", "path": OURS, "line": 2}
@@ -257,7 +244,7 @@ def test_reload_after_a_parameter_was_taken_back(tmp_path: Path) -> None:
 
 
 def test_no_reload_for_a_parameter_that_nothing_sets_any_more(tmp_path: Path) -> None:
-    write(tmp_path, OURS, OUR_TEXT)
+    write_tree(tmp_path, {OURS: OUR_TEXT})
     result = run(FakeHost(str(tmp_path), looked(), {"x": "1"}), state="absent", options=None)
     assert result["actions"] == [f"Remove {OURS}"]
     assert result["reload_required"] is False
@@ -350,8 +337,8 @@ def test_a_failure_halfway_tells_what_was_done(tmp_path: Path) -> None:
     host = FakeHost(str(tmp_path), looked(contents("", True)))
     done: list[str] = []
     with pytest.raises(FabricError) as caught:
-        manage(check(params(root=str(tmp_path), initramfs="rebuild")), False, host, done)
-    assert failure(caught.value, done) == {
+        module_params.manage(module_params.check(params(root=str(tmp_path), initramfs="rebuild")), False, host, done)
+    assert module_params.failure(caught.value, done) == {
         "msg": "it carries an unknown value instead of 1 for x of ib_core",
         "changed": True,
         "actions": [f"Write {OURS}"],
@@ -360,12 +347,12 @@ def test_a_failure_halfway_tells_what_was_done(tmp_path: Path) -> None:
 
 def test_a_refusal_names_the_conflicts(tmp_path: Path) -> None:
     line = {"path": "a", "line": 1, "text": "b", "wins": True}
-    result = failure(ConflictError("no", [{**line, "name": "x"}]), [])
+    result = module_params.failure(ConflictError("no", [{**line, "name": "x"}]), [])
     assert result == {"msg": "no", "changed": False, "actions": [], "conflicts": [line]}
 
 
 def test_an_install_command_makes_the_prediction_unknown(tmp_path: Path) -> None:
-    write(tmp_path, FOREIGN, "install ib_core /bin/true\n")
+    write_tree(tmp_path, {FOREIGN: "install ib_core /bin/true\n"})
     result = run(FakeHost(str(tmp_path), looked()))
     sentence = "/etc/modprobe.d/a.conf:1 runs a command instead of loading ib_core: install ib_core /bin/true"
     assert result["parameters"]["x"]["next_boot_reason"] == sentence
@@ -375,11 +362,10 @@ def test_an_install_command_makes_the_prediction_unknown(tmp_path: Path) -> None
 
 def test_live_values_are_read_from_sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module_params, "SYS_MODULE", str(tmp_path))
-    (tmp_path / "ib_core/parameters").mkdir(parents=True)
-    (tmp_path / "ib_core/parameters/x").write_text("N\n")
-    assert Host("/").live("ib_core", "x") == "N"
-    assert Host("/").live("ib_core", "y") is None
-    assert Host("/").loaded("ib_core")
-    assert not Host("/").loaded("other")
-    assert Host(str(tmp_path)).live("ib_core", "x") is None
-    assert not Host(str(tmp_path)).loaded("ib_core")
+    write_tree(tmp_path, {"ib_core/parameters/x": "N\n"})
+    assert module_params.Host("/").live("ib_core", "x") == "N"
+    assert module_params.Host("/").live("ib_core", "y") is None
+    assert module_params.Host("/").loaded("ib_core")
+    assert not module_params.Host("/").loaded("other")
+    assert module_params.Host(str(tmp_path)).live("ib_core", "x") is None
+    assert not module_params.Host(str(tmp_path)).loaded("ib_core")

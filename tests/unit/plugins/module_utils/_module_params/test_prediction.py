@@ -26,6 +26,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._module_params.
     predict,
     sources,
 )
+from ansible_collections.rdmaops.gpu_fabric.tests.support.trees import write_tree
 
 IMAGE = "/boot/initrd.img-7.2"
 CMDLINE_UNKNOWN = Prediction(None, False, "the kernel command line of the next boot is not known")
@@ -246,10 +247,9 @@ def test_the_kernel_of_the_entry_says_what_is_built_in(
 
 def test_is_builtin(tmp_path: Path) -> None:
     assert not is_builtin(str(tmp_path), "7.2", "ib_core")
-    builtin = tmp_path / "usr/lib/modules/7.2/modules.builtin"
-    builtin.parent.mkdir(parents=True)
+    builtin = "kernel/fs/my_ib_core.ko\nkernel/drivers/infiniband/core/ib-uverbs.ko\nkernel/x/ib_core.ko"
+    write_tree(tmp_path, {"usr/lib/modules/7.2/modules.builtin": builtin})
     (tmp_path / "lib").symlink_to("usr/lib")
-    builtin.write_text("kernel/fs/my_ib_core.ko\nkernel/drivers/infiniband/core/ib-uverbs.ko\nkernel/x/ib_core.ko")
     assert is_builtin(str(tmp_path), "7.2", "ib_core")
     assert is_builtin(str(tmp_path), "7.2", "ib_uverbs")
     assert not is_builtin(str(tmp_path), "7.2", "core")

@@ -10,6 +10,7 @@ import typing as t
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import ApiError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._net_attach_def.manage import manage
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules import network_attachment as module
+from ansible_collections.rdmaops.gpu_fabric.tests.support.module import options_of
 
 NADS = "/apis/k8s.cni.cncf.io/v1/network-attachment-definitions"
 POOLS = "/apis/whereabouts.cni.cncf.io/v1alpha1/ippools"
@@ -87,24 +88,7 @@ def ranged(text: str, **given: t.Any) -> dict[str, t.Any]:
 
 
 def run(client: FakeClient, *attachments: dict[str, t.Any], check: bool = False, **given: t.Any) -> dict[str, t.Any]:
-    params = {
-        "owner": "training",
-        "namespace": "default",
-        "cni_version": "0.3.1",
-        "attachments": list(attachments),
-        "node_info": {},
-        "expected_pods": None,
-        "target_nodes": [],
-        "node_selector": None,
-        "prune": False,
-        "prune_namespaces": [],
-        "prune_in_use": False,
-        "prune_all": False,
-        "ignore_lint": [],
-        "force": False,
-        "force_conflicts": False,
-        **given,
-    }
+    params = options_of("network_attachment", **{"owner": "training", "attachments": list(attachments), **given})
     return manage(params, check, t.cast("t.Any", lambda: client))
 
 

@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import ApiError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._net_attach_def.attachment_set import AttachmentError
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules import network_attachment as module
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._net_attach_def.fakes import (
     CONFIG,
     NADS,
@@ -75,9 +76,7 @@ def test_before_the_crd() -> None:
     client = FakeClient()
     client.lists[NADS] = None
     assert run(client, attachment(), check=True)["actions"] == ["Create the attachment default/nic0"]
-    with pytest.raises(AttachmentError) as caught:
-        run(client, attachment())
-    assert str(caught.value) == (
+    assert message_of(AttachmentError, run, client, attachment()) == (
         "Applying the attachments of training: https://cluster:6443 does not know NetworkAttachmentDefinitions. Install "
         "Multus first, whose manifest installs the CRD network-attachment-definitions.k8s.cni.cncf.io (the role "
         "rdmaops.gpu_fabric.secondary_network does)"
@@ -122,9 +121,7 @@ REFUSED: list[tuple[dict[str, t.Any], str]] = [
 @pytest.mark.parametrize("check", [True, False])
 def test_refusals_change_nothing(options: dict[str, t.Any], says: str, check: bool) -> None:
     client = FakeClient()
-    with pytest.raises(AttachmentError) as caught:
-        run(client, check=check, **options)
-    assert says in str(caught.value)
+    assert says in message_of(AttachmentError, run, client, check=check, **options)
     assert client.written == []
 
 
@@ -140,10 +137,8 @@ def test_one_error_stops_all() -> None:
 
 def test_what_belongs_to_another_set() -> None:
     client = FakeClient(nad("nic0", {**CONFIG, "device": "x"}, owner="other"))
-    with pytest.raises(
-        AttachmentError, match="owned_by_other, default/nic0: it belongs to the set other. Another name"
-    ):
-        run(client, attachment())
+    message = message_of(AttachmentError, run, client, attachment())
+    assert "owned_by_other, default/nic0: it belongs to the set other. Another name" in message
     assert run(client, attachment(), force=True)["actions"] == ["Change the attachment default/nic0 (config, owner)"]
 
 
@@ -151,9 +146,7 @@ def test_a_conflict_names_the_way_out() -> None:
     client = FakeClient()
     client.apply_error = ApiError('Applying: conflict with "kubectl" using v1: .spec.config', 409, "Conflict")
     for check in (True, False):
-        with pytest.raises(ApiError) as caught:
-            run(client, attachment(), check=check)
-        assert str(caught.value).endswith(
+        assert message_of(ApiError, run, client, attachment(), check=check).endswith(
             'conflict with "kubectl" using v1: .spec.config. Set force_conflicts to true to take these fields over from their manager'
         )
 
@@ -181,10 +174,8 @@ def test_a_resource_name_of_another_manager() -> None:
             return {**answer, "metadata": {**answer["metadata"], "annotations": note}}
 
     client = Sticky(body)
-    with pytest.raises(
-        AttachmentError, match=r"resourceName belongs to helm and cannot be removed. Set force_conflicts to true"
-    ):
-        run(client, attachment())
+    message = message_of(AttachmentError, run, client, attachment())
+    assert "resourceName belongs to helm and cannot be removed. Set force_conflicts to true" in message
     result = run(client, attachment(), force=True)
     assert result["actions"] == ["Change the attachment default/nic0 (resource name)"]
     assert [verb for verb, _path in client.written] == ["apply", "merge"]
@@ -249,10 +240,9 @@ def test_a_range_in_use(old: t.Any, ipam: dict[str, t.Any], pools: list[t.Any], 
     if says is None:
         assert run(client, wanted)["changed"]
         return
-    with pytest.raises(AttachmentError) as caught:
-        run(client, wanted)
-    assert "range_in_use, default/nic0: its range changes while addresses are in use: " in str(caught.value)
-    assert says in str(caught.value)
+    message = message_of(AttachmentError, run, client, wanted)
+    assert "range_in_use, default/nic0: its range changes while addresses are in use: " in message
+    assert says in message
     assert client.written == []
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.pods import PodError, Process, first
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.trees import write_tree
 
 OLD, NEW = "0b5e3a4e-8f0c-4b0e-9a34-4f6f2f4a1c11", "1c6f4b5f-901d-4c1f-8b45-5a70304b2d22"
 SANDBOX, MAIN, SIDE = (letter * 64 for letter in "abc")
@@ -29,10 +30,8 @@ class Node:
         return self
 
     def process(self, pid: int, groups: str, command: str = "python3", state: str = "S", started: int = 0) -> Node:
-        place = self.places["proc"] / str(pid)
-        place.mkdir()
-        (place / "cgroup").write_text(groups)
-        (place / "stat").write_text(f"{pid} ({command}) {state} {'0 ' * 18}{started or pid} 0 0\n")
+        stat = f"{pid} ({command}) {state} {'0 ' * 18}{started or pid} 0 0\n"
+        write_tree(self.places["proc"] / str(pid), {"cgroup": groups, "stat": stat})
         return self
 
     def first(self, pod: str = "ml/train-0") -> Process:

@@ -14,6 +14,7 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns import survey as netns
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.trees import write_tree
 
 INITIAL = 4026531833
 
@@ -47,9 +48,8 @@ class Proc:
         base = self.root / str(pid)
         self.task(base, net, mnt, root)
         text = f"{pid} (name{pid}) S 1 1 1 0 -1 {flags} 0 0 0 0 0 1 0 0 20 0 {threads} 0 30 0 0"
-        (base / "stat").write_text(text, encoding="utf-8")
-        (base / "cmdline").write_bytes(b"/bin/prog\0work\0--password=x\0")
-        (base / "cgroup").write_text(f"0::/system.slice/u{pid}.service\n", encoding="utf-8")
+        group = f"0::/system.slice/u{pid}.service\n"
+        write_tree(base, {"stat": text, "cmdline": b"/bin/prog\0work\0--password=x\0", "cgroup": group})
         return base
 
     def task(self, base: Path, net: int = INITIAL, mnt: int = 1, root: str = "/") -> None:
@@ -150,29 +150,21 @@ def test_the_hosts_mounts_alone_are_followed_and_give_names(proc: Proc) -> None:
     assert users.holders[0][:3] == ("mount", "/run/netns/blue", 71)
 
 
+B, ELSEWHERE = "/run/netns/b", "/elsewhere"
 # mounts of the namespace as (pid, id, point, optional fields), those that count
 COPIES = [
     # `ip netns add` mounts it twice in one place, below and on top of its bind mount of /run/netns
-    ([(70, 46, "/run/netns/b", "shared:65"), (70, 47, "/run/netns/b", "shared:65")], [(70, "/run/netns/b")]),
+    ([(70, 46, B, "shared:65"), (70, 47, B, "shared:65")], [(70, B)]),
     # received by other mount namespaces: peers and slaves
-    (
-        [(70, 46, "/run/netns/b", "shared:65"), (71, 131, "/run/netns/b", "shared:77 master:65")],
-        [(70, "/run/netns/b")],
-    ),
-    ([(70, 131, "/run/netns/b", "master:65"), (71, 46, "/run/netns/b", "shared:65")], [(71, "/run/netns/b")]),
-    ([(70, 46, "/run/netns/b", "shared:65"), (71, 48, "/run/netns/b", "shared:65")], [(70, "/run/netns/b")]),
+    ([(70, 46, B, "shared:65"), (71, 131, B, "shared:77 master:65")], [(70, B)]),
+    ([(70, 131, B, "master:65"), (71, 46, B, "shared:65")], [(71, B)]),
+    ([(70, 46, B, "shared:65"), (71, 48, B, "shared:65")], [(70, B)]),
     # the original is gone, or the copy is somewhere else: it will not go by itself
-    ([(70, 131, "/run/netns/b", "shared:77 master:65")], [(70, "/run/netns/b")]),
-    (
-        [(70, 46, "/run/netns/b", "shared:65"), (71, 131, "/elsewhere", "master:65")],
-        [(70, "/run/netns/b"), (71, "/elsewhere")],
-    ),
-    (
-        [(70, 46, "/run/netns/b", "shared:65"), (70, 47, "/elsewhere", "shared:65")],
-        [(70, "/elsewhere"), (70, "/run/netns/b")],
-    ),
+    ([(70, 131, B, "shared:77 master:65")], [(70, B)]),
+    ([(70, 46, B, "shared:65"), (71, 131, ELSEWHERE, "master:65")], [(70, B), (71, ELSEWHERE)]),
+    ([(70, 46, B, "shared:65"), (70, 47, ELSEWHERE, "shared:65")], [(70, ELSEWHERE), (70, B)]),
     # private
-    ([(70, 46, "/run/netns/b", ""), (71, 48, "/run/netns/b", "")], [(70, "/run/netns/b"), (71, "/run/netns/b")]),
+    ([(70, 46, B, ""), (71, 48, B, "")], [(70, B), (71, B)]),
 ]
 
 
@@ -187,9 +179,9 @@ def test_a_copy_that_goes_with_its_original_does_not_count(
             if owner == pid
         )
         (proc.add(pid, mnt=pid) / "mountinfo").write_text(text, encoding="utf-8")
-    (found,) = proc.survey().namespaces
-    assert sorted((holder.pid, holder.path) for holder in found.holders) == counted
-    assert found.holders_total == len(counted)
+    (namespace,) = proc.survey().namespaces
+    assert sorted((holder.pid, holder.path) for holder in namespace.holders) == counted
+    assert namespace.holders_total == len(counted)
 
 
 def test_a_view_is_read_once(proc: Proc) -> None:

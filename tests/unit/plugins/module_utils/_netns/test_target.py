@@ -15,6 +15,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns import n
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.pods import PodError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.target import TargetError, resolve
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.trees import write_tree
 
 A, B = "a" * 64, "a" * 12 + "b" * 52
 UID = "0b5e3a4e-8f0c-4b0e-9a34-4f6f2f4a1c11"
@@ -25,10 +26,10 @@ SLICE = "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod%s.sli
 def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A /proc in which every file is a network namespace."""
 
-    def opened(found: int, path: str, _inode: int | None) -> int:
-        if os.fstat(found).st_size == 3:
+    def opened(descriptor: int, path: str, _inode: int | None) -> int:
+        if os.fstat(descriptor).st_size == 3:
             raise OSError(errno.EINVAL, "it is not a network namespace", path)
-        return os.open(f"/proc/self/fd/{found}", os.O_RDONLY)
+        return os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY)
 
     monkeypatch.setattr(nsfs, "_opened", opened)
     groups = {
@@ -39,10 +40,8 @@ def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         60: "12:devices:/kubepods/besteffort/pod%s/%s\n0::/\n" % (UID, "c" * 64),
     }
     for pid, text in groups.items():
-        (tmp_path / str(pid) / "ns").mkdir(parents=True)
-        (tmp_path / str(pid) / "ns/net").write_text("net %d" % pid)
-        (tmp_path / str(pid) / "cgroup").write_text(text)
-        (tmp_path / str(pid) / "stat").write_text("%d (sleep) S %s %d 0\n" % (pid, "0 " * 17 + "0", pid))
+        stat = "%d (sleep) S %s %d 0\n" % (pid, "0 " * 17 + "0", pid)
+        write_tree(tmp_path / str(pid), {"ns/net": "net %d" % pid, "cgroup": text, "stat": stat})
     (tmp_path / "self").mkdir()
     os.remove(tmp_path / "60/ns/net")
     os.link(tmp_path / "1/ns/net", tmp_path / "60/ns/net")
@@ -68,9 +67,7 @@ def test_pid(proc: Path) -> None:
 
 def test_netns_by_name_and_path(proc: Path, tmp_path: Path) -> None:
     names = tmp_path / "netns"
-    names.mkdir()
-    (names / "blue").write_text("net blue")
-    (names / "odd").write_text("odd")
+    write_tree(names, {"blue": "net blue", "odd": "odd"})
     assert found("netns", "blue", proc, names=str(names)) == ("net blue", "netns blue")
     assert found("netns", str(names / "blue"), proc) == ("net blue", str(names / "blue"))
     for value, text in {
@@ -112,10 +109,8 @@ CONTAINERS = [
 
 def test_a_users_own_groups_are_no_container_and_no_pod(proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process of a user's with a lower PID, in groups that the user has named."""
-    (proc / "30/ns").mkdir(parents=True)
-    (proc / "30/ns/net").write_text("net 30")
     user = "0::/user.slice/user-1000.slice/user@1000.service/kubepods.slice%s/cri-containerd-%s.scope\n"
-    (proc / "30/cgroup").write_text(user % (SLICE, A))
+    write_tree(proc / "30", {"ns/net": "net 30", "cgroup": user % (SLICE, A)})
     monkeypatch.setattr(pods, "names", lambda _logs: {UID: ("ml", "train-0")})
     assert found("container", A, proc)[0] == "net 40"
     assert found("pod", "ml/train-0", proc)[0] == "net 40"

@@ -15,6 +15,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain imp
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain import manage as node_drain
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain import node as memory
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain import pods as rules
+from ansible_collections.rdmaops.gpu_fabric.tests.support.module import options_of
 
 Json = t.Any
 
@@ -141,26 +142,10 @@ class Plane:
         return memory.note_of(self.node)
 
     def manage(self, check: bool = False, **more: Json) -> Json:
-        params = {
-            "name": "a",
-            "state": "drained",
-            "run": "one",
-            "reason": "a test",
-            "machine_id": "m1",
-            "addresses": [],
-            "on_absent": "fail",
-            "control_plane_ok": False,
-            **dict.fromkeys(CONSENTS, False),
-            "device_resources": PATTERNS,
-            "boot_id": None,
-            "wait_ready": False,
-            "missing_ok": False,
-            **dict.fromkeys(("drain_timeout", "ready_timeout", "lease_duration"), 60),
-            "lease_namespace": "rdmaops-system",
-            "max_unavailable": 1,
-            "take_over": True,
-        }
-        return node_drain.manage({**params, **more}, check, t.cast("t.Any", self))
+        limits = dict.fromkeys(("drain_timeout", "ready_timeout", "lease_duration"), 60)
+        host = {"name": "a", "run": "one", "reason": "a test", "machine_id": "m1", "wait_ready": False}
+        params = options_of("node_drain", **{**host, **limits, **more})
+        return node_drain.manage(params, check, t.cast("t.Any", self))
 
 
 class Clock:

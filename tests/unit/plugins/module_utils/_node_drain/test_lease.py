@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import ApiError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain import lease as leases
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain.node import DrainError
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._node_drain.fakes import (
     FREE,
     Clock,
@@ -36,12 +37,10 @@ def test_the_lease_is_taken_from_whoever_is_faster() -> None:
 
 def test_a_namespace_that_is_missing_is_named() -> None:
     for act in (lambda lease: lease.take("a"), lambda lease: lease.look()):
-        with pytest.raises(DrainError) as caught:
-            act(lease_of(Overtaken(99, 404), "one"))
         assert (
             "the cluster has no namespace rdmaops-system. An administrator creates it once, with kubectl create namespace "
             "rdmaops-system or, with an account that may use it, from docs/rbac/namespace.yml"
-        ) in str(caught.value)
+        ) in message_of(DrainError, act, lease_of(Overtaken(99, 404), "one"))
     with pytest.raises(ApiError, match="Trying to take the Lease"):
         lease_of(Overtaken(1, 403), "one").look()
 

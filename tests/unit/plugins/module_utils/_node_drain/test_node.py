@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import MANAGER, ApiError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain import node as memory
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain.node import DrainError
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._node_drain.fakes import (
     FREE,
     Clock,
@@ -66,23 +67,17 @@ def test_two_nodes_that_may_be_the_host_are_named() -> None:
 def test_a_node_of_another_name_is_named(clock: Clock) -> None:
     plane = Plane([])
     plane.others = [node("b", "m2", "192.0.2.2"), node("x")]
-    with pytest.raises(DrainError) as caught:
-        plane.manage(machine_id="m2", addresses=["192.0.2.2"])
-    assert str(caught.value) == (
+    assert message_of(DrainError, plane.manage, machine_id="m2", addresses=["192.0.2.2"]) == (
         "Draining node a: this Node is not proven to be the host. Its machineID is m1 and the host's is m2; its "
         "InternalIP is 192.0.2.1 and the host has 192.0.2.2; the host is Node b, set that name (gpu_node_name). "
         "Nothing was changed"
     )
-    with pytest.raises(DrainError) as caught:
-        plane.manage(name="x", machine_id="m9")
-    assert str(caught.value) == (
+    assert message_of(DrainError, plane.manage, name="x", machine_id="m9") == (
         "Draining node x: this Node is not proven to be the host. Its machineID is not known and the host's is m9; its "
         "InternalIP is not known and the host has no address given. Nothing was changed"
     )
-    with pytest.raises(
-        DrainError, match=r"and the host's is not given; its InternalIP is not known and the host has 192"
-    ):
-        plane.manage(name="x", machine_id=None, addresses=["192.0.2.2"])
+    message = message_of(DrainError, plane.manage, name="x", machine_id=None, addresses=["192.0.2.2"])
+    assert "and the host's is not given; its InternalIP is not known and the host has 192" in message
     with pytest.raises(DrainError, match=r"no node of this name; the host is Node b, .*\. Its nodes are: a, b, x$"):
         plane.manage(name="gone", machine_id="m2")
     with pytest.raises(DrainError, match="no node of this name, nor the host"):

@@ -21,46 +21,39 @@ def networked(networks: str) -> Json:
     return pod(meta={"annotations": {NET: networks}})
 
 
-# pod, consents that its eviction needs and why
-EVICTED: list[tuple[Json, list[tuple[str, str]]]] = [
-    (pod(), []),
-    (pod(limits={"cpu": "8", "hugepages-2Mi": "1Gi"}), []),
-    (pod(limits={"nvidia.com/gpu": "0"}), []),
-    (pod(limits={"amd.com/gpu": "1"}), [(rules.DEVICES, "holds amd.com/gpu: 1")]),
-    (pod(limits={"aliyun.com/gpu-mem": "4"}), [(rules.DEVICES, "holds aliyun.com/gpu-mem: 4")]),
+def volume(**source: Json) -> Json:
+    return pod(spec={"volumes": [{"name": "v", **source}, {"name": "l", "hostPath": {}}]})
+
+
+ATTACHED = "has a device of the host by the attachment "
+# pod, consent that its eviction needs, why
+EVICTED: list[tuple[Json, str, list[str]]] = [
+    (pod(), "", []),
+    (pod(limits={"cpu": "8", "hugepages-2Mi": "1Gi"}), "", []),
+    (pod(limits={"nvidia.com/gpu": "0"}), "", []),
+    (pod(limits={"amd.com/gpu": "1"}), rules.DEVICES, ["holds amd.com/gpu: 1"]),
+    (pod(limits={"aliyun.com/gpu-mem": "4"}), rules.DEVICES, ["holds aliyun.com/gpu-mem: 4"]),
     (
         pod(spec={"initContainers": [{"resources": {"requests": {"rdma/hca": 1}}}]}),
-        [(rules.DEVICES, "holds rdma/hca: 1")],
+        rules.DEVICES,
+        ["holds rdma/hca: 1"],
     ),
     (
         pod(spec={"resourceClaims": [{"name": "two-gpus"}]}),
-        [(rules.DEVICES, "holds devices by the resource claim two-gpus")],
+        rules.DEVICES,
+        ["holds devices by the resource claim two-gpus"],
     ),
-    (
-        pod(spec={"volumes": [{"name": "d", "hostPath": {"path": "/dev/nvidia0"}}, {"name": "l", "hostPath": {}}]}),
-        [(rules.DEVICES, "has the host's /dev/nvidia0")],
-    ),
-    (networked("side"), []),
-    (
-        networked('[{"name": "rail", "namespace": "net"}]'),
-        [(rules.DEVICES, "has a device of the host by the attachment net/rail")],
-    ),
-    (
-        networked("broken, named"),
-        [
-            (rules.DEVICES, "has a device of the host by the attachment ml/broken"),
-            (rules.DEVICES, "has a device of the host by the attachment ml/named"),
-        ],
-    ),
-    (networked("[{"), [(rules.DEVICES, f"its annotation {NET} cannot be read")]),
+    (volume(hostPath={"path": "/dev/nvidia0"}), rules.DEVICES, ["has the host's /dev/nvidia0"]),
+    (networked("side"), "", []),
+    (networked('[{"name": "rail", "namespace": "net"}]'), rules.DEVICES, [ATTACHED + "net/rail"]),
+    (networked("broken, named"), rules.DEVICES, [ATTACHED + "ml/broken", ATTACHED + "ml/named"]),
+    (networked("[{"), rules.DEVICES, [f"its annotation {NET} cannot be read"]),
     (
         pod(meta={"ownerReferences": [{"kind": "Job", "name": "x"}]}),
-        [(rules.FORCE, "has no controller that would recreate it")],
+        rules.FORCE,
+        ["has no controller that would recreate it"],
     ),
-    (
-        pod(spec={"volumes": [{"name": "s", "emptyDir": {"medium": "Memory"}}]}),
-        [(rules.EMPTY_DIR, "has data in the emptyDir s")],
-    ),
+    (volume(emptyDir={"medium": "Memory"}), rules.EMPTY_DIR, ["has data in the emptyDir v"]),
 ]
 # A pod that is terminating or has ended needs no consent.
 NOT_EVICTED: list[tuple[Json, str]] = [
@@ -74,7 +67,7 @@ NOT_EVICTED: list[tuple[Json, str]] = [
 @pytest.mark.parametrize(
     ("raw", "action", "traits"),
     [
-        *((raw, rules.EVICT, traits) for raw, traits in EVICTED),
+        *((raw, rules.EVICT, [(consent, why) for why in whys]) for raw, consent, whys in EVICTED),
         *((raw, action, []) for raw, action in NOT_EVICTED),
     ],
 )
@@ -88,8 +81,8 @@ def test_what_becomes_of_a_pod(raw: Json, action: str, traits: list[tuple[str, s
         "ml/broken": attachment("{"),
         "ml/named": attachment('{"type": "ovs"}', **{"k8s.v1.cni.cncf.io/resourceName": "x/y"}),
     }
-    found = rules.judge(raw, PATTERNS, attachments)
-    assert (found.action, list(found.traits)) == (action, traits)
+    verdict = rules.judge(raw, PATTERNS, attachments)
+    assert (verdict.action, list(verdict.traits)) == (action, traits)
     # Without Multus its annotations have no effect.
     if "annotations" in raw["metadata"]:
         assert rules.judge(raw, PATTERNS, None).traits == ()

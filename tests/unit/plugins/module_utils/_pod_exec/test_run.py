@@ -13,6 +13,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric.pod imp
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec import api, crictl, run
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec.run import ContainerError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec.stream import DOCUMENT, TEXT, Tail
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 Json = t.Any
 
@@ -40,9 +41,8 @@ def test_the_container_by_name_or_the_one_that_was_made_first() -> None:
     listed = {"containers": [{"id": i, "metadata": {"name": name}, "createdAt": made} for i, name, made in rows]}
     assert crictl.container_in(listed, "ml/train-0", None) == ("a", "main")
     assert crictl.container_in(listed, "ml/train-0", "side") == ("b", "side")
-    with pytest.raises(ContainerError) as caught:
-        crictl.container_in(listed, "ml/train-0", "other")
-    assert str(caught.value) == "The pod ml/train-0 has no running container named other. Running are: main, side"
+    message = message_of(ContainerError, crictl.container_in, listed, "ml/train-0", "other")
+    assert message == "The pod ml/train-0 has no running container named other. Running are: main, side"
 
 
 CRICTL = """#!/bin/sh
@@ -59,9 +59,7 @@ def test_by_crictl(tmp_path: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/sbin:/usr/bin:/sbin:/bin")
     (tmp_path / "crictl").write_text("#!/bin/sh\necho 'no such socket' >&2; exit 1\n")
     (tmp_path / "crictl").chmod(0o755)
-    with pytest.raises(ContainerError) as caught:
-        crictl.find("ml/train-0", None)
-    assert str(caught.value) == (
+    assert message_of(ContainerError, crictl.find, "ml/train-0", None) == (
         "Querying the container runtime with 'crictl pods --state ready --namespace ml --output json': it exited with status 1: "
         "no such socket"
     )
@@ -97,9 +95,7 @@ def test_the_container_that_kubectl_takes() -> None:
     assert api.container_in(pod("a", "b", annotations=noted), "ml/train-0", None) == "b"
     with pytest.raises(ContainerError, match=r"no running container named a\. Running are: b"):
         api.container_in(pod("b"), "ml/train-0", None)
-    with pytest.raises(ContainerError) as caught:
-        api.container_in(pod(), "ml/train-0", None)
-    assert str(caught.value) == (
+    assert message_of(ContainerError, api.container_in, pod(), "ml/train-0", None) == (
         "The pod ml/train-0 is Pending and has no container to measure in. Wait until it is Running, see 'kubectl "
         "--namespace ml describe pod train-0'"
     )
@@ -163,9 +159,7 @@ def test_a_status_that_comes_in_parts() -> None:
 )
 def test_an_end_without_a_status(parts: t.Any, word: str, said: str) -> None:
     way = FakeWay(*parts, word=word)
-    with pytest.raises(ContainerError) as caught:
-        run.run(way, ["ib_write_bw", "-d", "x"], 20, "mark")
-    assert str(caught.value) == (
+    assert message_of(ContainerError, run.run, way, ["ib_write_bw", "-d", "x"], 20, "mark") == (
         f"Running ib_write_bw in the container main of the pod ml/train-0: {said}. Measure again when the pod is Running"
     )
     assert way.stream.closed

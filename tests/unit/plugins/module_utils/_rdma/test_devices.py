@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _command
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import devices, nldev
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.devices import look
+from ansible_collections.rdmaops.gpu_fabric.tests.support.trees import write_tree
 
 ZERO = "0000:0000:0000:0000:0000:0000:0000:0000"
 V4 = "0000:0000:0000:0000:0000:ffff:0a5a:0001"
@@ -43,13 +44,10 @@ class Card:
             self.gid(number, gid, kind, netdev)
         for number in (1, 2, 5):
             self.gid(number, ZERO)
-        (sys / "class/net/rail0").mkdir(parents=True, exist_ok=True)
-        (sys / "class/net/rail0/mtu").write_text("4200\n")
+        write_tree(sys, {"class/net/rail0/mtu": "4200\n"})
 
     def write(self, path: str, text: str) -> None:
-        place = self.base / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text + "\n")
+        write_tree(self.base, {path: text + "\n"})
 
     def gid(self, index: int, gid: str, kind: str | None = None, netdev: str | None = None) -> None:
         self.write(f"ports/1/gids/{index}", gid)
@@ -88,47 +86,21 @@ def seen(tmp_path: Path, *gather: str) -> tuple[list[dict[str, t.Any]], list[dic
 
 def test_default(tmp_path: Path, cards: list[Card]) -> None:
     cards += [Card(tmp_path, "rxe1", 1), Card(tmp_path, "rxe0")]
-    found, unreadable = seen(tmp_path, "gids", "pkeys")
+    devices, unreadable = seen(tmp_path, "gids", "pkeys")
     assert unreadable == []
-    assert [device["name"] for device in found] == ["rxe0", "rxe1"]
-    assert found[0] == {
-        "name": "rxe0",
-        "index": 0,
-        "driver": None,
-        "protocol": "roce",
-        "node_type": "ca",
-        "pci_address": None,
-        "numa_node": None,
-        "node_guid": "5054:00ff:fe90:0001",
-        "sys_image_guid": None,
-        "firmware": None,
-        "board_id": None,
-        "ports": [
-            {
-                "port": 1,
-                "state": "ACTIVE",
-                "physical_state": "LINK_UP",
-                "link_layer": "Ethernet",
-                "rate_gbps": 2.5,
-                "rate": "2.5 Gb/sec (1X SDR)",
-                "lid": None,
-                "sm_lid": None,
-                "lmc": None,
-                "netdev": "rail0",
-                "netdev_mtu": 4200,
-                "active_mtu": None,
-                "pkeys": ["0xffff"],
-                "gids": [
-                    {"index": 0, "gid": LOCAL, "type": "RoCE v2", "netdev": "rail0", "ipv4": None},
-                    {"index": 3, "gid": V4, "type": "RoCE v1", "netdev": "rail0", "ipv4": "10.90.0.1"},
-                    {"index": 4, "gid": V4, "type": "RoCE v2", "netdev": "rail0", "ipv4": "10.90.0.1"},
-                ],
-                "counters": None,
-                "hw_counters": None,
-            }
-        ],
-        "users": None,
-    }
+    assert [device["name"] for device in devices] == ["rxe0", "rxe1"]
+    v4 = {"gid": V4, "netdev": "rail0", "ipv4": "10.90.0.1"}
+    gids = [
+        {"index": 0, "gid": LOCAL, "type": "RoCE v2", "netdev": "rail0", "ipv4": None},
+        {"index": 3, "type": "RoCE v1", **v4},
+        {"index": 4, "type": "RoCE v2", **v4},
+    ]
+    state = {"port": 1, "state": "ACTIVE", "physical_state": "LINK_UP", "link_layer": "Ethernet", "pkeys": ["0xffff"]}
+    rate = {"rate_gbps": 2.5, "rate": "2.5 Gb/sec (1X SDR)", "netdev": "rail0", "netdev_mtu": 4200, "gids": gids}
+    port = {**state, **rate, **dict.fromkeys(("lid", "sm_lid", "lmc", "active_mtu", "counters", "hw_counters"))}
+    names = {"name": "rxe0", "index": 0, "protocol": "roce", "node_type": "ca", "node_guid": "5054:00ff:fe90:0001"}
+    unknown = ("driver", "pci_address", "numa_node", "sys_image_guid", "firmware", "board_id", "users")
+    assert devices[0] == {**names, **dict.fromkeys(unknown), "ports": [port]}
 
 
 def test_what_was_not_asked_for_is_not_looked_at(tmp_path: Path, cards: list[Card]) -> None:
@@ -238,8 +210,7 @@ def test_the_netdev_of_a_bond_is_the_bond(tmp_path: Path, cards: list[Card]) -> 
     cards.append(card)
     for index in (0, 3, 4):
         card.gid(index, V4, "RoCE v2", "bond0")
-    (tmp_path / "class/net/bond0").mkdir()
-    (tmp_path / "class/net/bond0/mtu").write_text("9000\n")
+    write_tree(tmp_path, {"class/net/bond0/mtu": "9000\n"})
     (tmp_path / "class/net/rail0/master").symlink_to("../bond0")
     (device,), _unreadable = seen(tmp_path, "gids")
     assert (device["ports"][0]["netdev"], device["ports"][0]["netdev_mtu"]) == ("bond0", 9000)
@@ -252,22 +223,13 @@ ASKED: list[tuple[t.Any, int | None, list[str]]] = [
     ((0, DEVINFO % ""), None, ["ibv_devinfo -d mlx5_0 -i 1 exited with status 0: max_mtu: 4096 (5)"]),
     ((1, "Failed to open device\n"), None, ["ibv_devinfo -d mlx5_0 -i 1 exited with status 1: Failed to open device"]),
     (FileNotFoundError(2, "gone"), None, ["ibv_devinfo is not installed (package ibverbs-utils)"]),
-    (
-        _command.TimedOut("", ""),
-        None,
-        ["ibv_devinfo -d mlx5_0 -i 1 timed out after 20 s and was killed"],
-    ),
+    (_command.TimedOut("", ""), None, ["ibv_devinfo -d mlx5_0 -i 1 timed out after 20 s and was killed"]),
 ]
 
 
 @pytest.mark.parametrize(("does", "mtu", "errors"), ASKED, ids=range(len(ASKED)))
 def test_active_mtu(
-    tmp_path: Path,
-    cards: list[Card],
-    monkeypatch: pytest.MonkeyPatch,
-    does: t.Any,
-    mtu: int | None,
-    errors: list[str],
+    tmp_path: Path, cards: list[Card], monkeypatch: pytest.MonkeyPatch, does: t.Any, mtu: int | None, errors: list[str]
 ) -> None:
     cards.append(Card(tmp_path, "mlx5_0"))
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import drivers
+from ansible_collections.rdmaops.gpu_fabric.tests.support.trees import write_tree
 
 PCI = "devices/pci0000:00/0000:00:03.0/0000:07:00.0"
 
@@ -50,17 +51,10 @@ def test_driver_of_a_card(tmp_path: Path, pci: str, auxiliary: tuple[str, str] |
 
 
 def test_driver_of_software_devices(tmp_path: Path) -> None:
-    for name, files in {
-        "rxe0": {"parent": "eth0"},
-        "siw0": {"node_type": "4: RNIC"},
-        "odd": {"node_type": "?"},
-    }.items():
-        place = tmp_path / "class/infiniband" / name
-        place.mkdir(parents=True)
-        for file, text in files.items():
-            (place / file).write_text(text)
-    found = [drivers.driver(name, str(tmp_path)) for name in ("rxe0", "siw0", "odd", "gone")]
-    assert found == ["rdma_rxe", "siw", None, None]
+    files = {"rxe0/parent": "eth0", "siw0/node_type": "4: RNIC", "odd/node_type": "?"}
+    write_tree(tmp_path / "class/infiniband", files)
+    names = [drivers.driver(name, str(tmp_path)) for name in ("rxe0", "siw0", "odd", "gone")]
+    assert names == ["rdma_rxe", "siw", None, None]
 
 
 def test_pci_address() -> None:

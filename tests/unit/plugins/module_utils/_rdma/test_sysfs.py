@@ -14,16 +14,12 @@ from hypothesis import strategies as st
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import kernel, sysfs
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
-
-
-def write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+from ansible_collections.rdmaops.gpu_fabric.tests.support.trees import write_tree
 
 
 @pytest.mark.parametrize(("text", "mode"), [("Y\n", "shared"), ("N\n", "exclusive"), ("N", "exclusive")])
 def test_live_mode(tmp_path: Path, text: str, mode: str) -> None:
-    write(tmp_path / "module/ib_core/parameters/netns_mode", text)
+    write_tree(tmp_path, {"module/ib_core/parameters/netns_mode": text})
     assert sysfs.live_mode(str(tmp_path)) == mode
 
 
@@ -41,9 +37,9 @@ def test_ib_core_of_an_old_kernel(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "1\n", "shared\n", "\x00"])
 def test_a_mode_that_is_none(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "module/ib_core/parameters/netns_mode"
-    write(path, text)
+    write_tree(tmp_path, {"module/ib_core/parameters/netns_mode": text})
     message = message_of(sysfs.SysfsError, sysfs.live_mode, str(tmp_path))
+    path = f"{tmp_path}/module/ib_core/parameters/netns_mode"
     assert message == f"Could not parse {path}: it has {text!r} instead of Y or N"
 
 
@@ -61,7 +57,7 @@ def test_devices(tmp_path: Path) -> None:
 
 
 def test_devices_that_cannot_be_listed(tmp_path: Path) -> None:
-    write(tmp_path / "class/infiniband", "")
+    write_tree(tmp_path, {"class/infiniband": ""})
     message = message_of(sysfs.SysfsError, sysfs.devices, str(tmp_path))
     assert message == f"Could not list {tmp_path}/class/infiniband: Not a directory"
 
@@ -72,24 +68,15 @@ OTHERS = (
     "kernel/drivers/infiniband/core/ib_core.kobold:\n"
 )
 
+IB_CORE = "kernel/drivers/infiniband/core/ib_core.ko"
 # file, its text, availability
 INDEXES = [
     ("modules.dep", OTHERS, None, None),
-    (
-        "modules.dep",
-        OTHERS + "kernel/drivers/infiniband/core/ib_core.ko: kernel/net/x.ko\n",
-        "module",
-        "kernel/drivers/infiniband/core/ib_core.ko",
-    ),
+    ("modules.dep", f"{OTHERS}{IB_CORE}: kernel/net/x.ko\n", "module", IB_CORE),
     ("modules.dep", "updates/dkms/ib_core.ko.xz:", "module", "updates/dkms/ib_core.ko.xz"),
     ("modules.dep", "extra/mlnx-ofa_kernel/ib_core.ko.zst: a.ko\n", "module", "extra/mlnx-ofa_kernel/ib_core.ko.zst"),
     ("modules.dep", "kernel/ib_core.ko.gz:\n" + OTHERS, "module", "kernel/ib_core.ko.gz"),
-    (
-        "modules.builtin",
-        "kernel/drivers/infiniband/core/ib_core.ko\n",
-        "builtin",
-        "kernel/drivers/infiniband/core/ib_core.ko",
-    ),
+    ("modules.builtin", IB_CORE + "\n", "builtin", IB_CORE),
     ("modules.builtin", "kernel/drivers/infiniband/core/ib_cm.ko\n", None, None),
 ]
 
@@ -97,7 +84,7 @@ INDEXES = [
 @pytest.mark.parametrize(("name", "text", "how", "path"), INDEXES)
 @pytest.mark.parametrize("directory", ["lib/modules", "usr/lib/modules"])
 def test_available(tmp_path: Path, name: str, text: str, how: str | None, path: str | None, directory: str) -> None:
-    write(tmp_path / directory / "6.1.0" / name, text)
+    write_tree(tmp_path, {f"{directory}/6.1.0/{name}": text})
     assert kernel.available("6.1.0", str(tmp_path)) == kernel.Availability(False, how, path)
     assert kernel.available("6.1.1", str(tmp_path)) == kernel.Availability(False, None, None)
 
@@ -108,13 +95,13 @@ def test_loaded(tmp_path: Path) -> None:
 
 
 def test_the_running_kernel_by_default(tmp_path: Path) -> None:
-    write(tmp_path / "lib/modules" / os.uname().release / "modules.dep", "ib_core.ko:")
+    write_tree(tmp_path, {f"lib/modules/{os.uname().release}/modules.dep": "ib_core.ko:"})
     assert kernel.available(root=str(tmp_path)).how == "module"
 
 
 def test_an_image_with_an_absolute_lib_link_stays_in_its_root(tmp_path: Path) -> None:
     (tmp_path / "lib").symlink_to("/nowhere")
-    write(tmp_path / "usr/lib/modules/6.1.0/modules.dep", "kernel/ib_core.ko:")
+    write_tree(tmp_path, {"usr/lib/modules/6.1.0/modules.dep": "kernel/ib_core.ko:"})
     assert kernel.available("6.1.0", str(tmp_path)).how == "module"
 
 
@@ -128,8 +115,7 @@ def test_there_are_recordings() -> None:
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
 def test_recorded_tree(tmp_path: Path, path: Path) -> None:
     recorded = json.loads(path.read_text(encoding="utf-8"))
-    for name, text in recorded["files"].items():
-        write(tmp_path / name, text)
+    write_tree(tmp_path, recorded["files"])
     for name in recorded["devices"]:
         (tmp_path / "sys/class/infiniband" / name).mkdir(parents=True)
     assert sysfs.live_mode(str(tmp_path / "sys")) == "shared"

@@ -11,65 +11,59 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.survey import Holder, Namespace
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.pci_netdevs import Netdev
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_devices import follow
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_devices.follow import (
-    Device,
-    Follower,
-    Host,
-    Link,
-    Place,
-    Step,
-)
 
 CARD, OTHER = "0000:07:00.0", "0000:08:00.0"
 PROCESS = Holder("process", "/proc/7/ns/net", 7, "", None, None)
 SPACE = Namespace(5, "cni-1", [PROCESS, Holder("mount", "/run/netns/cni-1", 1, "", None, None)], 2)
 OTHER_SPACE = Namespace(6, None, [Holder("process", "/proc/9/ns/net", 9, "", None, None)], 1)
-POD = Place(SPACE, "net1", ())
-RXE = Link("rxe0", "rxe", CARD)
+POD = follow.Place(SPACE, "net1", ())
+RXE = follow.Link("rxe0", "rxe", CARD)
 
 
-class FakeHost(Host):
+class FakeHost(follow.Host):
     def __init__(
-        self, devices: list[Device], netdevs: list[Netdev], places: dict[str, list[Place]] | None = None
+        self, devices: list[follow.Device], netdevs: list[Netdev], places: dict[str, list[follow.Place]] | None = None
     ) -> None:
         self.known, self.cards, self.there = devices, netdevs, places or {}
         self.looks: list[set[str]] = []
-        self.done: list[Step] = []
+        self.done: list[follow.Step] = []
         self.error: OSError | None = None
         self.problem: str | None = None
 
-    def devices(self) -> list[Device]:
+    def devices(self) -> list[follow.Device]:
         return self.known
 
     def netdevs(self) -> list[Netdev]:
         return self.cards
 
-    def places(self, addresses: t.Collection[str]) -> tuple[dict[str, list[Place]], str | None]:
+    def places(self, addresses: t.Collection[str]) -> tuple[dict[str, list[follow.Place]], str | None]:
         self.looks.append(set(addresses))
         return {address: rows for address, rows in self.there.items() if address in addresses}, self.problem
 
-    def carry_out(self, step: Step) -> None:
+    def carry_out(self, step: follow.Step) -> None:
         if self.error:
             raise self.error
         self.done.append(step)
 
 
-def follower(host: FakeHost, *links: Link, **names: list[str]) -> tuple[Follower, list[str]]:
+def follower(host: FakeHost, *links: follow.Link, **names: list[str]) -> tuple[follow.Follower, list[str]]:
     reports: list[str] = []
-    return Follower(links, names.get("include", []), names.get("exclude", []), host, reports.append), reports
+    return follow.Follower(links, names.get("include", []), names.get("exclude", []), host, reports.append), reports
 
 
 def test_a_device_goes_where_its_network_device_went() -> None:
-    host = FakeHost([Device("mlx5_0", CARD), Device("mlx5_1", OTHER)], [Netdev("eth2", OTHER)], {CARD: [POD]})
+    host = FakeHost(
+        [follow.Device("mlx5_0", CARD), follow.Device("mlx5_1", OTHER)], [Netdev("eth2", OTHER)], {CARD: [POD]}
+    )
     program, reports = follower(host)
     assert program.once()
-    assert host.done == [Step("mlx5_0", None, "net1", POD)]
+    assert host.done == [follow.Step("mlx5_0", None, "net1", POD)]
     assert reports == ["mlx5_0 is with net1 in /run/netns/cni-1"]
     assert host.looks == [{CARD}], "only what is missing is looked for"
 
 
 def test_nothing_is_looked_for_while_all_is_here() -> None:
-    host = FakeHost([Device("mlx5_0", CARD)], [Netdev("eth1", CARD)])
+    host = FakeHost([follow.Device("mlx5_0", CARD)], [Netdev("eth1", CARD)])
     program, reports = follower(host)
     assert program.once()
     assert (host.done, host.looks, reports) == ([], [], [])
@@ -77,7 +71,7 @@ def test_nothing_is_looked_for_while_all_is_here() -> None:
 
 @pytest.mark.parametrize(
     "host",
-    [FakeHost([], [], {CARD: [POD]}), FakeHost([Device("siw0", None)], [])],
+    [FakeHost([], [], {CARD: [POD]}), FakeHost([follow.Device("siw0", None)], [])],
     ids=["away with its network device", "without a PCI address"],
 )
 def test_a_device_that_needs_nothing(host: FakeHost) -> None:
@@ -91,14 +85,14 @@ def test_a_device_that_needs_nothing(host: FakeHost) -> None:
     [({"include": ["mlx5_1"]}, []), ({"exclude": ["mlx5_0"]}, []), ({"include": ["mlx5_0"]}, ["mlx5_0"])],
 )
 def test_devices_can_be_left_out(names: dict[str, list[str]], moved: list[str]) -> None:
-    host = FakeHost([Device("mlx5_0", CARD)], [], {CARD: [POD]})
+    host = FakeHost([follow.Device("mlx5_0", CARD)], [], {CARD: [POD]})
     program, _reports = follower(host, **names)
     program.once()
     assert [step.device for step in host.done] == moved
 
 
 def test_it_waits_for_a_network_device_that_is_nowhere_and_says_so_once() -> None:
-    host = FakeHost([Device("mlx5_0", CARD)], [])
+    host = FakeHost([follow.Device("mlx5_0", CARD)], [])
     program, reports = follower(host)
     assert not program.once()
     assert not program.once()
@@ -109,7 +103,7 @@ def test_it_waits_for_a_network_device_that_is_nowhere_and_says_so_once() -> Non
 
 
 def test_it_says_that_it_could_not_look_everywhere() -> None:
-    host = FakeHost([Device("mlx5_0", CARD)], [])
+    host = FakeHost([follow.Device("mlx5_0", CARD)], [])
     host.problem = "No time was left to look into 2 of 500 network namespaces: net:[7], net:[8]"
     program, reports = follower(host)
     assert not program.once()
@@ -120,7 +114,7 @@ def test_it_says_that_it_could_not_look_everywhere() -> None:
 
 def test_network_devices_in_two_places_leave_it_where_it_is() -> None:
     """As of a card with two ports and one RDMA device, such as ConnectX-3."""
-    host = FakeHost([Device("mlx4_0", CARD)], [], {CARD: [POD, Place(OTHER_SPACE, "net1", ())]})
+    host = FakeHost([follow.Device("mlx4_0", CARD)], [], {CARD: [POD, follow.Place(OTHER_SPACE, "net1", ())]})
     program, reports = follower(host)
     assert not program.once()
     assert host.done == []
@@ -131,7 +125,7 @@ def test_network_devices_in_two_places_leave_it_where_it_is() -> None:
 
 
 def test_two_ports_in_one_place_are_one_place() -> None:
-    host = FakeHost([Device("mlx4_0", CARD)], [], {CARD: [POD, POD._replace(netdev="net2")]})
+    host = FakeHost([follow.Device("mlx4_0", CARD)], [], {CARD: [POD, POD._replace(netdev="net2")]})
     program, _reports = follower(host)
     assert program.once()
     assert [step.device for step in host.done] == ["mlx4_0"]
@@ -141,28 +135,28 @@ def test_a_software_link_is_made_in_the_pod_and_again_on_the_host() -> None:
     host = FakeHost([], [], {CARD: [POD]})
     program, _reports = follower(host, RXE)
     assert program.once()
-    assert host.done == [Step("rxe0", RXE, "net1", POD)]
+    assert host.done == [follow.Step("rxe0", RXE, "net1", POD)]
     host.there = {CARD: [POD._replace(devices=("rxe0",))]}
     assert program.once()
     assert len(host.done) == 1
     host.there, host.cards = {}, [Netdev("rail0", CARD)]
     assert program.once()
-    assert host.done[1:] == [Step("rxe0", RXE, "rail0", None)]
-    host.known = [Device("rxe0", None)]
+    assert host.done[1:] == [follow.Step("rxe0", RXE, "rail0", None)]
+    host.known = [follow.Device("rxe0", None)]
     assert program.once()
     assert len(host.done) == 2
 
 
 def test_a_link_that_was_made_and_not_moved_is_moved() -> None:
     """It is born in the host's namespace, and this program may have been ended in between."""
-    host = FakeHost([Device("rxe0", None)], [], {CARD: [POD]})
+    host = FakeHost([follow.Device("rxe0", None)], [], {CARD: [POD]})
     program, _reports = follower(host, RXE)
     assert program.once()
-    assert host.done == [Step("rxe0", None, "net1", POD)]
+    assert host.done == [follow.Step("rxe0", None, "net1", POD)]
 
 
 def test_what_fails_is_said_once_and_tried_again() -> None:
-    host = FakeHost([Device("mlx5_0", CARD)], [], {CARD: [POD]})
+    host = FakeHost([follow.Device("mlx5_0", CARD)], [], {CARD: [POD]})
     host.error = OSError("in use by ib_write_bw (PID 7)")
     program, reports = follower(host)
     assert not program.once()

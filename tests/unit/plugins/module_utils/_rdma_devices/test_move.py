@@ -16,6 +16,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.target i
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_devices import move as rdma_devices_move
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_devices.move import DeviceError, Host, manage
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.module import options_of
 
 HOST, BLUE, POD = 4026531833, 4026532270, 4026532271
 SPACES = {
@@ -103,8 +104,7 @@ class FakeHost(Host):
 
 
 def params(**given: t.Any) -> dict[str, t.Any]:
-    nothing = {"netns": None, "pid": None, "container": None, "pod": None}
-    return {"name": "mlx5_0", "state": "attached", "disrupt": False, **nothing, **given}
+    return options_of("rdma_device", **{"name": "mlx5_0", **given})
 
 
 ATTACH = [
@@ -161,51 +161,44 @@ def change(**fields: t.Any) -> t.Callable[[FakeHost], None]:
 
 CORE_USERS = [(None, "ib_core"), (None, "rdma_cm")]
 DOING = "Moving the RDMA device mlx5_0 from the host to netns blue: "
-REFUSALS: list[tuple[t.Callable[[FakeHost], None], dict[str, t.Any], str]] = [
-    # what is so, option, text
-    (
-        change(now="shared"),
-        {},
+IN_USE = DOING + "it is in use, and a move cuts off all its users: "
+NOWHERE = "No RDMA device is named mlx5_0 on this host. There are: "
+
+
+def refusal(text: str, so: t.Callable[[FakeHost], None], **option: t.Any) -> tuple[t.Any, ...]:
+    return so, option, text
+
+
+REFUSALS = [
+    refusal(
         DOING + "the RDMA subsystem is in mode shared, in which devices belong to no namespace. Switch it to exclusive "
         "first (module rdma_system, netns_mode: exclusive)",
+        change(now="shared"),
     ),
-    (
-        change(able={"irdma"}),
-        {},
+    refusal(
         DOING + "its driver cannot move a device to another network namespace: mlx5_ib has no disassociate_ucontext "
         "(/proc/kallsyms). Give the pod the host's network, or a device of another driver",
+        change(able={"irdma"}),
     ),
-    (
+    refusal(
+        IN_USE + "ib_write_bw (PID 7), python3 (PID 8), a process (PID unseen). Stop them, or set disrupt to true",
         change(held=[*CORE_USERS, (8, None), (7, None), (None, None)]),
-        {},
-        DOING + "it is in use, and a move cuts off all its users: ib_write_bw (PID 7), python3 (PID 8), a process (PID "
-        "unseen). Stop them, or set disrupt to true",
     ),
-    (
-        change(held=[(None, "ib_ipoib")]),
-        {},
-        DOING
-        + "it is in use, and a move cuts off all its users: the kernel's ib_ipoib. Stop them, or set disrupt to true",
-    ),
-    (
-        change(held=[(None, "rpcrdma"), (None, "nvme_rdma"), (7, None)]),
-        {"disrupt": True},
-        DOING
-        + "the kernel itself uses it (nvme_rdma, rpcrdma), for a mount, a block device or a connection that would "
+    refusal(IN_USE + "the kernel's ib_ipoib. Stop them, or set disrupt to true", change(held=[(None, "ib_ipoib")])),
+    refusal(
+        f"{DOING}the kernel itself uses it (nvme_rdma, rpcrdma), for a mount, a block device or a connection that would "
         "hang. Unmount or disconnect that first; disrupt does not help here",
+        change(held=[(None, "rpcrdma"), (None, "nvme_rdma"), (7, None)]),
+        disrupt=True,
     ),
-    (
-        change(places={HOST: [device("mlx5_1"), device("mlx5_10")], BLUE: [], POD: []}),
-        {},
-        "No RDMA device is named mlx5_0 on this host. There are: mlx5_1, mlx5_10",
+    refusal(
+        NOWHERE + "mlx5_1, mlx5_10", change(places={HOST: [device("mlx5_1"), device("mlx5_10")], BLUE: [], POD: []})
     ),
-    (
+    refusal(
+        NOWHERE + "none. It may be in a namespace that was not searched: Could not look everywhere",
         change(places={HOST: [], BLUE: [], POD: []}, problem="Could not look everywhere"),
-        {},
-        "No RDMA device is named mlx5_0 on this host. There are: none. It may be in a namespace that was not searched: Could not "
-        "look everywhere",
     ),
-    (lambda host: None, {"netns": None, "pid": 99}, "there is no pid 99"),
+    refusal("there is no pid 99", lambda host: None, netns=None, pid=99),
 ]
 
 

@@ -25,6 +25,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import ke
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode.manage import manage
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode.model import Host, ModeError
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.trees import write_tree
 
 IMAGE = "/boot/initrd.img-7.2.12"
 GRUB = "/boot/grub/grub.cfg"
@@ -46,9 +47,7 @@ class FakeHost(Host):
         spaces: t.Sequence[Namespace] = (),
     ) -> None:
         super().__init__(str(root))
-        for path, text in (files or {}).items():
-            (root / path[1:]).parent.mkdir(parents=True, exist_ok=True)
-            (root / path[1:]).write_text(text)
+        write_tree(root, files or {})
         self.mode = live
         self.cmdline = cmdline
         modules = ["ib_core"] if contained or forced else []

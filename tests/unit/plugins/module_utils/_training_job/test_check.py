@@ -8,15 +8,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.check import (
-    attachments,
-    describe,
-    obstacles,
-    place,
-    requests,
-    survey,
-    tolerated,
-)
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job import check
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.manage import objects, templates
 
 Json = t.Any
@@ -47,8 +39,15 @@ def wanted(**more: Json) -> list[tuple[int, Json]]:
 
 
 def test_two_free_nodes_take_two_pods() -> None:
-    found = place(survey([node("gpu-1"), node("gpu-2"), node("gpu-3")], []), wanted())
-    assert found == {"placed": {"gpu-1": 1, "gpu-2": 1}, "missing": 0, "short": {}}
+    placement = check.place(check.survey([node("gpu-1"), node("gpu-2"), node("gpu-3")], []), wanted())
+    assert placement == {"placed": {"gpu-1": 1, "gpu-2": 1}, "missing": 0, "short": {}}
+
+
+GPU = "nvidia.com/gpu"
+
+
+def tainted(**taint: str) -> Json:
+    return node("gpu-2", spec={"taints": [taint]})
 
 
 # the second node, what it lacks
@@ -58,52 +57,46 @@ SHORT = [
     (node("gpu-2", rdma=0), "no rdma/rdma"),
     (node("gpu-2", spec={"unschedulable": True}), "cordoned"),
     (node("gpu-2", ready="Unknown"), "not ready"),
-    (
-        node("gpu-2", spec={"taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]}),
-        "taint nvidia.com/gpu=present:NoSchedule is not tolerated",
-    ),
-    (
-        node("gpu-2", spec={"taints": [{"key": "repair", "effect": "NoExecute"}]}),
-        "taint repair:NoExecute is not tolerated",
-    ),
+    (tainted(key=GPU, value="present", effect="NoSchedule"), f"taint {GPU}=present:NoSchedule is not tolerated"),
+    (tainted(key="repair", effect="NoExecute"), "taint repair:NoExecute is not tolerated"),
 ]
 
 
 def test_a_taint_that_is_only_a_preference_keeps_nothing_away() -> None:
-    preferred = node("gpu-2", spec={"taints": [{"key": "repair", "effect": "PreferNoSchedule"}]})
-    assert place(survey([node("gpu-1"), preferred], []), wanted())["missing"] == 0
+    preferred = tainted(key="repair", effect="PreferNoSchedule")
+    assert check.place(check.survey([node("gpu-1"), preferred], []), wanted())["missing"] == 0
 
 
 @pytest.mark.parametrize(("second", "lack"), SHORT)
 def test_the_node_that_is_short_is_named(second: Json, lack: str) -> None:
-    found = place(survey([node("gpu-1"), second], []), wanted())
-    assert (found["missing"], found["placed"]) == (1, {"gpu-1": 1})
-    assert lack in found["short"]["gpu-2"]
+    placement = check.place(check.survey([node("gpu-1"), second], []), wanted())
+    assert (placement["missing"], placement["placed"]) == (1, {"gpu-1": 1})
+    assert lack in placement["short"]["gpu-2"]
 
 
 def test_who_uses_the_gpus_is_named_and_who_has_ended_uses_none() -> None:
     two = {"limits": {"nvidia.com/gpu": 2}}
     pods = [pod("notebook", "gpu-2", two), pod("old", "gpu-2", two, "Succeeded"), pod("elsewhere", "gone", two)]
-    found = place(survey([node("gpu-1"), node("gpu-2")], pods), wanted())
-    assert found["short"] == {"gpu-2": ["nvidia.com/gpu: 8 wanted, 6 free of 8, used by default/notebook"]}
-    assert place(survey([node("gpu-1"), node("gpu-2")], pods), wanted(gpus=6))["missing"] == 0
+    placement = check.place(check.survey([node("gpu-1"), node("gpu-2")], pods), wanted())
+    assert placement["short"] == {"gpu-2": ["nvidia.com/gpu: 8 wanted, 6 free of 8, used by default/notebook"]}
+    assert check.place(check.survey([node("gpu-1"), node("gpu-2")], pods), wanted(gpus=6))["missing"] == 0
 
 
 def test_pods_share_a_node_only_where_they_may() -> None:
-    assert place(survey([node("gpu-1")], []), wanted(gpus=4))["missing"] == 1
-    assert place(survey([node("gpu-1")], []), wanted(gpus=4, spread=False))["placed"] == {"gpu-1": 2}
-    assert place(survey([node("gpu-1")], []), wanted(gpus=5, spread=False))["missing"] == 1
+    assert check.place(check.survey([node("gpu-1")], []), wanted(gpus=4))["missing"] == 1
+    assert check.place(check.survey([node("gpu-1")], []), wanted(gpus=4, spread=False))["placed"] == {"gpu-1": 2}
+    assert check.place(check.survey([node("gpu-1")], []), wanted(gpus=5, spread=False))["missing"] == 1
 
 
 def test_labels_that_are_asked_for() -> None:
-    one = survey([node("gpu-1", labels={"rack": "a"})], [])[0]
+    candidate = check.survey([node("gpu-1", labels={"rack": "a"})], [])[0]
     ((_count, asks), *_rest) = wanted(node_selector={"rack": "b"})
-    assert obstacles(one, asks) == ["label rack is a, but must be b"]
+    assert check.obstacles(candidate, asks) == ["label rack is a, but must be b"]
 
 
 def test_a_launcher_needs_no_gpu() -> None:
-    found = place(survey([node("gpu-1"), node("gpu-2")], []), wanted(kind="mpijob"))
-    assert (found["missing"], sum(found["placed"].values())) == (0, 3)
+    placement = check.place(check.survey([node("gpu-1"), node("gpu-2")], []), wanted(kind="mpijob"))
+    assert (placement["missing"], sum(placement["placed"].values())) == (0, 3)
 
 
 TAINT = {"key": "a", "value": "b", "effect": "NoSchedule"}
@@ -121,7 +114,7 @@ TAINT = {"key": "a", "value": "b", "effect": "NoSchedule"}
     ],
 )
 def test_tolerations(toleration: Json, expected: bool) -> None:
-    assert tolerated(TAINT, [toleration]) is expected
+    assert check.tolerated(TAINT, [toleration]) is expected
 
 
 def test_what_a_pod_asks_for() -> None:
@@ -132,7 +125,7 @@ def test_what_a_pod_asks_for() -> None:
         ],
         "initContainers": [{"resources": {"requests": {"cpu": "4"}}}],
     }
-    assert {name: float(amount) for name, amount in requests(spec).items()} == {
+    assert {name: float(amount) for name, amount in check.requests(spec).items()} == {
         "pods": 1.0,
         "cpu": 4.0,
         "nvidia.com/gpu": 1.0,
@@ -140,10 +133,10 @@ def test_what_a_pod_asks_for() -> None:
 
 
 def test_words_for_what_is_wanted() -> None:
-    assert describe(wanted()) == "2 with nvidia.com/gpu=8, rdma/rdma=1"
-    assert describe(wanted(kind="mpijob")) == "1 with no resources and 2 with nvidia.com/gpu=8, rdma/rdma=1"
+    assert check.describe(wanted()) == "2 with nvidia.com/gpu=8, rdma/rdma=1"
+    assert check.describe(wanted(kind="mpijob")) == "1 with no resources and 2 with nvidia.com/gpu=8, rdma/rdma=1"
 
 
 def test_attachments_by_namespace() -> None:
-    found = attachments(wanted(networks=["kube-system/roce@net1", "rail1", "rail1"]), "lab")
-    assert found == [("kube-system", "roce"), ("lab", "rail1")]
+    names = check.attachments(wanted(networks=["kube-system/roce@net1", "rail1", "rail1"]), "lab")
+    assert names == [("kube-system", "roce"), ("lab", "rail1")]

@@ -4,10 +4,6 @@
 
 from __future__ import annotations
 
-import http.server
-import json
-import threading
-import typing as t
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +13,7 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import client as kubernetes
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._tool_output import nccl_log
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job import log as training_job_log
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._kubernetes import server
 
 HEAD = 1024 * 1024
 TAIL = 65536
@@ -24,121 +21,102 @@ SOCKET = b"a-0:12:34 [0] NCCL INFO Using network Socket\n"
 RDMA = b"a-1:12:34 [0] NCCL INFO Using network IB\n"
 
 
-class Server(http.server.ThreadingHTTPServer):
-    logs: dict[str, bytes]
-    sent: int
+class Server(server.Server):
+    """Gives each pod's log as far as it was asked for, and counts what it sends."""
 
+    def __init__(self) -> None:
+        super().__init__([])
+        self.logs: dict[str, bytes] = {}
+        self.sent = 0
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    server: Server
-
-    def do_GET(self) -> None:
-        url = urllib.parse.urlsplit(self.path)
+    def answer_to(self, path: str) -> server.Answer:
+        url = urllib.parse.urlsplit(path)
         query = {name: int(value) for name, value in urllib.parse.parse_qsl(url.query)}
-        data = self.server.logs.get(url.path.split("/")[-2])
-        if data is None:
-            text = {"kind": "Status", "reason": "NotFound", "message": 'pods "x" not found', "code": 404}
-            self.answer(404, json.dumps(text).encode())
-            return
+        log = self.logs.get(url.path.split("/")[-2])
+        if log is None:
+            return 404, {"kind": "Status", "reason": "NotFound", "message": 'pods "x" not found', "code": 404}
         if "tailLines" in query:
-            lines = data.splitlines(keepends=True)
-            data = b"".join(lines[-query["tailLines"] :])
-        self.answer(200, data[: query["limitBytes"]])
-
-    def answer(self, code: int, data: bytes) -> None:
-        self.server.sent += len(data)
-        self.send_response(code)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *arguments: t.Any) -> None:  # noqa: A002
-        return
+            log = b"".join(log.splitlines(keepends=True)[-query["tailLines"] :])
+        part = log[: query["limitBytes"]]
+        self.sent += len(part)
+        return 200, part
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    made = Server(("127.0.0.1", 0), Handler)
-    made.sent = 0
-    threading.Thread(target=made.serve_forever, daemon=True).start()
-    try:
-        yield made
-    finally:
-        made.shutdown()
-        made.server_close()
+def api() -> Iterator[Server]:
+    with Server().running() as api:
+        yield api
 
 
-def connect(server: Server) -> kubernetes.Client:
-    values = dict.fromkeys(kubernetes.CONNECTION)
-    host = f"http://127.0.0.1:{server.server_address[1]}"
-    return kubernetes.Client({**values, "host": host, "api_key": "x", "timeout": 30})
+def connect(api: Server) -> kubernetes.Client:
+    return server.client(api.url, timeout=30)
 
 
-def read(server: Server, **logs: bytes) -> dict[str, training_job_log.Log]:
-    server.logs = logs
-    client = connect(server)
+def read(api: Server, **logs: bytes) -> dict[str, training_job_log.Log]:
+    api.logs = logs
+    client = connect(api)
     names = [*logs, *(["gone"] if "gone" not in logs else [])]
     return {name: training_job_log.read(client, "lab", name, HEAD, TAIL) for name in names}
 
 
-def test_all_ranks_together_and_each_by_itself(server: Server) -> None:
-    found = read(server, a=SOCKET, b=RDMA)
-    told = training_job_log.transport(found)
-    assert (told["transport"], told["socket_pods"]) == ("mixed", ["a"])
-    assert len(told["unread"]) == 1
-    assert told["unread"][0].startswith("gone: Reading the log of lab/gone: ")
-    assert 'answered 404 (NotFound): pods "x" not found' in told["unread"][0]
-    del found["a"]
-    assert training_job_log.transport(found)["transport"] == "rdma"
+def test_all_ranks_together_and_each_by_itself(api: Server) -> None:
+    logs = read(api, a=SOCKET, b=RDMA)
+    verdict = training_job_log.transport(logs)
+    assert (verdict["transport"], verdict["socket_pods"]) == ("mixed", ["a"])
+    assert len(verdict["unread"]) == 1
+    assert verdict["unread"][0].startswith("gone: Reading the log of lab/gone: ")
+    assert 'answered 404 (NotFound): pods "x" not found' in verdict["unread"][0]
+    del logs["a"]
+    assert training_job_log.transport(logs)["transport"] == "rdma"
 
 
-def test_a_log_of_100_megabytes(server: Server) -> None:
+def test_a_log_of_100_megabytes(api: Server) -> None:
     """Only its beginning and its end are fetched; what NCCL says in the beginning is found."""
     noise = b"epoch 1 loss 0.123 " * 5 + b"\n"
     long = SOCKET + noise * (100 * 1024 * 1024 // len(noise)) + b"Epoch: 200, Accuracy: 0.856\n"
-    found = read(server, long=long)["long"]
-    assert server.sent < HEAD + 5 * TAIL + 1000
-    assert (len(found.head), found.cut, found.error) == (HEAD, True, None)
-    assert len(found.tail) <= TAIL
-    assert found.tail.endswith("Epoch: 200, Accuracy: 0.856\n")
-    assert training_job_log.transport({"long": found})["transport"] == "socket"
+    log = read(api, long=long)["long"]
+    assert api.sent < HEAD + 5 * TAIL + 1000
+    assert (len(log.head), log.cut, log.error) == (HEAD, True, None)
+    assert len(log.tail) <= TAIL
+    assert log.tail.endswith("Epoch: 200, Accuracy: 0.856\n")
+    assert training_job_log.transport({"long": log})["transport"] == "socket"
 
 
-def test_logs_of_many_pods(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logs_of_many_pods(api: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is read of all logs has a limit, whatever the options say, and each pod gets the same share."""
     monkeypatch.setattr(training_job_log, "HEADS", 400_000)
     monkeypatch.setattr(training_job_log, "TAILS", 40_000)
-    server.logs = {f"p{number}": SOCKET + b"noise\n" * 1_000_000 for number in range(4)}
-    found = training_job_log.read_all(connect(server), "lab", [*server.logs], 1 << 40, 1 << 40)
-    assert {name: len(log.head) for name, log in found.items()} == dict.fromkeys(server.logs, 100_000)
-    assert max(len(log.tail) for log in found.values()) <= 10_000
-    assert server.sent < 400_000 + 4 * 40_000 + 1000
-    assert training_job_log.transport(found)["socket_pods"] == [*server.logs]
+    api.logs = {f"p{number}": SOCKET + b"noise\n" * 1_000_000 for number in range(4)}
+    shares = training_job_log.read_all(connect(api), "lab", [*api.logs], 1 << 40, 1 << 40)
+    assert {name: len(log.head) for name, log in shares.items()} == dict.fromkeys(api.logs, 100_000)
+    assert max(len(log.tail) for log in shares.values()) <= 10_000
+    assert api.sent < 400_000 + 4 * 40_000 + 1000
+    assert training_job_log.transport(shares)["socket_pods"] == [*api.logs]
 
 
-def test_what_nccl_said_after_the_beginning_is_not_known(server: Server) -> None:
+def test_what_nccl_said_after_the_beginning_is_not_known(api: Server) -> None:
     late = b"noise\n" * (HEAD // 6 + 1) + SOCKET + b"noise\n" * (4 * TAIL)
-    told = training_job_log.transport({"late": read(server, late=late)["late"]})
-    assert (told["transport"], told["cut"]) == ("unknown", ["late"])
+    verdict = training_job_log.transport({"late": read(api, late=late)["late"]})
+    assert (verdict["transport"], verdict["cut"]) == ("unknown", ["late"])
 
 
-def test_junk(server: Server) -> None:
+def test_junk(api: Server) -> None:
     junk = bytes(range(256)) * 40000
-    found = read(server, junk=junk)["junk"]
-    assert found.cut
-    assert not [char for char in found.tail if ord(char) < 32 and char not in "\t\n"]
-    assert training_job_log.transport({"junk": found})["transport"] == "unknown"
+    log = read(api, junk=junk)["junk"]
+    assert log.cut
+    assert not [char for char in log.tail if ord(char) < 32 and char not in "\t\n"]
+    assert training_job_log.transport({"junk": log})["transport"] == "unknown"
 
 
-def test_one_line_without_an_end(server: Server) -> None:
-    found = read(server, line=b"\xff" * (20 * 1024 * 1024))["line"]
-    assert len(found.tail.encode()) <= 3 * TAIL
-    assert training_job_log.transport({"line": found})["transport"] == "unknown"
+def test_one_line_without_an_end(api: Server) -> None:
+    log = read(api, line=b"\xff" * (20 * 1024 * 1024))["line"]
+    assert len(log.tail.encode()) <= 3 * TAIL
+    assert training_job_log.transport({"line": log})["transport"] == "unknown"
 
 
-def test_the_last_line(server: Server) -> None:
-    read(server, a=b"first\nEpoch 3\n", none=b"")
-    client = connect(server)
+def test_the_last_line(api: Server) -> None:
+    read(api, a=b"first\nEpoch 3\n", none=b"")
+    client = connect(api)
     assert training_job_log.last_line(client, "lab", "a") == "Epoch 3"
     assert training_job_log.last_line(client, "lab", "none") is None
     assert training_job_log.last_line(client, "lab", "gone") is None

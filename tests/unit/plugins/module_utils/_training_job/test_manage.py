@@ -29,6 +29,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.m
     templates,
 )
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.options import JobError
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 Json = t.Any
 IMAGE = "registry.example/train@sha256:" + "0" * 64
@@ -315,11 +316,10 @@ BAD = [
 
 @pytest.mark.parametrize(("wrong", "said"), BAD)
 def test_what_cannot_be_is_refused(wrong: Json, said: str) -> None:
-    with pytest.raises(JobError) as caught:
-        objects(options(**wrong))
-    assert str(caught.value).startswith("Creating the job: ")
-    assert said in str(caught.value)
-    assert str(caught.value).endswith("Nothing was applied")
+    message = message_of(JobError, objects, options(**wrong))
+    assert message.startswith("Creating the job: ")
+    assert said in message
+    assert message.endswith("Nothing was applied")
 
 
 def test_longest_names_still_fit() -> None:

@@ -86,39 +86,32 @@ def test_an_object_that_is_not_there() -> None:
     assert state("mpijob", None, []) == ("absent", None)
 
 
-UNSCHEDULABLE = {
-    "conditions": [
-        {
-            "type": "PodScheduled",
-            "status": "False",
-            "reason": "Unschedulable",
-            "message": "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.",
-        }
-    ]
-}
+PULLING = {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}
+KILLED = {"reason": "OOMKilled", "exitCode": 137}
+# phase, status of the container, reason, exit code
+CONTAINERS: list[tuple[str, Json, str | None, int | None]] = [
+    ("Pending", {"state": {"waiting": PULLING}}, "ImagePullBackOff: Back-off pulling image", None),
+    ("Pending", {"state": {"waiting": {"reason": "ContainerCreating"}}}, None, None),
+    ("Failed", {"state": {"terminated": KILLED}, "restartCount": 0}, "OOMKilled (exit code 137)", 137),
+    ("Succeeded", {"state": {"terminated": {"reason": "Completed", "exitCode": 0}}}, None, 0),
+]
 
 
-def test_why_a_pod_does_not_run() -> None:
-    waiting = {"state": {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}}}
-    assert (
-        pod_row(pod(0, "Pending", containerStatuses=[waiting]))["reason"] == "ImagePullBackOff: Back-off pulling image"
-    )
-    creating = {"state": {"waiting": {"reason": "ContainerCreating"}}}
-    assert pod_row(pod(0, "Pending", containerStatuses=[creating]))["reason"] is None
-    killed = {"state": {"terminated": {"reason": "OOMKilled", "exitCode": 137}}, "restartCount": 0}
-    row = pod_row(pod(0, "Failed", containerStatuses=[killed]))
-    assert (row["reason"], row["exit_code"]) == ("OOMKilled (exit code 137)", 137)
-    done = {"state": {"terminated": {"reason": "Completed", "exitCode": 0}}}
-    row = pod_row(pod(0, "Succeeded", containerStatuses=[done]))
-    assert (row["reason"], row["exit_code"]) == (None, 0)
-    assert pod_row(pod(0, "Failed", reason="Evicted", message="The node was low on memory"))["reason"] == (
-        "Evicted: The node was low on memory"
-    )
+@pytest.mark.parametrize(("phase", "status", "reason", "code"), CONTAINERS)
+def test_why_a_pod_does_not_run(phase: str, status: Json, reason: str | None, code: int | None) -> None:
+    row = pod_row(pod(0, phase, containerStatuses=[status]))
+    assert (row["reason"], row["exit_code"]) == (reason, code)
+
+
+def test_why_a_pod_was_evicted() -> None:
+    row = pod_row(pod(0, "Failed", reason="Evicted", message="The node was low on memory"))
+    assert row["reason"] == "Evicted: The node was low on memory"
 
 
 def test_one_line_for_people() -> None:
-    rows = [pod_row(pod(0, "Running")), pod_row(pod(1, "Pending", **UNSCHEDULABLE))]
-    assert progress("pending", None, rows) == (
-        "pending, pods: 1 Pending, 1 Running; train-1: Unschedulable: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
-    )
+    short = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
+    unschedulable = condition("PodScheduled", "False", reason="Unschedulable", message=short)
+    rows = [pod_row(pod(0, "Running")), pod_row(pod(1, "Pending", conditions=[unschedulable]))]
+    text = progress("pending", None, rows)
+    assert text == f"pending, pods: 1 Pending, 1 Running; train-1: Unschedulable: {short}"
     assert progress("absent", None, []) == "absent"

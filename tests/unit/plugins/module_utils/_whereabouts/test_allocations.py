@@ -15,6 +15,8 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import ApiError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._whereabouts import allocations as wb
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._whereabouts.pools import SEEN, PoolsError, manage
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.module import options_of
 
 Json = t.Any
 NOW = datetime.datetime(2026, 11, 21, 3, 0, 0)
@@ -88,15 +90,8 @@ class Server:
 
 
 def run(server: Server, minutes: float = 0, check: bool = False, **more: Json) -> Json:
-    params = {
-        "namespace": "kube-system",
-        "reclaim": True,
-        "reclaim_after": 600,
-        "exhausted_share": 0.9,
-        "dead_nodes": [],
-    }
-    now = NOW + datetime.timedelta(minutes=minutes)
-    return manage({**params, **more}, check, t.cast("t.Any", server), now)
+    params = options_of("whereabouts_pools", **{"reclaim": True, **more})
+    return manage(params, check, t.cast("t.Any", server), NOW + datetime.timedelta(minutes=minutes))
 
 
 # pool's name, range, nodes, network
@@ -241,9 +236,7 @@ def test_dead_nodes_hold_nothing() -> None:
 def test_whoever_was_faster_wins() -> None:
     server = Server([pool({"3": entry()})])
     server.conflict = True
-    with pytest.raises(PoolsError) as caught:
-        run(server)
-    assert str(caught.value) == (
+    assert message_of(PoolsError, run, server) == (
         "Record which addresses of pool 10.100.0.0-28 have lost their pod, and since when: it was changed in the meantime, "
         "so nothing was done to it. Pods come and go: run again"
     )
