@@ -9,15 +9,14 @@ import re
 import typing as t
 
 import pytest
-from hypothesis import HealthCheck, given
-from hypothesis import settings as hypothesis_settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.page import page
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.verdict import judge
 from ansible_collections.rdmaops.gpu_fabric.tests.support.html_page import Page
 
-SLOW = hypothesis_settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+SLOW = settings(max_examples=60)
 
 Json = t.Any
 PORT = {"device": "mlx5_0", "netdev": "ens1", "state": "ACTIVE", "rate_gbps": 400.0}
