@@ -75,17 +75,17 @@ def test_devices_of_pods(machine: Node) -> None:
     machine.has(7, device("mlx5_1", 1, sent=2))
     machine.has(8, device("mlx5_2", 2, sent=3))
     machine.has(9, device("mlx5_3", 3, sent=4))
-    found = machine.site.scrape()
-    assert found.of("rdma_hw_sent_total") == {"mlx5_0": 1, "mlx5_1": 2, "mlx5_2": 3, "mlx5_3": 4}
-    where = {row["device"]: row for row in found.labels("rdma_hw_sent_total")}
+    series = machine.site.scrape()
+    assert series.of("rdma_hw_sent_total") == {"mlx5_0": 1, "mlx5_1": 2, "mlx5_2": 3, "mlx5_3": 4}
+    where = {row["device"]: row for row in series.labels("rdma_hw_sent_total")}
     port = {"device": "mlx5_1", "port": "1", "netdev": "net1", "link_layer": "Ethernet"}
     assert where["mlx5_1"] == {**port, **IN_POD}
     assert (where["mlx5_2"]["netns"], where["mlx5_3"]["netns"]) == ("other", "pod")
     assert "pod_name" not in where["mlx5_3"]
-    (info,) = [row for row in found.labels("rdma_device_info") if row["device"] == "mlx5_1"]
+    (info,) = [row for row in series.labels("rdma_device_info") if row["device"] == "mlx5_1"]
     assert info["pod_uid"] == UID
     kinds = {
-        row["netns"]: found.value("rdma_network_namespaces", **row) for row in found.labels("rdma_network_namespaces")
+        row["netns"]: series.value("rdma_network_namespaces", **row) for row in series.labels("rdma_network_namespaces")
     }
     assert kinds == {"host": 1, "pod": 2, "other": 1}
 
@@ -96,13 +96,13 @@ def test_a_namespace_that_does_not_answer(machine: Node, capfd: pytest.CaptureFi
     machine.has(8, device("mlx5_2", 2, sent=3))
     machine.site.scrape()
     machine.inside[7] = failed("no answer from inside within 2 s", errno.ETIMEDOUT)
-    found = machine.site.scrape()
-    assert found.of("rdma_hw_sent_total") == {"mlx5_2": 3}
-    (row,) = found.labels("rdma_unreadable")
+    series = machine.site.scrape()
+    assert series.of("rdma_hw_sent_total") == {"mlx5_2": 3}
+    (row,) = series.labels("rdma_unreadable")
     assert row == {"what": "devices", "error": "ETIMEDOUT", **IN_POD}
     # It may well be in there.
-    assert found.of("rdma_device_present") == {"mlx5_2": 1}
-    assert found.value("rdma_exporter_scrape_complete") == 0
+    assert series.of("rdma_device_present") == {"mlx5_2": 1}
+    assert series.value("rdma_exporter_scrape_complete") == 0
     assert "Could not look into net:[7]: no answer from inside within 2 s" in capfd.readouterr().err
 
 
