@@ -23,6 +23,17 @@ PORT = {"device": "mlx5_0", "netdev": "ens1", "state": "ACTIVE", "rate_gbps": 40
 TESTS = ["rping", "ib_write_bw"]
 
 
+def pairs_of(names: t.Sequence[str]) -> list[list[str]]:
+    return [list(pair) for pair in itertools.combinations(names, 2)]
+
+
+def good_results(pairs: t.Sequence[t.Sequence[str]], rails: int, gbps: float) -> list[Json]:
+    return [
+        {"client": client, "server": server, "rail": rail, "test": test, "ok": True, "gbps": gbps}
+        for (client, server), rail, test in itertools.product(pairs, range(rails), TESTS)
+    ]
+
+
 def report(names: t.Sequence[str], text: str = "x", rails: int = 2, pairs: Json = None, **more: Json) -> Json:
     """A report in which a text is in every place where there can be one."""
     free = {"reachable": True, "problems": [], "busy": []}
@@ -32,11 +43,8 @@ def report(names: t.Sequence[str], text: str = "x", rails: int = 2, pairs: Json 
     check: Json = {"rail": 0, "test": "memlock", "ok": False, "error": text}
     first.update(problems=[text], busy=[text], pod=text, checks=[check])
     first["rails"][0].update(device=text, netdev=text, state=text, protocol=text)
-    pairs = [list(pair) for pair in itertools.combinations(names, 2)] if pairs is None else pairs
-    results: list[Json] = [
-        {"client": one, "server": other, "rail": rail, "test": test, "ok": True, "gbps": 380.0}
-        for (one, other), rail, test in itertools.product(pairs, range(rails), TESTS)
-    ]
+    pairs = pairs_of(names) if pairs is None else pairs
+    results = good_results(pairs, rails, 380.0)
     if results:
         results[0].update(ok=False, error=text)
         results[-1].update(skipped=text)
@@ -125,11 +133,8 @@ def test_the_page_needs_nothing_else() -> None:
 def good(names: t.Sequence[str], pairs: Json = None, rails: int = 1, gbps: float = 388.0, **change: Json) -> Json:
     port = {**PORT, "netdev_mtu": 9000, "gid_index": 3}
     nodes = {name: {"reachable": True, "rails": [{"rail": rail, **port} for rail in range(rails)]} for name in names}
-    pairs = [list(pair) for pair in itertools.combinations(names, 2)] if pairs is None else pairs
-    results: list[Json] = [
-        {"client": one, "server": other, "rail": rail, "test": test, "ok": True, "gbps": gbps}
-        for (one, other), rail, test in itertools.product(pairs, range(rails), TESTS)
-    ]
+    pairs = pairs_of(names) if pairs is None else pairs
+    results = good_results(pairs, rails, gbps)
     results[0].update(change)
     wanted = {"pairs": pairs, "rails": list(range(rails)), "tests": TESTS}
     return judge(nodes, results, wanted, 0.8, "now")
