@@ -13,11 +13,17 @@ import sys
 import typing as t
 from pathlib import Path
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import validate
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import OBJECT_KEYS, validate
 from ansible_collections.rdmaops.gpu_fabric.tests.lab import ports
 
 Json = dict[str, t.Any]
 PROGRAM = Path(sys.executable).parent / "ansible-playbook"
+
+
+def entry(status: str = "in_sync", name: str = "n", **more: t.Any) -> Json:
+    """Return an object as it stands in a report."""
+    task = {"task": "T", "action": "x.y.module", "kind": "k"}
+    return {**dict.fromkeys(OBJECT_KEYS), **task, "name": name, "status": status, **more}
 
 
 class Ran(t.NamedTuple):
@@ -114,4 +120,4 @@ def closed_port() -> int:
     return ports.number(_reserved())
 
 
-__all__ = ["PROGRAM", "VERDICT", "Json", "Place", "Ran", "closed_port", "copy", "run_it"]
+__all__ = ["PROGRAM", "VERDICT", "Json", "Place", "Ran", "closed_port", "copy", "entry", "run_it"]

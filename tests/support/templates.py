@@ -11,6 +11,13 @@ import typing as t
 from pathlib import Path
 
 
+def templated(expression: str, variables: dict[str, t.Any], directory: Path, hosts: str = "localhost,") -> t.Any:
+    """Return what an expression is to Ansible for the first of the hosts."""
+    done = ansible_debug(expression, variables, directory, hosts)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout.split("=>", 1)[1])["msg"]
+
+
 def ansible_debug(
     expression: str, variables: dict[str, t.Any], directory: Path, hosts: str = "localhost,"
 ) -> subprocess.CompletedProcess[str]:

@@ -42,16 +42,8 @@ GROUPS = set(yaml.safe_load((COLLECTION / "inventories/example/hosts.yml").read_
 # Statistics of a run, which are artifacts of a job.
 FACTS |= set(re.findall(r'"(drift_[a-z]+)"', (COLLECTION / "plugins/action/drift_verdict.py").read_text()))
 TOP = (
-    "docs/",
-    "inventories/",
-    "molecule/",
-    "playbooks/",
-    "plugins/",
-    "requirements/",
-    "roles/",
-    "tests/",
-    "changelogs/",
-)
+    "docs/", "inventories/", "molecule/", "playbooks/", "plugins/", "requirements/", "roles/", "tests/", "changelogs/",
+)  # fmt: skip
 
 by_page = pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
 

@@ -93,20 +93,12 @@ KUBECONFIG = (
     "apiVersion: v1\nclusters:\n- cluster:\n    certificate-authority-data: %s\n    server: https://192.0.2.1:6443\n"
     "users:\n- name: a\n  user:\n    client-certificate-data: %s\n"
 ) % ((base64.b64encode((UTILS / "openssl/openssl_3.0.19_ca.pem").read_bytes()).decode(),) * 2)
+IPAM = {"type": "whereabouts", "range": "10.1.0.0/24", "range_start": "10.1.0.5", "exclude": ["10.1.0.9/32"]}
 NAD = {
     "cniVersion": "0.3.1",
     "name": "rail0",
     "plugins": [
-        {
-            "type": "host-device",
-            "device": "ens1",
-            "ipam": {
-                "type": "whereabouts",
-                "range": "10.1.0.0/24",
-                "range_start": "10.1.0.5",
-                "exclude": ["10.1.0.9/32"],
-            },
-        },
+        {"type": "host-device", "device": "ens1", "ipam": IPAM},
         {"type": "tuning", "sysctl": {"net.ipv4.conf.IFNAME.arp_ignore": "1"}, "mtu": 9000},
     ],
 }
@@ -138,42 +130,18 @@ TCP = (
 NETWORKS = ("rail0, b/rail1@net1", '[{"name": "rail0", "namespace": "x"}, "y/rail1"]', '{"name": "rail0"}')
 SHARED = {"configList": [{"resourceName": "hca", "resourcePrefix": "rdma", "selectors": {"vendors": ["15b3"]}}]}
 WHOLE = {"resourceList": [{"resourceName": "rail0", "selectors": [{"isRdma": True}], "resourcePrefix": "nvidia.com"}]}
-INFO = {
-    "devices": [
-        {
-            "name": "mlx5_0",
-            "protocol": "roce",
-            "pci_address": "0000:07:00.0",
-            "numa_node": 0,
-            "node_guid": "0c42:a103:0065:0001",
-            "netns": {"inode": 4026531840, "name": None, "initial": True},
-            "pod": None,
-            "ports": [
-                {
-                    "port": 1,
-                    "state": "ACTIVE",
-                    "link_layer": "Ethernet",
-                    "netdev": "ens1",
-                    "rate_gbps": 400.0,
-                    "gids": [
-                        {
-                            "index": 3,
-                            "gid": "0000:0000:0000:0000:0000:ffff:0a01:0002",
-                            "type": "RoCE v2",
-                            "ipv4": "10.1.0.2",
-                        }
-                    ],
-                }
-            ],
-        }
-    ],
-    "unreadable": [],
-}
-PLAN_NODE = {
-    **INFO,
-    "interfaces": [{"name": "ens1", "uses": [], "addresses": ["10.1.0.2/24"], "master": None}],
-    "cni": None,
-}
+GID = {"index": 3, "gid": "0000:0000:0000:0000:0000:ffff:0a01:0002", "type": "RoCE v2", "ipv4": "10.1.0.2"}
+PORT = {
+    "port": 1, "state": "ACTIVE", "link_layer": "Ethernet", "netdev": "ens1", "rate_gbps": 400.0, "gids": [GID],
+}  # fmt: skip
+DEVICE = {
+    "name": "mlx5_0", "protocol": "roce", "pci_address": "0000:07:00.0", "numa_node": 0,
+    "node_guid": "0c42:a103:0065:0001", "netns": {"inode": 4026531840, "name": None, "initial": True}, "pod": None,
+    "ports": [PORT],
+}  # fmt: skip
+INFO = {"devices": [DEVICE], "unreadable": []}
+INTERFACE = {"name": "ens1", "uses": [], "addresses": ["10.1.0.2/24"], "master": None}
+PLAN_NODE = {**INFO, "interfaces": [INTERFACE], "cni": None}
 OBJECT = {
     "apiVersion": "k8s.cni.cncf.io/v1",
     "kind": "NetworkAttachmentDefinition",
@@ -190,24 +158,13 @@ MANIFESTS = (
     "---\n# Source: x\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  annotations: {helm.sh/hook: pre-install}\n"
     "data: {x: '1'}\n---\nkind: List\nitems:\n- kind: Secret\n  metadata: {name: s}\n"
 )
+DRIFTED = {
+    "role": "gpu_node", "task": "x", "kind": "file", "name": "/etc/x", "status": "drift", "desired": "1",
+    "configured": None, "live": None, "next_boot": None, "diff": "--- a\n+++ b\n",
+}  # fmt: skip
 REPORT = {
-    "schema": 1,
-    "started": "2026-11-21T03:00:00Z",
-    "check_mode": True,
-    "complete": True,
-    "incomplete": [],
-    "verdict": "drift",
-    "hosts": {
-        "gpu-1": {
-            "status": "drift",
-            "objects": [
-                {
-                    "role": "gpu_node", "task": "x", "kind": "file", "name": "/etc/x", "status": "drift", "desired": "1",
-                    "configured": None, "live": None, "next_boot": None, "diff": "--- a\n+++ b\n",
-                }
-            ],
-        }
-    },
+    "schema": 1, "started": "2026-11-21T03:00:00Z", "check_mode": True, "complete": True, "incomplete": [],
+    "verdict": "drift", "hosts": {"gpu-1": {"status": "drift", "objects": [DRIFTED]}},
 }  # fmt: skip
 WEB = "tls_server_config:\n  cert_file: a\n  key_file: b\nbasic_auth_users:\n  joe: $2b$10$" + "." * 53 + "\n"
 SETTINGS = settings()

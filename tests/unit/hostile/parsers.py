@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import gzip
 import io
 import json
@@ -52,35 +53,8 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift import c
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._filter import AnsibleTypeError
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._kubernetes import plan
 from ansible_collections.rdmaops.gpu_fabric.roles.rdma_exporter.files.rdma_exporter import server, web_config
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.hostile import inputs
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.hostile.inputs import (
-    BLS,
-    CHART,
-    CHART_VALUES,
-    CMDLINES,
-    CONTAINERD,
-    DIGEST,
-    HOSTS,
-    INFO,
-    KUBECONFIG,
-    LIMITS,
-    MANIFEST,
-    MANIFESTS,
-    MODPROBE_D,
-    MOUNTS,
-    NAD,
-    NETWORKS,
-    NLDEV,
-    OBJECT,
-    PLAN_NODE,
-    PROC,
-    REPORT,
-    SCRATCH,
-    SETTINGS,
-    SHARED,
-    TCP,
-    UTILS,
-    WEB,
-    WHOLE,
     Parser,
     documents,
     escaped,
@@ -98,7 +72,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._whe
 
 
 def initramfs(content: bytes) -> object:
-    return reader.read([("/boot/image", SCRATCH.of(content))])
+    return reader.read([("/boot/image", inputs.SCRATCH.of(content))])
 
 
 def grub(text: str) -> object:
@@ -109,18 +83,18 @@ def grub(text: str) -> object:
 
 
 def chart(about: str) -> object:
-    files = {"Chart.yaml": about.encode("utf-8", "surrogateescape"), "values.yaml": CHART_VALUES.encode()}
+    files = {"Chart.yaml": about.encode("utf-8", "surrogateescape"), "values.yaml": inputs.CHART_VALUES.encode()}
     return helm_chart._chart("/x", files)
 
 
 def chart_values(text: str) -> object:
-    files = {"Chart.yaml": CHART.encode(), "values.yaml": text.encode("utf-8", "surrogateescape")}
+    files = {"Chart.yaml": inputs.CHART.encode(), "values.yaml": text.encode("utf-8", "surrogateescape")}
     content = helm_chart._chart("/x", files)
     return gpu_operator_values.unknown({"driver": {"rdma": {"enabled": True}, "versoin": 1}, "nfd": {"x": {}}}, content)
 
 
 def archive(content: bytes) -> object:
-    return helm_chart.read(SCRATCH.of(content))
+    return helm_chart.read(inputs.SCRATCH.of(content))
 
 
 def tarball(**files: str) -> bytes:
@@ -143,7 +117,7 @@ def damaged(data: bytes) -> object:
 
 
 def delegating(text: str) -> object:
-    return install.delegating("/x", '{"name": "multus"}', SCRATCH.of(escaped(text)))
+    return install.delegating("/x", '{"name": "multus"}', inputs.SCRATCH.of(escaped(text)))
 
 
 def pod_interfaces(text: str) -> object:
@@ -154,18 +128,11 @@ def pod_interfaces(text: str) -> object:
 
 def nldev_answer(data: bytes) -> None:
     for message in netlink.messages(data):
-        for read in (
-            nldev.device,
-            nldev.port,
-            nldev.system_info,
-            nldev.resource_summary,
-            nldev.counters,
-            netlink.status,
-        ):
-            try:
-                read(message if read is netlink.status else message.payload)  # type: ignore[operator]
-            except nldev.NldevError:
-                continue
+        for read in (nldev.device, nldev.port, nldev.system_info, nldev.resource_summary, nldev.counters):
+            with contextlib.suppress(nldev.NldevError):
+                read(message.payload)
+        with contextlib.suppress(nldev.NldevError):
+            netlink.status(message)
 
 
 def web(text: str) -> object:
@@ -176,30 +143,39 @@ def web(text: str) -> object:
     return web_config.WebConfig("/x", document)
 
 
+def procfs(text: str) -> None:
+    for read in (node.swaps_in, node.cgroup_in, node.memory_in, listeners_in, network.mounts, host.default_route):
+        read(text)
+    pod.memlock_in(text, text)
+    pod.texts_in(text, "sign", 2)
+    node.version_in(text)
+    node.conffile_in(text, "/etc/x")
+
+
+OF_OTHERS = (survey.process, survey.mounts, cgroups.cgroup_unit, cgroups.cgroup_pod, cgroups.containers)
 FILTER = (AnsibleFilterError, AnsibleTypeError)
-BOOT = UTILS / "boot"
+BOOT = inputs.UTILS / "boot"
+HELM = inputs.UTILS / "helm"
+CTR = inputs.UTILS / "containerd"
 
 PARSERS: dict[str, Parser] = {
-    "modprobe.d": Parser(lambda text: kmod.parse("/etc/modprobe.d/a.conf", text), written(*MODPROBE_D)),
+    "modprobe.d": Parser(lambda text: kmod.parse("/etc/modprobe.d/a.conf", text), written(*inputs.MODPROBE_D)),
     "modprobe.d less options": Parser(
         lambda text: conflict.without(text, {("ib_core", "netns_mode"), ("mlx5_core", "prof_sel")}),
-        written(*MODPROBE_D),
+        written(*inputs.MODPROBE_D),
     ),
     "kernel command line": Parser(
-        lambda text: (
-            cmdline.cmdline_settings(text, "ib_core"),
-            prediction.cmdline_value(text, "ib_core", "x", True),
-        ),
-        written(*CMDLINES),
+        lambda text: (cmdline.cmdline_settings(text, "ib_core"), prediction.cmdline_value(text, "ib_core", "x", True)),
+        written(*inputs.CMDLINES),
     ),
-    "dracut's command line": Parser(lambda text: contents.from_cmdline("dracut", text), written(*CMDLINES)),
+    "dracut's command line": Parser(lambda text: contents.from_cmdline("dracut", text), written(*inputs.CMDLINES)),
     "GRUB configuration": Parser(grub, written(*sorted(BOOT.glob("*.cfg"))), (boot_files.BootError,)),
     "GRUB environment": Parser(grub_shell.read_grubenv, written(BOOT / "grubenv-2.12-saved")),
     "BLS entry": Parser(
-        lambda text: [bls.parse_entry("/x/y.conf", text, by_grub) for by_grub in (True, False)], written(*BLS)
+        lambda text: [bls.parse_entry("/x/y.conf", text, by_grub) for by_grub in (True, False)], written(*inputs.BLS)
     ),
     "PE image": Parser(efi.pe_sections, octets(b"MZ" + bytes(58) + b"\x40\0\0\0PE\0\0" + bytes(400))),
-    "modules.dep": Parser(kernel._find, written(PROC["usr/lib/modules/7.2.12+deb13-amd64/modules.dep"])),
+    "modules.dep": Parser(kernel._find, written(inputs.PROC["usr/lib/modules/7.2.12+deb13-amd64/modules.dep"])),
     "initramfs": Parser(
         initramfs, octets(images.cpio(*images.DEBIAN), images.MICROCODE + bytes(512) + images.cpio(*images.TREE))
     ),
@@ -207,11 +183,11 @@ PARSERS: dict[str, Parser] = {
         initramfs,
         octets(*(images.COMPRESSORS[name](images.cpio(*images.DEBIAN)) for name in ("gzip", "xz", "lzma", "bzip2"))),
     ),
-    "nldev": Parser(nldev_answer, octets(*NLDEV)),
+    "nldev": Parser(nldev_answer, octets(*inputs.NLDEV)),
     "module's symbols": Parser(drivers.symbols, octets(b"\x7fELF\x02\x01\x01" + bytes(57) + b"ib_register_device\0")),
     "sysfs rate": Parser(devices.rate_gbps, written("400 Gb/sec (4X NDR)\n", "2.5 Gb/sec (1X SDR)", "0 Gb/sec")),
     "sysfs counter": Parser(devices.counter, written("42\n", "18446744073709551615\n", "N/A (no PMA)\n")),
-    "ibv_devinfo": Parser(ibv_devinfo.parse, written(*sorted((UTILS / "ibv_devinfo").glob("*.txt")))),
+    "ibv_devinfo": Parser(ibv_devinfo.parse, written(*sorted((inputs.UTILS / "ibv_devinfo").glob("*.txt")))),
     "perftest": Parser(perftest.perftest, texts(*outputs("perftest_*.txt")), FILTER),
     "perftest JSON": Parser(
         perftest.perftest, documents(*(path.read_text() for path in outputs("perftest_*.json"))), FILTER
@@ -223,42 +199,45 @@ PARSERS: dict[str, Parser] = {
     "nccl_log": Parser(nccl_log.nccl_log, texts(*outputs("nccl[-_][!t]*.txt")), FILTER),
     "nccl_tests": Parser(nccl_tests.nccl_tests, texts(*outputs("nccl-tests*.txt")), FILTER),
     "training log": Parser(
-        lambda text: log.transport({"p": log.Log(text, text, True, None)}),
-        written(*outputs("nccl[-_][!t]*.txt")),
+        lambda text: log.transport({"p": log.Log(text, text, True, None)}), written(*outputs("nccl[-_][!t]*.txt"))
     ),
-    "nccl_env": Parser(nccl_env.nccl_env, values(INFO, {"gpu-1": INFO, "gpu-2": INFO}, [INFO]), FILTER),
-    "rails": Parser(rails.rails, values(INFO), FILTER),
+    "nccl_env": Parser(
+        nccl_env.nccl_env, values(inputs.INFO, {"gpu-1": inputs.INFO, "gpu-2": inputs.INFO}, [inputs.INFO]), FILTER
+    ),
+    "rails": Parser(rails.rails, values(inputs.INFO), FILTER),
     "rail_plan": Parser(
-        lambda info: rail_plan.rail_plan(info, "10.100.0.0/16"), values({"a": PLAN_NODE, "b": PLAN_NODE}), FILTER
-    ),
-    "rail_plan existing": Parser(
-        lambda existing: rail_plan.rail_plan({"a": PLAN_NODE}, "10.100.0.0/16", existing=existing),
-        values([OBJECT, OBJECT]),
+        lambda info: rail_plan.rail_plan(info, "10.100.0.0/16"),
+        values({"a": inputs.PLAN_NODE, "b": inputs.PLAN_NODE}),
         FILTER,
     ),
-    "fabric_rounds": Parser(fabric_rounds.fabric_rounds, values(["a", "b", "c"], HOSTS), FILTER),
+    "rail_plan existing": Parser(
+        lambda existing: rail_plan.rail_plan({"a": inputs.PLAN_NODE}, "10.100.0.0/16", existing=existing),
+        values([inputs.OBJECT, inputs.OBJECT]),
+        FILTER,
+    ),
+    "fabric_rounds": Parser(fabric_rounds.fabric_rounds, values(["a", "b", "c"], inputs.HOSTS), FILTER),
     "kubeadm_config": Parser(
         lambda settings: kubeadm_config.kubeadm_config(
             settings, "init", {"name": "cp-1", "address": "192.0.2.1", "control_plane": True}
         ),
-        values(SETTINGS),
+        values(inputs.SETTINGS),
         FILTER,
     ),
     "kubeadm ConfigMap": Parser(
         lambda text: plan.compare(
-            SETTINGS, {"reachable": True, "cluster_configuration": text, "kubelet_configuration": text}
+            inputs.SETTINGS, {"reachable": True, "cluster_configuration": text, "kubelet_configuration": text}
         ),
         written(
             "apiVersion: kubeadm.k8s.io/v1beta4\napiServer:\n  certSANs: [a, b]\nclusterName: x\nnetworking: {podSubnet: 1}\n"
         ),
     ),
-    "CNI configuration": Parser(config.parse, documents(NAD, NAD["plugins"][0])),
+    "CNI configuration": Parser(config.parse, documents(inputs.NAD, inputs.NAD["plugins"][0])),
     "CNI ranges": Parser(
         ranges.parse_network, texts("10.1.0.0/24", "fd00::/64", "10.1.0.0-10.1.0.9/24"), (ValueError,)
     ),
-    "networks annotation": Parser(lambda text: uses.named(text, "default"), documents(*NETWORKS)),
-    "shared plugin": Parser(plugins.shares_in, documents(SHARED)),
-    "whole plugin": Parser(plugins.whole_in, documents(WHOLE)),
+    "networks annotation": Parser(lambda text: uses.named(text, "default"), documents(*inputs.NETWORKS)),
+    "shared plugin": Parser(plugins.shares_in, documents(inputs.SHARED)),
+    "whole plugin": Parser(plugins.whole_in, documents(inputs.WHOLE)),
     "whereabouts pod": Parser(
         pod_interfaces, documents([{"name": "x/rail0", "interface": "net1", "ips": ["10.1.0.2"], "default": False}])
     ),
@@ -270,56 +249,48 @@ PARSERS: dict[str, Parser] = {
         lambda text: allocations.read_pool(pools.pool({text: {"podref": text, "id": text}}), {"n"}),
         texts("1", "13", "a/b"),
     ),
-    "pod network of Multus": Parser(delegating, documents(NAD, NAD["plugins"][0])),
+    "pod network of Multus": Parser(delegating, documents(inputs.NAD, inputs.NAD["plugins"][0])),
     "token": Parser(
         lambda text: (install.token_in(text), install.expiry(text)),
         documents({"users": [{"user": {"token": "a.eyJleHAiOjF9.b"}}]}, "a.eyJleHAiOjF9.b"),
     ),
-    "helm list": Parser(
-        helm_output.parse_list, documents(*(path.read_text() for path in (UTILS / "helm").glob("*_list*.json")))
-    ),
+    "helm list": Parser(helm_output.parse_list, documents(*(path.read_text() for path in HELM.glob("*_list*.json")))),
     "helm history": Parser(
-        helm_output.parse_history, documents(*(path.read_text() for path in (UTILS / "helm").glob("*_history.json")))
+        helm_output.parse_history, documents(*(path.read_text() for path in HELM.glob("*_history.json")))
     ),
     "helm release": Parser(
-        lambda text: helm_output.parse_release(text, text),
-        written(*sorted((UTILS / "helm").glob("*_get_all.txt")), '{"a": 1}'),
+        lambda text: helm_output.parse_release(text, text), written(*sorted(HELM.glob("*_get_all.txt")), '{"a": 1}')
     ),
     "helm version": Parser(lambda text: helm_output.parse_version(text, "helm"), written("v3.18.4+gd80839c", "v4.0.0")),
-    "helm's last lines": Parser(helm_output.last_lines, written(*sorted((UTILS / "helm").glob("*_hook.txt")))),
-    "chart": Parser(chart, written(CHART)),
-    "chart values": Parser(chart_values, written(CHART_VALUES)),
-    "chart archive": Parser(archive, octets(tarball(**{"Chart.yaml": CHART, "values.yaml": CHART_VALUES}))),
+    "helm's last lines": Parser(helm_output.last_lines, written(*sorted(HELM.glob("*_hook.txt")))),
+    "chart": Parser(chart, written(inputs.CHART)),
+    "chart values": Parser(chart_values, written(inputs.CHART_VALUES)),
+    "chart archive": Parser(
+        archive, octets(tarball(**{"Chart.yaml": inputs.CHART, "values.yaml": inputs.CHART_VALUES}))
+    ),
     "archive of an archive": Parser(
         lambda content: archive(gzip.compress(content, 1)),
-        octets(gzip.decompress(tarball(**{"Chart.yaml": CHART, "charts/nfd/Chart.yaml": CHART}))),
+        octets(gzip.decompress(tarball(**{"Chart.yaml": inputs.CHART, "charts/nfd/Chart.yaml": inputs.CHART}))),
     ),
-    "manifest": Parser(compare.documents, written(MANIFESTS)),
-    "ctr version": Parser(containerd.parse_version, written(*sorted((UTILS / "containerd").glob("*_version.txt")))),
-    "ctr images": Parser(containerd.parse_images, written(*sorted((UTILS / "containerd").glob("*_images*.txt")))),
-    "ctr plugins": Parser(containerd.parse_store, written(*sorted((UTILS / "containerd").glob("*_content.txt")))),
+    "manifest": Parser(compare.documents, written(inputs.MANIFESTS)),
+    "ctr version": Parser(containerd.parse_version, written(*sorted(CTR.glob("*_version.txt")))),
+    "ctr images": Parser(containerd.parse_images, written(*sorted(CTR.glob("*_images*.txt")))),
+    "ctr plugins": Parser(containerd.parse_store, written(*sorted(CTR.glob("*_content.txt")))),
     "ctr's last lines": Parser(
-        lambda text: (containerd.last_lines(text), containerd.advice(text)),
-        written(*sorted((UTILS / "containerd").glob("*_pull_*.txt"))),
+        lambda text: (containerd.last_lines(text), containerd.advice(text)), written(*sorted(CTR.glob("*_pull_*.txt")))
     ),
-    "image name": Parser(oci.parse_name, texts("ghcr.io/a/b:1.2@" + DIGEST, "localhost:5000/x")),
+    "image name": Parser(oci.parse_name, texts("ghcr.io/a/b:1.2@" + inputs.DIGEST, "localhost:5000/x")),
     "image manifest": Parser(
-        lambda text: oci.required(DIGEST, 1, lambda _digest: text.encode("utf-8", "surrogatepass"), "amd64"),
-        documents({key: MANIFEST[key] for key in ("config", "layers")}),
+        lambda text: oci.required(inputs.DIGEST, 1, lambda _digest: text.encode("utf-8", "surrogatepass"), "amd64"),
+        documents({key: inputs.MANIFEST[key] for key in ("config", "layers")}),
     ),
     "image index": Parser(
-        lambda text: oci.configuration(DIGEST, lambda _digest: text.encode("utf-8", "surrogatepass"), "amd64"),
-        documents(MANIFEST),
+        lambda text: oci.configuration(inputs.DIGEST, lambda _digest: text.encode("utf-8", "surrogatepass"), "amd64"),
+        documents(inputs.MANIFEST),
     ),
     "buildah inspect": Parser(build.label_of, documents({"OCIv1": {"config": {"Labels": {"x": "y"}}}})),
     "processes, mount tables and control groups of others": Parser(
-        lambda text: (
-            survey.process(text),
-            survey.mounts(text),
-            cgroups.cgroup_unit(text),
-            cgroups.cgroup_pod(text),
-            cgroups.containers(text),
-        ),
+        lambda text: [read(text) for read in OF_OTHERS],
         written(
             "7 (a) (b) 9) S 1 7 7 0 -1 4194304 9 9 9 9 9 9 9 9 20 0 12 0 30 0",
             "60 42 0:4 net:[4026532177] /run/netns/blue rw shared:2 - nsfs nsfs rw\n",
@@ -328,9 +299,9 @@ PARSERS: dict[str, Parser] = {
             "0::/user.slice/user-1000.slice/user@1000.service/kubepods/pod0123456789abcdef0123456789abcdef/x\n",
         ),
     ),
-    "openssl x509": Parser(x509.parse, written(UTILS / "openssl/openssl_3.0.19_x509.txt")),
-    "kubeconfig": Parser(node.kubeconfig_in, written(KUBECONFIG)),
-    "containerd's TOML": Parser(node.runtime_in, written(CONTAINERD)),
+    "openssl x509": Parser(x509.parse, written(inputs.UTILS / "openssl/openssl_3.0.19_x509.txt")),
+    "kubeconfig": Parser(node.kubeconfig_in, written(inputs.KUBECONFIG)),
+    "containerd's TOML": Parser(node.runtime_in, written(inputs.CONTAINERD)),
     "begun kubeadm": Parser(
         lambda text: (lambda mark: mark and work.runs(mark))(work.mark_in(text)),
         documents({"action": "init", "since": "2026-04-01T12:00:00Z", "pid": 4711, "start": "300", "boot": "b1"}),
@@ -341,25 +312,14 @@ PARSERS: dict[str, Parser] = {
     ),
     "etcd's manifest": Parser(node.etcd_dir_in, written("- --data-dir=/var/lib/etcd\n")),
     "procfs": Parser(
-        lambda text: (
-            node.swaps_in(text),
-            node.cgroup_in(text),
-            node.memory_in(text),
-            listeners_in(text),
-            network.mounts(text),
-            host.default_route(text),
-            pod.memlock_in(text, text),
-            pod.texts_in(text, "sign", 2),
-            node.version_in(text),
-            node.conffile_in(text, "/etc/x"),
-        ),
+        procfs,
         written(
-            MOUNTS,
-            TCP,
-            LIMITS,
+            inputs.MOUNTS,
+            inputs.TCP,
+            inputs.LIMITS,
             "MemTotal:       16384 kB\n",
             "Filename Type\n/dev/sda1 partition 1 0 -2\n",
-            *PROC.values(),
+            *inputs.PROC.values(),
         ),
     ),
     "ssh keys": Parser(
@@ -369,10 +329,10 @@ PARSERS: dict[str, Parser] = {
     "ssh keys in a Secret": Parser(
         lambda text: ssh_secret.wrong({**keys.data(), "id_ed25519": text}), written(*keys.data().values())
     ),
-    "drift report": Parser(lambda document: report.validate(document, "x"), values(REPORT)),
-    "drift ConfigMap": Parser(packed, documents(REPORT)),
-    "damaged drift ConfigMap": Parser(damaged, octets(gzip.compress(json.dumps(REPORT).encode()))),
-    "web configuration": Parser(web, written(WEB), (web_config.WebConfigError,)),
+    "drift report": Parser(lambda document: report.validate(document, "x"), values(inputs.REPORT)),
+    "drift ConfigMap": Parser(packed, documents(inputs.REPORT)),
+    "damaged drift ConfigMap": Parser(damaged, octets(gzip.compress(json.dumps(inputs.REPORT).encode()))),
+    "web configuration": Parser(web, written(inputs.WEB), (web_config.WebConfigError,)),
     "listen address": Parser(
         server.parse_address, texts("127.0.0.1:9879", "[::1]:9879", ":9879"), (server.ListenError,)
     ),

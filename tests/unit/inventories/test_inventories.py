@@ -135,29 +135,37 @@ def seen(name: str, number: int, host: int) -> Json:
         parts = "0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x" % tuple(map(int, (network % last).split(".")))
         gid = {"index": 3, "gid": parts, "type": "RoCE v2", "netdev": netdev, "ipv4": network % last}
     port = {"port": 1, "state": "ACTIVE", "link_layer": layer, "netdev": netdev, "rate_gbps": 200.0, "gids": [gid]}
-    return {
-        "name": pattern % number,
-        "pci_address": "0000:0%d:00.0" % (number + 1),
-        "protocol": protocol,
-        "node_guid": "%016x" % (number + 1),
-        "ports": [port],
-    }
+    place = {"pci_address": "0000:0%d:00.0" % (number + 1), "node_guid": "%016x" % (number + 1)}
+    return {"name": pattern % number, "protocol": protocol, **place, "ports": [port]}
 
 
-@pytest.mark.parametrize(("name", "number"), [("infiniband", 3), ("roce_nvidia", 2), ("roce_e810", 2), ("erdma", 1)])
+def group_variables(name: str, group: str) -> Json:
+    return yaml.safe_load((COLLECTION / "inventories" / name / "group_vars" / f"{group}.yml").read_text())
+
+
+# How many cards a node of a site has, and which of them NCCL uses.
+CARDS = {"infiniband": 3, "roce_nvidia": 2, "roce_e810": 2, "erdma": 1}
+HCAS = {
+    "infiniband": "=mlx5_0:1,mlx5_1:1",
+    "roce_nvidia": "=mlx5_0:1,mlx5_1:1",
+    "roce_e810": "=irdma0:1,irdma1:1",
+    "erdma": "=iwp0s0:1",
+}
+
+
+@pytest.mark.parametrize(("name", "number"), CARDS.items())
 def test_all_tests_that_are_asked_for_can_be_made(name: str, number: int) -> None:
-    site = COLLECTION / "inventories" / name
-    hosts = yaml.safe_load((site / "hosts.yml").read_text())["all"]["children"]["gpu_nodes"]["hosts"]
-    group = yaml.safe_load((site / "group_vars" / "gpu_nodes.yml").read_text())
+    inventory = yaml.safe_load((COLLECTION / "inventories" / name / "hosts.yml").read_text())
+    hosts = inventory["all"]["children"]["gpu_nodes"]["hosts"]
+    group = group_variables(name, "gpu_nodes")
     desired = group["fabric_check_tests"]
-    infos = {host: {"devices": [seen(name, one, n) for one in range(number)]} for n, host in enumerate(hosts)}
+    infos = {host: {"devices": [seen(name, card, n) for card in range(number)]} for n, host in enumerate(hosts)}
     nodes = {}
     for host, given in hosts.items():
         result = rails(infos[host], plan=given["rails"], exclude=group.get("fabric_check_exclude", []))
         assert [rail["state"] for rail in result] == ["ACTIVE"] * len(given["rails"])
-        nodes[host] = {
-            "reachable": True, "problems": [], "busy": [], "rails": result, "address": given["ansible_host"],
-        }  # fmt: skip
+        free = {"reachable": True, "problems": [], "busy": []}
+        nodes[host] = {**free, "rails": result, "address": given["ansible_host"]}
     pairs = [{"client": "gpu-01", "server": "gpu-02"}]
     tests = FabricTests().filters()["fabric_tests"](nodes, pairs, "gpu-01", "client", desired)
     made = {(test["rail"], test["test"]) for test in tests}
@@ -168,39 +176,26 @@ def test_all_tests_that_are_asked_for_can_be_made(name: str, number: int) -> Non
     if name == "infiniband":
         assert more == []
     else:
-        assert {one["address"] for one in more} == {rail["ipv4"] for rail in nodes["gpu-02"]["rails"]}
+        assert {test["address"] for test in more} == {rail["ipv4"] for rail in nodes["gpu-02"]["rails"]}
 
 
-@pytest.mark.parametrize("name", ["infiniband", "roce_nvidia", "roce_e810", "erdma"])
-def test_nccl_is_told_the_rails_and_nothing_else(name: str) -> None:
-    site = COLLECTION / "inventories" / name
-    group = yaml.safe_load((site / "group_vars" / "kubernetes_api.yml").read_text())
-    number = {"infiniband": 3, "erdma": 1}.get(name, 2)
-    info = {"devices": [seen(name, one, 0) for one in range(number)]}
-    result = nccl_env(info, **group["training_job_nccl_env_options"])
-    expected = {
-        "infiniband": "=mlx5_0:1,mlx5_1:1",
-        "roce_nvidia": "=mlx5_0:1,mlx5_1:1",
-        "roce_e810": "=irdma0:1,irdma1:1",
-        "erdma": "=iwp0s0:1",
-    }
-    assert result["NCCL_IB_HCA"] == expected[name]
+@pytest.mark.parametrize(("name", "hcas"), HCAS.items())
+def test_nccl_is_told_the_rails_and_nothing_else(name: str, hcas: str) -> None:
+    info = {"devices": [seen(name, card, 0) for card in range(CARDS[name])]}
+    result = nccl_env(info, **group_variables(name, "kubernetes_api")["training_job_nccl_env_options"])
+    assert result["NCCL_IB_HCA"] == hcas
     assert ("NCCL_IB_ROCE_VERSION_NUM" in result) == name.startswith("roce")
 
 
-@pytest.mark.parametrize("name", ["infiniband", "roce_nvidia", "roce_e810", "erdma"])
+@pytest.mark.parametrize("name", CARDS)
 def test_a_job_can_be_made(name: str) -> None:
-    site = COLLECTION / "inventories" / name
-    group = yaml.safe_load((site / "group_vars" / "kubernetes_api.yml").read_text())
+    group = group_variables(name, "kubernetes_api")
     given = {key: value for key, value in group.items() if key.startswith("training_job_")}
-    given |= {
-        "training_job_name": "first",
-        "training_job_image": "registry.example.org/train@sha256:" + "0" * 64,
-        "training_job_command": ["python", "train.py"],
-    }
+    image = "registry.example.org/train@sha256:" + "0" * 64
+    given.update(training_job_name="first", training_job_image=image, training_job_command=["python", "train.py"])
     options = values(COLLECTION / "roles/training_job").value("__training_job_options", **given)
     objects = TrainingJob().filters()["training_job"](options)
-    kinds = [one["kind"] for one in objects]
+    kinds = [manifest["kind"] for manifest in objects]
     assert ("MPIJob" in kinds) == (name == "erdma")
     text = json.dumps(objects)
     expected = {"infiniband": "rdma/hca_shared", "erdma": "aliyun/erdma"}
@@ -209,15 +204,15 @@ def test_a_job_can_be_made(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["infiniband", "roce_nvidia", "roce_e810"])
 def test_the_network_is_one_that_the_role_takes(name: str) -> None:
-    site = COLLECTION / "inventories" / name
-    group = yaml.safe_load((site / "group_vars" / "gpu_nodes.yml").read_text())
+    group = group_variables(name, "gpu_nodes")
     role = values(COLLECTION / "roles/secondary_network")
     given = {key: value for key, value in group.items() if key.startswith("secondary_network_")}
     # What roles/secondary_network/tasks/check.yml refuses.
     assert role.value("__secondary_network_unverified", **given) == []
     assert role.value("__secondary_network_unpinned_images", **given) == []
-    objects = {(one["kind"], one["metadata"]["name"]) for one in role.value("__secondary_network_objects", **given)}
-    sources = [one["name"] for one in role.value("__secondary_network_sources", **given)]
+    manifests = role.value("__secondary_network_objects", **given)
+    objects = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in manifests}
+    sources = [source["name"] for source in role.value("__secondary_network_sources", **given)]
     if name == "infiniband":
         assert objects == {("ConfigMap", "rdma-device-plugin"), ("DaemonSet", "rdma-device-plugin")}
         assert sources == []

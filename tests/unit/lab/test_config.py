@@ -10,6 +10,7 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.tests.lab import config
 from ansible_collections.rdmaops.gpu_fabric.tests.lab.progress import LabError
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 
 @pytest.mark.parametrize("index", [1, 2, 10, 99])
@@ -21,9 +22,8 @@ def test_a_name_and_its_number(index: int) -> None:
     "name", ["gpu", "gpu-", "gpu-0", "gpu-01", "gpu-100", "gpu--1", "gpu-1/..", "node-1", "gpu-٣", ""]
 )
 def test_names_that_are_none(name: str) -> None:
-    with pytest.raises(LabError) as caught:
-        config.node_index(name)
-    assert str(caught.value) == f"{name!r} is not a node of the lab: the names are gpu-1 to gpu-99"
+    message = f"{name!r} is not a node of the lab: the names are gpu-1 to gpu-99"
+    assert message_of(LabError, config.node_index, name) == message
 
 
 def test_addresses() -> None:

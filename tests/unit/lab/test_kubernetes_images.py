@@ -13,16 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.rdmaops.gpu_fabric.tests.lab import (
-    config,
-    inventory,
-    kubernetes_images,
-    mirror,
-    nodes,
-    oci,
-    qemu,
-    tools,
-)
+from ansible_collections.rdmaops.gpu_fabric.tests.lab import config, kubernetes_images, mirror, nodes, oci, qemu, tools
 
 SETTINGS = config.versions()
 
@@ -39,9 +30,8 @@ def test_names_and_programs_go_together() -> None:
 
 def test_the_version_is_the_same_for_all_of_kubernetes() -> None:
     result = tools.builds(SETTINGS)
-    assert {result[name].version for name in ("kubernetes", "kubelet", "kubeadm", "kube-proxy")} == {
-        SETTINGS["tools"]["kubernetes"]["version"]
-    }
+    versions = {result[name].version for name in ("kubernetes", "kubelet", "kubeadm", "kube-proxy")}
+    assert versions == {SETTINGS["tools"]["kubernetes"]["version"]}
     # An etcd of the machine may need the machine's libraries.
     assert result["etcd-static"].on_path == ()
     assert result["etcd-static"].version == result["etcd"].version
@@ -95,36 +85,22 @@ def test_a_mirror_has_files_and_their_digests_beside(tmp_path: Path, monkeypatch
     }
 
 
-@pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> nodes.Lab:
-    monkeypatch.setattr(inventory, "DIRECTORY", tmp_path / "inventory")
-    monkeypatch.setattr(
-        nodes, "make_overlay", lambda path, _base: (path.parent.mkdir(parents=True, exist_ok=True), path.touch())
-    )
-    places = config.places({"HOME": str(tmp_path)})
-    base = places.images / "0123"
-    base.mkdir(parents=True)
-    (base / "image.json").write_text("{}")
-    (base / "host_key.pub").write_text("ssh-ed25519 AAAA lab node\n")
-    return nodes.Lab(places)
+def define_nodes(lab: nodes.Lab, tmp_path: Path, plane: qemu.Size) -> None:
+    """Define a worker, and a control-plane node of the given size."""
+    image = t.cast("t.Any", types.SimpleNamespace(key="0123", disk=tmp_path / "disk"))
+    for name in ("gpu-1", "gpu-3"):
+        lab.define(name, image, nodes.Pods(qemu.Size(1536), None, ("gpu-3",), plane))
 
 
 def test_a_control_plane_node_has_memory_and_a_way_to_its_api_server(lab: nodes.Lab, tmp_path: Path) -> None:
-    class Base:
-        key, disk = "0123", tmp_path / "disk"
-
-    pods = nodes.Pods(qemu.Size(1536), None, ("gpu-3",), qemu.Size(2304, 2, 1024))
-    for name in ("gpu-1", "gpu-3"):
-        lab.define(name, t.cast("t.Any", Base()), pods)
+    define_nodes(lab, tmp_path, qemu.Size(2304, 2, 1024))
     first, plane = lab.node("gpu-1"), lab.node("gpu-3")
     assert (first.size, first.api_port) == (qemu.Size(1536), 0)
     assert plane.size == qemu.Size(2304, 2, 1024)
     assert plane.api_port > 0
     argv = qemu.machine(SETTINGS, plane, kvm=False)
-    assert (
-        f"user,id=outside,hostfwd=tcp:127.0.0.1:{plane.ssh_port}-:22,hostfwd=tcp:127.0.0.1:{plane.api_port}-:6443"
-        in argv
-    )
+    forwarded = f"hostfwd=tcp:127.0.0.1:{plane.ssh_port}-:22,hostfwd=tcp:127.0.0.1:{plane.api_port}-:6443"
+    assert f"user,id=outside,{forwarded}" in argv
 
     lab.write_inventory()
     groups = yaml.safe_load((tmp_path / "inventory/hosts.yml").read_text())
@@ -134,11 +110,7 @@ def test_a_control_plane_node_has_memory_and_a_way_to_its_api_server(lab: nodes.
 
 
 def test_it_is_gone_when_the_scenario_is(lab: nodes.Lab, tmp_path: Path) -> None:
-    class Base:
-        key, disk = "0123", tmp_path / "disk"
-
-    for name in ("gpu-1", "gpu-3"):
-        lab.define(name, t.cast("t.Any", Base()), nodes.Pods(qemu.Size(1536), None, ("gpu-3",), qemu.Size(2304)))
+    define_nodes(lab, tmp_path, qemu.Size(2304))
     lab.forget_planes()
     assert lab.names() == ["gpu-1"]
     assert not lab.places.node("gpu-3").exists()

@@ -15,6 +15,7 @@ import yaml
 from ansible_collections.rdmaops.gpu_fabric.tests.lab import config, image, image_build, inventory, nodes
 from ansible_collections.rdmaops.gpu_fabric.tests.lab.cli import main
 from ansible_collections.rdmaops.gpu_fabric.tests.lab.progress import LabError
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 SERIES = [
     # names of packages, newest release of series 7.2 and flavour amd64
@@ -89,17 +90,11 @@ def test_the_key_does_not_follow_comments_and_other_programs(sources: Path) -> N
 
 
 @pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> nodes.Lab:
-    monkeypatch.setattr(inventory, "DIRECTORY", tmp_path / "inventory")
-    places = config.places({"HOME": str(tmp_path)})
-    base = places.images / "0123"
-    base.mkdir(parents=True)
-    (base / "image.json").write_text("{}")
-    (base / "host_key.pub").write_text("ssh-ed25519 AAAA lab node\n")
-    made = nodes.Lab(places)
-    entries = {f"gpu-{n}": {"ssh_port": 2200 + n, "image": "0123"} for n in (10, 2)}
-    made.write({"nodes": entries, "rail_ports": [5000, 5001]})
-    return made
+def lab(lab: nodes.Lab) -> nodes.Lab:
+    """The same with two nodes."""
+    entries = {f"gpu-{number}": {"ssh_port": 2200 + number, "image": "0123"} for number in (10, 2)}
+    lab.write({"nodes": entries, "rail_ports": [5000, 5001]})
+    return lab
 
 
 def test_nodes_come_in_the_order_of_their_numbers(lab: nodes.Lab) -> None:
@@ -125,16 +120,14 @@ def test_inventory(lab: nodes.Lab, tmp_path: Path) -> None:
 
 
 def test_a_node_that_is_not_there(lab: nodes.Lab) -> None:
-    with pytest.raises(LabError) as caught:
-        lab.node("gpu-7")
-    assert str(caught.value) == "the lab has no node 'gpu-7' (it has: gpu-10, gpu-2); 'lab.py up gpu-7' makes it"
+    message = "the lab has no node 'gpu-7' (it has: gpu-10, gpu-2); 'lab.py up gpu-7' makes it"
+    assert message_of(LabError, lab.node, "gpu-7") == message
 
 
 def test_an_image_that_is_gone(lab: nodes.Lab) -> None:
     shutil.rmtree(lab.places.images)
-    with pytest.raises(LabError) as caught:
-        lab.image_of("gpu-2")
-    assert str(caught.value) == "the image 0123 that gpu-2 was made from is gone: 'lab.py fresh gpu-2' makes it anew"
+    message = "the image 0123 that gpu-2 was made from is gone: 'lab.py fresh gpu-2' makes it anew"
+    assert message_of(LabError, lab.image_of, "gpu-2") == message
 
 
 def test_a_state_file_that_is_damaged(lab: nodes.Lab) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.tests.lab import config, qemu
 from ansible_collections.rdmaops.gpu_fabric.tests.lab.progress import LabError, tail
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 
 def node(tmp_path: Path) -> qemu.Node:
@@ -35,11 +36,8 @@ def test_cards_of_a_node(tmp_path: Path) -> None:
         "socket,id=rail1,mcast=230.0.0.1:5001,localaddr=127.0.0.1",
     ]
     cards = [value for value in values(argv, "-device") if value.startswith("virtio-net-pci")]
-    assert [card.split("mac=")[1].split(",")[0] for card in cards] == [
-        "52:54:00:90:ff:03",
-        "52:54:00:90:00:03",
-        "52:54:00:90:01:03",
-    ]
+    macs = [card.split("mac=")[1].split(",")[0] for card in cards]
+    assert macs == ["52:54:00:90:ff:03", "52:54:00:90:00:03", "52:54:00:90:01:03"]
     slots = [value.split("addr=")[1].split(",")[0] for value in values(argv, "-device") if "addr=" in value]
     assert len(slots) == len(set(slots)) == 4
 
@@ -123,21 +121,20 @@ def test_events_are_no_answers(tmp_path: Path) -> None:
 
 def test_a_refusal_is_told(tmp_path: Path) -> None:
     monitor(tmp_path / "qmp", [{"error": {"class": "DeviceNotFound", "desc": "Device 'rail9' not found"}}])
-    with qemu.Monitor(tmp_path / "qmp") as session, pytest.raises(LabError) as caught:
-        session.execute("set_link", name="rail9", up=False)
-    assert str(caught.value) == ("QEMU refused set_link {'name': 'rail9', 'up': False}: Device 'rail9' not found")
+    with qemu.Monitor(tmp_path / "qmp") as session:
+        message = message_of(LabError, session.execute, "set_link", name="rail9", up=False)
+    assert message == "QEMU refused set_link {'name': 'rail9', 'up': False}: Device 'rail9' not found"
 
 
 def test_a_machine_that_went_away(tmp_path: Path) -> None:
     path = tmp_path / "qmp"
     monitor(path, [])
-    with qemu.Monitor(path) as session, pytest.raises(LabError) as caught:
-        session.execute("query-status")
-    assert str(caught.value) == f"the machine's monitor {path} closed the connection"
+    with qemu.Monitor(path) as session:
+        message = message_of(LabError, session.execute, "query-status")
+    assert message == f"the machine's monitor {path} closed the connection"
 
 
 def test_a_machine_that_is_off(tmp_path: Path) -> None:
     path = tmp_path / "qmp"
-    with pytest.raises(LabError) as caught:
-        qemu.Monitor(path)
-    assert str(caught.value) == f"no answer from the machine's monitor {path}: [Errno 2] No such file or directory"
+    message = f"no answer from the machine's monitor {path}: [Errno 2] No such file or directory"
+    assert message_of(LabError, qemu.Monitor, path) == message

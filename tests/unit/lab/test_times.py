@@ -45,14 +45,8 @@ def test_a_task_takes_until_its_last_host_has_done_it() -> None:
 
 def test_the_parts_add_up() -> None:
     result = times.parts(1000.0, 20.0, LAB, times.tasks(EVENTS))
-    assert result == {
-        "packages of this machine": 20.0,
-        "image": 500.0,
-        "boot": 90.0,
-        "packages of the nodes": 55.0,
-        "reboot": 150.0,
-        "the collection": 185.0,
-    }
+    collection = {"packages of the nodes": 55.0, "reboot": 150.0, "the collection": 185.0}
+    assert result == {"packages of this machine": 20.0, "image": 500.0, "boot": 90.0, **collection}
     assert times.floor(result) == 815.0
     assert sum(result.values()) == 1000.0
 

@@ -17,6 +17,7 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.tests.lab import config, gobuild, release, tools
 from ansible_collections.rdmaops.gpu_fabric.tests.lab.progress import LabError
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 PROGRAM = "#!/bin/sh\necho 'thing version v1.2.3'\n"
 
@@ -149,9 +150,7 @@ def test_the_cache_comes_before_path(places: config.Places, settings: dict[str, 
 
 def test_no_way(places: config.Places, settings: dict[str, t.Any], tmp_path: Path) -> None:
     there = program(tmp_path / "bin/thing", "#!/bin/sh\necho v1.1.9\n")
-    with pytest.raises(tools.Unavailable) as caught:
-        tools.get("thing1", places, settings)
-    assert str(caught.value) == (
+    assert message_of(tools.Unavailable, tools.get, "thing1", places, settings) == (
         "thing1 v1.2.3 is to be had in no way:\n"
         f"  - PATH: {there} is version 1.1.9, wanted is 1.2.x\n"
         "  - release: the site is switched off\n"
@@ -197,16 +196,13 @@ def test_a_release_that_is_not_used(
     places: config.Places, settings: dict[str, t.Any], site: Path, digest: str, names: tuple[str, ...], said: str
 ) -> None:
     publish(site, names, digest)
-    with pytest.raises(tools.Unavailable) as caught:
-        tools.get("thing1", places, settings)
-    assert said in str(caught.value)
+    assert said in message_of(tools.Unavailable, tools.get, "thing1", places, settings)
     assert not list((places.cache / "tools").glob("thing-*"))
 
 
 def test_a_release_of_another_version(places: config.Places, settings: dict[str, t.Any], site: Path) -> None:
     settings["tools"]["thing"]["programs"]["thing1"]["says"] = []
-    settings["tools"]["thing"]["version"] = "v1.2.4"
-    settings["tools"]["thing"]["release"] = "{site}/thing-v1.2.3-{arch}.tar.gz"
+    settings["tools"]["thing"].update(version="v1.2.4", release="{site}/thing-v1.2.3-{arch}.tar.gz")
     publish(site)
     with pytest.raises(tools.Unavailable, match=r"thing1 should be v1\.2\.4 and says 1\.2\.3"):
         tools.get("thing1", places, settings)

@@ -70,15 +70,10 @@ def test_the_lease_covers_every_wait(reboot: Json, ready: Json, hosts: int, fork
             # The last look begins a pause after the time is over.
             waited += int(ready) + int(role.task(file, DEVICES, "delay", **given))
         waited += limit
-    assert seen == {
-        "ansible.builtin.reboot",
-        *(f"rdmaops.gpu_fabric.{name}" for name in ("owned_files", "rdma_info", "rdma_system")),
-    }
-    lease = int(
-        role.task(
-            "node.yml", "Bring the Kubernetes node to state {{ __node_maintenance_state }}", "lease_duration", **given
-        )
-    )
+    own = {f"rdmaops.gpu_fabric.{name}" for name in ("owned_files", "rdma_info", "rdma_system")}
+    assert seen == {"ansible.builtin.reboot", *own}
+    name = "Bring the Kubernetes node to state {{ __node_maintenance_state }}"
+    lease = int(role.task("node.yml", name, "lease_duration", **given))
     # And the time until the module has renewed it.
     assert lease >= waves * waited + 60
 

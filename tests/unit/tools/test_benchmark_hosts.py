@@ -93,10 +93,8 @@ def test_the_boot_menu_names_the_kernel_and_no_mode() -> None:
 def test_the_inventory_trusts_no_stranger(tmp_path: Path) -> None:
     path = hosts.inventory(["gpu-1", "gpu-2"], tmp_path, {"answer": 42})
     group = json.loads(path.read_text())["all"]["children"]["gpu_nodes"]
-    assert {name: row["ansible_host"] for name, row in group["hosts"].items()} == {
-        "gpu-1": hosts.address(1),
-        "gpu-2": hosts.address(2),
-    }
+    addresses = {name: row["ansible_host"] for name, row in group["hosts"].items()}
+    assert addresses == {"gpu-1": hosts.address(1), "gpu-2": hosts.address(2)}
     assert group["vars"]["answer"] == 42
     assert "StrictHostKeyChecking=yes" in group["vars"]["ansible_ssh_common_args"]
 
@@ -123,13 +121,12 @@ def test_what_a_host_costs_more_in_a_large_run_is_seen() -> None:
     assert rows["drift run, 10 hosts, for each"].subject.values == [2.0, 2.4, 2.2]
     assert rows["drift run, 10 hosts, controller's memory"].subject.median == 210
     assert "220 s in all, 1.00 s of the CPU on the controller" in table([rows["drift run, 100 hosts, for each"]])
-    wall, cpu, memory = (rows[f"drift run, {what} for each of 100 hosts"] for what in ("seconds", "CPU", "memory"))
+    wall, cpu, memory = (rows[f"drift run, {unit} for each of 100 hosts"] for unit in ("seconds", "CPU", "memory"))
     assert (wall.ratio, wall.met) == (pytest.approx(1.0), True)
     assert (cpu.ratio, cpu.met) == (pytest.approx(400 / 100 / 3.1), False)
     assert (memory.ratio, memory.met) == (pytest.approx(2.6 / 21), True)
-    assert [case.name for case in drift_hosts.cases({10: runs[10]})] == [
-        name for name in rows if name.startswith("drift run, 10 hosts")
-    ]
+    of_ten = [name for name in rows if name.startswith("drift run, 10 hosts")]
+    assert [case.name for case in drift_hosts.cases({10: runs[10]})] == of_ten
 
 
 def test_a_host_that_was_not_found_in_sync_is_named(tmp_path: Path) -> None:
@@ -154,12 +151,11 @@ def test_the_demonstration_is_read_from_its_report(tmp_path: Path) -> None:
         "boot": 60.0,
         "packages of the nodes": 50.0,
         "reboot": 80.0,
-        "the collection": 100.0,
     }
-    path.write_text(json.dumps({**report, "parts": parts}))
+    path.write_text(json.dumps({**report, "parts": {**parts, "the collection": 100.0}}))
     whole, *rest = demo.rows(demo.read(path))
     assert (whole.ratio, whole.note) == (1.5, "pass; the slowest tasks: Install 50 s")
-    assert [(one.name, one.subject.median) for one in rest][-1] == ("make demo, the collection", 100.0)
+    assert [(row.name, row.subject.median) for row in rest][-1] == ("make demo, the collection", 100.0)
 
 
 def test_the_made_up_cluster_is_planned_and_linted() -> None:

@@ -111,13 +111,7 @@ def test_the_choice_is_that_of_the_seed_and_survives_an_edit_elsewhere() -> None
 
 @pytest.mark.parametrize(
     ("failed", "limit", "equivalent", "survived", "expected"),
-    [
-        (90, 5, 0, 5, True),
-        (90, 4, 0, 6, False),
-        (90, 0, 5, 5, False),
-        (91, 0, 5, 4, True),
-        (94, 0, 6, 0, False),
-    ],
+    [(90, 5, 0, 5, True), (90, 4, 0, 6, False), (90, 0, 5, 5, False), (91, 0, 5, 4, True), (94, 0, 6, 0, False)],
 )
 def test_the_score_that_is_asked_for(failed: int, limit: int, equivalent: int, survived: int, expected: bool) -> None:
     counts = collections.Counter(failed=failed, limit=limit, equivalent=equivalent, survived=survived)

@@ -15,23 +15,19 @@ from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible_collections.rdmaops.gpu_fabric.plugins.action import drift_verdict as plugin
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules import drift_verdict as documentation
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift import run
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import OBJECT_KEYS, Recorder, dumps
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import Recorder, dumps
 from ansible_collections.rdmaops.gpu_fabric.tests.support.actions import run_action
+from ansible_collections.rdmaops.gpu_fabric.tests.support.drift import entry
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 Json = t.Any
-NOTHING = dict.fromkeys(OBJECT_KEYS)
 
 
 def recorded(host: str, *statuses: str, name: str = "n") -> Recorder:
     recorder = Recorder(True, "2026-11-21T12:00:00Z")
     recorder.begin_playbook({"p": "One", "q": "Judge"})
     recorder.begin_play("p", "One", [host], [host])
-    objects = [
-        {**NOTHING, "task": "T", "action": "a.b.c", "kind": "k", "name": f"{name}{number}", "status": status}
-        for number, status in enumerate(statuses)
-    ]
-    recorder.add(host, objects)
+    recorder.add(host, [entry(status, f"{name}{number}") for number, status in enumerate(statuses)])
     recorder.begin_play("q", "Judge", ["localhost"], ["localhost"])
     return recorder
 

@@ -14,7 +14,6 @@ from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.action import kubernetes_plan as plugin
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules import kubernetes_plan as documentation
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._kubernetes import kubeadm_config as config
 from ansible_collections.rdmaops.gpu_fabric.tests.support.actions import run_action
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._kubernetes.kubernetes_hosts import (
     cluster,
@@ -23,6 +22,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._kub
     plane_member,
     settings,
 )
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._kubernetes.plans import KNOWN
 
 Json = t.Any
 
@@ -71,16 +71,12 @@ def test_a_difference_is_shown_whatever_kind_of_text_it_is(
     printed: list[str] = []
     monkeypatch.setattr(plugin.display, "display", printed.append)
     given = {"apiServer": {"extraArgs": [{"name": "v", "value": "2"}]}}
-    live = {
-        "cluster_configuration": yaml.safe_dump(config.cluster_configuration(settings())),
-        "kubelet_configuration": yaml.safe_dump(config.kubelet_configuration(settings())),
-    }
-    made = cluster(node("cp-1", 10, control_plane=True), **live)
-    there = {"cp-1": host("cp-1", 10, control_plane=True, membership=plane_member("cp-1"), cluster=made)}
+    live = cluster(node("cp-1", 10, control_plane=True), **KNOWN)
+    there = {"cp-1": host("cp-1", 10, control_plane=True, membership=plane_member("cp-1"), cluster=live)}
     wish = of_ansible(settings(cluster_configuration=given))
     done = act(nodes=there, settings=wish, on_difference="report", **more)
     assert not done.get("failed")
-    assert [one["path"] for one in done["differences"]] == ["apiServer.extraArgs"]
+    assert [difference["path"] for difference in done["differences"]] == ["apiServer.extraArgs"]
     assert done["warnings"] == [
         'kubeadm-config of the cluster has apiServer.extraArgs null, and [{"name": "v", "value": "2"}] is wanted'
     ]

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import typing as t
 
+from hypothesis import strategies as st
+
 Json = t.Any
 DOING = "Could not build the NCCL environment: "
 LINK_LOCAL = "fe80:0000:0000:0000:0ac0:ebff:feda:1cfb"
@@ -53,6 +55,15 @@ def infiniband(name: str, netdev: str, **more: Json) -> Json:
 
 def iwarp(name: str, netdev: str) -> Json:
     return device(name, port(netdev, entry(0, "5254:0012:3456:0000::", netdev, "IB/RoCE v1")), protocol="iw")
+
+
+def json_values(words: t.Sequence[str], keys: t.Sequence[str]) -> st.SearchStrategy[Json]:
+    """Draw values of JSON, in which these words and keys get far into a filter, beside arbitrary ones."""
+    scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(words)
+    names = st.sampled_from(keys) | st.text(max_size=4)
+    return st.recursive(
+        scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=4), max_leaves=20
+    )
 
 
 TWO = result(roce("mlx5_0", "ens1", pci="0000:07:00.0"), roce("mlx5_1", "ens2", pci="0000:08:00.0"))

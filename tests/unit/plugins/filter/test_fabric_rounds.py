@@ -4,14 +4,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter import fabric_rounds as plugin
-from ansible_collections.rdmaops.gpu_fabric.tests.support.templates import ansible_debug
+from ansible_collections.rdmaops.gpu_fabric.tests.support.templates import templated
 
 
 def test_errors_are_those_of_a_filter() -> None:
@@ -21,9 +20,7 @@ def test_errors_are_those_of_a_filter() -> None:
 
 def test_in_a_template(tmp_path: Path) -> None:
     expression = "groups['all'] | rdmaops.gpu_fabric.fabric_rounds(topology='ring')"
-    done = ansible_debug(expression, {}, tmp_path, hosts="a,b,c,d")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert json.loads(done.stdout.split("=>", 1)[1])["msg"] == [
+    assert templated(expression, {}, tmp_path, hosts="a,b,c,d") == [
         [{"client": "a", "server": "b"}, {"client": "c", "server": "d"}],
         [{"client": "b", "server": "c"}, {"client": "d", "server": "a"}],
     ]

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 import typing as t
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter.nccl_env import nccl_env
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
-from ansible_collections.rdmaops.gpu_fabric.tests.support.templates import ansible_debug
+from ansible_collections.rdmaops.gpu_fabric.tests.support.templates import ansible_debug, templated
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.filter.rdma_results import (
     DOING,
     LINK_LOCAL,
@@ -35,80 +34,68 @@ CHOSEN = {"NCCL_IB_ROCE_VERSION_NUM": "2", "NCCL_IB_ADDR_FAMILY": "AF_INET", "NC
 IPV6 = result(device("mlx5_0", port("ens1", entry(1, LINK_LOCAL, "ens1"), entry(5, "2001:db8::11", "ens1"))))
 DIFFERENT = result(roce("mlx5_0", "ens1", 3), roce("mlx5_1", "ens2", 5))
 
-# name, input, options, expected
-ENVIRONMENTS: list[tuple[str, Json, Json, dict[str, str]]] = [
-    ("two rails", TWO, {}, BOTH),
-    ("the list of devices", TWO["devices"], {}, BOTH),
-    (
-        "everything that can be set",
+# input, options, expected
+ENVIRONMENTS: dict[str, tuple[Json, Json, dict[str, str]]] = {
+    "two rails": (TWO, {}, BOTH),
+    "the list of devices": (TWO["devices"], {}, BOTH),
+    "everything that can be set": (
         TWO,
         {"socket_ifname": "eth0", "debug": "WARN", "exclude": ["ens1"]},
         {"NCCL_IB_HCA": "=mlx5_1:1", "NCCL_IB_GID_INDEX": "3", "NCCL_SOCKET_IFNAME": "=eth0", "NCCL_DEBUG": "WARN"},
     ),
-    ("auto", TWO, {"gid_index": "auto"}, {"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1", **CHOSEN}),
-    (
-        "auto where the devices disagree",
+    "auto": (TWO, {"gid_index": "auto"}, {"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1", **CHOSEN}),
+    "auto where the devices disagree": (
         DIFFERENT,
         {"gid_index": "auto"},
         {"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1", **CHOSEN},
     ),
-    (
-        "auto, IPv6",
+    "auto, IPv6": (
         IPV6,
         {"gid_index": "auto", "family": "ipv6"},
         {"NCCL_IB_HCA": "=mlx5_0:1", **CHOSEN, "NCCL_IB_ADDR_FAMILY": "AF_INET6"},
     ),
-    ("pin, IPv6", IPV6, {"family": "ipv6"}, {**FIRST, "NCCL_IB_GID_INDEX": "5"}),
-    (
-        "pin, IPv6, link-local at last",
+    "pin, IPv6": (IPV6, {"family": "ipv6"}, {**FIRST, "NCCL_IB_GID_INDEX": "5"}),
+    "pin, IPv6, link-local at last": (
         result(device("mlx5_0", port("ens1", entry(1, LINK_LOCAL, "ens1")))),
         {"family": "ipv6"},
         {**FIRST, "NCCL_IB_GID_INDEX": "1"},
     ),
-    (
-        "InfiniBand has no GID index",
+    "InfiniBand has no GID index": (
         result(infiniband("mlx5_0", "ibs1"), infiniband("mlx5_1", "ibs2")),
         {},
         {"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1", "NCCL_DEBUG": "INFO"},
     ),
-    (
-        "nor does auto set anything for it",
+    "nor does auto set anything for it": (
         result(infiniband("mlx5_0", "ibs1")),
         {"gid_index": "auto", "family": "ipv6"},
         {"NCCL_IB_HCA": "=mlx5_0:1", "NCCL_DEBUG": "INFO"},
     ),
-    (
-        "iWARP has no address in its table, and no index to choose",
+    "iWARP has no address in its table, and no index to choose": (
         result(iwarp("siw0", "ens1")),
         {},
         {"NCCL_IB_HCA": "=siw0:1", "NCCL_DEBUG": "INFO"},
     ),
-    (
-        "an InfiniBand adapter for storage is excluded by its GUID in capitals",
+    "an InfiniBand adapter for storage is excluded by its GUID in capitals": (
         result(roce("mlx5_0", "ens1"), infiniband("mlx5_1", "ibs2", node_guid="0c42:a103:0065:1f2e")),
         {"exclude": ["0C42A10300651F2E"]},
         FIRST,
     ),
-    (
-        "devices that disagree are no matter where they are not meant",
+    "devices that disagree are no matter where they are not meant": (
         DIFFERENT,
         {"include": ["mlx5_1"]},
         {"NCCL_IB_HCA": "=mlx5_1:1", "NCCL_IB_GID_INDEX": "5", "NCCL_DEBUG": "INFO"},
     ),
-    (
-        "a name that NCCL cannot read is no matter where it is not meant",
+    "a name that NCCL cannot read is no matter where it is not meant": (
         result(roce("mlx5_0", "ens1"), roce("mlx5:1", "ens2")),
         {"exclude": ["mlx5:1"]},
         FIRST,
     ),
-    ("an exclude that names nothing here", TWO, {"exclude": ["mlx5_storage", "0c42:a103:0065:ffff"]}, BOTH),
-    ("lists that are null are empty", TWO, {"include": None, "exclude": None, "socket_ifname": ""}, BOTH),
-]
+    "an exclude that names nothing here": (TWO, {"exclude": ["mlx5_storage", "0c42:a103:0065:ffff"]}, BOTH),
+    "lists that are null are empty": (TWO, {"include": None, "exclude": None, "socket_ifname": ""}, BOTH),
+}
 
 
-@pytest.mark.parametrize(
-    ("data", "options", "expected"), [case[1:] for case in ENVIRONMENTS], ids=[case[0] for case in ENVIRONMENTS]
-)
+@pytest.mark.parametrize(("data", "options", "expected"), ENVIRONMENTS.values(), ids=ENVIRONMENTS)
 def test_environment(data: Json, options: Json, expected: dict[str, str]) -> None:
     assert nccl_env(data, **options) == expected
 
@@ -138,11 +125,8 @@ def test_only_active_ports() -> None:
 
 @pytest.mark.parametrize("index", [3, 5, 9])
 def test_pin_takes_the_index_after_holes(index: int) -> None:
-    table = [
-        entry(index + 2, "198.51.100.12", "ens1"),
-        entry(index, "198.51.100.11", "ens1"),
-        entry(1, LINK_LOCAL, "ens1"),
-    ]
+    addresses = {index + 2: "198.51.100.12", index: "198.51.100.11", 1: LINK_LOCAL}
+    table = [entry(place, address, "ens1") for place, address in addresses.items()]
     assert nccl_env(result(device("mlx5_0", port("ens1", *table))))["NCCL_IB_GID_INDEX"] == str(index)
 
 
@@ -275,10 +259,8 @@ def test_in_a_template(tmp_path: Path) -> None:
     hosts = "dict(hosts | zip(hosts | map('extract', seen, 'rdma')))"
     expression = hosts + " | rdmaops.gpu_fabric.nccl_env(exclude=['ens' ~ 1], socket_ifname=['eth0', 'eth1'])"
     variables = {"hosts": ["gpu-01", "gpu-02"], "seen": {"gpu-01": {"rdma": TWO}, "gpu-02": {"rdma": TWO}}}
-    done = ansible_debug(expression, variables, tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
     expected = {**PINNED, "NCCL_IB_HCA": "=mlx5_1:1", "NCCL_SOCKET_IFNAME": "=eth0,eth1"}
-    assert json.loads(done.stdout.split("=>", 1)[1])["msg"] == expected
+    assert templated(expression, variables, tmp_path) == expected
 
 
 def test_a_refusal_in_a_template(tmp_path: Path) -> None:

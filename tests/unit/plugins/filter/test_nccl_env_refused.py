@@ -25,23 +25,17 @@ from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.filter.rdma_resul
 )
 
 NO_PORT = (
-    DOING + "no port is left, and NCCL would fall back to sockets without an error. %s. Bring a link up "
+    "no port is left, and NCCL would fall back to sockets without an error. %s. Bring a link up "
     "('rdma link' shows the state), or change include or exclude"
 )
-NO_IPV4 = DOING + "no RoCE v2 GID of an IPv4 address: %s. Give the network device such an address, or use family='ipv6'"
+NO_IPV4 = "no RoCE v2 GID of an IPv4 address: %s. Give the network device such an address, or use family='ipv6'"
 NAME = "it cannot contain ',', ':', '^', '=' and white space, and a name has at most 63 characters. Rename the device ('rdma dev set'), or exclude it"
 
-# name, input, options, the whole message
-REFUSED: list[tuple[str, Json, Json, str]] = [
-    (
-        "no device",
-        result(),
-        {},
-        NO_PORT % "rdma_info found no RDMA device",
-    ),
-    ("an empty list", [], {}, NO_PORT % "rdma_info found no RDMA device"),
-    (
-        "a reason for every port",
+# input, options, the whole message after what was being done
+REFUSED: dict[str, tuple[Json, Json, str]] = {
+    "no device": (result(), {}, NO_PORT % "rdma_info found no RDMA device"),
+    "an empty list": ([], {}, NO_PORT % "rdma_info found no RDMA device"),
+    "a reason for every port": (
         result(
             device("mlx5_0", port("ens1", state="DOWN"), port("ens2", number=2, state="INIT"), pci="0000:01:00.0"),
             roce("mlx5_1", "ens3", pci="0000:02:00.0", node_guid="0c42:a103:0065:1f2e"),
@@ -70,125 +64,104 @@ REFUSED: list[tuple[str, Json, Json, str]] = [
             "mlx5_8: device could not be read: EBADMSG"
         ),
     ),
-    (
-        "an include that names nothing",
+    "an include that names nothing": (
         TWO,
         {"include": ["mlx5_0", "mlx5_7"]},
-        "Could not build the NCCL environment: include has 'mlx5_7', which is not an RDMA device, node GUID or network device here. "
+        "include has 'mlx5_7', which is not an RDMA device, node GUID or network device here. "
         "There are: mlx5_0 port 1 (ens1); mlx5_1 port 1 (ens2). Correct include, or remove the entry",
     ),
-    (
-        "devices that disagree",
+    "devices that disagree": (
         result(roce("mlx5_0", "ens1", 3), roce("mlx5_1", "ens2", 5), roce("mlx5_2", "ens3", 3)),
         {},
-        DOING + "the ports need different GID indexes, but NCCL_IB_GID_INDEX applies to all: "
+        "the ports need different GID indexes, but NCCL_IB_GID_INDEX applies to all: "
         "3 on mlx5_0 port 1, mlx5_2 port 1; 5 on mlx5_1 port 1. "
         "Use gid_index='auto', with which NCCL (2.21 and newer) chooses for each port",
     ),
-    (
-        "InfiniBand and RoCE",
+    "InfiniBand and RoCE": (
         result(roce("mlx5_0", "ens1"), infiniband("mlx5_1", "ibs2"), roce("mlx5_2", "ens3")),
         {"gid_index": "auto"},
-        DOING + "the ports are of different kinds, which cannot connect to each other: "
+        "the ports are of different kinds, which cannot connect to each other: "
         "InfiniBand (mlx5_1 port 1); RoCE (mlx5_0 port 1, mlx5_2 port 1). "
         "Choose those of one kind with include or exclude",
     ),
-    (
-        "iWARP and RoCE",
+    "iWARP and RoCE": (
         result(roce("mlx5_0", "ens1"), iwarp("siw0", "ens2")),
         {},
-        DOING + "the ports are of different kinds, which cannot connect to each other: "
+        "the ports are of different kinds, which cannot connect to each other: "
         "RoCE (mlx5_0 port 1); iWARP (siw0 port 1). Choose those of one kind with include or exclude",
     ),
-    (
-        "no IPv4 address",
+    "no IPv4 address": (
         result(roce("mlx5_0", "ens1"), device("mlx5_1", port("ens2", entry(1, LINK_LOCAL, "ens2")))),
         {},
         NO_IPV4 % "mlx5_1 port 1, network device ens2",
     ),
-    (
-        "no IPv4 address with auto",
+    "no IPv4 address with auto": (
         result(device("mlx5_1", port("ens2", entry(1, LINK_LOCAL, "ens2"))), device("mlx5_2", port(None))),
         {"gid_index": "auto"},
         NO_IPV4 % "mlx5_1 port 1, network device ens2; mlx5_2 port 1, network device not known",
     ),
-    (
-        "the IPv4 address is RoCE v1's",
+    "the IPv4 address is RoCE v1's": (
         result(device("mlx5_1", port("ens2", entry(2, "198.51.100.11", "ens2", "IB/RoCE v1")))),
         {},
         NO_IPV4 % "mlx5_1 port 1, network device ens2",
     ),
-    (
-        "the IPv4 address is a VLAN's",
+    "the IPv4 address is a VLAN's": (
         result(device("mlx5_1", port("ens2", entry(3, "198.51.100.11", "ens2.100")))),
         {},
         NO_IPV4 % "mlx5_1 port 1, network device ens2 (its GIDs belong to other network devices: "
         "0000:0000:0000:0000:0000:ffff:c633:640b at 3 of ens2.100)",
     ),
-    (
-        "GIDs were not gathered",
+    "GIDs were not gathered": (
         result(device("mlx5_1", port("ens2", gids=None))),
         {},
         NO_IPV4 % "mlx5_1 port 1, network device ens2 (its GIDs are not in the input: let rdma_info gather them)",
     ),
-    (
-        "no IPv6 address",
+    "no IPv6 address": (
         result(device("mlx5_1", port("ens2", entry(3, "198.51.100.11", "ens2")))),
         {"family": "ipv6"},
-        DOING + "no RoCE v2 GID of an IPv6 address: mlx5_1 port 1, network device ens2. "
+        "no RoCE v2 GID of an IPv6 address: mlx5_1 port 1, network device ens2. "
         "Give the network device such an address, or use family='ipv4'",
     ),
-    (
-        "only link-local with auto",
+    "only link-local with auto": (
         result(device("mlx5_1", port("ens2", entry(1, LINK_LOCAL, "ens2")))),
         {"family": "ipv6", "gid_index": "auto"},
-        DOING + "mlx5_1 port 1: the only IPv6 addresses are link-local, which NCCL skips when it chooses. "
+        "mlx5_1 port 1: the only IPv6 addresses are link-local, which NCCL skips when it chooses. "
         "Give the network device a global IPv6 address, or use gid_index='pin'",
     ),
-    ("family", TWO, {"family": "AF_INET"}, DOING + "family is 'AF_INET'; it must be one of ipv4, ipv6"),
-    ("gid_index", TWO, {"gid_index": 3}, DOING + "gid_index is 3; it must be one of pin, auto"),
-    ("debug", TWO, {"debug": "info"}, DOING + "debug is 'info'; it must be one of VERSION, WARN, INFO, TRACE"),
-    *(
-        (
-            f"a device called {name!r}"[:40],
+    "family": (TWO, {"family": "AF_INET"}, "family is 'AF_INET'; it must be one of ipv4, ipv6"),
+    "gid_index": (TWO, {"gid_index": 3}, "gid_index is 3; it must be one of pin, auto"),
+    "debug": (TWO, {"debug": "info"}, "debug is 'info'; it must be one of VERSION, WARN, INFO, TRACE"),
+    **{
+        f"a device called {name!r}"[:40]: (
             result(roce("mlx5_0", "ens1"), roce(name, "ens2")),
             {},
-            DOING + f"the device name {shown} cannot be in NCCL_IB_HCA: {NAME}",
+            f"the device name '{shown}' cannot be in NCCL_IB_HCA: {NAME}",
         )
         for name, shown in (
-            ("mlx5,1", "'mlx5,1'"),
-            ("mlx5:1", "'mlx5:1'"),
-            ("^mlx5", "'^mlx5'"),
-            ("=mlx5", "'=mlx5'"),
-            ("mlx5 1", "'mlx5 1'"),
-            ("mlx5\t1", r"'mlx5\t1'"),
-            ("mlx5\n1", r"'mlx5\n1'"),
-            ("mlx5_1\n", r"'mlx5_1\n'"),
-            ("mlx5\x00", r"'mlx5\x00'"),
-            ("m" * 64, "'" + "m" * 64 + "'"),
+            *((name, name) for name in ("mlx5,1", "mlx5:1", "^mlx5", "=mlx5", "mlx5 1", "m" * 64)),
+            ("mlx5\t1", r"mlx5\t1"),
+            ("mlx5\n1", r"mlx5\n1"),
+            ("mlx5_1\n", r"mlx5_1\n"),
+            ("mlx5\x00", r"mlx5\x00"),
         )
-    ),
-    (
-        "more ports than NCCL reads",
+    },
+    "more ports than NCCL reads": (
         result(*(roce(f"mlx5_{n}", f"ens{n}") for n in range(33))),
         {},
-        DOING + "33 ports are left, and NCCL uses 32 at most. Choose them with include or exclude",
+        "33 ports are left, and NCCL uses 32 at most. Choose them with include or exclude",
     ),
-    (
-        "the devices of two hosts in one list",
+    "the devices of two hosts in one list": (
         TWO["devices"] + TWO["devices"],
         {},
-        DOING + "mlx5_0 port 1 is in the input twice. Give the devices of one host; "
+        "mlx5_0 port 1 is in the input twice. Give the devices of one host; "
         "nccl_env takes several hosts as a dictionary, host name to result",
     ),
-]  # fmt: skip
+}
 
 
-@pytest.mark.parametrize(
-    ("data", "options", "message"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED]
-)
+@pytest.mark.parametrize(("data", "options", "message"), REFUSED.values(), ids=REFUSED)
 def test_refusals(data: Json, options: Json, message: str) -> None:
-    assert message_of(AnsibleFilterError, nccl_env, data, **options) == message
+    assert message_of(AnsibleFilterError, nccl_env, data, **options) == DOING + message
 
 
 def test_as_many_as_nccl_takes() -> None:
@@ -212,26 +185,24 @@ def test_a_message_about_several_hosts_says_which() -> None:
         assert message in message_of(AnsibleFilterError, nccl_env, {"gpu-01": TWO, "gpu-02": second}, **options)
 
 
-# name, arguments, what the message says
-WRONG_TYPES: list[tuple[str, Json, str]] = [
-    ("no mapping", {"data": "rdma"}, "or several hosts' results as a dictionary (host name to result) or a list; it is 'rdma'"),
-    ("null", {"data": None}, "it is None"),
-    ("an empty dictionary", {"data": {}}, "it is an empty dictionary"),
-    ("a result that failed", {"data": {"failed": True, "msg": "x"}}, "it is failed, with True"),
-    ("a host without a result", {"data": {"gpu-01": TWO, "gpu-02": None}}, "it is gpu-02, with None"),
-    ("a host with another result", {"data": {"gpu-01": TWO, "gpu-02": {"msg": "x"}}}, "it is gpu-02, with {'msg': 'x'}"),
-    ("results and devices", {"data": [TWO, roce("mlx5_0", "ens1")]}, "an RDMA device must be a dictionary with a 'name'"),
-    ("a device that is none", {"data": {"gpu-01": ["mlx5_0"]}}, "Could not build the NCCL environment (gpu-01): an RDMA device must be"),
-    ("include as text", {"data": TWO, "include": "mlx5_0"}, "include must be a list of names, for example ['mlx5_0'], not 'mlx5_0'"),
-    ("exclude of numbers", {"data": TWO, "exclude": [0]}, "exclude must be a list of names"),
-    ("socket_ifname as number", {"data": TWO, "socket_ifname": 0}, "socket_ifname must be a name or a list of names, not 0"),
-    ("socket_ifname of numbers", {"data": TWO, "socket_ifname": [0]}, "socket_ifname must be a name or a list of names, not [0]"),
-]  # fmt: skip
+# arguments, what the message says
+WRONG_TYPES: dict[str, tuple[Json, str]] = {
+    "no mapping": ({"data": "rdma"}, "or several hosts' results as a dictionary (host name to result) or a list; it is 'rdma'"),
+    "null": ({"data": None}, "it is None"),
+    "an empty dictionary": ({"data": {}}, "it is an empty dictionary"),
+    "a result that failed": ({"data": {"failed": True, "msg": "x"}}, "it is failed, with True"),
+    "a host without a result": ({"data": {"gpu-01": TWO, "gpu-02": None}}, "it is gpu-02, with None"),
+    "a host with another result": ({"data": {"gpu-01": TWO, "gpu-02": {"msg": "x"}}}, "it is gpu-02, with {'msg': 'x'}"),
+    "results and devices": ({"data": [TWO, roce("mlx5_0", "ens1")]}, "an RDMA device must be a dictionary with a 'name'"),
+    "a device that is none": ({"data": {"gpu-01": ["mlx5_0"]}}, "Could not build the NCCL environment (gpu-01): an RDMA device must be"),
+    "include as text": ({"data": TWO, "include": "mlx5_0"}, "include must be a list of names, for example ['mlx5_0'], not 'mlx5_0'"),
+    "exclude of numbers": ({"data": TWO, "exclude": [0]}, "exclude must be a list of names"),
+    "socket_ifname as number": ({"data": TWO, "socket_ifname": 0}, "socket_ifname must be a name or a list of names, not 0"),
+    "socket_ifname of numbers": ({"data": TWO, "socket_ifname": [0]}, "socket_ifname must be a name or a list of names, not [0]"),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"), [case[1:] for case in WRONG_TYPES], ids=[case[0] for case in WRONG_TYPES]
-)
+@pytest.mark.parametrize(("arguments", "message"), WRONG_TYPES.values(), ids=WRONG_TYPES)
 def test_wrong_types(arguments: Json, message: str) -> None:
     error = message_of(AnsibleTypeError, nccl_env, **arguments)
     assert error.startswith("Could not build the NCCL environment")

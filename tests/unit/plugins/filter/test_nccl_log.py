@@ -11,7 +11,6 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter.nccl_log import nccl_log
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.filter.nccl_logs import (
     LOGS,
-    NAMES,
     OWN,
     RDMA,
     SOCKET_CHANNEL,
@@ -21,7 +20,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.filter.nccl_logs 
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.filter.recorded import read
 
 
-@pytest.mark.parametrize(("name", "expected"), LOGS, ids=NAMES)
+@pytest.mark.parametrize(("name", "expected"), LOGS.items(), ids=LOGS)
 def test_recorded_logs(name: str, expected: dict[str, Any]) -> None:
     assert nccl_log(read(name)) == expected
 
@@ -56,26 +55,13 @@ def test_other_words_are_no_evidence(text: str) -> None:
 @pytest.mark.parametrize(
     "prefix",
     [
-        "",
-        "[1,0]<stdout>:",
-        "[1,0]<stderr>: ",
-        "[default0]:",
-        "0: ",
-        "12:",
-        "worker-0: ",
-        "worker-0  | ",
-        "[pod/job-worker-0/pytorch] ",
-        "job-worker-0 pytorch-1 ",
-        "2024-05-14T02:49:30.831234567Z ",
-        "2024-05-14 02:49:30,831 ",
-        "[2025-10-16 22:16:08] ",
-        "(RayWorkerWrapper pid=50232, ip=10.1.0.67) ",
-        "2024-05-14T02:49:30Z [1,3]<stdout>:",
-        "\x1b[36m(RayWorkerWrapper pid=5)\x1b[0m ",
-        "  ",
+        "", "[1,0]<stdout>:", "[1,0]<stderr>: ", "[default0]:", "0: ", "12:", "worker-0: ", "worker-0  | ", "  ",
+        "[pod/job-worker-0/pytorch] ", "job-worker-0 pytorch-1 ", "2024-05-14T02:49:30.831234567Z ",
+        "2024-05-14 02:49:30,831 ", "[2025-10-16 22:16:08] ", "(RayWorkerWrapper pid=50232, ip=10.1.0.67) ",
+        "2024-05-14T02:49:30Z [1,3]<stdout>:", "\x1b[36m(RayWorkerWrapper pid=5)\x1b[0m ",
     ],
-)
-@pytest.mark.parametrize("name", NAMES)
+)  # fmt: skip
+@pytest.mark.parametrize("name", LOGS)
 def test_prefixes_change_nothing(name: str, prefix: str) -> None:
     lines = [line for line in read(name).splitlines(keepends=True) if "NCCL" in line and "INFO " in line]
     plain = nccl_log("".join(lines))

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter.nccl_log import nccl_log
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.filter.nccl_logs import EVIDENCE, NAMES, OWN
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.filter.nccl_logs import EVIDENCE, LOGS, OWN
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.filter.recorded import read
 
 
@@ -100,7 +100,7 @@ def test_arbitrary_messages_of_nccl(text: str) -> None:
 
 @settings(max_examples=100)
 @given(
-    st.lists(st.sampled_from(NAMES), min_size=1, max_size=3),
+    st.lists(st.sampled_from(list(LOGS)), min_size=1, max_size=3),
     st.randoms(use_true_random=False),
     st.sampled_from(["noise ", "x: ", "[a] ", "'", "using rdma NET/IB ", "a b c "]),
 )

@@ -28,16 +28,14 @@ def row(what: tuple[Any, ...], out_of_place: tuple[Any, ...], in_place: tuple[An
     return {**dict(zip(names, what, strict=True)), **halves}
 
 
-# fixture, rows, avg_busbw, out_of_bounds
-OUTPUTS: list[tuple[str, list[Any], float | None, int | None]] = [
-    (
-        "nccl-2.18.5_ibext_roce_all-reduce.txt",
+# rows, avg_busbw, out_of_bounds
+OUTPUTS: dict[str, tuple[list[Any], float | None, int | None]] = {
+    "nccl-2.18.5_ibext_roce_all-reduce.txt": (
         [row((10737418240, 2684354560, "float", "sum", -1), (3825027.0, 2.81, 2.81, 0), (3825795.0, 2.81, 2.81, 0))],
         2.80687,
         0,
     ),
-    (
-        "nccl-tests_all-reduce_error-column.txt",
+    "nccl-tests_all-reduce_error-column.txt": (
         [
             row((8, 2, "float", "sum", None), (40.17, 0, 0, None, 1e-07), (62.08, 0, 0, None, 0.0)),
             row((16, 4, "float", "sum", None), (32.28, 0, 0, None, 3e-08), (33.14, 0, 0, None, 3e-08)),
@@ -45,9 +43,8 @@ OUTPUTS: list[tuple[str, list[Any], float | None, int | None]] = [
         None,
         None,
     ),
-    ("nccl-tests_broadcast_unchecked.txt", [row((8, 2, "float", None, 0), (45.82, 0, 0), (38.17, 0, 0))], None, None),
-    (
-        "nccl-tests_sendrecv.txt",
+    "nccl-tests_broadcast_unchecked.txt": ([row((8, 2, "float", None, 0), (45.82, 0, 0), (38.17, 0, 0))], None, None),
+    "nccl-tests_sendrecv.txt": (
         [
             row(
                 (37748744, 37748744, "uint8", None, None),
@@ -58,8 +55,7 @@ OUTPUTS: list[tuple[str, list[Any], float | None, int | None]] = [
         None,
         None,
     ),
-    (
-        "nccl-tests_sendrecv_wrong-not-told.txt",
+    "nccl-tests_sendrecv_wrong-not-told.txt": (
         [
             row((256, 64, "float", "sum", -1), (34.24, 0.01, 0.01, 0), (33.65, 0.01, 0.01)),
             row((2048, 512, "float", "sum", -1), (31.58, 0.06, 0.06, 0), (31.33, 0.07, 0.07)),
@@ -67,14 +63,12 @@ OUTPUTS: list[tuple[str, list[Any], float | None, int | None]] = [
         None,
         None,
     ),
-    (
-        "nccl-tests-2.13.6_all-gather_one-gpu.txt",
+    "nccl-tests-2.13.6_all-gather_one-gpu.txt": (
         [row((33554432, 8388608, "float", None, -1), (18.48, 1816.16, 0, 0), (0.05, 619657.1, 0, 0))],
         None,
         0,
     ),
-    (
-        "nccl-tests_all-reduce_tagged.txt",
+    "nccl-tests_all-reduce_tagged.txt": (
         [
             row((8, 2, "float", "sum", -1), (12.9, 0, 0, 0), (12.87, 0, 0, 0)),
             row((16, 4, "float", "sum", -1), (12.88, 0, 0, 0), (12.83, 0, 0, 0)),
@@ -82,8 +76,7 @@ OUTPUTS: list[tuple[str, list[Any], float | None, int | None]] = [
         92.3405,
         0,
     ),
-    (
-        "nccl-tests_all-reduce_nvl72.txt",
+    "nccl-tests_all-reduce_nvl72.txt": (
         [
             row((536870912, 134217728, "float", "sum", -1), (1806.7, 297.16, 586.06, 0), (1835.9, 292.43, 576.74, 0)),
             row((8589934592, 2147483648, "float", "sum", -1), (20299, 423.16, 834.57, 0), (20006, 429.37, 846.82, 0)),
@@ -91,8 +84,7 @@ OUTPUTS: list[tuple[str, list[Any], float | None, int | None]] = [
         745.53,
         0,
     ),
-    (
-        "nccl-tests-2.20.0_all-reduce_started.txt",
+    "nccl-tests-2.20.0_all-reduce_started.txt": (
         [
             row((8192, 2048, "float", "sum", -1), (35.15, 0.23, 0.23, 0), (30.33, 0.27, 0.27, 0)),
             row((16384, 4096, "float", "sum", -1), (31.67, 0.52, 0.52, 0), (30.75, 0.53, 0.53, 0)),
@@ -100,13 +92,14 @@ OUTPUTS: list[tuple[str, list[Any], float | None, int | None]] = [
         None,
         None,
     ),
-]
+}
 HEADER = "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
 END = "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 1.5 \n"
 
 
-@pytest.mark.parametrize(("name", "rows", "average", "bounds"), OUTPUTS, ids=[entry[0] for entry in OUTPUTS])
-def test_recorded_outputs(name: str, rows: list[Any], average: float | None, bounds: int | None) -> None:
+@pytest.mark.parametrize(("name", "expected"), OUTPUTS.items(), ids=OUTPUTS)
+def test_recorded_outputs(name: str, expected: tuple[list[Any], float | None, int | None]) -> None:
+    rows, average, bounds = expected
     assert nccl_tests(read(name)) == {"rows": rows, "avg_busbw": average, "out_of_bounds": bounds, "errors": []}
 
 
@@ -211,7 +204,7 @@ def test_arbitrary_rows_raise_nothing(first: str, second: str) -> None:
 
 
 @settings(max_examples=60)
-@given(st.sampled_from([entry[0] for entry in OUTPUTS]), st.randoms(use_true_random=False), st.text(max_size=30))
+@given(st.sampled_from(list(OUTPUTS)), st.randoms(use_true_random=False), st.text(max_size=30))
 def test_damaged_outputs(name: str, chance: random.Random, noise: str) -> None:
     whole = nccl_tests(read(name))
     lines = read(name).splitlines(keepends=True)

@@ -21,72 +21,53 @@ from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.filter.recorded i
 LATENCY = "this is the output of a latency test; only bandwidth tests (ib_write_bw and the like) are read"
 
 
-def result(test: str, device: str, link: str, gid: int | None, mtu: int, *rows: tuple[float, ...]) -> dict[str, Any]:
+def rows_of(*rows: tuple[float, ...]) -> list[dict[str, Any]]:
     names = ("bytes", "iterations", "peak_gbps", "average_gbps", "mpps")
-    return {
-        "test": test,
-        "bidirectional": False,
-        "device": device,
-        "link_type": link,
-        "gid_index": gid,
-        "mtu_bytes": mtu,
-        "below_limit": False,
-        "rows": [dict(zip(names, row, strict=True)) for row in rows],
-    }
+    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-# fixture, result or the error's words
-OUTPUTS: list[tuple[str, dict[str, Any] | str]] = [
-    (
-        "perftest_irdma_write_bw_gbits_client.txt",
-        result("ib_write_bw", "irdma0", "Ethernet", 1, 1024, (65536, 1324156, 0.0, 23.14, 0.044138)),
+def result(run: str, gid: int | None, mtu: int, *rows: tuple[float, ...]) -> dict[str, Any]:
+    """Return the result of a run that is given by its test, its device and the type of its link."""
+    about = dict(zip(("test", "device", "link_type"), run.split(), strict=True))
+    flags = {"bidirectional": False, "below_limit": False}
+    return {**about, **flags, "gid_index": gid, "mtu_bytes": mtu, "rows": rows_of(*rows)}
+
+
+# the result, or the error's words
+OUTPUTS: dict[str, dict[str, Any] | str] = {
+    "perftest_irdma_write_bw_gbits_client.txt": result(
+        "ib_write_bw irdma0 Ethernet", 1, 1024, (65536, 1324156, 0.0, 23.14, 0.044138)
     ),
-    (
-        "perftest_irdma_write_bw_gbits_server.txt",
-        result("ib_write_bw", "irdma0", "Ethernet", 1, 1024, (65536, 1324156, 0.0, 23.14, 0.044138)),
+    "perftest_irdma_write_bw_gbits_server.txt": result(
+        "ib_write_bw irdma0 Ethernet", 1, 1024, (65536, 1324156, 0.0, 23.14, 0.044138)
     ),
-    (
-        "perftest_read_bw_mb.txt",
-        result(
-            "ib_read_bw",
-            "mlx5_1",
-            "IB",
-            None,
-            4096,
-            (2, 1000, 0.040769, 0.039175, 2.450225),
-            (4, 1000, 0.081537, 0.081453, 2.546339),
-            (8, 1000, 0.163662, 0.163578, 2.556366),
-        ),
+    "perftest_read_bw_mb.txt": result(
+        "ib_read_bw mlx5_1 IB",
+        None,
+        4096,
+        (2, 1000, 0.040769, 0.039175, 2.450225),
+        (4, 1000, 0.081537, 0.081453, 2.546339),
+        (8, 1000, 0.163662, 0.163578, 2.556366),
     ),
-    (
-        "perftest_write_bw_post-list.txt",
-        result("ib_write_bw", "ib0", "Ethernet", 2, 4096, (8, 224958464, 0.0, 0.48, 7.498617)),
+    "perftest_write_bw_post-list.txt": result("ib_write_bw ib0 Ethernet", 2, 4096, (8, 224958464, 0.0, 0.48, 7.498617)),
+    "perftest_atomic_bw_mb.txt": result("ib_atomic_bw pib_1 IB", None, 4096, (8, 1000, 0.014261, 0.014009, 0.219031)),
+    "perftest_4.5+0.17_from-source_write_bw.json": result(
+        "ib_write_bw rxe0 Ethernet", 1, 1024, (65536, 5000, 0.0, 34.846445, 0.066464)
     ),
-    (
-        "perftest_atomic_bw_mb.txt",
-        result("ib_atomic_bw", "pib_1", "IB", None, 4096, (8, 1000, 0.014261, 0.014009, 0.219031)),
+    "perftest_25.01_from-source_write_bw_gbits.json": result(
+        "ib_write_bw mlx5_0 Ethernet", 3, 4096, (65536, 5000, 0.0, 23.14, 0.044138)
     ),
-    (
-        "perftest_4.5+0.17_from-source_write_bw.json",
-        result("ib_write_bw", "rxe0", "Ethernet", 1, 1024, (65536, 5000, 0.0, 34.846445, 0.066464)),
-    ),
-    (
-        "perftest_25.01_from-source_write_bw_gbits.json",
-        result("ib_write_bw", "mlx5_0", "Ethernet", 3, 4096, (65536, 5000, 0.0, 23.14, 0.044138)),
-    ),
-    ("perftest_2023-06_write_lat.json", LATENCY),
-    ("perftest_4.5+0.17_no-device.txt", "the test failed: Unable to find the Infiniband/RoCE device"),
-    (
-        "perftest_write_bw_connect-refused.txt",
+    "perftest_2023-06_write_lat.json": LATENCY,
+    "perftest_4.5+0.17_no-device.txt": "the test failed: Unable to find the Infiniband/RoCE device",
+    "perftest_write_bw_connect-refused.txt": (
         "the test failed: Couldn't connect to 10.0.0.211:18515; Unable to open file descriptor for socket connection"
-        " Unable to init the socket connection",
+        " Unable to init the socket connection"
     ),
-    (
-        "perftest_write_lat_no-qp.txt",
-        "the test failed: Unable to create QP.; Failed to create QP.; Couldn't create IB resources",
+    "perftest_write_lat_no-qp.txt": (
+        "the test failed: Unable to create QP.; Failed to create QP.; Couldn't create IB resources"
     ),
-]
-GOOD = [name for name, expected in OUTPUTS if isinstance(expected, dict)]
+}
+GOOD = [name for name, expected in OUTPUTS.items() if isinstance(expected, dict)]
 CLIENT = "perftest_irdma_write_bw_gbits_client.txt"
 GBITS_JSON = "perftest_25.01_from-source_write_bw_gbits.json"
 OLD_JSON = "perftest_4.5+0.17_from-source_write_bw.json"
@@ -96,7 +77,7 @@ def refusal(value: object, **arguments: Any) -> str:
     return message_of(AnsibleFilterError, perftest, value, **arguments)
 
 
-@pytest.mark.parametrize(("name", "expected"), OUTPUTS, ids=[entry[0] for entry in OUTPUTS])
+@pytest.mark.parametrize(("name", "expected"), OUTPUTS.items(), ids=OUTPUTS)
 def test_recorded_outputs(name: str, expected: dict[str, Any] | str) -> None:
     if isinstance(expected, str):
         assert refusal(read(name)) == "perftest: " + expected
@@ -223,9 +204,7 @@ def test_json_of_both_sides_is_their_sum() -> None:
     document["test_info"]["test"] = "RDMA_Write_Bidirectional_BW_Test"
     both = perftest(document)
     assert both["bidirectional"] is True
-    assert both["rows"] == [
-        {"bytes": 65536, "iterations": 5000, "peak_gbps": 0.0, "average_gbps": 46.28, "mpps": 0.088276}
-    ]
+    assert both["rows"] == rows_of((65536, 5000, 0.0, 46.28, 0.088276))
     del document["results_remote"]
     assert "no results" in refusal(document)
 
@@ -284,18 +263,10 @@ def test_arbitrary_text_is_refused(text: str) -> None:
     assert refusal(text).startswith("perftest: ")
 
 
+KEYS = ("results", "test_info", "test", "MsgSize", "n_iterations", "BW_peak", "BW_average", "MsgRate")
 JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                ["results", "test_info", "test", "MsgSize", "n_iterations", "BW_peak", "BW_average", "MsgRate"]
-            ),
-            inner,
-            max_size=6,
-        )
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=6),
 )
 
 

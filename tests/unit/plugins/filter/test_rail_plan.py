@@ -25,17 +25,11 @@ NETWORK = "10.100.0.0/16"
 
 def device(number: int, netdev: str | None = "", pci: str | None = "", **more: Json) -> Json:
     netdev = f"ens{number}" if netdev == "" else netdev
-    return {
-        "name": f"mlx5_{number}",
-        "protocol": "roce",
-        "pci_address": f"0000:{0x10 + number:02x}:00.0" if pci == "" else pci,
-        "numa_node": number // 4,
-        "node_guid": f"0c42:a103:0065:{number:04x}",
-        "netns": {"inode": 4026531840, "name": None, "initial": not more.pop("away", False)},
-        "pod": None,
-        "ports": [{"port": 1, "state": more.pop("state", "ACTIVE"), "link_layer": "Ethernet", "netdev": netdev}],
-        **more,
-    }
+    pci = f"0000:{0x10 + number:02x}:00.0" if pci == "" else pci
+    place = {"pci_address": pci, "numa_node": number // 4, "node_guid": f"0c42:a103:0065:{number:04x}", "pod": None}
+    netns = {"inode": 4026531840, "name": None, "initial": not more.pop("away", False)}
+    port = {"port": 1, "state": more.pop("state", "ACTIVE"), "link_layer": "Ethernet", "netdev": netdev}
+    return {"name": f"mlx5_{number}", "protocol": "roce", **place, "netns": netns, "ports": [port], **more}
 
 
 def interface(name: str, *uses: str, **more: Json) -> Json:
@@ -203,9 +197,8 @@ def test_devices_in_pods_keep_their_attachments() -> None:
     assert [(rail["name"], rail["selector"], rail["range"]) for rail in everywhere["rails"]] == [
         (rail["name"], rail["selector"], rail["range"]) for rail in first["rails"]
     ]
-    with pytest.raises(
-        AnsibleFilterError, match="on every node devices are in pods, at least 2, and only 0 of the existing attach"
-    ):
+    message = "on every node devices are in pods, at least 2, and only 0 of the existing attach"
+    with pytest.raises(AnsibleFilterError, match=message):
         rail_plan(info, NETWORK)
 
 
@@ -215,10 +208,8 @@ def test_a_rail_may_be_in_pods_on_every_node() -> None:
     for name in info:
         info[name]["devices"][1] = device(1, netdev="net1", away=True)
     plan = rail_plan(info, NETWORK, existing=first["rails"])
-    assert [(rail["name"], rail["range"]) for rail in plan["rails"]] == [
-        ("rail0", "10.100.0.0/29"),
-        ("rail1", "10.100.0.8/29"),
-    ]
+    names = [(rail["name"], rail["range"]) for rail in plan["rails"]]
+    assert names == [("rail0", "10.100.0.0/29"), ("rail1", "10.100.0.8/29")]
 
 
 def test_a_network_device_may_move_to_a_pod_between_the_two_looks() -> None:

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import typing as t
 from pathlib import Path
@@ -15,42 +14,27 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter.rails import rails
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rails.ports import natural, pci_key
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
-from ansible_collections.rdmaops.gpu_fabric.tests.support.templates import ansible_debug
+from ansible_collections.rdmaops.gpu_fabric.tests.support.templates import templated
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.filter.rail_devices import (
     GLOBAL,
-    LINK_LOCAL,
     ROCE_V1,
     Json,
     device,
     entry,
     port,
-    result,
 )
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.filter.rdma_results import LINK_LOCAL, result
 
 
 def test_all_that_is_said_of_a_rail() -> None:
     gids = [entry(2, "198.51.100.11", ROCE_V1), entry(3, "198.51.100.11")]
-    assert rails(result(device("mlx5_0", port(gids=gids)))) == [
-        {
-            "rail": 0,
-            "device": "mlx5_0",
-            "port": 1,
-            "netdev": "ens1",
-            "state": "ACTIVE",
-            "rate_gbps": 400.0,
-            "netdev_mtu": 9000,
-            "active_mtu": 4096,
-            "link_layer": "Ethernet",
-            "protocol": "roce",
-            "gid_index": 3,
-            "gid": "0000:0000:0000:0000:0000:ffff:c633:640b",
-            "ipv4": "198.51.100.11",
-            "numa_node": 0,
-            "pci_address": "0000:07:00.0",
-            "node_guid": "0c42:a103:0065:1f2e",
-            "planned": None,
-        }
-    ]
+    (rail,) = rails(result(device("mlx5_0", port(gids=gids))))
+    assert rail == {
+        "rail": 0, "device": "mlx5_0", "port": 1, "netdev": "ens1", "state": "ACTIVE", "rate_gbps": 400.0,
+        "netdev_mtu": 9000, "active_mtu": 4096, "link_layer": "Ethernet", "protocol": "roce", "gid_index": 3,
+        "gid": "0000:0000:0000:0000:0000:ffff:c633:640b", "ipv4": "198.51.100.11", "numa_node": 0,
+        "pci_address": "0000:07:00.0", "node_guid": "0c42:a103:0065:1f2e", "planned": None,
+    }  # fmt: skip
 
 
 def test_the_list_of_devices_is_as_good_as_the_result() -> None:
@@ -80,12 +64,8 @@ def test_order_is_by_pci_address_as_numbers() -> None:
 def test_order_is_by_port_before_name() -> None:
     # Sub-functions have the PCI address of their parent.
     listed = result(device("mlx5_3", port(2), port(1)), device("mlx5_2", port(2), port(1)))
-    assert [(rail["device"], rail["port"]) for rail in rails(listed)] == [
-        ("mlx5_2", 1),
-        ("mlx5_3", 1),
-        ("mlx5_2", 2),
-        ("mlx5_3", 2),
-    ]
+    places = [(rail["device"], rail["port"]) for rail in rails(listed)]
+    assert places == [("mlx5_2", 1), ("mlx5_3", 1), ("mlx5_2", 2), ("mlx5_3", 2)]
 
 
 def test_names_are_in_natural_order_and_without_pci_address_last() -> None:
@@ -129,56 +109,48 @@ def test_a_port_that_is_down_stays_in_the_list() -> None:
 
 
 def test_a_device_whose_ports_are_not_known_stays_in_the_list() -> None:
-    assert [(rail["device"], rail["port"], rail["state"]) for rail in rails(result(device("mlx5_0")))] == [
-        ("mlx5_0", None, None)
-    ]
+    (rail,) = rails(result(device("mlx5_0")))
+    assert (rail["device"], rail["port"], rail["state"]) == ("mlx5_0", None, None)
 
 
 # --- the GID index -------------------------------------------------------------------------------------
 
-# name, what is special about the port, its GID table, family, expected (index, ipv4)
-GID_TABLES: list[tuple[str, Json, list[Json], str, tuple[int | None, str | None]]] = [
-    (
-        "mlx5 with one IPv4 address",
+# what is special about the port, its GID table, family, expected (index, ipv4)
+GID_TABLES: dict[str, tuple[Json, list[Json], str, tuple[int | None, str | None]]] = {
+    "mlx5 with one IPv4 address": (
         {},
-        [
-            entry(0, LINK_LOCAL, ROCE_V1),
-            entry(1, LINK_LOCAL),
-            entry(2, "198.51.100.11", ROCE_V1),
-            entry(3, "198.51.100.11"),
-        ],
+        [entry(0, LINK_LOCAL, ROCE_V1), entry(1, LINK_LOCAL),
+         entry(2, "198.51.100.11", ROCE_V1), entry(3, "198.51.100.11")],
         "ipv4",
         (3, "198.51.100.11"),
     ),
-    ("after a hole, 5", {}, [entry(1, LINK_LOCAL), entry(4, "198.51.100.11", ROCE_V1), entry(5, "198.51.100.11")], "ipv4", (5, "198.51.100.11")),
-    ("after a hole, 9", {}, [entry(9, "198.51.100.11")], "ipv4", (9, "198.51.100.11")),
-    ("lowest index, not first in the list", {}, [entry(9, "198.51.100.12"), entry(3, "198.51.100.11")], "ipv4", (3, "198.51.100.11")),
-    ("index 0 is an index", {}, [entry(0, "198.51.100.11")], "ipv4", (0, "198.51.100.11")),
-    ("RoCE v1 only", {}, [entry(2, "198.51.100.11", ROCE_V1)], "ipv4", (None, None)),
-    ("IPv6 only", {}, [entry(1, LINK_LOCAL), entry(3, GLOBAL)], "ipv4", (None, None)),
-    ("of a VLAN", {}, [entry(3, "198.51.100.11", netdev="ens1.100"), entry(5, "198.51.100.12")], "ipv4", (5, "198.51.100.12")),
-    ("of a VLAN only", {}, [entry(3, "198.51.100.11", netdev="ens1.100")], "ipv4", (None, None)),
-    ("without a network device", {}, [entry(3, "198.51.100.11", netdev=None)], "ipv4", (None, None)),
+    "after a hole, 5": ({}, [entry(1, LINK_LOCAL), entry(4, "198.51.100.11", ROCE_V1), entry(5, "198.51.100.11")], "ipv4", (5, "198.51.100.11")),
+    "after a hole, 9": ({}, [entry(9, "198.51.100.11")], "ipv4", (9, "198.51.100.11")),
+    "lowest index, not first in the list": ({}, [entry(9, "198.51.100.12"), entry(3, "198.51.100.11")], "ipv4", (3, "198.51.100.11")),
+    "index 0 is an index": ({}, [entry(0, "198.51.100.11")], "ipv4", (0, "198.51.100.11")),
+    "RoCE v1 only": ({}, [entry(2, "198.51.100.11", ROCE_V1)], "ipv4", (None, None)),
+    "IPv6 only": ({}, [entry(1, LINK_LOCAL), entry(3, GLOBAL)], "ipv4", (None, None)),
+    "of a VLAN": ({}, [entry(3, "198.51.100.11", netdev="ens1.100"), entry(5, "198.51.100.12")], "ipv4", (5, "198.51.100.12")),
+    "of a VLAN only": ({}, [entry(3, "198.51.100.11", netdev="ens1.100")], "ipv4", (None, None)),
+    "without a network device": ({}, [entry(3, "198.51.100.11", netdev=None)], "ipv4", (None, None)),
     # macvlan in a pod: the parent is in the host's namespace, and the port has no network device to be seen.
-    ("the port's network device is elsewhere", {"netdev": None}, [entry(7, "198.51.100.11", netdev="net1")], "ipv4", (7, "198.51.100.11")),
-    ("mapped, but ipv4 is not set", {}, [{**entry(3, "198.51.100.11"), "ipv4": None}], "ipv4", (None, None)),
-    ("ipv4 is set, but not mapped", {}, [{**entry(3, GLOBAL), "ipv4": "198.51.100.11"}], "ipv4", (None, None)),
-    ("short form", {}, [{**entry(3, "198.51.100.11"), "gid": "::ffff:198.51.100.11"}], "ipv4", (3, "198.51.100.11")),
-    ("empty entries", {}, [entry(0, "0000:0000:0000:0000:0000:0000:0000:0000"), entry(1, "")], "ipv6", (None, None)),
-    ("no entry at all", {}, [], "ipv4", (None, None)),
-    ("not gathered", {"gids": None}, [], "ipv4", (None, None)),
-    ("unreadable as an address", {}, [{**entry(3, GLOBAL), "gid": "not a GID", "ipv4": "198.51.100.11"}, {**entry(4, GLOBAL), "gid": 4}], "ipv6", (None, None)),
-    ("IPv6: global before link-local", {}, [entry(1, LINK_LOCAL), entry(3, "198.51.100.11"), entry(4, GLOBAL, ROCE_V1), entry(5, GLOBAL)], "ipv6", (5, None)),
-    ("IPv6: unique local counts as global", {}, [entry(1, LINK_LOCAL), entry(5, "fd00::11")], "ipv6", (5, None)),
-    ("IPv6: link-local where there is no other", {}, [entry(0, LINK_LOCAL, ROCE_V1), entry(1, LINK_LOCAL), entry(3, "198.51.100.11")], "ipv6", (1, None)),
-    ("InfiniBand", {"link_layer": "InfiniBand"}, [entry(0, "fe80:0000:0000:0000:0c42:a103:0065:1f2e", ROCE_V1), entry(3, "198.51.100.11")], "ipv4", (None, None)),
-    ("link layer not known", {"link_layer": "Unknown"}, [entry(3, "198.51.100.11")], "ipv4", (None, None)),
-]  # fmt: skip
+    "the port's network device is elsewhere": ({"netdev": None}, [entry(7, "198.51.100.11", netdev="net1")], "ipv4", (7, "198.51.100.11")),
+    "mapped, but ipv4 is not set": ({}, [{**entry(3, "198.51.100.11"), "ipv4": None}], "ipv4", (None, None)),
+    "ipv4 is set, but not mapped": ({}, [{**entry(3, GLOBAL), "ipv4": "198.51.100.11"}], "ipv4", (None, None)),
+    "short form": ({}, [{**entry(3, "198.51.100.11"), "gid": "::ffff:198.51.100.11"}], "ipv4", (3, "198.51.100.11")),
+    "empty entries": ({}, [entry(0, "0000:0000:0000:0000:0000:0000:0000:0000"), entry(1, "")], "ipv6", (None, None)),
+    "no entry at all": ({}, [], "ipv4", (None, None)),
+    "not gathered": ({"gids": None}, [], "ipv4", (None, None)),
+    "unreadable as an address": ({}, [{**entry(3, GLOBAL), "gid": "not a GID", "ipv4": "198.51.100.11"}, {**entry(4, GLOBAL), "gid": 4}], "ipv6", (None, None)),
+    "IPv6: global before link-local": ({}, [entry(1, LINK_LOCAL), entry(3, "198.51.100.11"), entry(4, GLOBAL, ROCE_V1), entry(5, GLOBAL)], "ipv6", (5, None)),
+    "IPv6: unique local counts as global": ({}, [entry(1, LINK_LOCAL), entry(5, "fd00::11")], "ipv6", (5, None)),
+    "IPv6: link-local where there is no other": ({}, [entry(0, LINK_LOCAL, ROCE_V1), entry(1, LINK_LOCAL), entry(3, "198.51.100.11")], "ipv6", (1, None)),
+    "InfiniBand": ({"link_layer": "InfiniBand"}, [entry(0, "fe80:0000:0000:0000:0c42:a103:0065:1f2e", ROCE_V1), entry(3, "198.51.100.11")], "ipv4", (None, None)),
+    "link layer not known": ({"link_layer": "Unknown"}, [entry(3, "198.51.100.11")], "ipv4", (None, None)),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("special", "table", "family", "expected"), [case[1:] for case in GID_TABLES], ids=[case[0] for case in GID_TABLES]
-)
+@pytest.mark.parametrize(("special", "table", "family", "expected"), GID_TABLES.values(), ids=GID_TABLES)
 def test_gid_index(special: Json, table: list[Json], family: str, expected: t.Any) -> None:
     listed = result(device("mlx5_0", port(**{"gids": table, **special})))
     (rail,) = rails(listed, family=family)
@@ -214,27 +186,27 @@ def two_nics() -> Json:
     )
 
 
-# name, plan, expected device of each rail
-PLANS: list[tuple[str, list[Json], list[str | None]]] = [
-    ("its order, not PCI's", [{"rdma": "mlx5_1"}, {"rdma": "mlx5_0"}], ["mlx5_1", "mlx5_0"]),
-    ("what is not in it is left out", [{"rdma": "mlx5_1"}], ["mlx5_1"]),
-    ("mlx5_1 is not mlx5_10", [{"rdma": "mlx5_10"}, {"rdma": "mlx5_1"}], ["mlx5_10", "mlx5_1"]),
-    ("by network device", [{"netdev": "ens2"}, {"netdev": "ens1"}], ["mlx5_1", "mlx5_0"]),
-    ("by address", [{"address": "203.0.113.11"}, {"address": "198.51.100.11/24"}], ["mlx5_1", "mlx5_0"]),
-    ("the device's name wins", [{"rdma": "mlx5_0", "netdev": "ens2"}], ["mlx5_0"]),
-    ("the network device where there is no such name", [{"rdma": "rocep8s0", "netdev": "ens2"}], ["mlx5_1"]),
-    ("the network device before the address", [{"netdev": "ens1", "address": "203.0.113.11"}], ["mlx5_0"]),
-    ("the address at last", [{"rdma": "a", "netdev": "b", "address": "203.0.113.11"}], ["mlx5_1"]),
-    ("no port twice", [{"rdma": "mlx5_0"}, {"netdev": "ens1"}], ["mlx5_0", None]),
-    ("a name wins over an earlier entry's network device", [{"netdev": "ens1"}, {"rdma": "mlx5_0"}], [None, "mlx5_0"]),
-    ("one that is not there", [{"rdma": "mlx5_7", "netdev": "ens7"}, {"rdma": "mlx5_0"}], [None, "mlx5_0"]),
-    ("an address that is none", [{"address": "rail 0"}], [None]),
-    ("null is as good as missing", [{"rdma": None, "netdev": "ens2", "address": None}], ["mlx5_1"]),
-    ("empty is none", [], ["mlx5_0", "mlx5_1", "mlx5_10"]),
-]  # fmt: skip
+# plan, expected device of each rail
+PLANS: dict[str, tuple[list[Json], list[str | None]]] = {
+    "its order, not PCI's": ([{"rdma": "mlx5_1"}, {"rdma": "mlx5_0"}], ["mlx5_1", "mlx5_0"]),
+    "what is not in it is left out": ([{"rdma": "mlx5_1"}], ["mlx5_1"]),
+    "mlx5_1 is not mlx5_10": ([{"rdma": "mlx5_10"}, {"rdma": "mlx5_1"}], ["mlx5_10", "mlx5_1"]),
+    "by network device": ([{"netdev": "ens2"}, {"netdev": "ens1"}], ["mlx5_1", "mlx5_0"]),
+    "by address": ([{"address": "203.0.113.11"}, {"address": "198.51.100.11/24"}], ["mlx5_1", "mlx5_0"]),
+    "the device's name wins": ([{"rdma": "mlx5_0", "netdev": "ens2"}], ["mlx5_0"]),
+    "the network device where there is no such name": ([{"rdma": "rocep8s0", "netdev": "ens2"}], ["mlx5_1"]),
+    "the network device before the address": ([{"netdev": "ens1", "address": "203.0.113.11"}], ["mlx5_0"]),
+    "the address at last": ([{"rdma": "a", "netdev": "b", "address": "203.0.113.11"}], ["mlx5_1"]),
+    "no port twice": ([{"rdma": "mlx5_0"}, {"netdev": "ens1"}], ["mlx5_0", None]),
+    "a name wins over an earlier entry's network device": ([{"netdev": "ens1"}, {"rdma": "mlx5_0"}], [None, "mlx5_0"]),
+    "one that is not there": ([{"rdma": "mlx5_7", "netdev": "ens7"}, {"rdma": "mlx5_0"}], [None, "mlx5_0"]),
+    "an address that is none": ([{"address": "rail 0"}], [None]),
+    "null is as good as missing": ([{"rdma": None, "netdev": "ens2", "address": None}], ["mlx5_1"]),
+    "empty is none": ([], ["mlx5_0", "mlx5_1", "mlx5_10"]),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("plan", "expected"), [case[1:] for case in PLANS], ids=[case[0] for case in PLANS])
+@pytest.mark.parametrize(("plan", "expected"), PLANS.values(), ids=PLANS)
 def test_plan(plan: list[Json], expected: list[str | None]) -> None:
     listed = rails(two_nics(), plan)
     assert devices_of(listed) == expected
@@ -244,11 +216,8 @@ def test_plan(plan: list[Json], expected: list[str | None]) -> None:
 def test_an_absent_rail_is_seen_and_says_nothing_else() -> None:
     planned = {"rdma": "mlx5_7", "netdev": "ens7", "address": "198.51.100.7"}
     absent, there = rails(two_nics(), plan=[planned, {"rdma": "mlx5_0"}])
-    assert {key: value for key, value in absent.items() if value is not None} == {
-        "rail": 0,
-        "state": "absent",
-        "planned": planned,
-    }
+    known = {key: value for key, value in absent.items() if value is not None}
+    assert known == {"rail": 0, "state": "absent", "planned": planned}
     assert absent.keys() == there.keys()
     assert (there["rail"], there["planned"]) == (1, {"rdma": "mlx5_0"})
 
@@ -327,6 +296,4 @@ def test_an_include_that_names_nothing() -> None:
 def test_in_a_template(tmp_path: Path) -> None:
     plan = [{"netdev": "ens2", "address": "203.0.113.11", "rdma": "mlx5_1"}, {"netdev": "ens9"}]
     expression = "rdma | rdmaops.gpu_fabric.rails(rails, exclude=['mlx5_10']) | map(attribute='gid_index') | list"
-    done = ansible_debug(expression, {"rdma": two_nics(), "rails": plan}, tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert json.loads(done.stdout.split("=>", 1)[1])["msg"] == [5, None]
+    assert templated(expression, {"rdma": two_nics(), "rails": plan}, tmp_path) == [5, None]

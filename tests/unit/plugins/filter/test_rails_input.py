@@ -18,68 +18,63 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import messag
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.filter.rail_devices import (
     GLOBAL,
     ROCE_V2,
-    SLOW,
     Json,
     device,
     entry,
     port,
-    result,
 )
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.filter.rdma_results import json_values, result
 
-# name, arguments, what the message says
-WRONG_TYPES: list[tuple[str, Json, str]] = [
-    ("no mapping", {"data": "rdma"}, "the input must be what rdma_info returns (a dictionary with 'devices')"),
-    ("null", {"data": None}, "the input must be what rdma_info returns"),
-    ("another module's result", {"data": {"changed": False, "msg": "x"}}, "the input must be what rdma_info returns"),
-    ("several hosts", {"data": {"gpu-01": result()}}, "the input must be what rdma_info returns"),
-    ("devices by name", {"data": {"devices": {"mlx5_0": {}}}}, "the input must be what rdma_info returns"),
-    ("a list of names", {"data": ["mlx5_0"]}, "an RDMA device must be a dictionary with a 'name'"),
-    ("a device without a name", {"data": [{"ports": []}]}, "an RDMA device must be a dictionary with a 'name'"),
-    ("an empty name", {"data": [{"name": ""}]}, "an RDMA device must be a dictionary with a 'name'"),
-    ("ports by number", {"data": [{"name": "a", "ports": {"1": {}}}]}, "of a, 'ports' must be a list of dictionaries"),
-    ("a port's number as text", {"data": [{"name": "a", "ports": [{"port": "1"}]}]}, "of a, 'port' must be a number from 1, not '1'"),
-    ("a port's number as boolean", {"data": [{"name": "a", "ports": [{"port": True}]}]}, "'port' must be a number from 1, not True"),
-    ("port 0", {"data": [{"name": "a", "ports": [{"port": 0}]}]}, "'port' must be a number from 1, not 0"),
-    ("a port without a number", {"data": [{"name": "a", "ports": [{"state": "ACTIVE"}]}]}, "of a, a port has no number"),
-    ("a state that is not text", {"data": [{"name": "a", "ports": [{"port": 1, "state": 4}]}]}, "of a, 'state' must be a string or null, not 4"),
-    ("a GID table that is none", {"data": [{"name": "a", "ports": [{"port": 1, "gids": ["fe80::"]}]}]}, "of a, 'gids' must be a list of dictionaries"),
-    ("include as text", {"data": [], "include": "mlx5_0"}, "include must be a list of names, for example ['mlx5_0'], not 'mlx5_0'"),
-    ("exclude of numbers", {"data": [], "exclude": [1]}, "exclude must be a list of names"),
-    ("an empty text in exclude", {"data": [], "exclude": [""]}, "exclude must be a list of names"),
-    ("plan as text", {"data": [], "plan": "mlx5_0"}, "plan must be a list of dictionaries with 'rdma', 'netdev' or 'address', not 'mlx5_0'"),
-    ("plan of names", {"data": [], "plan": ["mlx5_0"]}, "plan must be a list of dictionaries with 'rdma', 'netdev' or 'address'; it has 'mlx5_0'"),
-    ("plan of numbers", {"data": [], "plan": [{"rdma": 0}]}, "in plan, 'rdma' must be a string or null, not 0"),
-]  # fmt: skip
+# arguments, what the message says
+WRONG_TYPES: dict[str, tuple[Json, str]] = {
+    "no mapping": ({"data": "rdma"}, "the input must be what rdma_info returns (a dictionary with 'devices')"),
+    "null": ({"data": None}, "the input must be what rdma_info returns"),
+    "another module's result": ({"data": {"changed": False, "msg": "x"}}, "the input must be what rdma_info returns"),
+    "several hosts": ({"data": {"gpu-01": result()}}, "the input must be what rdma_info returns"),
+    "devices by name": ({"data": {"devices": {"mlx5_0": {}}}}, "the input must be what rdma_info returns"),
+    "a list of names": ({"data": ["mlx5_0"]}, "an RDMA device must be a dictionary with a 'name'"),
+    "a device without a name": ({"data": [{"ports": []}]}, "an RDMA device must be a dictionary with a 'name'"),
+    "an empty name": ({"data": [{"name": ""}]}, "an RDMA device must be a dictionary with a 'name'"),
+    "ports by number": ({"data": [{"name": "a", "ports": {"1": {}}}]}, "of a, 'ports' must be a list of dictionaries"),
+    "a port's number as text": ({"data": [{"name": "a", "ports": [{"port": "1"}]}]}, "of a, 'port' must be a number from 1, not '1'"),
+    "a port's number as boolean": ({"data": [{"name": "a", "ports": [{"port": True}]}]}, "'port' must be a number from 1, not True"),
+    "port 0": ({"data": [{"name": "a", "ports": [{"port": 0}]}]}, "'port' must be a number from 1, not 0"),
+    "a port without a number": ({"data": [{"name": "a", "ports": [{"state": "ACTIVE"}]}]}, "of a, a port has no number"),
+    "a state that is not text": ({"data": [{"name": "a", "ports": [{"port": 1, "state": 4}]}]}, "of a, 'state' must be a string or null, not 4"),
+    "a GID table that is none": ({"data": [{"name": "a", "ports": [{"port": 1, "gids": ["fe80::"]}]}]}, "of a, 'gids' must be a list of dictionaries"),
+    "include as text": ({"data": [], "include": "mlx5_0"}, "include must be a list of names, for example ['mlx5_0'], not 'mlx5_0'"),
+    "exclude of numbers": ({"data": [], "exclude": [1]}, "exclude must be a list of names"),
+    "an empty text in exclude": ({"data": [], "exclude": [""]}, "exclude must be a list of names"),
+    "plan as text": ({"data": [], "plan": "mlx5_0"}, "plan must be a list of dictionaries with 'rdma', 'netdev' or 'address', not 'mlx5_0'"),
+    "plan of names": ({"data": [], "plan": ["mlx5_0"]}, "plan must be a list of dictionaries with 'rdma', 'netdev' or 'address'; it has 'mlx5_0'"),
+    "plan of numbers": ({"data": [], "plan": [{"rdma": 0}]}, "in plan, 'rdma' must be a string or null, not 0"),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"), [case[1:] for case in WRONG_TYPES], ids=[case[0] for case in WRONG_TYPES]
-)
+@pytest.mark.parametrize(("arguments", "message"), WRONG_TYPES.values(), ids=WRONG_TYPES)
 def test_wrong_types(arguments: Json, message: str) -> None:
     error = message_of(AnsibleTypeError, rails, **arguments)
     assert error.startswith("Could not list the rails: ")
     assert message in error
 
 
-# name, arguments, the whole message
-REFUSED: list[tuple[str, Json, str]] = [
-    ("family", {"data": [], "family": "ipv5"}, "Could not list the rails: family is 'ipv5'; it must be one of ipv4, ipv6"),
-    ("family, no text", {"data": [], "family": None}, "Could not list the rails: family is None; it must be one of ipv4, ipv6"),
-    (
-        "a plan that names nothing",
+# arguments, the whole message
+REFUSED: dict[str, tuple[Json, str]] = {
+    "family": ({"data": [], "family": "ipv5"}, "Could not list the rails: family is 'ipv5'; it must be one of ipv4, ipv6"),
+    "family, no text": ({"data": [], "family": None}, "Could not list the rails: family is None; it must be one of ipv4, ipv6"),
+    "a plan that names nothing": (
         {"data": [], "plan": [{"rail": 0}]},
         "Could not list the rails: in plan, {'rail': 0} has none of 'rdma', 'netdev', 'address'. Give one",
     ),
-    (
-        "the devices of two hosts in one list",
+    "the devices of two hosts in one list": (
         {"data": [device("mlx5_0", port()), device("mlx5_0", port())]},
         "Could not list the rails: mlx5_0 port 1 is in the input twice. Give the devices of one host; "
         "nccl_env takes several hosts as a dictionary, host name to result",
     ),
-]  # fmt: skip
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("arguments", "message"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
+@pytest.mark.parametrize(("arguments", "message"), REFUSED.values(), ids=REFUSED)
 def test_refusals(arguments: Json, message: str) -> None:
     assert message_of(AnsibleFilterError, rails, **arguments) == message
 
@@ -91,24 +86,10 @@ def test_an_integer_that_python_does_not_print_is_refused_like_others() -> None:
 
 # --- any input -----------------------------------------------------------------------------------------
 
-# Keys and values that get far into the filter, beside arbitrary ones.
-KEYS = st.sampled_from(
-    ["devices", "name", "ports", "port", "gids", "gid", "index", "type", "ipv4", "state", "netdev", "pci_address"]
+JSON = json_values(
+    ("mlx5_0", ROCE_V2, GLOBAL, "ACTIVE", "Ethernet", "0000:07:00.0", "fe80::1%ens1"),
+    ("devices", "name", "ports", "port", "gids", "gid", "index", "type", "ipv4", "state", "netdev", "pci_address"),
 )
-
-
-JSON: st.SearchStrategy[Json] = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text(max_size=8)
-    | st.sampled_from(["mlx5_0", ROCE_V2, GLOBAL, "ACTIVE", "Ethernet", "0000:07:00.0", "fe80::1%ens1"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS | st.text(max_size=4), inner, max_size=4),
-    max_leaves=20,
-)
-
-
 # The right shape, with anything for a value.
 NEARLY = st.fixed_dictionaries(
     {
@@ -149,7 +130,6 @@ NEARLY = st.fixed_dictionaries(
 ANY = JSON | NEARLY
 
 
-@SLOW
 @given(data=ANY, plan=JSON, include=JSON, exclude=JSON, family=st.sampled_from(["ipv4", "ipv6"]) | JSON)
 def test_nothing_but_its_own_errors(data: Json, plan: Json, include: Json, exclude: Json, family: Json) -> None:
     for arguments in (
@@ -196,7 +176,6 @@ def made(drawn: list[t.Any]) -> Json:
     return result(*devices)
 
 
-@SLOW
 @given(DEVICE_SETS, st.randoms(use_true_random=False))
 def test_the_order_of_the_input_is_of_no_account(drawn: list[t.Any], shuffle: random.Random) -> None:
     found = made(drawn)
@@ -209,7 +188,6 @@ def test_the_order_of_the_input_is_of_no_account(drawn: list[t.Any], shuffle: ra
     assert len(expected) == sum(max(1, len(ports)) for _name, _pci, ports in drawn)
 
 
-@SLOW
 @given(DEVICE_SETS, st.randoms(use_true_random=False))
 def test_a_plan_made_of_the_rails_gives_the_same_rails(drawn: list[t.Any], shuffle: random.Random) -> None:
     found = made(drawn)

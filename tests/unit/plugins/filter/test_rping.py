@@ -16,24 +16,22 @@ from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.filter.recorded i
 
 NO_PING = "no ping was seen in the output (rping shows pings only when it is run with -v)"
 
-# fixture, pings, errors
-OUTPUTS = [
-    ("rping_debug-client_pings-3.txt", 3, []),
-    ("rping_debug-server_pings-3.txt", 3, []),
-    ("rping_rdmacm-utils-44.0_no-device.txt", 0, ["No RDMA devices were detected", NO_PING]),
-    (
-        "rping_rdmacm-utils-44.0_no-address.txt",
+# pings, errors
+OUTPUTS: dict[str, tuple[int, list[str]]] = {
+    "rping_debug-client_pings-3.txt": (3, []),
+    "rping_debug-server_pings-3.txt": (3, []),
+    "rping_rdmacm-utils-44.0_no-device.txt": (0, ["No RDMA devices were detected", NO_PING]),
+    "rping_rdmacm-utils-44.0_no-address.txt": (
         0,
         ["getaddrinfo failed (Name or service not known) - invalid hostname or IP address", NO_PING],
     ),
-    (
-        "rping_from-source_unreachable.txt",
+    "rping_from-source_unreachable.txt": (
         0,
         ["cma event RDMA_CM_EVENT_UNREACHABLE, error -110", "wait for CONNECTED state 4", "connect error -1", NO_PING],
     ),
     # rping itself ends with 0 here.
-    ("rping_from-source_disconnected.txt", 1, ["wait for RDMA_WRITE_ADV state 10"]),
-]
+    "rping_from-source_disconnected.txt": (1, ["wait for RDMA_WRITE_ADV state 10"]),
+}
 
 
 def ping(number: int, size: int = 64) -> str:
@@ -43,8 +41,9 @@ def ping(number: int, size: int = 64) -> str:
     return f"ping data: {title}{data}\n"
 
 
-@pytest.mark.parametrize(("name", "pings", "errors"), OUTPUTS, ids=[entry[0] for entry in OUTPUTS])
-def test_recorded_outputs(name: str, pings: int, errors: list[str]) -> None:
+@pytest.mark.parametrize(("name", "expected"), OUTPUTS.items(), ids=OUTPUTS)
+def test_recorded_outputs(name: str, expected: tuple[int, list[str]]) -> None:
+    pings, errors = expected
     assert rping(read(name)) == {"ok": not errors, "pings": pings, "errors": errors}
 
 

@@ -9,6 +9,7 @@ import json
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules.devlink_param import DevlinkError, decide, parse_show
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 HANDLE = "pci/0000:07:00.0"
 ROCE = [{"name": "enable_iwarp", "value": False}, {"name": "enable_roce", "value": True}]
@@ -16,17 +17,11 @@ ROCE = [{"name": "enable_iwarp", "value": False}, {"name": "enable_roce", "value
 
 def show(roce: bool, iwarp: bool) -> str:
     """Return what devlink prints for one adapter; hand-made, there is none to record from."""
-    return json.dumps(
-        {
-            "param": {
-                HANDLE: [
-                    {"name": "enable_roce", "type": "generic", "values": [{"cmode": "runtime", "value": roce}]},
-                    {"name": "enable_iwarp", "type": "generic", "values": [{"cmode": "runtime", "value": iwarp}]},
-                    {"name": "enable_sriov", "type": "generic", "values": [{"cmode": "permanent", "value": True}]},
-                ]
-            }
-        }
-    )
+    rows = [("enable_roce", "runtime", roce), ("enable_iwarp", "runtime", iwarp), ("enable_sriov", "permanent", True)]
+    parameters = [
+        {"name": name, "type": "generic", "values": [{"cmode": cmode, "value": value}]} for name, cmode, value in rows
+    ]
+    return json.dumps({"param": {HANDLE: parameters}})
 
 
 def test_the_one_that_goes_is_switched_off_first() -> None:
@@ -46,9 +41,8 @@ def test_in_sync_is_no_change() -> None:
 
 
 def test_a_parameter_that_is_not_there_is_refused() -> None:
-    with pytest.raises(DevlinkError) as caught:
-        decide([HANDLE], parse_show(show(True, False)), [{"name": "enable_sriov", "value": True}], lambda *call: None)
-    assert str(caught.value) == (
+    desired = [{"name": "enable_sriov", "value": True}]
+    assert message_of(DevlinkError, decide, [HANDLE], parse_show(show(True, False)), desired, lambda *call: None) == (
         f"Setting enable_sriov of {HANDLE}: the device has no such parameter at runtime; it has enable_iwarp, enable_roce"
     )
 

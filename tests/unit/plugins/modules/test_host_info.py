@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules import host_info
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 DEBIAN = 'PRETTY_NAME="Debian GNU/Linux 13 (trixie)"\nID=debian\nVERSION_ID="13"\n'
 UBUNTU = 'ID=ubuntu\nID_LIKE=debian\nVERSION_ID="24.04"\n'
@@ -99,9 +100,8 @@ def test_packages_asks_dpkg_once_for_all() -> None:
 
 def test_a_failing_tool_is_an_error_and_not_an_absence() -> None:
     module = FakeModule(["dpkg-query"], (2, "", "dpkg-query: error: failed to open package info file"))
-    with pytest.raises(host_info.LookError) as caught:
-        looker(module).packages({"debian": ["rdma-core"]}, [], host_info.parse_os_release(DEBIAN))
-    assert str(caught.value) == (
+    system = host_info.parse_os_release(DEBIAN)
+    assert message_of(host_info.LookError, looker(module).packages, {"debian": ["rdma-core"]}, [], system) == (
         "Running dpkg-query -W -f ${db:Status-Status} ${Package}\n rdma-core: exit status 2: "
         "dpkg-query: error: failed to open package info file"
     )

@@ -17,73 +17,31 @@ from ansible_collections.rdmaops.gpu_fabric.roles.rdma_exporter.files.rdma_expor
 from ansible_collections.rdmaops.gpu_fabric.roles.rdma_exporter.files.rdma_exporter.look import Exporter
 from ansible_collections.rdmaops.gpu_fabric.roles.rdma_exporter.files.rdma_exporter.metrics import Render
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.roles.rdma_exporter.tree import HW, PORT, Tree
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.roles.rdma_exporter.tree import HW, PORT, Tree, device_inside
 
 # dcgm-exporter 4.2.0 (default-counters.csv) in its words, on made-up GPUs.
 DCGM = COLLECTION / "tests/unit/roles/monitoring/fixtures/dcgm-exporter-4.2.0.txt"
 
 EXPECTED = ("mlx5_0", "mlx5_1", "mlx5_9")
 
-# drivers/infiniband of Linux 6.12: sw/rxe/rxe_hw_counters.c, hw/irdma/verbs.c, hw/efa/efa_verbs.c, hw/bnxt_re/hw_counters.c
+# drivers/infiniband of Linux 6.12: sw/rxe/rxe_hw_counters.c (sent_bytes and rcvd_bytes since 7.2), hw/irdma/verbs.c,
+# hw/efa/efa_verbs.c, hw/bnxt_re/hw_counters.c
 RXE = [
-    "sent_pkts",
-    "rcvd_pkts",
-    "duplicate_request",
-    "out_of_seq_request",
-    "rcvd_rnr_err",
-    "send_rnr_err",
-    "rcvd_seq_err",
-    "ack_deferred",
-    "retry_exceeded_err",
-    "retry_rnr_exceeded_err",
-    "completer_retry_err",
-    "send_err",
-    "link_downed",
-    "rdma_sends",
-    "rdma_recvs",
-    # Linux 7.2 has these too.
-    "sent_bytes",
-    "rcvd_bytes",
-]
+    "sent_pkts", "rcvd_pkts", "duplicate_request", "out_of_seq_request", "rcvd_rnr_err", "send_rnr_err", "rcvd_seq_err",
+    "ack_deferred", "retry_exceeded_err", "retry_rnr_exceeded_err", "completer_retry_err", "send_err", "link_downed",
+    "rdma_sends", "rdma_recvs", "sent_bytes", "rcvd_bytes",
+]  # fmt: skip
 IRDMA = [
-    "ip4InOctets",
-    "ip4InPkts",
-    "ip4OutOctets",
-    "ip4OutPkts",
-    "ip6InOctets",
-    "ip6InPkts",
-    "ip6OutOctets",
-    "ip6OutPkts",
-    "tcpRetransSegs",
-    "rxVlanErrors",
-    "iwInRdmaReads",
-    "iwInRdmaWrites",
-    "iwOutRdmaReads",
-    "iwOutRdmaWrites",
-    "cnpHandled",
-    "cnpIgnored",
-    "cnpSent",
-]
+    "ip4InOctets", "ip4InPkts", "ip4OutOctets", "ip4OutPkts", "ip6InOctets", "ip6InPkts", "ip6OutOctets", "ip6OutPkts",
+    "tcpRetransSegs", "rxVlanErrors", "iwInRdmaReads", "iwInRdmaWrites", "iwOutRdmaReads", "iwOutRdmaWrites",
+    "cnpHandled", "cnpIgnored", "cnpSent",
+]  # fmt: skip
 EFA = [
-    "tx_bytes",
-    "tx_pkts",
-    "rx_bytes",
-    "rx_pkts",
-    "rx_drops",
-    "retrans_bytes",
-    "retrans_pkts",
-    "retrans_timeout_events",
-]
+    "tx_bytes", "tx_pkts", "rx_bytes", "rx_pkts", "rx_drops", "retrans_bytes", "retrans_pkts", "retrans_timeout_events",
+]  # fmt: skip
 BNXT = [
-    "tx_pkts",
-    "tx_bytes",
-    "rx_pkts",
-    "rx_bytes",
-    "to_retransmits",
-    "seq_err_naks_rcvd",
-    "rnr_naks_rcvd",
-    "active_qps",
-]
+    "tx_pkts", "tx_bytes", "rx_pkts", "rx_bytes", "to_retransmits", "seq_err_naks_rcvd", "rnr_naks_rcvd", "active_qps",
+]  # fmt: skip
 DRIVERS = {
     "mlx5_0": (PORT, HW),
     "mlx5_1": (PORT, HW),
@@ -129,26 +87,8 @@ def exporter(root: Path) -> Exporter:
 
 def pod_node(values: t.Callable[[str], int], pod: str = "train-0") -> bytes:
     """What the exporter serves of a node whose device is in a pod, which takes a kernel with RDMA to do for real."""
-    port = {
-        "port": 1,
-        "state": "ACTIVE",
-        "physical_state": "LINK_UP",
-        "link_layer": "Ethernet",
-        "rate_gbps": 400.0,
-        "netdev": "net1",
-        "netdev_mtu": 4200,
-        "counters": {name: values(name) for name in PORT},
-        "hw_counters": {},
-    }
-    about: dict[str, t.Any] = dict.fromkeys(("driver", "protocol", "node_type", "firmware", "board_id", "pci_address"))
-    device = {
-        "name": "mlx5_0",
-        "index": 1,
-        "node_guid": "0800:2703:00a1:0100",
-        "hw_counters": {},
-        "ports": [port],
-        **about,
-    }
+    device = device_inside("mlx5_0", 1, counters={name: values(name) for name in PORT})
+    device["node_guid"] = "0800:2703:00a1:0100"
     place = Place(POD, "", "ml", pod, "11111111-2222-3333-4444-555555555555")
     render = Render()
     kinds = {"host": 1, "pod": 1}

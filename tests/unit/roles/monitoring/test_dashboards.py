@@ -56,14 +56,9 @@ def data_sources(value: t.Any) -> t.Iterator[t.Any]:
 
 
 def test_there_are_four_of_different_names() -> None:
-    assert sorted(ALL) == [
-        "rdmaops-errors.json",
-        "rdmaops-gpu.json",
-        "rdmaops-overview.json",
-        "rdmaops-throughput.json",
-    ]
-    assert {name: f"{one['uid']}.json" for name, one in ALL.items()} == {name: name for name in ALL}
-    assert len({one["title"] for one in ALL.values()}) == len(ALL)
+    assert set(ALL) == {f"rdmaops-{name}.json" for name in ("errors", "gpu", "overview", "throughput")}
+    assert {name: f"{dashboard['uid']}.json" for name, dashboard in ALL.items()} == {name: name for name in ALL}
+    assert len({dashboard["title"] for dashboard in ALL.values()}) == len(ALL)
 
 
 @every

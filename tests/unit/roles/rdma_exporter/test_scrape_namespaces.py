@@ -17,13 +17,14 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.survey i
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import nldev
 from ansible_collections.rdmaops.gpu_fabric.roles.rdma_exporter.files.rdma_exporter import collector, walk
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.roles.rdma_exporter.site import Site
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.roles.rdma_exporter.tree import Tree
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.roles.rdma_exporter.tree import Tree, device_inside
 
 pytestmark = pytest.mark.usefixtures("closed_files")
 
 
 UID = "11111111-2222-3333-4444-555555555555"
 INITIAL = 4026531840
+IN_POD = {"netns": "pod", "pod_namespace": "ml", "pod_name": "train-0"}
 
 
 def space(inode: int, name: str | None = None, uid: str | None = None) -> Namespace:
@@ -32,19 +33,7 @@ def space(inode: int, name: str | None = None, uid: str | None = None) -> Namesp
 
 
 def device(name: str, index: int, **counters: int) -> dict[str, t.Any]:
-    port = {
-        "port": 1,
-        "state": "ACTIVE",
-        "physical_state": "LINK_UP",
-        "link_layer": "Ethernet",
-        "rate_gbps": 400.0,
-        "netdev": f"net{index}",
-        "netdev_mtu": 4200,
-        "counters": {},
-        "hw_counters": counters,
-    }
-    about = dict.fromkeys(("driver", "protocol", "node_type", "firmware", "board_id", "pci_address", "node_guid"))
-    return {"name": name, "index": index, "hw_counters": {}, "ports": [port], **about}
+    return device_inside(name, index, hw_counters=counters)
 
 
 class Node:
@@ -86,24 +75,17 @@ def test_devices_of_pods(machine: Node) -> None:
     machine.has(7, device("mlx5_1", 1, sent=2))
     machine.has(8, device("mlx5_2", 2, sent=3))
     machine.has(9, device("mlx5_3", 3, sent=4))
-    found = machine.site.scrape()
-    assert found.of("rdma_hw_sent_total") == {"mlx5_0": 1, "mlx5_1": 2, "mlx5_2": 3, "mlx5_3": 4}
-    where = {row["device"]: row for row in found.labels("rdma_hw_sent_total")}
-    assert where["mlx5_1"] == {
-        "device": "mlx5_1",
-        "port": "1",
-        "netdev": "net1",
-        "link_layer": "Ethernet",
-        "netns": "pod",
-        "pod_namespace": "ml",
-        "pod_name": "train-0",
-    }
+    series = machine.site.scrape()
+    assert series.of("rdma_hw_sent_total") == {"mlx5_0": 1, "mlx5_1": 2, "mlx5_2": 3, "mlx5_3": 4}
+    where = {row["device"]: row for row in series.labels("rdma_hw_sent_total")}
+    port = {"device": "mlx5_1", "port": "1", "netdev": "net1", "link_layer": "Ethernet"}
+    assert where["mlx5_1"] == {**port, **IN_POD}
     assert (where["mlx5_2"]["netns"], where["mlx5_3"]["netns"]) == ("other", "pod")
     assert "pod_name" not in where["mlx5_3"]
-    (info,) = [row for row in found.labels("rdma_device_info") if row["device"] == "mlx5_1"]
+    (info,) = [row for row in series.labels("rdma_device_info") if row["device"] == "mlx5_1"]
     assert info["pod_uid"] == UID
     kinds = {
-        row["netns"]: found.value("rdma_network_namespaces", **row) for row in found.labels("rdma_network_namespaces")
+        row["netns"]: series.value("rdma_network_namespaces", **row) for row in series.labels("rdma_network_namespaces")
     }
     assert kinds == {"host": 1, "pod": 2, "other": 1}
 
@@ -114,19 +96,13 @@ def test_a_namespace_that_does_not_answer(machine: Node, capfd: pytest.CaptureFi
     machine.has(8, device("mlx5_2", 2, sent=3))
     machine.site.scrape()
     machine.inside[7] = failed("no answer from inside within 2 s", errno.ETIMEDOUT)
-    found = machine.site.scrape()
-    assert found.of("rdma_hw_sent_total") == {"mlx5_2": 3}
-    (row,) = found.labels("rdma_unreadable")
-    assert row == {
-        "what": "devices",
-        "error": "ETIMEDOUT",
-        "netns": "pod",
-        "pod_namespace": "ml",
-        "pod_name": "train-0",
-    }
+    series = machine.site.scrape()
+    assert series.of("rdma_hw_sent_total") == {"mlx5_2": 3}
+    (row,) = series.labels("rdma_unreadable")
+    assert row == {"what": "devices", "error": "ETIMEDOUT", **IN_POD}
     # It may well be in there.
-    assert found.of("rdma_device_present") == {"mlx5_2": 1}
-    assert found.value("rdma_exporter_scrape_complete") == 0
+    assert series.of("rdma_device_present") == {"mlx5_2": 1}
+    assert series.value("rdma_exporter_scrape_complete") == 0
     assert "Could not look into net:[7]: no answer from inside within 2 s" in capfd.readouterr().err
 
 

@@ -26,6 +26,7 @@ from ansible_collections.rdmaops.gpu_fabric.roles.rdma_exporter.files.rdma_expor
 from ansible_collections.rdmaops.gpu_fabric.roles.rdma_exporter.files.rdma_exporter import server as web
 from ansible_collections.rdmaops.gpu_fabric.roles.rdma_exporter.files.rdma_exporter.handover import HandoverError
 from ansible_collections.rdmaops.gpu_fabric.roles.rdma_exporter.files.rdma_exporter.web_config import WebConfigFile
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
 
 
@@ -209,12 +210,10 @@ def test_a_scrape_that_breaks(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_port_is_taken() -> None:
-    with serving() as one, pytest.raises(web.ListenError) as caught:
-        web.Server(f"127.0.0.1:{one.server_port}", lambda seconds: b"", WebConfigFile(None), "r1", 1)
-    assert str(caught.value) == (
-        f"Listening on 127.0.0.1:{one.server_port}: Address already in use. "
-        "Set another address with --web.listen-address"
-    )
+    with serving() as server:
+        address = f"127.0.0.1:{server.server_port}"
+        message = message_of(web.ListenError, web.Server, address, lambda seconds: b"", WebConfigFile(None), "r1", 1)
+    assert message == f"Listening on {address}: Address already in use. Set another address with --web.listen-address"
 
 
 ADDRESSES = [
@@ -269,11 +268,10 @@ WRONG = [
 def test_mistakes_are_named(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "web.yml"
     file.write_text(text)
-    with pytest.raises(web_config.WebConfigError) as caught:
-        web_config.load(str(file))
-    assert str(caught.value).startswith(f"Reading {file}: ")
-    assert said in str(caught.value)
-    assert "secret" not in str(caught.value).replace("is no", "")
+    message = message_of(web_config.WebConfigError, web_config.load, str(file))
+    assert message.startswith(f"Reading {file}: ")
+    assert said in message
+    assert "secret" not in message.replace("is no", "")
 
 
 def test_there_is_no_file(tmp_path: Path) -> None:

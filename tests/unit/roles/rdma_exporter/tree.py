@@ -9,59 +9,21 @@ from pathlib import Path
 
 # What every port has (drivers/infiniband/core/sysfs.c), and what mlx5 adds (drivers/infiniband/hw/mlx5/counters.c).
 PORT = [
-    "VL15_dropped",
-    "excessive_buffer_overrun_errors",
-    "link_downed",
-    "link_error_recovery",
-    "local_link_integrity_errors",
-    "multicast_rcv_packets",
-    "multicast_xmit_packets",
-    "port_rcv_constraint_errors",
-    "port_rcv_data",
-    "port_rcv_errors",
-    "port_rcv_packets",
-    "port_rcv_remote_physical_errors",
-    "port_rcv_switch_relay_errors",
-    "port_xmit_constraint_errors",
-    "port_xmit_data",
-    "port_xmit_discards",
-    "port_xmit_packets",
-    "port_xmit_wait",
-    "symbol_error",
-    "unicast_rcv_packets",
-    "unicast_xmit_packets",
-]
+    "VL15_dropped", "excessive_buffer_overrun_errors", "link_downed", "link_error_recovery",
+    "local_link_integrity_errors", "multicast_rcv_packets", "multicast_xmit_packets", "port_rcv_constraint_errors",
+    "port_rcv_data", "port_rcv_errors", "port_rcv_packets", "port_rcv_remote_physical_errors",
+    "port_rcv_switch_relay_errors", "port_xmit_constraint_errors", "port_xmit_data", "port_xmit_discards",
+    "port_xmit_packets", "port_xmit_wait", "symbol_error", "unicast_rcv_packets", "unicast_xmit_packets",
+]  # fmt: skip
 HW = [
-    "duplicate_request",
-    "implied_nak_seq_err",
-    "local_ack_timeout_err",
-    "np_cnp_sent",
-    "np_ecn_marked_roce_packets",
-    "out_of_buffer",
-    "out_of_sequence",
-    "packet_seq_err",
-    "req_cqe_error",
-    "req_cqe_flush_error",
-    "req_remote_access_errors",
-    "req_remote_invalid_request",
-    "resp_cqe_error",
-    "resp_cqe_flush_error",
-    "resp_local_length_error",
-    "resp_remote_access_errors",
-    "rnr_nak_retry_err",
-    "roce_adp_retrans",
-    "roce_adp_retrans_to",
-    "roce_slow_restart",
-    "roce_slow_restart_cnps",
-    "roce_slow_restart_trans",
-    "rp_cnp_handled",
-    "rp_cnp_ignored",
-    "rx_atomic_requests",
-    "rx_dct_connect",
-    "rx_icrc_encapsulated",
-    "rx_read_requests",
+    "duplicate_request", "implied_nak_seq_err", "local_ack_timeout_err", "np_cnp_sent", "np_ecn_marked_roce_packets",
+    "out_of_buffer", "out_of_sequence", "packet_seq_err", "req_cqe_error", "req_cqe_flush_error",
+    "req_remote_access_errors", "req_remote_invalid_request", "resp_cqe_error", "resp_cqe_flush_error",
+    "resp_local_length_error", "resp_remote_access_errors", "rnr_nak_retry_err", "roce_adp_retrans",
+    "roce_adp_retrans_to", "roce_slow_restart", "roce_slow_restart_cnps", "roce_slow_restart_trans", "rp_cnp_handled",
+    "rp_cnp_ignored", "rx_atomic_requests", "rx_dct_connect", "rx_icrc_encapsulated", "rx_read_requests",
     "rx_write_requests",
-]
+]  # fmt: skip
 
 
 class Tree:
@@ -127,6 +89,15 @@ class Device:
         place.mkdir(parents=True)
 
 
+def device_inside(name: str, index: int, **more: t.Any) -> dict[str, t.Any]:
+    """What a look into a namespace returns of a device with one port, of which parts are given."""
+    link = {"state": "ACTIVE", "physical_state": "LINK_UP", "link_layer": "Ethernet", "rate_gbps": 400.0}
+    netdev = {"netdev": f"net{index}", "netdev_mtu": 4200}
+    port = {"port": 1, **link, **netdev, "counters": {}, "hw_counters": {}, **more}
+    about = dict.fromkeys(("driver", "protocol", "node_type", "firmware", "board_id", "pci_address", "node_guid"))
+    return {"name": name, "index": index, "hw_counters": {}, "ports": [port], **about}
+
+
 def node(root: Path, devices: int, counters: int) -> Tree:
     """A node whose ports have so many counters: those of every port, those of mlx5, and names that nobody knows."""
     tree = Tree(root)
@@ -138,4 +109,4 @@ def node(root: Path, devices: int, counters: int) -> Tree:
     return tree
 
 
-__all__ = ["HW", "PORT", "Device", "Tree", "node"]
+__all__ = ["HW", "PORT", "Device", "Tree", "device_inside", "node"]

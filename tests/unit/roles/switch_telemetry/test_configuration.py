@@ -33,61 +33,37 @@ def problems(*targets: Json, **given: Json) -> Json:
 
 def test_a_switch_by_default() -> None:
     made = configuration(LEAF)
-    assert made["targets"] == {
-        "leaf-1": {
-            # gNMIc makes small letters of keys.
-            "name": "Leaf-1",
-            "address": "leaf-1.example.org:9339",
-            "encoding": "json_ietf",
-            "insecure": False,
-            "skip-verify": False,
-            "subscriptions": ["leaf-1"],
-        }
-    }
-    assert made["subscriptions"] == {
-        "leaf-1": {
-            "mode": "stream",
-            "stream-mode": "sample",
-            "sample-interval": "10s",
-            "paths": [
-                "/interfaces/interface[name=Ethernet1/1]/state/counters",
-                "/interfaces/interface[name=Ethernet1/1]/ethernet/state/counters",
-                "/qos/interfaces/interface[interface-id=Ethernet1/1]/output/queues/queue[name=*]/state",
-            ],
-        }
-    }
+    # gNMIc makes small letters of keys.
+    target = {"name": "Leaf-1", "address": "leaf-1.example.org:9339", "encoding": "json_ietf"}
+    defaults = {"insecure": False, "skip-verify": False, "subscriptions": ["leaf-1"]}
+    assert made["targets"] == {"leaf-1": {**target, **defaults}}
+    sampled = {"mode": "stream", "stream-mode": "sample", "sample-interval": "10s"}
+    paths = [
+        "/interfaces/interface[name=Ethernet1/1]/state/counters",
+        "/interfaces/interface[name=Ethernet1/1]/ethernet/state/counters",
+        "/qos/interfaces/interface[interface-id=Ethernet1/1]/output/queues/queue[name=*]/state",
+    ]
+    assert made["subscriptions"] == {"leaf-1": {**sampled, "paths": paths}}
     assert made["outputs"]["fabric"]["listen"] == ":9804"
     assert made["outputs"]["fabric"]["expiration"] == "60s"
 
 
 def test_a_switch_with_all_that_can_be_said() -> None:
-    leaf = {
-        **LEAF,
-        "address": "2001:db8::1",
-        "port": 50051,
-        "ports": ["swp1", "swp2"],
-        "vendor": "cumulus",
-        "encoding": "json_ietf",
-        "sample_interval": 30,
-        "credentials": "fabric",
-        "ca_file": "/etc/ssl/fabric.pem",
-        "server_name": "leaf-1.fabric",
-        "cert_file": "/etc/ssl/client.pem",
+    place = {"address": "2001:db8::1", "port": 50051, "ports": ["swp1", "swp2"], "vendor": "cumulus"}
+    sampling = {"encoding": "json_ietf", "sample_interval": 30, "credentials": "fabric"}
+    tls = {
+        "ca_file": "/etc/ssl/fabric.pem", "server_name": "leaf-1.fabric", "cert_file": "/etc/ssl/client.pem",
         "key_file": "/etc/ssl/private/client.key",
-    }
-    made = configuration(leaf, switch_telemetry_credentials=CREDENTIALS)
+    }  # fmt: skip
+    made = configuration({**LEAF, **place, **sampling, **tls}, switch_telemetry_credentials=CREDENTIALS)
     target = made["targets"]["leaf-1"]
     assert target["address"] == "[2001:db8::1]:50051"
     assert target["username"] == "${SWITCH_TELEMETRY_FABRIC_USERNAME}"
     assert target["password"] == "${SWITCH_TELEMETRY_FABRIC_PASSWORD}"
     assert target["auth-scheme"] == "Basic"
     assert target["encoding"] == "json_ietf"
-    assert [target[key] for key in ("tls-ca", "tls-cert", "tls-key", "tls-server-name")] == [
-        "/etc/ssl/fabric.pem",
-        "/etc/ssl/client.pem",
-        "/etc/ssl/private/client.key",
-        "leaf-1.fabric",
-    ]
+    names = {"tls-ca": "ca_file", "tls-cert": "cert_file", "tls-key": "key_file", "tls-server-name": "server_name"}
+    assert {key: target[key] for key in names} == {key: tls[name] for key, name in names.items()}
     paths = made["subscriptions"]["leaf-1"]["paths"]
     assert len(paths) == 2 * len(value("__switch_telemetry_known")["cumulus"]["paths"])
     assert "/interfaces/interface[name=swp2]/state/counters/out-discards" in paths
@@ -106,10 +82,8 @@ def test_a_vendor_of_the_site() -> None:
 
 
 def test_credentials_are_in_their_own_file_alone() -> None:
-    given = {
-        "switch_telemetry_targets": [{**LEAF, "credentials": "fabric"}],
-        "switch_telemetry_credentials": CREDENTIALS,
-    }
+    targets = [{**LEAF, "credentials": "fabric"}]
+    given = {"switch_telemetry_targets": targets, "switch_telemetry_credentials": CREDENTIALS}
     for name in ("__switch_telemetry_config_text", "__switch_telemetry_unit_text"):
         assert "reader" not in value(name, **given)
         assert "pa" + '"ss' not in value(name, **given)
@@ -177,11 +151,7 @@ REFUSED: list[tuple[Json, Json, str]] = [
         {},
         "Leaf-1: insecure disables TLS, so skip_verify, ca_file, cert_file and server_name have no meaning",
     ),
-    (
-        {"skip_verify": True, "ca_file": "/ca"},
-        {},
-        "Leaf-1: with skip_verify, ca_file is not used; choose one of them",
-    ),
+    ({"skip_verify": True, "ca_file": "/ca"}, {}, "Leaf-1: with skip_verify, ca_file is not used; choose one of them"),
     (
         {},
         {"switch_telemetry_credentials": {"A-b": {}}},

@@ -16,6 +16,7 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.support.torch import module
 
 cifar = module("cifar")
@@ -36,11 +37,8 @@ def binary(labels: t.Sequence[int]) -> bytes:
 
 def text(content: bytes) -> bytes:
     """A string of Python 2: what pickle protocol 2 calls (SHORT_)BINSTRING."""
-    return (
-        b"U" + bytes([len(content)]) + content
-        if len(content) < 256
-        else b"T" + struct.pack("<i", len(content)) + content
-    )
+    length = len(content)
+    return (b"U" + bytes([length]) if length < 256 else b"T" + struct.pack("<i", length)) + content
 
 
 def number(value: int) -> bytes:
@@ -119,9 +117,7 @@ def test_without_test_images(tmp_path: Path) -> None:
 
 
 def refusal(directory: Path) -> str:
-    with pytest.raises(WorkloadError) as caught:
-        cifar.read(str(directory))
-    return str(caught.value)
+    return message_of(WorkloadError, cifar.read, str(directory))
 
 
 def test_nothing_there(tmp_path: Path) -> None:
@@ -145,10 +141,8 @@ def test_a_batch_is_a_directory(tmp_path: Path) -> None:
 def test_cut_binary(tmp_path: Path) -> None:
     write(tmp_path, "cifar-10-batches-bin")
     (tmp_path / "data_batch_2.bin").write_bytes(binary([1, 2])[:-1])
-    said = refusal(tmp_path)
-    assert (
-        said == f"{tmp_path}/data_batch_2.bin is truncated or not a CIFAR-10 file: 6145 bytes, not a multiple of 3073"
-    )
+    reason = "is truncated or not a CIFAR-10 file: 6145 bytes, not a multiple of 3073"
+    assert refusal(tmp_path) == f"{tmp_path}/data_batch_2.bin {reason}"
 
 
 def test_label_of_another_set(tmp_path: Path) -> None:
@@ -174,10 +168,9 @@ WRONG = [
 
 @pytest.mark.parametrize(("content", "said"), WRONG)
 def test_wrong_pickles(content: bytes, said: str) -> None:
-    with pytest.raises(WorkloadError) as caught:
-        cifar.parse_pickle(content, "data_batch_1")
-    assert str(caught.value).startswith("data_batch_1 is ")
-    assert said in str(caught.value)
+    message = message_of(WorkloadError, cifar.parse_pickle, content, "data_batch_1")
+    assert message.startswith("data_batch_1 is ")
+    assert said in message
 
 
 def test_a_pickle_runs_nothing(tmp_path: Path) -> None:

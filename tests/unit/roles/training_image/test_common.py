@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.tests.support.disk_calls import recorded
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.support.torch import module
 
 common = module("common")
@@ -112,9 +113,8 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
         stream.write(b"half")  # type: ignore[attr-defined]
         raise OSError(28, "No space left on device")
 
-    with pytest.raises(WorkloadError) as caught:
-        common.write_whole(str(path), write)
-    assert str(caught.value) == f"Writing {path}: No space left on device"
+    message = message_of(WorkloadError, common.write_whole, str(path), write)
+    assert message == f"Writing {path}: No space left on device"
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 

@@ -8,6 +8,7 @@ import typing as t
 
 import pytest
 
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.support.torch import module
 
 ranks = module("ranks")
@@ -86,9 +87,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("environ", "words", "said"), REFUSED)
 def test_refused(environ: t.Any, words: t.Any, said: str) -> None:
-    with pytest.raises(WorkloadError) as caught:
-        discover(environ, *words)
-    assert said in str(caught.value)
+    assert said in message_of(WorkloadError, discover, environ, *words)
 
 
 def hello(world: int = 2, backend: str = "nccl", **settings: t.Any) -> dict[str, t.Any]:
@@ -111,13 +110,11 @@ UNLIKE = [
 
 @pytest.mark.parametrize(("mine", "zero", "other", "said"), UNLIKE)
 def test_ranks_that_were_not_started_alike(mine: t.Any, zero: t.Any, other: t.Any, said: str) -> None:
-    with pytest.raises(WorkloadError) as caught:
-        ranks.refuse_other(2, other, zero, 1, mine)
-    assert str(caught.value) == "The ranks were not started alike: " + said
+    message = message_of(WorkloadError, ranks.refuse_other, 2, other, zero, 1, mine)
+    assert message == "The ranks were not started alike: " + said
 
 
 def test_a_gpu_is_one_ranks_alone() -> None:
     ranks.refuse_shared_gpu([("a", "cuda:0"), ("a", "cuda:1"), ("b", "cuda:0")])
-    with pytest.raises(WorkloadError) as caught:
-        ranks.refuse_shared_gpu([("a", "cuda:0"), ("b", "cuda:0"), ("a", "cuda:0")])
-    assert "Ranks 0 and 2 would both use cuda:0 of a" in str(caught.value)
+    shared = [("a", "cuda:0"), ("b", "cuda:0"), ("a", "cuda:0")]
+    assert "Ranks 0 and 2 would both use cuda:0 of a" in message_of(WorkloadError, ranks.refuse_shared_gpu, shared)

@@ -18,15 +18,11 @@ from hypothesis import strategies as st
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift import page as pages
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift import run
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift import text as texts
-from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import OBJECT_KEYS, Recorder
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import Recorder
+from ansible_collections.rdmaops.gpu_fabric.tests.support.drift import entry
 from ansible_collections.rdmaops.gpu_fabric.tests.support.html_page import Page
 
 Json = t.Any
-NOTHING = dict.fromkeys(OBJECT_KEYS)
-
-
-def thing(status: str = "in_sync", name: str = "n", **more: Json) -> Json:
-    return {**NOTHING, "task": "T", "action": "x.y.module", "kind": "k", "name": name, "status": status, **more}
 
 
 def report(hosts: t.Mapping[str, t.Sequence[Json]], complete: bool = True, check_mode: bool = True) -> Json:
@@ -48,21 +44,21 @@ MODE = {"kind": "rdma_netns_mode", "name": "ib_core", "desired": "exclusive", "l
 @pytest.mark.parametrize(
     ("one", "said"),
     [
-        (thing("drift", **MODE), "rdma_netns_mode ib_core: live shared, wanted exclusive"),
+        (entry("drift", **MODE), "rdma_netns_mode ib_core: live shared, wanted exclusive"),
         (
-            thing("drift", **{**MODE, "configured": "exclusive", "next_boot": "exclusive"}),
+            entry("drift", **{**MODE, "configured": "exclusive", "next_boot": "exclusive"}),
             "rdma_netns_mode ib_core: live shared, configured exclusive, next boot exclusive, wanted exclusive",
         ),
-        (thing("drift", **{**MODE, "next_boot": "shared"}), "rdma_netns_mode ib_core: live shared, wanted exclusive"),
-        (thing("drift", desired=None, live={"a": [1]}), 'k n: live {"a": [1]}, wanted nothing'),
-        (thing("drift", desired=1), "k n: live unknown, wanted 1"),
-        (thing("drift", kind="x.y.module", name="/f"), "module /f by 'T': differs"),
-        (thing("drift", kind="x.y.module", name="T"), "module T: differs"),
-        (thing("drift", item="a", delegated_to="h", repaired=True), "k n (a) on h: differs, repaired"),
-        (thing("drift", item="n", why="because"), "k n: differs (because)"),
-        (thing("unknown", why="the task failed"), "k n: the task failed"),
-        (thing("unknown"), "k n: not known"),
-        (thing(), "k n: in sync"),
+        (entry("drift", **{**MODE, "next_boot": "shared"}), "rdma_netns_mode ib_core: live shared, wanted exclusive"),
+        (entry("drift", desired=None, live={"a": [1]}), 'k n: live {"a": [1]}, wanted nothing'),
+        (entry("drift", desired=1), "k n: live unknown, wanted 1"),
+        (entry("drift", kind="x.y.module", name="/f"), "module /f by 'T': differs"),
+        (entry("drift", kind="x.y.module", name="T"), "module T: differs"),
+        (entry("drift", item="a", delegated_to="h", repaired=True), "k n (a) on h: differs, repaired"),
+        (entry("drift", item="n", why="because"), "k n: differs (because)"),
+        (entry("unknown", why="the task failed"), "k n: the task failed"),
+        (entry("unknown"), "k n: not known"),
+        (entry(), "k n: in sync"),
     ],
 )
 def test_an_object_in_words(one: Json, said: str) -> None:
@@ -70,20 +66,20 @@ def test_an_object_in_words(one: Json, said: str) -> None:
 
 
 def test_the_sentence_names_drift_first_and_no_more_than_ten() -> None:
-    found = report({"a": [thing("unknown", why="w")], "b": [thing("drift", **MODE), thing()]})
-    assert texts.sentence(found) == (
+    document = report({"a": [entry("unknown", why="w")], "b": [entry("drift", **MODE), entry()]})
+    assert texts.sentence(document) == (
         "The verdict is drift: 1 drift, 1 unknown, 1 in sync, on 2 hosts; "
         "b: rdma_netns_mode ib_core: live shared, wanted exclusive; a: k n: w"
     )
-    many = report({"a": [thing("drift", str(number)) for number in range(13)]})
+    many = report({"a": [entry("drift", str(number)) for number in range(13)]})
     assert texts.sentence(many).endswith("a: k 9: differs; and 3 more objects")
-    assert texts.sentence(report({"a": [thing()]}, complete=False)).endswith(
+    assert texts.sentence(report({"a": [entry()]}, complete=False)).endswith(
         "not complete: the run is in progress, or was stopped"
     )
-    long = report({"a": [thing("drift", why="w" * 1000)]})
+    long = report({"a": [entry("drift", why="w" * 1000)]})
     assert texts.sentence(long).endswith("; a: k n: differs (" + "w" * 280 + "...")
-    left = {**long, "complete": False, "incomplete": [f"gpu-{number}: not come to" for number in range(5)]}
-    assert texts.sentence(left).endswith("gpu-0: not come to, gpu-1: not come to, gpu-2: not come to and 2 more")
+    unfinished = {**long, "complete": False, "incomplete": [f"gpu-{number}: not come to" for number in range(5)]}
+    assert texts.sentence(unfinished).endswith("gpu-0: not come to, gpu-1: not come to, gpu-2: not come to and 2 more")
     assert texts.sentence(report({})) == "The verdict is unknown: nothing was checked"
 
 
@@ -91,8 +87,8 @@ def test_the_sentence_names_drift_first_and_no_more_than_ten() -> None:
 
 
 def test_the_table() -> None:
-    found = report({"gpu-1": [thing()], "gpu-2": [thing("drift", **MODE), thing("unknown", why="w" * 90)]})
-    assert texts.table(found, 60) == (
+    document = report({"gpu-1": [entry()], "gpu-2": [entry("drift", **MODE), entry("unknown", why="w" * 90)]})
+    assert texts.table(document, 60) == (
         "Drift: DRIFT\n"
         "host     drift  unknown  in sync\n"
         "gpu-2        1        1        0\n"
@@ -105,17 +101,17 @@ def test_the_table() -> None:
         "  gpu-2: k n: wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww...\n"
     )
     assert texts.table(report({}), 60) == "Drift: UNKNOWN\nNothing was checked.\n"
-    assert "\nnot complete\n  the run is in progress" in texts.table(report({"a": [thing()]}, complete=False), 60)
+    assert "\nnot complete\n  the run is in progress" in texts.table(report({"a": [entry()]}, complete=False), 60)
 
 
 def test_the_table_is_bounded() -> None:
-    found = report({f"h{number:03}": [thing("drift"), thing("unknown", "m")] for number in range(150)})
-    shown = texts.table(found, 80)
+    document = report({f"h{number:03}": [entry("drift"), entry("unknown", "m")] for number in range(150)})
+    shown = texts.table(document, 80)
     assert "and 50 more hosts" in shown
     assert shown.count("  and 50 more, in the report") == 2
     assert len(shown.splitlines()) < 320
-    left = {**found, "complete": False, "incomplete": [f"gpu-{number}: not come to" for number in range(13)]}
-    assert texts.table(left, 80).endswith("\n  gpu-9: not come to\n  and 3 more, in the report\n")
+    unfinished = {**document, "complete": False, "incomplete": [f"gpu-{number}: not come to" for number in range(13)]}
+    assert texts.table(unfinished, 80).endswith("\n  gpu-9: not come to\n  and 3 more, in the report\n")
 
 
 NAMES = st.text(min_size=1) | st.sampled_from(
@@ -126,19 +122,19 @@ NAMES = st.text(min_size=1) | st.sampled_from(
 @settings(max_examples=60)
 @given(NAMES, NAMES, st.sampled_from(["drift", "unknown", "in_sync"]), st.integers(0, 200))
 def test_no_text_steers_the_terminal_or_widens_the_table(host: str, name: str, status: str, width: int) -> None:
-    shown = texts.table(report({host: [thing(status, name, why=name, item=host)]}), width)
+    shown = texts.table(report({host: [entry(status, name, why=name, item=host)]}), width)
     for line in shown.splitlines():
         assert line.isprintable(), line
         assert texts.columns(line) <= max(width, texts.MIN_WIDTH)
-    assert texts.sentence(report({host: [thing(status, name)]})).isprintable()
+    assert texts.sentence(report({host: [entry(status, name)]})).isprintable()
 
 
 # --- Prometheus ---------------------------------------------------------------------------------------------------
 
 
 def test_metrics() -> None:
-    found = report({"gpu-1": [thing("drift"), thing(name="m")], "gpu-2": [thing("unknown")]})
-    lines = texts.metrics(found).splitlines()
+    document = report({"gpu-1": [entry("drift"), entry(name="m")], "gpu-2": [entry("unknown")]})
+    lines = texts.metrics(document).splitlines()
     samples = [line for line in lines if not line.startswith("#")]
     assert samples == [
         'gpu_fabric_drift_objects{host="gpu-1",status="in_sync"} 1',
@@ -156,7 +152,7 @@ def test_metrics() -> None:
     ]
     for name in {re.split(r"[{ ]", line)[0] for line in samples}:
         assert [line.split()[1] for line in lines if line[0] == "#" and line.split()[2] == name] == ["HELP", "TYPE"]
-    assert "timestamp" not in texts.metrics({**found, "started": "yesterday"})
+    assert "timestamp" not in texts.metrics({**document, "started": "yesterday"})
     assert "gpu_fabric_drift_complete 0" in texts.metrics(report({}, complete=False))
 
 
@@ -166,7 +162,7 @@ SAMPLE = re.compile(r'gpu_fabric_drift_[a-z_]+(\{([a-z]+="(\\[\\"n]|[^"\\])*",?)
 @settings(max_examples=60)
 @given(NAMES)
 def test_any_host_makes_valid_metrics(host: str) -> None:
-    shown = texts.metrics(report({host: [thing()]}))
+    shown = texts.metrics(report({host: [entry()]}))
     shown.encode("utf-8")
     for line in shown.removesuffix("\n").split("\n"):
         assert line.startswith("# ") or SAMPLE.fullmatch(line), line
@@ -176,7 +172,7 @@ def test_any_host_makes_valid_metrics(host: str) -> None:
 
 
 def test_the_page_needs_nothing_else_and_runs_nothing() -> None:
-    text = pages.page(report({"gpu-1": [thing("drift", **MODE)]}))
+    text = pages.page(report({"gpu-1": [entry("drift", **MODE)]}))
     reader = Page(text)
     assert not {"script", "link", "img", "iframe", "object", "form"}.intersection(reader.tags)
     assert not re.search(r"url\(|@import|https?://", text)
@@ -194,10 +190,10 @@ def checked(page: Page) -> list[str | None]:
 def test_the_page_says_what_the_report_says() -> None:
     content = report(
         {
-            "gpu-1": [thing()],
+            "gpu-1": [entry()],
             "gpu-2": [
-                thing("drift", **MODE, role="r.s.t", diff="--- a\n-old\n+new", delegated_to="kube", repaired=True),
-                thing("unknown", "m", why="no answer", item="i"),
+                entry("drift", **MODE, role="r.s.t", diff="--- a\n-old\n+new", delegated_to="kube", repaired=True),
+                entry("unknown", "m", why="no answer", item="i"),
             ],
         },
         complete=False,
@@ -215,12 +211,12 @@ def test_the_page_says_what_the_report_says() -> None:
     sections = [section.attributes["class"] for section in reader.find("section")]
     assert sections == ["has-unknown has-drift", "has-in_sync"]
     assert checked(reader) == ["f-wrong"]
-    assert checked(Page(pages.page(report({"a": [thing()]})))) == ["f-all"]
+    assert checked(Page(pages.page(report({"a": [entry()]})))) == ["f-all"]
     assert "Nothing was checked." in Page(pages.page(report({}))).text
 
 
 def test_labels_are_escaped() -> None:
-    shown = texts.metrics(report({'a\\b"c\nd\re\ud800': [thing()]}))
+    shown = texts.metrics(report({'a\\b"c\nd\re\ud800': [entry()]}))
     assert 'host="a\\\\b\\"c\\nd e?",status="in_sync"} 1' in shown
 
 
@@ -235,17 +231,17 @@ def test_labels_are_escaped() -> None:
     ],
 )
 def test_what_a_filter_hides(name: str, hidden: list[str]) -> None:
-    text = pages.page(report({"a": [thing()]}))
+    text = pages.page(report({"a": [entry()]}))
     rows = [rule for rule in text.split("\n") if rule.startswith(f"#f-{name}:checked~main tr.")]
     assert rows == (
-        [",".join(f"#f-{name}:checked~main tr.{one}" for one in hidden) + "{display:none}"] if hidden else []
+        [",".join(f"#f-{name}:checked~main tr.{status}" for status in hidden) + "{display:none}"] if hidden else []
     )
 
 
 def test_a_page_of_many_objects_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "MAX_IN_SYNC", 3)
-    found = report({"a": [thing(name=str(number)) for number in range(5)] + [thing("drift", "x")], "b": [thing()]})
-    reader = Page(pages.page(found))
+    document = report({"a": [entry(name=str(number)) for number in range(5)] + [entry("drift", "x")], "b": [entry()]})
+    reader = Page(pages.page(document))
     rows = [row.attributes["class"] for row in reader.find("tr") if "class" in row.attributes]
     assert rows == ["drift", "in_sync", "in_sync", "in_sync", "in_sync", "in_sync"]
     assert "and 2 in sync, in the JSON report" in reader.text
@@ -258,18 +254,18 @@ EVIL = "<script>alert(1)</script>\"' onload=x &amp;"
 @settings(max_examples=40)
 @given(st.text(min_size=1) | st.just(EVIL))
 def test_any_text_is_text(text: str) -> None:
-    one = thing(
+    drifted = entry(
         "drift",
         **dict.fromkeys(("name", "kind", "role", "task", "item", "delegated_to", "desired", "live", "diff"), text),
     )
-    other = thing("unknown", why=text)
-    found = report({text: [one, other]}, complete=False)
-    found["incomplete"].append(text)
-    found["started"] = text
-    shown = pages.page(found)
+    unknown = entry("unknown", why=text)
+    document = report({text: [drifted, unknown]}, complete=False)
+    document["incomplete"].append(text)
+    document["started"] = text
+    shown = pages.page(document)
     shown.encode("utf-8")
     plain = Page(
-        pages.page(report({"h": [thing("drift", desired="x", diff="y"), thing("unknown", why="w")]}, complete=False))
+        pages.page(report({"h": [entry("drift", desired="x", diff="y"), entry("unknown", why="w")]}, complete=False))
     )
     reader = Page(shown)
     assert set(reader.tags) <= {*plain.tags, "ins", "del", "br", "li"}
@@ -282,8 +278,8 @@ def test_any_text_is_text(text: str) -> None:
 def test_every_character_of_a_name_stays_text() -> None:
     def shown(name: str) -> str:
         texts_of_one = dict.fromkeys(("name", "kind", "role", "task", "item", "delegated_to", "desired", "why"), name)
-        found = report({name: [thing("drift", **texts_of_one, diff="+" + name)]}, complete=False)
-        return pages.page({**found, "started": name})
+        document = report({name: [entry("drift", **texts_of_one, diff="+" + name)]}, complete=False)
+        return pages.page({**document, "started": name})
 
     name = "<>&\"'\0\ud800\r\u202e"
     text = shown(name)
@@ -298,14 +294,14 @@ def test_every_character_of_a_name_stays_text() -> None:
 
 
 def test_files(tmp_path: Path) -> None:
-    found = report({"a": [thing()]})
+    document = report({"a": [entry()]})
     paths = {name: str(tmp_path / "d" / name) for name in ("report", "html", "prometheus")}
-    assert run.write(found, paths) == (list(paths.values()), {})
-    assert json.loads(Path(paths["report"]).read_text()) == found
-    assert Path(paths["html"]).read_text() == pages.page(found)
-    assert Path(paths["prometheus"]).read_text() == texts.metrics(found)
+    assert run.write(document, paths) == (list(paths.values()), {})
+    assert json.loads(Path(paths["report"]).read_text()) == document
+    assert Path(paths["html"]).read_text() == pages.page(document)
+    assert Path(paths["prometheus"]).read_text() == texts.metrics(document)
     assert sorted(path.name for path in (tmp_path / "d").iterdir()) == ["html", "prometheus", "report"]
-    assert run.write(found, {"report": None, "html": ""}) == ([], {})
+    assert run.write(document, {"report": None, "html": ""}) == ([], {})
 
 
 def modes(directory: Path) -> dict[str, int]:
@@ -318,7 +314,7 @@ def test_what_shows_diffs_is_for_its_owner_alone(tmp_path: Path, umask: int) -> 
     names = {"report": "r.json", "html": "r.html", "prometheus": "r.prom"}
     former = os.umask(umask)
     try:
-        run.write(report({"a": [thing()]}), {name: str(tmp_path / file) for name, file in names.items()})
+        run.write(report({"a": [entry()]}), {name: str(tmp_path / file) for name, file in names.items()})
     finally:
         os.umask(former)
     assert modes(tmp_path) == {"r.json": 0o600, "r.html": 0o600, "r.prom": 0o644}
@@ -328,7 +324,7 @@ def test_a_report_for_others_stays_one(tmp_path: Path) -> None:
     path = tmp_path / "r.html"
     path.touch()
     path.chmod(0o640)
-    run.write(report({"a": [thing()]}), {"html": str(path)})
+    run.write(report({"a": [entry()]}), {"html": str(path)})
     assert modes(tmp_path) == {"r.html": 0o640}
 
 

@@ -17,15 +17,8 @@ STARTED = "2026-11-21T12:00:00Z"
 
 
 def port(rail: int, **more: Json) -> Json:
-    ends = {
-        "rail": rail,
-        "device": f"mlx5_{rail}",
-        "port": 1,
-        "netdev": f"ens{rail}",
-        "gid_index": 3,
-        "ipv4": "10.0.0.1",
-    }
-    link = {"state": "ACTIVE", "rate_gbps": 400.0, "link_layer": "Ethernet", "protocol": "roce"}
+    ends = {"rail": rail, "device": f"mlx5_{rail}", "port": 1, "netdev": f"ens{rail}", "gid_index": 3}
+    link = {"state": "ACTIVE", "rate_gbps": 400.0, "link_layer": "Ethernet", "protocol": "roce", "ipv4": "10.0.0.1"}
     return {**ends, **link, "netdev_mtu": 9000, "active_mtu": 4096, **more}
 
 

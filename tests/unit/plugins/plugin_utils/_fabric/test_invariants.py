@@ -7,8 +7,7 @@ from __future__ import annotations
 import copy
 import random
 
-from hypothesis import HealthCheck, given
-from hypothesis import settings as hypothesis_settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric import vocabulary as terms
@@ -20,7 +19,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._fab
     good,
 )
 
-SLOW = hypothesis_settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+SLOW = settings(max_examples=60)
 
 
 NAMES = "abcdef"

@@ -9,19 +9,29 @@ import re
 import typing as t
 
 import pytest
-from hypothesis import HealthCheck, given
-from hypothesis import settings as hypothesis_settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.page import page
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.verdict import judge
 from ansible_collections.rdmaops.gpu_fabric.tests.support.html_page import Page
 
-SLOW = hypothesis_settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+SLOW = settings(max_examples=60)
 
 Json = t.Any
 PORT = {"device": "mlx5_0", "netdev": "ens1", "state": "ACTIVE", "rate_gbps": 400.0}
 TESTS = ["rping", "ib_write_bw"]
+
+
+def pairs_of(names: t.Sequence[str]) -> list[list[str]]:
+    return [list(pair) for pair in itertools.combinations(names, 2)]
+
+
+def good_results(pairs: t.Sequence[t.Sequence[str]], rails: int, gbps: float) -> list[Json]:
+    return [
+        {"client": client, "server": server, "rail": rail, "test": test, "ok": True, "gbps": gbps}
+        for (client, server), rail, test in itertools.product(pairs, range(rails), TESTS)
+    ]
 
 
 def report(names: t.Sequence[str], text: str = "x", rails: int = 2, pairs: Json = None, **more: Json) -> Json:
@@ -33,11 +43,8 @@ def report(names: t.Sequence[str], text: str = "x", rails: int = 2, pairs: Json 
     check: Json = {"rail": 0, "test": "memlock", "ok": False, "error": text}
     first.update(problems=[text], busy=[text], pod=text, checks=[check])
     first["rails"][0].update(device=text, netdev=text, state=text, protocol=text)
-    pairs = [list(pair) for pair in itertools.combinations(names, 2)] if pairs is None else pairs
-    results: list[Json] = [
-        {"client": one, "server": other, "rail": rail, "test": test, "ok": True, "gbps": 380.0}
-        for (one, other), rail, test in itertools.product(pairs, range(rails), TESTS)
-    ]
+    pairs = pairs_of(names) if pairs is None else pairs
+    results = good_results(pairs, rails, 380.0)
     if results:
         results[0].update(ok=False, error=text)
         results[-1].update(skipped=text)
@@ -126,11 +133,8 @@ def test_the_page_needs_nothing_else() -> None:
 def good(names: t.Sequence[str], pairs: Json = None, rails: int = 1, gbps: float = 388.0, **change: Json) -> Json:
     port = {**PORT, "netdev_mtu": 9000, "gid_index": 3}
     nodes = {name: {"reachable": True, "rails": [{"rail": rail, **port} for rail in range(rails)]} for name in names}
-    pairs = [list(pair) for pair in itertools.combinations(names, 2)] if pairs is None else pairs
-    results: list[Json] = [
-        {"client": one, "server": other, "rail": rail, "test": test, "ok": True, "gbps": gbps}
-        for (one, other), rail, test in itertools.product(pairs, range(rails), TESTS)
-    ]
+    pairs = pairs_of(names) if pairs is None else pairs
+    results = good_results(pairs, rails, gbps)
     results[0].update(change)
     wanted = {"pairs": pairs, "rails": list(range(rails)), "tests": TESTS}
     return judge(nodes, results, wanted, 0.8, "now")

@@ -10,13 +10,10 @@ import typing as t
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.schedule import RoundsError, rounds
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
-
-SLOW = hypothesis_settings(deadline=None)
 
 
 def names(number: int) -> list[str]:
@@ -57,7 +54,6 @@ def pairs_of(made: list[list[dict[str, str]]]) -> list[tuple[str, str]]:
     return every
 
 
-@SLOW
 @given(st.integers(2, 40))
 def test_all_pairs(number: int) -> None:
     made = rounds(names(number), "all")
@@ -71,7 +67,6 @@ def test_all_pairs(number: int) -> None:
     assert max(map(abs, balance.values())) == (1 if number % 2 == 0 else 0)
 
 
-@SLOW
 @given(st.integers(3, 40))
 def test_a_ring(number: int) -> None:
     made = rounds(names(number), "ring")

@@ -37,31 +37,19 @@ def test_both_sides_have_the_same_tests_with_their_own_devices() -> None:
     given = nodes(a={"rails": [rail(0, "a", gid_index=5, device="rocep7s0"), rail(1, "a", port=2)]})
     server, client = (plan_tests(given, PAIRS, host, side, BOTH) for host, side in SIDES)
     assert client[0] == {
-        "id": "0-0-rping",
-        "client": "b",
-        "server": "a",
-        "rail": 0,
-        "test": "rping",
-        "address": "10.90.0.1",
-        "source": "10.90.0.2",
-        "tcp_port": 18515,
-        "device": "mlx5_0",
-        "port": 1,
-        "gid_index": 3,
-        "gpu": 0,
-        "pings": 5,
-        "seconds": 3,
-        "bytes": 65536,
-    }
+        "id": "0-0-rping", "client": "b", "server": "a", "rail": 0, "test": "rping", "address": "10.90.0.1",
+        "source": "10.90.0.2", "tcp_port": 18515, "device": "mlx5_0", "port": 1, "gid_index": 3, "gpu": 0, "pings": 5,
+        "seconds": 3, "bytes": 65536,
+    }  # fmt: skip
     own = {"device", "port", "gid_index", "gpu"}
-    assert [{key: one[key] for key in one if key not in own} for one in server] == [
-        {key: one[key] for key in one if key not in own} for one in client
-    ]
-    assert [(one["device"], one["port"], one["gid_index"]) for one in server] == [("rocep7s0", 1, 5)] * 3 + [
-        ("mlx5_1", 2, 3)
-    ] * 3
-    assert [one["tcp_port"] for one in server] == list(range(18515, 18521))
-    assert len({one["id"] for one in server}) == 6
+    shared_by_server, shared_by_client = (
+        [{key: value for key, value in test.items() if key not in own} for test in side] for side in (server, client)
+    )
+    assert shared_by_server == shared_by_client
+    ends = [(test["device"], test["port"], test["gid_index"]) for test in server]
+    assert ends == [("rocep7s0", 1, 5)] * 3 + [("mlx5_1", 2, 3)] * 3
+    assert [test["tcp_port"] for test in server] == list(range(18515, 18521))
+    assert len({test["id"] for test in server}) == 6
 
 
 @pytest.mark.parametrize(("host", "side", "number"), [("a", "client", 0), ("b", "server", 0), ("d", "server", 6)])

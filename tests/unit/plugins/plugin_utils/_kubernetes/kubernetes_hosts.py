@@ -11,26 +11,12 @@ Json = dict[str, t.Any]
 AUTHORITY, OTHER = "aa" * 32, "bb" * 32
 
 SETTINGS: Json = {
-    "version": "1.36.3",
-    "cluster_name": "fabric",
-    "endpoint": "192.0.2.10:6443",
-    "bind_port": 6443,
-    "pod_network": "10.244.0.0/16",
-    "service_network": "10.96.0.0/16",
-    "dns_domain": "cluster.local",
-    "certificate_names": ["api.example.org"],
-    "image_repository": "",
-    "etcd_image_tag": "",
-    "dns_image_tag": "",
-    "proxy_mode": "",
-    "skip_phases": [],
-    "control_plane_taint": True,
-    "kubelet": {},
-    "cluster_configuration": {},
-    "timeouts": {},
-    "patches_directory": "",
-    "cri_socket": "unix:///run/containerd/containerd.sock",
-}
+    "version": "1.36.3", "cluster_name": "fabric", "endpoint": "192.0.2.10:6443", "bind_port": 6443,
+    "pod_network": "10.244.0.0/16", "service_network": "10.96.0.0/16", "dns_domain": "cluster.local",
+    "certificate_names": ["api.example.org"], "image_repository": "", "etcd_image_tag": "", "dns_image_tag": "",
+    "proxy_mode": "", "skip_phases": [], "control_plane_taint": True, "kubelet": {}, "cluster_configuration": {},
+    "timeouts": {}, "patches_directory": "", "cri_socket": "unix:///run/containerd/containerd.sock",
+}  # fmt: skip
 
 
 def settings(**more: t.Any) -> Json:
@@ -52,50 +38,27 @@ def kubelet(name: str, authority: str = AUTHORITY, server: str = "192.0.2.10:644
     return {"server": "https://" + server, "authority": authority, "user": "system:node:" + name}
 
 
-def plane_member(name: str, **more: t.Any) -> Json:
-    return membership(
-        **{
-            "kubelet": kubelet(name),
-            "admin": {"server": "https://192.0.2.10:6443", "authority": AUTHORITY, "user": "kubernetes-admin"},
-            "authority": {"fingerprint": AUTHORITY, "pin": "sha256:" + "cc" * 32},
-            "manifests": ["etcd.yaml", "kube-apiserver.yaml", "kube-controller-manager.yaml", "kube-scheduler.yaml"],
-            "etcd": True,
-            **more,
-        }
-    )
-
-
 def worker_member(name: str, **more: t.Any) -> Json:
     pinned = {"fingerprint": AUTHORITY, "pin": "sha256:" + "cc" * 32}
     return membership(**{"kubelet": kubelet(name), "authority": pinned, **more})
 
 
+def plane_member(name: str, **more: t.Any) -> Json:
+    admin = {"server": "https://192.0.2.10:6443", "authority": AUTHORITY, "user": "kubernetes-admin"}
+    manifests = ["etcd.yaml", "kube-apiserver.yaml", "kube-controller-manager.yaml", "kube-scheduler.yaml"]
+    return worker_member(name, **{"admin": admin, "manifests": manifests, "etcd": True, **more})
+
+
 def host(name: str, number: int, /, *, control_plane: bool = False, **info: t.Any) -> Json:
     """A host that fits; parts of what was seen are given to make it another."""
-    about = {
-        "hostname": name,
-        "machine_id": f"{number:032x}",
-        "memory_mib": 4096,
-        "cpus": 4,
-        "swap": [],
-        "cgroup": "v2",
-        "interfaces": [{"device": "eth0", "address": f"192.0.2.{number}/24"}],
-        **info.pop("host", {}),
-    }
-    return {
-        "name": info.pop("name", name),
-        "address": info.pop("address", f"192.0.2.{number}"),
-        "control_plane": control_plane,
-        "info": {
-            "host": about,
-            "programs": {"kubeadm": None, "kubelet": None, "kubectl": None, "containerd": None},
-            "ports": [],
-            "membership": membership(),
-            "certificates": [],
-            "cluster": None,
-            **info,
-        },
-    }
+    machine = {"hostname": name, "machine_id": f"{number:032x}", "memory_mib": 4096, "cpus": 4}
+    interfaces = [{"device": "eth0", "address": f"192.0.2.{number}/24"}]
+    about = {**machine, "swap": [], "cgroup": "v2", "interfaces": interfaces, **info.pop("host", {})}
+    programs = dict.fromkeys(("kubeadm", "kubelet", "kubectl", "containerd"))
+    address = info.pop("address", f"192.0.2.{number}")
+    new: Json = {"programs": programs, "ports": [], "membership": membership(), "certificates": [], "cluster": None}
+    planned = {"name": info.pop("name", name), "address": address, "control_plane": control_plane}
+    return {**planned, "info": {"host": about, **new, **info}}
 
 
 def node(name: str, number: int, /, *, ready: bool = True, control_plane: bool = False, **more: t.Any) -> Json:

@@ -75,25 +75,25 @@ ONE = cluster(node("cp-1", 10), **KNOWN)
 FINISHED = cluster(node("cp-1", 10), node("gpu-1", 11), node("gpu-2", 12), **KNOWN)
 
 # An init that did not come to its end: what is there besides, the mark, what the cluster says, and what is due.
-INITS: list[tuple[str, Json, Json, Json | None, Json]] = [
-    ("nothing but keys", {**EMPTY, "manifests": []}, {}, None, {"action": "init", "clean": True}),
-    ("no data yet", EMPTY, {}, None, {"action": "init", "clean": True, "discard_etcd": False}),
-    ("no data yet, and silence", EMPTY, {}, SILENT, {"action": "init", "clean": True}),
-    ("data without consent", DATA, {}, SILENT, {"action": "refuse", "clean": False}),
-    ("a whole one that is silent", {}, {}, SILENT, {"action": "refuse", "clean": False}),
-    ("a whole one that was not asked", {}, {}, None, {"action": "refuse", "clean": False}),
-    ("finished by an administrator", {}, {"answers": True}, ONE, {"action": "none", "clean": False, "unmark": True}),
-    ("finished, and ready by the cluster's word alone", {}, {}, ONE, {"action": "none", "unmark": True}),
-    ("finished, with etcd elsewhere", EMPTY, {"answers": True}, ONE, {"action": "none", "clean": False}),
-    ("ready, and kubeadm-config is missing", {}, {"answers": True}, cluster(), {"action": "refuse", "clean": False}),
-    ("it cannot be judged", EMPTY, {"answers": None}, SILENT, {"action": "refuse", "clean": False}),
-    ("at work", EMPTY, {"at_work": True, "answers": None}, None, {"action": "refuse", "clean": False}),
-    ("at work, as far as can be said", EMPTY, {"at_work": None}, None, {"action": "refuse", "clean": False}),
-    ("others have joined", {}, {}, FINISHED, {"action": "none", "clean": False, "unmark": True}),
-]
+INITS: dict[str, tuple[Json, Json, Json | None, Json]] = {
+    "nothing but keys": ({**EMPTY, "manifests": []}, {}, None, {"action": "init", "clean": True}),
+    "no data yet": (EMPTY, {}, None, {"action": "init", "clean": True, "discard_etcd": False}),
+    "no data yet, and silence": (EMPTY, {}, SILENT, {"action": "init", "clean": True}),
+    "data without consent": (DATA, {}, SILENT, {"action": "refuse", "clean": False}),
+    "a whole one that is silent": ({}, {}, SILENT, {"action": "refuse", "clean": False}),
+    "a whole one that was not asked": ({}, {}, None, {"action": "refuse", "clean": False}),
+    "finished by an administrator": ({}, {"answers": True}, ONE, {"action": "none", "clean": False, "unmark": True}),
+    "finished, and ready by the cluster's word alone": ({}, {}, ONE, {"action": "none", "unmark": True}),
+    "finished, with etcd elsewhere": (EMPTY, {"answers": True}, ONE, {"action": "none", "clean": False}),
+    "ready, and kubeadm-config is missing": ({}, {"answers": True}, cluster(), {"action": "refuse", "clean": False}),
+    "it cannot be judged": (EMPTY, {"answers": None}, SILENT, {"action": "refuse", "clean": False}),
+    "at work": (EMPTY, {"at_work": True, "answers": None}, None, {"action": "refuse", "clean": False}),
+    "at work, as far as can be said": (EMPTY, {"at_work": None}, None, {"action": "refuse", "clean": False}),
+    "others have joined": ({}, {}, FINISHED, {"action": "none", "clean": False, "unmark": True}),
+}
 
 
-@pytest.mark.parametrize(("part", "mark", "there", "due"), [row[1:] for row in INITS], ids=[row[0] for row in INITS])
+@pytest.mark.parametrize(("part", "mark", "there", "due"), INITS.values(), ids=INITS)
 def test_an_init_that_did_not_come_to_its_end(part: Json, mark: Json, there: Json | None, due: Json) -> None:
     half = {"membership": plane_member("cp-1", started=started("init", **mark), **part), "cluster": there}
     made = decided(new_hosts(cp_1=half))
