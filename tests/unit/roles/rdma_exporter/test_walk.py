@@ -15,6 +15,7 @@ import typing as t
 
 import pytest
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.child import Child
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.survey import Namespace
 from ansible_collections.rdmaops.gpu_fabric.roles.rdma_exporter.files.rdma_exporter import walk
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
@@ -92,6 +93,8 @@ def children(monkeypatch: pytest.MonkeyPatch) -> t.Iterator[list[int]]:
     yield pids
     for one in walkers:
         wait_for(lambda: reaped(one))  # noqa: B023
+    # On a busy machine, a killed child outlives the walk.
+    wait_for(lambda: all(child.ended() for child in Child._leftovers))
     for pid in pids:
         with pytest.raises(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
