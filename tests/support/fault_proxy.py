@@ -102,12 +102,12 @@ class FaultProxy(Server):
     def _pass_on(self, request: Request) -> Answer:
         headers = _only(request.headers, "accept", "content-type", "user-agent")
         ours = {**headers, **dict(self.behind.headers()), "User-Agent": headers.get("User-Agent", "proxy")}
-        url, keywords = self.behind.host + request.path, {"headers": ours, "redirect": False, "retries": False}
-        answer = self.behind._pool.request(request.method, url, body=request.body or None, **keywords)
+        url, body = self.behind.host + request.path, request.body or None
+        answer = self.behind._pool.request(request.method, url, body=body, headers=ours, redirect=False, retries=False)
         return Answer(answer.status, answer.data, _only(answer.headers, "content-type", "retry-after"))
 
 
-def _only(headers: t.Mapping[str, str], *names: str) -> dict[str, str]:
+def _only(headers: t.Any, *names: str) -> dict[str, str]:
     return {name: value for name, value in headers.items() if name.lower() in names}
 
 

@@ -12,6 +12,7 @@ with Refusing() as server:
 
 from __future__ import annotations
 
+import email.message
 import http.server
 import socketserver
 import ssl
@@ -24,7 +25,7 @@ class Request(t.NamedTuple):
 
     method: str
     path: str
-    headers: t.Mapping[str, str]
+    headers: email.message.Message
     body: bytes
 
 

@@ -122,9 +122,13 @@ def book(directory: Path, *plays: Json, inventory: Json = None, variables: Json 
 
 
 def run_tasks(
-    directory: Path, tasks: t.Iterable[Json], *arguments: str, inventory: Json = None, variables: Json = None,
+    directory: Path,
+    tasks: t.Iterable[Json],
+    *arguments: str,
+    inventory: Json = None,
+    variables: Json = None,
     **keywords: t.Any,
-) -> Run:  # fmt: skip
+) -> Run:
     """Run tasks on all hosts of the inventory, by default on this machine."""
     argv = book(directory, {"tasks": list(tasks)}, inventory=inventory, variables=variables)
     return ansible_playbook(*argv, *arguments, **keywords)
@@ -148,6 +152,21 @@ def module(node: str, name: str, /, check: bool = False, **options: t.Any) -> di
 
 
 __all__ = [
-    "AS_A_USER", "HERE", "INVENTORY", "KUBERNETES_API", "PROGRAM", "Run", "ansible_playbook", "book", "command",
-    "environment", "hosts", "module", "playbook", "rescued", "role", "run_tasks", "understood",
-]  # fmt: skip
+    "AS_A_USER",
+    "HERE",
+    "INVENTORY",
+    "KUBERNETES_API",
+    "PROGRAM",
+    "Run",
+    "ansible_playbook",
+    "book",
+    "command",
+    "environment",
+    "hosts",
+    "module",
+    "playbook",
+    "rescued",
+    "role",
+    "run_tasks",
+    "understood",
+]

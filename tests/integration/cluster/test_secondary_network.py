@@ -157,7 +157,7 @@ class Site:
         # A role's own variable gives way to nothing less than this.
         record = {"__secondary_network_record": str(self.root / "cni.json")}
         argv = book(self.root, *plays, inventory=self.inventory, variables=record)
-        return ansible_playbook(*argv, "--diff", *arguments, cwd=COLLECTION, **environment)
+        return ansible_playbook(*argv, "--diff", *arguments, cwd=COLLECTION, limit=1200, **environment)
 
     def run(self, *plays: Json, check: bool = False) -> dict[str, Play]:
         environment = {**AS_A_USER, "ANSIBLE_FORKS": "2", "ANSIBLE_PIPELINING": "1"}

@@ -148,7 +148,7 @@ def test_a_part_by_its_tag(place: Place) -> None:
     ran = place.run(DRIFT, "--check", "--tags", "cluster", *variables(fail=False))
     assert ran.rc == 0, ran.output
     assert list(ran.report["hosts"]) == ["gpu-1", "api"]
-    assert {one["task"] for one in ran.rows("gpu-1")} == {"Reach the host"}
+    assert {row["task"] for row in ran.rows("gpu-1")} == {"Reach the host"}
     assert "Find stranded devices" not in ran.output
     assert ran.report["complete"] is True
 

@@ -68,7 +68,8 @@ class Site:
         play = {"roles": ["rdmaops.gpu_fabric.training_image"], "post_tasks": [report]}
         inventory = {"gpu_nodes": {"hosts": self.hosts, "vars": self.variables}}
         argv = book(self.directory, play, inventory=inventory, variables=options)
-        run = ansible_playbook(*argv, *arguments, **{**AS_A_USER, **self.environment})
+        known: t.Any = {**AS_A_USER, **self.environment}
+        run = ansible_playbook(*argv, *arguments, **known)
         assert run.rc == rc, run.output
         return sum(int(count) for count in re.findall(r"changed=(\d+)", run.output)), run.output
 
