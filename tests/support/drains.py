@@ -40,7 +40,7 @@ def lease_namespace(plane: Cluster) -> Iterator[None]:
 
 def options(node: str, state: str = "drained", **more: Json) -> Json:
     run = {"run": "one", "reason": "a test", "failure": None, "take_over": True, "lease_namespace": SPACE}
-    host = {"machine_id": MACHINE_ID, "addresses": [], "on_absent": "fail", "boot_id": None, "wait_ready": True}
+    host: Json = {"machine_id": MACHINE_ID, "addresses": [], "on_absent": "fail", "boot_id": None, "wait_ready": True}
     limits = {"drain_timeout": 60, "ready_timeout": 60, "lease_duration": 600, "max_unavailable": 1}
     consents = ("control_plane_ok", "evict_gpu_pods", "force", "delete_emptydir_data", "missing_ok")
     resources = {"device_resources": ["nvidia.com/*", "*gpu*", "*rdma*"]}

@@ -53,8 +53,8 @@ class Node:
     @contextlib.contextmanager
     def pod(self, namespace: str, name: str, **container: t.Any) -> t.Iterator[None]:
         """A pod that sleeps, of a container main; it is gone at the end."""
-        main = {"name": "main", "image": IMAGE, "imagePullPolicy": "Never", "command": ["/bin/sleep", "1000"]}
-        main = {**main, "env": [{"name": "PATH", "value": "/bin"}], **container}
+        known = {"name": "main", "image": IMAGE, "imagePullPolicy": "Never", "command": ["/bin/sleep", "1000"]}
+        main = {**known, "env": [{"name": "PATH", "value": "/bin"}], **container}
         spec = {
             "nodeName": NAME,
             "hostNetwork": True,
