@@ -8,14 +8,9 @@ What a mirror says about its own files proves nothing. A digest comes with the c
 from __future__ import annotations
 
 import hashlib
-import http.server
 import io
 import json
-import os
-import subprocess
-import sys
 import tarfile
-import threading
 import typing as t
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,26 +19,27 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni.install import manage
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
+from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, site
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.http_server import Answer, Request, Server
 from ansible_collections.rdmaops.gpu_fabric.tests.support.role_values import values
 
 Json = t.Any
 CHANGED = b"#!/bin/sh\necho changed\n"
 
 
-class Mirror(http.server.ThreadingHTTPServer):
+class Mirror(Server):
     """Serves, for any name, a changed program or archive, and beside it the checksum that fits."""
 
-    daemon_threads = True
-
     def __init__(self, programs: list[str]) -> None:
+        super().__init__()
         self.programs = programs
         self.asked: list[str] = []
-        super().__init__(("127.0.0.1", 0), Handler)
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
+    def answer(self, request: Request) -> Answer:
+        name = request.path.rpartition("/")[2]
+        self.asked.append(name)
+        return Answer(body=self.file(name))
 
     def file(self, name: str) -> bytes:
         """An archive with every program, or a program; of a file of checksums, the right ones."""
@@ -56,48 +52,23 @@ class Mirror(http.server.ThreadingHTTPServer):
             return CHANGED
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as archive:
-            for one in self.programs:
-                member = tarfile.TarInfo(one)
+            for program in self.programs:
+                member = tarfile.TarInfo(program)
                 member.size = len(CHANGED)
                 archive.addfile(member, io.BytesIO(CHANGED))
         return packed.getvalue()
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    server: Mirror
-
-    def do_GET(self) -> None:
-        name = self.path.rpartition("/")[2]
-        self.server.asked.append(name)
-        data = self.server.file(name)
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *_unused: t.Any) -> None:
-        pass
+PROGRAMS = [
+    "bridge", "host-device", "host-local", "ipvlan", "loopback", "macvlan", "portmap", "sbr", "static", "tuning",
+    "multus", "gnmic",
+]  # fmt: skip
 
 
 @pytest.fixture
 def mirror() -> Iterator[Mirror]:
-    names = [
-        "bridge",
-        "host-device",
-        "host-local",
-        "ipvlan",
-        "loopback",
-        "macvlan",
-        "portmap",
-        "sbr",
-        "static",
-        "tuning",
-    ]
-    server = Mirror([*names, "multus", "gnmic"])
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    with Mirror(PROGRAMS) as server:
+        yield server
 
 
 # role, its variable with what it downloads
@@ -114,9 +85,7 @@ def test_no_changed_program_of_a_mirror_is_installed(role: str, variable: str, m
     sources = values(COLLECTION / "roles" / role).value(variable)
     assert sources
     for source in sources:
-        with pytest.raises(FabricError) as caught:
-            manage(options(tmp_path, [source], mirror.url), False, 0.0)
-        text = str(caught.value)
+        text = message_of(FabricError, manage, options(tmp_path, [source], mirror.url), False, 0.0)
         assert ", expected " in text or "| sha256sum" in text, text
         assert list((tmp_path / "bin").glob("[!.]*")) == []
     # Files of checksums are not so much as asked for.
@@ -124,37 +93,18 @@ def test_no_changed_program_of_a_mirror_is_installed(role: str, variable: str, m
 
 
 def options(place: Path, sources: Json, mirror: str) -> Json:
-    more: Json = {
-        "configs": [],
-        "kubeconfigs": [],
-        "tokens": {},
-        "state": "present",
-        "on_foreign": "keep",
-        "timeout": 10,
-    }
-    return {
-        "bin_dir": str(place / "bin"),
-        "record": str(place / "record"),
-        "sources": sources,
-        "mirror": mirror,
-        **more,
-    }
+    known = {"configs": [], "kubeconfigs": [], "tokens": {}, "state": "present", "on_foreign": "keep", "timeout": 10}
+    places = {"bin_dir": str(place / "bin"), "record": str(place / "record")}
+    return {**known, **places, "sources": sources, "mirror": mirror}
 
 
-def play(place: Path, tasks: Json, **variables: Json) -> subprocess.CompletedProcess[str]:
+def play(place: Path, tasks: Json, **variables: Json) -> site.Run:
     """Run tasks on this machine, which is the only host of every group."""
-    groups = {name: {"hosts": {"here": {}}} for name in ("kubernetes_control_plane", "gpu_nodes", "switch_telemetry")}
-    known = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-    (place / "hosts.yml").write_text(json.dumps({"all": {"children": groups, "vars": known}}))
+    groups = ("kubernetes_control_plane", "gpu_nodes", "switch_telemetry")
+    inventory = {"all": {"children": {name: {"hosts": {"here": site.HERE}} for name in groups}}}
     # A role's own variable gives way to nothing less than these.
-    (place / "given.json").write_text(json.dumps(variables))
-    (place / "book.yml").write_text(json.dumps([{"hosts": "here", "gather_facts": False, "tasks": tasks}]))
-    argv: list[t.Any] = [Path(sys.executable).parent / "ansible-playbook", "-i", place / "hosts.yml"]
-    argv += ["-e", f"@{place / 'given.json'}", place / "book.yml"]
-    environment = {**os.environ, "ANSIBLE_NOCOLOR": "1"}
-    return subprocess.run(
-        argv, capture_output=True, text=True, timeout=120, cwd=COLLECTION, env=environment, check=False
-    )
+    keywords = {"inventory": inventory, "variables": variables, "cwd": COLLECTION, "limit": 120}
+    return site.run_tasks(place, tasks, **keywords, **site.AS_A_USER)
 
 
 def role(name: str, file: str = "main.yml") -> Json:
@@ -167,8 +117,8 @@ def test_a_changed_kubelet_is_not_installed(mirror: Mirror, tmp_path: Path) -> N
     given = {"kubernetes_mirror": mirror.url, "kubernetes_cni_plugins_checksum": "sha256:" + "0" * 64}
     place = {"kubernetes_directory": str(tmp_path / "bin"), "__kubernetes_record": str(tmp_path / "record")}
     done = play(tmp_path, role("kubernetes", "programs_archive.yml"), **given, **place)
-    assert done.returncode == 2, done.stdout + done.stderr
-    words = " ".join(done.stdout.split())
+    assert done.rc == 2, done.output
+    words = " ".join(done.output.split())
     assert f"Verifying {mirror.url}/kubeadm: its SHA-256 is {hashlib.sha256(CHANGED).hexdigest()}, expected " in words
     assert mirror.asked == ["kubeadm"]
     assert list((tmp_path / "bin").glob("[!.]*")) == []
@@ -218,14 +168,14 @@ ASKED: list[tuple[str, str, Json, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "file", "given", "said"), ASKED, ids=[one[0] for one in ASKED])
+@pytest.mark.parametrize(("name", "file", "given", "said"), ASKED, ids=[role for role, *_rest in ASKED])
 def test_a_role_asks_for_what_it_has_no_digest_of(
     name: str, file: str, given: Json, said: list[str], mirror: Mirror, tmp_path: Path
 ) -> None:
     """Before it looks at a host, and before anything is downloaded."""
     here = json.loads(json.dumps({f"{name}_mirror": mirror.url, **given}).replace("{mirror}", mirror.url))
     done = play(tmp_path, role(name, file), **here)
-    assert done.returncode == 2, done.stdout + done.stderr
-    words = " ".join(done.stdout.split())
+    assert done.rc == 2, done.output
+    words = " ".join(done.output.split())
     assert [text for text in said if text.replace("{mirror}", mirror.url) not in words] == [], words
     assert mirror.asked == []

@@ -150,41 +150,9 @@ menuentry 'sixth' --id 1a2b { linux /k "3" }
 """
 DEFAULTS_SHORT = ["1>2>1", "s>Entry two", "sub>1", "b>>c", "1a2b", "6ab-5.1", "sixth", "1>>x"]
 DEFAULTS_LONG = [
-    *[
-        "0",
-        "1",
-        "2",
-        "1>1",
-        "1>b",
-        "0x1",
-        "010",
-        "08",
-        "9",
-        "gone",
-        "1>9",
-        " 1",
-        "1 ",
-        "-1",
-        ">",
-        "1>",
-        ">1",
-        "A>B",
-        "2>0",
-    ],
-    *[
-        "4294967297",
-        "4294967295",
-        "18446744073709551616",
-        "0x",
-        "+1",
-        "sub>deep>q",
-        "sub>>deep",
-        "s>1a2b",
-        "a",
-        "A",
-        "1 >1",
-    ],
-]
+    "0", "1", "2", "1>1", "1>b", "0x1", "010", "08", "9", "gone", "1>9", " 1", "1 ", "-1", ">", "1>", ">1", "A>B", "2>0",
+    "4294967297", "4294967295", "18446744073709551616", "0x", "+1", "sub>deep>q", "sub>>deep", "s>1a2b", "a", "A", "1 >1",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -202,25 +170,9 @@ def test_grub_boots_the_entry_that_we_name(root: Path, default: str) -> None:
 
 NAMES = ["u", "v", "w"]
 VALUES = st.sampled_from(
-    [
-        "1",
-        "a",
-        "'b c'",
-        "$u",
-        '"$v $u"',
-        "${w}x",
-        "''",
-        "-x",
-        "' y'",
-        "!",
-        "'z '",
-        '"a  b"',
-        "\\;",
-        "$u$v",
-        "x'y'\"$w\"",
-        "10",
-    ]
-)
+    ["1", "a", "'b c'", "$u", '"$v $u"', "${w}x", "''", "-x", "' y'", "!", "'z '", '"a  b"', "\\;", "$u$v", "x'y'\"$w\"",
+     "10"]
+)  # fmt: skip
 ATOMS = st.one_of(
     st.tuples(VALUES, st.sampled_from(["=", "!=", "<", ">", "-lt", "-ge", "-eq", "-ne"]), VALUES).map(
         lambda words: " ".join(words).replace("<", "'<'").replace(">", "'>'")

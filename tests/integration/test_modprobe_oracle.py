@@ -265,18 +265,22 @@ def by_option(modprobe: tuple[str, int], root: Path) -> list[tuple[bytes, bytes]
     return result[: len(result) - len(from_cmdline)]
 
 
-@pytest.mark.parametrize("name", CMDLINES)
-def test_kernel_command_line(oracle: Oracle, name: str) -> None:
+def agree_on_cmdline(oracle: Oracle, text: str) -> None:
     oracle.fill({})
-    (oracle.root / "proc/cmdline").write_text(CMDLINES[name])
+    (oracle.root / "proc/cmdline").write_text(text)
     try:
         expected: dict[str, str] = {}
         for module, rest in oracle.options():
             if module == b"ib_core":
-                expected.update((name, value) for name, value in kernel_words(rest.decode()))
+                expected.update(kernel_words(rest.decode()))
     finally:
         (oracle.root / "proc/cmdline").write_text("")
-    assert cmdline.cmdline_settings(CMDLINES[name], "ib_core") == expected
+    assert cmdline.cmdline_settings(text, "ib_core") == expected
+
+
+@pytest.mark.parametrize("name", CMDLINES)
+def test_kernel_command_line(oracle: Oracle, name: str) -> None:
+    agree_on_cmdline(oracle, CMDLINES[name])
 
 
 @pytest.fixture(scope="module")
@@ -301,12 +305,7 @@ def test_later_lines_come_later_in_what_the_kernel_gets(modules: Oracle) -> None
     )
     (modules.root / "proc/cmdline").write_text("ro ib_core.netns_mode=cmdline\n")
     try:
-        assert modules.parameters().split() == [
-            "netns_mode=a",
-            "netns_mode=a2",
-            "netns_mode=b",
-            "netns_mode=cmdline",
-        ]
+        assert modules.parameters().split() == [f"netns_mode={value}" for value in ("a", "a2", "b", "cmdline")]
     finally:
         (modules.root / "proc/cmdline").write_text("")
     tree = config.read_tree(str(modules.root), module="ib_core")
@@ -360,6 +359,10 @@ TEXTS = st.one_of(
     st.text(LETTERS, max_size=80).map(lambda text: "options ib_core " + text),
 )
 FORESTS = st.dictionaries(st.tuples(DIRS, NAMES).map("".join), TEXTS, max_size=5)
+FEW, MANY = (
+    settings(max_examples=number, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    for number in (40, 3000)
+)
 
 
 def agree(oracle: Oracle, forest: dict[str, str]) -> None:
@@ -374,61 +377,33 @@ def agree(oracle: Oracle, forest: dict[str, str]) -> None:
     assert {key: found.value for key, found in config.settings(tree, "ib_core").items()} == expected
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@FEW
 @given(forest=FORESTS)
 def test_any_tree(modules: Oracle, forest: dict[str, str]) -> None:
     agree(modules, forest)
 
 
 @pytest.mark.long
-@settings(max_examples=3000, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@MANY
 @given(forest=FORESTS)
 def test_very_many_trees(modules: Oracle, forest: dict[str, str]) -> None:
     agree(modules, forest)
 
 
 CMDLINE_PIECES = st.sampled_from(
-    [
-        "ib_core",
-        "ib-core",
-        ".",
-        "=",
-        '"',
-        " ",
-        "\t",
-        "netns_mode",
-        "x",
-        "1",
-        "--",
-        "ib_core.x=1",
-        ' "ib_core.y=',
-        "#",
-        "a.b",
-    ]
-)
+    ["ib_core", "ib-core", ".", "=", '"', " ", "\t", "netns_mode", "x", "1", "--", "ib_core.x=1", ' "ib_core.y=', "#",
+     "a.b"]
+)  # fmt: skip
 
 
-def agree_on_cmdline(oracle: Oracle, text: str) -> None:
-    oracle.fill({})
-    (oracle.root / "proc/cmdline").write_text(text)
-    try:
-        expected: dict[str, str] = {}
-        for module, rest in oracle.options():
-            if module == b"ib_core":
-                expected.update(kernel_words(rest.decode()))
-    finally:
-        (oracle.root / "proc/cmdline").write_text("")
-    assert cmdline.cmdline_settings(text, "ib_core") == expected
-
-
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@FEW
 @given(text=st.lists(CMDLINE_PIECES, max_size=25).map("".join))
 def test_any_command_line(oracle: Oracle, text: str) -> None:
     agree_on_cmdline(oracle, text)
 
 
 @pytest.mark.long
-@settings(max_examples=3000, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@MANY
 @given(text=st.lists(CMDLINE_PIECES, max_size=25).map("".join))
 def test_very_many_command_lines(oracle: Oracle, text: str) -> None:
     agree_on_cmdline(oracle, text)

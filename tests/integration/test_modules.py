@@ -61,8 +61,17 @@ EXPRESSIONS = {
 }
 
 
-def play(root: Path) -> list[Json]:
-    tasks = [
+def tasks(root: Path) -> list[Json]:
+    node = {"reachable": True, "problems": [], "busy": [], "rails": "{{ read | rdmaops.gpu_fabric.rails }}"}
+    measured: Json = {
+        "nodes": {"gpu-1": node},
+        "results": [],
+        "pairs": [],
+        "rails": [0],
+        "tests": ["rping"],
+        "fail_on": [],
+    }
+    return [
         *drill(root),
         step("mode", "rdma_system", check=True, netns_mode="exclusive", on_absent="ignore"),
         step("info", "rdma_info", register="info"),
@@ -70,35 +79,11 @@ def play(root: Path) -> list[Json]:
         step("host", "host_info", packages={"debian": ["coreutils"]}, units=["no-such.service"]),
         step("network", "network_info", register="network"),
         {"name": "own rails", "ansible.builtin.debug": {"msg": "{{ info | rdmaops.gpu_fabric.rails }}"}},
-        {
-            "name": "filters",
-            "ansible.builtin.debug": {"msg": EXPRESSIONS},
-            "vars": {"read": READ, "said": SAID},
-        },
+        {"name": "filters", "ansible.builtin.debug": {"msg": EXPRESSIONS}, "vars": {"read": READ, "said": SAID}},
         {**step("wrong", "rdma_system", netns_mode="private"), "ignore_errors": True},
-        {
-            **step(
-                "verdict",
-                "fabric_verdict",
-                nodes={
-                    "gpu-1": {
-                        "reachable": True,
-                        "problems": [],
-                        "busy": [],
-                        "rails": "{{ read | rdmaops.gpu_fabric.rails }}",
-                    }
-                },
-                results=[],
-                pairs=[],
-                rails=[0],
-                tests=["rping"],
-                fail_on=[],
-            ),
-            "vars": {"read": READ},
-        },
+        {**step("verdict", "fabric_verdict", **measured), "vars": {"read": READ}},
         step("drift", "drift_verdict", fail_on=[]),
     ]
-    return [{"name": "Modules", "hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": tasks}]
 
 
 @pytest.mark.parametrize("python", [PYTHONS[0], *(pytest.param(one, marks=pytest.mark.long) for one in PYTHONS[1:])])
@@ -109,22 +94,18 @@ def test_the_drill_with_the_python_of_a_node(python: str, tmp_path: Path) -> Non
         skip_or_fail(f"needs Python {python}; this machine has {', '.join(result)}")
     root = tmp_path / "root"
     (root / "etc/modprobe.d").mkdir(parents=True)
-    (tmp_path / "book.yml").write_text(json.dumps(play(root)))
-    variables = json.dumps({"ansible_python_interpreter": result[python]})
-    environment = {
-        "ANSIBLE_CALLBACKS_ENABLED": fqcn("drift"),
-        "RDMAOPS_DRIFT_REPORT": str(tmp_path / "drift.json"),
-    }
-    arguments = ["-i", "localhost,", str(tmp_path / "book.yml"), "--diff", "-e", variables]
-    done = site.ansible_playbook(*arguments, cwd=tmp_path, limit=600, **environment)
+    variables = {"ansible_python_interpreter": result[python]}
+    environment = {"ANSIBLE_CALLBACKS_ENABLED": fqcn("drift"), "RDMAOPS_DRIFT_REPORT": str(tmp_path / "drift.json")}
+    known: Json = {"variables": variables, "cwd": tmp_path, "limit": 600, **environment}
+    done = site.run_tasks(tmp_path, tasks(root), "--diff", **known)
     assert done.rc == 0, done.output
     # ansible.posix, whose callback has printed the run, imports what ansible-core 2.21 deprecates.
     theirs = r"\[WARNING\]: Deprecation warnings can be disabled.*\n|\[DEPRECATION WARNING\]: Importing 'to_text' from 'ansible\.module_utils\._text'.*"
     output = re.sub(theirs, "", done.output)
     for word in ("[DEPRECATION", "[WARNING]: Deprecat", "Traceback"):
         assert word not in output, output
-    for what in ("options", "files"):
-        assert [done.result(f"{what} {number}")["changed"] for number in range(4)] == [True, True, False, False]
+    for kind in ("options", "files"):
+        assert [done.result(f"{kind} {number}")["changed"] for number in range(4)] == [True, True, False, False]
     text = (root / "etc/modprobe.d/zz-rdmaops-mlx5_core.conf").read_text()
     # Templated numbers, strings and null arrive as the modules document them.
     assert "options mlx5_core debug_mask=0\noptions mlx5_core probe_vf=N\n" in text
@@ -135,7 +116,7 @@ def test_the_drill_with_the_python_of_a_node(python: str, tmp_path: Path) -> Non
     assert isinstance(done.result("info")["devices"], list)
     assert done.result("host")["packages"]["missing"] == []
     assert done.result("host")["units"].get("no-such.service", {}).get("load_state") in (None, "not-found")
-    assert "lo" not in [one["name"] for one in done.result("info")["devices"]]
+    assert "lo" not in [device["name"] for device in done.result("info")["devices"]]
     given = done.result("filters")["msg"]
     assert given["nccl_env"]["NCCL_IB_HCA"] == "=mlx5_0:1,mlx5_1:1"
     assert given["nccl_env"]["NCCL_IB_GID_INDEX"] == "3"
@@ -146,7 +127,7 @@ def test_the_drill_with_the_python_of_a_node(python: str, tmp_path: Path) -> Non
     assert done.result("verdict")["verdict"] == "unknown"
     report = json.loads((tmp_path / "drift.json").read_text())
     assert report["complete"] is True
-    observed = {one["task"]: one["status"] for one in report["hosts"]["localhost"]["objects"]}
+    observed = {row["task"]: row["status"] for row in report["hosts"]["localhost"]["objects"]}
     # No boot entry is in this root: what its next boot gives the module cannot be told.
     assert (observed["options 0"], observed["options 3"]) == ("drift", "unknown"), observed
     assert (observed["files 0"], observed["files 3"]) == ("drift", "in_sync"), observed

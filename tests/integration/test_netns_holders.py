@@ -21,6 +21,7 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns import survey
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need_tool, skip_or_fail
+from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
 
 COUNTER = itertools.count()
 
@@ -122,12 +123,8 @@ def net() -> t.Iterator[Net]:
 
 @contextlib.contextmanager
 def holding(program: str, *arguments: str) -> t.Iterator[subprocess.Popen[str]]:
-    child = subprocess.Popen(
-        [sys.executable, "-c", PRELUDE + program, *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    argv = [sys.executable, "-c", PRELUDE + program, *arguments]
+    child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert child.stdout is not None
         assert child.stdout.readline() == "ready\n"
@@ -159,14 +156,27 @@ def wait_until_gone(namespace: survey.Namespace) -> None:
 
     The kernel gives the inode number of a freed namespace to the next one (proc_alloc_inum()).
     """
-    holders = {(holder.kind, holder.pid, holder.path) for holder in namespace.holders}
-    deadline = time.monotonic() + 60
-    while (current := find(namespace.inode)) is not None:
-        left = [row for row in current.holders if row.pid == os.getpid() or (row.kind, row.pid, row.path) in holders]
-        if not left:
-            break
-        assert time.monotonic() < deadline, left
-        time.sleep(0.05)
+    former = set(short(namespace))
+
+    def is_held() -> bool:
+        current = find(namespace.inode)
+        return bool(current and any(row[1] == os.getpid() or row in former for row in short(current)))
+
+    wait_for(lambda: not is_held(), pause=0.05)
+
+
+def kinds(namespace: survey.Namespace) -> list[tuple[str, int]]:
+    return [(holder.kind, holder.pid) for holder in namespace.holders]
+
+
+@contextlib.contextmanager
+def unnamed(net: Net, program: str, *arguments: str) -> t.Iterator[tuple[subprocess.Popen[str], survey.Namespace]]:
+    """A process that holds a namespace whose name was deleted, and what is found then; it is gone in the end."""
+    with holding(program, net.path, *arguments) as child:
+        run("ip", "netns", "del", net.name)
+        result = held(net.inode)
+        yield child, result
+    wait_until_gone(result)
 
 
 def test_nothing_of_the_initial_namespace() -> None:
@@ -205,11 +215,10 @@ def test_process_and_its_command() -> None:
 
 def test_open_file_of_a_deleted_namespace(net: Net) -> None:
     with holding(OPEN_FILE, net.path) as child:
-        before = held(net.inode)
-        assert {holder.kind for holder in before.holders} == {"mount", "fd"}
+        assert {holder.kind for holder in held(net.inode).holders} == {"mount", "fd"}
         run("ip", "netns", "del", net.name)
         result = held(net.inode)
-        assert [(kind, pid) for kind, pid, _path in short(result)] == [("fd", child.pid)]
+        assert kinds(result) == [("fd", child.pid)]
         path = result.holders[0].path
         assert path.startswith(f"/proc/{child.pid}/fd/")
         assert os.stat(path).st_ino == net.inode
@@ -222,96 +231,68 @@ def test_file_opened_through_a_process(net: Net) -> None:
     """The link of such a file reads net:[inode], of one opened by the mount its path."""
     program = "home = os.open('/proc/self/ns/net', os.O_RDONLY)\nenter(path)\n"
     program += "held = os.open('/proc/self/ns/net', os.O_RDONLY)\nassert libc.setns(home, 0x40000000) == 0\nready()"
-    with holding(program, net.path) as child:
-        run("ip", "netns", "del", net.name)
-        result = held(net.inode)
-        assert [(kind, pid) for kind, pid, _path in short(result)] == [("fd", child.pid)]
-    wait_until_gone(result)
+    with unnamed(net, program) as (child, result):
+        assert kinds(result) == [("fd", child.pid)]
 
 
 def test_socket_of_a_deleted_namespace(net: Net) -> None:
-    with holding(SOCKET.format(then=""), net.path) as child:
-        run("ip", "netns", "del", net.name)
-        result = held(net.inode)
-        assert [(kind, pid) for kind, pid, _path in short(result)] == [("socket", child.pid)]
+    with unnamed(net, SOCKET.format(then="")) as (child, result):
+        assert kinds(result) == [("socket", child.pid)]
         assert os.readlink(result.holders[0].path).startswith("socket:[")
-    wait_until_gone(result)
 
 
 def test_socket_shared_with_a_child_names_both(net: Net) -> None:
     then = "if os.fork() == 0:\n    sys.stdin.read()\n    os._exit(0)"
-    with holding(SOCKET.format(then=then), net.path) as child:
-        run("ip", "netns", "del", net.name)
-        result = held(net.inode)
+    with unnamed(net, SOCKET.format(then=then)) as (child, result):
         assert result.holders_total == 2
         assert {holder.kind for holder in result.holders} == {"socket"}
         forked = [holder.pid for holder in result.holders if holder.pid != child.pid]
         assert len(forked) == 1
         assert f"PPid:\t{child.pid}\n" in Path(f"/proc/{forked[0]}/status").read_text(encoding="utf-8")
-    wait_until_gone(result)
 
 
 def test_many_sockets_of_one_process_are_one_holder(net: Net) -> None:
-    program = SOCKET.format(then="more = [held.dup() for _ in range(20)]")
-    with holding(program, net.path):
-        run("ip", "netns", "del", net.name)
-        result = held(net.inode)
+    with unnamed(net, SOCKET.format(then="more = [held.dup() for _ in range(20)]")) as (_child, result):
         assert result.holders_total == 1
-    wait_until_gone(result)
 
 
 def test_tap_device(net: Net) -> None:
     if not os.path.exists("/dev/net/tun"):
         skip_or_fail("needs /dev/net/tun")
-    with holding(TAP, net.path) as child:
-        run("ip", "netns", "del", net.name)
-        result = held(net.inode)
-        assert [(kind, pid) for kind, pid, _path in short(result)] == [("socket", child.pid)]
+    with unnamed(net, TAP) as (child, result):
+        assert kinds(result) == [("socket", child.pid)]
         assert os.readlink(result.holders[0].path) == "/dev/net/tun"
-    wait_until_gone(result)
 
 
 def test_thread_in_another_namespace_than_its_process(net: Net) -> None:
-    with holding(THREAD, net.path) as child:
-        run("ip", "netns", "del", net.name)
-        result = held(net.inode)
+    with unnamed(net, THREAD) as (child, result):
         ((kind, pid, path),) = short(result)
         assert (kind, pid) == ("process", child.pid)
         assert path.startswith(f"/proc/{child.pid}/task/")
         assert os.stat(path).st_ino == net.inode
-    wait_until_gone(result)
 
 
 def test_thread_with_descriptors_of_its_own(net: Net) -> None:
-    with holding(THREAD_FILES, net.path) as child:
-        run("ip", "netns", "del", net.name)
-        result = held(net.inode)
+    with unnamed(net, THREAD_FILES) as (child, result):
         ((kind, pid, path),) = short(result)
         assert (kind, pid) == ("fd", child.pid)
         assert path.startswith(f"/proc/{child.pid}/task/")
-    wait_until_gone(result)
 
 
 def test_bind_mount_in_another_mount_namespace(net: Net, tmp_path: Path) -> None:
     point = tmp_path / "a place"
-    with holding(PRIVATE_MOUNT.format(then=""), net.path, str(point)) as child:
-        # The copy of /run/netns/NAME there is private as well: `ip netns del` here does not reach it.
-        run("ip", "netns", "del", net.name)
-        result = held(net.inode)
-        assert {(holder.kind, holder.pid) for holder in result.holders} == {("mount", child.pid)}
+    # The copy of /run/netns/NAME there is private as well: `ip netns del` here does not reach it.
+    with unnamed(net, PRIVATE_MOUNT.format(then=""), str(point)) as (child, result):
+        assert set(kinds(result)) == {("mount", child.pid)}
         assert str(point) in {holder.path for holder in result.holders}
         assert not os.path.samestat(os.stat(point), os.stat(f"/proc/{child.pid}/root{point}"))
-    wait_until_gone(result)
 
 
 def test_file_opened_on_a_mount_of_another_mount_namespace(net: Net, tmp_path: Path) -> None:
     then = 'handle = os.open(sys.argv[2], os.O_RDONLY)\nsubprocess.run(["umount", "-l", sys.argv[2]], check=True)'
     then += '\nsubprocess.run(["umount", "-l", path], check=True)'
-    with holding(PRIVATE_MOUNT.format(then=then), net.path, str(tmp_path / "point")) as child:
-        run("ip", "netns", "del", net.name)
-        result = held(net.inode)
-        assert [(kind, pid) for kind, pid, _path in short(result)] == [("fd", child.pid)]
-    wait_until_gone(result)
+    with unnamed(net, PRIVATE_MOUNT.format(then=then), str(tmp_path / "point")) as (child, result):
+        assert kinds(result) == [("fd", child.pid)]
 
 
 def test_mount_seen_only_from_outside_a_chroot(net: Net, tmp_path: Path) -> None:
@@ -319,12 +300,9 @@ def test_mount_seen_only_from_outside_a_chroot(net: Net, tmp_path: Path) -> None
     inside = tmp_path / "inside"
     inside.mkdir()
     then = f"if os.fork() == 0:\n    sys.stdin.read()\n    os._exit(0)\nos.chroot({str(inside)!r})"
-    with holding(PRIVATE_MOUNT.format(then=then), net.path, str(tmp_path / "point")) as child:
-        run("ip", "netns", "del", net.name)
-        result = held(net.inode)
+    with unnamed(net, PRIVATE_MOUNT.format(then=then), str(tmp_path / "point")) as (child, result):
         assert str(tmp_path / "point") in {holder.path for holder in result.holders}
         assert child.pid not in {holder.pid for holder in result.holders}
-    wait_until_gone(result)
 
 
 def test_limit_keeps_one_of_each_kind_and_the_total(net: Net) -> None:
@@ -352,10 +330,7 @@ def test_a_listing_keeps_no_namespace_alive(net: Net) -> None:
         run("ip", "netns", "del", net.name)
         # Both holders are gone after this block, and no handle of ours is left.
         assert find(net.inode) is not None
-    deadline = time.monotonic() + 60
-    while os.path.exists(f"/sys/class/net/{link}"):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_for(lambda: not os.path.exists(f"/sys/class/net/{link}"), pause=0.05)
     assert sorted(os.listdir("/proc/self/fd")) == before
 
 

@@ -5,11 +5,7 @@
 from __future__ import annotations
 
 import base64
-import http.server
 import json
-import subprocess
-import sys
-import threading
 import typing as t
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +19,9 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import client as kubernetes_client
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift import publish as drift_publish
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
-from ansible_collections.rdmaops.gpu_fabric.tests.support.site import environment
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.http_server import Answer, Request, Server
+from ansible_collections.rdmaops.gpu_fabric.tests.support.site import run_tasks
 
 Json = dict[str, t.Any]
 
@@ -33,65 +31,40 @@ CODES = (301, 302, 303, 307, 308)
 EMPTY_REPORT = {"schema": 1, "verdict": "in_sync", "hosts": {}}
 
 
-class Server(http.server.ThreadingHTTPServer):
+class Redirecting(Server):
     """Answers all with one file, or sends all elsewhere, and notes what it was sent."""
 
-    daemon_threads = True
-
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.got: list[str] = []
+        super().__init__()
+        self.received: list[str] = []
         self.elsewhere: tuple[int, str] | None = None
-        threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-
-class _Handler(http.server.BaseHTTPRequestHandler):
-    server: Server
-
-    def _answer(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self.server.got.append(f"{self.command} {self.path}\n{self.headers}{body.decode(errors='replace')}")
-        code, place = self.server.elsewhere or (200, "")
-        self.send_response(code)
-        if place:
-            self.send_header("Location", place + self.path)
+    def answer(self, request: Request) -> Answer:
+        text = request.body.decode(errors="replace")
+        self.received.append(f"{request.method} {request.path}\n{request.headers}{text}")
+        code, place = self.elsewhere or (200, "")
+        headers = {"Location": place + request.path} if place else {}
         data = json.dumps({"count": 0, "next": None, "results": []}).encode()
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(data)
-
-    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815
-
-    def log_message(self, *_unused: t.Any) -> None:
-        pass
+        return Answer(code, data, {"Content-Type": "application/json", **headers})
 
 
 class Pair(t.NamedTuple):
     """The server that is meant, and the one to which it sends."""
 
-    meant: Server
-    other: Server
+    meant: Redirecting
+    other: Redirecting
 
     def sends(self, code: int) -> None:
         self.meant.elsewhere = (code, self.other.url)
 
     def arrived(self) -> list[str]:
-        return [text for text in self.other.got if SECRET in text or PAIR in text]
+        return [text for text in self.other.received if SECRET in text or PAIR in text]
 
 
 @pytest.fixture
 def pair() -> Iterator[Pair]:
-    made = Pair(Server(), Server())
-    yield made
-    for server in made:
-        server.shutdown()
-        server.server_close()
+    with Redirecting() as meant, Redirecting() as other:
+        yield Pair(meant, other)
 
 
 def awx(pair: Pair, **login: str) -> None:
@@ -109,7 +82,7 @@ def kubernetes(pair: Pair, **login: str) -> None:
     kubernetes_client.Client(given).request("GET", "/api/v1/nodes", "Looking at the nodes")
 
 
-def with_password(server: Server) -> str:
+def with_password(server: Redirecting) -> str:
     return server.url.replace("http://", f"http://joe:{SECRET}@")
 
 
@@ -128,19 +101,16 @@ ASKS: dict[str, t.Callable[[Pair], None]] = {
 @pytest.mark.parametrize("what", ASKS)
 def test_what_has_a_secret_goes_nowhere_else(pair: Pair, what: str, code: int) -> None:
     pair.sends(code)
-    with pytest.raises(FabricError) as caught:
-        ASKS[what](pair)
-    assert pair.meant.got
-    assert pair.other.got == []
-    assert SECRET not in str(caught.value)
+    message = message_of(FabricError, ASKS[what], pair)
+    assert pair.meant.received
+    assert pair.other.received == []
+    assert SECRET not in message
 
 
 @pytest.mark.parametrize("code", CODES)
 def test_awx_says_where_it_was_sent(pair: Pair, code: int) -> None:
     pair.sends(code)
-    with pytest.raises(client.AwxError) as caught:
-        awx(pair, controller_oauthtoken=SECRET)
-    assert str(caught.value) == (
+    assert message_of(client.AwxError, awx, pair, controller_oauthtoken=SECRET) == (
         f"Looking at the projects: AWX at {pair.meant.url} answered with a redirect to "
         f"{pair.other.url}/api/v2/projects/. Credentials are sent only to controller_host: if AWX is at that "
         "address, set controller_host to it"
@@ -149,7 +119,7 @@ def test_awx_says_where_it_was_sent(pair: Pair, code: int) -> None:
 
 def test_what_awx_is_sent_itself_still_arrives(pair: Pair) -> None:
     awx(pair, controller_oauthtoken=SECRET)
-    assert SECRET in pair.meant.got[0]
+    assert SECRET in pair.meant.received[0]
 
 
 @pytest.mark.parametrize("code", CODES)
@@ -163,7 +133,7 @@ def test_a_download_goes_on_without_the_secret(
     pair.sends(code)
     with _fetch.fetch(f"{url}/plugin.tgz", 10) as stream:
         assert b"results" in stream.read()
-    assert len(pair.other.got) == 1
+    assert len(pair.other.received) == 1
     assert pair.arrived() == []
 
 
@@ -176,8 +146,8 @@ def netrc(place: Path) -> Path:
 
 
 def task(path: str, name: str) -> Json:
-    result = yaml.safe_load((COLLECTION / path).read_text())
-    return next(one for one in (*result, *result[0].get("block", ())) if one["name"] == name)
+    tasks = yaml.safe_load((COLLECTION / path).read_text())
+    return next(entry for entry in (*tasks, *tasks[0].get("block", ())) if entry["name"] == name)
 
 
 MONITORING = {
@@ -202,25 +172,13 @@ TASKS = [
 ]
 
 
-def play(place: Path, wanted: Json, variables: Json, **env: str) -> str:
-    """Run one task of a role, and return what was printed."""
-    (place / "play.yml").write_text(yaml.safe_dump([{
-        "hosts": "localhost", "connection": "local", "gather_facts": False, "vars": variables, "tasks": [wanted],
-    }]))  # fmt: skip
-    program = str(Path(sys.executable).parent / "ansible-playbook")
-    done = subprocess.run(
-        [program, "-i", "localhost,", "-e", f"ansible_python_interpreter={sys.executable}", "play.yml"],
-        cwd=place, env={**environment(), **env}, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
-    return done.stdout + done.stderr
-
-
 @pytest.mark.parametrize(("path", "name", "asked"), TASKS)
 def test_the_password_of_prometheus_stays_with_it(pair: Pair, path: str, name: str, asked: str, tmp_path: Path) -> None:
     pair.sends(307)
-    printed = play(tmp_path, task(path, name), {**MONITORING, "monitoring_prometheus_url": pair.meant.url})
-    assert any(asked in text and PAIR in text for text in pair.meant.got), printed
-    assert pair.other.got == [], printed
+    variables = {**MONITORING, "monitoring_prometheus_url": pair.meant.url}
+    printed = run_tasks(tmp_path, [task(path, name)], variables=variables, cwd=tmp_path, limit=120).output
+    assert any(asked in text and PAIR in text for text in pair.meant.received), printed
+    assert pair.other.received == [], printed
     assert "307" in printed
 
 
@@ -234,8 +192,9 @@ def test_the_manifest_of_the_pod_network(pair: Pair, tmp_path: Path) -> None:
         "__kubernetes_manifest_file": str(tmp_path / "calico.yaml"),
         "__kubernetes_manifest_remote": True,
     }
-    printed = play(tmp_path, desired, variables, NETRC=str(netrc(tmp_path)))
+    keywords = {"variables": variables, "cwd": tmp_path, "limit": 120, "NETRC": str(netrc(tmp_path))}
+    printed = run_tasks(tmp_path, [desired], **keywords).output
     assert (tmp_path / "calico.yaml").exists(), printed
-    assert any(PAIR in text for text in pair.meant.got)
-    assert pair.other.got
+    assert any(PAIR in text for text in pair.meant.received)
+    assert pair.other.received
     assert pair.arrived() == []

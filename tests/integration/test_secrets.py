@@ -10,12 +10,8 @@ from __future__ import annotations
 
 import base64
 import html
-import http.server
 import json
 import os
-import subprocess
-import sys
-import threading
 import typing as t
 import urllib.parse
 from collections.abc import Iterator
@@ -24,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, faults, site
+from ansible_collections.rdmaops.gpu_fabric.tests.support.http_server import Answer, Request, Server
 
 Json = t.Any
 KIND = "secrets"
@@ -43,9 +40,9 @@ class Canaries:
     def named(self, value: Json) -> Json:
         """Return options with a variable in the place of each word, as playbooks have it."""
         if isinstance(value, dict):
-            return {key: self.named(one) for key, one in value.items()}
+            return {key: self.named(item) for key, item in value.items()}
         if isinstance(value, list):
-            return [self.named(one) for one in value]
+            return [self.named(item) for item in value]
         for what, word in self.words.items():
             if value == word:
                 return f"{{{{ canary['{what}'] }}}}"
@@ -70,53 +67,24 @@ def forms(word: str) -> Iterator[tuple[str, str]]:
         yield f"base64, {offset} bytes in", coded[(0, 2, 3)[offset] : len(coded) - 2]
 
 
-class Mirror(http.server.ThreadingHTTPServer):
+class Mirror(Server):
     """Answers with an error that repeats what was sent, headers and all."""
 
-    daemon_threads = True
-
     def __init__(self) -> None:
+        super().__init__()
         self.asked = 0
-        super().__init__(("127.0.0.1", 0), _Handler)
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-
-class _Handler(http.server.BaseHTTPRequestHandler):
-    server: Mirror
-
-    def _answer(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self.server.asked += 1
-        message = f"bad request: {self.headers} {body.decode(errors='replace')}"
-        status = {
-            "kind": "Status",
-            "status": "Failure",
-            "reason": "InternalError",
-            "message": message,
-            "detail": message,
-        }
-        data = json.dumps(status).encode()
-        self.send_response(500)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815
-
-    def log_message(self, *_unused: t.Any) -> None:
-        pass
+    def answer(self, request: Request) -> Answer:
+        self.asked += 1
+        message = f"bad request: {request.headers} {request.body.decode(errors='replace')}"
+        status = {"kind": "Status", "status": "Failure", "reason": "InternalError"}
+        return Answer(500, json.dumps({**status, "message": message, "detail": message}).encode())
 
 
 @pytest.fixture
 def mirror() -> Iterator[Mirror]:
-    server = Mirror()
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    with Mirror() as server:
+        yield server
 
 
 def tasks(canary: Canaries, url: str, place: Path) -> list[tuple[str, Json, bool]]:
@@ -184,56 +152,34 @@ def tasks(canary: Canaries, url: str, place: Path) -> list[tuple[str, Json, bool
 
 def run(place: Path, canary: Canaries, todo: list[tuple[str, Json, bool]], *arguments: str) -> tuple[str, Json]:
     """Run all in one play, which goes on after errors; return what was printed, and the drift report."""
-    (place / "vars.json").write_text(json.dumps({"canary": canary.words}))
-    play = [
+    entries = [
         {
-            "name": "Secrets",
-            "hosts": "localhost",
-            "connection": "local",
-            "gather_facts": False,
-            "tasks": [
-                {
-                    "name": f"{number} {module}",
-                    FQCN + module: canary.named(options),
-                    "ignore_errors": not good,
-                    # As its documentation has it: the result is the token.
-                    "no_log": module == "service_account_token",
-                }
-                for number, (module, options, good) in enumerate(todo)
-            ],
+            "name": f"{number} {module}",
+            FQCN + module: canary.named(options),
+            "ignore_errors": not good,
+            # As its documentation has it: the result is the token.
+            "no_log": module == "service_account_token",
         }
+        for number, (module, options, good) in enumerate(todo)
     ]
-    (place / "book.yml").write_text(json.dumps(play))
-    program = str(Path(sys.executable).parent / "ansible-playbook")
-    environment = site.environment(
-        ANSIBLE_STDOUT_CALLBACK="ansible.builtin.default",
-        ANSIBLE_CALLBACKS_ENABLED=FQCN + "drift",
-        RDMAOPS_DRIFT_REPORT=str(place / "left/report.json"),
-        RDMAOPS_DRIFT_HTML=str(place / "left/report.html"),
-        RDMAOPS_DRIFT_PROMETHEUS=str(place / "left/report.prom"),
-        ANSIBLE_LOG_PATH=str(place / "left/ansible.log"),
-        ANSIBLE_LOCAL_TEMP=str(place / "left/local"),
-        ANSIBLE_REMOTE_TMP=str(place / "left/remote"),
-        TMPDIR=str(place / "left"),
-    )
+    environment = {
+        **site.AS_A_USER,
+        "ANSIBLE_CALLBACKS_ENABLED": FQCN + "drift",
+        "RDMAOPS_DRIFT_REPORT": str(place / "left/report.json"),
+        "RDMAOPS_DRIFT_HTML": str(place / "left/report.html"),
+        "RDMAOPS_DRIFT_PROMETHEUS": str(place / "left/report.prom"),
+        "ANSIBLE_LOG_PATH": str(place / "left/ansible.log"),
+        "ANSIBLE_LOCAL_TEMP": str(place / "left/local"),
+        "ANSIBLE_REMOTE_TMP": str(place / "left/remote"),
+        "TMPDIR": str(place / "left"),
+    }
     (place / "left").mkdir()
-    python = json.dumps({"ansible_python_interpreter": sys.executable})
-    argv = [program, "-i", "localhost,", "-e", python, "-e", f"@{place / 'vars.json'}", str(place / "book.yml")]
-    done = subprocess.run(
-        [*argv, "-vvv", "--diff", *arguments],
-        env=environment,
-        cwd=COLLECTION,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=1200,
-        check=False,
-    )
-    message = done.stdout + done.stderr
-    assert "PLAY RECAP" in message, message
+    keywords = {"variables": {"canary": canary.words}, "cwd": COLLECTION, **environment}
+    output = site.run_tasks(place, entries, "-vvv", "--diff", *arguments, **keywords).output
+    assert "PLAY RECAP" in output, output
     for number, (module, _options, _good) in enumerate(todo):
-        assert f"TASK [{number} {module}]" in message, message
-    return message, json.loads((place / "left/report.json").read_text())
+        assert f"TASK [{number} {module}]" in output, output
+    return output, json.loads((place / "left/report.json").read_text())
 
 
 def left_behind(place: Path) -> dict[str, str]:

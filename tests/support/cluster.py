@@ -4,7 +4,7 @@
 
     plane = cluster()
     with plane.namespace() as namespace:
-        plane.kubectl("apply", "-n", namespace, "-f", "-", stdin=json.dumps(thing))
+        plane.apply(manifest("v1", "ConfigMap", "settings", namespace, data={"a": "b"}))
 
 With LAB_CLUSTER=kubeadm it is the one that kubeadm created for a scenario, on a node of the lab.
 
@@ -19,7 +19,6 @@ import fcntl
 import json
 import os
 import subprocess
-import time
 import typing as t
 import uuid
 from pathlib import Path
@@ -27,6 +26,7 @@ from pathlib import Path
 from ansible_collections.rdmaops.gpu_fabric.tests.lab import config, tools
 from ansible_collections.rdmaops.gpu_fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdmaops.gpu_fabric.tests.support import skip_or_fail
+from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
 
 API_SERVER = "kube-apiserver"
 
@@ -50,23 +50,22 @@ class Cluster:
             skip_or_fail(str(exc))
 
     def kubectl(
-        self,
-        *argv: str,
-        stdin: str = "",
-        check: bool = True,
-        limit: float = 60,
-        kubeconfig: Path | None = None,
+        self, *argv: str, stdin: str = "", check: bool = True, limit: float = 60, kubeconfig: Path | None = None
     ) -> str:
         """Run kubectl, as the administrator unless another kubeconfig is given, and return what it printed."""
         command = [str(self.tool("kubectl")), f"--kubeconfig={kubeconfig or self.kubeconfig}", *argv]
         # Discovery is cached per server address in the home directory: not in the developer's.
         environment = {**os.environ, "KUBECACHEDIR": str(self.plane.place / "kubectl-cache")}
-        done = subprocess.run(
-            command, input=stdin, capture_output=True, text=True, timeout=limit, env=environment, check=False
-        )
+        known: t.Any = {"timeout": limit, "env": environment, "check": False}
+        done = subprocess.run(command, input=stdin, capture_output=True, text=True, **known)
         if check and done.returncode != 0:
             raise AssertionError(f"kubectl {' '.join(argv)}: rc {done.returncode}: {done.stdout}{done.stderr}")
         return done.stdout
+
+    def apply(self, *objects: t.Any, options: t.Sequence[str] = ()) -> None:
+        """Apply objects, in their order and on the server's side."""
+        stdin = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+        self.kubectl("apply", "--server-side", *options, "-f", "-", stdin=stdin)
 
     def json(self, *argv: str, **keywords: t.Any) -> t.Any:
         """Run kubectl with `-o json` and return the value."""
@@ -77,16 +76,21 @@ class Cluster:
 
         `kubectl wait` fails if the definition has no conditions yet, as right after its creation.
         """
-        end = time.monotonic() + 60
-        while True:
+
+        def waited() -> bool:
             try:
                 self.kubectl("wait", "--for=condition=Established", "--timeout=30s", *(names or ("crd", "--all")))
             except AssertionError as exc:
-                if "accessor error" not in str(exc) or time.monotonic() > end:
+                if "accessor error" not in str(exc):
                     raise
-                time.sleep(0.2)
-            else:
-                return
+                return False
+            return True
+
+        wait_for(waited, pause=0.2)
+
+    def serves(self, *kinds: str) -> None:
+        """Wait until objects of these kinds can be listed: for a moment after `established` the answer may be 404."""
+        wait_for(lambda: all("items" in self.kubectl("get", kind, "-A", "-o", "json", check=False) for kind in kinds))
 
     @contextlib.contextmanager
     def namespace(self) -> t.Iterator[str]:
@@ -106,6 +110,15 @@ class Cluster:
     def token_kubeconfig(self) -> Path:
         """Return a kubeconfig of the administrator with a bearer token."""
         return self.plane.token_kubeconfig()
+
+    def with_token(self, token: str) -> t.Any:
+        """Return the content of a kubeconfig with that token."""
+        config = json.loads(self.kubeconfig.read_text())
+        return {**config, "users": [{"name": user["name"], "user": {"token": token}} for user in config["users"]]}
+
+    def token_of(self, namespace: str, account: str) -> str:
+        """Return a token of a service account."""
+        return self.kubectl("-n", namespace, "create", "token", account, "--duration", "1h").strip()
 
     def stop(self) -> None:
         """End the API server: connections are refused."""

@@ -16,12 +16,11 @@ from __future__ import annotations
 import base64
 import json
 import re
-import socketserver
 import threading
 import typing as t
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from ansible_collections.rdmaops.gpu_fabric.tests.support import http_server
 from ansible_collections.rdmaops.gpu_fabric.tests.support.controller_checks import (
     Refused,
     check_rrule,
@@ -76,24 +75,22 @@ class Controller:
         self._looks: dict[int, int] = {}
         self._last = 0
         self._lock = threading.RLock()
-        self._server: ThreadingHTTPServer | None = None
+        self._server: http_server.Server | None = None
 
     # --- for tests ----------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Controller:
-        self._server = _Server(("127.0.0.1", 0), _handler(self))
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self._server = _Server(self).__enter__()
         return self
 
     def __exit__(self, *_exc: object) -> None:
         assert self._server is not None
-        self._server.shutdown()
-        self._server.server_close()
+        self._server.__exit__()
 
     @property
     def url(self) -> str:
         assert self._server is not None
-        return f"http://127.0.0.1:{self._server.server_port}"
+        return self._server.url
 
     def add(self, kind: str, **fields: t.Any) -> int:
         """Make an object by hand, with names for other objects' numbers, and return its number."""
@@ -379,60 +376,35 @@ def _page(request: Request, items: list[Json]) -> Json:
     return {"count": len(items), "next": following, "previous": previous, "results": items[begin:end]}
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
+class _Server(http_server.Server):
+    def __init__(self, controller: Controller) -> None:
+        super().__init__()
+        self.controller = controller
 
-    def server_bind(self) -> None:
-        # Not HTTPServer's: it asks the name service for this host's name.
-        socketserver.TCPServer.server_bind(self)
-        self.server_name, self.server_port = "127.0.0.1", int(self.server_address[1])
+    def answer(self, request: http_server.Request) -> http_server.Answer:
+        parts = urlsplit(request.path)
+        body = json.loads(request.body) if request.body else None
+        with self.controller._lock:
+            self.controller.requests.append((request.method, parts.path, body))
+            try:
+                self._authorize(request.method, request.headers.get("Authorization") or "")
+                query = dict(parse_qsl(parts.query))
+                status, answer = self.controller.answer(Request(request.method, parts.path, query, body))
+            except Refused as exc:
+                status, answer = exc.status, exc.body
+        headers = {"Content-Type": "application/json", "X-API-Product-Name": "AWX", "X-API-Product-Version": VERSION}
+        return http_server.Answer(status, b"" if answer is None else json.dumps(answer).encode(), headers)
 
-
-def _handler(controller: Controller) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def _serve(self) -> None:
-            parts = urlsplit(self.path)
-            length = int(self.headers.get("Content-Length") or 0)
-            content = self.rfile.read(length)
-            with controller._lock:
-                try:
-                    body = json.loads(content) if content else None
-                    controller.requests.append((self.command, parts.path, body))
-                    self._authorize()
-                    status, answer = controller.answer(
-                        Request(self.command, parts.path, dict(parse_qsl(parts.query)), body)
-                    )
-                except Refused as exc:
-                    status, answer = exc.status, exc.body
-            data = b"" if answer is None else json.dumps(answer).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.send_header("X-API-Product-Name", "AWX")
-            self.send_header("X-API-Product-Version", VERSION)
-            self.end_headers()
-            self.wfile.write(data)
-
-        def _authorize(self) -> None:
-            credentials = self.headers.get("Authorization") or ""
-            bearer = re.fullmatch(r"Bearer (.+)", credentials)
-            if bearer and bearer[1] == controller.auditor and self.command != "GET":
-                raise Refused(403, {"detail": "You do not have permission to perform this action."})
-            if bearer and bearer[1] in (controller.token, controller.auditor):
-                return
-            if credentials == _basic(controller.user, controller.password):
-                return
-            text = "Authentication credentials were not provided. To establish a login session, visit /api/login/."
-            raise Refused(401, {"detail": text})
-
-        do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = _serve  # noqa: N815
-
-        def log_message(self, *_args: object) -> None:
-            """Say nothing."""
-
-    return Handler
+    def _authorize(self, method: str, credentials: str) -> None:
+        bearer = re.fullmatch(r"Bearer (.+)", credentials)
+        if bearer and bearer[1] == self.controller.auditor and method != "GET":
+            raise Refused(403, {"detail": "You do not have permission to perform this action."})
+        if bearer and bearer[1] in (self.controller.token, self.controller.auditor):
+            return
+        if credentials == _basic(self.controller.user, self.controller.password):
+            return
+        text = "Authentication credentials were not provided. To establish a login session, visit /api/login/."
+        raise Refused(401, {"detail": text})
 
 
 def _basic(user: str, password: str) -> str:

@@ -12,21 +12,21 @@ import typing as t
 Json = t.Dict[str, t.Any]
 
 _NAMED: Json = {"name": None, "description": ""}
-_PROMPTS: tuple[str, ...] = (
-    "scm_branch",
-    "diff_mode",
-    "variables",
-    "limit",
-    "tags",
-    "skip_tags",
-    "job_type",
-    "verbosity",
-    "inventory",
-)
-_PROMPTS += ("credential", "execution_environment", "labels", "forks", "job_slice_count", "timeout", "instance_groups")
+_PROMPTS = (
+    "scm_branch", "diff_mode", "variables", "limit", "tags", "skip_tags", "job_type", "verbosity", "inventory",
+    "credential", "execution_environment", "labels", "forks", "job_slice_count", "timeout", "instance_groups",
+)  # fmt: skip
+_PROMPTS_OF_WORKFLOWS = ("scm_branch", "variables", "limit", "inventory", "labels", "tags", "skip_tags")
 
 # Fields with their defaults; None: required, REF: another object or null, NEEDED: another object.
 REF, NEEDED = ("ref",), ("needed",)
+
+
+def _all(default: t.Any, *names: str) -> Json:
+    """Return fields that have the same default."""
+    return dict.fromkeys(names, default)
+
+
 FIELDS: dict[str, Json] = {
     "organizations": {**_NAMED, "max_hosts": 0, "default_environment": REF},
     "credential_types": {**_NAMED},
@@ -41,96 +41,51 @@ FIELDS: dict[str, Json] = {
     },
     "projects": {
         **_NAMED,
-        "organization": REF,
-        "credential": REF,
-        "default_environment": REF,
-        "signature_validation_credential": REF,
-        "scm_type": "",
-        "scm_url": "",
-        "scm_branch": "",
-        "scm_refspec": "",
-        "scm_clean": False,
-        "scm_track_submodules": False,
-        "scm_delete_on_update": False,
-        "scm_update_on_launch": False,
-        "scm_update_cache_timeout": 0,
+        **_all(REF, "organization", "credential", "default_environment", "signature_validation_credential"),
+        **_all("", "scm_type", "scm_url", "scm_branch", "scm_refspec"),
+        **_all(False, "scm_clean", "scm_track_submodules", "scm_delete_on_update", "scm_update_on_launch"),
         "allow_override": False,
-        "timeout": 0,
+        **_all(0, "scm_update_cache_timeout", "timeout"),
     },
     "inventories": {
         **_NAMED,
         "organization": NEEDED,
-        "kind": "",
-        "variables": "",
+        **_all("", "kind", "variables"),
         "prevent_instance_group_fallback": False,
     },
     "inventory_sources": {
         **_NAMED,
         "inventory": NEEDED,
         "source": None,
-        "source_path": "",
-        "source_vars": "",
-        "source_project": REF,
-        "credential": REF,
-        "execution_environment": REF,
-        "scm_branch": "",
-        "enabled_var": "",
-        "enabled_value": "",
-        "host_filter": "",
-        "limit": "",
-        "overwrite": False,
-        "overwrite_vars": False,
-        "timeout": 0,
+        **_all(REF, "source_project", "credential", "execution_environment"),
+        **_all("", "source_path", "source_vars", "scm_branch", "enabled_var", "enabled_value", "host_filter", "limit"),
+        **_all(False, "overwrite", "overwrite_vars", "update_on_launch"),
+        **_all(0, "timeout", "update_cache_timeout"),
         "verbosity": 1,
-        "update_on_launch": False,
-        "update_cache_timeout": 0,
     },
     "job_templates": {
         **_NAMED,
-        "job_type": "run",
-        "inventory": REF,
         "project": NEEDED,
-        "execution_environment": REF,
-        "playbook": "",
-        "scm_branch": "",
-        "forks": 0,
-        "limit": "",
-        "verbosity": 0,
-        "extra_vars": "",
-        "job_tags": "",
-        "skip_tags": "",
-        "start_at_task": "",
-        "force_handlers": False,
-        "timeout": 0,
-        "use_fact_cache": False,
-        "become_enabled": False,
-        "diff_mode": False,
-        "allow_simultaneous": False,
+        **_all(REF, "inventory", "execution_environment"),
+        "job_type": "run",
+        **_all("", "playbook", "scm_branch", "limit", "extra_vars", "job_tags", "skip_tags", "start_at_task"),
+        **_all(0, "forks", "verbosity", "timeout"),
         "job_slice_count": 1,
-        "survey_enabled": False,
-        "prevent_instance_group_fallback": False,
-        **{f"ask_{name}_on_launch": False for name in _PROMPTS},
+        **_all(False, "force_handlers", "use_fact_cache", "become_enabled", "diff_mode", "allow_simultaneous"),
+        **_all(False, "survey_enabled", "prevent_instance_group_fallback"),
+        **_all(False, *(f"ask_{name}_on_launch" for name in _PROMPTS)),
     },
     "workflow_job_templates": {
         **_NAMED,
-        "organization": REF,
-        "inventory": REF,
-        "limit": "",
-        "scm_branch": "",
-        "extra_vars": "",
-        "allow_simultaneous": False,
-        "survey_enabled": False,
-        **{
-            f"ask_{name}_on_launch": False
-            for name in _PROMPTS
-            if name in ("scm_branch", "variables", "limit", "inventory", "labels", "tags", "skip_tags")
-        },
+        **_all(REF, "organization", "inventory"),
+        **_all("", "limit", "scm_branch", "extra_vars"),
+        **_all(False, "allow_simultaneous", "survey_enabled"),
+        **_all(False, *(f"ask_{name}_on_launch" for name in _PROMPTS_OF_WORKFLOWS)),
     },
     "workflow_job_template_nodes": {
         "identifier": "",
         "workflow_job_template": NEEDED,
-        "unified_job_template": REF,
-        "inventory": REF,
+        **_all(REF, "unified_job_template", "inventory"),
         "extra_data": {},
         "all_parents_must_converge": False,
     },
@@ -198,7 +153,8 @@ NEEDS = {
     "slack": ("token", "channels"),
     "mattermost": ("mattermost_url",),
     "rocketchat": ("rocketchat_url",),
+    "email": ("host", "recipients"),
+    "pagerduty": ("token", "service_key", "subdomain", "client_name"),
 }
-NEEDS.update(email=("host", "recipients"), pagerduty=("token", "service_key", "subdomain", "client_name"))
 
 __all__ = ["EDGES", "FIELDS", "LISTS", "NEEDED", "NEEDS", "PASSWORDS", "REF", "RELATED", "UNIFIED", "UNIQUE"]

@@ -38,13 +38,8 @@ drivers+=" ext4 virtio_blk "
 add_drivers+=" ib_uverbs mlx5_ib "
 filesystems+=" ext4 "
 """
-FILES: dict[str, dict[str, str]] = {
-    "initramfs-tools": {},
-    "dracut": {"etc/dracut.conf.d/test.conf": DRACUT_SMALL},
-    "node": {},
-    "torch": {},
-    "python": {},
-}
+FILES: dict[str, dict[str, str]] = {name: {} for name in PACKAGES}
+FILES["dracut"] = {"etc/dracut.conf.d/test.conf": DRACUT_SMALL}
 LEAVE_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 
 # What the tools look at, in a mount namespace that goes with the command.
@@ -80,18 +75,8 @@ def debian_root(name: str) -> Path:
         new = roots / f"{name}-new"
         shutil.rmtree(new, ignore_errors=True)
         # What mmdebstrap mounts in the new root goes with it, even when it is killed.
-        argv = [
-            "unshare",
-            "--mount",
-            "--propagation",
-            "private",
-            "--fork",
-            "--kill-child",
-            tool,
-            "--mode=root",
-            "--variant=apt",
-            "--include=" + ",".join(PACKAGES[name]),
-        ]
+        argv = ["unshare", "--mount", "--propagation", "private", "--fork", "--kill-child"]
+        argv += [tool, "--mode=root", "--variant=apt", "--include=" + ",".join(PACKAGES[name])]
         argv += ['--aptopt=APT::Install-Recommends "false"']
         argv += [f'--aptopt={key} "{value}"' for key, value in sources.options.items()]
         argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in LEAVE_OUT]
@@ -127,9 +112,8 @@ def mounted(root: Path, argv: t.Sequence[str]) -> list[str]:
 
 def inside(root: Path, *argv: str) -> str:
     """Run a command inside ``root`` and return what it printed."""
-    done = subprocess.run(
-        mounted(root, ["chroot", str(root), *argv]), capture_output=True, text=True, timeout=600, check=False
-    )
+    command = mounted(root, ["chroot", str(root), *argv])
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, (argv, done.returncode, done.stderr[-2000:])
     return done.stdout
 

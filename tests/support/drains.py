@@ -12,58 +12,40 @@ import sys
 import typing as t
 from collections.abc import Iterator
 
-import pytest
-
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import path
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain import lease as node_drain_lease
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain.manage import manage
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain.node import NOTE
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import MACHINE_ID, Lab
+from ansible_collections.rdmaops.gpu_fabric.tests.support.objects import manifest
 
 Json = t.Any
 SPACE = "rdmaops-system"
 LEASE = path("coordination.k8s.io/v1", "leases", SPACE, node_drain_lease.NAME)
 OTHER_ID = "f" * 32
-NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}}
+NAMESPACE = manifest("v1", "Namespace", SPACE)
 NEW_BOOT = "5c0bd1e4-9a4c-4b4e-8f3e-7f2f3a1f0c11"
 
 
 @contextlib.contextmanager
 def lease_namespace(plane: Cluster) -> Iterator[None]:
     """The namespace of the Lease, which an administrator creates; the Lease is deleted afterwards."""
-    plane.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(NAMESPACE))
+    plane.apply(NAMESPACE)
     yield
     plane.kubectl("delete", "lease", "-n", SPACE, node_drain_lease.NAME, "--ignore-not-found")
 
 
 def options(node: str, state: str = "drained", **more: Json) -> Json:
-    values = {
-        "name": node,
-        "state": state,
-        "run": "one",
-        "reason": "a test",
-        "failure": None,
-        "machine_id": MACHINE_ID,
-        "addresses": [],
-        "on_absent": "fail",
-        "control_plane_ok": False,
-        "evict_gpu_pods": False,
-        "force": False,
-        "delete_emptydir_data": False,
-        "device_resources": ["nvidia.com/*", "*gpu*", "*rdma*"],
-        "drain_timeout": 60,
-        "wait_ready": True,
-        "boot_id": None,
-        "ready_timeout": 60,
-        "missing_ok": False,
-        "lease_duration": 600,
-        "lease_namespace": SPACE,
-        "max_unavailable": 1,
-        "take_over": True,
-    }
-    return {**values, **more}
+    run = {"run": "one", "reason": "a test", "failure": None, "take_over": True, "lease_namespace": SPACE}
+    host: Json = {"machine_id": MACHINE_ID, "addresses": [], "on_absent": "fail", "boot_id": None, "wait_ready": True}
+    limits = {"drain_timeout": 60, "ready_timeout": 60, "lease_duration": 600, "max_unavailable": 1}
+    consents = ("control_plane_ok", "evict_gpu_pods", "force", "delete_emptydir_data", "missing_ok")
+    resources = {"device_resources": ["nvidia.com/*", "*gpu*", "*rdma*"]}
+    known = {**run, **host, **limits, **dict.fromkeys(consents, False), **resources}
+    return {"name": node, "state": state, **known, **more}
 
 
 def two_nodes(lab: Lab) -> tuple[str, str]:
@@ -78,9 +60,7 @@ def call(lab: Lab, node: str, state: str = "drained", check: bool = False, **mor
 def refused(lab: Lab, node: str, state: str = "drained", check: bool = False, **more: Json) -> str:
     """Return the message with which the module refuses."""
     api = more.pop("api", lab.api)
-    with pytest.raises(FabricError) as caught:
-        manage(options(node, state, **more), check, api)
-    return str(caught.value)
+    return message_of(FabricError, manage, options(node, state, **more), check, api)
 
 
 def note(lab: Lab, node: str) -> Json:
@@ -126,7 +106,7 @@ APART = """
 import json, sys
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain.manage import manage
-from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import client
+from ansible_collections.rdmaops.gpu_fabric.tests.support.objects import client
 try:
     manage(json.loads(sys.argv[1]), False, client(sys.argv[2], timeout=5))
 except FabricError as exc:

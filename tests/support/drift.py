@@ -35,10 +35,18 @@ class Ran(t.NamedTuple):
 
     def objects(self, host: str) -> dict[str, str]:
         """Return names to statuses of a host's objects."""
-        return {row["name"]: row["status"] for row in self.report["hosts"][host]["objects"]}
+        return {row["name"]: row["status"] for row in self.rows(host)}
+
+    def rows(self, host: str) -> list[Json]:
+        """Return what the report has of a host's objects."""
+        return t.cast("list[Json]", self.report["hosts"][host]["objects"])
 
     def whys(self, host: str) -> list[str]:
-        return [row["why"] for row in self.report["hosts"][host]["objects"] if row["why"]]
+        return [row["why"] for row in self.rows(host) if row["why"]]
+
+    def hosts(self) -> dict[str, str]:
+        """Return names to statuses of hosts."""
+        return {host: entry["status"] for host, entry in self.report["hosts"].items()}
 
 
 class Place:
@@ -66,20 +74,25 @@ class Place:
         book.write_text(json.dumps([{"gather_facts": False, **play} for play in plays]))
         return book
 
+    @property
+    def book(self) -> str:
+        """The playbook of `write`, if it was given no other name."""
+        return str(self.path / "play.yml")
+
+    def module(self, name: str, *lines: str) -> None:
+        """Write a module of the playbook's own."""
+        library = self.path / "library"
+        library.mkdir()
+        head = ("#!/usr/bin/python", "from ansible.module_utils.basic import AnsibleModule")
+        (library / f"{name}.py").write_text("\n".join((*head, *lines)) + "\n")
+
     def command(self, *arguments: str) -> list[str]:
         return [str(PROGRAM), "-i", str(self.path / "hosts"), *arguments]
 
     def run(self, *arguments: str, **environment: str) -> Ran:
-        arguments = arguments or (str(self.path / "play.yml"), "--check")
-        done = subprocess.run(
-            self.command(*arguments),
-            env={**self.environment, **environment},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            cwd=self.path,
-        )
+        command = self.command(*(arguments or (self.book, "--check")))
+        known: t.Any = {"env": {**self.environment, **environment}, "cwd": self.path, "stdin": subprocess.DEVNULL}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, **known)
         written = self.path / "report.json"
         report = json.loads(written.read_text()) if written.exists() else {}
         if report:
@@ -95,11 +108,12 @@ class Place:
         return self.run()
 
 
-VERDICT: Json = {
-    "name": "Judge",
-    "hosts": "localhost",
-    "tasks": [{"name": "Verdict", "rdmaops.gpu_fabric.drift_verdict": {}}],
-}
+def verdict(**arguments: t.Any) -> Json:
+    tasks = [{"name": "Verdict", "rdmaops.gpu_fabric.drift_verdict": arguments}]
+    return {"name": "Judge", "hosts": "localhost", "tasks": tasks}
+
+
+VERDICT = verdict()
 
 
 def copy(name: str, content: str = "x\n", **more: t.Any) -> Json:
@@ -120,4 +134,4 @@ def closed_port() -> int:
     return ports.number(_reserved())
 
 
-__all__ = ["PROGRAM", "VERDICT", "Json", "Place", "Ran", "closed_port", "copy", "entry", "run_it"]
+__all__ = ["PROGRAM", "VERDICT", "Json", "Place", "Ran", "closed_port", "copy", "entry", "run_it", "verdict"]

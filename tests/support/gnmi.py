@@ -10,7 +10,6 @@ import json
 import os
 import re
 import subprocess
-import time
 import typing as t
 import urllib.request
 from pathlib import Path
@@ -19,6 +18,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.lab import tools
 from ansible_collections.rdmaops.gpu_fabric.tests.lab.certificates import Authority
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, skip_or_fail
 from ansible_collections.rdmaops.gpu_fabric.tests.support.role_values import values
+from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
 
 Json = t.Any
 ROLE = COLLECTION / "roles/switch_telemetry"
@@ -74,13 +74,9 @@ class Switches:
         counters.write_text(notification(leaves))
         argv = [str(program("gnmi_target")), "-counters", str(counters), "-user", "admin"]
         argv += ["-cert", str(self.directory / f"{name}.crt"), "-key", str(self.directory / f"{name}.key")]
-        process = subprocess.Popen(
-            [*argv, *(["-basic"] if basic else [])],
-            env={**os.environ, "GNMI_TARGET_PASSWORD": password},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        argv += ["-basic"] if basic else []
+        known: t.Any = {"env": {**os.environ, "GNMI_TARGET_PASSWORD": password}, "stdin": subprocess.DEVNULL}
+        process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, **known)
         self._running.append(process)
         assert process.stdout
         return int(process.stdout.readline().rpartition(":")[2])
@@ -118,14 +114,15 @@ class Collector:
 
     def wait(self, condition: t.Callable[[], Json], limit: float = 60) -> Json:
         """Return what a condition has become."""
-        end = time.monotonic() + limit
-        while True:
+
+        def attempt() -> Json:
             with contextlib.suppress(OSError):
-                if met := condition():
-                    return met
-            if time.monotonic() > end or self.process.poll() is not None:
-                raise AssertionError(f"not after {limit} s:\n{self.log.read_text()[-4000:]}")
-            time.sleep(0.1)
+                if result := condition():
+                    return result
+            assert self.process.poll() is None, self.log.read_text()[-4000:]
+            return None
+
+        return wait_for(attempt, limit, pause=0.1, report=lambda: self.log.read_text()[-4000:])
 
 
 @contextlib.contextmanager

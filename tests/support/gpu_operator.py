@@ -9,12 +9,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import typing as t
 from pathlib import Path
 
 from ansible_collections.rdmaops.gpu_fabric.tests.support import charts
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
+from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
 
 MODULE = "ansible_collections.rdmaops.gpu_fabric.plugins.modules.gpu_operator"
 NAMESPACE = "gpu-operator"
@@ -46,14 +46,8 @@ class Place:
             **({} if options.get("state") == "absent" else {"chart": str(self.old)}),
             **options,
         }
-        process = subprocess.Popen(
-            [sys.executable, "-m", MODULE],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
+        pipes: t.Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        process = subprocess.Popen([sys.executable, "-m", MODULE], text=True, start_new_session=True, **pipes)
         assert process.stdin
         arguments = {name: value for name, value in options.items() if value is not None}
         process.stdin.write(json.dumps({"ANSIBLE_MODULE_ARGS": arguments}))
@@ -103,18 +97,12 @@ class Place:
 
     def kill_in_hook(self, verb: str, name: str, *argv: str) -> None:
         """Start helm, which waits for a hook's Job that nothing runs here, and kill it there."""
-        process = subprocess.Popen(
-            [self.plane.tool("helm4"), verb, name, *argv],
-            env={**os.environ, "KUBECONFIG": str(self.plane.kubeconfig)},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        environment = {**os.environ, "KUBECONFIG": str(self.plane.kubeconfig)}
+        argv = (str(self.plane.tool("helm4")), verb, name, *argv)
+        process = subprocess.Popen(argv, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            deadline = time.monotonic() + 60
-            while not self.plane.json("get", "job", "-n", NAMESPACE)["items"]:
-                assert time.monotonic() < deadline
-                assert process.poll() is None
-                time.sleep(0.2)
+            wait_for(lambda: process.poll() is not None or self.plane.json("get", "job", "-n", NAMESPACE)["items"])
+            assert process.poll() is None
             if "pending" not in json.dumps(self.plane.json("get", "secret", "-A", "-l", "owner=helm")):
                 raise AssertionError("helm is at work and its release is not pending")
             text = self.refused(name=name, on_pending="recover", pending_age=0)

@@ -11,7 +11,6 @@ import base64
 import contextlib
 import json
 import subprocess
-import time
 import typing as t
 import urllib.error
 import urllib.request
@@ -20,6 +19,7 @@ from pathlib import Path
 from ansible_collections.rdmaops.gpu_fabric.tests.lab import ports
 from ansible_collections.rdmaops.gpu_fabric.tests.lab.oci import Image, Index, digest_of, oci_archive, tar_of
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need_tool
+from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
 
 USER = "puller"
 # Of docker-registry's htpasswd file, which takes bcrypt only: the hash of this password, with four rounds.
@@ -46,13 +46,13 @@ class Daemon:
 
     def start(self, limit: float = 60) -> None:
         with self.log.open("ab") as sink:
-            self.process = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink)
-        deadline = time.monotonic() + limit
-        while not self.ready():
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                self.stop()
-                raise AssertionError(f"{self.argv[0]} is not ready: {self.log.read_text()[-2000:]}")
-            time.sleep(0.05)
+            self.process = process = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink)
+        try:
+            wait_for(lambda: self.ready() or process.poll() is not None, limit, pause=0.05)
+            assert self.ready(), f"{self.argv[0]} is not ready: {self.log.read_text()[-2000:]}"
+        except AssertionError:
+            self.stop()
+            raise
 
     def stop(self) -> None:
         if self.process is not None and self.process.poll() is None:

@@ -40,15 +40,10 @@ INIT = [{"kind": "InitConfiguration"}]
 JOIN = [{"kind": "JoinConfiguration"}]
 DEFAULTS: Json = {
     "documents": [],
-    "clean": False,
-    "discard_etcd": False,
-    "without_backup_ok": False,
-    "token": None,
-    "certificate_key": None,
-    "upload_certificates": False,
-    "token_id": None,
-    "token_ttl": 900,
     "ignore_preflight_errors": [],
+    "token_ttl": 900,
+    **dict.fromkeys(("clean", "discard_etcd", "without_backup_ok", "upload_certificates"), False),
+    **dict.fromkeys(("token", "certificate_key", "token_id")),
 }
 
 BOTH = """#!/bin/sh
@@ -171,15 +166,11 @@ class Hosts:
         for name in ("hosts", "cluster", "points", "active", "made"):
             (place / name).mkdir()
         authority = Authority()
-        configurations = {
-            "items": [
-                {
-                    "metadata": {"name": "kubeadm-config"},
-                    "data": {"ClusterConfiguration": KNOWN["cluster_configuration"]},
-                },
-                {"metadata": {"name": "kubelet-config"}, "data": {"kubelet": KNOWN["kubelet_configuration"]}},
-            ]
+        maps = {
+            "kubeadm-config": {"ClusterConfiguration": KNOWN["cluster_configuration"]},
+            "kubelet-config": {"kubelet": KNOWN["kubelet_configuration"]},
         }
+        configurations = {"items": [{"metadata": {"name": name}, "data": data} for name, data in maps.items()]}
         for name, number in HOSTS.items():
             files = place / "made" / name
             (files / "manifests").mkdir(parents=True)
@@ -189,10 +180,8 @@ class Hosts:
             (files / "admin.conf").write_text(authority.kubeconfig("kubernetes-admin"))
             (files / "ca.crt").write_text(authority.pem)
             (files / "configurations.json").write_text(json.dumps(configurations))
-            status = {
-                "conditions": [{"type": "Ready", "status": "True"}],
-                "nodeInfo": {"machineID": f"{number:032x}"},
-            }
+            ready = [{"type": "Ready", "status": "True"}]
+            status = {"conditions": ready, "nodeInfo": {"machineID": f"{number:032x}"}}
             node = {"metadata": {"name": name}, "spec": {"podCIDR": f"10.244.{number}.0/24"}, "status": status}
             (files / "node.json").write_text(json.dumps(node))
             (self.root(name) / "bin").mkdir(parents=True)
@@ -278,11 +267,8 @@ class Hosts:
 
     def kubeadm(self, name: str) -> int:
         """The process of kubeadm that is at work on a host."""
-        (pid,) = [
-            int(path.suffix[1:])
-            for path in (self.place / "active").glob(f"{name}.*")
-            if not has_ended(int(path.suffix[1:]))
-        ]
+        pids = [int(path.suffix[1:]) for path in (self.place / "active").glob(f"{name}.*")]
+        (pid,) = [pid for pid in pids if not has_ended(pid)]
         return pid
 
     # --- points ---

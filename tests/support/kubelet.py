@@ -16,9 +16,10 @@ import time
 import typing as t
 import uuid
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import client as kubernetes
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import ApiError, Client, path
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
+from ansible_collections.rdmaops.gpu_fabric.tests.support.objects import client, manifest
+from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
 
 Json = t.Any
 MACHINE_ID = "0ab34fb1c9d84c2f8a4e0a6c1d2b7e55"
@@ -28,11 +29,6 @@ BOOT_ID = "0d8d4c1b-5f06-4c8e-9f54-4a53b1a7a6d2"
 ADDRESS = "192.0.2.11"
 # Which test a Node belongs to.
 LABEL = "test-namespace"
-
-
-def client(kubeconfig: t.Any, timeout: int = 30) -> Client:
-    values = {**dict.fromkeys(kubernetes.CONNECTION), "kubeconfig": str(kubeconfig), "timeout": timeout}
-    return Client(values)
 
 
 class Lab:
@@ -49,10 +45,10 @@ class Lab:
     def node(self, name: str = "", **more: Json) -> str:
         """Make a Node as its kubelet would have registered it; `status` and `labels` may be given."""
         name = name or f"gpu-{uuid.uuid4().hex[:8]}"
-        meta = {"name": name, "labels": {LABEL: self.namespace, **more.get("labels", {})}}
+        labels = {LABEL: self.namespace, **more.get("labels", {})}
         # The scheduler would put here what waits elsewhere; a pod that names its node does not ask it.
         spec = {"taints": [{"key": LABEL, "effect": "NoSchedule"}]}
-        body = {"apiVersion": "v1", "kind": "Node", "metadata": meta, "spec": spec}
+        body = manifest("v1", "Node", name, metadata={"labels": labels}, spec=spec)
         self.api.create(path("v1", "nodes"), body, f"Making {name}")
         self.nodes.append(name)
         status = {
@@ -84,35 +80,25 @@ class Lab:
     def pod(self, node: str, name: str, *, managed: bool = True, annotations: Json = None, **spec: Json) -> Json:
         """Make a pod that runs on a node and is ready, by default one of a ReplicaSet."""
         container = {"name": "c", "image": "none", "resources": {"limits": spec.pop("limits", {})}}
-        labels = {"app": name}
-        body = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name, "namespace": self.namespace, "labels": labels, "annotations": annotations or {}},
-            "spec": {"nodeName": node, "containers": [container], **spec},
-        }
+        metadata = {"labels": {"app": name}, "annotations": annotations or {}}
+        content = {"metadata": metadata, "spec": {"nodeName": node, "containers": [container], **spec}}
         at = path("v1", "pods", self.namespace)
-        self.api.create(at, body, f"Making {name}")
+        self.api.create(at, manifest("v1", "Pod", name, self.namespace, **content), f"Making {name}")
         conditions = [{"type": "Ready", "status": "True"}]
         self.api.merge(f"{at}/{name}/status", {"status": {"phase": "Running", "conditions": conditions}}, "Running")
         if managed:
-            template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
-            self.apply(
-                "apps/v1",
-                "ReplicaSet",
-                name,
-                {"replicas": 1, "selector": {"matchLabels": labels}, "template": template},
-            )
-            self.until(lambda: bool(self.one(name)["metadata"].get("ownerReferences")))
-        return self.one(name)
+            template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}}
+            selector = {"matchLabels": {"app": name}}
+            self.apply("apps/v1", "ReplicaSet", name, {"replicas": 1, "selector": selector, "template": template})
+            self.until(lambda: bool(self.read_pod(name)["metadata"].get("ownerReferences")))
+        return self.read_pod(name)
 
-    def one(self, name: str) -> Json:
+    def read_pod(self, name: str) -> Json:
         return self.api.get(path("v1", "pods", self.namespace, name), f"Reading {name}")
 
     def apply(self, api_version: str, kind: str, name: str, spec: Json) -> None:
-        meta = {"name": name, "namespace": self.namespace}
-        body = {"apiVersion": api_version, "kind": kind, "metadata": meta, "spec": spec}
-        self.plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(body))
+        body = manifest(api_version, kind, name, self.namespace, spec=spec)
+        self.plane.apply(body, options=["--force-conflicts"])
 
     def budget_only(self, name: str, least: int) -> None:
         selector = {"matchLabels": {"app": name}}
@@ -129,11 +115,8 @@ class Lab:
 
         self.until(observed)
 
-    def until(self, what: t.Callable[[], bool], limit: float = 60) -> None:
-        deadline = time.monotonic() + limit
-        while not what():
-            assert time.monotonic() < deadline, "did not come about"
-            time.sleep(0.1)
+    def until(self, condition: t.Callable[[], bool], limit: float = 60) -> None:
+        wait_for(condition, limit, pause=0.1)
 
     def __enter__(self) -> Lab:
         # A client counts its time by a signal, so that it works in the first thread of a process only.
@@ -172,7 +155,7 @@ def renew(api: Client, name: str) -> None:
     """Renew a node's Lease: 40 seconds after the last renewal its Ready becomes Unknown (node lifecycle controller)."""
     api_version, space = "coordination.k8s.io/v1", "kube-node-lease"
     spec = {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": f"{_now()[:-1]}.000000Z"}
-    body = {"apiVersion": api_version, "kind": "Lease", "metadata": {"name": name, "namespace": space}, "spec": spec}
+    body = manifest(api_version, "Lease", name, space, spec=spec)
     api.apply(path(api_version, "leases", space, name), body, "Renewing", manager="kubelet", force=True)
 
 
@@ -180,7 +163,7 @@ def _now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
-__all__ = ["ADDRESS", "BOOT_ID", "MACHINE_ID", "Lab", "client", "serve"]
+__all__ = ["ADDRESS", "BOOT_ID", "MACHINE_ID", "Lab", "serve"]
 
 if __name__ == "__main__":
     serve(client(sys.argv[1]), sys.argv[2])

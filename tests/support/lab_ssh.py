@@ -23,15 +23,9 @@ class Guest:
     def __init__(self, name: str, variables: dict[str, t.Any]) -> None:
         self.name = name
         self.rails: list[dict[str, str]] = variables["rails"]
-        self._ssh = [
-            "ssh",
-            "-p",
-            str(variables["ansible_port"]),
-            "-i",
-            variables["ansible_ssh_private_key_file"],
-            *shlex.split(variables["ansible_ssh_common_args"]),
-            f"{variables['ansible_user']}@{variables['ansible_host']}",
-        ]
+        address = f"{variables['ansible_user']}@{variables['ansible_host']}"
+        self._ssh = ["ssh", "-p", str(variables["ansible_port"]), "-i", variables["ansible_ssh_private_key_file"]]
+        self._ssh += [*shlex.split(variables["ansible_ssh_common_args"]), address]
         self.directory = ""
 
     def run(self, *argv: str, stdin: bytes = b"", check: bool = True, limit: float = 180) -> str:

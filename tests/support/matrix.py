@@ -94,11 +94,7 @@ ROWS = (
     Row("plugins", LOADED, "ansible-core-newest", NEWEST_PYTHON, root="python", apart=TESTS_APART),
     # The root has its own Python alone.
     Row(
-        "playbooks, all",
-        PLAYBOOKS,
-        "ansible-core-newest",
-        NEWEST_PYTHON,
-        root="python",
+        *("playbooks, all", PLAYBOOKS, "ansible-core-newest", NEWEST_PYTHON, "python"),
         long=True,
         only=f"{NEWEST_PYTHON} or not python_of_a_node",
     ),
@@ -175,12 +171,8 @@ def inside(row: Row) -> How:
         copy_of(row.root, place)
         _fill(place, lock, row.python)
         (place / ".made").touch()
-    known = {
-        "PATH": f"{VENV}/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        "VIRTUAL_ENV": VENV,
-        "HOME": "/root",
-        "TMPDIR": "/tmp",
-    }
+    path = f"{VENV}/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    known = {"PATH": path, "VIRTUAL_ENV": VENV, "HOME": "/root", "TMPDIR": "/tmp"}
     # test_artifact.py makes an environment of its own: from the same wheels.
     known.update(UV_FIND_LINKS="/wheels", UV_NO_INDEX="1", UV_OFFLINE="1")
     known["ANSIBLE_COLLECTIONS_PATH"] = f"{VENV}/lib/python{row.python}/site-packages"
@@ -197,17 +189,8 @@ def _fill(root: Path, lock: Path, python: str) -> None:
     fetch = [*pip, "--only-binary=:all:", f"--python-version={python}", *platforms, "--require-hashes"]
     fetch += ["--no-deps", "--dest", str(wheels), "-r", str(lock)]
     make = ["python3", "-m", "venv", VENV]
-    install = [
-        f"{VENV}/bin/python",
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-index",
-        "--find-links=/wheels",
-        "--no-deps",
-    ]
-    install += ["--require-hashes", "-r", str(lock)]
+    install = [f"{VENV}/bin/python", "-m", "pip", "install", "--quiet", "--no-index", "--find-links=/wheels"]
+    install += ["--no-deps", "--require-hashes", "-r", str(lock)]
     for argv in (fetch, entered(root, make), entered(root, install)):
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=900, check=False)
         if done.returncode:

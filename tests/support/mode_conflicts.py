@@ -5,11 +5,11 @@
 from __future__ import annotations
 
 import json
-import time
 import typing as t
 
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
+from ansible_collections.rdmaops.gpu_fabric.tests.support.objects import definition, manifest
 
 Json = t.Any
 SHARE = "rdma/hca_shared_devices_a"
@@ -38,22 +38,9 @@ DEFINITIONS = (
 )
 
 
-def definition(group: str, version: str, plural: str, kind: str, scope: str, fields: Json) -> Json:
-    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}}
-    served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    names = {"kind": kind, "plural": plural, "singular": kind.lower()}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}"},
-        "spec": {"group": group, "scope": scope, "names": names, "versions": [served]},
-    }
-
-
 def resource(api: str, kind: str, name: str, namespace: str = "", **content: Json) -> Json:
-    meta: Json = {"name": name, "labels": {MARK: "x"}, **({"namespace": namespace} if namespace else {})}
-    meta.update(content.pop("metadata", {}))
-    return {"apiVersion": api, "kind": kind, "metadata": meta, **content}
+    metadata = {"labels": {MARK: "x"}, **content.pop("metadata", {})}
+    return manifest(api, kind, name, namespace, metadata=metadata, **content)
 
 
 def pod(namespace: str, name: str, node: str = "gpu-1", networks: str = "", **spec: Json) -> Json:
@@ -88,10 +75,6 @@ def pool(namespace: str, name: str, **spec: Json) -> Json:
     return resource("sriovnetwork.openshift.io/v1", "SriovNetworkPoolConfig", name, namespace, spec=spec)
 
 
-def create(plane: Cluster, *bodies: Json) -> None:
-    plane.kubectl("create", "-f", "-", stdin="\n---\n".join(json.dumps(body) for body in bodies))
-
-
 def remove(plane: Cluster, *kinds: str) -> None:
     plane.kubectl("delete", ",".join(kinds), "-A", "-l", MARK, "--force", "--grace-period=0", "--wait=true")
 
@@ -100,14 +83,9 @@ def install_definitions(plane: Cluster) -> None:
     """Create the definitions of Multus and of both operators, and wait until the API server serves them."""
     file = COLLECTION / "roles/secondary_network/files/multus-definitions.yml"
     plane.kubectl("apply", "--server-side", "-f", str(file))
-    create(plane, *(definition(*row) for row in DEFINITIONS))
+    plane.apply(*(definition(*row) for row in DEFINITIONS))
     plane.established()
-    kinds = ["network-attachment-definitions.k8s.cni.cncf.io", *(f"{row[2]}.{row[0]}" for row in DEFINITIONS)]
-    # An API server answers 404 for a moment after that.
-    deadline = time.monotonic() + 30
-    while any("items" not in plane.kubectl("get", kind, "-A", "-o", "json", check=False) for kind in kinds):
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    plane.serves("network-attachment-definitions.k8s.cni.cncf.io", *(f"{row[2]}.{row[0]}" for row in DEFINITIONS))
 
 
-__all__ = ["SHARE", "attachment", "create", "install_definitions", "plugin", "pod", "pool", "remove", "resource"]
+__all__ = ["SHARE", "attachment", "install_definitions", "plugin", "pod", "pool", "remove", "resource"]

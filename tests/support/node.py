@@ -14,7 +14,6 @@ import contextlib
 import json
 import signal
 import subprocess
-import time
 import typing as t
 from pathlib import Path
 
@@ -23,6 +22,8 @@ from ansible_collections.rdmaops.gpu_fabric.tests.lab.kubelet import PAUSE
 from ansible_collections.rdmaops.gpu_fabric.tests.lab.progress import tail
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need_tool, skip_or_fail
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
+from ansible_collections.rdmaops.gpu_fabric.tests.support.objects import manifest
+from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
 
 NAME = "this-machine"
 IMAGE = "lab.invalid/busybox:1"
@@ -52,14 +53,8 @@ class Node:
     @contextlib.contextmanager
     def pod(self, namespace: str, name: str, **container: t.Any) -> t.Iterator[None]:
         """A pod that sleeps, of a container main; it is gone at the end."""
-        main = {
-            "name": "main",
-            "image": IMAGE,
-            "imagePullPolicy": "Never",
-            "command": ["/bin/sleep", "1000"],
-            "env": [{"name": "PATH", "value": "/bin"}],
-            **container,
-        }
+        known = {"name": "main", "image": IMAGE, "imagePullPolicy": "Never", "command": ["/bin/sleep", "1000"]}
+        main = {**known, "env": [{"name": "PATH", "value": "/bin"}], **container}
         spec = {
             "nodeName": NAME,
             "hostNetwork": True,
@@ -68,8 +63,7 @@ class Node:
             "tolerations": [{"operator": "Exists"}],
             "containers": [main],
         }
-        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
-        self.plane.kubectl("apply", "-n", namespace, "-f", "-", stdin=json.dumps(body))
+        self.plane.apply(manifest("v1", "Pod", name, namespace, spec=spec))
         try:
             condition = ["--for=condition=Ready", f"--timeout={LIMIT_S}s", f"pod/{name}"]
             self.plane.kubectl("wait", "-n", namespace, *condition, limit=LIMIT_S + 30)
@@ -134,11 +128,7 @@ state = "{work}/state"
 
 
 def wait(condition: t.Callable[[], bool], work: Path) -> None:
-    end = time.monotonic() + LIMIT_S
-    while not condition():
-        logs = "\n".join(tail(log, 8) for log in work.glob("*.log"))
-        assert time.monotonic() < end, f"not so within {LIMIT_S} s; the end of the logs:\n{logs}"
-        time.sleep(0.2)
+    wait_for(condition, LIMIT_S, pause=0.2, report=lambda: "\n".join(tail(log, 8) for log in work.glob("*.log")))
 
 
 def images(work: Path) -> list[Path]:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from ansible_collections.rdmaops.gpu_fabric.tests.lab import ports
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, need_tool
+from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
 
 Json = dict[str, t.Any]
 
@@ -25,23 +26,9 @@ OWN_NAMES = frozenset({"up", "ALERTS", "ALERTS_FOR_STATE"})
 # Grafana's: https://grafana.com/docs/grafana/latest/dashboards/variables/add-template-variables/#global-variables
 GRAFANA_NAMES = frozenset({"__rate_interval", "__interval", "__range"})
 
-_KEYWORDS = frozenset(
-    [
-        "and",
-        "or",
-        "unless",
-        "by",
-        "without",
-        "on",
-        "ignoring",
-        "group_left",
-        "group_right",
-        "offset",
-        "bool",
-        "inf",
-        "nan",
-    ]
-)
+_KEYWORDS = (
+    "and", "or", "unless", "by", "without", "on", "ignoring", "group_left", "group_right", "offset", "bool", "inf", "nan",
+)  # fmt: skip
 _VARIABLE = re.compile(r"\$(?:\{(\w+)(?::\w+)?\}|([A-Za-z_]\w*))")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _NOT_NAMES = re.compile(
@@ -117,11 +104,18 @@ class Prometheus:
 
     def until(self, expression: str, limit: float = 60) -> list[Json]:
         """Wait for an expression to have a result."""
-        end = time.monotonic() + limit
-        while not (result := self.query(expression)):
-            assert time.monotonic() < end, f"nothing for {expression} within {limit} s: {self.log.read_text()[-3000:]}"
-            time.sleep(0.2)
-        return result
+
+        def report() -> str:
+            return f"for {expression}: {self.log.read_text()[-3000:]}"
+
+        return wait_for(lambda: self.query(expression), limit, pause=0.2, report=report)
+
+    def is_ready(self) -> bool:
+        assert self.process.poll() is None, self.log.read_text()
+        with contextlib.suppress(OSError):
+            self.get("/-/ready")
+            return True
+        return False
 
     def reloads(self) -> int:
         """Count how often it has read its configuration again."""
@@ -139,14 +133,7 @@ def running(directory: Path, config: Path, *arguments: str) -> t.Iterator[Promet
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT)
         try:
             server = Prometheus(process, port, log)
-            end = time.monotonic() + 60
-            while True:
-                assert process.poll() is None, log.read_text()
-                assert time.monotonic() < end, log.read_text()
-                with contextlib.suppress(OSError):
-                    server.get("/-/ready")
-                    break
-                time.sleep(0.1)
+            wait_for(server.is_ready, pause=0.1, report=log.read_text)
             yield server
         finally:
             process.terminate()

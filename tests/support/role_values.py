@@ -26,12 +26,8 @@ class Values:
 
     def __init__(self) -> None:
         # Not a child of this process, because some tests count or reap their children.
-        self.child = subprocess.Popen(
-            ["sh", "-c", APART, sys.executable, str(Path(__file__).resolve())],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        argv = ["sh", "-c", APART, sys.executable, str(Path(__file__).resolve())]
+        self.child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.child.wait(LIMIT_S)
 
     def ask(self, role: Path, path: t.Sequence[str], site: t.Mapping[str, t.Any]) -> t.Any:
@@ -111,11 +107,8 @@ class Answers:
         self.tasks = functools.cache(self._tasks)
 
     def _variables(self, role: Path) -> dict[str, t.Any]:
-        variables: dict[str, t.Any] = {
-            "inventory_hostname": "here",
-            "role_path": str(role),
-            "ansible_search_path": [str(role)],
-        }
+        variables: dict[str, t.Any] = {"inventory_hostname": "here", "role_path": str(role)}
+        variables["ansible_search_path"] = [str(role)]
         for part in ("defaults", "vars"):
             if (role / part / "main.yml").exists():
                 variables.update(with_templates(self.loader, role / part / "main.yml"))

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from ansible_collections.rdmaops.gpu_fabric.tests.lab import ports
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, debian_root, need_root, skip_or_fail
+from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
 
 WORKLOAD = COLLECTION / "roles" / "training_image" / "files" / "workload"
 HAS_BOTH = "import importlib.util as u, sys; sys.exit(not (u.find_spec('torch') and u.find_spec('torchvision')))"
@@ -170,12 +171,10 @@ class Job:
 
     def wait_for(self, text: str, limit: float) -> None:
         """Return once the first process has printed ``text``."""
-        ends = time.monotonic() + limit
         process, out, err = self._started[0]
-        while text not in out.read_text():
-            assert process.poll() is None, (process.returncode, out.read_text(), err.read_text())
-            assert time.monotonic() < ends, out.read_text()
-            time.sleep(0.1)
+
+        wait_for(lambda: text in out.read_text() or process.poll() is not None, limit, pause=0.1, report=out.read_text)
+        assert text in out.read_text(), (process.returncode, out.read_text(), err.read_text())
 
 
 def two(directory: Path, script: str, *words: str, limit: float = 600) -> list[Done]:

@@ -13,24 +13,13 @@ from collections.abc import Iterator
 import kubernetes
 import urllib3
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import client as kubernetes_client
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
+from ansible_collections.rdmaops.gpu_fabric.tests.support.objects import manifest
 
 Json = t.Any
 IMAGE = "registry.example/train@sha256:" + "0" * 64
 NODES = ("gpu-1", "gpu-2")
 GPUS = 8
-
-
-def client(plane: Cluster) -> kubernetes_client.Client:
-    values = dict.fromkeys(kubernetes_client.CONNECTION)
-    return kubernetes_client.Client({**values, "kubeconfig": str(plane.kubeconfig), "timeout": 30})
-
-
-def create(plane: Cluster, plural: str, body: Json) -> None:
-    meta = body["metadata"]
-    where = kubernetes_client.path(body["apiVersion"], plural, meta.get("namespace"), meta["name"])
-    client(plane).apply(where, body, "Creating what the test needs", force=True)
 
 
 class Kubelets(threading.Thread):
@@ -80,23 +69,15 @@ def fate(pod: Json) -> Json | None:
     job, _dash, rank = pod["metadata"]["name"].rpartition("-")
     if job == "oom" and rank == "1":
         state = {"terminated": {"reason": "OOMKilled", "exitCode": 137}}
-        container = {
-            "name": "pytorch",
-            "image": IMAGE,
-            "imageID": "",
-            "ready": False,
-            "restartCount": 0,
-            "state": state,
-        }
-        return {"phase": "Failed", "containerStatuses": [container]}
+        container = {"name": "pytorch", "image": IMAGE, "imageID": "", "ready": False, "restartCount": 0}
+        return {"phase": "Failed", "containerStatuses": [{**container, "state": state}]}
     return None if job.startswith("long") or job == "oom" else {"phase": "Succeeded"}
 
 
 @contextlib.contextmanager
 def two_nodes(plane: Cluster) -> Iterator[Kubelets]:
     """Two nodes with GPUs, and their kubelets."""
-    for name in NODES:
-        create(plane, "nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+    plane.apply(*(manifest("v1", "Node", name) for name in NODES))
     kubelets = Kubelets(plane)
     kubelets.start()
     assert kubelets.beaten.wait(60)
@@ -109,4 +90,4 @@ def two_nodes(plane: Cluster) -> Iterator[Kubelets]:
         kubelets.join(30)
 
 
-__all__ = ["GPUS", "IMAGE", "NODES", "Kubelets", "client", "create", "fate", "two_nodes"]
+__all__ = ["GPUS", "IMAGE", "NODES", "Kubelets", "fate", "two_nodes"]

@@ -12,12 +12,18 @@ from pathlib import Path
 
 import pytest
 
+T = t.TypeVar("T")
 
-def wait_for(condition: t.Callable[[], t.Any], limit: float = 60) -> None:
+
+def wait_for(
+    condition: t.Callable[[], T], limit: float = 60, *, pause: float = 0.01, report: t.Callable[[], object] = str
+) -> T:
+    """Return what a condition has become; ``report`` says more where it has not come about."""
     deadline = time.monotonic() + limit
-    while not condition():
-        assert time.monotonic() < deadline, f"not so within {limit:g} s"
-        time.sleep(0.01)
+    while not (result := condition()):
+        assert time.monotonic() < deadline, f"not so within {limit:g} s {report()}"
+        time.sleep(pause)
+    return result
 
 
 def has_ended(pid: int) -> bool:

@@ -13,6 +13,7 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.exporter.running import PYTHON, play
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need_tool, skip_or_fail
+from ansible_collections.rdmaops.gpu_fabric.tests.support.site import role
 
 FILE = pathlib.Path(__file__).parents[3] / "roles/rdma_attachment/files/__main__.py"
 _spec = importlib.util.spec_from_file_location("rdma_attachment_service", FILE)
@@ -74,13 +75,11 @@ def test_what_the_role_brings_runs_by_itself(tmp_path: pathlib.Path) -> None:
     """All that it imports is there, and the distribution's Python is enough."""
     places = {"rdma_attachment_directory": str(tmp_path / "lib"), "__rdma_attachment_unit_directory": str(tmp_path)}
     links = [{"name": "rxe0", "type": "rxe", "pci_address": "0000:00:05.0"}]
-    arguments = {"name": "rdmaops.gpu_fabric.rdma_attachment", "tasks_from": "code.yml"}
     given = {**places, "rdma_attachment_links": links, "rdma_attachment_exclude": ["mlx5_9"]}
-    role = {"name": "Role", "ansible.builtin.include_role": arguments, "vars": given}
     for changed in (1, 0):
-        done = play(tmp_path, role)
-        assert done.returncode == 0, done.stdout
-        assert f"changed={changed}" in done.stdout
+        done = play(tmp_path, role("rdma_attachment", "code.yml", **given))
+        assert done.rc == 0, done.output
+        assert f"changed={changed}" in done.output
     unit = (tmp_path / "rdma_attachment.service").read_text()
     (command,) = [line.partition("=")[2].split() for line in unit.splitlines() if line.startswith("ExecStart=")]
     assert command[-4:] == ["--exclude", "mlx5_9", "--link", "rxe0=rxe,0000:00:05.0"]

@@ -9,7 +9,6 @@ AWX hands a job the artifacts of the nodes before it, and over these the workflo
 from __future__ import annotations
 
 import json
-import sys
 import typing as t
 from pathlib import Path
 
@@ -19,7 +18,7 @@ import yaml
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.awx import test_awx
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
 from ansible_collections.rdmaops.gpu_fabric.tests.support.controller import Controller
-from ansible_collections.rdmaops.gpu_fabric.tests.support.site import Run, ansible_playbook
+from ansible_collections.rdmaops.gpu_fabric.tests.support.site import HERE, Run, ansible_playbook, book
 
 A, B = "a" * 40, "b" * 40
 DONE = {"name": "Repair", "ansible.builtin.debug": {"msg": "repaired"}}
@@ -32,15 +31,12 @@ def role(tasks_from: str) -> dict[str, t.Any]:
 
 def job(place: Path, tasks: list[dict[str, t.Any]] | str, variables: dict[str, t.Any], *more: str) -> Run:
     """Run tasks, or a playbook of ours, with the extra variables that AWX gives a job."""
-    book = tasks if isinstance(tasks, str) else "play.yml"
-    play = {"hosts": "all", "gather_facts": False, "any_errors_fatal": True, "tasks": tasks}
-    (place / "play.yml").write_text(json.dumps([play]))
-    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-    (place / "hosts.yml").write_text(json.dumps({"all": {"hosts": {"gpu-1": here, "gpu-2": here}}}))
-    (place / "variables.yml").write_text(json.dumps(variables))
+    inventory = {"all": {"hosts": {"gpu-1": HERE, "gpu-2": HERE}}}
+    play = {"any_errors_fatal": True, "tasks": tasks}
+    *arguments, path = book(place, play, inventory=inventory, variables=variables)
     environment = {"ANSIBLE_CALLBACKS_ENABLED": "rdmaops.gpu_fabric.drift", "ANSIBLE_SHOW_CUSTOM_STATS": "true"}
-    arguments = ["-i", "hosts.yml", "-e", "@variables.yml", book, *more]
-    return ansible_playbook(*arguments, cwd=place, limit=300, **environment)
+    playbook = tasks if isinstance(tasks, str) else path
+    return ansible_playbook(*arguments, playbook, *more, cwd=place, limit=300, **environment)
 
 
 def artifacts(run: Run) -> dict[str, t.Any]:
@@ -72,7 +68,7 @@ def test_the_commit_of_the_report_is_repaired_and_no_other(
     assert same.result("Repair")["msg"] == "repaired"
     other = job(tmp_path, [role("approved"), DONE], {**given, "awx_project_revision": B})
     assert other.rc == 2, other.output
-    assert [name for name, _host, _result in other.tasks if name.endswith("Repair")] == []
+    assert other.results("Repair") == []
     assert other.messages() == (
         f"Repairing what was approved: the drift report is of the project's revision {A}, and this job would run {B}. "
         "Nothing was changed. Start the workflow again, and approve the report on the branch's current revision."

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import re
 import socket
-import sys
 import typing as t
 from pathlib import Path
 
@@ -19,8 +18,9 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._awx.client imp
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._awx.objects import manage
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
 from ansible_collections.rdmaops.gpu_fabric.tests.support.controller import Controller
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.support.role_values import with_templates
-from ansible_collections.rdmaops.gpu_fabric.tests.support.site import Run, ansible_playbook
+from ansible_collections.rdmaops.gpu_fabric.tests.support.site import HERE, Run, ansible_playbook, hosts
 
 Json = dict[str, t.Any]
 SECRET = "Xk7-hunter2-Qz9"
@@ -47,20 +47,16 @@ CHOSEN = {
 @pytest.fixture
 def controller() -> t.Iterator[Controller]:
     """A controller that has what the role refers to, beside enough else to fill pages."""
-    with Controller(PLAYBOOKS) as one:
-        one.add("organizations", name="Default")
-        one.add("credentials", name="Ansible Galaxy")
-        for name, kind in {
-            "nodes": "Machine",
-            "vault": "Vault",
-            "git": "Source Control",
-            "registry": "Registry",
-        }.items():
-            one.add("credentials", name=name, credential_type=one.add("credential_types", name=kind))
-        default = one.named("organizations", "Default")["id"]
-        one.lists[default, "galaxy_credentials"] = [one.named("credentials", "Ansible Galaxy")["id"]]
-        one.forget()
-        yield one
+    kinds = {"nodes": "Machine", "vault": "Vault", "git": "Source Control", "registry": "Registry"}
+    with Controller(PLAYBOOKS) as controller:
+        default = controller.add("organizations", name="Default")
+        galaxy = controller.add("credentials", name="Ansible Galaxy")
+        for name, kind in kinds.items():
+            number = controller.add("credential_types", name=kind)
+            controller.add("credentials", name=name, credential_type=number)
+        controller.lists[default, "galaxy_credentials"] = [galaxy]
+        controller.forget()
+        yield controller
 
 
 def variables(controller: Controller, **given: t.Any) -> Json:
@@ -74,7 +70,7 @@ def variables(controller: Controller, **given: t.Any) -> Json:
         "awx_request_timeout": 10,
         **given,
     }
-    return {key: one for key, one in every.items() if one is not None}
+    return {key: value for key, value in every.items() if value is not None}
 
 
 class Site(t.NamedTuple):
@@ -86,12 +82,9 @@ class Site(t.NamedTuple):
     def run(self, *arguments: str, **given: t.Any) -> Run:
         """Run the playbook."""
         self.controller.forget()
-        here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-        (self.place / "hosts.yml").write_text(json.dumps({"awx": {"hosts": {"localhost": here}}}))
-        # As a file: in the arguments a secret would be seen by all.
-        (self.place / "variables.yml").write_text(json.dumps(variables(self.controller, **given)))
-        argv = ["-i", "hosts.yml", "rdmaops.gpu_fabric.awx", "-e", "@variables.yml", *arguments]
-        return ansible_playbook(*argv, cwd=self.place, limit=300)
+        inventory = {"awx": {"hosts": {"localhost": HERE}}}
+        known = hosts(self.place, inventory, variables(self.controller, **given))
+        return ansible_playbook(*known, "rdmaops.gpu_fabric.awx", *arguments, cwd=self.place, limit=300)
 
     def result(self, *, check: bool = False, **given: t.Any) -> Json:
         """Do what the role's one task does, in this process."""
@@ -106,23 +99,18 @@ class Site(t.NamedTuple):
             known.update(with_templates(loader, COLLECTION / "roles" / "awx" / part / "main.yml"))
         known.update(variables(self.controller, **given))
         tasks = with_templates(loader, COLLECTION / "roles" / "awx" / "tasks" / "main.yml")
-        options = Templar(loader, variables={**known, "omit": None}).template(
-            tasks[0]["rdmaops.gpu_fabric.awx_objects"]
-        )
-        return {**options, "validate_certs": True}
+        templar = Templar(loader, variables={**known, "omit": None})
+        return {**templar.template(tasks[0]["rdmaops.gpu_fabric.awx_objects"]), "validate_certs": True}
 
     def refused(self, *, check: bool = False, **given: t.Any) -> str:
         """Try what has to fail with nothing changed, and return what was said."""
-        with pytest.raises(AwxError) as caught:
-            self.result(check=check, **given)
+        message = message_of(AwxError, self.result, check=check, **given)
         assert self.controller.writes() == []
-        return str(caught.value)
+        return message
 
     def failed(self, **given: t.Any) -> str:
         """Try what has to fail on the way."""
-        with pytest.raises(AwxError) as caught:
-            self.result(**given)
-        return str(caught.value)
+        return message_of(AwxError, self.result, **given)
 
 
 @pytest.fixture
@@ -151,7 +139,7 @@ def test_the_second_run_posts_nothing(site: Site) -> None:
     assert site.controller.writes() == []
     checked_again = played(site, "--check", "--diff", **CHOSEN)
     assert site.controller.writes() == []
-    assert [one["changed"] for one in (checked, done, again, checked_again)] == [True, True, False, False]
+    assert [result["changed"] for result in (checked, done, again, checked_again)] == [True, True, False, False]
     # What is foretold is what is done.
     for key in ("actions", "diff", "resources"):
         assert checked[key] == done[key]
@@ -160,40 +148,31 @@ def test_the_second_run_posts_nothing(site: Site) -> None:
     assert (again["actions"], again["diff"]) == ([], [])
     assert set(statuses(done).values()) == {"drift"}
     # A secret that is not shown is not known to be right.
-    assert {name for name, one in statuses(again).items() if one != "in_sync"} == {
-        "awx_notification_secret gpu-fabric password"
-    }
-    assert statuses(again)["awx_notification_secret gpu-fabric password"] == "unknown"
+    others = {name: status for name, status in statuses(again).items() if status != "in_sync"}
+    assert others == {"awx_notification_secret gpu-fabric password": "unknown"}
 
 
 def test_what_awx_has_then(site: Site) -> None:
     controller = site.controller
     site.result(**CHOSEN)
     drift = controller.named("job_templates", "gpu-fabric drift")
-    assert {key: drift[key] for key in ("job_type", "diff_mode", "playbook", "forks", "survey_enabled")} == {
-        "job_type": "check",
-        "diff_mode": True,
-        "playbook": "playbooks/drift.yml",
-        "forks": 20,
-        "survey_enabled": True,
-    }
+    expected = {"job_type": "check", "diff_mode": True, "playbook": "playbooks/drift.yml", "forks": 20}
+    expected["survey_enabled"] = True
+    assert {key: drift[key] for key in expected} == expected
     assert json.loads(drift["extra_vars"]) == {"drift_path": "/srv/drift"}
     assert controller.names("job_templates", "gpu-fabric drift", "notification_templates_error") == ["gpu-fabric"]
     assert drift["summary_fields"]["organization"]["name"] == "hpc"
-    for template in ("site", "verify", "drift", "reboot"):
-        one = controller.named("job_templates", f"gpu-fabric {template}")
-        assert (one["allow_simultaneous"], one["job_slice_count"]) == (False, 1)
-        assert one["ask_job_slice_count_on_launch"] is False
-        assert one["summary_fields"]["execution_environment"]["name"] == "gpu-fabric"
-        assert controller.names("job_templates", one["name"], "credentials") == ["nodes", "vault"]
-        assert (one["job_type"] == "check") == (template == "drift")
+    for name in ("site", "verify", "drift", "reboot"):
+        template = controller.named("job_templates", f"gpu-fabric {name}")
+        assert (template["allow_simultaneous"], template["job_slice_count"]) == (False, 1)
+        assert template["ask_job_slice_count_on_launch"] is False
+        assert template["summary_fields"]["execution_environment"]["name"] == "gpu-fabric"
+        assert controller.names("job_templates", template["name"], "credentials") == ["nodes", "vault"]
+        assert (template["job_type"] == "check") == (name == "drift")
     # Who starts a reboot without an answer to the survey has not consented.
     (question,) = controller.surveys[controller.named("job_templates", "gpu-fabric reboot")["id"]]["spec"]
-    assert (question["variable"], question["default"], question["required"]) == (
-        "node_maintenance_reboot_ok",
-        "false",
-        True,
-    )
+    asked = (question["variable"], question["default"], question["required"])
+    assert asked == ("node_maintenance_reboot_ok", "false", True)
     schedule = controller.named("schedules", "gpu-fabric drift")
     assert schedule["unified_job_template"] == drift["id"]
     assert schedule["rrule"].startswith("DTSTART:")
@@ -202,7 +181,8 @@ def test_what_awx_has_then(site: Site) -> None:
     assert controller.names("organizations", "hpc", "galaxy_credentials") == ["Ansible Galaxy"]
     notification = controller.named("notification_templates", "gpu-fabric")
     assert controller.secrets[notification["id"]] == {"password": SECRET}
-    nodes = {one["identifier"]: number for number, one in controller.objects["workflow_job_template_nodes"].items()}
+    workflow_nodes = controller.objects["workflow_job_template_nodes"]
+    nodes = {node["identifier"]: number for number, node in workflow_nodes.items()}
     edges = {
         (identifier, edge): controller.lists.get((number, edge), [])
         for identifier, number in nodes.items()
@@ -233,17 +213,15 @@ def test_what_somebody_changes_by_hand_is_drift_and_repaired(site: Site) -> None
     controller.lists[drift, "credentials"] = [controller.named("credentials", "vault")["id"]]
     controller.surveys[drift]["spec"][0]["default"] = "url"
     nodes = controller.objects["workflow_job_template_nodes"]
-    identifiers = {one["identifier"]: number for number, one in nodes.items()}
-    controller.change(
-        "workflow_approval_templates", nodes[identifiers["approval"]]["unified_job_template"], {"timeout": 5}
-    )
+    identifiers = {node["identifier"]: number for number, node in nodes.items()}
+    approval = nodes[identifiers["approval"]]["unified_job_template"]
+    controller.change("workflow_approval_templates", approval, {"timeout": 5})
     # The approval is gone around.
     controller.lists[identifiers["drift"], "failure_nodes"] = [identifiers["site"]]
     workflow = controller.named("workflow_job_templates", "gpu-fabric repair")["id"]
     extra = controller.create("workflow_job_template_nodes", {"workflow_job_template": workflow, "identifier": "extra"})
-    controller.change(
-        "notification_templates", controller.named("notification_templates", "gpu-fabric")["id"], {"description": "x"}
-    )
+    notification = controller.named("notification_templates", "gpu-fabric")["id"]
+    controller.change("notification_templates", notification, {"description": "x"})
     checked = site.result(check=True, **NOTIFIED)
     assert site.controller.writes() == []
     assert checked["actions"] == [
@@ -257,12 +235,12 @@ def test_what_somebody_changes_by_hand_is_drift_and_repaired(site: Site) -> None
         "Remove from the failure_nodes of the workflow gpu-fabric repair, node drift: site",
         "Add to the failure_nodes of the workflow gpu-fabric repair, node drift: approval",
     ]
-    assert {name for name, one in statuses(checked).items() if one == "drift"} == {
+    assert {name for name, status in statuses(checked).items() if status == "drift"} == {
         "awx_notification_template gpu-fabric",
         "awx_job_template gpu-fabric drift",
         "awx_workflow gpu-fabric repair",
     }
-    (shown,) = [one for one in checked["diff"] if one["before_header"] == "job template gpu-fabric drift"]
+    (shown,) = [diff for diff in checked["diff"] if diff["before_header"] == "job template gpu-fabric drift"]
     before, after = shown["before"].splitlines(), shown["after"].splitlines()
     assert [line for line in before if line not in after] == [
         "allow_simultaneous: true",
@@ -306,17 +284,13 @@ def test_a_secret_is_nowhere_to_be_seen(site: Site) -> None:
 
 
 def test_names_that_are_not_there_are_told_before_anything_is_changed(site: Site) -> None:
+    none = "and the controller has none of that name"
     for check in (False, True):
         output = site.refused(check=check, awx_credentials=["nodes", "nobody"], awx_project_credential="nothing")
         assert output.startswith(f"Nothing was changed on {site.controller.url}: ")
-        assert "project gpu-fabric refers to the credential nothing, and the controller has none of that name" in output
-        assert (
-            "job template gpu-fabric site refers to the credential nobody, and the controller has none of that name"
-            in output
-        )
-    assert "refers to the organization hpc, and the controller has none of that name" in site.refused(
-        awx_organization="hpc"
-    )
+        for referring, credential in (("project gpu-fabric", "nothing"), ("job template gpu-fabric site", "nobody")):
+            assert f"{referring} refers to the credential {credential}, {none}" in output
+    assert f"refers to the organization hpc, {none}" in site.refused(awx_organization="hpc")
     for organization in ("hpc", "ml"):
         site.controller.add("organizations", name=organization)
         site.controller.add("credentials", name="twice", organization=organization)
@@ -324,17 +298,15 @@ def test_names_that_are_not_there_are_told_before_anything_is_changed(site: Site
     assert "refers to the credential twice, and the controller has 2 of that name" in output
     # Another organization's is not ours.
     output = site.refused(awx_credentials=["twice"])
-    assert "refers to the credential twice, and the controller has none of that name" in output
+    assert f"refers to the credential twice, {none}" in output
 
 
 def test_a_playbook_that_awx_has_not_fetched(site: Site) -> None:
     site.result()
     site.controller.playbooks.remove("playbooks/drift.yml")
     output = site.refused()
-    assert (
-        "job template gpu-fabric drift: AWX's copy of the project gpu-fabric has no playbook playbooks/drift.yml"
-        in output
-    )
+    missing = "AWX's copy of the project gpu-fabric has no playbook playbooks/drift.yml"
+    assert f"job template gpu-fabric drift: {missing}" in output
     assert "Update the project in AWX" in output
 
 
@@ -352,9 +324,8 @@ def test_a_project_that_cannot_be_fetched(site: Site) -> None:
     )
     site.controller.update_looks = 1000
     output = site.failed(awx_project_timeout=1, awx_project_branch="other")
-    assert output.startswith(
-        "Change project gpu-fabric: scm_branch: AWX did not fetch the project within 1 s (project_timeout)"
-    )
+    late = "AWX did not fetch the project within 1 s (project_timeout)"
+    assert output.startswith(f"Change project gpu-fabric: scm_branch: {late}")
     # The next run goes on where this one has stopped.
     site.controller.update_ends, site.controller.update_looks = "successful", 1
     assert site.result(awx_project_branch="third")["changed"] is True
@@ -364,23 +335,17 @@ def test_a_project_that_cannot_be_fetched(site: Site) -> None:
 def test_what_the_controller_refuses_is_told(site: Site) -> None:
     controller = site.controller
     output = site.refused(awx_controller_oauthtoken="wrong")
-    assert output.startswith(
-        f"Looking for the organization Default: {controller.url} answered 401: Authentication credentials were not provided"
-    )
+    denied = f"{controller.url} answered 401: Authentication credentials were not provided"
+    assert output.startswith(f"Looking for the organization Default: {denied}")
     assert output.endswith("Set a valid token (controller_oauthtoken), or the correct user name and password")
-    assert "set controller_oauthtoken, or controller_username and controller_password" in site.refused(
-        awx_controller_oauthtoken=None
-    )
+    output = site.refused(awx_controller_oauthtoken=None)
+    assert "set controller_oauthtoken, or controller_username and controller_password" in output
     output = site.failed(awx_controller_oauthtoken=controller.auditor)
-    assert (
-        f"Create project gpu-fabric: {controller.url} answered 403: You do not have permission to perform this action"
-        in output
-    )
+    denied = f"{controller.url} answered 403: You do not have permission to perform this action"
+    assert f"Create project gpu-fabric: {denied}" in output
     output = site.failed(awx_drift_rrule="FREQ=DAILY")
-    assert (
-        f'Create schedule gpu-fabric drift: {controller.url} answered 400: {{"rrule": ["Valid DTSTART required'
-        in output
-    )
+    denied = f'{controller.url} answered 400: {{"rrule": ["Valid DTSTART required'
+    assert f"Create schedule gpu-fabric drift: {denied}" in output
     by_user = {"awx_controller_oauthtoken": None, "awx_controller_username": "admin"}
     assert site.result(awx_controller_password=controller.password, **by_user)["changed"] is True
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster, private
+from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster, cluster, private
 from ansible_collections.rdmaops.gpu_fabric.tests.support.drains import lease_namespace
 from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import Lab
 
@@ -17,6 +17,12 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import Lab
 def own_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with private(tmp_path_factory.mktemp("lab-state")) as plane:
         yield plane
+
+
+@pytest.fixture
+def plane() -> Cluster:
+    """The lab's control plane, which all tests share."""
+    return cluster()
 
 
 @pytest.fixture

@@ -31,7 +31,8 @@ from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import tes
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, drains, faults, need_tool
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 from ansible_collections.rdmaops.gpu_fabric.tests.support.fault_proxy import FAULTS, FaultProxy
-from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import Lab, client
+from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import Lab
+from ansible_collections.rdmaops.gpu_fabric.tests.support.objects import client, manifest, set_options
 
 Json = t.Any
 KIND = "API server"
@@ -72,10 +73,6 @@ class Scene:
         """Look whether everything is as it was wanted."""
 
     # What scenes are made of
-
-    def put(self, api_version: str, plural: str, name: str, **content: Json) -> None:
-        body = {"metadata": {"name": name, "namespace": self.namespace}, **content}
-        self.api.create(path(api_version, plural, self.namespace), body, "Preparing")
 
     def wipe(self, api_version: str, plural: str, keep: t.Container[str] = ()) -> None:
         for name in self.names(api_version, plural):
@@ -122,21 +119,9 @@ class Objects(Scene):
     """cluster_objects: one is new, one changes, one goes."""
 
     def set(self, api: Client, **desired: str) -> Json:
-        meta = {"namespace": self.namespace}
-        objects = [
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**meta, "name": name}, "data": {"x": value}}
-            for name, value in desired.items()
-        ]
-        params = {"owner": f"o-{self.namespace}", "state": "present", "objects": objects, "files": [], "prune": True}
-        params.update(
-            namespace=self.namespace,
-            prune_kinds=[],
-            prune_namespaces=[],
-            namespaces=[],
-            remove_definitions=False,
-            adopt=False,
-        )
-        return object_set.manage({**params, "force_conflicts": False, "wait_timeout": 60}, False, api)
+        namespace = self.namespace
+        maps = [manifest("v1", "ConfigMap", name, namespace, data={"x": value}) for name, value in desired.items()]
+        return object_set.manage(set_options(f"o-{namespace}", *maps, namespace=namespace, prune=True), False, api)
 
     def prepare(self) -> None:
         self.wipe("v1", "configmaps", ["stranger", "kube-root-ca.crt"])
@@ -185,7 +170,7 @@ class Drain(Scene):
     def __init__(self, lab: Lab) -> None:
         super().__init__(lab)
         self.other = lab.node()
-        lab.plane.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(drains.NAMESPACE))
+        lab.plane.apply(drains.NAMESPACE)
         lab.pod(self.other, "stays", terminationGracePeriodSeconds=0)
 
     def prepare(self) -> None:
@@ -197,13 +182,9 @@ class Drain(Scene):
         self.api.delete(drains.LEASE, "Preparing")
 
     def act(self, api: Client) -> Json:
-        return node_drain.manage(
-            drains.options(
-                self.node, force=True, lease_duration=20, machine_id=self.machine, max_unavailable=len(self.lab.nodes)
-            ),
-            False,
-            api,
-        )
+        out = len(self.lab.nodes)
+        options = {"force": True, "lease_duration": 20, "machine_id": self.machine, "max_unavailable": out}
+        return node_drain.manage(drains.options(self.node, **options), False, api)
 
     def good(self) -> None:
         assert self.lab.read(self.node)["spec"]["unschedulable"] is True
@@ -231,12 +212,18 @@ class Pools(Scene):
             str(number): {"id": f"sandbox-{number}", "podref": f"{self.namespace}/{pod}", "ifname": "net1"}
             for number, pod in ((1, "here"), (2, "gone"))
         }
-        kind = {"apiVersion": api, "kind": "IPPool"}
-        self.put(api, "ippools", self.POOL, **kind, spec={"range": "10.100.0.0/28", "allocations": rows})
-        for number, row in rows.items():
-            kind = {"apiVersion": api, "kind": "OverlappingRangeIPReservation"}
-            spec = {"podref": row["podref"]}
-            self.put(api, "overlappingrangeipreservations", f"10.100.0.{number}", **kind, spec=spec)
+        spec = {"range": "10.100.0.0/28", "allocations": rows}
+        reservations = [
+            manifest(
+                api,
+                "OverlappingRangeIPReservation",
+                f"10.100.0.{number}",
+                self.namespace,
+                spec={"podref": row["podref"]},
+            )
+            for number, row in rows.items()
+        ]
+        self.lab.plane.apply(manifest(api, "IPPool", self.POOL, self.namespace, spec=spec), *reservations)
 
     def _run(self, api: Client, minutes: int) -> Json:
         params = {"namespace": self.namespace, "reclaim": True, "reclaim_after": 600, "exhausted_share": 0.9}
@@ -340,13 +327,13 @@ def proxy(plane: Cluster, tmp_path: Path) -> Iterator[FaultProxy]:
 @pytest.fixture
 def lab(plane: Cluster) -> Iterator[Lab]:
     with plane.namespace() as namespace, Lab(plane, namespace) as lab:
-        at = path("v1", "configmaps", namespace)
-        lab.until(lambda: lab.api.get(f"{at}/kube-root-ca.crt", "Looking") is not None)
-        lab.api.create(at, {"metadata": {"name": "stranger"}, "data": {"x": "0"}}, "Preparing")
+        plane.kubectl("wait", "--for=create", "configmap/kube-root-ca.crt", "-n", namespace, "--timeout=60s")
         plugins = [{"type": "host-device", "device": "ens9"}, {"type": "rdma"}]
         spec = {"config": json.dumps({"cniVersion": "0.3.1", "name": "s", "plugins": plugins})}
-        body = {"apiVersion": NAD_API, "kind": "NetworkAttachmentDefinition", "metadata": {"name": "stranger"}}
-        lab.api.create(path(NAD_API, NADS, namespace), {**body, "spec": spec}, "Preparing")
+        plane.apply(
+            manifest("v1", "ConfigMap", "stranger", namespace, data={"x": "0"}),
+            manifest(NAD_API, "NetworkAttachmentDefinition", "stranger", namespace, spec=spec),
+        )
         yield lab
         # Their ranges count in the whole cluster, until they are gone.
         plane.kubectl("delete", NADS, "--all", "-n", namespace)

@@ -13,26 +13,14 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import client as kubernetes
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import node_labels
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.object_set import (
-    OWNER,
-    ObjectsError,
-    manage,
-)
-from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster, cluster
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.object_set import OWNER, ObjectsError
+from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.objects import apply_set as run
+from ansible_collections.rdmaops.gpu_fabric.tests.support.objects import client, definition, manifest
 
 Json = t.Any
-
-
-def client(plane: Cluster, kubeconfig: Path | None = None) -> kubernetes.Client:
-    values = dict.fromkeys(kubernetes.CONNECTION)
-    return kubernetes.Client({**values, "kubeconfig": str(kubeconfig or plane.kubeconfig), "timeout": 30})
-
-
-@pytest.fixture
-def plane() -> Cluster:
-    return cluster()
 
 
 @pytest.fixture
@@ -44,56 +32,21 @@ def name(plane: Cluster) -> Iterator[str]:
         plane.kubectl("delete", kind, "-l", f"{OWNER}={text}", "--wait=false", check=False)
 
 
-def run(plane: Cluster, owner: str, *objects: Json, check: bool = False, **more: Json) -> Json:
-    params = {
-        "owner": owner,
-        "state": "present",
-        "objects": list(objects),
-        "files": [],
-        "namespace": "default",
-        "prune": False,
-        "prune_kinds": [],
-        "prune_namespaces": [],
-        "namespaces": [],
-        "remove_definitions": False,
-        "adopt": False,
-        "force_conflicts": False,
-        "wait_timeout": 60,
-    }
-    return manage({**params, **more}, check, client(plane))
-
-
 def statuses(result: Json) -> list[str]:
     return [row["live"] for row in result["resources"]]
 
 
-def definition(name: str) -> Json:
-    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"things.{name}.test"},
-        "spec": {
-            "group": f"{name}.test",
-            "scope": "Namespaced",
-            "names": {"plural": "things", "kind": "Thing"},
-            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
-        },
-    }
+def config(name: str, namespace: str | None = None, **content: Json) -> Json:
+    return manifest("v1", "ConfigMap", name, namespace, **content)
 
 
 def whole(name: str) -> list[Json]:
     # The order is that of a manifest written by hand: what others need stands last.
     return [
-        {
-            "apiVersion": f"{name}.test/v1",
-            "kind": "Thing",
-            "metadata": {"name": "one", "namespace": name},
-            "spec": {"size": 1},
-        },
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "user", "namespace": name}},
-        definition(name),
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}},
+        manifest(f"{name}.test/v1", "Thing", "one", name, spec={"size": 1}),
+        manifest("v1", "ServiceAccount", "user", name),
+        definition(f"{name}.test", "v1", "things", "Thing", "Namespaced", {"size": {"type": "integer"}}),
+        manifest("v1", "Namespace", name),
     ]
 
 
@@ -117,16 +70,15 @@ def test_four_steps_from_nothing_with_a_definition_of_its_own(plane: Cluster, na
 
 def test_a_change_is_shown_and_a_field_dropped_is_removed(plane: Cluster, name: str) -> None:
     with plane.namespace() as namespace:
-        config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": namespace}}
-        run(plane, name, {**config, "data": {"a": "1", "b": "2"}})
+        run(plane, name, config("c", namespace, data={"a": "1", "b": "2"}))
         plane.kubectl("annotate", "configmap", "c", "-n", namespace, "somebody=else")
-        assert run(plane, name, {**config, "data": {"b": "2", "a": "1"}})["changed"] is False
-        result = run(plane, name, {**config, "data": {"a": "3"}}, check=True)
+        assert run(plane, name, config("c", namespace, data={"b": "2", "a": "1"}))["changed"] is False
+        result = run(plane, name, config("c", namespace, data={"a": "3"}), check=True)
         assert result["actions"] == [f"Change ConfigMap {namespace}/c"]
         assert '"a": "1"' in result["diff"][0]["before"]
         assert '"a": "3"' in result["diff"][0]["after"]
         assert '"b"' not in result["diff"][0]["after"]
-        run(plane, name, {**config, "data": {"a": "3"}})
+        run(plane, name, config("c", namespace, data={"a": "3"}))
         live = plane.json("get", "configmap", "c", "-n", namespace)
         assert live["data"] == {"a": "3"}
         assert live["metadata"]["annotations"] == {"somebody": "else"}
@@ -134,8 +86,7 @@ def test_a_change_is_shown_and_a_field_dropped_is_removed(plane: Cluster, name: 
 
 def test_secrets_are_not_shown(plane: Cluster, name: str) -> None:
     with plane.namespace() as namespace:
-        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": namespace}}
-        result = run(plane, name, {**secret, "stringData": {"password": "hunter2"}})
+        result = run(plane, name, manifest("v1", "Secret", "s", namespace, stringData={"password": "hunter2"}))
         assert "hunter2" not in json.dumps(result)
         assert "aHVudGVyMg" not in json.dumps(result)
         assert "(hidden)" in result["diff"][0]["after"]
@@ -143,9 +94,9 @@ def test_secrets_are_not_shown(plane: Cluster, name: str) -> None:
 
 def test_what_kubectl_apply_notes_of_a_secret_is_not_shown(plane: Cluster, name: str) -> None:
     with plane.namespace() as namespace:
-        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": namespace}}
-        desired = {**secret, "stringData": {"password": "other"}}
-        plane.kubectl("apply", "-f", "-", stdin=json.dumps({**secret, "data": {"password": "aHVudGVyMg=="}}))
+        desired = manifest("v1", "Secret", "s", namespace, stringData={"password": "other"})
+        live = manifest("v1", "Secret", "s", namespace, data={"password": "aHVudGVyMg=="})
+        plane.kubectl("apply", "-f", "-", stdin=json.dumps(live))
         results = [run(plane, name, desired, check=check, adopt=True, force_conflicts=True) for check in (True, False)]
         results.append(run(plane, name, desired, state="absent"))
         for result in results:
@@ -155,74 +106,60 @@ def test_what_kubectl_apply_notes_of_a_secret_is_not_shown(plane: Cluster, name:
 
 def test_drift_is_mended(plane: Cluster, name: str) -> None:
     with plane.namespace() as namespace:
-        config = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": "c", "namespace": namespace},
-            "data": {"a": "1"},
-        }
-        run(plane, name, config)
+        desired = config("c", namespace, data={"a": "1"})
+        run(plane, name, desired)
         plane.kubectl("patch", "configmap", "c", "-n", namespace, "--type=merge", "-p", '{"data":{"a":"9"}}')
-        with pytest.raises(
-            ObjectsError, match="Another manager has set these fields: remove them .* or set force_conflicts"
-        ):
-            run(plane, name, config, check=True)
-        assert statuses(run(plane, name, config, force_conflicts=True)) == ["different"]
+        text = "Another manager has set these fields: remove them .* or set force_conflicts"
+        with pytest.raises(ObjectsError, match=text):
+            run(plane, name, desired, check=True)
+        assert statuses(run(plane, name, desired, force_conflicts=True)) == ["different"]
         assert plane.json("get", "configmap", "c", "-n", namespace)["data"] == {"a": "1"}
 
 
 def test_prune_takes_this_owners_only(plane: Cluster, name: str) -> None:
     with plane.namespace() as namespace:
-
-        def config(text: str) -> Json:
-            return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": text, "namespace": namespace}}
-
-        run(plane, name, config("a"), config("b"))
-        run(plane, f"{name}-other", config("c"))
+        first = config("a", namespace)
+        run(plane, name, first, config("b", namespace))
+        run(plane, f"{name}-other", config("c", namespace))
         plane.kubectl("create", "configmap", "d", "-n", namespace)
-        assert run(plane, name, config("a"))["actions"] == []
-        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "user", "namespace": namespace}}
-        run(plane, name, account)
-        result = run(plane, name, config("a"), prune=True, check=True)
+        assert run(plane, name, first)["actions"] == []
+        run(plane, name, manifest("v1", "ServiceAccount", "user", namespace))
+        result = run(plane, name, first, prune=True, check=True)
         assert result["actions"] == [f"Remove ConfigMap {namespace}/b"]
-        run(plane, name, config("a"), prune=True)
-        result = run(plane, name, config("a"), prune=True, prune_kinds=["v1/ServiceAccount"])
+        run(plane, name, first, prune=True)
+        result = run(plane, name, first, prune=True, prune_kinds=["v1/ServiceAccount"])
         assert result["actions"] == [f"Remove ServiceAccount {namespace}/user"]
-        left = plane.kubectl("get", "configmaps", "-n", namespace, "-o", "name")
-        assert [letter for letter in "abcd" if f"configmap/{letter}\n" in left] == ["a", "c", "d"]
-        assert run(plane, name, config("a"), prune=True)["changed"] is False
+        names = plane.kubectl("get", "configmaps", "-n", namespace, "-o", "name")
+        assert [letter for letter in "abcd" if f"configmap/{letter}\n" in names] == ["a", "c", "d"]
+        assert run(plane, name, first, prune=True)["changed"] is False
 
 
 def test_two_installations_leave_each_others_objects(plane: Cluster, name: str) -> None:
     with plane.namespace() as here, plane.namespace() as there:
-
-        def config(text: str, namespace: str) -> Json:
-            return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": text, "namespace": namespace}}
-
         for namespace in (here, there):
             run(plane, name, config("a", namespace), config("b", namespace), namespace=namespace)
         result = run(plane, name, config("a", here), namespace=here, prune=True)
         assert result["actions"] == [f"Remove ConfigMap {here}/b"]
-        left = sorted(plane.kubectl("get", "configmaps", "-A", "-l", f"{OWNER}={name}", "-o", "name").split())
-        assert left == ["configmap/a", "configmap/a", "configmap/b"]
+        names = sorted(plane.kubectl("get", "configmaps", "-A", "-l", f"{OWNER}={name}", "-o", "name").split())
+        assert names == ["configmap/a", "configmap/a", "configmap/b"]
         both = run(plane, name, config("a", here), namespace=here, prune=True, prune_namespaces=[there])
         assert sorted(both["actions"]) == [f"Remove ConfigMap {there}/a", f"Remove ConfigMap {there}/b"]
 
 
 def test_a_namespace_is_made_if_it_is_needed_and_belongs_to_no_set(plane: Cluster, name: str) -> None:
-    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": name}}
+    desired = config("c", name)
     offered = {"namespaces": [{"metadata": {"name": name, "labels": {"example.org/level": "privileged"}}}]}
     with pytest.raises(ObjectsError, match=f"Make the namespace {name} first, or put it into the set"):
-        run(plane, name, config)
+        run(plane, name, desired)
     try:
         todo = [f"Make Namespace {name}", f"Make ConfigMap {name}/c"]
         for check in (True, False):
-            assert run(plane, name, config, check=check, **offered)["actions"] == todo
-        again = run(plane, name, config, namespaces=[{"metadata": {"name": name}}])
+            assert run(plane, name, desired, check=check, **offered)["actions"] == todo
+        again = run(plane, name, desired, namespaces=[{"metadata": {"name": name}}])
         assert (again["actions"], statuses(again)) == ([], ["present"])
         labels = plane.json("get", "namespace", name)["metadata"]["labels"]
         assert (labels["example.org/level"], labels.get(OWNER)) == ("privileged", None)
-        gone = run(plane, name, config, state="absent", **offered)
+        gone = run(plane, name, desired, state="absent", **offered)
         assert (gone["actions"], gone["kept"]) == ([f"Remove ConfigMap {name}/c"], [])
     finally:
         plane.kubectl("delete", "namespace", name, "--ignore-not-found", "--wait=false")
@@ -231,18 +168,14 @@ def test_a_namespace_is_made_if_it_is_needed_and_belongs_to_no_set(plane: Cluste
 def test_what_is_somebody_elses_stops_everything(plane: Cluster, name: str) -> None:
     with plane.namespace() as namespace:
         plane.kubectl("create", "configmap", "theirs", "-n", namespace, "--from-literal=a=1")
-        ours = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ours", "namespace": namespace}}
-        theirs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "theirs", "namespace": namespace}}
-        with pytest.raises(ObjectsError) as caught:
-            run(plane, name, ours, theirs)
-        assert str(caught.value) == (
+        theirs = config("theirs", namespace)
+        assert message_of(ObjectsError, run, plane, name, config("ours", namespace), theirs) == (
             f"Applying ConfigMap {namespace}/theirs: it is there already and was not made by this collection. Set adopt to "
             "take it over, or leave it out"
         )
         assert plane.kubectl("get", "configmap", "ours", "-n", namespace, "--ignore-not-found") == ""
-        assert run(plane, name, theirs, state="absent")["kept"] == [
-            f"ConfigMap {namespace}/theirs: it is not this owner's"
-        ]
+        absent = run(plane, name, theirs, state="absent")
+        assert absent["kept"] == [f"ConfigMap {namespace}/theirs: it is not this owner's"]
         assert run(plane, name, theirs, adopt=True)["actions"] == [f"Change ConfigMap {namespace}/theirs"]
         assert run(plane, name, theirs)["changed"] is False
         with pytest.raises(ObjectsError, match=f"it is there already and belongs to {name}"):
@@ -270,26 +203,18 @@ def test_absent_keeps_what_holds_other_things(plane: Cluster, name: str) -> None
 BAD: list[tuple[Json, str]] = [
     ([{"kind": "ConfigMap", "metadata": {"name": "x"}}], "Reading the objects: object 1 of 1 has no apiVersion"),
     ([{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}}], "object 1 of 1 has no metadata.name"),
-    ([{"apiVersion": "v1", "kind": "Confmap", "metadata": {"name": "x"}}], "the API server knows no Confmap of v1"),
-    ([{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}] * 2, "ConfigMap default/x is there twice"),
-    (
-        [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "dat": {}}],
-        ".dat: field not declared in schema",
-    ),
-    (
-        [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "nowhere"}}],
-        "Make the namespace nowhere first, or put it into the set",
-    ),
+    ([manifest("v1", "Confmap", "x")], "the API server knows no Confmap of v1"),
+    ([config("x")] * 2, "ConfigMap default/x is there twice"),
+    ([config("x", dat={})], ".dat: field not declared in schema"),
+    ([config("x", "nowhere")], "Make the namespace nowhere first, or put it into the set"),
 ]
 
 
 @pytest.mark.parametrize(("objects", "text"), BAD)
 def test_bad_objects_change_nothing(plane: Cluster, name: str, objects: Json, text: str) -> None:
-    good = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
     for check in (True, False):
-        with pytest.raises(FabricError) as caught:
-            run(plane, name, good, *objects, check=check)
-        assert text.replace("object 1 of 1", "object 2 of 2") in str(caught.value)
+        message = message_of(FabricError, run, plane, name, config(name), *objects, check=check)
+        assert text.replace("object 1 of 1", "object 2 of 2") in message
     assert plane.kubectl("get", "configmap", name, "--ignore-not-found") == ""
 
 
@@ -315,15 +240,13 @@ def test_files(plane: Cluster, name: str, tmp_path: Path) -> None:
 @pytest.fixture
 def node(plane: Cluster) -> Iterator[str]:
     text = f"node-{uuid.uuid4().hex[:8]}"
-    plane.kubectl(
-        "create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "Node", "metadata": {"name": text}})
-    )
+    plane.apply(manifest("v1", "Node", text))
     yield text
     plane.kubectl("delete", "node", text)
 
 
 def label(plane: Cluster, node: str, labels: Json, state: str = "present", check: bool = False) -> Json:
-    return node_labels.manage({"nodes": [node], "labels": labels, "state": state}, check, client(plane))
+    return node_labels.manage({"nodes": [node], "labels": labels, "state": state}, check, client(plane.kubeconfig))
 
 
 def labels_of(plane: Cluster, node: str) -> Json:
@@ -372,7 +295,6 @@ def test_bad_labels(plane: Cluster, node: str, labels: Json, text: str) -> None:
 
 
 def test_a_node_that_is_not_there(plane: Cluster, node: str) -> None:
-    with pytest.raises(
-        node_labels.LabelsError, match="the cluster has no node nobody. There are: .*give the cluster's"
-    ):
+    text = "the cluster has no node nobody. There are: .*give the cluster's"
+    with pytest.raises(node_labels.LabelsError, match=text):
         label(plane, "nobody", {"a": "1"})

@@ -15,13 +15,9 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift import configmap
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import dumps, merge, validate
-from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster, cluster
+from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 from ansible_collections.rdmaops.gpu_fabric.tests.support.drift import Json, Place, copy
-
-
-@pytest.fixture
-def plane() -> Cluster:
-    return cluster()
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 
 
 def maps(
@@ -78,9 +74,8 @@ def test_slices_are_published_and_read_back(plane: Cluster) -> None:
 def test_one_that_cannot_be_read_hides_no_other(plane: Cluster) -> None:
     with plane.namespace() as namespace:
         ours = maps(plane.kubeconfig, namespace, "4711")
-        with pytest.raises(FabricError) as caught:
-            ours.reports()
-        assert str(caught.value).startswith(f"Listing the drift reports of run 4711 in {namespace}: there is none")
+        message = message_of(FabricError, ours.reports)
+        assert message.startswith(f"Listing the drift reports of run 4711 in {namespace}: there is none")
         ours.publish(report("gpu-1"), "", False)
         maps(plane.kubeconfig, namespace, "4711", "2").publish({**report("gpu-2"), "schema": 2}, "", False)
         reports, problems = ours.reports()
@@ -119,10 +114,10 @@ def test_no_more_than_a_configmap_holds(plane: Cluster) -> None:
         assert configmap.CONFIGMAP_BYTES * 0.95 < len(gzip.compress(dumps(fits).encode())) < configmap.CONFIGMAP_BYTES
         ours.publish(fits, "", False)
         assert ours.reports()[0][0][1] == fits
-        with pytest.raises(FabricError) as caught:
-            maps(plane.kubeconfig, namespace, "4712").publish(report("gpu-1", diff=noise(1050000)), "", False)
-        assert f"Publishing the drift report in ConfigMap {namespace}/drift.4712.1: it takes 10" in str(caught.value)
-        assert "bytes, compressed, and a ConfigMap can hold 1048576. Cut the diffs shorter" in str(caught.value)
+        large = maps(plane.kubeconfig, namespace, "4712")
+        message = message_of(FabricError, large.publish, report("gpu-1", diff=noise(1050000)), "", False)
+        assert f"Publishing the drift report in ConfigMap {namespace}/drift.4712.1: it takes 10" in message
+        assert "bytes, compressed, and a ConfigMap can hold 1048576. Cut the diffs shorter" in message
         assert names(plane, namespace) == ["drift.4711.1"]
 
 
@@ -130,10 +125,9 @@ def test_rights(plane: Cluster) -> None:
     """Those that are documented are enough, and each that lacks is named."""
     with plane.namespace() as namespace:
         joe = maps(plane.user("joe"), namespace, "4711")
-        with pytest.raises(FabricError) as caught:
-            joe.publish(report("gpu-1"), "", False)
-        assert 'User "joe" cannot patch resource "configmaps"' in str(caught.value)
-        assert "Give this user that right by a Role" in str(caught.value)
+        message = message_of(FabricError, joe.publish, report("gpu-1"), "", False)
+        assert 'User "joe" cannot patch resource "configmaps"' in message
+        assert "Give this user that right by a Role" in message
         verbs = [f"--verb={verb}" for verb in ("list", "patch", "create", "delete")]
         plane.kubectl("create", "role", "drift", *verbs, "--resource=configmaps", "-n", namespace)
         plane.kubectl("create", "rolebinding", "drift", "--role=drift", "--user=joe", "-n", namespace)

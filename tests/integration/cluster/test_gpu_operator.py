@@ -7,25 +7,24 @@ from __future__ import annotations
 import functools
 import json
 import os
-import subprocess
-import sys
 import time
 import typing as t
 from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.tests.support import charts
-from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import private
+from ansible_collections.rdmaops.gpu_fabric.tests.support import charts, site
+from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 from ansible_collections.rdmaops.gpu_fabric.tests.support.fault_proxy import FaultProxy
 from ansible_collections.rdmaops.gpu_fabric.tests.support.gpu_operator import DRIVERS, NAMESPACE, POLICY, Place
+from ansible_collections.rdmaops.gpu_fabric.tests.support.objects import manifest
+from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Place]:
-    with private(tmp_path_factory.mktemp("plane")) as plane:
-        plane.kubectl("create", "namespace", "other")
-        yield Place(plane, tmp_path_factory.mktemp("charts"))
+def place(own_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    own_cluster.kubectl("create", "namespace", "other")
+    return Place(own_cluster, tmp_path_factory.mktemp("charts"))
 
 
 @pytest.fixture
@@ -70,14 +69,8 @@ def install(place: Place, namespace: str, options: dict[str, t.Any]) -> None:
     done = place.run(**options)
     same = ("changed", "actions", "diff", "resources", "values", "pruned", "drift")
     assert {key: done[key] for key in same} == {key: planned[key] for key in same}
-    release = {
-        "name": "gpu-operator",
-        "namespace": namespace,
-        "revision": 1,
-        "status": "deployed",
-        "chart": "gpu-operator-v25.3.0",
-        "app_version": "v25.3.0",
-    }
+    release = {"name": "gpu-operator", "namespace": namespace, "revision": 1, "status": "deployed"}
+    release.update(chart="gpu-operator-v25.3.0", app_version="v25.3.0")
     assert done["after"]["release"] == planned["after"]["release"] == release
     assert place.policy()["spec"]["driver"]["rdma"] == {"enabled": True, "useHostMofed": False}
 
@@ -171,10 +164,8 @@ def test_drift_is_seen_and_put_right(fresh: Place, helm: str) -> None:
     assert "image: mine" not in shown["after"]
     done = fresh.run(helm=helm)
     assert done["actions"] == planned["actions"]
-    assert (
-        "drift of ClusterPolicy cluster-policy, ConfigMap gpu-operator/nfd-worker-conf, Deployment"
-        in done["actions"][0]
-    )
+    drift = "drift of ClusterPolicy cluster-policy, ConfigMap gpu-operator/nfd-worker-conf, Deployment"
+    assert drift in done["actions"][0]
     spec = fresh.policy()["spec"]
     assert spec["driver"]["enabled"] is True
     assert "image" not in spec["gdrcopy"]
@@ -233,15 +224,12 @@ def test_a_killed_helm_leaves_a_pending_release(fresh: Place, first: str) -> Non
     assert done["after"]["release"]["status"] == "deployed"
     assert done["after"]["release"] == planned["after"]["release"]
     if first == "pending-upgrade":
-        assert done["actions"] == [
-            f"Roll the release gpu-operator/{name} (pending-upgrade, revision 2) back to revision 1, which a killed helm left"
-        ]
+        back = "(pending-upgrade, revision 2) back to revision 1, which a killed helm left"
+        assert done["actions"] == [f"Roll the release gpu-operator/{name} {back}"]
         assert done["after"]["release"]["revision"] == 3
     else:
-        assert (
-            done["actions"][0]
-            == f"Uninstall what a killed helm left of the release gpu-operator/{name} (pending-install, revision 1)"
-        )
+        action = f"Uninstall what a killed helm left of the release gpu-operator/{name} (pending-install, revision 1)"
+        assert done["actions"][0] == action
     assert not run()["changed"]
 
 
@@ -273,10 +261,8 @@ def test_waiting_reports_what_the_operator_reports(fresh: Place, tmp_path: Path)
     with FaultProxy(fresh.plane, tmp_path / "proxy") as proxy:
         process = fresh.start(wait=True, kubeconfig=str(proxy.kubeconfig))
         # While it waits, it requests nothing else.
-        deadline = time.monotonic() + 60
-        while [line.rpartition("/")[2] for line in proxy.asked[-2:]] != ["cluster-policy"] * 2:
-            assert time.monotonic() < deadline, proxy.asked
-            time.sleep(0.1)
+        policy = ["cluster-policy"] * 2
+        wait_for(lambda: [line.rpartition("/")[2] for line in proxy.asked[-2:]] == policy, report=lambda: proxy.asked)
         fresh.report("ready")
         assert fresh.result(process)["after"]["cluster_policy"]["state"] == "ready"
 
@@ -284,16 +270,9 @@ def test_waiting_reports_what_the_operator_reports(fresh: Place, tmp_path: Path)
 @pytest.mark.long
 def test_gpu_pods_are_kept(fresh: Place) -> None:
     fresh.run()
-    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "gpu-1"}}
     container = {"name": "c", "image": "x", "resources": {"limits": {"nvidia.com/gpu": "2"}}}
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "train-0", "namespace": "other"},
-        "spec": {"nodeName": "gpu-1", "containers": [container]},
-    }
-    for body in (node, pod):
-        fresh.plane.kubectl("apply", "-f", "-", stdin=json.dumps(body))
+    spec = {"nodeName": "gpu-1", "containers": [container]}
+    fresh.plane.apply(manifest("v1", "Node", "gpu-1"), manifest("v1", "Pod", "train-0", "other", spec=spec))
     try:
         assert fresh.run(check=True, dcgm_exporter=False)["gpu_pods"] == []
         text = fresh.refused(check=True, driver_version="580.1")
@@ -312,9 +291,8 @@ def test_refused_before_anything_is_done(fresh: Place, tmp_path: Path) -> None:
     other = charts.chart(tmp_path)
     (other / "Chart.yaml").write_text("apiVersion: v2\nname: web\nversion: 1.2.3\n")
     text = fresh.refused(chart=str(other))
-    assert (
-        f"The chart {other} is web 1.2.3: this module manages only the NVIDIA GPU Operator (chart gpu-operator)" in text
-    )
+    only = "this module manages only the NVIDIA GPU Operator (chart gpu-operator)"
+    assert f"The chart {other} is web 1.2.3: {only}" in text
     assert "no such file or directory on the host that runs this task" in fresh.refused(chart="/no/such.tgz")
     text = fresh.refused(chart="gpu-operator", chart_repo_url="http://127.0.0.1:9", chart_version="v25.3.0")
     assert "http://127.0.0.1:9 is plain http, and the download would not be verified" in text
@@ -352,21 +330,14 @@ def test_a_policy_of_another_owner_is_left_alone(fresh: Place) -> None:
     text = fresh.refused()
     assert "already" in text
     assert "Delete it, or hand it over: set the label app.kubernetes.io/managed-by=Helm" in text
-    left = fresh.run(state="absent")["leftovers"]
-    assert "ClusterPolicy cluster-policy" in left
+    assert "ClusterPolicy cluster-policy" in fresh.run(state="absent")["leftovers"]
 
 
 def test_a_user_who_may_only_read_sees_drift(fresh: Place) -> None:
     fresh.run()
     fresh.patch_policy({"spec": {"driver": {"enabled": False}}})
     rules = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list"]}]
-    role = {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": "reader"},
-        "rules": rules,
-    }
-    fresh.plane.kubectl("apply", "-f", "-", stdin=json.dumps(role))
+    fresh.plane.apply(manifest("rbac.authorization.k8s.io/v1", "ClusterRole", "reader", rules=rules))
     fresh.plane.kubectl("create", "clusterrolebinding", "reader", "--clusterrole=reader", "--user=reader")
     result = fresh.run(check=True, kubeconfig=str(fresh.plane.user("reader")))
     assert [row["path"] for row in result["drift"]] == ["spec.driver.enabled"]
@@ -387,33 +358,13 @@ def test_credentials_are_in_no_output(fresh: Place, tmp_path: Path) -> None:
         "wait": False,
         "values": {"driver": {"env": [{"name": "NGC_API_KEY", "value": "a-value-to-hide"}]}},
     }
-    play = [{"hosts": "localhost", "gather_facts": False, "tasks": [{"rdmaops.gpu_fabric.gpu_operator": options}]}]
-    playbook = tmp_path / "play.yml"
-    # Not among the arguments of Ansible, which shows what a user wrote in a play that fails.
-    playbook.write_text(json.dumps(play))
-    argv = [
-        str(Path(sys.executable).parent / "ansible-playbook"),
-        "-vvvvv",
-        "--diff",
-        "-i",
-        "localhost,",
-        "-c",
-        "local",
-    ]
-    environment = {**os.environ, "ANSIBLE_PYTHON_INTERPRETER": sys.executable, "ANSIBLE_NOCOLOR": "1"}
-    done = subprocess.run(
-        [*argv, str(playbook)],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stdout
-    assert "Install the helm release" in done.stdout
+    task = {"rdmaops.gpu_fabric.gpu_operator": options}
+    run = site.run_tasks(tmp_path, [task], "-vvvvv", "--diff", limit=300, **site.AS_A_USER)
+    assert run.rc == 0, run.output
+    assert "Install the helm release" in run.output
     arguments = calls.read_text()
     assert "install gpu-operator" in arguments
-    everything = done.stdout + arguments
+    everything = run.output + arguments
     assert fresh.plane.plane.token() not in everything
     assert "a-value-to-hide" not in everything
     assert fresh.policy()["spec"]["driver"]["env"][0]["value"] == "a-value-to-hide"
@@ -423,10 +374,7 @@ def test_an_api_server_that_stops_in_the_middle(fresh: Place) -> None:
     name = f"stopped-{os.getpid()}"
     fresh.run(name=name)
     process = fresh.start(values={"operator": {"upgradeCRD": True}}, wait_timeout=20, timeout=15, name=name)
-    deadline = time.monotonic() + 90
-    while not fresh.plane.json("get", "job", "-n", NAMESPACE)["items"]:
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    wait_for(lambda: fresh.plane.json("get", "job", "-n", NAMESPACE)["items"], 90)
     fresh.plane.stop()
     began = time.monotonic()
     try:

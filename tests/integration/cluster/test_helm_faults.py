@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.tests.support import faults
-from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import private
+from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 from ansible_collections.rdmaops.gpu_fabric.tests.support.fault_proxy import FAULTS, FaultProxy
 from ansible_collections.rdmaops.gpu_fabric.tests.support.gpu_operator import NAMESPACE, Place
 
@@ -84,10 +84,9 @@ class Upgrade:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Place]:
-    with private(tmp_path_factory.mktemp("plane")) as plane:
-        plane.kubectl("create", "namespace", NAMESPACE)
-        yield Place(plane, tmp_path_factory.mktemp("charts"))
+def place(own_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    own_cluster.kubectl("create", "namespace", NAMESPACE)
+    return Place(own_cluster, tmp_path_factory.mktemp("charts"))
 
 
 @pytest.fixture

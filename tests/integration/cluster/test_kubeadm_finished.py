@@ -7,7 +7,6 @@ kubeadm itself is a stand-in that writes its files and hangs.
 
 from __future__ import annotations
 
-import json
 import shutil
 import typing as t
 from pathlib import Path
@@ -23,6 +22,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm.work i
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._kubernetes.plan import Options, plan
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 from ansible_collections.rdmaops.gpu_fabric.tests.support.kubeadm_hosts import DEFAULTS, INIT, MANIFESTS
+from ansible_collections.rdmaops.gpu_fabric.tests.support.objects import manifest
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import limits_count_from
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._kubeadm.test_node_look import Authority
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._kubernetes.kubernetes_hosts import (
@@ -107,10 +107,8 @@ def test_an_administrator_finished_it(here: Host) -> None:
         ("kubeadm-config", "ClusterConfiguration", KNOWN["cluster_configuration"]),
         ("kubelet-config", "kubelet", KNOWN["kubelet_configuration"]),
     ):
-        thing = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "kube-system"}}
-        here.plane.kubectl("apply", "-f", "-", stdin=json.dumps({**thing, "data": {key: text}}))
-    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "cp-1"}}
-    here.plane.kubectl("apply", "-f", "-", stdin=json.dumps(node))
+        here.plane.apply(manifest("v1", "ConfigMap", name, "kube-system", data={key: text}))
+    here.plane.apply(manifest("v1", "Node", "cp-1"))
     plan = here.decided()
     assert plan["problems"] == []
     step = plan["hosts"]["cp-1"]

@@ -21,12 +21,10 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes imp
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import ApiError, Client
 from ansible_collections.rdmaops.gpu_fabric.tests.lab import certificates, kubeconfig
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.objects import client, manifest
 
 WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-
-
-def client(**options: t.Any) -> Client:
-    return Client({**dict.fromkeys(kubernetes.CONNECTION), "timeout": 20, **options})
 
 
 def who(result: Client) -> tuple[str, list[str]]:
@@ -42,34 +40,30 @@ def parts(plane: Cluster) -> tuple[str, Path]:
 
 def test_certificate_token_and_options(own_cluster: Cluster, tmp_path: Path) -> None:
     server, authority = parts(own_cluster)
-    by_certificate = client(kubeconfig=str(own_cluster.user("joe", ["one", "two"])))
+    by_certificate = client(own_cluster.user("joe", ["one", "two"]))
     assert who(by_certificate) == ("joe", ["one", "two", "system:authenticated"])
-    admin = who(client(kubeconfig=str(own_cluster.token_kubeconfig())))
+    admin = who(client(own_cluster.token_kubeconfig()))
     assert who(client(host=server, api_key=own_cluster.plane.token(), ca_cert=str(authority))) == admin
     key, certificate = own_cluster.plane.authority.client("jane")
     (tmp_path / "key").write_bytes(key)
     (tmp_path / "crt").write_bytes(certificate)
     files = {"client_key": str(tmp_path / "key"), "client_cert": str(tmp_path / "crt"), "ca_cert": str(authority)}
     assert who(client(host=server, **files))[0] == "jane"
-    as_dictionary = json.loads(own_cluster.token_kubeconfig().read_text())
-    assert who(client(kubeconfig=as_dictionary)) == admin
+    assert who(client(json.loads(own_cluster.token_kubeconfig().read_text()))) == admin
 
 
 def test_impersonation_with_two_groups(own_cluster: Cluster) -> None:
-    result = client(
-        kubeconfig=str(own_cluster.kubeconfig), impersonate_user="joe", impersonate_groups=["rail-admins", "night"]
-    )
+    result = client(own_cluster.kubeconfig, impersonate_user="joe", impersonate_groups=["rail-admins", "night"])
     assert who(result) == ("joe", ["rail-admins", "night", "system:authenticated"])
-    stranger = client(kubeconfig=str(own_cluster.user("stranger")), impersonate_user="joe")
+    stranger = client(own_cluster.user("stranger"), impersonate_user="joe")
     with pytest.raises(ApiError, match='User "stranger" cannot impersonate') as caught:
         who(stranger)
     assert caught.value.status == 403
 
 
 def test_no_right(own_cluster: Cluster) -> None:
-    with pytest.raises(ApiError) as caught:
-        client(kubeconfig=str(own_cluster.user("nobody"))).items("/api/v1/nodes", "Listing the nodes")
-    assert str(caught.value) == (
+    nobody = client(own_cluster.user("nobody"))
+    assert message_of(ApiError, nobody.items, "/api/v1/nodes", "Listing the nodes") == (
         f'Listing the nodes: {own_cluster.plane.server} answered 403 (Forbidden): nodes is forbidden: User "nobody" cannot list resource "nodes" '
         'in API group "" at the cluster scope. Give this user that right by a Role or a ClusterRole'
     )
@@ -85,11 +79,9 @@ def test_a_token_that_is_not_known(own_cluster: Cluster) -> None:
 def test_nobody(own_cluster: Cluster) -> None:
     server, authority = parts(own_cluster)
     config = json.loads(kubeconfig.render(server, authority.read_bytes(), "x", {}))
-    with pytest.raises(ApiError) as caught:
-        client(kubeconfig=config).items("/api/v1/nodes", "Listing")
-    assert "No credentials were sent: look at the user of the kubeconfig's context" in str(caught.value) or (
-        "answered 401" in str(caught.value)
-    )
+    message = message_of(ApiError, client(config).items, "/api/v1/nodes", "Listing")
+    advice = "No credentials were sent: look at the user of the kubeconfig's context"
+    assert advice in message or "answered 401" in message
 
 
 def test_a_certificate_that_has_expired(own_cluster: Cluster) -> None:
@@ -109,7 +101,7 @@ def test_a_certificate_that_has_expired(own_cluster: Cluster) -> None:
     )
     config = json.loads(kubeconfig.render(server, authority.read_bytes(), "joe", data))
     with pytest.raises(ApiError, match=r"answered 401 .*have expired: log in again"):
-        client(kubeconfig=config).items("/api/v1/nodes", "Listing")
+        client(config).items("/api/v1/nodes", "Listing")
 
 
 def test_another_ca(own_cluster: Cluster, tmp_path: Path) -> None:
@@ -120,8 +112,8 @@ def test_another_ca(own_cluster: Cluster, tmp_path: Path) -> None:
     config = json.loads(own_cluster.token_kubeconfig().read_text())
     config["clusters"][0]["cluster"]["certificate-authority-data"] = base64.b64encode(other.file.read_bytes()).decode()
     with pytest.raises(ApiError, match="certificate verify failed"):
-        client(kubeconfig=config).items("/api/v1/nodes", "")
-    assert client(kubeconfig=config, validate_certs=False).items("/api/v1/nodes", "") == []
+        client(config).items("/api/v1/nodes", "")
+    assert client(config, validate_certs=False).items("/api/v1/nodes", "") == []
 
 
 def test_a_credential_plugin(own_cluster: Cluster, tmp_path: Path) -> None:
@@ -129,40 +121,30 @@ def test_a_credential_plugin(own_cluster: Cluster, tmp_path: Path) -> None:
     version = "client.authentication.k8s.io/v1"
     credential = {"apiVersion": version, "kind": "ExecCredential", "status": {"token": own_cluster.plane.token()}}
     (tmp_path / "credential").write_text(json.dumps(credential))
-    user = {
-        "exec": {
-            "apiVersion": version,
-            "command": "cat",
-            "args": [str(tmp_path / "credential")],
-            "interactiveMode": "Never",
-        }
-    }
-    config = json.loads(kubeconfig.render(server, authority.read_bytes(), "x", t.cast("t.Any", user)))
-    assert who(client(kubeconfig=config)) == who(client(kubeconfig=str(own_cluster.token_kubeconfig())))
+    program = {"command": "cat", "args": [str(tmp_path / "credential")], "interactiveMode": "Never"}
+    user: t.Any = {"exec": {"apiVersion": version, **program}}
+    config = json.loads(kubeconfig.render(server, authority.read_bytes(), "x", user))
+    assert who(client(config)) == who(client(own_cluster.token_kubeconfig()))
 
 
 def test_pages_of_a_real_list(own_cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     with own_cluster.namespace() as namespace:
-        rows = [
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"c{n}", "labels": {"x": "y"}}}
-            for n in range(7)
-        ]
-        listed = {"apiVersion": "v1", "kind": "List", "items": rows}
-        own_cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=json.dumps(listed))
+        labelled = {"metadata": {"labels": {"x": "y"}}}
+        own_cluster.apply(*(manifest("v1", "ConfigMap", f"c{n}", namespace, **labelled) for n in range(7)))
         monkeypatch.setattr(kubernetes, "_PAGE", 3)
         at = kubernetes.path("v1", "configmaps", namespace)
-        result = client(kubeconfig=str(own_cluster.kubeconfig)).items(at, "Listing", {"labelSelector": "x=y"})
+        result = client(own_cluster.kubeconfig).items(at, "Listing", {"labelSelector": "x=y"})
         assert [row["metadata"]["name"] for row in result or []] == [f"c{n}" for n in range(7)]
 
 
 @pytest.mark.fault("API server")
 def test_frozen_and_stopped(own_cluster: Cluster) -> None:
-    result = client(kubeconfig=str(own_cluster.kubeconfig), timeout=2)
+    result = client(own_cluster.kubeconfig, timeout=2)
     assert result.items("/api/v1/nodes", "Listing") == []
     own_cluster.freeze()
     try:
         # On the connection that is there, and on a new one.
-        for connection in (result, client(kubeconfig=str(own_cluster.kubeconfig), timeout=2)):
+        for connection in (result, client(own_cluster.kubeconfig, timeout=2)):
             before = time.monotonic()
             with pytest.raises(ApiError, match=r"It did not answer in time \(2 s\)"):
                 connection.items("/api/v1/nodes", "Listing")

@@ -7,7 +7,6 @@ from __future__ import annotations
 import datetime
 import json
 import statistics
-import sys
 import time
 import typing as t
 from collections.abc import Iterator
@@ -15,13 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import client
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import ApiError, Client
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._net_attach_def.attachment_set import AttachmentError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._net_attach_def.manage import manage
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules import network_attachment
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, site
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.objects import client, connection, manifest
 
 Json = t.Any
 # The first test finds the cluster without the definition that the others need.
@@ -34,13 +34,10 @@ SOURCE = """{
   "cniVersion": "0.3.0", "type": "host-device", "device": "ens192",
   "ipam": {"type": "whereabouts", "range": "10.100.100.0/30"}
 }"""
-NIC0 = {
-    "name": "nic0",
-    "type": "host-device",
-    "cni_version": "0.3.0",
-    "device": "ens192",
-    "ipam": {"type": "whereabouts", "range": "10.100.100.0/30"},
-}
+RANGE = {"type": "whereabouts", "range": "10.100.100.0/30"}
+NIC0 = {"name": "nic0", "type": "host-device", "cni_version": "0.3.0", "device": "ens192", "ipam": RANGE}
+# As kubernetes.core has it.
+KIND = {"api_version": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition"}
 
 
 @pytest.fixture(scope="module")
@@ -54,11 +51,7 @@ def ready(plane: Cluster) -> Cluster:
     for name in ("multus-definitions.yml", "whereabouts-definitions.yml"):
         plane.kubectl("apply", "--server-side", "-f", str(FILES / name))
     plane.established()
-    # An API server answers 404 for a moment after that.
-    deadline = time.monotonic() + 30
-    while "items" not in plane.kubectl("get", NADS, "-A", "-o", "json", check=False):
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    plane.serves(NADS)
     return plane
 
 
@@ -69,25 +62,9 @@ def namespace(ready: Cluster) -> Iterator[str]:
         ready.kubectl("delete", NADS, "--all", "-n", name)
 
 
-def play(tasks: list[Json], tmp_path: Path, *arguments: str, limit: float = 420, **environment: str) -> site.Run:
-    """Run tasks on this machine by ansible-playbook, as a user does."""
-    book = tmp_path / "book.yml"
-    content = [
-        {"name": "Attachments", "hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": tasks}
-    ]
-    book.write_text(json.dumps(content))
-    variables = json.dumps({"ansible_python_interpreter": sys.executable})
-    argv = ["-i", "localhost,", "-e", variables, str(book), *arguments]
-    return site.ansible_playbook(*argv, cwd=tmp_path, limit=limit, **environment)
-
-
 def task(name: str, config: Path | Json, *attachments: Json, check: bool = False, **options: Json) -> Json:
-    arguments = {
-        "kubeconfig": str(config) if isinstance(config, Path) else config,
-        "owner": "training",
-        "attachments": list(attachments),
-        **options,
-    }
+    kubeconfig = str(config) if isinstance(config, Path) else config
+    arguments = {"kubeconfig": kubeconfig, "owner": "training", "attachments": list(attachments), **options}
     return {"name": name, "rdmaops.gpu_fabric.network_attachment": arguments, "check_mode": check}
 
 
@@ -103,14 +80,9 @@ def params(*attachments: Json, **options: Json) -> Json:
     return {**params, **options}
 
 
-def connection(kubeconfig: Path, timeout: int = 20) -> Json:
-    return {**dict.fromkeys(client.CONNECTION), "timeout": timeout, "kubeconfig": str(kubeconfig)}
-
-
 def run(plane: Cluster, *attachments: Json, check: bool = False, kubeconfig: Path | None = None, **more: Json) -> Json:
     """Call the util as the module would."""
-    values = connection(kubeconfig or plane.kubeconfig)
-    return manage(params(*attachments, **more), check, lambda: Client(values))
+    return manage(params(*attachments, **more), check, lambda: client(kubeconfig or plane.kubeconfig))
 
 
 def configs(plane: Cluster, namespace: str) -> dict[str, Json]:
@@ -129,27 +101,16 @@ def test_before_the_crd_is_there(plane: Cluster) -> None:
 def test_the_four_steps_as_ansible_runs_them(ready: Cluster, namespace: str, tmp_path: Path) -> None:
     options = {"namespace": namespace, "expected_pods": 2}
     config = ready.kubeconfig
-    done = play(
-        [
-            task("check", config, NIC0, check=True, **options),
-            {
-                "name": "look",
-                "kubernetes.core.k8s_info": {
-                    "kubeconfig": str(config),
-                    "api_version": "k8s.cni.cncf.io/v1",
-                    "kind": "NetworkAttachmentDefinition",
-                    "namespace": namespace,
-                },
-            },
-            task("do", config, NIC0, **options),
-            task("again", config, NIC0, **options),
-            task("check again", config, NIC0, check=True, **options),
-            {**task("too small", config, NIC0, **{**options, "expected_pods": 3}), "ignore_errors": True},
-            {**task("typing error", config, {**NIC0, "devcie": "x"}, **options), "ignore_errors": True},
-        ],
-        tmp_path,
-        "--diff",
-    )
+    tasks = [
+        task("check", config, NIC0, check=True, **options),
+        {"name": "look", "kubernetes.core.k8s_info": {"kubeconfig": str(config), "namespace": namespace, **KIND}},
+        task("do", config, NIC0, **options),
+        task("again", config, NIC0, **options),
+        task("check again", config, NIC0, check=True, **options),
+        {**task("too small", config, NIC0, **{**options, "expected_pods": 3}), "ignore_errors": True},
+        {**task("typing error", config, {**NIC0, "devcie": "x"}, **options), "ignore_errors": True},
+    ]
+    done = site.run_tasks(tmp_path, tasks, "--diff", cwd=tmp_path, limit=420)
     assert done.rc == 0, done.output
     assert done.result("look")["resources"] == []
     for name in ("check", "do"):
@@ -163,34 +124,23 @@ def test_the_four_steps_as_ansible_runs_them(ready: Cluster, namespace: str, tmp
         assert not done.result(name)["changed"]
         assert done.result(name)["resources"][0]["status"] == "in_sync"
     assert configs(ready, namespace)["nic0"] == json.loads(SOURCE)
-    assert (
-        "10.100.100.0/30 holds 2 addresses and 3 pods are expected. 10.100.100.0/29 would fit (6 addresses)."
-        in (done.result("too small")["msg"])
-    )
+    advice = "10.100.100.0/30 holds 2 addresses and 3 pods are expected. 10.100.100.0/29 would fit (6 addresses)."
+    assert advice in done.result("too small")["msg"]
     assert "Did you mean attachments.device?" in done.result("typing error")["msg"]
 
 
 def test_what_kubectl_made_is_adopted_and_its_conflict_named(ready: Cluster, namespace: str) -> None:
-    body = {
-        "apiVersion": "k8s.cni.cncf.io/v1",
-        "kind": "NetworkAttachmentDefinition",
-        "metadata": {"name": "nic0", "namespace": namespace},
-        "spec": {"config": SOURCE},
-    }
+    body = manifest("k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition", "nic0", namespace, spec={"config": SOURCE})
     ready.kubectl("create", "-f", "-", "--field-manager=somebody", stdin=json.dumps(body))
     desired = {**NIC0, "namespace": namespace}
     assert run(ready, desired)["actions"] == [f"Change the attachment {namespace}/nic0 (owner)"]
     assert ready.json("get", NADS, "nic0", "-n", namespace)["spec"]["config"] == SOURCE
     other = {**desired, "device": "ens224"}
+    advice = "Set force_conflicts to true to take these fields over"
     for check in (True, False):
-        with pytest.raises(ApiError) as caught:
-            run(ready, other, check=check)
-        for words in (
-            'conflict with "somebody"',
-            ".spec.config",
-            "Set force_conflicts to true to take these fields over",
-        ):
-            assert words in str(caught.value)
+        message = message_of(ApiError, run, ready, other, check=check)
+        for words in ('conflict with "somebody"', ".spec.config", advice):
+            assert words in message
     assert run(ready, other, force_conflicts=True)["actions"] == [f"Change the attachment {namespace}/nic0 (config)"]
     assert configs(ready, namespace)["nic0"]["device"] == "ens224"
     assert not run(ready, other)["changed"]
@@ -220,18 +170,14 @@ def test_prune(ready: Cluster, namespace: str) -> None:
     run(ready, *(rail(number) for number in range(5)))
     run(ready, {**rail(9), "name": "theirs"}, owner="others")
     networks = {"k8s.v1.cni.cncf.io/networks": f'[{{"name": "rail2", "namespace": "{namespace}"}}]'}
-    template = {
-        "metadata": {"labels": {"a": "b"}, "annotations": networks},
-        "spec": {"containers": [{"name": "c", "image": "none"}]},
-    }
+    spec = {"containers": [{"name": "c", "image": "none"}]}
+    template = {"metadata": {"labels": {"a": "b"}, "annotations": networks}, "spec": spec}
     workload = {"selector": {"matchLabels": {"a": "b"}}, "template": template, "replicas": 0}
-    meta = {"name": "trainer", "namespace": namespace}
-    pod_meta = {"name": "pod", "namespace": namespace, "annotations": {"k8s.v1.cni.cncf.io/networks": "x, rail3@net7"}}
-    for body in (
-        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": workload},
-        {"apiVersion": "v1", "kind": "Pod", "metadata": pod_meta, "spec": template["spec"]},
-    ):
-        ready.kubectl("create", "-f", "-", stdin=json.dumps(body))
+    notes = {"annotations": {"k8s.v1.cni.cncf.io/networks": "x, rail3@net7"}}
+    ready.apply(
+        manifest("apps/v1", "Deployment", "trainer", namespace, spec=workload),
+        manifest("v1", "Pod", "pod", namespace, metadata=notes, spec=spec),
+    )
     with pytest.raises(AttachmentError, match="set prune_all to true if this is intended"):
         run(ready, prune=True)
     for check in (True, False):
@@ -261,13 +207,8 @@ def test_prune(ready: Cluster, namespace: str) -> None:
 def test_a_range_in_use(ready: Cluster, namespace: str) -> None:
     desired = {**NIC0, "namespace": namespace}
     run(ready, desired)
-    pool = {
-        "apiVersion": "whereabouts.cni.cncf.io/v1alpha1",
-        "kind": "IPPool",
-        "metadata": {"name": "10.100.100.0-30", "namespace": "kube-system"},
-        "spec": {"range": "10.100.100.0/30", "allocations": {"1": {"id": "x", "podref": "default/gpu-pod0"}}},
-    }
-    ready.kubectl("create", "-f", "-", stdin=json.dumps(pool))
+    spec = {"range": "10.100.100.0/30", "allocations": {"1": {"id": "x", "podref": "default/gpu-pod0"}}}
+    ready.apply(manifest("whereabouts.cni.cncf.io/v1alpha1", "IPPool", "10.100.100.0-30", "kube-system", spec=spec))
     larger = {**desired, "ipam": {"type": "whereabouts", "range": "10.100.100.0/29"}}
     with pytest.raises(AttachmentError, match=r"range_in_use, .*10\.100\.100\.1 by default/gpu-pod0"):
         run(ready, larger)
@@ -279,14 +220,9 @@ def test_a_range_in_use(ready: Cluster, namespace: str) -> None:
 def test_the_cluster_is_what_the_lint_compares_with(ready: Cluster, namespace: str) -> None:
     service = ready.json("get", "servicecidrs")["items"][0]["spec"]["cidrs"][0]
     spec = {"podCIDRs": ["10.244.7.0/24"], "podCIDR": "10.244.7.0/24"}
-    body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "gpu-lint"}, "spec": spec}
-    ready.kubectl("create", "-f", "-", stdin=json.dumps(body))
-    status = {
-        "addresses": [{"type": "InternalIP", "address": "172.20.0.9"}],
-        "allocatable": {"nvidia.com/rail0": "1"},
-        "capacity": {"nvidia.com/rail0": "1"},
-    }
-    patch = json.dumps({"status": status})
+    ready.apply(manifest("v1", "Node", "gpu-lint", spec=spec))
+    offer = {key: {"nvidia.com/rail0": "1"} for key in ("allocatable", "capacity")}
+    patch = json.dumps({"status": {"addresses": [{"type": "InternalIP", "address": "172.20.0.9"}], **offer}})
     ready.kubectl("patch", "node", "gpu-lint", "--subresource=status", "--type=merge", "-p", patch)
     try:
         for text, code in (
@@ -309,26 +245,19 @@ def test_the_cluster_is_what_the_lint_compares_with(ready: Cluster, namespace: s
 def test_rights(ready: Cluster, namespace: str) -> None:
     desired = {**NIC0, "namespace": namespace}
     nobody = ready.user("nobody-here")
-    with pytest.raises(ApiError) as caught:
-        run(ready, desired, kubeconfig=nobody)
-    assert 'User "nobody-here" cannot list resource "network-attachment-definitions"' in str(caught.value)
-    assert "Give this user that right" in str(caught.value)
+    message = message_of(ApiError, run, ready, desired, kubeconfig=nobody)
+    assert 'User "nobody-here" cannot list resource "network-attachment-definitions"' in message
+    assert "Give this user that right" in message
     reader = ready.user("reader")
     ready.kubectl("create", "role", "reader", "-n", namespace, "--verb=get,list", f"--resource={NADS}")
     ready.kubectl("create", "rolebinding", "reader", "-n", namespace, "--role=reader", "--user=reader")
     result = run(ready, desired, kubeconfig=reader, check=True)
     assert result["changed"]
     unknown = {row["code"] for row in result["not_checked"]}
-    assert unknown >= {
-        "apply",
-        "range_overlap",
-        "range_overlaps_nodes",
-        "range_overlaps_pods",
-        "range_overlaps_services",
-    }
-    with pytest.raises(ApiError) as caught:
-        run(ready, desired, kubeconfig=reader)
-    assert 'User "reader" cannot patch resource "network-attachment-definitions"' in str(caught.value)
+    overlaps = {f"range_overlaps_{kind}" for kind in ("nodes", "pods", "services")}
+    assert unknown >= {"apply", "range_overlap", *overlaps}
+    message = message_of(ApiError, run, ready, desired, kubeconfig=reader)
+    assert 'User "reader" cannot patch resource "network-attachment-definitions"' in message
     assert configs(ready, namespace) == {}
 
 
@@ -344,22 +273,14 @@ def test_no_token_in_the_output(ready: Cluster, namespace: str, tmp_path: Path) 
     ]
     for entry in tasks:
         entry["ignore_errors"] = True
-    play_book = [
-        *tasks,
-        {
-            "name": "options",
-            "rdmaops.gpu_fabric.network_attachment": {
-                "host": ready.plane.server,
-                "api_key": token,
-                "ca_cert": str(ready.plane.authority.file),
-                "owner": "training",
-                "namespace": namespace,
-                "attachments": [NIC0],
-            },
-        },
-    ]
+    by_options = task("options", None, NIC0, namespace=namespace, host=ready.plane.server, api_key=token)
+    by_options["rdmaops.gpu_fabric.network_attachment"]["ca_cert"] = str(ready.plane.authority.file)
+    by_environment = task("environment", None, NIC0, namespace=namespace)
+    for entry in (by_options, by_environment):
+        del entry["rdmaops.gpu_fabric.network_attachment"]["kubeconfig"]
+    known: Json = {"cwd": tmp_path, "limit": 420, **site.AS_A_USER}
     # The tasks as they are written stand in the file of the playbook; what Ansible prints is what counts.
-    done = play(play_book, tmp_path, "-vvvvv", ANSIBLE_STDOUT_CALLBACK="ansible.builtin.default")
+    done = site.run_tasks(tmp_path, [*tasks, by_options], "-vvvvv", **known)
     assert done.rc == 0, done.output
     assert "owned_by_other" in done.output
     assert "host-device has no key mode" in done.output
@@ -369,9 +290,7 @@ def test_no_token_in_the_output(ready: Cluster, namespace: str, tmp_path: Path) 
     # The variables of the environment.
     variables = {"K8S_AUTH_HOST": ready.plane.server, "K8S_AUTH_API_KEY": token}
     variables.update(K8S_AUTH_SSL_CA_CERT=str(ready.plane.authority.file))
-    entry = task("environment", path, NIC0, namespace=namespace)
-    del entry["rdmaops.gpu_fabric.network_attachment"]["kubeconfig"]
-    done = play([entry], tmp_path, "-vvvvv", ANSIBLE_STDOUT_CALLBACK="ansible.builtin.default", **variables)
+    done = site.run_tasks(tmp_path, [by_environment], "-vvvvv", **known, **variables)
     assert done.rc == 0, done.output
     assert token not in done.output
 
@@ -419,28 +338,15 @@ def test_the_api_server_stops_in_between(ready: Cluster, namespace: str, tmp_pat
 def test_eight_rails_take_little_more_than_one_look(
     ready: Cluster, namespace: str, tmp_path: Path, record_property: t.Callable[[str, object], None]
 ) -> None:
-    rails = [
-        {
-            **NIC0,
-            "name": f"rail{n}",
-            "device": f"eth{n}",
-            "ipam": {"type": "whereabouts", "range": f"10.200.{n}.0/24"},
-            "namespace": namespace,
-        }
-        for n in range(8)
-    ]
+    names = [{"name": f"rail{n}", "device": f"eth{n}", "namespace": namespace} for n in range(8)]
+    ranges = [{"type": "whereabouts", "range": f"10.200.{n}.0/24"} for n in range(8)]
+    rails = [{**NIC0, **name, "ipam": ipam} for name, ipam in zip(names, ranges, strict=True)]
     run(ready, *rails)
-    look = {
-        "kubeconfig": str(ready.kubeconfig),
-        "api_version": "k8s.cni.cncf.io/v1",
-        "kind": "NetworkAttachmentDefinition",
-        "name": "rail0",
-        "namespace": namespace,
-    }
+    look = {"kubeconfig": str(ready.kubeconfig), "name": "rail0", "namespace": namespace, **KIND}
     tasks: list[Json] = []
     for _number in range(5):
         tasks += [task("ours", ready.kubeconfig, *rails), {"name": "theirs", "kubernetes.core.k8s_info": look}]
-    done = play(tasks, tmp_path)
+    done = site.run_tasks(tmp_path, tasks, cwd=tmp_path, limit=420)
     assert done.rc == 0, done.output
     assert done.changed() == 0
     taken: dict[str, list[float]] = {"ours": [], "theirs": []}

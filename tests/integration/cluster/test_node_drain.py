@@ -33,7 +33,8 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support.drains import (
     two_nodes,
     untouched,
 )
-from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import ADDRESS, BOOT_ID, MACHINE_ID, Lab, client
+from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import ADDRESS, BOOT_ID, MACHINE_ID, Lab
+from ansible_collections.rdmaops.gpu_fabric.tests.support.objects import client, manifest
 
 Json = t.Any
 # As the module's documentation has them.
@@ -60,11 +61,8 @@ def test_the_drill(lab: Lab) -> None:
     assert (lab.pods(node), cordoned(lab, node), holder(lab)) == ([], True, "one")
     kept = note(lab, node)
     assert (kept["reason"], kept["run"], kept["step"], kept["failed"]) == ("a test", "one", "drained", None)
-    assert kept["before"] == {
-        "allocatable": {"nvidia.com/gpu": "8", "rdma/hca": "1k"},
-        "boot_id": BOOT_ID,
-        "unschedulable": False,
-    }
+    allocatable = {"nvidia.com/gpu": "8", "rdma/hca": "1k"}
+    assert kept["before"] == {"allocatable": allocatable, "boot_id": BOOT_ID, "unschedulable": False}
     for check in (False, True):
         again = call(lab, node, check=check)
         assert (again["changed"], again["resources"][0]["status"]) == (False, "in_sync")
@@ -83,21 +81,14 @@ def test_the_drill(lab: Lab) -> None:
 
 
 def test_what_has_no_consent_is_named_before_anything_is_changed(lab: Lab) -> None:
-    lab.plane.kubectl(
-        "apply",
-        "--server-side",
-        "-f",
-        str(COLLECTION / "roles/secondary_network/files/multus-definitions.yml"),
-    )
+    definitions = COLLECTION / "roles/secondary_network/files/multus-definitions.yml"
+    lab.plane.kubectl("apply", "--server-side", "-f", str(definitions))
     lab.plane.established()
+    lab.plane.serves("network-attachment-definitions.k8s.cni.cncf.io")
     kind = "NetworkAttachmentDefinition"
     for name, plugin in {"rail0": "host-device", "side": "macvlan"}.items():
         config = json.dumps({"cniVersion": "1.0.0", "type": plugin, "device": "ens192", "master": "ens3"})
-        lab.until(
-            lambda name=name, config=config: (  # type: ignore[misc]
-                not _fails(lambda: lab.apply("k8s.cni.cncf.io/v1", kind, name, {"config": config}))
-            )
-        )
+        lab.apply("k8s.cni.cncf.io/v1", kind, name, {"config": config})
     node = lab.node()
     networks = "k8s.v1.cni.cncf.io/networks"
     lab.pod(node, "free")
@@ -131,20 +122,11 @@ def test_what_has_no_consent_is_named_before_anything_is_changed(lab: Lab) -> No
     assert untouched(lab, node)
     message = refused(lab, node, evict_gpu_pods=True)
     assert "2 of its pods" in message
-    assert lab.pods(node) == sorted(
-        ["free", "gpu", "mig", "rdma", "erdma", "rail", "lost", "side", "files", "alone", "cache"]
-    )
+    names = ("alone", "cache", "erdma", "files", "free", "gpu", "lost", "mig", "rail", "rdma", "side")
+    assert lab.pods(node) == list(names)
     done = call(lab, node, evict_gpu_pods=True, force=True, delete_emptydir_data=True)
     assert len([text for text in done["actions"] if text.startswith("Evict ")]) == 11
     assert lab.pods(node) == []
-
-
-def _fails(what: t.Callable[[], object]) -> bool:
-    try:
-        what()
-    except AssertionError:
-        return True
-    return False
 
 
 def test_mirror_and_daemonset_pods_and_those_that_have_ended_are_left(lab: Lab) -> None:
@@ -246,9 +228,8 @@ def test_a_budget_that_never_allows_it(lab: Lab) -> None:
         f"Evicting the pod {lab.namespace}/web: " in message
     )
     assert "answered 429 (TooManyRequests): Cannot evict pod as it would violate the pod's disruption budget" in message
-    assert (
-        f"The node stays cordoned, with this in its annotation {NOTE}, and the next run continues from there" in message
-    )
+    stays = f"The node stays cordoned, with this in its annotation {NOTE}, and the next run continues from there"
+    assert stays in message
     # The pod without a budget goes, and another run may begin.
     lab.until(lambda: lab.pods(node) == ["stuck", "web"])
     assert (cordoned(lab, node), holder(lab)) == (True, "")
@@ -288,11 +269,8 @@ def test_a_node_comes_back_with_all_it_had(lab: Lab) -> None:
         "nvidia.com/gpu: 6 of 8",
         "rdma/hca: 0 of 1k",
     ]
-    assert {row["name"].partition(" ")[2]: row["status"] for row in looked["resources"]} == {
-        "": "drift",
-        "nvidia.com/gpu": "drift",
-        "rdma/hca": "drift",
-    }
+    statuses = {row["name"].partition(" ")[2]: row["status"] for row in looked["resources"]}
+    assert statuses == dict.fromkeys(("", "nvidia.com/gpu", "rdma/hca"), "drift")
     # Ready, as it was before the reboot, is no proof.
     lab.status(node, allocatable={"nvidia.com/gpu": "8", "rdma/hca": "1000"})
     message = refused(lab, node, "uncordoned", boot_id=NEW_BOOT, ready_timeout=1)
@@ -383,19 +361,13 @@ def test_the_api_server_stops_in_the_middle(lab: Lab) -> None:
 
 def user(lab: Lab, name: str, rights: Json) -> Client:
     """Return a client of a user with these rights, and those on the Lease."""
-    for kind, rules, more in (("ClusterRole", rights, {}), ("Role", LEASE_RIGHTS, {"namespace": SPACE})):
-        api = "rbac.authorization.k8s.io"
-        subject = {"kind": "User", "name": name, "apiGroup": api}
-        role = {"apiVersion": f"{api}/v1", "kind": kind, "metadata": {"name": name, **more}, "rules": rules}
-        bind = {
-            "apiVersion": f"{api}/v1",
-            "kind": f"{kind}Binding",
-            "metadata": {"name": name, **more},
-            "subjects": [subject],
-            "roleRef": {"kind": kind, "name": name, "apiGroup": api},
-        }
-        for item in (role, bind):
-            lab.plane.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(item))
+    for kind, rules, namespace in (("ClusterRole", rights, None), ("Role", LEASE_RIGHTS, SPACE)):
+        group = {"apiGroup": "rbac.authorization.k8s.io", "name": name}
+        parties = {"subjects": [{**group, "kind": "User"}], "roleRef": {**group, "kind": kind}}
+        lab.plane.apply(
+            manifest("rbac.authorization.k8s.io/v1", kind, name, namespace, rules=rules),
+            manifest("rbac.authorization.k8s.io/v1", f"{kind}Binding", name, namespace, **parties),
+        )
     api_of_user = client(lab.plane.user(name))
 
     def may() -> bool:

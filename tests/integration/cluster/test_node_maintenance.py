@@ -21,12 +21,20 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._node_drain.node import NOTE
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._maintenance_lock import identity
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, faults, skip_or_fail
-from ansible_collections.rdmaops.gpu_fabric.tests.support.drains import LEASE, end_lease
+from ansible_collections.rdmaops.gpu_fabric.tests.support.drains import NEW_BOOT as AFTER
+from ansible_collections.rdmaops.gpu_fabric.tests.support.drains import cordoned, end_lease, holder, note
+from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import BOOT_ID as BEFORE
 from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import Lab
-from ansible_collections.rdmaops.gpu_fabric.tests.support.site import Run, environment, understood
+from ansible_collections.rdmaops.gpu_fabric.tests.support.site import (
+    HERE,
+    PROGRAM,
+    Run,
+    ansible_playbook,
+    environment,
+    hosts,
+)
 
 Json = t.Any
-BEFORE, AFTER = "0d8d4c1b-5f06-4c8e-9f54-4a53b1a7a6d2", "5c0bd1e4-9a4c-4b4e-8f3e-7f2f3a1f0c11"
 RAILS = [{"name": f"mlx5_{n}", "pci_address": f"0000:{n:02x}:00.0", "node_guid": f"::{n}"} for n in (1, 2)]
 SOFT = {"name": "rxe0", "pci_address": None, "node_guid": "5054:00ff:fe12:3456"}
 # As kernel names become names by PCI address.
@@ -131,11 +139,8 @@ class Site:
         # What a task has in its environment is the play's to say; an interpreter can be the host's.
         (folder / "python").write_text(f'#!/bin/sh\nTEST_MACHINE={folder}/machine.json exec {sys.executable} "$@"\n')
         (folder / "python").chmod(0o755)
-        self.hosts[name] = {
-            "ansible_connection": "local",
-            "ansible_python_interpreter": str(folder / "python"),
-            "test_memory": str(folder),
-        }
+        python = str(folder / "python")
+        self.hosts[name] = {**HERE, "ansible_python_interpreter": python, "test_memory": str(folder)}
         self.is_the_host(name)
         return name
 
@@ -151,25 +156,21 @@ class Site:
         (self.place / name / "machine.json").write_text(json.dumps({**self.machine(name), **machine}))
 
     def note(self, name: str) -> Json:
-        text = self.lab.read(name)["metadata"].get("annotations", {}).get(NOTE)
-        return json.loads(text) if text else None
+        return note(self.lab, name)
 
     def cordoned(self, name: str) -> bool:
-        return bool(self.lab.read(name)["spec"].get("unschedulable"))
+        return cordoned(self.lab, name)
 
     def holder(self) -> str:
-        result = self.lab.api.get(LEASE, "Reading the Lease")
-        return str(result["spec"].get("holderIdentity") or "") if result else ""
+        return holder(self.lab)
 
-    def command(self, *arguments: str, cluster: bool = True, plane: str = "", **variables: Json) -> Json:
+    def arguments(self, *more: str, cluster: bool = True, plane: str = "", **variables: Json) -> list[str]:
         """Return how the playbook reboot is run on all hosts, with consent; with a plane kubeadm makes them nodes."""
-        api = {"localhost": {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}}
         groups: Json = {"gpu_nodes": {"hosts": self.hosts}}
         if cluster:
-            groups["kubernetes_api"] = {"hosts": api}
+            groups["kubernetes_api"] = {"hosts": {"localhost": HERE}}
         if plane:
             groups["kubernetes_control_plane"] = {"hosts": {plane: {}}}
-        (self.place / "hosts.yml").write_text(json.dumps({"all": {"children": groups}}))
         extra = {
             "ansible_become": False,
             "node_maintenance_reboot_ok": True,
@@ -179,14 +180,15 @@ class Site:
             "__node_maintenance_api_server": "{{ test_memory }}/kube-apiserver.yaml",
             **variables,
         }
-        argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(self.place / "hosts.yml")]
-        argv += ["rdmaops.gpu_fabric.reboot", "-e", json.dumps(extra), *arguments]
-        return {"args": argv, "env": environment(ANSIBLE_COLLECTIONS_PATH=str(self.collections)), "text": True}
+        return [*hosts(self.place, {"all": {"children": groups}}, extra), "rdmaops.gpu_fabric.reboot", *more]
 
-    def run(self, *arguments: str, cluster: bool = True, plane: str = "", **variables: Json) -> Run:
-        command = self.command(*arguments, cluster=cluster, plane=plane, **variables)
-        done = subprocess.run(**command, capture_output=True, timeout=400)
-        return understood(done.returncode, done.stdout)._replace(output=done.stdout + done.stderr)
+    def run(self, *more: str, **options: Json) -> Run:
+        path = str(self.collections)
+        return ansible_playbook(*self.arguments(*more, **options), limit=400, ANSIBLE_COLLECTIONS_PATH=path)
+
+    def begin(self, *more: str) -> subprocess.Popen[bytes]:
+        known = environment(ANSIBLE_COLLECTIONS_PATH=str(self.collections))
+        return subprocess.Popen([PROGRAM, *self.arguments(*more)], env=known, stdout=subprocess.DEVNULL)
 
 
 @pytest.fixture
@@ -302,7 +304,7 @@ def test_two_playbooks_at_once(site: Site, capsys: pytest.CaptureFixture[str]) -
     site.change(host, then=[["sh", "-c", wait]])
     only = {name: ["--limit", f"{name},localhost"] for name in (host, second)}
     with faults.tried("two runs at once", "playbook reboot") as tally:
-        with subprocess.Popen(**site.command(*only[host]), stdout=subprocess.DEVNULL) as first:
+        with site.begin(*only[host]) as first:
             try:
                 site.lab.until(rebooting.exists, limit=300)
                 with tally.one("a run for the same host beside it"):
@@ -331,10 +333,10 @@ def test_two_playbooks_at_once(site: Site, capsys: pytest.CaptureFixture[str]) -
 def test_no_more_nodes_than_may_be_out(site: Site) -> None:
     host, second = site.host(broken="Timed out waiting for last boot time check"), site.host()
     done = site.run(node_maintenance_batch=2)
-    assert (
+    batch = (
         "Rebooting 2 nodes at a time (node_maintenance_batch) is not allowed: node_maintenance_max_unavailable is 1."
-        in done.messages()
     )
+    assert batch in done.messages()
     assert not site.cordoned(host)
     site.is_the_host(host)
     assert site.run("--limit", f"{host},localhost").rc == 2
@@ -366,9 +368,8 @@ def test_without_a_cluster_and_without_a_node(site: Site) -> None:
     lock = site.place / "lock"
     lock.write_text(json.dumps({**identity(os.getpid()), "since": "yesterday"}))
     done = site.run(cluster=False)
-    assert f"the run of process {os.getpid()} on this machine has held it since yesterday" in done.messages(), (
-        done.output
-    )
+    held = f"the run of process {os.getpid()} on this machine has held it since yesterday"
+    assert held in done.messages(), done.output
     assert site.machine(host)["mode"] == "shared"
     lock.write_text(json.dumps({**identity(os.getpid()), "started": "0", "since": "yesterday"}))
     done = site.run(cluster=False)

@@ -39,17 +39,14 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support.drains import (
     two_nodes,
     untouched,
 )
-from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import BOOT_ID, LABEL, MACHINE_ID, Lab, client
+from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import BOOT_ID, LABEL, MACHINE_ID, Lab
+from ansible_collections.rdmaops.gpu_fabric.tests.support.objects import client
 
 Json = t.Any
 POINTS = (
-    "before the Lease",
-    "after the Lease",
-    "after the cordon",
-    "after the drain",
-    "during the reboot",
+    "before the Lease", "after the Lease", "after the cordon", "after the drain", "during the reboot",
     "before the uncordon",
-)
+)  # fmt: skip
 ENDED = "ended"
 LIMIT_S = 60
 FORK = multiprocessing.get_context("fork")
@@ -166,12 +163,9 @@ class Site:
     def __init__(self, lab: Lab, place: Path) -> None:
         self.lab = lab
         names = two_nodes(lab)
-        machines = [
-            Machine(name, machine_id, place / name)
-            for name, machine_id in zip(names, (MACHINE_ID, OTHER_ID), strict=True)
-        ]
-        self.a, self.b = machines
-        self.both = machines
+        identities = zip(names, (MACHINE_ID, OTHER_ID), strict=True)
+        self.both = [Machine(name, machine_id, place / name) for name, machine_id in identities]
+        self.a, self.b = self.both
         self.runs: list[Run] = []
         self.since = ""
 
@@ -215,9 +209,8 @@ class Site:
         return most
 
     def in_service(self) -> bool:
-        return all(
-            (note(self.lab, machine.name), cordoned(self.lab, machine.name)) == (None, False) for machine in self.both
-        )
+        names = [machine.name for machine in self.both]
+        return all((note(self.lab, name), cordoned(self.lab, name)) == (None, False) for name in names)
 
     def recordon(self) -> None:
         """What an administrator does who wants the first node for something else."""
@@ -323,9 +316,8 @@ def killed(site: Site, point: str, machines: t.Sequence[Machine]) -> None:
     assert cordoned(site.lab, site.a.name) is out
     message = site.run(*machines).end()
     if out and site.a not in machines:
-        assert (
-            f"max_unavailable is 1, and as many nodes are in maintenance already: {site.a.name} (run run-0)" in message
-        )
+        reason = f"max_unavailable is 1, and as many nodes are in maintenance already: {site.a.name} (run run-0)"
+        assert reason in message
         assert not cordoned(site.lab, site.b.name)
     else:
         assert message == ENDED
@@ -412,11 +404,9 @@ def try_all(site: Site, chosen: t.Sequence[tuple[Scenario, str, str]], capsys: p
                 scenario(site, point, site.both if nodes == BOTH else [site.b])
                 assert site.most_out() == 1
         by_kill = sum(scenario in BY_KILL for scenario, _point, _nodes in chosen)
+        summary = f"{tally.tried} interleavings, {by_kill} by kill -9, lost {len(tally.lost)}"
         with capsys.disabled():
-            print(
-                f"\n  node_maintenance: {tally.tried} interleavings, {by_kill} by kill -9, lost {len(tally.lost)}",
-                flush=True,
-            )
+            print(f"\n  node_maintenance: {summary}", flush=True)
 
 
 def test_two_runs_at_once(site: Site, capsys: pytest.CaptureFixture[str]) -> None:

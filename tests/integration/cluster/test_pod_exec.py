@@ -5,20 +5,19 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 import typing as t
 from pathlib import Path
 
 import pytest
-import yaml
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric.pod import Pod
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec import api, run
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec.run import ContainerError
-from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, kubelet, node, site
+from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, node, site
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.objects import client
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.long
@@ -37,11 +36,8 @@ def here(own_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> t.It
 @pytest.fixture(scope="module")
 def account(here: node.Node, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A kubeconfig of the account of docs/rbac/measure.yml."""
-    token = here.plane.kubectl("-n", "ml", "create", "token", "gpu-fabric-measure", "--duration", "1h")
-    config = yaml.safe_load(here.plane.kubeconfig.read_text())
-    config["users"] = [{"name": user["name"], "user": {"token": token.strip()}} for user in config["users"]]
     path = tmp_path_factory.mktemp("account") / "kubeconfig"
-    path.write_text(yaml.safe_dump(config))
+    path.write_text(json.dumps(here.plane.with_token(here.plane.token_of("ml", "gpu-fabric-measure"))))
     path.chmod(0o600)
     return path
 
@@ -53,10 +49,10 @@ def train(here: node.Node) -> t.Iterator[None]:
 
 
 def way(account: Path, pod: str = "ml/train-0") -> api.ApiExec:
-    return api.find(kubelet.client(account), pod, None)
+    return api.find(client(account), pod, None)
 
 
-def left(pod: Pod) -> str:
+def running(pod: Pod) -> str:
     """Command lines of what the container runs."""
     return pod.run(["sh", "-c", "cat /proc/[0-9]*/cmdline"], 30)[1].replace("\0", " ")
 
@@ -68,12 +64,11 @@ def test_status_text_document_and_limit(account: Path) -> None:
     assert pod.run(["sh", "-c", script], 20) == (3, "out\nerror\n")
     assert pod.read("x") == "{}\n"
     began = time.monotonic()
-    status, output = pod.run(
-        ["sh", "-c", "trap '' TERM; setsid sleep 333 & echo here; while true; do sleep 1; done"], 1
-    )
+    stubborn = "trap '' TERM; setsid sleep 333 & echo here; while true; do sleep 1; done"
+    status, output = pod.run(["sh", "-c", stubborn], 1)
     assert (status, output.split("\n")[0]) == (None, "here")
     assert time.monotonic() - began < 40
-    assert "sleep 333" not in left(pod)
+    assert "sleep 333" not in running(pod)
     status, output = pod.run(["yes"], 2)
     assert status is None
     assert 0 < len(output) <= run.KEPT
@@ -86,36 +81,18 @@ def test_status_text_document_and_limit(account: Path) -> None:
 def test_a_server_goes_on_and_is_swept_up(account: Path) -> None:
     pod = Pod(way(account))
     server = pod.start(["sh", "-c", "setsid sleep 444 & sleep 555"], 100, "")
-    wait_for(lambda: "sleep 444" in left(pod))
+    wait_for(lambda: "sleep 444" in running(pod))
     assert server.status() is None
     server.stop()
-    assert "sleep 444" not in left(pod)
+    assert "sleep 444" not in running(pod)
     short = pod.start(["sh", "-c", "echo words; exit 7"], 20, "")
     wait_for(lambda: short.status() is not None)
     assert (short.status(), short.output()) == (7, "words\n")
 
 
 def module(account: Path, **arguments: Json) -> Json:
-    argv = [
-        str(Path(sys.executable).parent / "ansible"),
-        "localhost",
-        "-c",
-        "local",
-        "-m",
-        "rdmaops.gpu_fabric.fabric_probe",
-    ]
-    argv += [
-        "-e",
-        f"ansible_python_interpreter={sys.executable}",
-        "-a",
-        json.dumps({"kubeconfig": str(account), **arguments}),
-    ]
-    done = subprocess.run(
-        argv, cwd=COLLECTION, env=site.environment(ANSIBLE_LOAD_CALLBACK_PLUGINS="1"), stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    document = json.loads(done.stdout[done.stdout.index("{\n") :])
-    return document["plays"][0]["tasks"][0]["hosts"]["localhost"]
+    task = {"name": "Probe", "rdmaops.gpu_fabric.fabric_probe": {"kubeconfig": str(account), **arguments}}
+    return site.run_tasks(account.parent, [task], cwd=COLLECTION, limit=300).result("Probe")
 
 
 @pytest.mark.usefixtures("train")
@@ -138,19 +115,12 @@ def test_the_module_by_its_account(here: node.Node, account: Path) -> None:
 @pytest.mark.usefixtures("train")
 def test_the_role_looks_from_the_host_that_has_the_kubeconfig(account: Path, tmp_path: Path) -> None:
     """This machine's kernel has no RDMA device, so it comes to no more than a look, and the verdict is unknown."""
-    host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-    nodes = {"hosts": {name: {**host, "fabric_check_pod": "ml/train-0"} for name in ("gpu-1", "gpu-2")}}
-    inventory = tmp_path / "hosts.yml"
-    inventory.write_text(json.dumps({"gpu_nodes": nodes, "kubernetes_api": {"hosts": {"here": host}}}))
+    nodes = {"hosts": {name: {**site.HERE, "fabric_check_pod": "ml/train-0"} for name in ("gpu-1", "gpu-2")}}
     report = tmp_path / "report.json"
     extra = {"fabric_check_kubeconfig": str(account), "fabric_check_report_json": str(report)}
-    argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(inventory), "rdmaops.gpu_fabric.verify"]
-    done = subprocess.run(
-        [*argv, "-e", json.dumps(extra)], cwd=COLLECTION, env=site.environment(ANSIBLE_STDOUT_CALLBACK="default"),
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    output = done.stdout + done.stderr
-    assert "gpu-1 -> here" in output, output
+    hosts = site.hosts(tmp_path, {"gpu_nodes": nodes, **site.KUBERNETES_API}, extra)
+    run = site.ansible_playbook(*hosts, "rdmaops.gpu_fabric.verify", cwd=COLLECTION, limit=300, **site.AS_A_USER)
+    assert "gpu-1 -> here" in run.output, run.output
     result = json.loads(report.read_text())
     assert result["verdict"] == "unknown"
     skipped = json.dumps(result)
@@ -160,13 +130,10 @@ def test_the_role_looks_from_the_host_that_has_the_kubeconfig(account: Path, tmp
 @pytest.mark.usefixtures("train")
 def test_what_the_account_may_not_do(here: node.Node, account: Path) -> None:
     with here.plane.namespace() as other, here.pod(other, "mine"):
-        client = kubelet.client(account)
+        measuring = client(account)
         with pytest.raises(Exception, match="is forbidden: User"):
-            api.find(client, f"{other}/mine", None)
-        blind = api.ApiExec(client, f"{other}/mine", "main", None)
-        with pytest.raises(ContainerError) as caught:
-            Pod(blind)
-    output = str(caught.value)
+            api.find(measuring, f"{other}/mine", None)
+        output = message_of(ContainerError, Pod, api.ApiExec(measuring, f"{other}/mine", "main", None))
     assert output.startswith(f"Opening an exec in the container main of the pod {other}/mine: https://")
     assert "answered 403 (Forbidden)" in output
     assert "Give this user that right by a Role or a ClusterRole" in output
@@ -176,7 +143,7 @@ def test_a_pod_that_goes_meanwhile(here: node.Node, account: Path) -> None:
     with here.pod("ml", "going"):
         pod = Pod(way(account, "ml/going"))
         server = pod.start(["sleep", "444"], 100, "")
-        wait_for(lambda: "sleep 444" in left(pod))
+        wait_for(lambda: "sleep 444" in running(pod))
     with pytest.raises(ContainerError, match=r"Running sleep in the container main of the pod ml/going: .+"):
         wait_for(lambda: server.status() is not None)
     with pytest.raises(ContainerError, match="Opening an exec in the container main of the pod ml/going"):

@@ -5,22 +5,19 @@
 from __future__ import annotations
 
 import json
-import sys
 import typing as t
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import client as kubernetes
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import ApiError, Client
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import ApiError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode_conflicts.cluster import manage
 from ansible_collections.rdmaops.gpu_fabric.tests.support import site
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 from ansible_collections.rdmaops.gpu_fabric.tests.support.mode_conflicts import (
     SHARE,
     attachment,
-    create,
     install_definitions,
     plugin,
     pod,
@@ -28,6 +25,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support.mode_conflicts import 
     remove,
     resource,
 )
+from ansible_collections.rdmaops.gpu_fabric.tests.support.objects import client
 
 Json = t.Any
 # The first tests find the cluster without the definitions that the others need.
@@ -40,8 +38,7 @@ NIC = {"feature.node.kubernetes.io/pci-15b3.present": "true"}
 @pytest.fixture(scope="module")
 def plane(own_cluster: Cluster) -> Cluster:
     """Return a control plane with two nodes, and without CRDs at first."""
-    nodes = [resource("v1", "Node", name, metadata={"labels": {"pool": name}}) for name in NODES]
-    create(own_cluster, *nodes)
+    own_cluster.apply(*(resource("v1", "Node", name, metadata={"labels": {"pool": name}}) for name in NODES))
     return own_cluster
 
 
@@ -58,14 +55,10 @@ def namespace(ready: Cluster) -> Iterator[str]:
         remove(ready, "pods", "daemonsets", "sriovnetworkpoolconfigs", "nicclusterpolicies", "nicnodepolicies")
 
 
-def client(**options: Json) -> Client:
-    return Client({**dict.fromkeys(kubernetes.CONNECTION), "timeout": 20, **options})
-
-
 def ask(plane: Cluster, mode: str = "exclusive", kubeconfig: Path | None = None, **more: Json) -> Json:
     """Call the util as the module would."""
     options = {"nodes": NODES, "netns_mode": mode, "on_conflict": "fail", **more}
-    return manage(options, False, client(kubeconfig=str(kubeconfig or plane.kubeconfig)))
+    return manage(options, False, client(kubeconfig or plane.kubeconfig))
 
 
 def rows(result: Json) -> list[tuple[str, str | None, str, str]]:
@@ -101,11 +94,8 @@ def test_rights_that_are_missing_are_no_absence_of_conflicts(ready: Cluster) -> 
     assert result["failed"]
     assert status(result) == dict.fromkeys(NODES, "unknown")
     assert [row["live"] for row in result["resources"]] == [None, None]
-    for words in (
-        'User "nobody-here" cannot list resource "nodes"',
-        "Give this user that right",
-        "on_conflict to warn",
-    ):
+    denied = 'User "nobody-here" cannot list resource "nodes"'
+    for words in (denied, "Give this user that right", "on_conflict to warn"):
         assert words in result["msg"]
     # Who may see nodes and pods only.
     result = ask(ready, kubeconfig=ready.user("core-reader"))
@@ -133,18 +123,15 @@ def test_an_api_server_that_is_not_there_is_an_error_whatever_is_asked() -> None
 
 
 def test_the_shared_plugin_where_it_runs(ready: Cluster, namespace: str) -> None:
-    create(ready, *plugin(namespace, nodeSelector={"pool": "gpu-1"}))
     # By its program alone, from a mirror that names images by digest.
     affinity = {"key": "metadata.name", "operator": "In", "values": ["gpu-2"]}
     required = {"nodeSelectorTerms": [{"matchFields": [affinity]}]}
-    create(
-        ready,
-        *plugin(
-            *(namespace, "mirrored", "mirror.example/4711@sha256:" + "0" * 64),
-            containers=[{"name": "c", "image": "mirror.example/4711", "command": ["/bin/k8s-rdma-shared-dp"]}],
-            affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}},
-        ),
+    mirrored = plugin(
+        *(namespace, "mirrored", "mirror.example/4711@sha256:" + "0" * 64),
+        containers=[{"name": "c", "image": "mirror.example/4711", "command": ["/bin/k8s-rdma-shared-dp"]}],
+        affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}},
     )
+    ready.apply(*plugin(namespace, nodeSelector={"pool": "gpu-1"}), *mirrored)
     result = ask(ready)
     assert rows(result) == [
         ("DaemonSet", namespace, "mirrored", "gpu-2"),
@@ -161,15 +148,10 @@ def test_the_shared_plugin_where_it_runs(ready: Cluster, namespace: str) -> None
 
 def test_the_policies_of_the_network_operator(ready: Cluster, namespace: str) -> None:
     shared = {"config": json.dumps({"configList": [{"resourceName": "hca", "resourcePrefix": "nvidia.com"}]})}
-    create(
-        ready,
-        resource(
-            "mellanox.com/v1alpha1", "NicClusterPolicy", "nic-cluster-policy", spec={"rdmaSharedDevicePlugin": shared}
-        ),
-        resource(
-            *("mellanox.com/v1alpha1", "NicNodePolicy", "two"),
-            spec={"rdmaSharedDevicePlugin": shared, "nodeSelector": {"pool": "gpu-2"}},
-        ),
+    api, spec = "mellanox.com/v1alpha1", {"rdmaSharedDevicePlugin": shared}
+    ready.apply(
+        resource(api, "NicClusterPolicy", "nic-cluster-policy", spec=spec),
+        resource(api, "NicNodePolicy", "two", spec={**spec, "nodeSelector": {"pool": "gpu-2"}}),
         # The resource has the name that only the policy knows.
         pod(namespace, "holder", resources=["nvidia.com/hca"]),
         pod(namespace, "gpu", resources=["nvidia.com/gpu"]),
@@ -181,9 +163,9 @@ def test_the_policies_of_the_network_operator(ready: Cluster, namespace: str) ->
     try:
         policy = ready.json("get", "nicclusterpolicies", "nic-cluster-policy")["metadata"]
         owned = plugin(namespace)
-        owner = {"apiVersion": "mellanox.com/v1alpha1", "kind": "NicClusterPolicy", "name": policy["name"]}
+        owner = {"apiVersion": api, "kind": "NicClusterPolicy", "name": policy["name"]}
         owned[1]["metadata"]["ownerReferences"] = [{**owner, "uid": policy["uid"], "controller": True}]
-        create(ready, *owned)
+        ready.apply(*owned)
         result = ask(ready)
         # The DaemonSet goes with the policy that makes it.
         assert rows(result) == [
@@ -200,9 +182,8 @@ def test_the_policies_of_the_network_operator(ready: Cluster, namespace: str) ->
         ready.kubectl("create", "clusterrolebinding", "partly", "--clusterrole=partly", "--user=partly")
         partly = ask(ready, kubeconfig=ready.user("partly"))
         assert ("DaemonSet", namespace, "rdma-shared-dp-ds", "gpu-2") in rows(partly)
-        assert (
-            "NicClusterPolicy nic-cluster-policy creates it: configure it to run no shared plugin here" in partly["msg"]
-        )
+        advice = "NicClusterPolicy nic-cluster-policy creates it: configure it to run no shared plugin here"
+        assert advice in partly["msg"]
         assert "Reading the ConfigMap" in partly["msg"]
     finally:
         for name in NODES:
@@ -210,13 +191,13 @@ def test_the_policies_of_the_network_operator(ready: Cluster, namespace: str) ->
 
 
 def test_shares_that_a_node_offers(ready: Cluster, namespace: str) -> None:
+    def patch(kind: str, change: Json) -> None:
+        argv = ["node", "gpu-2", "--subresource=status", f"--type={kind}", "-p", json.dumps(change)]
+        ready.kubectl("patch", *argv)
+
     def offer(count: str) -> None:
-        status = {
-            "allocatable": {SHARE: count, "nvidia.com/gpu": "8"},
-            "capacity": {SHARE: count, "nvidia.com/gpu": "8"},
-        }
-        patch = json.dumps({"status": status})
-        ready.kubectl("patch", "node", "gpu-2", "--subresource=status", "--type=merge", "-p", patch)
+        resources = {SHARE: count, "nvidia.com/gpu": "8"}
+        patch("merge", {"status": {"allocatable": resources, "capacity": resources}})
 
     offer("1k")
     try:
@@ -224,21 +205,13 @@ def test_shares_that_a_node_offers(ready: Cluster, namespace: str) -> None:
         assert rows(result) == [("Node", None, "gpu-2", "gpu-2")]
         assert of(result, "gpu-2") == [f"offers shares of RDMA devices ({SHARE}: 1k)"]
         # With a plugin that is known, the node's offer goes with it.
-        create(ready, *plugin(namespace))
+        ready.apply(*plugin(namespace))
         assert {row[0] for row in rows(ask(ready))} == {"DaemonSet"}
         remove(ready, "daemonsets")
         offer("0")
         assert ask(ready)["conflicts"] == []
     finally:
-        ready.kubectl(
-            "patch",
-            "node",
-            "gpu-2",
-            "--subresource=status",
-            "--type=json",
-            "-p",
-            '[{"op": "remove", "path": "/status/allocatable"}]',
-        )
+        patch("json", [{"op": "remove", "path": "/status/allocatable"}])
 
 
 def test_pods_that_need_shared_mode(ready: Cluster, namespace: str) -> None:
@@ -247,35 +220,24 @@ def test_pods_that_need_shared_mode(ready: Cluster, namespace: str) -> None:
     spec = {"containers": [{"name": "c", "image": "ghcr.io/k8snetworkplumbingwg/sriov-network-device-plugin:v3.9.0"}]}
     sriov = plugin(namespace, "sriov-device-plugin", **spec)
     sriov[0]["data"] = {"config.json": json.dumps(whole)}
-    create(
-        ready,
+    all_of_dev = [{"name": "d", "hostPath": {"path": "/dev"}}]
+    as_json = f'[{{"name": "macvlan", "namespace": "{namespace}"}}]'
+    ready.apply(
         *sriov,
         attachment(namespace, "macvlan", {"type": "macvlan", "master": "eth1"}, {"type": "tuning"}),
         attachment(namespace, "rail", {"type": "host-device", "device": "eth2"}, {"type": "rdma"}),
         pod(namespace, "share", resources=[SHARE], networks="macvlan"),
         pod(namespace, "whole", resources=["rdma/rails"], networks="rail, macvlan"),
-        pod(
-            namespace,
-            "left-behind",
-            resources=["rdma/rails"],
-            networks=f'[{{"name": "macvlan", "namespace": "{namespace}"}}]',
-        ),
+        pod(namespace, "left-behind", resources=["rdma/rails"], networks=as_json),
         pod(namespace, "storage", networks="macvlan"),
         pod(namespace, "host", node="gpu-2", resources=["rdma/rails"], hostNetwork=True),
         pod(namespace, "mount", node="gpu-2", volumes=devices),
         pod(namespace, "host-mount", node="gpu-2", hostNetwork=True, volumes=devices),
-        pod(
-            namespace,
-            "all-of-dev",
-            node="gpu-2",
-            hostNetwork=True,
-            volumes=[{"name": "d", "hostPath": {"path": "/dev"}}],
-        ),
+        pod(namespace, "all-of-dev", node="gpu-2", hostNetwork=True, volumes=all_of_dev),
         pod(namespace, "over", node="gpu-2", resources=[SHARE]),
     )
-    ready.kubectl(
-        "patch", "pod", "over", "-n", namespace, "--subresource=status", "-p", '{"status": {"phase": "Succeeded"}}'
-    )
+    ended = '{"status": {"phase": "Succeeded"}}'
+    ready.kubectl("patch", "pod", "over", "-n", namespace, "--subresource=status", "-p", ended)
     result = ask(ready)
     assert of(result, "share") == [
         f"holds {SHARE}, a share of an RDMA device, which mode exclusive does not have",
@@ -302,8 +264,7 @@ def test_pods_that_need_shared_mode(ready: Cluster, namespace: str) -> None:
 def test_attachments_that_cannot_be_read(ready: Cluster, namespace: str) -> None:
     broken = attachment(namespace, "broken")
     broken["spec"]["config"] = "{type: macvlan}"
-    create(
-        ready,
+    ready.apply(
         broken,
         pod(namespace, "one", resources=["rdma/x"], networks="broken"),
         pod(namespace, "two", node="gpu-2", resources=["rdma/x"], networks="[nonsense"),
@@ -311,10 +272,8 @@ def test_attachments_that_cannot_be_read(ready: Cluster, namespace: str) -> None
     )
     result = ask(ready)
     assert [gap["node"] for gap in result["unknown"]] == NODES
-    assert (
-        f"the NetworkAttachmentDefinition {namespace}/broken of Pod {namespace}/one cannot be read: invalid JSON"
-        in result["msg"]
-    )
+    unread = f"the NetworkAttachmentDefinition {namespace}/broken of Pod {namespace}/one cannot be read: invalid JSON"
+    assert unread in result["msg"]
     assert f"the networks of Pod {namespace}/two cannot be read: [nonsense" in result["msg"]
     result = ask(ready, "shared")
     assert [gap["node"] for gap in result["unknown"]] == ["gpu-1", "gpu-1", "gpu-2"]
@@ -324,8 +283,7 @@ def test_attachments_that_cannot_be_read(ready: Cluster, namespace: str) -> None
 def test_sriov_network_operator_as_the_master_of_the_mode(ready: Cluster, namespace: str) -> None:
     first = {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["gpu-1"]}]}
     offload = {"ovsHardwareOffloadConfig": {"name": "x"}}
-    create(
-        ready,
+    ready.apply(
         pool(namespace, "first", rdmaMode="shared", nodeSelector=first),
         pool(namespace, "silent"),
         pool(namespace, "offload", rdmaMode="shared", **offload),
@@ -335,25 +293,21 @@ def test_sriov_network_operator_as_the_master_of_the_mode(ready: Cluster, namesp
     assert "makes sriov-network-operator set this node's mode to shared, and reboot it for that" in result["msg"]
     assert "Remove spec.rdmaMode from it, and the operator removes what it wrote" in result["msg"]
     assert "to shared too: it writes modprobe.d and reboots on its own" in ask(ready, "shared")["msg"]
-    create(ready, pool(namespace, "everywhere", rdmaMode="exclusive"))
+    ready.apply(pool(namespace, "everywhere", rdmaMode="exclusive"))
     assert len(ask(ready, "shared", on_conflict="warn")["warnings"]) == 2
     assert status(ask(ready, nodes=["gpu-2"])) == {"gpu-2": "drift"}
 
 
 def ansible(root: Path, tasks: list[Json], hosts: Json, *arguments: str, **variables: Json) -> site.Run:
     """Run tasks on hosts that are all this machine, by ansible-playbook, as a user does."""
-    (root / "book.yml").write_text(
-        json.dumps([{"name": "Mode", "hosts": "all:!api", "gather_facts": False, "tasks": tasks}])
-    )
-    everywhere = {"ansible_python_interpreter": sys.executable, "ansible_connection": "local"}
-    (root / "hosts.yml").write_text(json.dumps({"all": {"hosts": {"api": {}, **hosts}, "vars": everywhere}}))
-    argv = ["-i", "hosts.yml", "-e", json.dumps(variables), "book.yml", *arguments]
-    return site.ansible_playbook(*argv, cwd=root, limit=600)
+    inventory = {"all": {"hosts": {"api": {}, **hosts}, "vars": site.HERE}}
+    argv = site.book(root, {"hosts": "all:!api", "tasks": tasks}, inventory=inventory, variables=variables)
+    return site.ansible_playbook(*argv, *arguments, cwd=root, limit=600)
 
 
 def test_as_ansible_runs_it(ready: Cluster, namespace: str, tmp_path: Path) -> None:
     """A failure has its message and what was found; a warning is one; check mode does the same."""
-    create(ready, pod(namespace, "share", resources=[SHARE]))
+    ready.apply(pod(namespace, "share", resources=[SHARE]))
     tasks = []
     for name, options, check in (
         ("fail", {}, False),
@@ -409,10 +363,11 @@ def asked(run: site.Run) -> list[tuple[str, list[str]]]:
 
 @pytest.mark.long
 def test_the_role_asks_before_the_mode_is_set(ready: Cluster, namespace: str, tmp_path: Path) -> None:
-    create(ready, pod(namespace, "share", resources=[SHARE]))
+    ready.apply(pod(namespace, "share", resources=[SHARE]))
     role = {"name": "rdmaops.gpu_fabric.gpu_node", "tasks_from": "conflicts"}
     tasks = [{"name": "Role", "ansible.builtin.include_role": role, "when": "__gpu_node_host.differs | length > 0"}]
     extra = {"gpu_node_kubeconfig": str(ready.kubeconfig), "__gpu_node_device_plugins": "{{ directory }}"}
+    asked_earlier = {"name": "gpu-6", "wish": "exclusive fail", "asked": True}
     hosts = {
         "first": node("gpu-1", tmp_path, gpu_node_on_conflict="warn"),
         # The name in the inventory is another one than the cluster's.
@@ -420,12 +375,7 @@ def test_the_role_asks_before_the_mode_is_set(ready: Cluster, namespace: str, tm
         "no-node-yet": node("gpu-3", tmp_path, kubelet=False),
         "stays": node("gpu-4", tmp_path, due=False),
         "settled": node("gpu-5", tmp_path, settled=True),
-        "asked-earlier": node(
-            "gpu-6",
-            tmp_path,
-            settled=True,
-            __gpu_node_conflict_query={"name": "gpu-6", "wish": "exclusive fail", "asked": True},
-        ),
+        "asked-earlier": node("gpu-6", tmp_path, settled=True, __gpu_node_conflict_query=asked_earlier),
     }
     run = ansible(tmp_path, tasks, hosts, **extra)
     assert (run.rc, asked(run)) == (0, [("exclusive", ["gpu-1"]), ("shared", ["gpu-2"])]), run.output

@@ -9,7 +9,6 @@ the definitions of other people's operators.
 from __future__ import annotations
 
 import json
-import sys
 import typing as t
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +23,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import tes
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import test_training_job as training
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, need_root, operators, site, training_nodes
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.support.kubelet import Lab
 
 Json = t.Any
@@ -45,11 +45,9 @@ class Account(Cluster):
         (metadata,) = [item["metadata"] for item in items if item["kind"] == "ServiceAccount"]
         self.account = metadata["name"]
         self.user = f"system:serviceaccount:{metadata['namespace']}:{self.account}"
-        token = owner.kubectl("-n", metadata["namespace"], "create", "token", self.account, "--duration", "1h")
-        config = yaml.safe_load(owner.kubeconfig.read_text())
-        config["users"] = [{"name": user["name"], "user": {"token": token.strip()}} for user in config["users"]]
+        config = owner.with_token(owner.token_of(metadata["namespace"], self.account))
         self._kubeconfig = directory / f"{name}.kubeconfig"
-        self._kubeconfig.write_text(yaml.safe_dump(config))
+        self._kubeconfig.write_text(json.dumps(config))
         self._kubeconfig.chmod(0o600)
 
     @property
@@ -81,16 +79,12 @@ def account(own_cluster: Cluster, tmp_path: Path, request: pytest.FixtureRequest
 
 def played(directory: Path, *tasks: Json) -> site.Run:
     """Run tasks on this machine, which has the kubeconfig."""
-    book, inventory = directory / "book.yml", directory / "hosts.yml"
-    book.write_text(json.dumps([{"name": "Rights", "hosts": "kubernetes_api", "gather_facts": False, "tasks": tasks}]))
-    host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-    inventory.write_text(json.dumps({"kubernetes_api": {"hosts": {"here": host}}}))
-    return site.ansible_playbook("-i", str(inventory), str(book), limit=400)
+    return site.run_tasks(directory, tasks, inventory=site.KUBERNETES_API, limit=400)
 
 
 def role(name: str, refused: bool = False, **variables: Json) -> Json:
-    task = network.include(f"rdmaops.gpu_fabric.{name}", **variables)
-    return {"name": "Refused", "block": [task], "rescue": [{"ansible.builtin.meta": "noop"}]} if refused else task
+    task = site.role(name, **variables)
+    return site.rescued(task) if refused else task
 
 
 @pytest.mark.parametrize("account", ["network"], indirect=True)
@@ -143,11 +137,8 @@ def test_exporter(account: Account, tmp_path: Path) -> None:
 @pytest.mark.parametrize("account", ["monitoring"], indirect=True)
 def test_monitoring(account: Account, tmp_path: Path) -> None:
     operators.install(account.owner, "prometheus-operator")
-    objects = {
-        "monitoring_method": "operator",
-        "monitoring_api_host": "here",
-        "monitoring_kubeconfig": str(account.kubeconfig),
-    }
+    objects = {"monitoring_method": "operator", "monitoring_api_host": "here"}
+    objects["monitoring_kubeconfig"] = str(account.kubeconfig)
     present, absent = role("monitoring", **objects), role("monitoring", **objects, monitoring_state="absent")
     run = played(tmp_path, present, present, absent)
     assert run.rc == 0, run.output
@@ -172,7 +163,7 @@ def test_training(account: Account, tmp_path: Path) -> None:
             training.include(**options, state="absent", remove_ok=True),
         )
         assert run.rc == 0, run.output
-        assert [len(result["actions"]) for result in training.results(run, training.APPLY)] == [3, 0]
+        assert [len(result["actions"]) for result in run.results(training.APPLY)] == [3, 0]
         account.bare()
         refused = play.run(training.include(**options, refused=True))
     assert refused.changed() == 0
@@ -189,12 +180,8 @@ def test_maintenance(account: Account, tmp_path: Path) -> None:
         done = place.run(node_maintenance_kubeconfig=str(account.kubeconfig), node_maintenance_evict_gpu_pods=True)
         assert done.rc == 0, done.output
         assert (place.machine(host)["mode"], lab.pods(host), place.cordoned(host)) == ("exclusive", [], False)
-        looks = {
-            "kubeconfig": str(account.kubeconfig),
-            "nodes": [host],
-            "netns_mode": "exclusive",
-            "on_conflict": "warn",
-        }
+        looks = {"nodes": [host], "netns_mode": "exclusive", "on_conflict": "warn"}
+        looks["kubeconfig"] = str(account.kubeconfig)
         look = {"name": "Look", "rdmaops.gpu_fabric.rdma_mode_conflicts": looks}
         run = played(tmp_path, look)
         assert run.rc == 0, run.output
@@ -216,6 +203,5 @@ def test_drift_report(account: Account) -> None:
         ours.publish(drift.report("gpu-1"), "all is well", False)
         assert len(ours.reports()[0]) == 1
     account.bare()
-    with pytest.raises(FabricError) as caught:
-        drift.maps(account.kubeconfig, "rdmaops-reports", "3").publish(drift.report("gpu-1"), "", False)
-    account.is_named_by(str(caught.value))
+    third = drift.maps(account.kubeconfig, "rdmaops-reports", "3")
+    account.is_named_by(message_of(FabricError, third.publish, drift.report("gpu-1"), "", False))

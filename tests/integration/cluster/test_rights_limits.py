@@ -8,18 +8,17 @@ administrator sends them too: what even he is refused would say nothing.
 
 from __future__ import annotations
 
-import json
 import typing as t
 from pathlib import Path
 
 import pytest
 import yaml
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import client as kubernetes
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import ApiError, Client, path
 from ansible_collections.rdmaops.gpu_fabric.plugins.modules.service_account_token import ask
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
+from ansible_collections.rdmaops.gpu_fabric.tests.support.objects import client, manifest
 from ansible_collections.rdmaops.gpu_fabric.tests.support.role_values import values
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
 
@@ -64,18 +63,10 @@ class Attempt(t.NamedTuple):
         group = self.api.rpartition("/")[0]
         asked = {"verb": self.verb, "group": group, "resource": self.plural, "subresource": self.part}
         asked |= {"namespace": self.namespace, "name": None if self.verb == "create" and not self.part else self.name}
-        body = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": {key: value for key, value in asked.items() if value}},
-        }
-        answer = client.create(path("authorization.k8s.io/v1", "selfsubjectaccessreviews"), body, "Asking")
+        api, spec = "authorization.k8s.io/v1", {"resourceAttributes": {key: asked[key] for key in asked if asked[key]}}
+        body = {"apiVersion": api, "kind": "SelfSubjectAccessReview", "spec": spec}
+        answer = client.create(path(api, "selfsubjectaccessreviews"), body, "Asking")
         return bool(answer["status"]["allowed"])
-
-
-def manifest(api: str, kind: str, name: str, namespace: str | None = None, **content: Json) -> Json:
-    where = {"namespace": namespace} if namespace else {}
-    return {"apiVersion": api, "kind": kind, "metadata": {"name": name, **where}, **content}
 
 
 def changes(
@@ -164,29 +155,23 @@ ATTEMPTS: dict[str, list[Attempt]] = {
 }
 
 
-def client(kubeconfig: Json) -> Client:
-    return Client({**dict.fromkeys(kubernetes.CONNECTION), "kubeconfig": kubeconfig, "timeout": 30})
-
-
 class Place:
     """A cluster with namespaces and accounts as an administrator has made them, and with things of others."""
 
     def __init__(self, plane: Cluster) -> None:
-        self.plane, self.admin = plane, client(str(plane.kubeconfig))
+        self.plane, self.admin = plane, client(plane.kubeconfig)
         self.apply(COLLECTION / "docs/rbac/namespace.yml")
         plane.kubectl("create", "namespace", "ml")
         for space in ("kube-system", *SPACES):
             plane.kubectl("wait", "--for=create", "serviceaccount/default", "-n", space, "--timeout=30s")
-        for name in (FIRST, SECOND):
-            self.put(manifest("v1", "Node", name))
-        for space in ("kube-system", "rdmaops-system", "default"):
-            self.put(manifest("v1", "Secret", "others", space))
-        for space in ("kube-system", "rdmaops-system"):
-            self.put(manifest("coordination.k8s.io/v1", "Lease", "others", space, spec={}))
-        self.put(manifest("v1", "ConfigMap", "coredns", "kube-system"))
-        self.put(manifest(RBAC, "ClusterRole", "others", rules=[]))
-        self.put(manifest(RBAC, "ClusterRoleBinding", "others", roleRef=OTHERS, subjects=[]))
-        self.put(
+        spaces, lease = ("kube-system", "rdmaops-system"), ("coordination.k8s.io/v1", "Lease", "others")
+        plane.apply(
+            *(manifest("v1", "Node", name) for name in (FIRST, SECOND)),
+            *(manifest("v1", "Secret", "others", space) for space in (*spaces, "default")),
+            *(manifest(*lease, space, spec={}) for space in spaces),
+            manifest("v1", "ConfigMap", "coredns", "kube-system"),
+            manifest(RBAC, "ClusterRole", "others", rules=[]),
+            manifest(RBAC, "ClusterRoleBinding", "others", roleRef=OTHERS, subjects=[]),
             manifest("apiextensions.k8s.io/v1", "CustomResourceDefinition", "things.example.org", spec=THINGS),
             # The accounts of Multus and whereabouts, as the role makes them.
             *values(COLLECTION / "roles/secondary_network").value("__secondary_network_objects"),
@@ -196,28 +181,18 @@ class Place:
         for file in files:
             self.plane.kubectl("apply", "-f", str(file))
 
-    def put(self, *objects: Json) -> None:
-        self.plane.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
-
-    def by_token(self, token: str) -> Client:
-        config = yaml.safe_load(self.plane.kubeconfig.read_text())
-        config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
-        return client(config)
-
     def of_node(self, account: str, node: str) -> Client:
         params = {"names": [account], "namespace": "rdmaops-network", "nodes": [node], "lifetime": 3600}
-        return self.by_token(ask(params, False, self.admin)["nodes"][node]["tokens"][account])
+        token = ask(params, False, self.admin)["nodes"][node]["tokens"][account]
+        return client(self.plane.with_token(token))
 
     def account(self, *manifests: str) -> Client:
         files = [COLLECTION / f"docs/rbac/{name}.yml" for name in manifests]
         self.apply(*files)
         items = [item for file in files for item in yaml.safe_load(file.read_text())["items"]]
-        (name,) = {
-            (item["metadata"]["namespace"], item["metadata"]["name"])
-            for item in items
-            if item["kind"] == "ServiceAccount"
-        }
-        return self.by_token(self.plane.kubectl("-n", name[0], "create", "token", name[1], "--duration", "1h").strip())
+        named = [item["metadata"] for item in items if item["kind"] == "ServiceAccount"]
+        (account,) = {(metadata["namespace"], metadata["name"]) for metadata in named}
+        return client(self.plane.with_token(self.plane.token_of(*account)))
 
 
 @pytest.fixture(scope="module")
@@ -263,7 +238,8 @@ def test_what_no_account_can_do_is_what_the_page_says(place: Place, capsys: pyte
 def test_multus_writes_the_status_of_pods_on_its_own_node_alone(place: Place) -> None:
     container = {"name": "c", "image": "none"}
     for node in (FIRST, SECOND):
-        place.put(manifest("v1", "Pod", f"on-{node}", "default", spec={"nodeName": node, "containers": [container]}))
+        spec = {"nodeName": node, "containers": [container]}
+        place.plane.apply(manifest("v1", "Pod", f"on-{node}", "default", spec=spec))
 
     def note(client: Client, node: str) -> str:
         """Write the annotation as Multus does, and return why the API server refuses that."""

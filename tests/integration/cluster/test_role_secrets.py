@@ -7,20 +7,15 @@ Some secrets are given, some are made on the way: tokens of accounts, keys for s
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
 import typing as t
 from pathlib import Path
 
 import pytest
-import yaml
 
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.cluster import test_secondary_network as network
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.test_secrets import Canaries
 from ansible_collections.rdmaops.gpu_fabric.tests.support import (
-    COLLECTION,
     charts,
     faults,
     need_root,
@@ -29,6 +24,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support import (
     training_nodes,
 )
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
+from ansible_collections.rdmaops.gpu_fabric.tests.support.objects import manifest
 
 Json = t.Any
 # The beginnings of JSON Web Tokens (RFC 7519) and of private keys (RFC 7468, and OpenSSH's).
@@ -37,18 +33,11 @@ MADE = re.compile(r"eyJhbGciOi[\w-]{10,}\.|-----BEGIN [A-Z ]*PRIVATE KEY-----\S*
 
 def administrator(plane: Cluster) -> tuple[Json, str]:
     """Return a kubeconfig as a dictionary, and the token in it."""
-    manifest = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "boss", "namespace": "default"}}
-    plane.kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
+    plane.apply(manifest("v1", "ServiceAccount", "boss", "default"))
     admin = ["clusterrolebinding", "boss", "--clusterrole=cluster-admin", "--serviceaccount=default:boss"]
     plane.kubectl("create", *admin)
-    config = yaml.safe_load(plane.kubeconfig.read_text())
-    token = plane.kubectl("create", "token", "boss", "--duration=1h").strip()
-    config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
-    return config, token
-
-
-def role(name: str, **variables: Json) -> Json:
-    return network.include(f"rdmaops.gpu_fabric.{name}", **variables)
+    token = plane.token_of("default", "boss")
+    return plane.with_token(token), token
 
 
 def plays(place: network.Site, config: Json, canary: Canaries, chart: Path) -> list[Json]:
@@ -70,11 +59,7 @@ def plays(place: network.Site, config: Json, canary: Canaries, chart: Path) -> l
         "gpu_operator_values": {"toolkit": {"env": [{"name": "PULL_TOKEN", "value": canary("chart")}]}},
         "gpu_operator_wait": False,
     }
-    monitoring = {
-        "monitoring_method": "operator",
-        "monitoring_api_host": "api",
-        "monitoring_kubeconfig": config,
-    }
+    monitoring = {"monitoring_method": "operator", "monitoring_api_host": "api", "monitoring_kubeconfig": config}
     job = {
         "training_job_kubeconfig": config,
         "training_job_namespace": place.space,
@@ -87,35 +72,28 @@ def plays(place: network.Site, config: Json, canary: Canaries, chart: Path) -> l
     }
     return [
         network.play("node", network.include(**network_of)),
-        network.play("operator", role("gpu_operator", **operator), hosts="api"),
-        network.play("exporter", role("rdma_exporter", **exporter), hosts="api"),
-        network.play("monitoring", role("monitoring", **monitoring), hosts="api"),
-        network.play("job", role("training_job", **job), hosts="api"),
+        network.play("operator", site.role("gpu_operator", **operator), hosts="api"),
+        network.play("exporter", site.role("rdma_exporter", **exporter), hosts="api"),
+        network.play("monitoring", site.role("monitoring", **monitoring), hosts="api"),
+        network.play("job", site.role("training_job", **job), hosts="api"),
     ]
 
 
 def run(place: network.Site, book: list[Json], *arguments: str) -> str:
     """Run it, and return what it printed and wrote."""
-    left = place.root / "left"
-    left.mkdir(exist_ok=True)
-    (place.root / "book.yml").write_text(json.dumps(book))
-    record = json.dumps({"__secondary_network_record": str(place.root / "cni.json")})
-    program = str(Path(sys.executable).parent / "ansible-playbook")
-    argv = [program, "-i", str(place.root / "hosts.yml"), "-e", record, "-vvvvv", "--diff", *arguments]
-    environment = site.environment(
-        ANSIBLE_STDOUT_CALLBACK="ansible.builtin.default",
-        ANSIBLE_CALLBACKS_ENABLED="rdmaops.gpu_fabric.drift",
-        RDMAOPS_DRIFT_REPORT=str(left / "report.json"),
-        RDMAOPS_DRIFT_HTML=str(left / "report.html"),
-        ANSIBLE_LOG_PATH=str(left / "ansible.log"),
-    )
-    done = subprocess.run(
-        [*argv, str(place.root / "book.yml")], env=environment, cwd=COLLECTION, stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, timeout=1200, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
-    assert (left / "report.json").exists()
-    return "\n".join([done.stdout, done.stderr, *(path.read_text() for path in sorted(left.iterdir()))])
+    written = place.root / "written"
+    written.mkdir(exist_ok=True)
+    environment = {
+        **site.AS_A_USER,
+        "ANSIBLE_CALLBACKS_ENABLED": "rdmaops.gpu_fabric.drift",
+        "RDMAOPS_DRIFT_REPORT": str(written / "report.json"),
+        "RDMAOPS_DRIFT_HTML": str(written / "report.html"),
+        "ANSIBLE_LOG_PATH": str(written / "ansible.log"),
+    }
+    run = place.playbook(book, "-vvvvv", *arguments, **environment)
+    assert run.rc == 0, run.output[-6000:]
+    assert (written / "report.json").exists()
+    return "\n".join([run.output, *(path.read_text() for path in sorted(written.iterdir()))])
 
 
 def objects(plane: Cluster) -> dict[str, str]:

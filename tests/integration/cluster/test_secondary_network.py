@@ -14,8 +14,6 @@ import io
 import json
 import os
 import re
-import subprocess
-import sys
 import tarfile
 import typing as t
 from collections.abc import Iterator
@@ -26,13 +24,22 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._cni.install import node_of
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, need_root
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
+from ansible_collections.rdmaops.gpu_fabric.tests.support.objects import manifest
+from ansible_collections.rdmaops.gpu_fabric.tests.support.site import (
+    AS_A_USER,
+    HERE,
+    Run,
+    ansible_playbook,
+    book,
+    rescued,
+    role,
+)
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
 
 Json = t.Any
 FILES = ["host-device", "macvlan"]
 RAILS = ["gpu-1", "gpu-2"]
 DIGEST = "@sha256:" + "0" * 64
-ROLE = "rdmaops.gpu_fabric.secondary_network"
 OBJECTS = "Apply accounts, rights and resources to the cluster"
 INSTALL = "Install plugins and their configuration"
 ATTACH = "Apply the rails' attachments to the cluster"
@@ -41,14 +48,12 @@ LABEL = "Apply the labels"
 COMPARE = "Compare plugins and their configuration"
 
 
-def include(name: str = ROLE, only: str = "main", **variables: Json) -> Json:
-    task = {"ansible.builtin.include_role": {"name": name, "tasks_from": only}, "vars": variables}
-    return {"name": f"Role {name}", **task}
+def include(only: str = "main", **variables: Json) -> Json:
+    return role("secondary_network", only, **variables)
 
 
 def refused(**variables: Json) -> Json:
-    """Return a task after whose failure the play goes on: its message stands in the output."""
-    return {"name": "Refused", "block": [include(**variables)], "rescue": [{"ansible.builtin.meta": "noop"}]}
+    return rescued(include(**variables))
 
 
 def play(name: str, *tasks: Json, hosts: str = "node") -> Json:
@@ -113,8 +118,7 @@ class Site:
         multus = self._archive("multus-cni_4.3.0_linux_amd64.tar.gz", "multus")
         (self.mirror / "whereabouts-amd64").write_bytes(b"whereabouts")
         variables = {
-            "ansible_python_interpreter": sys.executable,
-            "ansible_connection": "local",
+            **HERE,
             "node_labels_api_host": "api",
             "node_labels_kubeconfig": str(plane.kubeconfig),
             "secondary_network_api_host": "api",
@@ -139,7 +143,7 @@ class Site:
                     "cni": {"plugins": ["loopback"], "configs": []},
                 },
             }
-        (root / "hosts.yml").write_text(json.dumps({"all": {"hosts": hosts, "vars": variables}}))
+        self.inventory = {"all": {"hosts": hosts, "vars": variables}}
 
     def _archive(self, name: str, *files: str) -> str:
         with tarfile.open(self.mirror / name, "w:gz") as archive:
@@ -149,19 +153,17 @@ class Site:
                 archive.addfile(member, io.BytesIO(file.encode()))
         return "sha256:" + hashlib.sha256((self.mirror / name).read_bytes()).hexdigest()
 
-    def run(self, *plays: Json, check: bool = False) -> dict[str, Play]:
-        book = self.root / "book.yml"
-        book.write_text(json.dumps(plays))
+    def playbook(self, plays: t.Iterable[Json], *arguments: str, **environment: str) -> Run:
         # A role's own variable gives way to nothing less than this.
-        record = json.dumps({"__secondary_network_record": str(self.root / "cni.json")})
-        argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(self.root / "hosts.yml"), "-e", record]
-        argv += ["--diff", *(["--check"] if check else []), str(book)]
-        environment = {**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_FORKS": "2", "ANSIBLE_PIPELINING": "1"}
-        done = subprocess.run(
-            argv, capture_output=True, text=True, timeout=900, cwd=COLLECTION, env=environment, check=False
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return read(done.stdout)
+        record = {"__secondary_network_record": str(self.root / "cni.json")}
+        argv = book(self.root, *plays, inventory=self.inventory, variables=record)
+        return ansible_playbook(*argv, "--diff", *arguments, cwd=COLLECTION, limit=1200, **environment)
+
+    def run(self, *plays: Json, check: bool = False) -> dict[str, Play]:
+        environment = {**AS_A_USER, "ANSIBLE_FORKS": "2", "ANSIBLE_PIPELINING": "1"}
+        run = self.playbook(plays, *(["--check"] if check else []), **environment)
+        assert run.rc == 0, run.output
+        return read(run.output)
 
     def may(self, account: str, verb: str, what: str, namespace: str = "") -> bool:
         # kubectl takes pods/status for a pod of that name.
@@ -180,9 +182,7 @@ class Site:
 
 def make_nodes(plane: Cluster) -> None:
     """Make the Node objects of a site's hosts."""
-    for name in ("node", *RAILS):
-        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
-        plane.kubectl("apply", "-f", "-", stdin=json.dumps(node))
+    plane.apply(*(manifest("v1", "Node", name) for name in ("node", *RAILS)))
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +209,7 @@ def rails() -> Json:
 
 def labels(state: str = "present") -> Json:
     desired = {"node_labels_labels": {"schedule": "topology"}, "node_labels_state": state}
-    return play("labels", include("rdmaops.gpu_fabric.node_labels", **desired), hosts="gpu-*")
+    return play("labels", role("node_labels", **desired), hosts="gpu-*")
 
 
 def test_the_four_step_drill_and_removal(site: Site) -> None:

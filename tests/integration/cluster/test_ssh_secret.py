@@ -14,17 +14,13 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import client as kubernetes
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import object_set
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.ssh_secret import FILES, manage
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_tool
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster, cluster
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.objects import apply_set, client, manifest
 
 Json = t.Any
-
-
-def client(file: Path) -> kubernetes.Client:
-    return kubernetes.Client({**dict.fromkeys(kubernetes.CONNECTION), "kubeconfig": str(file), "timeout": 30})
 
 
 @pytest.fixture
@@ -111,19 +107,8 @@ def test_a_diff_of_their_removal_has_no_key(plane: Cluster, namespace: str) -> N
     api = client(plane.kubeconfig)
     manage(desired(namespace), False, api)
     data = plane.json("get", "secret", "train-ssh", "-n", namespace)["data"]
-    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "train-ssh", "namespace": namespace}}
-    options = {
-        "owner": "training-job-train",
-        "state": "absent",
-        "objects": [secret],
-        "files": [],
-        "namespace": namespace,
-        "prune_kinds": [],
-        "prune_namespaces": [],
-        "namespaces": [],
-        "remove_definitions": False,
-    }
-    done = object_set.manage(options, False, api)
+    secret = manifest("v1", "Secret", "train-ssh", namespace)
+    done = apply_set(plane, "training-job-train", secret, state="absent", namespace=namespace)
     assert done["actions"] == [f"Remove Secret {namespace}/train-ssh"]
     message = json.dumps(done)
     assert "(hidden)" in message
@@ -136,15 +121,12 @@ def test_what_stands_in_the_way_is_said(
 ) -> None:
     api = client(plane.kubeconfig)
     for check in (True, False):
-        with pytest.raises(FabricError) as caught:
-            manage(desired("nowhere"), check, api)
-        assert str(caught.value).startswith("Trying to make Secret nowhere/train-ssh: ")
-        assert 'namespaces "nowhere" not found' in str(caught.value)
+        message = message_of(FabricError, manage, desired("nowhere"), check, api)
+        assert message.startswith("Trying to make Secret nowhere/train-ssh: ")
+        assert 'namespaces "nowhere" not found' in message
     plane.kubectl("create", "secret", "generic", "train-ssh", "-n", namespace, "--from-literal=a=b")
     for check in (True, False):
-        with pytest.raises(FabricError) as caught:
-            manage(desired(namespace), check, api)
-        assert str(caught.value) == (
+        assert message_of(FabricError, manage, desired(namespace), check, api) == (
             f"Keeping keys in Secret {namespace}/train-ssh: it is there already and was not made for this deployment. "
             "Nothing was changed: remove it, or choose another name"
         )

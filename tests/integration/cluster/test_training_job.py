@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-import sys
 import typing as t
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,21 +16,13 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import client as kubernetes_client
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import object_set
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.check import manage as check_job
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.manage import JOB, objects
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, operators, site
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
-from ansible_collections.rdmaops.gpu_fabric.tests.support.training_nodes import (
-    GPUS,
-    IMAGE,
-    NODES,
-    Kubelets,
-    client,
-    create,
-    two_nodes,
-)
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.objects import apply_set, client, manifest
+from ansible_collections.rdmaops.gpu_fabric.tests.support.training_nodes import GPUS, IMAGE, NODES, Kubelets, two_nodes
 
 Json = t.Any
 APPLY = "Apply the job"
@@ -56,24 +47,8 @@ def options(namespace: str, **more: Json) -> Json:
     return {**defaults, "workers": 2, "gpus": GPUS, **more}
 
 
-def apply(plane: Cluster, manifests: Json, check: bool = False, **more: Json) -> Json:
-    params = {
-        "owner": "training-job-train",
-        "state": "present",
-        "objects": manifests,
-        "files": [],
-        "namespace": "default",
-    }
-    policy = {
-        "prune": False,
-        "prune_kinds": [],
-        "prune_namespaces": [],
-        "namespaces": [],
-        "remove_definitions": False,
-        "adopt": False,
-        "force_conflicts": False,
-    }
-    return object_set.manage({**params, **policy, "wait_timeout": 60, **more}, check, client(plane))
+def apply(plane: Cluster, manifests: Json, owner: str = "training-job-train", **more: Json) -> Json:
+    return apply_set(plane, owner, *manifests, **more)
 
 
 # --- what the API server makes of the objects -----------------------------------------------------------------------
@@ -142,7 +117,7 @@ def test_operators_definitions_take_every_option(
 
 
 def check(plane: Cluster, manifests: Json, check_mode: bool = False, **more: Json) -> Json:
-    return check_job({"objects": manifests, "capacity": True, **more}, check_mode, client(plane))
+    return check_job({"objects": manifests, "capacity": True, **more}, check_mode, client(plane.kubeconfig))
 
 
 def test_room_for_all_is_found_by_check_and_by_the_scheduler(own_cluster: Cluster, namespace: str) -> None:
@@ -161,36 +136,25 @@ def test_what_is_short_is_named_and_the_scheduler_agrees(own_cluster: Cluster, n
     own_cluster.kubectl("wait", "--for=condition=PodScheduled", "pod/long-0", "-n", namespace, "--timeout=60s")
     where = own_cluster.json("get", "pod", "long-0", "-n", namespace)["spec"]["nodeName"]
     manifests = objects(options(namespace, name="longer"))
-    with pytest.raises(FabricError) as caught:
-        check(own_cluster, manifests)
-    assert f"Checking the job {namespace}/longer: not all pods can run at once" in str(caught.value)
-    assert "pods wanted: 2 with nvidia.com/gpu=8, but 1 of them do not fit" in str(caught.value)
-    assert f"{where}: nvidia.com/gpu: 8 wanted, 7 free of 8, used by {namespace}/long-0" in str(caught.value)
+    message = message_of(FabricError, check, own_cluster, manifests)
+    assert f"Checking the job {namespace}/longer: not all pods can run at once" in message
+    assert "pods wanted: 2 with nvidia.com/gpu=8, but 1 of them do not fit" in message
+    assert f"{where}: nvidia.com/gpu: 8 wanted, 7 free of 8, used by {namespace}/long-0" in message
     assert own_cluster.kubectl("get", "pods", "-n", namespace, "-l", f"{JOB}=longer", "-o", "name") == ""
     # The scheduler has no other opinion.
     apply(own_cluster, manifests)
     reason = "jsonpath={.status.conditions[?(@.type=='PodScheduled')].reason}=Unschedulable"
-    pods = own_cluster.json("get", "pods", "-n", namespace, "-l", f"{JOB}=longer")["items"]
+    wait = ["wait", f"--for={reason}", "-n", namespace, "--timeout=10s"]
+    pods = own_cluster.kubectl("get", "pods", "-n", namespace, "-l", f"{JOB}=longer", "-o", "name").split()
     assert len(pods) == 2
-    waiting = [
-        pod["metadata"]["name"]
-        for pod in pods
-        if not own_cluster.kubectl(
-            "wait", f"--for={reason}", f"pod/{pod['metadata']['name']}", "-n", namespace, "--timeout=10s", check=False
-        )
-    ]
-    assert len(waiting) == 1
+    assert len([pod for pod in pods if not own_cluster.kubectl(*wait, pod, check=False)]) == 1
 
 
 def test_attachments_have_to_be_there(own_cluster: Cluster, namespace: str) -> None:
     apply(own_cluster, [], files=[str(MULTUS)], owner="multus")
     manifests = objects(options(namespace, networks=["nic0", "kube-system/roce"]))
-    attachment = {
-        "apiVersion": "k8s.cni.cncf.io/v1",
-        "kind": "NetworkAttachmentDefinition",
-        "metadata": {"name": "nic0", "namespace": namespace},
-    }
-    create(own_cluster, "network-attachment-definitions", attachment)
+    api, kind = "k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition"
+    own_cluster.apply(manifest(api, kind, "nic0", namespace))
     with pytest.raises(FabricError, match="these attachments do not exist: kube-system/roce. Create them first"):
         check(own_cluster, manifests)
     # The run that makes it may be the one that is checked.
@@ -198,20 +162,16 @@ def test_attachments_have_to_be_there(own_cluster: Cluster, namespace: str) -> N
     assert checked["missing_attachments"] == ["kube-system/roce"]
     assert checked["changed"] is False
     (row,) = checked["resources"]
-    assert (row["kind"], row["name"], row["live"], row["status"]) == (
-        "NetworkAttachmentDefinition", "kube-system/roce", "absent", "drift"
-    )  # fmt: skip
-    attachment["metadata"] = {"name": "roce", "namespace": "kube-system"}
-    create(own_cluster, "network-attachment-definitions", attachment)
+    assert (row["kind"], row["name"], row["live"], row["status"]) == (kind, "kube-system/roce", "absent", "drift")
+    own_cluster.apply(manifest(api, kind, "roce", "kube-system"))
     assert check(own_cluster, manifests)["placed"] == dict.fromkeys(NODES, 1)
 
 
 def test_a_job_of_other_options_is_not_changed(own_cluster: Cluster, namespace: str) -> None:
     apply(own_cluster, objects(options(namespace)))
+    text = "was created with other options, and a job that has started cannot be changed"
     for check_mode in (True, False):
-        with pytest.raises(
-            FabricError, match="was created with other options, and a job that has started cannot be changed"
-        ):
+        with pytest.raises(FabricError, match=text):
             check(own_cluster, objects(options(namespace, command=["other"])), check_mode)
     own_cluster.kubectl("annotate", "service", "train", "-n", namespace, "rdmaops.gpu-fabric/job-spec-")
     with pytest.raises(FabricError, match=f"Service {namespace}/train already exists and does not belong to a job"):
@@ -235,8 +195,7 @@ def test_drift_is_told_and_put_back_with_consent(own_cluster: Cluster, namespace
 
 def test_who_may_not_look_is_told_how_to_go_on(own_cluster: Cluster, namespace: str) -> None:
     own_cluster.kubectl("create", "rolebinding", "joe", "--clusterrole=admin", "--user=joe", "-n", namespace)
-    values = dict.fromkeys(kubernetes_client.CONNECTION)
-    joe = kubernetes_client.Client({**values, "kubeconfig": str(own_cluster.user("joe")), "timeout": 30})
+    joe = client(own_cluster.user("joe"))
     manifests = objects(options(namespace))
     with pytest.raises(FabricError, match="right to list nodes and pods, or leave the check out"):
         check_job({"objects": manifests, "capacity": True}, False, joe)
@@ -249,11 +208,10 @@ def test_who_may_not_look_is_told_how_to_go_on(own_cluster: Cluster, namespace: 
 def include(*, refused: bool = False, check_mode: bool = False, name: str = "train", **variables: Json) -> Json:
     """Return a task that has the role do something, and goes on where it refuses."""
     extra = {f"training_job_{key}": value for key, value in {"name": name, **variables}.items()}
-    role: Json = {"name": "rdmaops.gpu_fabric.training_job"}
+    task = site.role("training_job", **extra)
     if check_mode:
-        role["apply"] = {"check_mode": True}
-    task = {"name": "Role", "ansible.builtin.include_role": role, "vars": extra}
-    return {"name": "Refused", "block": [task], "rescue": [{"ansible.builtin.meta": "noop"}]} if refused else task
+        task["ansible.builtin.include_role"]["apply"] = {"check_mode": True}
+    return site.rescued(task) if refused else task
 
 
 class Play:
@@ -271,22 +229,12 @@ class Play:
         }
 
     def run(self, *tasks: Json, arguments: t.Sequence[str] = ()) -> site.Run:
-        book = self.directory / "play.yml"
-        book.write_text(
-            json.dumps([{"name": "Jobs", "hosts": "kubernetes_api", "gather_facts": False, "tasks": tasks}])
-        )
-        return self.playbook(str(book), *arguments)
+        known = {"inventory": site.KUBERNETES_API, "variables": self.variables}
+        return site.run_tasks(self.directory, tasks, *arguments, **known)
 
     def playbook(self, book: str, *arguments: str, **variables: Json) -> site.Run:
-        inventory = self.directory / "hosts.yml"
-        host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-        inventory.write_text(json.dumps({"kubernetes_api": {"hosts": {"here": host}}}))
-        extra = json.dumps({**self.variables, **variables})
-        return site.ansible_playbook("-i", str(inventory), book, "-e", extra, *arguments)
-
-
-def results(run: site.Run, task: str) -> list[Json]:
-    return [result for name, _host, result in run.tasks if name.endswith(task)]
+        hosts = site.hosts(self.directory, site.KUBERNETES_API, {**self.variables, **variables})
+        return site.ansible_playbook(*hosts, book, *arguments)
 
 
 @pytest.fixture
@@ -307,9 +255,9 @@ def test_the_drill(own_cluster: Cluster, namespace: str, play: Play) -> None:
     )
     assert run.rc == 0, run.output
     expected = [f"Make Service {namespace}/train", f"Make Pod {namespace}/train-0", f"Make Pod {namespace}/train-1"]
-    assert [result["actions"] for result in results(run, APPLY)] == [expected, expected, [], [], []]
+    assert [result["actions"] for result in run.results(APPLY)] == [expected, expected, [], [], []]
     assert run.changed() == 4
-    looks = results(run, "Wait for the job")
+    looks = run.results("Wait for the job")
     assert [look["state"] for look in looks] == ["absent", *["succeeded"] * 4]
     assert sorted(pod["node"] for pod in looks[1]["pods"]) == list(NODES)
     # No kubelet has kept a log, so nothing is known of the transport, and nothing is taken for granted.
@@ -318,7 +266,7 @@ def test_the_drill(own_cluster: Cluster, namespace: str, play: Play) -> None:
     assert "its logs do not show which transport NCCL used" in run.messages()
     assert "was created with other options" not in run.messages()
     # It has ended, so that nothing is lost with it.
-    removals = [result["actions"] for result in results(run, "Remove the job")]
+    removals = [result["actions"] for result in run.results("Remove the job")]
     assert [len(actions) for actions in removals] == [3, 3, 0]
     assert own_cluster.kubectl("get", "pods,services", "-n", namespace, "-o", "name") == ""
 
@@ -347,12 +295,9 @@ def test_keys_for_ssh_go_with_the_job_and_show_nowhere(own_cluster: Cluster, nam
     assert sorted(both) == ["one-ssh", "two-ssh"]
     assert both["one-ssh"] == first
     assert not set(first.values()) & set(both["two-ssh"].values())
-    (volume,) = [
-        volume["secret"]
-        for volume in own_cluster.json("get", "pod", "two-1", "-n", namespace)["spec"]["volumes"]
-        if "secret" in volume
-    ]
-    assert volume == {"secretName": "two-ssh", "defaultMode": 0o400}
+    volumes = own_cluster.json("get", "pod", "two-1", "-n", namespace)["spec"]["volumes"]
+    secrets = [volume["secret"] for volume in volumes if "secret" in volume]
+    assert secrets == [{"secretName": "two-ssh", "defaultMode": 0o400}]
     output += run(include(name="one", state="absent"), include(name="two", state="absent"))
     assert f"Remove Secret {namespace}/two-ssh" in output
     assert keys() == {}
@@ -380,10 +325,8 @@ def test_a_job_that_fails_says_why_and_one_that_runs_is_kept(own_cluster: Cluste
     assert "It is left as it is: run again to continue waiting, or raise training_job_wait_timeout" in output
     assert f"Removing the job {namespace}/long: it has not finished (running, pods: 2 Running)" in output
     assert "Nothing was done. Wait until it finishes, or set training_job_remove_ok to true" in output
-    assert (
-        f"Running the job {namespace}/oom: failed, pods: 1 Failed, 1 Running; oom-1: OOMKilled (exit code 137)"
-        in output
-    )
+    oom = f"Running the job {namespace}/oom: failed, pods: 1 Failed, 1 Running; oom-1: OOMKilled (exit code 137)"
+    assert oom in output
     assert own_cluster.kubectl("get", "pods", "-n", namespace, "-o", "name") == ""
 
 
@@ -409,5 +352,5 @@ def test_bad_input_reaches_nobody(own_cluster: Cluster, namespace: str, play: Pl
     )
     assert "workers is 0; a job has at least one pod that trains" in run.output
     assert "resources has rdma/rdma: 0; a resource of zero is none" in run.output
-    assert results(run, APPLY) == []
+    assert run.results(APPLY) == []
     assert own_cluster.kubectl("get", "pods,services", "-n", namespace, "-o", "name") == ""

@@ -12,21 +12,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import client as kubernetes
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes import object_set
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubernetes.client import ApiError, Client
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._whereabouts import pools
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._whereabouts.pools import PoolsError, manage
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
-from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster, cluster
+from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
+from ansible_collections.rdmaops.gpu_fabric.tests.support.objects import apply_set, client, manifest
 
 Json = t.Any
 API = pools.API
 POOL = "10.100.0.0-28"
-
-
-def client(plane: Cluster) -> kubernetes.Client:
-    values = dict.fromkeys(kubernetes.CONNECTION)
-    return kubernetes.Client({**values, "kubeconfig": str(plane.kubeconfig), "timeout": 30})
 
 
 class Lab:
@@ -36,38 +31,22 @@ class Lab:
         self.plane, self.namespace, self.node = plane, namespace, node
         self.now = datetime.datetime(2026, 11, 21, 3, 0, 0)
 
-    def apply(self, *objects: Json) -> None:
-        for item in objects:
-            self.plane.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(item))
+    def apply(self, api: str, kind: str, name: str, **content: Json) -> None:
+        self.plane.apply(manifest(api, kind, name, self.namespace, **content))
 
     def pool(self, **allocations: str) -> None:
         slots = {key[1:]: {"id": "sandbox-" + key, "podref": ref, "ifname": "net1"} for key, ref in allocations.items()}
-        meta = {"name": POOL, "namespace": self.namespace}
-        self.apply(
-            {
-                "apiVersion": API,
-                "kind": "IPPool",
-                "metadata": meta,
-                "spec": {"range": "10.100.0.0/28", "allocations": slots},
-            }
-        )
+        self.apply(API, "IPPool", POOL, spec={"range": "10.100.0.0/28", "allocations": slots})
 
     def reserve(self, address: str, ref: str) -> None:
-        meta = {"name": address, "namespace": self.namespace}
-        self.apply(
-            {"apiVersion": API, "kind": "OverlappingRangeIPReservation", "metadata": meta, "spec": {"podref": ref}}
-        )
+        self.apply(API, "OverlappingRangeIPReservation", address, spec={"podref": ref})
 
     def pod(self, name: str, *addresses: str, phase: str = "Running") -> None:
         status = [{"name": "x/rail0", "interface": "net1", "ips": list(addresses)}]
         notes = {"k8s.v1.cni.cncf.io/network-status": json.dumps(status)} if addresses else {}
-        meta = {"name": name, "namespace": self.namespace, "annotations": notes}
-        spec = {
-            "nodeName": self.node,
-            "terminationGracePeriodSeconds": 0,
-            "containers": [{"name": "c", "image": "none"}],
-        }
-        self.apply({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+        spec = {"nodeName": self.node, "containers": [{"name": "c", "image": "none"}]}
+        spec["terminationGracePeriodSeconds"] = 0
+        self.apply("v1", "Pod", name, metadata={"annotations": notes}, spec=spec)
         ready = {"type": "Ready", "status": "True" if phase == "Running" else "False"}
         self._status("pod", name, {"phase": phase, "conditions": [ready]}, "-n", self.namespace)
 
@@ -93,29 +72,16 @@ class Lab:
         params = {"namespace": self.namespace, "reclaim": True, "reclaim_after": 600, "exhausted_share": 0.9}
         params["dead_nodes"] = self.others()
         now = self.now + datetime.timedelta(minutes=minutes)
-        return manage({**params, **more}, check, client(self.plane), now)
+        return manage({**params, **more}, check, client(self.plane.kubeconfig), now)
 
 
 @pytest.fixture
-def lab() -> Iterator[Lab]:
-    plane = cluster()
+def lab(plane: Cluster) -> Iterator[Lab]:
     definitions = COLLECTION / "roles/secondary_network/files/whereabouts-definitions.yml"
-    params = {"owner": "secondary-network", "state": "present", "objects": [], "files": [str(definitions)]}
-    params.update(
-        namespace="default",
-        prune=False,
-        prune_kinds=[],
-        prune_namespaces=[],
-        namespaces=[],
-        remove_definitions=False,
-        adopt=True,
-    )
-    object_set.manage({**params, "force_conflicts": True, "wait_timeout": 60}, False, client(plane))
+    apply_set(plane, "secondary-network", files=[str(definitions)], adopt=True, force_conflicts=True)
     node = f"node-{uuid.uuid4().hex[:8]}"
     with plane.namespace() as namespace:
-        plane.kubectl(
-            "create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}})
-        )
+        plane.apply(manifest("v1", "Node", node))
         scene = Lab(plane, namespace, node)
         scene.ready(True)
         yield scene
@@ -138,17 +104,11 @@ def test_a_leak_is_freed_after_two_sightings(lab: Lab) -> None:
     for check in (False, True):
         assert lab.run(9, check=check)["changed"] is False
     checked, done = lab.run(10, check=True), lab.run(10)
-    assert (
-        done["actions"]
-        == checked["actions"]
-        == [
-            f"Free 10.100.0.2 ({ref}) of pool {POOL}",
-            "Delete the OverlappingRangeIPReservation 10.100.0.2",
-        ]
-    )
+    actions = [f"Free 10.100.0.2 ({ref}) of pool {POOL}", "Delete the OverlappingRangeIPReservation 10.100.0.2"]
+    assert done["actions"] == checked["actions"] == actions
     assert lab.allocations() == ["1"]
-    left = lab.plane.kubectl("get", "overlappingrangeipreservations", "-n", lab.namespace, "-o", "name")
-    assert left.split() == ["overlappingrangeipreservation.whereabouts.cni.cncf.io/10.100.0.1"]
+    reserved = lab.plane.kubectl("get", "overlappingrangeipreservations", "-n", lab.namespace, "-o", "name")
+    assert reserved.split() == ["overlappingrangeipreservation.whereabouts.cni.cncf.io/10.100.0.1"]
     again = lab.run(11)
     assert (again["changed"], again["clean"]) == (False, True)
 
@@ -189,7 +149,7 @@ def test_whereabouts_was_faster(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> No
     lab.run()
     real = pools.read
 
-    def slow(connection: kubernetes.Client, namespace: str) -> Json:
+    def slow(connection: Client, namespace: str) -> Json:
         world = real(connection, namespace)
         # The pod is back between the look and the write, and is given its old address, as AssignIP() does.
         patch = json.dumps({"spec": {"allocations": {"1": {"id": "new"}}}})
@@ -203,16 +163,7 @@ def test_whereabouts_was_faster(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_rights_that_are_missing_are_named(lab: Lab) -> None:
-    values = dict.fromkeys(kubernetes.CONNECTION)
-    nobody = kubernetes.Client({**values, "kubeconfig": str(lab.plane.user("nobody-at-all")), "timeout": 30})
-    params = {
-        "namespace": lab.namespace,
-        "reclaim": False,
-        "reclaim_after": 600,
-        "exhausted_share": 0.9,
-        "dead_nodes": [],
-    }
-    with pytest.raises(
-        kubernetes.ApiError, match="Listing the IPPools of whereabouts .* Give this user that right by a Role"
-    ):
-        manage(params, True, nobody)
+    nobody = client(lab.plane.user("nobody-at-all"))
+    params = {"namespace": lab.namespace, "reclaim": False, "reclaim_after": 600, "exhausted_share": 0.9}
+    with pytest.raises(ApiError, match="Listing the IPPools of whereabouts .* Give this user that right by a Role"):
+        manage({**params, "dead_nodes": []}, True, nobody)

@@ -8,12 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.tests.support.drift import (
-    Json,
-    Place,
-    copy,
-    run_it,
-)
+from ansible_collections.rdmaops.gpu_fabric.tests.support.drift import Json, Place, copy, run_it
 
 
 def test_in_sync(place: Place) -> None:
@@ -35,22 +30,22 @@ def test_drift_fails_the_job_and_names_it(host: Place) -> None:
     assert ran.rc == 2
     assert ran.report["verdict"] == "drift"
     assert ran.objects("gpu-1") == {f"{host.path}/a": "drift"}
-    assert ran.report["hosts"]["gpu-1"]["objects"][0]["repaired"] is False
+    assert ran.rows("gpu-1")[0]["repaired"] is False
     assert "The verdict is drift: 1 drift, 0 unknown, 0 in sync, on 1 hosts; gpu-1: copy " in ran.output
     assert not (host.path / "a").exists()
 
 
 def test_outside_of_check_mode_drift_is_repaired_and_the_next_run_is_in_sync(host: Place) -> None:
     host.write(host.play(copy("a")))
-    first = host.run(str(host.path / "play.yml"))
+    first = host.run(host.book)
     assert first.rc == 0, first.output
     assert (first.report["verdict"], first.report["check_mode"]) == ("drift", False)
     assert first.report["hosts"]["gpu-1"]["objects"][0]["repaired"] is True
     # The table is for runs that only look.
     assert "Drift:" not in first.output
-    again = host.run(str(host.path / "play.yml"))
+    again = host.run(host.book)
     assert again.report["verdict"] == "in_sync"
-    shown = host.run(str(host.path / "play.yml"), RDMAOPS_DRIFT_TABLE="always")
+    shown = host.run(host.book, RDMAOPS_DRIFT_TABLE="always")
     assert "Drift: IN_SYNC" in shown.output
 
 
@@ -73,7 +68,7 @@ def test_what_could_not_be_looked_at_is_unknown(host: Place) -> None:
     ran = host.check(copy("a"), *({"name": why, **task} for why, task in tasks.items()))
     assert ran.rc == 2
     assert ran.report["verdict"] == "unknown", ran.output
-    objects = ran.report["hosts"]["gpu-1"]["objects"]
+    objects = ran.rows("gpu-1")
     assert [objects[0]["status"], objects[0]["name"]] == ["in_sync", f"{host.path}/a"]
     assert [entry["task"] for entry in objects[1:]] == list(tasks)
     for entry in objects[1:]:
@@ -82,13 +77,7 @@ def test_what_could_not_be_looked_at_is_unknown(host: Place) -> None:
 
 
 def test_a_module_without_check_mode(host: Place) -> None:
-    library = host.path / "library"
-    library.mkdir()
-    (library / "old_one.py").write_text(
-        "#!/usr/bin/python\n"
-        "from ansible.module_utils.basic import AnsibleModule\n"
-        "AnsibleModule(argument_spec={'name': {'type': 'str'}}).exit_json(changed=False)\n"
-    )
+    host.module("old_one", "AnsibleModule(argument_spec={'name': {'type': 'str'}}).exit_json(changed=False)")
     ran = host.check({"name": "Old", "old_one": {"name": "thing"}})
     assert ran.objects("gpu-1") == {"thing": "unknown"}
     assert ran.whys("gpu-1") == ["the task was skipped: remote module (old_one) does not support check mode"]
@@ -96,13 +85,7 @@ def test_a_module_without_check_mode(host: Place) -> None:
 
 def test_no_log_hides_why_a_task_was_skipped(host: Place) -> None:
     (host.path / "a").write_text("x\n")
-    library = host.path / "library"
-    library.mkdir()
-    (library / "old_one.py").write_text(
-        "#!/usr/bin/python\n"
-        "from ansible.module_utils.basic import AnsibleModule\n"
-        "AnsibleModule(argument_spec={}).exit_json(changed=False)\n"
-    )
+    host.module("old_one", "AnsibleModule(argument_spec={}).exit_json(changed=False)")
     # copy's documentation promises a check mode, so that only its condition can have skipped it.
     ran = host.check(copy("a"), copy("b", no_log=True, when=False))
     assert ran.objects("gpu-1") == {f"{host.path}/a": "in_sync"}
@@ -113,11 +96,8 @@ def test_no_log_hides_why_a_task_was_skipped(host: Place) -> None:
 
 def test_a_failure_that_is_rescued_is_unknown(host: Place) -> None:
     (host.path / "a").write_text("x\n")
-    block = {
-        "block": [run_it("false", check_mode=False)],
-        "rescue": [{"name": "Say", "ansible.builtin.debug": {"msg": "rescued"}}],
-    }
-    ran = host.check(block, copy("a"))
+    rescue = [{"name": "Say", "ansible.builtin.debug": {"msg": "rescued"}}]
+    ran = host.check({"block": [run_it("false", check_mode=False)], "rescue": rescue}, copy("a"))
     assert ran.report["verdict"] == "unknown"
     assert ran.objects("gpu-1") == {"Run false": "unknown", f"{host.path}/a": "in_sync"}
     assert ran.report["complete"] is True
@@ -127,20 +107,13 @@ def test_items_of_a_loop_are_objects(host: Place) -> None:
     (host.path / "a").write_text("x\n")
     loop = copy("{{ item }}", loop=["a", "b", "c"], ignore_errors=True, failed_when="item == 'c'")
     ran = host.check({**loop, "name": "Copy"})
-    statuses = [(row["item"], row["status"]) for row in ran.report["hosts"]["gpu-1"]["objects"]]
+    statuses = [(row["item"], row["status"]) for row in ran.rows("gpu-1")]
     assert statuses == [("a", "in_sync"), ("b", "drift"), ("c", "unknown")]
 
 
 def test_items_that_were_skipped(host: Place) -> None:
-    ran = host.check(
-        {
-            "name": "Run",
-            "ansible.builtin.command": {"argv": ["true", "{{ item }}"]},
-            "loop": ["a", "b"],
-            "when": "item == 'a'",
-        }
-    )
-    assert [row["item"] for row in ran.report["hosts"]["gpu-1"]["objects"]] == ["a"]
+    ran = host.check(run_it("true", "{{ item }}", loop=["a", "b"], when="item == 'a'"))
+    assert [row["item"] for row in ran.rows("gpu-1")] == ["a"]
     assert ran.report["verdict"] == "unknown"
 
 
@@ -176,13 +149,12 @@ def test_handlers_are_no_drift_but_unknown_when_they_fail(host: Place) -> None:
 
 
 def test_delegated_and_run_once(place: Place) -> None:
-    place.write(
-        place.play(
-            copy("a-{{ inventory_hostname }}", delegate_to="localhost"),
-            copy("b", run_once=True),
-            copy("c", delegate_to="{{ inventory_hostname }}"),
-        )
-    )
+    tasks = [
+        copy("a-{{ inventory_hostname }}", delegate_to="localhost"),
+        copy("b", run_once=True),
+        copy("c", delegate_to="{{ inventory_hostname }}"),
+    ]
+    place.write(place.play(*tasks))
     ran = place.run()
     where = {
         host: [(Path(row["name"]).name, row["delegated_to"]) for row in entry["objects"]]
@@ -198,36 +170,30 @@ def test_delegated_and_run_once(place: Place) -> None:
 def test_the_worst_look_counts(host: Place) -> None:
     play = host.play(copy("a"))
     host.write(play, play)
-    ran = host.run(str(host.path / "play.yml"))
+    ran = host.run(host.book)
     assert ran.objects("gpu-1") == {f"{host.path}/a": "drift"}
-    assert len(ran.report["hosts"]["gpu-1"]["objects"]) == 1
-    assert ran.report["hosts"]["gpu-1"]["objects"][0]["repaired"] is True
+    assert len(ran.rows("gpu-1")) == 1
+    assert ran.rows("gpu-1")[0]["repaired"] is True
 
 
 @pytest.mark.long
 def test_a_task_in_the_background(host: Place) -> None:
     start = run_it("true", register="job", **{"async": 30, "poll": 0})
-    wait = {
-        "name": "Wait",
-        "ansible.builtin.async_status": {"jid": "{{ job.ansible_job_id }}"},
-        "register": "state",
-        "until": "state is finished",
-        "retries": 60,
-        "delay": 0.5,
-    }
+    wait = {"name": "Wait", "ansible.builtin.async_status": {"jid": "{{ job.ansible_job_id }}"}, "register": "state"}
+    wait.update(until="state is finished", retries=60, delay=0.5)
     host.write(host.play(start))
-    ran = host.run(str(host.path / "play.yml"))
+    ran = host.run(host.book)
     assert ran.objects("gpu-1") == {"Run true": "unknown"}
     assert ran.whys("gpu-1") == ["the task runs in the background, and its result was not seen"]
     host.write(host.play(start, wait))
-    ran = host.run(str(host.path / "play.yml"))
+    ran = host.run(host.book)
     assert ran.objects("gpu-1") == {"Run true": "drift"}, ran.output
     host.write(host.play(run_it("false", register="job", **{"async": 30, "poll": 0}), {**wait, "ignore_errors": True}))
-    ran = host.run(str(host.path / "play.yml"))
+    ran = host.run(host.book)
     assert ran.objects("gpu-1") == {"Run false": "unknown"}
     assert ran.whys("gpu-1")[0].startswith("the task failed")
     host.write(host.play(run_it("true", **{"async": 30, "poll": 1})))
-    ran = host.run(str(host.path / "play.yml"))
+    ran = host.run(host.book)
     assert ran.objects("gpu-1") == {"Run true": "drift"}
 
 
@@ -235,23 +201,19 @@ def test_our_own_modules_tell_about_their_objects(host: Place) -> None:
     """changed_when does not make what was seen disappear."""
     options = {"name": "rdmaops_drift", "options": {"answer": 42}, "root": "{{ place }}/image"}
     (host.path / "image/etc/modprobe.d").mkdir(parents=True)
-    ran = host.check(
-        {"name": "Options", "rdmaops.gpu_fabric.modprobe_options": options, "changed_when": False},
-    )
-    objects = ran.report["hosts"]["gpu-1"]["objects"]
-    assert [(row["kind"], row["status"], row["desired"]) for row in objects] == [
-        ("modprobe_option", "drift", "42"),
-    ], objects
-    assert objects[0]["action"] == "rdmaops.gpu_fabric.modprobe_options"
+    ran = host.check({"name": "Options", "rdmaops.gpu_fabric.modprobe_options": options, "changed_when": False})
+    (row,) = ran.rows("gpu-1")
+    assert (row["kind"], row["status"], row["desired"]) == ("modprobe_option", "drift", "42"), row
+    assert row["action"] == "rdmaops.gpu_fabric.modprobe_options"
 
 
 def test_diffs_where_ansible_shows_them(host: Place) -> None:
     host.write(host.play(copy("a", "one\ntwo\n"), copy("b", "x" * 9000, diff=False)))
-    ran = host.run(str(host.path / "play.yml"), "--check", "--diff")
-    first, second = ran.report["hosts"]["gpu-1"]["objects"]
+    ran = host.run(host.book, "--check", "--diff")
+    first, second = ran.rows("gpu-1")
     assert "+one\n+two" in first["diff"]
     assert second["diff"] is None
-    ran = host.run(str(host.path / "play.yml"), "--check")
-    assert ran.report["hosts"]["gpu-1"]["objects"][0]["diff"] is None
-    ran = host.run(str(host.path / "play.yml"), "--check", "--diff", RDMAOPS_DRIFT_MAX_DIFF="10")
-    assert ran.report["hosts"]["gpu-1"]["objects"][0]["diff"].startswith("--- before... (cut, ")
+    ran = host.run(host.book, "--check")
+    assert ran.rows("gpu-1")[0]["diff"] is None
+    ran = host.run(host.book, "--check", "--diff", RDMAOPS_DRIFT_MAX_DIFF="10")
+    assert ran.rows("gpu-1")[0]["diff"].startswith("--- before... (cut, ")

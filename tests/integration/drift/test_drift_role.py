@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import http.server
 import json
 import ssl
 import threading
@@ -21,6 +19,8 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report i
 from ansible_collections.rdmaops.gpu_fabric.tests.lab.certificates import Authority
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, need_root
 from ansible_collections.rdmaops.gpu_fabric.tests.support.drift import Json, Place, Ran, closed_port, copy
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
+from ansible_collections.rdmaops.gpu_fabric.tests.support.http_server import Answer, Request, Server
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
 
 DRIFT = "rdmaops.gpu_fabric.drift"
@@ -72,20 +72,16 @@ def test_every_role_of_site_is_compared() -> None:
     def plays(name: str) -> list[Json]:
         return t.cast("list[Json]", yaml.safe_load((COLLECTION / f"playbooks/{name}.yml").read_text()))
 
-    roles = [
-        role["role"] for name in ("nodes", "kubernetes", "cluster") for play in plays(name) for role in play["roles"]
-    ]
-    looked = [
-        task["vars"]["__drift_role"]
-        for part in ("nodes", "kubernetes", "cluster", "operator")
-        for task in yaml.safe_load((COLLECTION / f"roles/drift/tasks/{part}.yml").read_text())
-        if task.get("ansible.builtin.import_tasks") == "look.yml"
-    ]
-    assert [f"rdmaops.gpu_fabric.{one}" for one in looked] == roles
+    playbooks = ("nodes", "kubernetes", "cluster")
+    roles = [role["role"] for name in playbooks for play in plays(name) for role in play["roles"]]
+    files = [COLLECTION / f"roles/drift/tasks/{part}.yml" for part in (*playbooks, "operator")]
+    tasks = [task for file in files for task in yaml.safe_load(file.read_text())]
+    looks = [task for task in tasks if task.get("ansible.builtin.import_tasks") == "look.yml"]
+    assert [f"rdmaops.gpu_fabric.{task['vars']['__drift_role']}" for task in looks] == roles
     # Its own play looks whether AWX's workflow approved what runs.
     names = [play.get("ansible.builtin.import_playbook") for play in plays("site")]
     imported = [Path(name).stem for name in names if name]
-    assert set(imported) - {"nodes", "kubernetes", "cluster"} == {"reboot", "verify"}
+    assert set(imported) - set(playbooks) == {"reboot", "verify"}
 
 
 def test_drift_is_told_published_and_left_alone(place: Place, tmp_path: Path) -> None:
@@ -100,10 +96,10 @@ def test_drift_is_told_published_and_left_alone(place: Place, tmp_path: Path) ->
     inventory(place, gpu_nodes=nodes)
     ran = place.run(DRIFT, "--check", "--diff", *variables(publish="path", path=str(tmp_path), run="night", job="7"))
     assert ran.rc == 2, ran.output
-    statuses = {host: entry["status"] for host, entry in ran.report["hosts"].items()}
-    assert statuses == {"gpu-1": "in_sync", "gpu-2": "drift", "gpu-3": "unknown", "gpu-4": "unknown"}, ran.output
-    drifted = [one for one in ran.report["hosts"]["gpu-2"]["objects"] if one["status"] == "drift"]
-    assert [(one["role"], one["name"], one["desired"], one["live"]) for one in drifted] == [
+    statuses = {"gpu-1": "in_sync", "gpu-2": "drift", "gpu-3": "unknown", "gpu-4": "unknown"}
+    assert ran.hosts() == statuses, ran.output
+    drifted = [row for row in ran.rows("gpu-2") if row["status"] == "drift"]
+    assert [(row["role"], row["name"], row["desired"], row["live"]) for row in drifted] == [
         ("rdmaops.gpu_fabric.gpu_node", f"{OPTION}.answer", "42", None),
         ("rdmaops.gpu_fabric.drift", "mlx5_0", "the host, or a running pod", "nowhere"),
     ]
@@ -126,11 +122,9 @@ def test_where_nothing_can_be_looked_at_the_verdict_is_given(place: Place, tmp_p
     assert ran.rc == 2, ran.output
     assert "The verdict is unknown: " in ran.output
     published = json.loads((tmp_path / "night/7.json").read_text())
-    assert {host: entry["status"] for host, entry in published["hosts"].items()} == {
-        "gpu-1": "unknown",
-        "api": "unknown",
-    }
-    whys = " ".join(one["why"] or "" for one in published["hosts"]["gpu-1"]["objects"])
+    statuses = {host: entry["status"] for host, entry in published["hosts"].items()}
+    assert statuses == {"gpu-1": "unknown", "api": "unknown"}
+    whys = " ".join(row["why"] or "" for row in published["hosts"]["gpu-1"]["objects"])
     assert "on_conflict" in whys
     assert "could not be reached" in whys
 
@@ -154,7 +148,7 @@ def test_a_part_by_its_tag(place: Place) -> None:
     ran = place.run(DRIFT, "--check", "--tags", "cluster", *variables(fail=False))
     assert ran.rc == 0, ran.output
     assert list(ran.report["hosts"]) == ["gpu-1", "api"]
-    assert {one["task"] for one in ran.report["hosts"]["gpu-1"]["objects"]} == {"Reach the host"}
+    assert {row["task"] for row in ran.rows("gpu-1")} == {"Reach the host"}
     assert "Find stranded devices" not in ran.output
     assert ran.report["complete"] is True
 
@@ -239,9 +233,8 @@ def test_slices_in_a_directory_are_merged(place: Place, tmp_path: Path) -> None:
 
     ran = place.run(MERGE, *variables(**shared, run="4714"))
     assert ran.rc == 2
-    assert f"there are none in {tmp_path}/shared/4714. Publish the report of every slice" in " ".join(
-        ran.output.split()
-    )
+    advice = f"there are none in {tmp_path}/shared/4714. Publish the report of every slice"
+    assert advice in " ".join(ran.output.split())
 
 
 def test_a_directory_that_cannot_be_written(place: Place, tmp_path: Path) -> None:
@@ -255,85 +248,56 @@ def test_a_directory_that_cannot_be_written(place: Place, tmp_path: Path) -> Non
 # --- a URL --------------------------------------------------------------------------------------------------------
 
 
-class Server(http.server.ThreadingHTTPServer):
+class Taking(Server):
     """Takes reports, and answers as it was told; server_close() waits for the threads that do."""
 
     daemon_threads = False
 
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+    def __init__(self, context: ssl.SSLContext | None = None) -> None:
+        super().__init__(context=context)
         self.status = 201
         self.may_answer = threading.Event()
         self.may_answer.set()
-        self.requests: list[tuple[str, str, dict[str, str], bytes]] = []
+        self.requests: list[Request] = []
 
-    def handle_error(self, request: t.Any, client_address: t.Any) -> None:
-        """Say nothing: clients that give up are part of the tests."""
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    server: Server
-
-    def _take(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.requests.append((self.command, self.path, dict(self.headers), body))
-        self.server.may_answer.wait(60)
+    def answer(self, request: Request) -> Answer:
+        self.requests.append(request)
+        self.may_answer.wait(60)
         # As careless servers do.
-        output = (
-            b"no such user: " + self.headers.get("Authorization", "").encode() if self.server.status >= 400 else b""
-        )
-        self.send_response(self.server.status)
-        self.send_header("Location", "http://127.0.0.1:9/elsewhere")
-        self.send_header("Content-Length", str(len(output)))
-        self.end_headers()
-        self.wfile.write(output)
+        output = f"no such user: {request.headers.get('Authorization', '')}" if self.status >= 400 else ""
+        return Answer(self.status, output.encode(), {"Location": "http://127.0.0.1:9/elsewhere"})
 
-    do_PUT = do_POST = _take  # noqa: N815
-
-    def log_message(self, *_words: t.Any) -> None:
-        pass
+    def __exit__(self, *exc: object) -> None:
+        self.may_answer.set()
+        super().__exit__(*exc)
 
 
-@contextlib.contextmanager
-def served(context: ssl.SSLContext | None = None) -> t.Iterator[Server]:
-    server = Server()
-    if context:
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.may_answer.set()
-        server.shutdown()
-        server.server_close()
-
-
-def wanted(server: Server, scheme: str = "http", **more: t.Any) -> Json:
-    url = f"{scheme}://joe:{TOKEN}@127.0.0.1:{server.server_port}/drift/night.json?key={TOKEN}"
+def wanted(server: Taking, **more: t.Any) -> Json:
+    url = f"{server.url.replace('//', f'//joe:{TOKEN}@')}/drift/night.json?key={TOKEN}"
     headers = {"Authorization": f"Bearer {TOKEN}"}
     return {"url": url, "method": "PUT", "headers": headers, "ca_path": None, "timeout": 60, **more}
 
 
 def test_a_report_is_sent_and_no_secret_told(place: Place) -> None:
     (place.path / "b").write_text("y\n")
-    with served() as server:
+    with Taking() as server:
         given = {"publish": "url", "url": wanted(server)["url"], "url_headers": wanted(server)["headers"]}
         # A file, because the output of -vvv has the command line.
         (place.path / "v.json").write_text(json.dumps({f"drift_{name}": value for name, value in given.items()}))
         ran = look(place, "gpu-1", "-vvv", "-e", f"@{place.path}/v.json")
         assert ran.rc == 0, ran.output
-        ((method, path, headers, body),) = server.requests
-        assert (method, path, headers["Content-Type"]) == ("PUT", f"/drift/night.json?key={TOKEN}", "application/json")
-        assert headers["Authorization"] == f"Bearer {TOKEN}"
-        report = validate(json.loads(body), "the report")
+        (request,) = server.requests
+        assert (request.method, request.path) == ("PUT", f"/drift/night.json?key={TOKEN}")
+        assert request.headers["Content-Type"] == "application/json"
+        assert request.headers["Authorization"] == f"Bearer {TOKEN}"
+        report = validate(json.loads(request.body), "the report")
         assert (report["verdict"], report["hosts"]) == ("in_sync", ran.report["hosts"])
         assert TOKEN not in ran.output
 
         server.status = 401
         ran = look(place, "gpu-1", "-vvv", "-e", f"@{place.path}/v.json")
         assert ran.rc == 2
-        address = f"http://127.0.0.1:{server.server_port}/drift/night.json"
+        address = f"{server.url}/drift/night.json"
         assert f"Publishing the drift report at {address}: it answered 401 (Unauthorized): " in ran.output
         assert "Give credentials that may write there, in headers. The verdict is in_sync" in ran.output
         assert TOKEN not in ran.output
@@ -349,18 +313,15 @@ def test_a_report_is_sent_and_no_secret_told(place: Place) -> None:
     ],
 )
 def test_a_server_that_does_not_take_it(status: int | None, timeout: int, said: str) -> None:
-    with served() as server:
+    with Taking() as server:
         if status is None:
             server.may_answer.clear()
         else:
             server.status = status
-        with pytest.raises(FabricError) as caught:
-            send({"hosts": {}}, wanted(server, timeout=timeout))
-        assert said in str(caught.value)
-        assert str(caught.value).startswith(
-            f"Publishing the drift report at http://127.0.0.1:{server.server_port}/drift/"
-        )
-        assert TOKEN not in str(caught.value)
+        message = message_of(FabricError, send, {"hosts": {}}, wanted(server, timeout=timeout))
+        assert said in message
+        assert message.startswith(f"Publishing the drift report at {server.url}/drift/")
+        assert TOKEN not in message
         wait_for(lambda: server.requests)
     assert len(server.requests) == 1
 
@@ -370,23 +331,19 @@ def test_the_servers_certificate_is_checked(tmp_path: Path) -> None:
     authority.keep("server", authority.server("server", ["127.0.0.1"]))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "server.crt", tmp_path / "server.key")
-    with served(context) as server:
-        with pytest.raises(FabricError) as caught:
-            send({"hosts": {}}, wanted(server, "https"))
-        assert "CERTIFICATE_VERIFY_FAILED" in str(caught.value)
-        assert str(caught.value).endswith("Give the CA that signed its certificate in ca_path")
+    with Taking(context) as server:
+        message = message_of(FabricError, send, {"hosts": {}}, wanted(server))
+        assert "CERTIFICATE_VERIFY_FAILED" in message
+        assert message.endswith("Give the CA that signed its certificate in ca_path")
         assert server.requests == []
-        assert send({"hosts": {}}, wanted(server, "https", ca_path=str(authority.file), method="POST")) == (
-            f"https://127.0.0.1:{server.server_port}/drift/night.json"
-        )
-        assert [(method, body) for method, _path, _headers, body in server.requests] == [
-            ("POST", b'{\n "hosts": {}\n}\n')
-        ]
+        address = send({"hosts": {}}, wanted(server, ca_path=str(authority.file), method="POST"))
+        assert address == f"{server.url}/drift/night.json"
+        assert [(request.method, request.body) for request in server.requests] == [("POST", b'{\n "hosts": {}\n}\n')]
 
 
 def test_nobody_there() -> None:
     url = f"http://127.0.0.1:{closed_port()}/x"
-    with pytest.raises(FabricError) as caught:
-        send({"hosts": {}}, {"url": url, "method": "PUT", "headers": {}, "ca_path": None, "timeout": 10})
-    assert str(caught.value).startswith(f"Publishing the drift report at {url}: ")
-    assert str(caught.value).endswith("Connection refused. Is this its address, and is it running?")
+    options = {"url": url, "method": "PUT", "headers": {}, "ca_path": None, "timeout": 10}
+    message = message_of(FabricError, send, {"hosts": {}}, options)
+    assert message.startswith(f"Publishing the drift report at {url}: ")
+    assert message.endswith("Connection refused. Is this its address, and is it running?")

@@ -8,19 +8,13 @@ import json
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._drift.report import validate
-from ansible_collections.rdmaops.gpu_fabric.tests.support.drift import (
-    Json,
-    Place,
-    closed_port,
-    copy,
-    run_it,
-)
+from ansible_collections.rdmaops.gpu_fabric.tests.support.drift import Json, Place, closed_port, copy, run_it
+from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
 
 
 def test_an_unreachable_host(place: Place) -> None:
@@ -30,24 +24,13 @@ def test_an_unreachable_host(place: Place) -> None:
     ran = place.check(copy("a"))
     assert ran.rc == 4 or ran.rc == 2
     assert ran.report["verdict"] == "unknown"
-    assert {host: entry["status"] for host, entry in ran.report["hosts"].items()} == {
-        "gpu-1": "in_sync",
-        "gpu-2": "in_sync",
-        "gpu-3": "unknown",
-    }
+    assert ran.hosts() == {"gpu-1": "in_sync", "gpu-2": "in_sync", "gpu-3": "unknown"}
     assert "could not be reached" in ran.whys("gpu-3")[0]
 
 
 def test_a_host_that_vanishes_keeps_what_was_seen(place: Place) -> None:
-    vanish = {
-        "name": "Vanish",
-        "ansible.builtin.set_fact": {
-            "ansible_connection": "ssh",
-            "ansible_port": closed_port(),
-            "ansible_host": "127.0.0.1",
-        },
-    }
-    vanish["when"] = "inventory_hostname == 'gpu-2'"
+    facts = {"ansible_connection": "ssh", "ansible_port": closed_port(), "ansible_host": "127.0.0.1"}
+    vanish = {"name": "Vanish", "ansible.builtin.set_fact": facts, "when": "inventory_hostname == 'gpu-2'"}
     ran = place.check(copy("a"), vanish, copy("b"))
     assert sorted(ran.objects("gpu-2").values()) == ["drift", "unknown"]
     assert set(ran.objects("gpu-1").values()) == {"drift"}
@@ -71,11 +54,7 @@ def test_batches_that_were_not_come_to_are_unknown(tmp_path: Path) -> None:
     place = serial(tmp_path)
     fail = run_it("false", check_mode=False, when="inventory_hostname == 'gpu-2'")
     ran = place.check(copy("a"), fail, serial=1, max_fail_percentage=0)
-    assert {host: entry["status"] for host, entry in ran.report["hosts"].items()} == {
-        "gpu-1": "in_sync",
-        "gpu-2": "unknown",
-        "gpu-3": "unknown",
-    }
+    assert ran.hosts() == {"gpu-1": "in_sync", "gpu-2": "unknown", "gpu-3": "unknown"}
     assert ran.report["complete"] is False
     assert ran.report["verdict"] == "unknown"
     assert "gpu-3: play 'Look' ended before this host's turn" in ran.report["incomplete"]
@@ -90,36 +69,24 @@ def test_hosts_that_were_stopped_are_unknown(tmp_path: Path, how: Json) -> None:
     place = serial(tmp_path)
     fail = run_it("false", check_mode=False, when="inventory_hostname == 'gpu-2'")
     ran = place.check(copy("a"), fail, copy("z"), **how)
-    assert {host: entry["status"] for host, entry in ran.report["hosts"].items()} == dict.fromkeys(
-        ("gpu-1", "gpu-2", "gpu-3"), "unknown"
-    )
+    assert ran.hosts() == dict.fromkeys(("gpu-1", "gpu-2", "gpu-3"), "unknown")
     assert ran.report["complete"] is False
     assert "ended early" in ran.whys("gpu-1")[0]
 
 
 def test_hosts_that_go_on_after_a_rescue_are_not_stopped(tmp_path: Path) -> None:
     place = serial(tmp_path)
-    block = {
-        "block": [run_it("false", check_mode=False, when="inventory_hostname == 'gpu-2'")],
-        "rescue": [{"name": "Say", "ansible.builtin.debug": {"msg": "rescued"}}],
-    }
-    ran = place.check(block, copy("a"), any_errors_fatal=True)
-    assert {host: entry["status"] for host, entry in ran.report["hosts"].items()} == {
-        "gpu-1": "in_sync",
-        "gpu-2": "unknown",
-        "gpu-3": "in_sync",
-    }
+    failing = run_it("false", check_mode=False, when="inventory_hostname == 'gpu-2'")
+    rescue = [{"name": "Say", "ansible.builtin.debug": {"msg": "rescued"}}]
+    ran = place.check({"block": [failing], "rescue": rescue}, copy("a"), any_errors_fatal=True)
+    assert ran.hosts() == {"gpu-1": "in_sync", "gpu-2": "unknown", "gpu-3": "in_sync"}
     assert ran.report["complete"] is True
 
 
 @pytest.mark.fault("run stopped")
 @pytest.mark.parametrize(
     "number",
-    [
-        signal.SIGKILL,
-        pytest.param(signal.SIGTERM, marks=pytest.mark.long),
-        pytest.param(signal.SIGINT, marks=pytest.mark.long),
-    ],
+    [signal.SIGKILL, *(pytest.param(number, marks=pytest.mark.long) for number in (signal.SIGTERM, signal.SIGINT))],
 )
 def test_an_interrupted_run_is_not_complete(host: Place, number: int) -> None:
     (host.path / "a").write_text("x\n")
@@ -127,19 +94,10 @@ def test_an_interrupted_run_is_not_complete(host: Place, number: int) -> None:
     # Whether its result is still taken in is a matter of chance: it has to be no object.
     there = run_it("touch", str(host.path / "there"), check_mode=False, changed_when=False)
     host.write(host.play(copy("a")), host.play(there, wait))
-    process = subprocess.Popen(
-        host.command(str(host.path / "play.yml"), "--check"),
-        env=host.environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    argv, null = host.command(host.book, "--check"), subprocess.DEVNULL
+    process = subprocess.Popen(argv, env=host.environment, stdin=null, stdout=null, stderr=null, start_new_session=True)
     try:
-        deadline = time.monotonic() + 120
-        while not (host.path / "there").exists() and time.monotonic() < deadline:
-            time.sleep(0.2)
-        assert (host.path / "there").exists()
+        wait_for((host.path / "there").exists, 120, pause=0.2)
         # Ctrl-C on a terminal reaches all processes.
         os.killpg(process.pid, number)
         assert process.wait(60) != 0

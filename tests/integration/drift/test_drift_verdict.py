@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-import typing as t
 from pathlib import Path
 
 import ansible_runner
@@ -22,6 +21,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support.drift import (
     Place,
     copy,
     run_it,
+    verdict,
 )
 
 
@@ -33,7 +33,7 @@ def test_without_the_callback_the_verdict_is_an_error(host: Place) -> None:
     assert "the callback rdmaops.gpu_fabric.drift did not record it" in ran.output
     assert "ANSIBLE_CALLBACKS_ENABLED=rdmaops.gpu_fabric.drift" in ran.output
     assert ran.report == {}
-    ran = host.run(str(host.path / "play.yml"), "--check", ANSIBLE_CALLBACKS_ENABLED="rdmaops.gpu_fabric.drift")
+    ran = host.run(host.book, "--check", ANSIBLE_CALLBACKS_ENABLED="rdmaops.gpu_fabric.drift")
     assert ran.rc == 0, ran.output
     assert ran.report["verdict"] == "in_sync"
 
@@ -52,10 +52,6 @@ def test_another_ansible_playbook_inside_does_not_find_the_outer_run(host: Place
     assert ran.rc == 0, ran.output
 
 
-def verdict(**arguments: t.Any) -> Json:
-    return {**VERDICT, "tasks": [{"name": "Verdict", "rdmaops.gpu_fabric.drift_verdict": arguments}]}
-
-
 def test_drift_need_not_fail(host: Place) -> None:
     host.write(host.play(copy("a")), verdict(drift_fail=False))
     ran = host.run()
@@ -65,15 +61,8 @@ def test_drift_need_not_fail(host: Place) -> None:
 
 def test_a_report_that_cannot_be_written(host: Place) -> None:
     (host.path / "file").write_text("")
-    host.write(
-        host.play(copy("a")),
-        verdict(
-            report=str(host.path / "file/x.json"),
-            html=str(host.path / "v.html"),
-            prometheus=str(host.path / "v.prom"),
-            fail_on=[],
-        ),
-    )
+    written = {"html": str(host.path / "v.html"), "prometheus": str(host.path / "v.prom"), "fail_on": []}
+    host.write(host.play(copy("a")), verdict(report=str(host.path / "file/x.json"), **written))
     ran = host.run()
     assert ran.rc == 2
     assert f"Writing {host.path}/file/x.json: File exists, the drift report's option 'report'" in ran.output
@@ -87,12 +76,8 @@ def test_a_callback_that_cannot_write_says_so_and_fails_the_verdict(host: Place)
     (host.path / "a").write_text("x\n")
     host.write(host.play(copy("a")), VERDICT)
     page = host.path / "page.html"
-    ran = host.run(
-        str(host.path / "play.yml"),
-        "--check",
-        RDMAOPS_DRIFT_REPORT=str(host.path / "file/x.json"),
-        RDMAOPS_DRIFT_HTML=str(page),
-    )
+    places = {"RDMAOPS_DRIFT_REPORT": str(host.path / "file/x.json"), "RDMAOPS_DRIFT_HTML": str(page)}
+    ran = host.run(host.book, "--check", **places)
     assert ran.rc == 2
     assert f"Writing {host.path}/file/x.json: File exists" in ran.output
     assert "The verdict is in_sync" in ran.output
@@ -103,9 +88,8 @@ def test_slices_are_merged(host: Place) -> None:
     (host.path / "a").write_text("x\n")
     host.write(host.play(copy("a")))
     for name in ("s1", "s2"):
-        (host.path / "hosts").write_text(
-            f"{name} ansible_connection=local place={host.path} ansible_python_interpreter={sys.executable}\n"
-        )
+        variables = f"ansible_connection=local place={host.path} ansible_python_interpreter={sys.executable}"
+        (host.path / "hosts").write_text(f"{name} {variables}\n")
         # What AWX sets for each job.
         ran = host.run(RDMAOPS_DRIFT_REPORT=str(host.path / "slices/$JOB_ID.json"), JOB_ID=name)
         assert ran.rc == 0, ran.output
@@ -130,13 +114,9 @@ def test_slices_are_merged(host: Place) -> None:
 
 def test_a_document_on_the_standard_output_stays_one(host: Place) -> None:
     host.write(host.play(copy("a")))
-    done = subprocess.run(
-        host.command(str(host.path / "play.yml"), "--check"),
-        env={**host.environment, "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    environment = {**host.environment, "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json"}
+    argv = host.command(host.book, "--check")
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=300)
     assert json.loads(done.stdout)["plays"]
     assert "Drift: DRIFT" in done.stderr
 
@@ -152,7 +132,7 @@ def test_a_check_job_of_ansible_runner_gives_the_same_report(
     (host.path / "a").write_text("x\n")
     tasks = [copy("a"), copy("b"), run_it("true")]
     host.write(host.play(*tasks), verdict(drift_fail=fails, artifact=True))
-    played = host.run(str(host.path / "play.yml"), "--check", "--diff")
+    played = host.run(host.book, "--check", "--diff")
     assert played.rc == (2 if fails else 0)
 
     project = host.path / "job/project"

@@ -5,45 +5,30 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import socket
 import subprocess
-import sys
 import tempfile
-import time
 import typing as t
 import urllib.error
 import urllib.request
 from pathlib import Path
 
-from ansible_collections.rdmaops.gpu_fabric.tests.support import skip_or_fail
-from ansible_collections.rdmaops.gpu_fabric.tests.support.site import environment
+from ansible_collections.rdmaops.gpu_fabric.tests.support import site, skip_or_fail
+from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
 
-ROLE = "rdmaops.gpu_fabric.rdma_exporter"
 PYTHON = "/usr/bin/python3"
 
 
-def play(workplace: Path, *tasks: t.Any, check: bool = False, **variables: t.Any) -> subprocess.CompletedProcess[str]:
-    """Run tasks on this machine; `variables` are the play's."""
-    workplace.mkdir(parents=True, exist_ok=True)
-    inventory = workplace / "hosts.json"
-    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-    inventory.write_text(json.dumps({"all": {"hosts": {"here": local}}}))
-    book = workplace / "playbook.yml"
-    head = {"name": "Exporter", "hosts": "all", "gather_facts": False, "vars": variables}
-    book.write_text(json.dumps([{**head, "tasks": list(tasks)}]))
-    argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(inventory), str(book), "--diff"]
-    argv += ["--check"] if check else []
-    known = environment(ANSIBLE_STDOUT_CALLBACK="ansible.builtin.default")
-    return subprocess.run(
-        argv, env=known, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False
-    )
+def play(workplace: Path, *tasks: t.Any, check: bool = False) -> site.Run:
+    """Run tasks on this machine, the host `here`; the output is what a user sees."""
+    inventory = {"all": {"hosts": {"here": site.HERE}}}
+    arguments = ["--diff", *(["--check"] if check else [])]
+    return site.run_tasks(workplace, tasks, *arguments, inventory=inventory, limit=300, **site.AS_A_USER)
 
 
 def role(tasks_from: str = "main", **variables: t.Any) -> t.Any:
-    arguments = {"name": ROLE, "tasks_from": tasks_from}
-    return {"name": "Role", "ansible.builtin.include_role": arguments, "vars": variables}
+    return site.role("rdma_exporter", tasks_from, **variables)
 
 
 class Commands(t.NamedTuple):
@@ -71,8 +56,7 @@ def places(workplace: Path) -> dict[str, str]:
 def install(workplace: Path, **variables: t.Any) -> Commands:
     """Have the role write the exporter, and return the commands of its units."""
     done = play(workplace, role("code.yml", **{**places(workplace), **variables}))
-    if done.returncode != 0:
-        raise AssertionError(done.stdout + done.stderr)
+    assert done.rc == 0, done.output
     return Commands(command(workplace / "rdma_exporter.service"), command(workplace / "rdma_exporter-look.service"))
 
 
@@ -111,37 +95,39 @@ class Running:
 
     def resident(self) -> int:
         """Bytes of memory in use."""
-        pages = [int(Path(f"/proc/{one.pid}/statm").read_text().split()[1]) for one in self.processes]
+        pages = [int(Path(f"/proc/{process.pid}/statm").read_text().split()[1]) for process in self.processes]
         return sum(pages) * os.sysconf("SC_PAGE_SIZE")
 
     def cpu(self) -> float:
         """Seconds of the processor so far, of all threads and of children that ended."""
-        stats = [Path(f"/proc/{one.pid}/stat").read_text().rpartition(")")[2].split() for one in self.processes]
-        return sum(int(field) for fields in stats for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")
+        stats = [Path(f"/proc/{process.pid}/stat").read_text() for process in self.processes]
+        fields = [stat.rpartition(")")[2].split()[11:15] for stat in stats]
+        return sum(int(ticks) for row in fields for ticks in row) / os.sysconf("SC_CLK_TCK")
 
     def descriptors(self) -> int:
-        return sum(len(os.listdir(f"/proc/{one.pid}/fd")) for one in self.processes)
+        return sum(len(os.listdir(f"/proc/{process.pid}/fd")) for process in self.processes)
 
 
 @contextlib.contextmanager
 def process(argv: t.Sequence[str], ready: t.Callable[[], object]) -> t.Iterator[subprocess.Popen[str]]:
     """Start a process, and wait until what it is asked raises nothing."""
     with tempfile.TemporaryFile("w+") as errors:
-        started = subprocess.Popen(
-            list(argv), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, text=True
-        )
+        null = subprocess.DEVNULL
+        started = subprocess.Popen(list(argv), stdin=null, stdout=null, stderr=errors, text=True)
+
+        def printed() -> str:
+            errors.seek(0)
+            return errors.read()
+
+        def is_ready() -> bool:
+            assert started.poll() is None, f"{argv[0]} did not start: {printed()}"
+            with contextlib.suppress(OSError):
+                ready()
+                return True
+            return False
+
         try:
-            until = time.monotonic() + 60
-            while True:
-                if started.poll() is not None or time.monotonic() > until:
-                    started.kill()
-                    started.wait()
-                    errors.seek(0)
-                    raise AssertionError(f"{argv[0]} did not start: {errors.read()}")
-                with contextlib.suppress(OSError):
-                    ready()
-                    break
-                time.sleep(0.05)
+            wait_for(is_ready, pause=0.05, report=printed)
             yield started
         finally:
             started.terminate()
@@ -151,8 +137,8 @@ def process(argv: t.Sequence[str], ready: t.Callable[[], object]) -> t.Iterator[
 @contextlib.contextmanager
 def running(argv: t.Sequence[str], port: int, scheme: str = "http") -> t.Iterator[Running]:
     """Start a process that answers HTTP."""
-    with process(argv, lambda: socket.create_connection(("127.0.0.1", port), timeout=1).close()) as one:
-        yield Running([one], port, scheme)
+    with process(argv, lambda: socket.create_connection(("127.0.0.1", port), timeout=1).close()) as answering:
+        yield Running([answering], port, scheme)
 
 
 @contextlib.contextmanager
@@ -160,13 +146,12 @@ def exporting(commands: Commands, port: int, scheme: str = "http") -> t.Iterator
     """Start both processes of the exporter."""
     path = commands.socket()
     path.unlink(missing_ok=True)
-    with process(commands.look, path.stat) as look, running(commands.serve, port, scheme) as one:
-        yield Running([*one.processes, look], port, scheme)
+    with process(commands.look, path.stat) as look, running(commands.serve, port, scheme) as serve:
+        yield Running([*serve.processes, look], port, scheme)
 
 
 __all__ = [
     "PYTHON",
-    "ROLE",
     "Commands",
     "Running",
     "exporting",

@@ -31,6 +31,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.integration.exporter.storm imp
 from ansible_collections.rdmaops.gpu_fabric.tests.lab import ports
 from ansible_collections.rdmaops.gpu_fabric.tests.suite.load import Others, Pace
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_tool
+from ansible_collections.rdmaops.gpu_fabric.tests.support.site import rescued
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.roles.rdma_exporter.series import Series
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.roles.rdma_exporter.tree import node
@@ -111,16 +112,14 @@ def test_the_role_tells_its_own_exporter_from_another(
     other = {**same, "rdma_exporter_expected_devices": []}
     silent = {**same, "rdma_exporter_listen_address": no_server}
     done = play(tmp_path, role("code.yml", **same), role("verify.yml", **same), *refused([other, silent], "verify.yml"))
-    assert "changed=0 " in done.stdout, done.stdout
-    assert "rescued=2 " in done.stdout, done.stdout
-    assert "is healthy" in done.stdout
-    assert "Connection refused" in done.stdout
+    assert "changed=0 " in done.output, done.output
+    assert "rescued=2 " in done.output, done.output
+    assert "is healthy" in done.output
+    assert "Connection refused" in done.output
 
 
 def refused(all_variables: t.Sequence[dict[str, t.Any]], tasks_from: str = "main") -> list[t.Any]:
-    """Return tasks after whose failure the play goes on: their messages stand in the output."""
-    noop = {"ansible.builtin.meta": "noop"}
-    return [{"block": [role(tasks_from, **variables)], "rescue": [noop]} for variables in all_variables]
+    return [rescued(role(tasks_from, **variables)) for variables in all_variables]
 
 
 def test_check_mode_on_a_virgin_host(no_server: str, tmp_path: Path) -> None:
@@ -132,8 +131,8 @@ def test_check_mode_on_a_virgin_host(no_server: str, tmp_path: Path) -> None:
         "rdma_exporter_web_config": {"basic_auth_users": {"ann": "$2y$10$" + "a" * 53}},
     }
     done = play(tmp_path / "work", role(**nowhere), check=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "CapabilityBoundingSet=CAP_SYS_ADMIN CAP_SYS_PTRACE" in done.stdout
+    assert done.rc == 0, done.output
+    assert "CapabilityBoundingSet=CAP_SYS_ADMIN CAP_SYS_PTRACE" in done.output
     assert not (tmp_path / "lib").exists()
     assert not (tmp_path / "units").exists()
 
@@ -152,7 +151,7 @@ REFUSED = [
 
 def test_what_cannot_work_is_refused(tmp_path: Path) -> None:
     done = play(tmp_path, *refused([variables for variables, _said in REFUSED]))
-    words = " ".join(done.stdout.split())
+    words = " ".join(done.output.split())
     assert "changed=0 " in words
     for _variables, expected in REFUSED:
         assert expected in words
@@ -203,13 +202,8 @@ def test_users_and_certificates(installed: Installed, tmp_path: Path) -> None:
     with exporting(commands, installed.port, "https") as one:
         assert b"rdma_device_info" in one.get(headers=basic("ann", "right"), context=trust)
         assert b"is healthy" in one.get("/-/healthy", context=trust)
-        for headers in (
-            {},
-            basic("ann", "wrong"),
-            basic("bob", "right"),
-            basic("ann", ""),
-            {"Authorization": "Basic ?"},
-        ):
+        strangers = (basic("ann", "wrong"), basic("bob", "right"), basic("ann", ""), {"Authorization": "Basic ?"}, {})
+        for headers in strangers:
             with pytest.raises(urllib.error.HTTPError) as caught:
                 one.get(headers=headers, context=trust)
             assert (caught.value.code, caught.value.headers["WWW-Authenticate"]) == (401, 'Basic realm="rdma_exporter"')

@@ -19,7 +19,8 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._images.manage import manage
 from ansible_collections.rdmaops.gpu_fabric.tests.lab import ports
 from ansible_collections.rdmaops.gpu_fabric.tests.lab.tools import architecture
-from ansible_collections.rdmaops.gpu_fabric.tests.support import images
+from ansible_collections.rdmaops.gpu_fabric.tests.support import images, site
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.support.images import Containerd, Image, Index, Registry
 
 NAME = "registry.example.com/team/tiny:1"
@@ -35,28 +36,26 @@ def options(containerd: Containerd, **more: Json) -> dict[str, Json]:
     return {**known, **given, "address": str(containerd.address), **more}
 
 
-def refused(wanted: dict[str, Json], *, check: bool = False) -> str:
-    with pytest.raises(FabricError) as caught:
-        manage(wanted, check)
-    return str(caught.value)
+def refused(desired: dict[str, Json], *, check: bool = False) -> str:
+    return message_of(FabricError, manage, desired, check)
 
 
-def drill(containerd: Containerd, wanted: dict[str, Json], image: Image | Index) -> Json:
+def drill(containerd: Containerd, desired: dict[str, Json], image: Image | Index) -> Json:
     """Check, do, do again, check again; the result of the first is returned."""
-    name = wanted["name"]
+    name = desired["name"]
     before = containerd.images()
-    checked = manage(wanted, True)
+    checked = manage(desired, True)
     assert checked["changed"], checked
     assert checked["diff"]
     assert containerd.images() == before
-    done = manage(wanted, False)
+    done = manage(desired, False)
     assert done == checked
     assert containerd.images()[name] == image.digest
     assert containerd.checked(name) == "complete"
     # Nothing but the name is left of the way there.
     assert set(containerd.images()) - set(before) <= {name}
     for check in (False, True):
-        again = manage(wanted, check)
+        again = manage(desired, check)
         assert (again["changed"], again["actions"], again["diff"]) == (False, [], [])
         assert [resource["status"] for resource in again["resources"]] == ["in_sync"]
         assert again["content"] == {"required": len(IMAGE.blobs), "missing": [], "damaged": []} or image is not IMAGE
@@ -73,17 +72,8 @@ def test_from_an_archive(containerd: Containerd, tmp_path: Path) -> None:
         f"Name {IMAGE.digest} {NAME}",
         f"Remove the name {whole}",
     ]
-    assert result["resources"] == [
-        {
-            "kind": "container_image",
-            "name": NAME,
-            "status": "drift",
-            "desired": IMAGE.digest,
-            "configured": None,
-            "live": "absent",
-            "next_boot": None,
-        }
-    ]
+    resource = {"kind": "container_image", "name": NAME, "status": "drift", "desired": IMAGE.digest, "live": "absent"}
+    assert result["resources"] == [{**resource, "configured": None, "next_boot": None}]
     assert (result["diff"][0]["before"], result["diff"][0]["after"]) == ("", f"{IMAGE.digest}\ncontent: complete\n")
     # With the digest known, the archive may go.
     archive.unlink()
@@ -128,15 +118,8 @@ def test_content_that_went_behind_the_name(
     registry.push("team/tiny", IMAGE)
     name = f"{registry.host}/team/tiny:1"
     archive = images.oci_archive(tmp_path / "a.tar", IMAGE)
-    desired = options(
-        containerd,
-        name=name,
-        digest=IMAGE.digest,
-        source=source,
-        archive=str(archive),
-        username=images.USER,
-        password=images.PASSWORD,
-    )
+    login = {"username": images.USER, "password": images.PASSWORD}
+    desired = options(containerd, name=name, digest=IMAGE.digest, source=source, archive=str(archive), **login)
     manage(desired, False)
     layer, config = images.digest_of(IMAGE.layers[1]), images.digest_of(IMAGE.config)
     for gone in (layer, config, IMAGE.digest):
@@ -282,9 +265,8 @@ def test_what_is_refused_before_anything_is_asked(containerd: Containerd) -> Non
     }.items():
         assert expected in refused({**containerd_free, "name": bad})
     assert "a name alone does not identify an image" in refused({**containerd_free, "digest": None})
-    assert "Set it to sha256: and 64 lowercase hexadecimal digits" in refused(
-        {**containerd_free, "digest": "sha256:12"}
-    )
+    advice = "Set it to sha256: and 64 lowercase hexadecimal digits"
+    assert advice in refused({**containerd_free, "digest": "sha256:12"})
     output = refused({**desired, "username": "u", "password": "a\nb"})
     assert "a control character, which ctr cannot be given" in output
     output = refused({**desired, "ctr_binary": "/dev/null"})
@@ -297,9 +279,8 @@ def test_what_is_refused_before_anything_is_asked(containerd: Containerd) -> Non
 def test_containerd_that_does_not_answer(containerd: Containerd, tmp_path: Path) -> None:
     desired = options(containerd, digest=IMAGE.digest)
     begin = f"Connecting to containerd at {containerd.address}: "
-    assert refused({**desired, "address": str(tmp_path / "none")}).endswith(
-        "No such file or directory. Install and start containerd, or set address to its socket"
-    )
+    advice = "No such file or directory. Install and start containerd, or set address to its socket"
+    assert refused({**desired, "address": str(tmp_path / "none")}).endswith(advice)
     containerd.daemon.stop()
     try:
         for check in (True, False):
@@ -329,16 +310,11 @@ def test_the_password_is_in_no_output(containerd: Containerd, registry: Registry
     }
     secret = tmp_path / "secret"
     task = {"name": "Have the image", "rdmaops.gpu_fabric.container_image": given}
-    book = tmp_path / "book.yml"
-    book.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [task]}]))
-    argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-vvvvv", "--diff", "-i", "localhost,"]
-    argv += ["-c", "local", "-e", json.dumps({"secret": str(secret)}), str(book)]
-    environment = {**os.environ, "ANSIBLE_PYTHON_INTERPRETER": sys.executable, "ANSIBLE_NOCOLOR": "1"}
+    known: Json = {"variables": {"secret": str(secret)}, "limit": 300, **site.AS_A_USER}
     for password, rc, expected in (("wr0ng-secret", 2, "401 Unauthorized"), (images.PASSWORD, 0, "changed=1")):
         secret.write_text(password)
-        done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=300)
-        out = done.stdout + done.stderr
-        assert done.returncode == rc, out
-        assert expected in out
-        assert password not in out
+        run = site.run_tasks(tmp_path, [task], "-vvvvv", "--diff", **known)
+        assert run.rc == rc, run.output
+        assert expected in run.output
+        assert password not in run.output
     assert containerd.checked(given["name"]) == "complete"

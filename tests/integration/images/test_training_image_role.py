@@ -5,11 +5,9 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import re
 import subprocess
-import sys
 import tarfile
 import tempfile
 import typing as t
@@ -20,6 +18,7 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.tests.lab import config, ports, training_image
 from ansible_collections.rdmaops.gpu_fabric.tests.support import images, need_root, need_tool, skip_or_fail
 from ansible_collections.rdmaops.gpu_fabric.tests.support.images import Containerd
+from ansible_collections.rdmaops.gpu_fabric.tests.support.site import AS_A_USER, HERE, ansible_playbook, book
 from ansible_collections.rdmaops.gpu_fabric.tests.support.torch import WORKLOAD
 
 NAME = "registry.example.com/ml/training:1"
@@ -48,51 +47,31 @@ class Site:
 
     def __init__(self, directory: Path, builder: Containerd, node: Containerd, **options: t.Any) -> None:
         self.directory = directory
-        hosts = {
-            "builder": {
-                "training_image_directory": str(directory / "builder"),
-                "training_image_containerd_address": str(builder.address),
-            },
-            "node": {
-                "training_image_directory": str(directory / "node"),
-                "training_image_containerd_address": str(node.address),
-            },
+        self.hosts = {
+            name: {
+                "training_image_directory": str(directory / name),
+                "training_image_containerd_address": str(containerd.address),
+            }
+            for name, containerd in {"builder": builder, "node": node}.items()
         }
-        common = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, **options}
-        self.inventory = directory / "inventory.json"
-        self.inventory.write_text(json.dumps({"gpu_nodes": {"hosts": hosts, "vars": common}}))
-        report = {
-            "name": "Report",
-            "ansible.builtin.debug": {"msg": "reference={{ training_image_reference }}="},
-        }
-        play = {"hosts": "all", "gather_facts": False, "roles": ["rdmaops.gpu_fabric.training_image"]}
-        self.playbook = directory / "play.yml"
-        self.playbook.write_text(json.dumps([{**play, "post_tasks": [report]}]))
+        self.variables = {**HERE, **options}
         storage = directory / "storage"
         (directory / "storage.conf").write_text(
             f'[storage]\ndriver = "overlay"\ngraphroot = "{storage}/graph"\nrunroot = "{storage}/run"\n'
         )
-        self.environment = {
-            **os.environ,
-            "ANSIBLE_NOCOLOR": "1",
-            # buildah's own storage of this machine is not touched.
-            "CONTAINERS_STORAGE_CONF": str(directory / "storage.conf"),
-        }
+        # buildah's own storage of this machine is not touched.
+        self.environment = {"CONTAINERS_STORAGE_CONF": str(directory / "storage.conf")}
 
-    def run(self, *argv: str, rc: int = 0, **options: t.Any) -> tuple[int, str]:
+    def run(self, *arguments: str, rc: int = 0, **options: t.Any) -> tuple[int, str]:
         """Run the role and return how many tasks changed something, and what was printed."""
-        command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(self.inventory)]
-        # From a file: of what is on its command line, Ansible prints everything with -vvvv.
-        variables = self.directory / "variables.json"
-        variables.write_text(json.dumps(options))
-        command += ["-e", f"@{variables}", *argv, str(self.playbook)]
-        # Not this process's own standard input, which a program that shares it may have made non-blocking.
-        done = subprocess.run(
-            command, env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=1200
-        )
-        out = done.stdout + done.stderr
-        assert done.returncode == rc, out
-        return sum(int(one) for one in re.findall(r"changed=(\d+)", out)), out
+        report = {"name": "Report", "ansible.builtin.debug": {"msg": "reference={{ training_image_reference }}="}}
+        play = {"roles": ["rdmaops.gpu_fabric.training_image"], "post_tasks": [report]}
+        inventory = {"gpu_nodes": {"hosts": self.hosts, "vars": self.variables}}
+        argv = book(self.directory, play, inventory=inventory, variables=options)
+        known: t.Any = {**AS_A_USER, **self.environment}
+        run = ansible_playbook(*argv, *arguments, **known)
+        assert run.rc == rc, run.output
+        return sum(int(count) for count in re.findall(r"changed=(\d+)", run.output)), run.output
 
     def lose_output(self) -> None:
         """Let buildah print nothing while it builds, as when it ends before it has relayed what a failed step says."""
@@ -105,8 +84,8 @@ class Site:
         self.environment["PATH"] = f"{programs}:{os.environ['PATH']}"
 
     def reference(self, out: str) -> str:
-        (found,) = set(re.findall(r"reference=(.*?)=\"", out))
-        return str(found)
+        (reference,) = set(re.findall(r"reference=(.*?)=\"", out))
+        return str(reference)
 
     @property
     def archive(self) -> Path:
@@ -127,18 +106,10 @@ def site(containerd: Containerd, node: Containerd, tmp_path: Path) -> Site:
     need_root()
     need_tool("buildah")
     base = busybox_root(tmp_path / "base.tar")
-    return Site(
-        tmp_path,
-        containerd,
-        node,
-        training_image_name=NAME,
-        training_image_base_archive=str(base),
-        training_image_packages=[],
-        training_image_workload=False,
-        training_image_build_become=False,
-        training_image_build_packages=[],
-        ansible_become=False,
-    )
+    options = {"name": NAME, "base_archive": str(base), "packages": [], "workload": False}
+    options.update(build_become=False, build_packages=[])
+    role_options = {f"training_image_{name}": value for name, value in options.items()}
+    return Site(tmp_path, containerd, node, ansible_become=False, **role_options)
 
 
 def add_program(root: Path, name: str) -> None:
@@ -152,7 +123,7 @@ def add_program(root: Path, name: str) -> None:
 
 def files_of(archive: Path) -> dict[str, bytes]:
     """Return every regular file of every layer of an image archive."""
-    found = {}
+    files = {}
     with tarfile.open(archive) as whole:
         for member in whole:
             if not member.isreg() or "blobs" not in member.name:
@@ -161,12 +132,12 @@ def files_of(archive: Path) -> dict[str, bytes]:
             assert data
             try:
                 with tarfile.open(fileobj=io.BytesIO(data.read())) as layer:
-                    for one in layer:
-                        stream = layer.extractfile(one) if one.isreg() else None
-                        found[one.name] = stream.read() if stream else b""
+                    for entry in layer:
+                        stream = layer.extractfile(entry) if entry.isreg() else None
+                        files[entry.name] = stream.read() if stream else b""
             except tarfile.ReadError:
                 continue
-    return found
+    return files
 
 
 def test_the_drill(site: Site, containerd: Containerd, node: Containerd) -> None:
@@ -181,9 +152,9 @@ def test_the_drill(site: Site, containerd: Containerd, node: Containerd) -> None
     assert changed > 2
     reference = site.reference(out)
     digest = reference.split("@")[1]
-    for one in (containerd, node):
-        assert one.images() == {NAME: digest, f"registry.example.com/ml/training@{digest}": digest}
-        assert one.checked(NAME) == "complete"
+    for runtime in (containerd, node):
+        assert runtime.images() == {NAME: digest, f"registry.example.com/ml/training@{digest}": digest}
+        assert runtime.checked(NAME) == "complete"
     assert not list((site.directory / "node").iterdir())
     stamp = site.archive.stat().st_mtime_ns
 
@@ -308,27 +279,18 @@ def sshd_port() -> t.Iterator[int]:
 def test_the_packages_and_sshd_of_a_real_debian(site: Site, tmp_path: Path, sshd_port: int) -> None:
     """The libraries have other names since Debian 13, and are found by what they provide."""
     base = debian(tmp_path)
-    inventory = json.loads(site.inventory.read_text())
-    del inventory["gpu_nodes"]["vars"]["training_image_packages"]
-    site.inventory.write_text(json.dumps(inventory))
+    del site.variables["training_image_packages"]
     options = {"training_image_base_archive": str(base), "training_image_sshd_port": sshd_port}
     assert site.run("--limit", "builder", **options)[0] > 0
     assert site.run("--limit", "builder", **options)[0] == 0
     result = files_of(site.archive)
     assert "usr/sbin/sshd" in result
-    assert not [
-        name for name, data in result.items() if b"PRIVATE KEY-----\n" in data and name.startswith(("etc", "root"))
-    ]
+    keys = [name for name, data in result.items() if b"PRIVATE KEY-----\n" in data]
+    assert not [name for name in keys if name.startswith(("etc", "root"))]
 
     def buildah(*argv: str) -> str:
-        done = subprocess.run(
-            ["buildah", *argv],
-            env=site.environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+        known: t.Any = {"env": {**os.environ, **site.environment}, "stdin": subprocess.DEVNULL}
+        done = subprocess.run(["buildah", *argv], capture_output=True, text=True, timeout=300, **known)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout.strip()
 
@@ -343,8 +305,8 @@ def test_the_packages_and_sshd_of_a_real_debian(site: Site, tmp_path: Path, sshd
             buildah(*run, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", f"/etc/training-ssh/{key}")
         (secret / "id_ed25519.pub").rename(secret / "authorized_keys")
         # As a mounted secret has them.
-        for one in secret.iterdir():
-            one.chmod(0o644)
+        for key_file in secret.iterdir():
+            key_file.chmod(0o644)
         output = buildah(*run, "sh", "-c", LOGIN)
         assert output.splitlines() == ["logged in", "/usr/bin/ib_write_bw", "/usr/bin/rping", "/usr/sbin/ibstat"]
     finally:

@@ -9,18 +9,15 @@ hosts are this machine, with directories of the test's own in place of /run and 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 import typing as t
 from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, need_root, need_tool
+from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, need_root, need_tool, site
 
 TOKEN = "abcdef.0123456789abcdef"
-ROLE = "rdmaops.gpu_fabric.kubernetes"
 # Each call is a file; a configuration that is handed over is kept beside it.
 KUBEADM = """#!/bin/sh
 n=$(mktemp PLACE/calls/XXXXXX)
@@ -56,15 +53,10 @@ def place(tmp_path: Path) -> Path:
 
 
 def run(place: Path) -> subprocess.CompletedProcess[str]:
-    hosts = {name: {"kubernetes_address": address} for name, address in HOSTS.items()}
+    hosts = {name: {"kubernetes_address": address, **site.HERE} for name, address in HOSTS.items()}
     inventory = {
-        "all": {
-            "vars": {"ansible_connection": "local", "ansible_python_interpreter": sys.executable},
-            "children": {
-                "kubernetes_control_plane": {"hosts": {name: one for name, one in hosts.items() if name < "g"}},
-                "gpu_nodes": {"hosts": {name: one for name, one in hosts.items() if name > "g"}},
-            },
-        }
+        "kubernetes_control_plane": {"hosts": {name: hosts[name] for name in ("cp-1", "cp-2")}},
+        "gpu_nodes": {"hosts": {name: hosts[name] for name in ("gpu-1", "gpu-2")}},
     }
     plan = {
         "leader": "cp-1",
@@ -73,32 +65,16 @@ def run(place: Path) -> subprocess.CompletedProcess[str]:
         "hosts": {"cp-1": step("none"), **{name: step("join") for name in ("cp-2", "gpu-1", "gpu-2")}},
     }
     observed = {"name": "{{ inventory_hostname }}", "address": "{{ kubernetes_address }}", "control_plane": True}
-    tasks = [
-        {
-            "name": "Decided",
-            "ansible.builtin.set_fact": {
-                "__kubernetes_node_before": observed,
-                "__kubernetes_plan_result": {"plan": plan},
-            },
-        },
-        {"name": "Join", "ansible.builtin.include_role": {"name": ROLE, "tasks_from": "join"}},
-    ]
-    (place / "hosts.json").write_text(json.dumps(inventory))
-    (place / "play.json").write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
-    argv = [
-        str(Path(sys.executable).parent / "ansible-playbook"),
-        "-i",
-        str(place / "hosts.json"),
-        str(place / "play.json"),
-        # All hosts are one machine: two of them would write its one mark of a join at the same time.
-        "--forks=1",
-    ]
+    facts = {"__kubernetes_node_before": observed, "__kubernetes_plan_result": {"plan": plan}}
+    tasks = [{"name": "Decided", "ansible.builtin.set_fact": facts}, site.role("kubernetes", "join")]
     given = {"kubernetes_directory": str(place / "bin")}
+    argv = [site.PROGRAM, *site.book(place, {"tasks": tasks}, inventory=inventory, variables=given)]
+    # All hosts are one machine: two of them would write its one mark of a join at the same time.
+    argv += ["--forks=1", "-vvvvv", "--diff"]
     own = 'mount -t tmpfs tmpfs /run; mount -t tmpfs tmpfs /var/lib; exec "$@"'
-    known = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
     return subprocess.run(
-        ["unshare", "--mount", "sh", "-ec", own, "sh", *argv, "-vvvvv", "--diff", "-e", json.dumps(given)],
-        cwd=COLLECTION, env={**known, "ANSIBLE_NOCOLOR": "1"}, stdin=subprocess.DEVNULL,
+        ["unshare", "--mount", "sh", "-ec", own, "sh", *argv],
+        cwd=COLLECTION, env=site.environment(**site.AS_A_USER), stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False,
     )  # fmt: skip
 
@@ -107,24 +83,22 @@ def test_join(place: Path) -> None:
     done = run(place)
     calls = {path: path.read_text().strip() for path in (place / "calls").iterdir() if not path.suffix}
     configs = {
-        path: [json.loads(one) for one in path.with_suffix(".config").read_text().split("---\n")]
+        path: [json.loads(document) for document in path.with_suffix(".config").read_text().split("---\n")]
         for path, call in calls.items()
         if "--config=" in call
     }
     assert done.returncode == 2, done.stdout
 
-    joins = {
-        config[0]["nodeRegistration"]["name"]: config[0]
-        for config in configs.values()
-        if config[0]["kind"] == "JoinConfiguration"
-    }
+    first = [config[0] for config in configs.values()]
+    joined = [document for document in first if document["kind"] == "JoinConfiguration"]
+    joins = {document["nodeRegistration"]["name"]: document for document in joined}
     assert set(joins) == {"cp-2", "gpu-1", "gpu-2"}
     assert {join["discovery"]["bootstrapToken"]["token"] for join in joins.values()} == {TOKEN}
-    (uploaded,) = [config[0] for config in configs.values() if config[0]["kind"] == "InitConfiguration"]
+    (uploaded,) = [document for document in first if document["kind"] == "InitConfiguration"]
     key = uploaded["certificateKey"]
     # The key to the authorities' keys is for control-plane nodes alone.
     assert joins["cp-2"]["controlPlane"]["certificateKey"] == key
-    assert not [name for name, one in joins.items() if name != "cp-2" and "controlPlane" in one]
+    assert not [name for name, document in joins.items() if name != "cp-2" and "controlPlane" in document]
 
     # One token for all, and it is gone although one of them has failed.
     assert len([call for call in calls.values() if call.startswith("kubeadm token create")]) == 1
@@ -135,10 +109,8 @@ def test_join(place: Path) -> None:
     for text in (done.stdout, *calls.values()):
         assert TOKEN not in text
         assert key not in text
-    assert (
-        "Joining the cluster: kubeadm join exited with status 1. Output: error execution phase: token (hidden): i/o timeout"
-        in done.stdout
-    )
+    output = "error execution phase: token (hidden): i/o timeout"
+    assert f"Joining the cluster: kubeadm join exited with status 1. Output: {output}" in done.stdout
     assert "look at addresses, routes and firewalls" in done.stdout
 
 

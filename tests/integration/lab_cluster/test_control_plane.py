@@ -18,32 +18,10 @@ from ansible_collections.rdmaops.gpu_fabric.tests.lab import processes
 from ansible_collections.rdmaops.gpu_fabric.tests.lab.control_plane import PROGRAMS
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster, private
+from ansible_collections.rdmaops.gpu_fabric.tests.support.objects import definition, manifest
 
 LAB = [sys.executable, str(COLLECTION / "tests/lab/lab.py")]
 GROUP = "test.rdmaops.example"
-DEFINITION = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": f"rails.{GROUP}"},
-    "spec": {
-        "group": GROUP,
-        "scope": "Namespaced",
-        "names": {"kind": "Rail", "plural": "rails", "singular": "rail"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "properties": {"spec": {"type": "object", "properties": {"mtu": {"type": "integer"}}}},
-                    }
-                },
-            }
-        ],
-    },
-}
 
 
 @pytest.fixture(scope="module")
@@ -72,16 +50,11 @@ def lab(plane: Cluster, *words: str) -> str:
     return done.stdout.strip()
 
 
-def apply(plane: Cluster, thing: dict[str, t.Any], *argv: str) -> None:
-    plane.kubectl("apply", "--server-side", *argv, "-f", "-", stdin=json.dumps(thing))
-
-
 def test_all_of_it_is_healthy(plane: Cluster) -> None:
     rows = plane.plane.status()
     assert [(row.program, row.healthy) for row in rows] == [(program, True) for program in PROGRAMS]
-    assert (
-        plane.json("version")["serverVersion"]["gitVersion"] == plane.plane.settings["tools"]["kubernetes"]["version"]
-    )
+    version = plane.plane.settings["tools"]["kubernetes"]["version"]
+    assert plane.json("version")["serverVersion"]["gitVersion"] == version
     assert plane.kubeconfig.stat().st_mode & 0o777 == 0o600
     ours = json.loads(plane.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
     theirs = json.loads(Path(lab(plane, "cluster", "kubeconfig", "--nodes")).read_text())
@@ -137,11 +110,10 @@ def test_what_is_half_dead_is_started_anew(plane: Cluster) -> None:
 
 
 def test_data_outlives_everything_and_nothing_else_is_left(plane: Cluster, tmp_path: Path) -> None:
-    apply(plane, DEFINITION)
+    plane.apply(definition(GROUP, "v1", "rails", "Rail", "Namespaced", {"mtu": {"type": "integer"}}))
     plane.established(f"crd/rails.{GROUP}")
     with plane.namespace() as namespace:
-        rail = {"apiVersion": f"{GROUP}/v1", "kind": "Rail", "metadata": {"name": "rail0"}, "spec": {"mtu": 4200}}
-        apply(plane, rail, "-n", namespace)
+        plane.apply(manifest(f"{GROUP}/v1", "Rail", "rail0", namespace, spec={"mtu": 4200}))
         before = pids(plane)
 
         # Neither the name of a program nor a file of ours makes a process ours: it takes both.

@@ -6,9 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import http.server
 import json
-import sys
 import threading
 import time
 import typing as t
@@ -17,7 +15,8 @@ from pathlib import Path
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.exporter import running as exporters
 from ansible_collections.rdmaops.gpu_fabric.tests.lab import ports
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_tool, prometheus
-from ansible_collections.rdmaops.gpu_fabric.tests.support.site import Run, ansible_playbook
+from ansible_collections.rdmaops.gpu_fabric.tests.support.http_server import Answer, Request, Server
+from ansible_collections.rdmaops.gpu_fabric.tests.support.site import HERE, Run, ansible_playbook, book
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.roles.monitoring.made_up import DCGM, EXPECTED, MadeUp, pod_node
 
 ROLE = "rdmaops.gpu_fabric.monitoring"
@@ -68,47 +67,22 @@ class Place:
         hosts = {node: {"ansible_host": address} for node, address in NODES.items()}
         for node, mode in (modes or {}).items():
             hosts[node]["gpu_node_netns_mode"] = mode
-        local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-        groups = {"monitoring": {"hosts": {"here": local}}, "gpu_nodes": {"hosts": hosts}}
-        inventory, book = self.root / "hosts.json", self.root / "playbook.yml"
-        inventory.write_text(json.dumps({"all": {"children": groups}}))
-        tasks = [
-            {"name": "Role", "ansible.builtin.include_role": {"name": ROLE}, "vars": dict(variables)}
-            for variables in runs
-        ]
-        head = {"name": "Monitoring", "hosts": "monitoring", "gather_facts": False}
-        book.write_text(json.dumps([{**head, "tasks": tasks}]))
-        arguments = ["--check"] if check else []
-        return ansible_playbook("-i", str(inventory), str(book), "--diff", *arguments, limit=300)
+        groups = {"monitoring": {"hosts": {"here": HERE}}, "gpu_nodes": {"hosts": hosts}}
+        role = {"name": "Role", "ansible.builtin.include_role": {"name": ROLE}}
+        play = {"hosts": "monitoring", "tasks": [{**role, "vars": dict(variables)} for variables in runs]}
+        argv = book(self.root, play, inventory={"all": {"children": groups}})
+        return ansible_playbook(*argv, "--diff", *(["--check"] if check else []), limit=300)
 
 
-class Served(http.server.BaseHTTPRequestHandler):
-    """Answers with what the server's function returns."""
+class Metrics(Server):
+    """Answers with what a function returns."""
 
-    def do_GET(self) -> None:
-        body = self.server.body()  # type: ignore[attr-defined]
-        self.send_response(200)
-        self.send_header("Content-Type", "text/plain; version=0.0.4")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+    def __init__(self, address: str, port: int, text: t.Callable[[], bytes]) -> None:
+        super().__init__(address, port)
+        self.text = text
 
-    def log_message(self, *arguments: t.Any) -> None:
-        pass
-
-
-@contextlib.contextmanager
-def serving(address: str, port: int, body: t.Callable[[], bytes]) -> t.Iterator[None]:
-    """Serve text."""
-    with http.server.ThreadingHTTPServer((address, port), Served) as server:
-        server.body = body  # type: ignore[attr-defined]
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            server.shutdown()
-            thread.join()
+    def answer(self, request: Request) -> Answer:
+        return Answer(200, self.text(), {"Content-Type": "text/plain; version=0.0.4"})
 
 
 class Traffic:
@@ -207,9 +181,9 @@ def site(
         look = ["--path.sysfs", str(workplace / "sys"), "--no-collector.netlink", "--no-collector.netns"]
         traffic = stack.enter_context(Traffic(made_up, load))
         exporter = stack.enter_context(exporters.exporting(commands.further(look=look), port))
-        stack.enter_context(serving(NODES["gpu-2"], port, lambda: pod_node(traffic.of_a_pod)))
-        stack.enter_context(serving(NODES["gpu-1"], dcgm_port, lambda: gpus("gpu-1", traffic.now())))
-        stack.enter_context(serving(NODES["gpu-2"], dcgm_port, lambda: gpus("gpu-2", 0.9 * traffic.now())))
+        stack.enter_context(Metrics(NODES["gpu-2"], port, lambda: pod_node(traffic.of_a_pod)))
+        stack.enter_context(Metrics(NODES["gpu-1"], dcgm_port, lambda: gpus("gpu-1", traffic.now())))
+        stack.enter_context(Metrics(NODES["gpu-2"], dcgm_port, lambda: gpus("gpu-2", 0.9 * traffic.now())))
         place = Place(workplace / "host")
         place.configured()
         server = stack.enter_context(prometheus.running(place.root, place.config))
@@ -226,4 +200,4 @@ def site(
         yield Site(place, server, made_up, exporter, run)
 
 
-__all__ = ["NODES", "Place", "Site", "gpus", "serving", "site"]
+__all__ = ["NODES", "Metrics", "Place", "Site", "gpus", "site"]

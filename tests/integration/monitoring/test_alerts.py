@@ -110,14 +110,8 @@ def test_alerts_fire_when_they_should_and_only_then(written: Place, rules: dict[
 
 
 def test_promtool_does_find_an_alert_that_does_not_fire(written: Place, rules: dict[str, Json]) -> None:
-    case = Case(
-        "RdmaNetnsModeWrong",
-        "wrong on purpose",
-        {EXCLUSIVE: "1x30"},
-        20,
-        {"node": "gpu-1", "mode": "x"},
-        {"description": ""},
-    )
+    labels, texts = {"node": "gpu-1", "mode": "x"}, {"description": ""}
+    case = Case("RdmaNetnsModeWrong", "wrong on purpose", {EXCLUSIVE: "1x30"}, 20, labels, texts)
     file = written.root / "wrong.json"
     file.write_text(json.dumps(as_promtool_takes([case], rules, str(written.rules))))
     done = promtool("test", "rules", str(file))

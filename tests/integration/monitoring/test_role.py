@@ -22,8 +22,8 @@ def place(tmp_path: Path) -> Place:
     return made
 
 
-def left(place: Place) -> set[str]:
-    own = {"hosts.json", "playbook.yml", "prometheus.yml", "prometheus.log"}
+def written(place: Place) -> set[str]:
+    own = {"hosts.json", "variables.json", "book.json", "prometheus.yml", "prometheus.log"}
     found = {str(path.relative_to(place.root)) for path in place.root.rglob("*") if path.is_file()}
     return {name for name in found - own if not name.startswith("data/")}
 
@@ -40,17 +40,18 @@ def test_the_drill(place: Place) -> None:
         given = place.variables(**by_signal)
         planned = place.play(given, check=True)
         assert (planned.rc, planned.changed() > 0) == (0, True), planned.output
-        assert left(place) == set()
+        assert written(place) == set()
         assert server.reloads() == 0
 
         done = place.play(given, given)
         assert done.rc == 0, done.output
         # Both runs have told what they did; the second has done nothing.
-        assert [result["changed"] for result in results(done, "or remove them")] == [True, False]
-        assert len(results(done, "Write the dashboards")[0]["results"]) == len(prometheus.dashboards())  # type: ignore[arg-type]
-        assert results(done, "Write the dashboards")[1].get("results", []) == []
+        assert [result["changed"] for result in done.results("or remove them")] == [True, False]
+        first, second = done.results("Write the dashboards")
+        assert len(first["results"]) == len(prometheus.dashboards())
+        assert second.get("results", []) == []
         assert server.reloads() == 1
-        assert left(place) == {
+        assert written(place) == {
             "rules/rdmaops-gpu_fabric.yml",
             "scrape/rdmaops-gpu_fabric.yml",
             "targets/rdma_exporter.yml",
@@ -59,9 +60,8 @@ def test_the_drill(place: Place) -> None:
             *(f"dashboards/{name}" for name in prometheus.dashboards()),
         }
         targets = yaml.safe_load((place.root / "targets/rdma_exporter.yml").read_text())
-        assert targets == [
-            {"targets": [f"{address}:9879"], "labels": {"node": node}} for node, address in NODES.items()
-        ]
+        expected = {node: f"{address}:9879" for node, address in NODES.items()}
+        assert targets == [{"targets": [target], "labels": {"node": node}} for node, target in expected.items()]
         (provider,) = yaml.safe_load(place.provider.read_text())["providers"]
         assert provider["options"]["path"] == str(place.dashboards)
 
@@ -72,12 +72,8 @@ def test_the_drill(place: Place) -> None:
         gone = place.variables(monitoring_state="absent", **by_signal)
         away = place.play(gone)
         assert away.rc == 0, away.output
-        assert left(place) == set()
+        assert written(place) == set()
         assert server.reloads() == 2
-
-
-def results(run: object, task: str) -> list[dict[str, object]]:
-    return [result for name, _host, result in run.tasks if name.endswith(task)]  # type: ignore[attr-defined]
 
 
 @pytest.mark.long
@@ -98,14 +94,8 @@ def test_a_run_that_was_stopped_before_the_reload_is_finished_by_the_next(place:
 def test_a_prometheus_that_does_not_read_the_files_is_noticed(place: Place) -> None:
     place.config.write_text(json.dumps({"global": {"scrape_interval": "1s"}}))
     with prometheus.running(place.root, place.config) as server:
-        run = place.play(
-            place.variables(
-                monitoring_parts=["prometheus"],
-                monitoring_prometheus_url=server.url,
-                monitoring_reload="http",
-                monitoring_wait=2,
-            )
-        )
+        given = {"monitoring_parts": ["prometheus"], "monitoring_reload": "http", "monitoring_wait": 2}
+        run = place.play(place.variables(monitoring_prometheus_url=server.url, **given))
     assert run.rc == 2, run.output
     assert f"Prometheus at {server.url} has not loaded all rules of {place.rules} and the jobs" in run.messages()
     assert f"In {place.config}, rule_files needs {place.rules.parent}/*.yml" in run.messages()
@@ -116,7 +106,7 @@ def test_what_is_refused_is_refused_before_anything_is_written(place: Place) -> 
     assert run.rc == 2, run.output
     assert "Validating rules and scrape jobs for here: promtool rejects the rules:" in run.messages()
     assert "not a valid duration string" in run.messages()
-    assert left(place) == set()
+    assert written(place) == set()
 
 
 @pytest.mark.long
@@ -135,14 +125,8 @@ def test_dashboards_that_were_edited_or_are_of_another_release(place: Place) -> 
 
 @pytest.mark.long
 def test_no_prometheus_to_signal(place: Place) -> None:
-    run = place.play(
-        place.variables(
-            monitoring_parts=["prometheus"],
-            monitoring_reload="signal",
-            monitoring_wait=0,
-            monitoring_prometheus_process="^nobody-has-this-name ",
-        )
-    )
+    given = {"monitoring_parts": ["prometheus"], "monitoring_reload": "signal", "monitoring_wait": 0}
+    run = place.play(place.variables(monitoring_prometheus_process="^nobody-has-this-name ", **given))
     assert run.rc == 2, run.output
     assert "no process's command line matches ^nobody-has-this-name" in run.messages()
 
@@ -150,9 +134,8 @@ def test_no_prometheus_to_signal(place: Place) -> None:
 @pytest.mark.long
 def test_nodes_of_two_modes_have_an_alert_each(place: Place) -> None:
     """The inventory says which mode a node is to be in."""
-    run = place.play(
-        place.variables(monitoring_reload="none", monitoring_parts=["prometheus"]), modes={"gpu-1": "shared"}
-    )
+    given = place.variables(monitoring_reload="none", monitoring_parts=["prometheus"])
+    run = place.play(given, modes={"gpu-1": "shared"})
     assert run.rc == 0, run.output
     groups = yaml.safe_load(place.rules.read_text())["groups"]
     (rule,) = [rule for group in groups for rule in group["rules"] if rule["alert"] == "RdmaNetnsModeWrong"]

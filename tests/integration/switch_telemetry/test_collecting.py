@@ -85,7 +85,7 @@ def fabric(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Fabric]:
             "switch_telemetry_credentials": {"fabric": {"username": "admin", "password": PASSWORD}},
         }
         done = play(place / "work", role("config.yml", **variables))
-        assert done.returncode == 0, done.stdout + done.stderr
+        assert done.rc == 0, done.output
         with collecting(place / "switch_telemetry.service", port, place / "log") as collector:
             collector.wait(
                 lambda: all(f'switch="{name}"' in collector.metrics() for name in ("Leaf-1", "leaf-2", "leaf-3"))

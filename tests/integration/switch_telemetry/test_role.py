@@ -19,6 +19,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.integration.exporter.running i
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.switch_telemetry.written import places, role
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need_tool
 from ansible_collections.rdmaops.gpu_fabric.tests.support.gnmi import program
+from ansible_collections.rdmaops.gpu_fabric.tests.support.site import rescued
 
 LEAF: dict[str, t.Any] = {"name": "leaf-1", "address": "192.0.2.1", "ports": ["Ethernet1/1"], "credentials": "fabric"}
 PASSWORD = "correct-horse"
@@ -52,32 +53,32 @@ def test_four_steps_and_back(tmp_path: Path) -> None:
     given = {**GIVEN, **places(here)}
 
     planned = play(work, role(**given), check=True)
-    assert planned.returncode == 0, planned.stdout + planned.stderr
+    assert planned.rc == 0, planned.output
     # Directory, credentials, and configuration with unit.
-    assert changed(planned.stdout) == 3
-    assert "+ExecStart=" in planned.stdout
+    assert changed(planned.output) == 3
+    assert "+ExecStart=" in planned.output
     assert not here.exists()
 
     # The second time changes nothing.
     done = play(work, role("config.yml", **given), role("config.yml", **given))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert changed(done.stdout) == 3
+    assert done.rc == 0, done.output
+    assert changed(done.output) == 3
     before = files(here)
     assert sorted(before) == ["credentials.env", "gnmic.yaml", "switch_telemetry.service"]
-    for one in (planned, done):
-        assert PASSWORD not in one.stdout + one.stderr
-        assert "reader" not in one.stdout + one.stderr
+    for run in (planned, done):
+        assert PASSWORD not in run.output
+        assert "reader" not in run.output
 
     again = play(work, role(**given), check=True)
-    assert changed(again.stdout) == 0, again.stdout
+    assert changed(again.output) == 0, again.output
     gone = role(**{**given, "switch_telemetry_state": "absent"})
     # Unit and directory are one task. What is new is a difference, and in check mode only that.
     would = play(work, gone, role(**{**given, "switch_telemetry_sample_interval": 30}), check=True)
-    assert changed(would.stdout) == 2, would.stdout
-    assert "+    sample-interval: 30s" in would.stdout
+    assert changed(would.output) == 2, would.output
+    assert "+    sample-interval: 30s" in would.output
     assert files(here) == before
     removed = play(work, gone, gone)
-    assert changed(removed.stdout) == 1, removed.stdout
+    assert changed(removed.output) == 1, removed.output
     assert not here.exists()
 
 
@@ -96,17 +97,17 @@ def test_from_an_archive_and_back(tmp_path: Path) -> None:
     }
     # Without a program there is no verdict, and nothing else stops a check.
     planned = play(work, role(**given), check=True)
-    assert planned.returncode == 0, planned.stdout + planned.stderr
-    assert changed(planned.stdout) == 4
+    assert planned.rc == 0, planned.output
+    assert changed(planned.output) == 4
     assert not (tmp_path / "lib").exists()
     steps = [role("program.yml", **given), role("config.yml", **given)]
     done = play(work, *steps, *steps)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert changed(done.stdout) == 4
+    assert done.rc == 0, done.output
+    assert changed(done.output) == 4
     assert (tmp_path / "lib" / "gnmic").stat().st_mode & 0o111 == 0o111
     gone = role(**{**given, "switch_telemetry_state": "absent"})
     removed = play(work, gone, gone)
-    assert changed(removed.stdout) == 2, removed.stdout
+    assert changed(removed.output) == 2, removed.output
     assert not (tmp_path / "lib" / "gnmic").exists()
 
 
@@ -135,23 +136,15 @@ def test_what_gnmic_refuses_replaces_nothing(tmp_path: Path) -> None:
     here = tmp_path / "here"
     here.mkdir()
     common = {**GIVEN, **places(here)}
-    tried = [
-        role(
-            "config.yml",
-            **{
-                **common,
-                "switch_telemetry_targets": [{**LEAF, **target}],
-                "switch_telemetry_vendors": {"mine": mine} if mine else {},
-            },
-        )
-        for target, mine, _said in REFUSED
-    ]
-    blocks = [{"block": [one], "rescue": [{"ansible.builtin.meta": "noop"}]} for one in tried]
-    done = play(tmp_path / "work", *blocks)
-    assert f"rescued={len(REFUSED)} " in done.stdout, done.stdout
+    tried = []
+    for target, mine, _said in REFUSED:
+        vendors = {"switch_telemetry_vendors": {"mine": mine} if mine else {}}
+        tried.append(role("config.yml", **{**common, **vendors, "switch_telemetry_targets": [{**LEAF, **target}]}))
+    done = play(tmp_path / "work", *map(rescued, tried))
+    assert f"rescued={len(REFUSED)} " in done.output, done.output
     for _target, _mine, expected in REFUSED:
-        assert f"rejects the new configuration: {expected}" in unquoted(done.stdout)
-    assert f"{here}/gnmic.yaml is unchanged." in done.stdout
+        assert f"rejects the new configuration: {expected}" in unquoted(done.output)
+    assert f"{here}/gnmic.yaml is unchanged." in done.output
     assert files(here) == {}
 
 
@@ -167,9 +160,8 @@ def test_what_cannot_run_is_refused_in_check_mode_as_well(tmp_path: Path) -> Non
         role("config.yml", **{**given, "switch_telemetry_program": "/nowhere/gnmic"}),
         role("config.yml", **{**given, "switch_telemetry_targets": [{**LEAF, "ca_file": "/nowhere/ca.pem"}]}),
     ]
-    blocks = [{"block": [one], "rescue": [{"ansible.builtin.meta": "noop"}]} for one in tried]
-    done = play(tmp_path / "work", *blocks, check=True)
-    assert "rescued=2 " in done.stdout, done.stdout
-    assert "there is no /nowhere/gnmic. Install it, or leave switch_telemetry_program empty" in done.stdout
-    assert "stat /nowhere/ca.pem: no such file or directory. " in done.stdout
+    done = play(tmp_path / "work", *map(rescued, tried), check=True)
+    assert "rescued=2 " in done.output, done.output
+    assert "there is no /nowhere/gnmic. Install it, or leave switch_telemetry_program empty" in done.output
+    assert "stat /nowhere/ca.pem: no such file or directory. " in done.output
     assert files(here) == {}

@@ -7,9 +7,8 @@ from __future__ import annotations
 import typing as t
 from pathlib import Path
 
+from ansible_collections.rdmaops.gpu_fabric.tests.support import site
 from ansible_collections.rdmaops.gpu_fabric.tests.support.gnmi import program
-
-ROLE = "rdmaops.gpu_fabric.switch_telemetry"
 
 
 def places(directory: Path) -> dict[str, t.Any]:
@@ -25,8 +24,7 @@ def places(directory: Path) -> dict[str, t.Any]:
 
 
 def role(tasks_from: str = "main", **variables: t.Any) -> t.Any:
-    arguments = {"name": ROLE, "tasks_from": tasks_from}
-    return {"name": "Role", "ansible.builtin.include_role": arguments, "vars": variables}
+    return site.role("switch_telemetry", tasks_from, **variables)
 
 
-__all__ = ["ROLE", "places", "role"]
+__all__ = ["places", "role"]

@@ -17,18 +17,8 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support.torch import WORKLOAD,
 pytestmark = pytest.mark.long
 
 # Small images: what is tested is the measuring.
-SMALL = [
-    "--image-size",
-    "32",
-    "--batch-size",
-    "2",
-    "--num-warmup-batches",
-    "1",
-    "--num-batches-per-iter",
-    "1",
-    "--num-iters",
-    "4",
-]
+SMALL = ["--image-size", "32", "--batch-size", "2", "--num-warmup-batches", "1", "--num-batches-per-iter", "1"]
+SMALL += ["--num-iters", "4"]
 
 
 def benchmark(directory: Path, model: str, result: str, *words: str) -> list[Done]:

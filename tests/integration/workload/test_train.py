@@ -15,18 +15,8 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support.torch import Done, Job
 pytestmark = pytest.mark.long
 
 # 8 steps in an epoch.
-SMALL = [
-    "--use-dummy-data",
-    "64",
-    "--batch-size",
-    "4",
-    "--epochs",
-    "2",
-    "--log-interval",
-    "1",
-    "--learning-rate",
-    "0.01",
-]
+SMALL = ["--use-dummy-data", "64", "--batch-size", "4", "--epochs", "2", "--log-interval", "1"]
+SMALL += ["--learning-rate", "0.01"]
 
 
 def train(directory: Path, *words: str) -> list[Done]:
@@ -57,12 +47,8 @@ def test_both_ranks_end_with_the_same_model(whole: tuple[Path, list[Done]]) -> N
     assert [one.status for one in done] == [0, 0], done
     result = done[0].result
     assert json.loads((directory / "whole.json").read_text()) == result
-    assert (result["kind"], result["model"], result["world_size"], result["backend"]) == (
-        "train",
-        "resnet18",
-        2,
-        "gloo",
-    )
+    assert (result["kind"], result["model"]) == ("train", "resnet18")
+    assert (result["world_size"], result["backend"]) == (2, "gloo")
     one, other = result["ranks"]
     assert one["checksum"] == other["checksum"]
     assert len(one["checksum"]) == 64
