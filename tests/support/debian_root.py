@@ -26,7 +26,7 @@ PACKAGES = {
         *COMMON, "initramfs-tools", "grub2-common", "grub-pc-bin", "iproute2", "openssh-server", "python3",
         "rdma-core", "ibverbs-providers", "ibverbs-utils", "rdmacm-utils", "perftest",
     ),
-    "torch": ("python3-torch", "python3-torchvision"),
+    "torch": ("python3-torch", "python3-torchvision", "openmpi-bin"),
     # With what the tests of a controller and its modules call.
     "python": ("python3", "python3-venv", "git", "iproute2", "kmod", "openssh-client", "systemd"),
 }  # fmt: skip

@@ -83,13 +83,23 @@ def script_path(script: str) -> str:
 
 def python(directory: Path, *arguments: str) -> list[str]:
     """Return the command that runs Python with those arguments in ``directory``."""
-    python = interpreter()
-    if python:
-        return ["env", "-C", str(directory), python, *arguments]
+    return _inside(directory, interpreter() or "python3", *arguments)
+
+
+def mpirun(directory: Path, ranks: int, script: str, *arguments: str) -> list[str]:
+    """Return the command by which Open MPI runs a script as several ranks on this machine."""
+    # No network device is a rail here, and more ranks than processors may be wanted.
+    argv = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(ranks)]
+    return _inside(directory, *argv, interpreter() or "python3", script_path(script), *arguments)
+
+
+def _inside(directory: Path, *argv: str) -> list[str]:
+    """Return the command that runs a program where PyTorch is."""
+    if interpreter():
+        return ["env", "-C", str(directory), *argv]
     need_root()
     root = debian_root.debian_root("torch")
-    enter = ["sh", "-c", ENTER, "sh", str(root), str(WORKLOAD), str(directory), "python3", *arguments]
-    return debian_root.mounted(root, enter)
+    return debian_root.mounted(root, ["sh", "-c", ENTER, "sh", str(root), str(WORKLOAD), str(directory), *argv])
 
 
 def environment(**variables: str) -> dict[str, str]:
@@ -185,4 +195,16 @@ def two(directory: Path, script: str, *words: str, limit: float = 600) -> list[D
         return job.wait(limit)
 
 
-__all__ = ["WORKLOAD", "Done", "Job", "command", "environment", "interpreter", "module", "python", "script_path", "two"]
+__all__ = [
+    "WORKLOAD",
+    "Done",
+    "Job",
+    "command",
+    "environment",
+    "interpreter",
+    "module",
+    "mpirun",
+    "python",
+    "script_path",
+    "two",
+]

@@ -10,7 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.tests.support.torch import Done, Job, command, python, script_path, two
+from ansible_collections.rdmaops.gpu_fabric.tests.support.torch import (
+    Done,
+    Job,
+    command,
+    mpirun,
+    python,
+    script_path,
+    two,
+)
 
 pytestmark = pytest.mark.long
 
@@ -71,6 +79,20 @@ def test_lines_for_people(whole: tuple[Path, list[Done]]) -> None:
     assert loss_line.endswith("  ETA 0:00")
     assert "images/s" in loss_line
     assert sum("accuracy" in line and "RESULT" not in line for line in lines) == 2
+
+
+def test_ranks_over_mpi_train_the_same(whole: tuple[Path, list[Done]], tmp_path: Path) -> None:
+    with Job(tmp_path) as job:
+        words = ["--backend", "mpi", "--master-port", str(job.port), *SMALL, "--max-steps", "3"]
+        job.start(mpirun(tmp_path, 2, "train.py", *words))
+        (done,) = job.wait(300)
+    assert (done.status, done.result["backend"]) == (0, "mpi"), done
+    assert [entry["loss"] for entry in done.result["losses"]] == pytest.approx(
+        [entry["loss"] for entry in whole[1][0].result["losses"][:3]]
+    )
+    # The first step is not counted: connections are made in it. ResNet-18 for ten classes has 11,181,642 parameters.
+    traffic = [rank["traffic"] for rank in done.result["ranks"]]
+    assert [(entry["steps"], entry["gradient_bytes"]) for entry in traffic] == [(2, 2 * 4 * 11_181_642)] * 2
 
 
 def test_resumed_run_equals_the_whole_one(whole: tuple[Path, list[Done]], tmp_path: Path) -> None:
@@ -201,6 +223,10 @@ ALONE = [
     (
         ["--use-dummy-data", "3", "--batch-size", "4"],
         "3 images are not enough for one step of 1 ranks with --batch-size 4",
+    ),
+    (
+        ["--backend", "mpi", "--use-dummy-data", "64"],
+        "The backend mpi needs mpirun of Open MPI to start the ranks, but what set this rank is --rank",
     ),
     (["--use-dummy-data", "64", "--resume"], "--resume continues from a file: name it with --checkpoint"),
 ]

@@ -39,9 +39,8 @@ def choose_backend(requested: str | None, device: torch.device) -> str:
     """Return the process group's backend. Raises WorkloadError for one that this PyTorch or device does not have."""
     if not dist.is_available():
         raise WorkloadError("PyTorch %s is built without torch.distributed" % torch.__version__)
-    available = [
-        name for name, there in (("nccl", dist.is_nccl_available()), ("gloo", dist.is_gloo_available())) if there
-    ]
+    built = {"nccl": dist.is_nccl_available, "gloo": dist.is_gloo_available, "mpi": dist.is_mpi_available}
+    available = [name for name, is_available in built.items() if is_available()]
     backend = requested or ("nccl" if device.type == "cuda" else "gloo")
     if backend == "nccl" and device.type != "cuda":
         raise WorkloadError("The backend nccl needs GPUs, but this rank is on a CPU: --backend gloo works there")

@@ -115,7 +115,10 @@ def add_ranks(parser: argparse.ArgumentParser) -> None:
 
 def add_waiting(parser: argparse._ActionsContainer) -> None:
     """Add the options for the device, and how long to wait for other ranks."""
-    parser.add_argument("--backend", choices=("nccl", "gloo"), help="default: nccl on GPUs, gloo on CPUs")
+    parser.add_argument(
+        "--backend", choices=("nccl", "gloo", "mpi"),
+        help="default: nccl on GPUs, gloo on CPUs; mpi: what mpirun starts, by the MPI that this PyTorch is built with",
+    )  # fmt: skip
     parser.add_argument(
         "--use-cuda", "--use_cuda", type=yes_or_no, metavar="BOOL",
         help="true: GPUs or an error; false: CPUs (default: GPUs if available)",

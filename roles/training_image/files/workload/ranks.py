@@ -15,6 +15,8 @@ Environ = t.Mapping[str, str]
 
 # torch.distributed's own default.
 DEFAULT_PORT = 29500
+# Of Open MPI, and what names mpirun as the source of a rank.
+MPI_RANK = "OMPI_COMM_WORLD_RANK"
 LOOPBACK = "127.0.0.1"
 # The volcano plugin "env" sets VC_<TASK>_HOSTS, a list with commas, for every task of a job.
 HOSTS = re.compile(r"VC_\w+_HOSTS\Z")
@@ -78,11 +80,11 @@ def _detect(arguments: argparse.Namespace, environ: Environ) -> _Launch:
         return _Launch("--rank", arguments.rank, arguments.world_size, _local(environ), None)
     # Under mpirun a job's own RANK and WORLD_SIZE, which all processes of a pod share, are ignored; a torchrun that
     # mpirun starts sets all of them, and LOCAL_RANK.
-    if "LOCAL_RANK" not in environ and "OMPI_COMM_WORLD_RANK" in environ:
+    if "LOCAL_RANK" not in environ and MPI_RANK in environ:
         size = environ.get("OMPI_COMM_WORLD_LOCAL_SIZE")
         return _Launch(
-            "OMPI_COMM_WORLD_RANK",
-            _number(environ, "OMPI_COMM_WORLD_RANK"),
+            MPI_RANK,
+            _number(environ, MPI_RANK),
             _number(environ, "OMPI_COMM_WORLD_SIZE"),
             _number(environ, "OMPI_COMM_WORLD_LOCAL_RANK"),
             _number(environ, "OMPI_COMM_WORLD_LOCAL_SIZE") if size else None,
@@ -153,4 +155,4 @@ def refuse_shared_gpu(places: t.Sequence[tuple[str, str]]) -> None:
         owners[place] = rank
 
 
-__all__ = ("DEFAULT_PORT", "Ranks", "discover", "refuse_other", "refuse_shared_gpu")
+__all__ = ("DEFAULT_PORT", "MPI_RANK", "Ranks", "discover", "refuse_other", "refuse_shared_gpu")

@@ -23,7 +23,7 @@ import torch
 import torch.distributed as dist
 from common import SCHEMA, WorkloadError, end, say
 from devices import device_name, interface_towards
-from ranks import Ranks, refuse_other, refuse_shared_gpu
+from ranks import MPI_RANK, Ranks, refuse_other, refuse_shared_gpu
 
 # Seconds that the process with the store stays for the others to read the last values.
 LINGER = 10
@@ -259,6 +259,10 @@ def join(
     ranks: Ranks, arguments: argparse.Namespace, device: torch.device, backend: str, settings: dict[str, t.Any]
 ) -> Group:
     """Join the other ranks and return the group. Raises WorkloadError if they do not come or have other options."""
+    if backend == "mpi" and ranks.source != MPI_RANK:
+        raise WorkloadError(
+            "The backend mpi needs mpirun of Open MPI to start the ranks, but what set this rank is %s" % ranks.source
+        )
     patience = float(arguments.rendezvous_timeout)
     store, hosts = open_store(ranks, patience)
     meeting = Meeting(store, ranks, hosts)
@@ -287,15 +291,14 @@ def join(
     if backend == "nccl" and tuple(map(int, re.findall(r"\d+", torch.__version__)[:2])) < (2, 2):
         # The default from 2.2 on: NCCL's own error about a lost rank ends the process.
         os.environ.setdefault("NCCL_ASYNC_ERROR_HANDLING", "1")
-    limit = datetime.timedelta(seconds=arguments.timeout + GRACE)
+    # MPI knows its ranks, and has no time limit: Watch has.
+    options: dict[str, t.Any] = {}
+    if backend != "mpi":
+        limit = datetime.timedelta(seconds=arguments.timeout + GRACE)
+        options = {"store": dist.PrefixStore("group", store), "timeout": limit}
+        options.update(rank=ranks.rank, world_size=ranks.world_size)
     try:
-        dist.init_process_group(
-            backend,
-            store=dist.PrefixStore("group", store),
-            rank=ranks.rank,
-            world_size=ranks.world_size,
-            timeout=limit,
-        )
+        dist.init_process_group(backend, **options)
     except RuntimeError as exc:
         raise WorkloadError(
             "Rank %d cannot create the %s process group: %s" % (ranks.rank, backend, brief(exc))
@@ -326,8 +329,8 @@ def complain(text: str) -> None:
     print("ERROR: " + text, file=sys.stderr, flush=True)
 
 
-def run(main: t.Callable[[], None]) -> t.NoReturn:
-    """Run a script's ``main`` and end the process with its status."""
+def run(main: t.Callable[[], None]) -> None:
+    """Run a script's ``main``; end the process with its status if it fails."""
     try:
         main()
     except WorkloadError as exc:
@@ -340,7 +343,6 @@ def run(main: t.Callable[[], None]) -> t.NoReturn:
     except BaseException:  # a broken process group keeps the interpreter from exiting
         traceback.print_exc()
         end(1)
-    end(0)
 
 
 class Guarded:

@@ -24,6 +24,7 @@ import rendezvous
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F  # noqa: N812
+import traffic
 from cifar import CLASSES
 from common import RANK_MARK, Meter, WorkloadError, clock_text, emit, finite, now, say, spread
 from devices import choose_backend, choose_device
@@ -87,6 +88,7 @@ class Trainer:
         self.accuracy: list[dict[str, t.Any]] = []
         self.rates: list[float] = []
         self.meter = Meter()
+        self.traffic: dict[str, t.Any] | None = None
 
     def resume(self) -> None:
         """Continue where the checkpoint ends, if there is one."""
@@ -105,6 +107,7 @@ class Trainer:
         """Run the remaining steps."""
         order, ordered = torch.empty(0), -1
         mean = math.nan
+        counted: traffic.Counted | None = None
         while self.step < self.last_step:
             epoch, index = divmod(self.step, self.epoch_steps)
             if epoch != ordered:
@@ -135,7 +138,10 @@ class Trainer:
                 self._test(epoch)
             # The first step (memory, connections, choice of algorithms) is not measured.
             self.meter.start()
+            counted = counted or traffic.Counted(self.step)
         self.meter.stop()
+        if counted:
+            self.traffic = counted.report(self.step, self.model.parameters())
 
     def _train(self, order: torch.Tensor, epoch: int, index: int) -> torch.Tensor:
         size = self.arguments.batch_size
@@ -218,8 +224,8 @@ class Trainer:
         """Return the result of the run, the same on all ranks."""
         sums = self.group.agree(self.model, self.step)
         loss = self.history[-1]["loss"] if self.history else None
-        own = {"rate": statistics.fmean(self.rates) if self.rates else None, "loss": loss}
-        every = self.group.gather({**own, "samples": self.rates})
+        rate = statistics.fmean(self.rates) if self.rates else None
+        every = self.group.gather({"rate": rate, "loss": loss, "traffic": self.traffic, "samples": self.rates})
         return {
             **self.group.describe("train", "resnet18", self.arguments.batch_size, self.precision.name),
             "started": started,
@@ -234,7 +240,7 @@ class Trainer:
             **spread([entry["samples"] for entry in every]),
             "ranks": [
                 {"rank": rank, "host": self.group.hosts[rank], "checksum": sums[rank], "loss": entry["loss"],
-                 "images_per_second": entry["rate"]}
+                 "images_per_second": entry["rate"], "traffic": entry["traffic"]}
                 for rank, entry in enumerate(every)
             ],
         }  # fmt: skip

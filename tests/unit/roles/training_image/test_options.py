@@ -25,7 +25,7 @@ TRAIN = [
          "backend": "gloo", "data_dir": "d"},
     ),
     ("--use-cuda True", {"use_cuda": True}),
-    ("--no-cuda", {"use_cuda": False}),
+    ("--no-cuda --backend mpi", {"use_cuda": False, "backend": "mpi"}),
     ("--optimizer Adadelta --log-interval 5", {"optimizer": "Adadelta", "log_interval": 5}),
     # What torch.distributed.launch of PyTorch 1 adds.
     ("--local_rank 3", {"local_rank": 3}),
@@ -57,7 +57,7 @@ REFUSED = [
     ("--lr nan", "'nan' is not a number above 0"),
     ("--lr inf", "'inf' is not a number above 0"),
     ("--use-cuda maybe", "'maybe' is neither true nor false"),
-    ("--backend mpi", "invalid choice: 'mpi'"),
+    ("--backend ucc", "invalid choice: 'ucc'"),
     ("--optimizer sgd", "invalid choice: 'sgd'"),
     ("--timeout 0", "argument --timeout: '0' is not a whole number of at least 1"),
 ]
