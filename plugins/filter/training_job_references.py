@@ -24,7 +24,7 @@ options:
   kind:
     description: Kind of the job.
     type: str
-    choices: [pods, mpijob, pytorchjob, vcjob]
+    choices: [pods, mpijob, mpijob-v1alpha1, pytorchjob, vcjob]
     required: true
   name:
     description: Name of the job.

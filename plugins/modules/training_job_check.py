@@ -7,11 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: training_job_check
-short_description: Check whether all pods of a training job can run at once, before it starts
+short_description: Check whether a training job can start, before it is created
 version_added: 0.1.0
 description:
-  - Checks whether the API server knows the job's kinds, the network attachments exist, and there is room for all its pods together. If not, the error lists
-    what is missing, each node that is short, and what it is short of.
+  - Checks whether the API server knows the job's kinds, the network attachments exist, and there is room for all its pods together - resources on the nodes,
+    free addresses of whereabouts, quotas of the namespace, and the queue of Volcano. Claims, Secrets and ConfigMaps that the pods use must exist, and the API
+    server must admit the pods (Pod Security, priority class, service account), which it is asked by a request that creates nothing.
+  - If not, the error lists all that is missing with its numbers, each node that is short, and what it is short of.
+  - What the account may not read is not an error. It is returned as RV(unchecked) and shown as a warning.
   - A node is suitable if it is ready and not cordoned, its taints are tolerated, its labels match, and enough of its allocatable resources are left by other
     pods. Existing pods of the job do not count, because their resources are not needed twice.
   - An existing job that was created with other options is an error, because pods cannot be changed after their start.
@@ -43,9 +46,14 @@ options:
     elements: dict
     required: true
   capacity:
-    description: Whether to check for room. This requires the right to list nodes and the pods of all namespaces.
+    description: Whether to check more than kinds, attachments and options. All of it requires the right to list nodes, pods and C(IPPool) of all namespaces.
     type: bool
     default: true
+  image_present:
+    description:
+      - Whether the image must be on a node already, because no registry has it. A node counts as having it if its status lists it.
+    type: bool
+    default: false
 seealso:
   - plugin: rdmaops.gpu_fabric.training_job
     plugin_type: filter
@@ -69,6 +77,11 @@ placed:
   returned: success
   type: dict
   sample: {"gpu-1": 1, "gpu-2": 1}
+unchecked:
+  description: What was not checked, and why.
+  returned: success
+  type: list
+  elements: str
 unserved:
   description: Kinds that the API server does not know, in check mode.
   returned: success
@@ -100,6 +113,7 @@ def main() -> None:
             **client.CONNECTION,
             "objects": {"type": "list", "elements": "dict", "required": True},
             "capacity": {"type": "bool", "default": True},
+            "image_present": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )

@@ -33,7 +33,7 @@ options:
   kind:
     description: Kind of the job.
     type: str
-    choices: [pods, mpijob, pytorchjob, vcjob]
+    choices: [pods, mpijob, mpijob-v1alpha1, pytorchjob, vcjob]
     required: true
   name:
     description: Name of the job.
@@ -182,11 +182,15 @@ logs:
 transport:
   description:
     - What P(rdmaops.gpu_fabric.nccl_log#filter) returns for the beginnings of all logs together, and the following keys. Null while the job has not ended.
+    - If NCCL has printed no network, as with Open MPI and E(UCX_LOG_LEVEL=info), C(transport) and C(network) are those of UCX's lanes to other nodes.
   returned: success
   type: dict
   contains:
     transport:
       description: V(rdma), V(socket), V(mixed) or V(unknown).
+      type: str
+    library:
+      description: Whose log shows it, V(NCCL) or V(UCX). Null if neither does.
       type: str
     socket_pods:
       description: Pods whose own log shows that sockets were used.
@@ -206,10 +210,11 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._kubernetes import client
 from ..module_utils._training_job.info import manage
+from ..module_utils._training_job.options import KINDS
 
 ARGUMENT_SPEC = {
     **client.CONNECTION,
-    "kind": {"type": "str", "choices": ["pods", "mpijob", "pytorchjob", "vcjob"], "required": True},
+    "kind": {"type": "str", "choices": list(KINDS), "required": True},
     "name": {"type": "str", "required": True},
     "namespace": {"type": "str", "default": "default"},
     "wait_timeout": {"type": "int", "default": 0},

@@ -37,6 +37,7 @@ PLAYBOOKS = (
     "kubernetes",
     "cluster",
     "verify",
+    "image",
     "train",
     "monitoring",
     "drift",

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""Logs of pods, no more of them than requested, and what NCCL prints in them."""
+"""Logs of pods, no more of them than requested, and what NCCL and UCX print in them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import re
 import typing as t
 
 from .._kubernetes.client import ApiError, Client, path
-from .._tool_output import nccl_log
+from .._tool_output import nccl_log, ucx_log
 
 # What no terminal and no report should be given.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -69,16 +69,28 @@ def _plain(data: bytes) -> str:
     return _CONTROL.sub("", data.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n"))
 
 
-def _of_nccl(text: str) -> list[str]:
+def _of_nccl(lines: t.Iterable[str]) -> list[str]:
     """Leave out what the filter passes over anyway: looking closely at millions of a program's lines takes minutes."""
-    return [line for line in text.split("\n") if "ccl" in line.lower() or "unhandled" in line.lower()]
+    return [line for line in lines if "ccl" in line.lower() or "unhandled" in line.lower()]
+
+
+def _judge(texts: t.Iterable[str]) -> dict[str, t.Any]:
+    """Return what the filter nccl_log returns. If NCCL has printed no network, UCX's lanes are it."""
+    lines = [line for text in texts for line in text.split("\n")]
+    result = nccl_log.parse("\n".join(_of_nccl(lines)))
+    if result["network"]:
+        return {**result, "library": "NCCL"}
+    ucx = ucx_log.parse(lines)
+    if not ucx["lanes"]:
+        return {**result, "library": None}
+    network = ", ".join(ucx["lanes"])
+    return {**result, "library": "UCX", "transport": ucx["transport"], "evidence": "lanes", "network": network}
 
 
 def transport(logs: t.Mapping[str, Log]) -> dict[str, t.Any]:
-    """Return what the filter nccl_log makes of the beginnings of all logs, and which pods used sockets."""
-    lines = {pod: "\n".join(_of_nccl(log.head)) for pod, log in logs.items()}
-    result = nccl_log.parse("\n".join(lines.values()))
-    sockets = [pod for pod, text in lines.items() if nccl_log.parse(text)["transport"] in ("socket", "mixed")]
+    """Return the transport by the beginnings of all logs, and which pods used sockets."""
+    result = _judge(log.head for log in logs.values())
+    sockets = [pod for pod, log in logs.items() if _judge([log.head])["transport"] in ("socket", "mixed")]
     unread = ["%s: %s" % (pod, log.error) for pod, log in logs.items() if log.error]
     return {**result, "socket_pods": sockets, "unread": unread, "cut": [pod for pod, log in logs.items() if log.cut]}
 

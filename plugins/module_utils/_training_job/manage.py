@@ -13,7 +13,7 @@ import json
 import typing as t
 
 from .bundle import FILE, bundle
-from .options import Job, JobError, read
+from .options import MPI, Job, JobError, read
 
 Object = t.Dict[str, t.Any]
 
@@ -29,10 +29,13 @@ BUNDLE = "/opt/rdmaops/job"
 # What an image of the role training_image starts sshd with, and where it looks for keys.
 ENTRYPOINT = "/usr/local/sbin/training-entrypoint"
 KEYS = "/etc/training-ssh"
+# Where the MPI Operator lists the workers (configMountPath and hostfileName in mpi_job_controller.go).
+HOSTS = "/etc/mpi/hostfile"
 
 # The location of a kind's objects, and of pods in them: {kind: (apiVersion, kind, plural)}.
 CUSTOM = {
     "mpijob": ("kubeflow.org/v2beta1", "MPIJob", "mpijobs"),
+    "mpijob-v1alpha1": ("kubeflow.org/v1alpha1", "MPIJob", "mpijobs"),
     "pytorchjob": ("kubeflow.org/v1", "PyTorchJob", "pytorchjobs"),
     "vcjob": ("batch.volcano.sh/v1alpha1", "Job", "jobs"),
 }
@@ -40,6 +43,8 @@ GROUPS = {
     "volcano": ("scheduling.volcano.sh/v1beta1", "PodGroup"),
     "scheduler-plugins": ("scheduling.x-k8s.io/v1alpha1", "PodGroup"),
 }
+# The label by which an operator says which pod is the launcher.
+_ROLES = {"mpijob": "training.kubeflow.org/job-role", "mpijob-v1alpha1": "mpi_role_type"}
 # A gang is kept by the scheduler of that name, as its own charts call it.
 _SCHEDULERS = {"volcano": "volcano", "scheduler-plugins": "scheduler-plugins-scheduler"}
 
@@ -63,7 +68,7 @@ def references(kind: str, name: str, namespace: str, gang: str, pods: t.Sequence
     """Return what there may be of a job, for its removal: kinds and names."""
     resources = [("v1", "ConfigMap", name)]
     # The operator of an MPIJob has a Secret of that name for itself.
-    if kind != "mpijob":
+    if kind not in MPI:
         resources.append(("v1", "Secret", name + "-ssh"))
     if kind == "pods":
         resources += [("v1", "Pod", pod) for pod in pods] + [("v1", "Service", name)]
@@ -86,6 +91,8 @@ def templates(manifests: t.Sequence[Object]) -> list[tuple[int, Object]]:
         spec = manifest.get("spec") or {}
         if manifest["kind"] == "Pod":
             pods.append((1, manifest))
+        elif manifest["apiVersion"] == CUSTOM["mpijob-v1alpha1"][0]:
+            pods.append((spec["replicas"], spec["template"]))
         elif manifest["kind"] == "MPIJob":
             pods += [(part["replicas"], part["template"]) for part in spec["mpiReplicaSpecs"].values()]
         elif manifest["kind"] == "PyTorchJob":
@@ -245,7 +252,7 @@ def _pod_metadata(job: Job, trains: bool) -> Object:
     if trains and job.gpu_topology:
         # What Alibaba Cloud's scheduler goes by on nodes labelled ack.node.gpu.schedule=topology.
         labels.update({"gpu-topology": job.name, "gpu-topology-replica": str(job.workers)})
-    labels.update(_gang_labels(job))
+    labels.update(_gang_labels(job) if trains else {})
     return _filled({"labels": labels, "annotations": annotations})
 
 
@@ -275,23 +282,22 @@ def _container(job: Job, argv: list[str], own: t.Mapping[str, t.Any], mounts: li
 def _anti_affinity(job: Job) -> Object:
     # A launcher has no GPU and takes no other pod's place.
     expressions: list[Object] = [{"key": JOB, "operator": "In", "values": [job.name]}]
-    if job.kind == "mpijob":
-        expressions.append({"key": "training.kubeflow.org/job-role", "operator": "NotIn", "values": ["launcher"]})
+    if job.kind in MPI:
+        expressions.append({"key": _ROLES[job.kind], "operator": "NotIn", "values": ["launcher"]})
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchExpressions": expressions}}
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
 def _gang_labels(job: Job) -> dict[str, str]:
-    """Return the labels by which pods without an operator belong to their gang."""
-    if job.kind != "pods":
-        return {}
-    if job.gang == "scheduler-plugins":
-        return {"scheduling.x-k8s.io/pod-group": job.name}
+    """Return the labels by which pods belong to their gang, where no operator says it."""
     if job.gang == "ack":
+        # As arena puts them on the pods of an MPIJob (kubeflow/arena at 24c332d): the workers, and not the launcher.
         return {
             "pod-group.scheduling.sigs.k8s.io/name": job.name,
-            "pod-group.scheduling.sigs.k8s.io/min-available": str(job.pods),
+            "pod-group.scheduling.sigs.k8s.io/min-available": str(job.workers),
         }
+    if job.gang == "scheduler-plugins" and job.kind == "pods":
+        return {"scheduling.x-k8s.io/pod-group": job.name}
     return {}
 
 
@@ -338,32 +344,53 @@ def _custom(job: Job, spec: Object) -> list[Object]:
 def _run_policy(job: Job) -> Object:
     """Return the policy of Kubeflow's operators: GPUs are free when the job has ended, logs of what has ended stay."""
     policy: Object = {"cleanPodPolicy": "Running"}
-    if job.gang != "none":
+    if job.gang not in ("none", "ack"):
         policy["schedulingPolicy"] = {"minAvailable": job.pods}
         if job.queue:
             policy["schedulingPolicy"]["queue"] = job.queue
     return policy
 
 
+def _mpirun(job: Job, arguments: list[str], variables: t.Mapping[str, str]) -> list[str]:
+    """Return the launcher's command."""
+    if not job.mpirun:
+        return job.command
+    argv = ["mpirun", "--allow-run-as-root", *arguments, "-np", str(job.slots * job.workers)]
+    # Ranks have nothing of the environment that their pod was given, as they are started from the launcher.
+    exports = ["%s=%s" % (name, value) for name, value in variables.items() if name not in job.env]
+    for name in [*exports, *job.env]:
+        argv += ["-x", name]
+    return argv + job.mpirun_args + _wrap_command(job, job.command)
+
+
+def _arena_mpijob(job: Job) -> list[Object]:
+    """Return one template, as the chart mpijob of arena does: its operator makes launcher and workers of it.
+
+    Fields are those of the definition that arena brings (kubeflow/arena at 0cc88e2, kubeflow.org_mpijobs_v1.yaml). The
+    launcher reaches the workers by kubectl exec, and finds them by variables of the operator.
+    """
+    template = _pod(job, _mpirun(job, [], {}), _ompi(job))
+    template["spec"]["restartPolicy"] = "Never"
+    # kubectl in the launcher uses the token of the account that the operator makes for it.
+    del template["spec"]["automountServiceAccountToken"]
+    return _custom(job, {"replicas": job.workers, "cleanPodPolicy": "Running", "backoffLimit": 0, "template": template})
+
+
 def _mpijob(job: Job) -> list[Object]:
     """Return a launcher that runs mpirun, and workers that run sshd."""
-    slots = job.gpus or 1
-    argv = job.command
-    if job.mpirun:
-        argv = ["mpirun", "--allow-run-as-root", "-np", str(slots * job.workers)]
-        # Ranks come by ssh: they have nothing of the environment that their pod was given.
-        for name in job.env:
-            argv += ["-x", name]
-        argv += job.mpirun_args + _wrap_command(job, job.command)
+    # The operator names the file to Open MPI 4 only (OMPI_MCA_orte_default_hostfile). Where rank 0 is, mpirun does not
+    # say, and torch.distributed needs it.
+    master = {"MASTER_ADDR": "%s-worker-0.%s" % (job.name, job.name), "MASTER_PORT": str(job.master_port)}
+    argv = _mpirun(job, ["--hostfile", HOSTS], master)
     # Without a command the operator has workers run sshd (newWorker in mpi_job_controller.go).
     worker = {"replicas": job.workers, "restartPolicy": "Never", "template": _pod(job, [], _ompi(job))}
     launcher = {"replicas": 1, "restartPolicy": "OnFailure", "template": _pod(job, argv, _ompi(job), trains=False)}
     spec: Object = {
-        "slotsPerWorker": slots,
+        "slotsPerWorker": job.slots,
         "runPolicy": _run_policy(job),
         "mpiReplicaSpecs": {"Launcher": launcher, "Worker": worker},
     }
-    if job.gang == "none":
+    if job.gang in ("none", "ack"):
         # With a gang it would be a deadlock: the scheduler waits for the launcher, and the operator for the workers
         # (kubeflow/mpi-operator issue 608).
         spec["launcherCreationPolicy"] = "WaitForWorkersReady"
@@ -415,6 +442,7 @@ def _vcjob(job: Job) -> list[Object]:
 _MAKERS: dict[str, t.Callable[[Job], list[Object]]] = {
     "pods": _pods,
     "mpijob": _mpijob,
+    "mpijob-v1alpha1": _arena_mpijob,
     "pytorchjob": _pytorchjob,
     "vcjob": _vcjob,
 }

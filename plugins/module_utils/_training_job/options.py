@@ -15,9 +15,11 @@ from .._errors import FabricError
 from .._rails.nccl_env import DEBUG, GID_INDEX
 from .._rails.ports import FAMILIES
 
-KINDS = ("pods", "mpijob", "pytorchjob", "vcjob")
+KINDS = ("pods", "mpijob", "mpijob-v1alpha1", "pytorchjob", "vcjob")
+# An operator's launcher starts the ranks by mpirun. v1alpha1 is the MPIJob of arena.
+MPI = ("mpijob", "mpijob-v1alpha1")
 # Those that are made into pods by an operator of Kubeflow.
-_OPERATORS = ("mpijob", "pytorchjob")
+_OPERATORS = (*MPI, "pytorchjob")
 GANGS = ("none", "volcano", "scheduler-plugins", "ack")
 NCCL = ("none", "pod")
 # Of the filter nccl_env, and the choices of those that have some.
@@ -107,7 +109,12 @@ class Job(t.NamedTuple):
     @property
     def pods(self) -> int:
         """All pods that must exist at once."""
-        return self.workers + (1 if self.kind == "mpijob" else 0)
+        return self.workers + (1 if self.kind in MPI else 0)
+
+    @property
+    def slots(self) -> int:
+        """Ranks of one pod of an MPIJob."""
+        return int(self.nproc_per_node) if self.nproc_per_node.isdigit() else self.gpus or 1
 
 
 def _refuse(option: str, text: str) -> t.NoReturn:
@@ -305,7 +312,13 @@ def _check_mpijob(job: Job) -> None:
             "mpirun's command. Set mpirun to true and command to the program of a rank, or nccl_env to none",
         )
     if job.ssh:
-        _refuse("ssh", "is true; the operator of an MPIJob generates its own keys, in the Secret %s-ssh" % job.name)
+        _refuse("ssh", "is true; the operator of an MPIJob has its own way from the launcher to the workers")
+
+
+def _check_arena(job: Job) -> None:
+    _check_mpijob(job)
+    if job.gang not in ("none", "ack"):
+        _refuse("gang", "is %s; an MPIJob of v1alpha1 has no policy for a scheduler. Choose ack or none" % job.gang)
 
 
 def _check_pytorchjob(job: Job) -> None:
@@ -322,6 +335,7 @@ def _check_vcjob(job: Job) -> None:
 
 _CHECKS: dict[str, t.Callable[[Job], None]] = {
     "mpijob": _check_mpijob,
+    "mpijob-v1alpha1": _check_arena,
     "pytorchjob": _check_pytorchjob,
     "vcjob": _check_vcjob,
 }
@@ -330,8 +344,6 @@ _CHECKS: dict[str, t.Callable[[Job], None]] = {
 def _check_kind(job: Job) -> None:
     if job.kind in _CHECKS:
         _CHECKS[job.kind](job)
-    if job.kind in _OPERATORS and job.gang == "ack":
-        _refuse("gang", "is ack, whose labels give one number for all pods; choose volcano or scheduler-plugins")
 
 
-__all__ = ("GANGS", "KINDS", "NAME_MAX", "NCCL", "NCCL_OPTIONS", "VOLUMES", "Job", "JobError", "read")
+__all__ = ("GANGS", "KINDS", "MPI", "NAME_MAX", "NCCL", "NCCL_OPTIONS", "VOLUMES", "Job", "JobError", "read")

@@ -82,6 +82,10 @@ def state(kind: str, job: Object | None, pods: t.Sequence[Object]) -> tuple[str,
         volcano = status.get("state") or {}
         phase = volcano.get("phase") or ""
         return _VOLCANO.get(phase, RUNNING), _joined(phase, volcano.get("message")) or None
+    if kind == "mpijob-v1alpha1":
+        # MPIJobLauncherStatusType of the operator's v1alpha1.
+        launcher = {"Active": RUNNING, "Succeeded": SUCCEEDED, "Failed": FAILED}
+        return launcher.get(status.get("launcherStatus") or "", PENDING), None
     true = {
         condition["type"]: condition
         for condition in status.get("conditions") or []

@@ -267,6 +267,12 @@ exec /usr/local/sbin/training-entrypoint sh -c '
   ssh -o BatchMode=yes -o ConnectTimeout=20 127.0.0.1 "echo logged in; which ib_write_bw rping ibstat"; status=$?
   kill "$(cat /run/training-ssh/sshd.pid)"; exit $status'
 """
+# Does the same as the MPI Operator's pods: no entry point, sshd without options, and one key for all.
+LOGIN_OF_AN_OPERATOR = """
+/usr/sbin/sshd -De 2>/dev/null & server=$!
+ssh -o BatchMode=yes -o ConnectTimeout=20 127.0.0.1 "echo logged in"; status=$?
+kill $server; exit $status
+"""
 
 
 @pytest.fixture
@@ -309,6 +315,14 @@ def test_the_packages_and_sshd_of_a_real_debian(site: Site, tmp_path: Path, sshd
             key_file.chmod(0o644)
         output = buildah(*run, "sh", "-c", LOGIN)
         assert output.splitlines() == ["logged in", "/usr/bin/ib_write_bw", "/usr/bin/rping", "/usr/sbin/ibstat"]
+        # newSSHAuthSecret and setupSSHOnPod in mpi_job_controller.go: PEM, P-521, mode 0600 in a directory of mode 1777.
+        job = tmp_path / "job"
+        job.mkdir()
+        run[4] = f"{job}:/root/.ssh"
+        buildah(*run, "ssh-keygen", "-q", "-t", "ecdsa", "-b", "521", "-m", "PEM", "-N", "", "-f", "/root/.ssh/id_rsa")
+        (job / "id_rsa.pub").rename(job / "authorized_keys")
+        job.chmod(0o1777)
+        assert buildah(*run, "sh", "-c", LOGIN_OF_AN_OPERATOR) == "logged in"
     finally:
         buildah("rm", container)
 

@@ -115,6 +115,7 @@ NO_NAMES = {
             *("mpijobs", "pytorchjobs", "jobs", "podgroups"),
         )
     },
+    ("training", "persistentvolumeclaims"): "named by the site, in the namespace of its jobs",
 }
 
 

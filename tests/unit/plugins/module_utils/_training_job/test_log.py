@@ -132,3 +132,19 @@ def test_recorded_logs_mean_the_same_as_to_the_filter(file: Path) -> None:
     told = training_job_log.transport({"pod": training_job_log.Log(text, text, False, None)})
     whole = nccl_log.parse(text)
     assert {name: told[name] for name in whole} == whole
+
+
+UCX = "[1.0] [%s:29   :1]      ucp_worker.c:1903 UCX  INFO    ucp_context_0 inter-node cfg#1 tag(%s)\n"
+
+
+def test_without_nccl_the_lanes_of_ucx_count() -> None:
+    logs = {
+        pod: training_job_log.Log(UCX % (pod, lane), "", False, None)
+        for pod, lane in (("a", "rc_verbs/rxe0:1"), ("b", "tcp/net1"))
+    }
+    verdict = training_job_log.transport(logs)
+    assert (verdict["transport"], verdict["library"], verdict["socket_pods"]) == ("mixed", "UCX", ["b"])
+    assert verdict["network"] == "rc_verbs/rxe0:1, tcp/net1"
+    del logs["b"]
+    assert training_job_log.transport(logs)["transport"] == "rdma"
+    assert training_job_log.transport({})["library"] is None

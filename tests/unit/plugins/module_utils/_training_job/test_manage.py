@@ -89,13 +89,54 @@ def test_mpijob_has_a_launcher_without_gpus_and_workers_with() -> None:
     # sshd is the operator's own choice for workers; what their pods are given does not reach ranks that ssh starts.
     assert "command" not in container(worker["template"])
     assert container(launcher["template"])["command"] == [
-        *("mpirun", "--allow-run-as-root", "-np", "16", "-x", "NCCL_DEBUG", "python", "b.py")
+        *("mpirun", "--allow-run-as-root", "--hostfile", "/etc/mpi/hostfile", "-np", "16"),
+        *("-x", "MASTER_ADDR=train-worker-0.train", "-x", "MASTER_PORT=29500", "-x", "NCCL_DEBUG", "python", "b.py"),
     ]
     assert variables(launcher["template"])["NCCL_DEBUG"] == "TRACE"
     assert "resources" not in container(launcher["template"])
     assert container(worker["template"])["resources"]["limits"] == {"nvidia.com/gpu": "8"}
     assert spec["runPolicy"]["cleanPodPolicy"] == "Running"
     assert spec["launcherCreationPolicy"] == "WaitForWorkersReady"
+
+
+def test_mpijob_runs_as_many_ranks_as_the_options_say_and_where_they_say() -> None:
+    (job,) = objects(options(kind="mpijob", workers=2, nproc_per_node="1", env={"MASTER_ADDR": "other"}))
+    argv = container(job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"])["command"]
+    assert job["spec"]["slotsPerWorker"] == 1
+    assert argv[argv.index("-np") + 1] == "2"
+    assert [argv[place + 1] for place, word in enumerate(argv) if word == "-x"] == ["MASTER_PORT=29500", "MASTER_ADDR"]
+
+
+# Fields of MPIJobSpec in v1alpha1 (kubeflow/arena at 0cc88e2, kubeflow.org_mpijobs_v1.yaml).
+ARENA = {
+    *("backoffLimit", "cleanPodPolicy", "gpus", "launcherOnMaster", "launcherResources", "mountsOnLauncher"),
+    *("replicas", "template"),
+}
+
+
+def test_mpijob_of_arena_is_one_template() -> None:
+    more = {"gpu_resource": "aliyun.com/gpu", "host_network": True, "gang": "ack", "ompi": {"pml": "ob1"}}
+    (job,) = objects(options(kind="mpijob-v1alpha1", workers=2, gpus=8, **more, env={"A": "b"}, command=["train"]))
+    assert (job["apiVersion"], job["kind"]) == ("kubeflow.org/v1alpha1", "MPIJob")
+    assert set(job["spec"]) <= ARENA
+    template = job["spec"]["template"]
+    assert job["spec"]["replicas"] == 2
+    assert container(template)["command"] == ["mpirun", "--allow-run-as-root", "-np", "16", "-x", "A", "train"]
+    assert container(template)["resources"]["limits"] == {"aliyun.com/gpu": "8"}
+    assert template["spec"]["hostNetwork"] is True
+    # The launcher reaches the workers by kubectl exec, which logs in with its account's token.
+    assert "automountServiceAccountToken" not in template["spec"]
+
+
+@pytest.mark.parametrize("kind", ["pods", "mpijob", "mpijob-v1alpha1", "pytorchjob"])
+def test_the_gang_of_alibaba_cloud_is_the_pods_that_train(kind: str) -> None:
+    manifests = objects(options(kind=kind, workers=3, gang="ack"))
+    pods = training(manifests)
+    assert pods
+    for pod in pods:
+        assert pod["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io/min-available"] == "3"
+        assert pod["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io/name"] == "train"
+    assert "schedulingPolicy" not in json.dumps(manifests)
 
 
 def test_pytorchjob_counts_the_master() -> None:
@@ -266,7 +307,7 @@ def test_a_job_is_named_for_its_removal() -> None:
 BAD = [
     ({"workers": 0}, "workers is 0; a job has at least one pod that trains"),
     ({"workers": -1}, "workers is -1; it must be a whole number, not below 0"),
-    ({"kind": "job"}, "kind is 'job'; there are: pods, mpijob, pytorchjob, vcjob"),
+    ({"kind": "job"}, "kind is 'job'; there are: pods, mpijob, mpijob-v1alpha1, pytorchjob, vcjob"),
     ({"resources": {"rdma/rdma": 0}}, "resources has rdma/rdma: 0; a resource of zero is none: leave it out"),
     ({"resources": {"memory": "0Gi"}}, "resources has memory: 0Gi; a resource of zero is none: leave it out"),
     ({"resources": {"rdma/rdma": "0.5"}}, "resources has rdma/rdma: 0.5; extended resources are whole numbers"),
@@ -297,13 +338,14 @@ BAD = [
     ({"volumes": [{"name": "training-ssh", "mount_path": "/d", "claim": "c"}]}, "not dshm or rdmaops or training-ssh"),
     (
         {"kind": "mpijob", "ssh": True},
-        "ssh is true; the operator of an MPIJob generates its own keys, in the Secret train-",
+        "ssh is true; the operator of an MPIJob has its own way from the launcher to the workers",
     ),
     ({"gang": "kueue"}, "gang is 'kueue'; there are: none, volcano, scheduler-plugins, ack"),
     ({"kind": "pytorchjob", "workers": 1}, "a PyTorchJob has a master and at least one more worker"),
     ({"kind": "mpijob", "master_addr": "10.0.0.1"}, "do not apply to a mpijob: its operator sets the master"),
     ({"kind": "mpijob", "nccl_env": "pod", "mpirun": False}, "Set mpirun to true"),
     ({"kind": "vcjob", "scheduler_name": "default-scheduler"}, "a vcjob is scheduled by volcano"),
+    ({"kind": "mpijob-v1alpha1", "gang": "volcano"}, "an MPIJob of v1alpha1 has no policy for a scheduler"),
     ({"kind": "vcjob", "gang": "ack"}, "a vcjob is scheduled by Volcano, which schedules gangs itself"),
     ({"gpu": 8}, "gpu is not an option of a job; there are: kind, name, image"),
     ({"workers": [2]}, "workers is [2]; it must be a whole number"),

@@ -54,6 +54,10 @@ def condition(kind: str, status: str = "True", **more: str) -> Json:
 # kind, status, state, what is said
 OPERATORS = [
     ("mpijob", {}, "pending", None),
+    ("mpijob-v1alpha1", {}, "pending", None),
+    ("mpijob-v1alpha1", {"launcherStatus": "Active", "workerReplicas": 2}, "running", None),
+    ("mpijob-v1alpha1", {"launcherStatus": "Succeeded"}, "succeeded", None),
+    ("mpijob-v1alpha1", {"launcherStatus": "Failed"}, "failed", None),
     ("mpijob", {"conditions": [condition("Created")]}, "pending", None),
     ("pytorchjob", {"conditions": [condition("Created"), condition("Running")]}, "running", None),
     ("pytorchjob", {"conditions": [condition("Restarting"), condition("Running", "False")]}, "running", None),

@@ -8,7 +8,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job import check
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job import room
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job.manage import objects, templates
 
 Json = t.Any
@@ -23,6 +23,7 @@ def node(name: str, *, gpus: int = 8, rdma: int = 8, **more: Json) -> Json:
         "status": {
             "allocatable": {key: value for key, value in there.items() if value != "0"},
             "conditions": [{"type": "Ready", "status": more.get("ready", "True")}],
+            "images": [{"names": [name]} for name in more.get("images", [])],
         },
     }
 
@@ -39,7 +40,7 @@ def wanted(**more: Json) -> list[tuple[int, Json]]:
 
 
 def test_two_free_nodes_take_two_pods() -> None:
-    placement = check.place(check.survey([node("gpu-1"), node("gpu-2"), node("gpu-3")], []), wanted())
+    placement = room.place(room.survey([node("gpu-1"), node("gpu-2"), node("gpu-3")], []), wanted())
     assert placement == {"placed": {"gpu-1": 1, "gpu-2": 1}, "missing": 0, "short": {}}
 
 
@@ -64,12 +65,12 @@ SHORT = [
 
 def test_a_taint_that_is_only_a_preference_keeps_nothing_away() -> None:
     preferred = tainted(key="repair", effect="PreferNoSchedule")
-    assert check.place(check.survey([node("gpu-1"), preferred], []), wanted())["missing"] == 0
+    assert room.place(room.survey([node("gpu-1"), preferred], []), wanted())["missing"] == 0
 
 
 @pytest.mark.parametrize(("second", "lack"), SHORT)
 def test_the_node_that_is_short_is_named(second: Json, lack: str) -> None:
-    placement = check.place(check.survey([node("gpu-1"), second], []), wanted())
+    placement = room.place(room.survey([node("gpu-1"), second], []), wanted())
     assert (placement["missing"], placement["placed"]) == (1, {"gpu-1": 1})
     assert lack in placement["short"]["gpu-2"]
 
@@ -77,25 +78,25 @@ def test_the_node_that_is_short_is_named(second: Json, lack: str) -> None:
 def test_who_uses_the_gpus_is_named_and_who_has_ended_uses_none() -> None:
     two = {"limits": {"nvidia.com/gpu": 2}}
     pods = [pod("notebook", "gpu-2", two), pod("old", "gpu-2", two, "Succeeded"), pod("elsewhere", "gone", two)]
-    placement = check.place(check.survey([node("gpu-1"), node("gpu-2")], pods), wanted())
+    placement = room.place(room.survey([node("gpu-1"), node("gpu-2")], pods), wanted())
     assert placement["short"] == {"gpu-2": ["nvidia.com/gpu: 8 wanted, 6 free of 8, used by default/notebook"]}
-    assert check.place(check.survey([node("gpu-1"), node("gpu-2")], pods), wanted(gpus=6))["missing"] == 0
+    assert room.place(room.survey([node("gpu-1"), node("gpu-2")], pods), wanted(gpus=6))["missing"] == 0
 
 
 def test_pods_share_a_node_only_where_they_may() -> None:
-    assert check.place(check.survey([node("gpu-1")], []), wanted(gpus=4))["missing"] == 1
-    assert check.place(check.survey([node("gpu-1")], []), wanted(gpus=4, spread=False))["placed"] == {"gpu-1": 2}
-    assert check.place(check.survey([node("gpu-1")], []), wanted(gpus=5, spread=False))["missing"] == 1
+    assert room.place(room.survey([node("gpu-1")], []), wanted(gpus=4))["missing"] == 1
+    assert room.place(room.survey([node("gpu-1")], []), wanted(gpus=4, spread=False))["placed"] == {"gpu-1": 2}
+    assert room.place(room.survey([node("gpu-1")], []), wanted(gpus=5, spread=False))["missing"] == 1
 
 
 def test_labels_that_are_asked_for() -> None:
-    candidate = check.survey([node("gpu-1", labels={"rack": "a"})], [])[0]
+    candidate = room.survey([node("gpu-1", labels={"rack": "a"})], [])[0]
     ((_count, asks), *_rest) = wanted(node_selector={"rack": "b"})
-    assert check.obstacles(candidate, asks) == ["label rack is a, but must be b"]
+    assert room.obstacles(candidate, asks) == ["label rack is a, but must be b"]
 
 
 def test_a_launcher_needs_no_gpu() -> None:
-    placement = check.place(check.survey([node("gpu-1"), node("gpu-2")], []), wanted(kind="mpijob"))
+    placement = room.place(room.survey([node("gpu-1"), node("gpu-2")], []), wanted(kind="mpijob"))
     assert (placement["missing"], sum(placement["placed"].values())) == (0, 3)
 
 
@@ -114,7 +115,7 @@ TAINT = {"key": "a", "value": "b", "effect": "NoSchedule"}
     ],
 )
 def test_tolerations(toleration: Json, expected: bool) -> None:
-    assert check.tolerated(TAINT, [toleration]) is expected
+    assert room.tolerated(TAINT, [toleration]) is expected
 
 
 def test_what_a_pod_asks_for() -> None:
@@ -125,7 +126,7 @@ def test_what_a_pod_asks_for() -> None:
         ],
         "initContainers": [{"resources": {"requests": {"cpu": "4"}}}],
     }
-    assert {name: float(amount) for name, amount in check.requests(spec).items()} == {
+    assert {name: float(amount) for name, amount in room.requests(spec).items()} == {
         "pods": 1.0,
         "cpu": 4.0,
         "nvidia.com/gpu": 1.0,
@@ -133,10 +134,29 @@ def test_what_a_pod_asks_for() -> None:
 
 
 def test_words_for_what_is_wanted() -> None:
-    assert check.describe(wanted()) == "2 with nvidia.com/gpu=8, rdma/rdma=1"
-    assert check.describe(wanted(kind="mpijob")) == "1 with no resources and 2 with nvidia.com/gpu=8, rdma/rdma=1"
+    assert room.describe(wanted()) == "2 with nvidia.com/gpu=8, rdma/rdma=1"
+    assert room.describe(wanted(kind="mpijob")) == "1 with no resources and 2 with nvidia.com/gpu=8, rdma/rdma=1"
 
 
-def test_attachments_by_namespace() -> None:
-    names = check.attachments(wanted(networks=["kube-system/roce@net1", "rail1", "rail1"]), "lab")
-    assert names == [("kube-system", "roce"), ("lab", "rail1")]
+DIGEST = IMAGE.partition("@")[2]
+
+
+@pytest.mark.parametrize(
+    ("images", "present"),
+    [
+        ([IMAGE], True),
+        # A node of Docker's registry completes names.
+        ([f"docker.io/library/train@{DIGEST}"], True),
+        ([], False),
+        (["registry.example/train:1"], False),
+        # A kubelet lists 50 images: what is not listed may be there.
+        ([f"image-{number}" for number in range(50)], None),
+    ],
+)
+def test_the_image_may_have_to_be_on_the_node(images: list[str], present: bool | None) -> None:
+    (row,) = room.survey([node("gpu-1", images=images)], [])
+    assert row.has_image(IMAGE) is present
+    ((_count, train), *_rest) = wanted()
+    assert room.obstacles(row, train) == []
+    missing = [f"the image {IMAGE} is not there"] if present is False else []
+    assert room.obstacles(row, train, image_present=True) == missing

@@ -18,20 +18,9 @@ if [ -r "$secret/ssh_host_ed25519_key" ]; then
       cat "$secret/$name" >"$keys/$name"
     fi
   done
-  # All containers of a deployment have the same host key.
-  echo "* $(ssh-keygen -y -f "$keys/ssh_host_ed25519_key")" >"$keys/known_hosts"
-  cat >"$keys/sshd_config" <<END
-Port {{ training_image_sshd_port }}
-HostKey $keys/ssh_host_ed25519_key
-AuthorizedKeysFile $keys/authorized_keys
-PidFile $keys/sshd.pid
-PasswordAuthentication no
-KbdInteractiveAuthentication no
-PermitRootLogin prohibit-password
-AcceptEnv LANG LC_*
-END
-  mkdir -p -m 0755 /run/sshd
-  /usr/sbin/sshd -f "$keys/sshd_config"
+  # For OpenSSH before 8.5, which has no KnownHostsCommand.
+  /usr/local/sbin/training-known-hosts >"$keys/known_hosts"
+  /usr/sbin/sshd -f /etc/ssh/sshd_config.d/50-training.conf
   umask 022
 else
   echo "training-entrypoint: there is no $secret/ssh_host_ed25519_key, so sshd is not started" >&2

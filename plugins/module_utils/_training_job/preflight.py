@@ -1,0 +1,262 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""What besides room keeps the pods of a job from starting: quota, queue, addresses, what they refer to, admission."""
+
+from __future__ import annotations
+
+import decimal
+import typing as t
+
+from .._cni import config as cni
+from .._cni.ranges import Span, ranges
+from .._kubernetes.client import ApiError, Client, Object, path
+from .._net_attach_def.cluster import API, PLURAL, Cluster
+from .._whereabouts.allocations import Pool, read_pool
+from .manage import GROUPS, NETWORKS
+from .room import Amounts, amounts, number, requests
+
+Pods = t.Sequence[t.Tuple[int, Object]]
+
+# Where a pod's volume names an object: {key of the volume: (key of the name, kind, plural)}.
+_VOLUMES = {
+    "persistentVolumeClaim": ("claimName", "PersistentVolumeClaim", "persistentvolumeclaims"),
+    "configMap": ("name", "ConfigMap", "configmaps"),
+    "secret": ("secretName", "Secret", "secrets"),
+}
+
+
+def attachments(pods: Pods, namespace: str) -> dict[tuple[str, str], int]:
+    """Return the attachments that pods name, and how many pods each has: {(namespace, name): pods}."""
+    counts: dict[tuple[str, str], int] = {}
+    for count, pod in pods:
+        text = (pod["metadata"].get("annotations") or {}).get(NETWORKS, "")
+        for entry in filter(None, text.split(",")):
+            space, slash, name = entry.partition("@")[0].rpartition("/")
+            key = (space if slash else namespace, name)
+            counts[key] = counts.get(key, 0) + count
+    return counts
+
+
+def quota_needs(pods: Pods) -> Amounts:
+    """Return what a ResourceQuota counts for pods, by all the names that it has for that."""
+    needs: Amounts = {}
+
+    def add(name: str, amount: decimal.Decimal) -> None:
+        needs[name] = needs.get(name, decimal.Decimal(0)) + amount
+
+    for count, pod in pods:
+        add("count/pods", decimal.Decimal(count))
+        for name, amount in requests(pod["spec"]).items():
+            add("requests." + name, amount * count)
+            # Extended resources have a quota for requests only (core.IsQuotaHugePageResourceName and its kind).
+            if "/" not in name:
+                add(name, amount * count)
+        for container in pod["spec"]["containers"]:
+            for name, amount in amounts((container.get("resources") or {}).get("limits")).items():
+                add("limits." + name, amount * count)
+    return needs
+
+
+def references(pods: Pods) -> list[tuple[str, str, str]]:
+    """Return the objects that pods refer to: (kind, plural, name)."""
+    names: dict[tuple[str, str, str], None] = {}
+    for _count, pod in pods:
+        for volume in pod["spec"].get("volumes") or []:
+            for key, (key_of_name, kind, plural) in _VOLUMES.items():
+                if key in volume:
+                    names[kind, plural, volume[key][key_of_name]] = None
+        for secret in pod["spec"].get("imagePullSecrets") or []:
+            names["Secret", "secrets", secret["name"]] = None
+    return list(names)
+
+
+def queues(manifests: t.Sequence[Object]) -> set[str]:
+    """Return the queues of Volcano that the manifests of a job name."""
+    names = set()
+    for manifest in manifests:
+        spec = manifest.get("spec") or {}
+        if manifest["apiVersion"].partition("/")[0] in ("scheduling.volcano.sh", "batch.volcano.sh"):
+            names.add(spec.get("queue"))
+        elif any(pod["spec"].get("schedulerName") == "volcano" for pod in _replicas(spec)):
+            names.add(((spec.get("runPolicy") or {}).get("schedulingPolicy") or {}).get("queue"))
+    return {name for name in names if name}
+
+
+def _replicas(spec: Object) -> list[Object]:
+    parts = spec.get("mpiReplicaSpecs") or spec.get("pytorchReplicaSpecs") or {}
+    return [part["template"] for part in parts.values()]
+
+
+class Preflight:
+    """The questions to the API server: ``problems`` keep the job from starting; what is ``unchecked`` says why."""
+
+    def __init__(self, client: Client, doing: str, namespace: str, manifests: t.Sequence[Object], pods: Pods) -> None:
+        self.client, self.doing, self.namespace = client, doing, namespace
+        self.manifests, self.pods = manifests, pods
+        self.problems: list[str] = []
+        self.unchecked: list[str] = []
+
+    def run(self) -> None:
+        self._references()
+        self._queues()
+        self._quotas()
+        self._addresses()
+        # The API server would say the same as above of the first pod.
+        if not self.problems:
+            self._admission()
+
+    def _read(self, what: str, read: t.Callable[[str], t.Any]) -> t.Any:
+        """Return what was read; None, and a line in ``unchecked``, if the account may not read it."""
+        try:
+            return read("%s: reading %s" % (self.doing, what))
+        except ApiError as exc:
+            if exc.status != 403:
+                raise
+            self.unchecked.append("%s (%s)" % (what, self._answer(exc)))
+            return None
+
+    def _answer(self, exc: ApiError) -> str:
+        """Return an error without what the message that it becomes a part of says first."""
+        return str(exc).replace(self.doing + ": ", "", 1)
+
+    def _references(self) -> None:
+        created = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in self.manifests}
+        for kind, plural, name in references(self.pods):
+            # The job's own keys come with it.
+            if (kind, name) in created or name.endswith("-ssh"):
+                continue
+            where = path("v1", plural, self.namespace, name)
+            text = "%s %s/%s" % (kind, self.namespace, name)
+            try:
+                live = self._read(text, lambda doing, where=where: self.client.request("GET", where, doing))
+            except ApiError as exc:
+                if not exc.missing:
+                    raise
+                self.problems.append("%s does not exist, and the pods use it" % text)
+                continue
+            if live and (live.get("status") or {}).get("phase") == "Lost":
+                self.problems.append("%s has lost its volume" % text)
+
+    def _queues(self) -> None:
+        version = GROUPS["volcano"][0]
+        for name in sorted(queues(self.manifests)):
+            rows = self._read(
+                "the queues of Volcano", lambda doing: self.client.items(path(version, "queues"), doing) or []
+            )
+            if rows is None:
+                continue
+            by_name = {row["metadata"]["name"]: row for row in rows}
+            if name not in by_name:
+                there = ", ".join(sorted(by_name)) or "none"
+                self.problems.append("the queue %s does not exist; there are: %s" % (name, there))
+                continue
+            state = (by_name[name].get("status") or {}).get("state") or "Open"
+            if state != "Open":
+                self.problems.append("the queue %s is %s, and takes no jobs" % (name, state))
+            capability = amounts((by_name[name].get("spec") or {}).get("capability"))
+            self._compare("the queue %s" % name, capability, {}, _totals(self.pods))
+
+    def _quotas(self) -> None:
+        where = path("v1", "resourcequotas", self.namespace)
+        text = "the quotas of %s" % self.namespace
+        for quota in self._read(text, lambda doing: self.client.items(where, doing)) or []:
+            name, spec = quota["metadata"]["name"], quota.get("spec") or {}
+            if spec.get("scopes") or spec.get("scopeSelector"):
+                self.unchecked.append("the quota %s, which is for some pods only (scopes)" % name)
+                continue
+            used = amounts((quota.get("status") or {}).get("used"))
+            self._compare("the quota %s" % name, amounts(spec.get("hard")), used, quota_needs(self.pods))
+
+    def _compare(self, owner: str, hard: Amounts, used: Amounts, needs: Amounts) -> None:
+        for name in sorted(set(hard) & set(needs)):
+            free = hard[name] - used.get(name, decimal.Decimal(0))
+            if needs[name] > free:
+                numbers = (owner, name, number(needs[name]), number(free), number(hard[name]))
+                self.problems.append("%s leaves too little: %s: %s wanted, %s free of %s" % numbers)
+
+    def _addresses(self) -> None:
+        """Compare the free addresses of whereabouts' pools with the pods that each is to give one."""
+        needs: dict[str, int] = {}
+        groups: dict[str, list[Span]] = {}
+        for (space, name), count in attachments(self.pods, self.namespace).items():
+            key = "%s/%s" % (space, name)
+            where = path(API, PLURAL, space, name)
+            live = self._read("attachment %s" % key, lambda doing, where=where: self.client.get(where, doing))
+            text = ((live or {}).get("spec") or {}).get("config")
+            if not text:  # not there, which is reported by itself, or a file of the node
+                continue
+            try:
+                parts = ranges(cni.parse(text)).groups
+            except cni.ConfigError as exc:
+                self.problems.append("attachment %s: %s" % (key, exc))
+                continue
+            for group in parts:
+                if any(span.sliced for span in group):
+                    self.unchecked.append("the addresses of %s, which each node has a pool of its own for" % key)
+                elif group[0].pool:
+                    pools = "+".join(str(span.pool) for span in group)
+                    needs[pools] = needs.get(pools, 0) + count
+                    groups[pools] = group
+        pools = self._pools() if groups else None
+        for name, group in groups.items() if pools is not None else ():
+            self._compare_pool(group, pools or {}, needs[name])
+
+    def _pools(self) -> dict[str, Pool] | None:
+        cluster = Cluster(self.client)
+        rows = cluster.pools()
+        if rows is None:
+            self.unchecked.append("the addresses that are free (%s)" % "; ".join(cluster.why.values()))
+            return None
+        pools = [read_pool(row, ())[0] for row in rows]
+        return {pool.name: pool for pool in pools if pool}
+
+    def _compare_pool(self, group: t.Sequence[Span], pools: t.Mapping[str, Pool], need: int) -> None:
+        size = sum(span.size() for span in group)
+        holders = [
+            allocation.podref
+            for span in group
+            if span.pool in pools
+            for allocation in pools[str(span.pool)].allocations
+            if span.holds(allocation.address)
+        ]
+        free = size - len(holders)
+        if free < need:
+            text = " and ".join(span.text for span in group)
+            users = ", held by %s" % ", ".join(sorted(set(holders))[:8]) if holders else ""
+            self.problems.append("%s: %d addresses wanted, %d free of %d%s" % (text, need, free, size, users))
+
+    def _admission(self) -> None:
+        """Let the API server check a pod of each kind that the job has, without creating it."""
+        for _count, pod in self.pods:
+            body = {"apiVersion": "v1", "kind": "Pod", "metadata": {**pod["metadata"]}, "spec": {**pod["spec"]}}
+            body["metadata"].pop("name", None)
+            body["metadata"].update(generateName="preflight-", namespace=self.namespace)
+            body["spec"].setdefault("restartPolicy", "Never")
+            doing = "%s: asking for its pods, without creating them" % self.doing
+            try:
+                self.client.create(path("v1", "pods", self.namespace), body, doing, dry_run=True)
+            except ApiError as exc:
+                text = self._answer(exc)
+                if "cannot create resource" in text or "does not support dry run" in text:
+                    self.unchecked.append("whether the API server admits the pods (%s)" % text)
+                elif exc.status in (400, 403, 422):
+                    self.problems.append("the API server would not admit its pods: %s" % text)
+                else:
+                    raise
+                return
+
+
+def _totals(pods: Pods) -> Amounts:
+    """Return what pods need together."""
+    totals: Amounts = {}
+    for count, pod in pods:
+        for name, amount in requests(pod["spec"]).items():
+            totals[name] = totals.get(name, decimal.Decimal(0)) + amount * count
+    return totals
+
+
+__all__ = ("Preflight", "attachments", "queues", "quota_needs", "references")
