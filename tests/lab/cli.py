@@ -13,7 +13,7 @@ import subprocess
 import sys
 import typing as t
 
-from . import config, containers, image, kubelet, kubernetes_images, mirror, tools, training_image
+from . import config, containers, image, kubelet, kubernetes_images, mirror, mpi_operator, tools, training_image
 from .nodes import USUAL, Lab, Pods
 from .progress import LabError, say
 from .qemu import Size
@@ -172,6 +172,7 @@ def add_cluster(commands: Commands) -> None:
     kubeconfig.add_argument("--nodes", action="store_true", help="the one with the address that nodes use")
     join = actions.add("join", join_nodes, "make nodes that run nodes of the cluster: containerd and kubelet")
     join.add_argument("names", nargs="*", metavar="NODE", help="default: all that the lab has")
+    actions.add("mpi-operator", start_mpi_operator, "run the MPI Operator on this machine")
     text = "let this machine reach kubelets and exporters of nodes that run"
     actions.add("forward", forward_nodes, text).add_argument("names", nargs="+", metavar="NODE")
 
@@ -188,6 +189,10 @@ def start_plane(lab: Lab, _arguments: argparse.Namespace) -> None:
     plane.up()
     plane.for_tests.unlink(missing_ok=True)
     print(plane.kubeconfig)
+
+
+def start_mpi_operator(lab: Lab, _arguments: argparse.Namespace) -> None:
+    mpi_operator.up(control_plane(lab))
 
 
 def stop_plane(lab: Lab, arguments: argparse.Namespace) -> None:
@@ -234,7 +239,7 @@ def add_downloads(commands: Commands) -> None:
     downloads.add_argument("--kubernetes", action="store_true", help="with kubeadm, kubelet and kubectl")
     text = "the archive of the images of kubeadm's control plane, and the tags of etcd, DNS and pause"
     commands.add("kubernetes-images", print_kubernetes_images, text)
-    text = "the archive of the image that pods train with, and the image by its digest"
+    text = "the archive of the image that pods train with, the image by its digest, and the root that it is built on"
     commands.add("training-image", print_training_image, text)
 
 
@@ -259,7 +264,7 @@ def print_kubernetes_images(lab: Lab, _arguments: argparse.Namespace) -> None:
 
 def print_training_image(lab: Lab, _arguments: argparse.Namespace) -> None:
     archive = training_image.image(lab.places, lab.settings)
-    print(f"{archive.archive}\n{archive.reference}")
+    print(f"{archive.archive}\n{archive.reference}\n{training_image.base_archive(lab.places)}")
 
 
 # This machine

@@ -70,6 +70,11 @@ def base_key() -> str:
     return hashlib.sha256(f"{config.versions()['debian']['suite']} {BASE} {EXCLUDED}".encode()).hexdigest()[:16]
 
 
+def base_archive(places: config.Places) -> pathlib.Path:
+    """Where image() keeps the root file system that it builds on."""
+    return places.cache / "training-image" / f"base-{base_key()}.tar"
+
+
 def image(places: config.Places, settings: t.Mapping[str, t.Any]) -> Image:
     """The image of today's inputs, made where the cache has none."""
     kept = places.cache / "training-image"
@@ -84,7 +89,7 @@ def image(places: config.Places, settings: t.Mapping[str, t.Any]) -> Image:
                 shutil.rmtree(stale)
             with tempfile.TemporaryDirectory(prefix=".build-", dir=kept) as work:
                 # Another role makes another image of the same packages.
-                base = kept / f"base-{base_key()}.tar"
+                base = base_archive(places)
                 if not base.exists():
                     install(pathlib.Path(work), settings, log).rename(base)
                 build(pathlib.Path(work), settings, base, log).rename(place)
@@ -179,4 +184,4 @@ def digest_of(archive: pathlib.Path) -> str:
     return str(entry["digest"])
 
 
-__all__ = ["BASE", "EXCLUDED", "NAME", "PACKAGES", "Image", "digest_of", "image", "key", "root_archive"]
+__all__ = ["BASE", "EXCLUDED", "NAME", "PACKAGES", "Image", "base_archive", "digest_of", "image", "key", "root_archive"]

@@ -1,19 +1,13 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The resource definitions of operators for training jobs, as their projects publish them.
-
-They come as Go modules, whose checksums versions.toml pins, into Go's own cache; nothing of them is kept here.
-"""
+"""Kinds of operators for training jobs on a test's API server."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import typing as t
 from pathlib import Path
 
-from ansible_collections.rdmaops.gpu_fabric.tests.lab import config, gobuild
+from ansible_collections.rdmaops.gpu_fabric.tests.lab import config, operator_definitions
+from ansible_collections.rdmaops.gpu_fabric.tests.lab.progress import LabError
 from ansible_collections.rdmaops.gpu_fabric.tests.support import skip_or_fail
 from ansible_collections.rdmaops.gpu_fabric.tests.support.cluster import Cluster
 
@@ -24,25 +18,10 @@ def names() -> list[str]:
 
 def fetch(name: str) -> list[Path]:
     """Return the files with an operator's definitions; skip where its module is not to be had."""
-    about: dict[str, t.Any] = config.versions()["cluster"]["operators"][name]
-    go = gobuild.toolchain()
-    if go is None:
-        skip_or_fail(
-            f"the definitions of {name} are fetched by Go, and there is no `go` in PATH nor in /usr/local/go/bin"
-        )
-    module = f"{about['module']}@{about['version']}"
-    argv = [go, "mod", "download", "-json", module]
-    # Outside of any module, and by the toolchain that is there.
-    environment = {**os.environ, "GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local", "GOWORK": "off"}
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=300, env=environment, cwd="/", check=False)
     try:
-        download = json.loads(done.stdout)
-    except ValueError:
-        download = {"Error": done.stderr.strip() or f"rc {done.returncode}"}
-    if download.get("Error"):
-        skip_or_fail(f"{module} is not to be had: {download['Error']}")
-    assert download["Sum"] == about["sum"], f"{module}: the checksum is {download['Sum']}, and {about['sum']} is pinned"
-    return [Path(download["Dir"]) / definition for definition in about["definitions"]]
+        return operator_definitions.fetch(name, config.versions())
+    except LabError as exc:
+        skip_or_fail(str(exc))
 
 
 def install(plane: Cluster, *names: str) -> None:

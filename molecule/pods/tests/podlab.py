@@ -47,9 +47,12 @@ class PodLab:
     def __init__(self, nodes: dict[str, Host]) -> None:
         self.cluster = cluster()
         self.nodes = nodes
-        self.image: str = yaml.safe_load((EPHEMERAL / "inventory/image.yml").read_text())["all"]["vars"][
-            "training_job_image"
-        ]
+
+    @property
+    def image(self) -> str:
+        """The image that create.yml has provided."""
+        variables = yaml.safe_load((EPHEMERAL / "inventory/image.yml").read_text())["all"]["vars"]
+        return t.cast(str, variables["training_job_image"])
 
     def pods(self) -> list[Json]:
         return t.cast("list[Json]", self.cluster.json("get", "pods", "-n", NAMESPACE)["items"])

@@ -1,0 +1,66 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A training by mpirun over two pods: its gradients went over RDMA, as its logs and the kernel's counters say."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.molecule.pods.tests import podlab
+
+TRAIN = "rdmaops.gpu_fabric.train"
+IMAGE = "lab.invalid/ml/training"
+
+
+@pytest.fixture(scope="module")
+def result() -> podlab.Json:
+    (log,) = (podlab.EPHEMERAL / "logs").glob("train-launcher-*.log")
+    (line,) = [line for line in log.read_text().splitlines() if line.startswith("RESULT ")]
+    values: podlab.Json = json.loads(line.removeprefix("RESULT "))
+    return values
+
+
+def test_both_nodes_have_the_image_that_the_pods_run(lab: podlab.PodLab) -> None:
+    digests = set()
+    for node in lab.cluster.json("get", "nodes")["items"]:
+        names = [name for row in node["status"]["images"] for name in row["names"]]
+        digests.add(next(name for name in names if name.startswith(f"{IMAGE}@")))
+    (digest,) = digests
+    assert {pod["spec"]["containers"][0]["image"] for pod in lab.pods()} == {digest}
+
+
+def test_the_workers_were_on_a_node_each_and_reached_by_ssh(lab: podlab.PodLab) -> None:
+    workers = ["train-worker-0", "train-worker-1"]
+    assert sorted(str(lab.pod(pod)["spec"]["nodeName"]) for pod in workers) == list(podlab.NODES)
+    for pod in workers:
+        assert "Accepted publickey for root" in lab.cluster.kubectl("logs", "-n", podlab.NAMESPACE, pod)
+
+
+def test_both_ranks_have_the_same_model(result: podlab.Json) -> None:
+    assert (result["backend"], result["world_size"], result["steps"]) == ("mpi", 2, 2)
+    first, second = result["ranks"]
+    assert first["checksum"] == second["checksum"]
+    assert first["host"] != second["host"]
+
+
+def test_gradients_went_over_rdma_and_nothing_else_did(result: podlab.Json) -> None:
+    for rank in result["ranks"]:
+        traffic = rank["traffic"]
+        # One step, after that in which connections are made: 11 million parameters of four bytes.
+        assert traffic["gradient_bytes"] > 40_000_000
+        assert sum(traffic["rdma_bytes"].values()) >= traffic["gradient_bytes"], traffic
+        allowed = traffic["gradient_bytes"] // 100
+        # TCP on all network devices together, the rail's too; and whatever went through the cluster's network.
+        assert traffic["tcp_bytes_at_most"] < allowed, traffic
+        assert traffic["netdev_bytes"]["eth0"] < allowed, traffic
+
+
+def test_the_same_over_tcp_is_red(lab: podlab.PodLab) -> None:
+    environment = {"OMP_NUM_THREADS": "1", "UCX_LOG_LEVEL": "info", "UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "net1"}
+    done = lab.playbook(TRAIN, training_job_name="tcp", training_job_env=environment)
+    assert done.returncode != 0
+    output = " ".join(done.stdout.split())
+    assert "Judging the job ml/tcp: UCX used sockets (tcp/net1" in output, done.stdout
+    assert "training_job_transport_required is rdma" in output

@@ -1,0 +1,47 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The MPI Operator on this machine: it makes launchers and workers of the cluster's MPIJobs."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+import typing as t
+
+from . import operator_definitions, processes
+from .progress import LabError, tail
+
+if t.TYPE_CHECKING:
+    from .control_plane import ControlPlane
+
+PROGRAM = "mpi-operator"
+# What Run() in mpi_job_controller.go prints when it has read the cluster's objects.
+STARTED = "Started workers"
+
+
+def up(plane: ControlPlane) -> None:
+    """Define its kind, and run it where it does not run."""
+    if processes.find(PROGRAM, plane.place):
+        return
+    kubectl = [str(plane.tool("kubectl")), f"--kubeconfig={plane.kubeconfig}"]
+    files = [f"--filename={path}" for path in operator_definitions.fetch(PROGRAM, plane.settings)]
+    limit = plane.settings["cluster"]["limits"]["health"]
+    for argv in (["apply", "--server-side"], ["wait", "--for=condition=Established", f"--timeout={limit}s"]):
+        done = subprocess.run(
+            [*kubectl, *argv, *files], capture_output=True, text=True, timeout=limit + 30, check=False
+        )
+        if done.returncode:
+            raise LabError(f"defining MPIJobs: kubectl {argv[0]}: {done.stderr.strip()}")
+    log = plane.log(PROGRAM)
+    log.unlink(missing_ok=True)
+    options = [f"-kubeConfig={plane.kubeconfig}", "-namespace=", "-lock-namespace=default", "-alsologtostderr"]
+    processes.start([str(plane.tool(PROGRAM)), *options], log)
+    begun = time.monotonic()
+    while STARTED not in (log.read_text(errors="replace") if log.exists() else ""):
+        passed = time.monotonic() - begun
+        if passed > limit or (passed > 1 and not processes.find(PROGRAM, plane.place)):
+            raise LabError(f"the MPI Operator did not start; the end of {log}:\n{tail(log, 20)}")
+        time.sleep(0.1)
+
+
+__all__ = ["PROGRAM", "up"]
