@@ -111,7 +111,7 @@ class PodLab:
                 *("delete", "pod", name, "-n", NAMESPACE, "--ignore-not-found", f"--timeout={POD_S}s"), limit=POD_S + 30
             )
 
-    def wait(self, text: str, condition: t.Callable[[], bool], limit: float = 90) -> None:
+    def wait(self, text: str, condition: t.Callable[[], object], limit: float = 90) -> None:
         """Wait until a condition is met."""
         end = time.monotonic() + limit
         while not condition():

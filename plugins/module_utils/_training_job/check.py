@@ -85,7 +85,7 @@ class Check:
         return missing
 
     def room(self, image_present: bool) -> tuple[dict[str, int] | None, list[str], list[str]]:
-        """Return where the pods have room, what stands against it, and what could not be checked."""
+        """Return where the pods have room, what they lack, and what could not be checked."""
         try:
             nodes = self.client.items(path("v1", "nodes"), "%s: listing the nodes" % self.doing) or []
             pods = self.client.items(path("v1", "pods"), "%s: listing the pods" % self.doing) or []
@@ -147,7 +147,8 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, client: Client) -> d
             "%s: these attachments do not exist: %s. Create them first (role secondary_network, module "
             "network_attachment), or correct networks. Nothing was applied" % (check.doing, ", ".join(missing))
         )
-    placed, unchecked = None, []
+    placed: dict[str, int] | None = None
+    unchecked: list[str] = []
     if params["capacity"] and not there:
         placed, unchecked = check.preflight(params["image_present"])
     rows = [

@@ -109,15 +109,18 @@ class Preflight:
         if not self.problems:
             self._admission()
 
-    def _read(self, what: str, read: t.Callable[[str], t.Any]) -> t.Any:
+    def _read(self, what: str, read: t.Callable[[str, str], t.Any], where: str) -> t.Any:
         """Return what was read; None, and a line in ``unchecked``, if the account may not read it."""
         try:
-            return read("%s: reading %s" % (self.doing, what))
+            return read(where, "%s: reading %s" % (self.doing, what))
         except ApiError as exc:
             if exc.status != 403:
                 raise
             self.unchecked.append("%s (%s)" % (what, self._answer(exc)))
             return None
+
+    def _get(self, where: str, doing: str) -> Object:
+        return self.client.request("GET", where, doing)
 
     def _answer(self, exc: ApiError) -> str:
         """Return an error without what the message that it becomes a part of says first."""
@@ -132,7 +135,7 @@ class Preflight:
             where = path("v1", plural, self.namespace, name)
             text = "%s %s/%s" % (kind, self.namespace, name)
             try:
-                live = self._read(text, lambda doing, where=where: self.client.request("GET", where, doing))
+                live = self._read(text, self._get, where)
             except ApiError as exc:
                 if not exc.missing:
                     raise
@@ -144,10 +147,8 @@ class Preflight:
     def _queues(self) -> None:
         version = GROUPS["volcano"][0]
         for name in sorted(queues(self.manifests)):
-            rows = self._read(
-                "the queues of Volcano", lambda doing: self.client.items(path(version, "queues"), doing) or []
-            )
-            if rows is None:
+            rows = self._read("the queues of Volcano", self.client.items, path(version, "queues"))
+            if rows is None:  # may not be read; or Volcano is not there, which is reported as a kind that is not served
                 continue
             by_name = {row["metadata"]["name"]: row for row in rows}
             if name not in by_name:
@@ -163,7 +164,7 @@ class Preflight:
     def _quotas(self) -> None:
         where = path("v1", "resourcequotas", self.namespace)
         text = "the quotas of %s" % self.namespace
-        for quota in self._read(text, lambda doing: self.client.items(where, doing)) or []:
+        for quota in self._read(text, self.client.items, where) or []:
             name, spec = quota["metadata"]["name"], quota.get("spec") or {}
             if spec.get("scopes") or spec.get("scopeSelector"):
                 self.unchecked.append("the quota %s, which is for some pods only (scopes)" % name)
@@ -185,7 +186,7 @@ class Preflight:
         for (space, name), count in attachments(self.pods, self.namespace).items():
             key = "%s/%s" % (space, name)
             where = path(API, PLURAL, space, name)
-            live = self._read("attachment %s" % key, lambda doing, where=where: self.client.get(where, doing))
+            live = self._read("attachment %s" % key, self.client.get, where)
             text = ((live or {}).get("spec") or {}).get("config")
             if not text:  # not there, which is reported by itself, or a file of the node
                 continue
@@ -198,12 +199,13 @@ class Preflight:
                 if any(span.sliced for span in group):
                     self.unchecked.append("the addresses of %s, which each node has a pool of its own for" % key)
                 elif group[0].pool:
-                    pools = "+".join(str(span.pool) for span in group)
-                    needs[pools] = needs.get(pools, 0) + count
-                    groups[pools] = group
+                    names = "+".join(str(span.pool) for span in group)
+                    needs[names] = needs.get(names, 0) + count
+                    groups[names] = group
         pools = self._pools() if groups else None
-        for name, group in groups.items() if pools is not None else ():
-            self._compare_pool(group, pools or {}, needs[name])
+        if pools is not None:
+            for names, group in groups.items():
+                self._compare_pool(group, pools, needs[names])
 
     def _pools(self) -> dict[str, Pool] | None:
         cluster = Cluster(self.client)
@@ -232,10 +234,14 @@ class Preflight:
     def _admission(self) -> None:
         """Let the API server check a pod of each kind that the job has, without creating it."""
         for _count, pod in self.pods:
-            body = {"apiVersion": "v1", "kind": "Pod", "metadata": {**pod["metadata"]}, "spec": {**pod["spec"]}}
-            body["metadata"].pop("name", None)
-            body["metadata"].update(generateName="preflight-", namespace=self.namespace)
-            body["spec"].setdefault("restartPolicy", "Never")
+            meta = {key: value for key, value in pod["metadata"].items() if key != "name"}
+            meta.update(generateName="preflight-", namespace=self.namespace)
+            body = {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": meta,
+                "spec": {"restartPolicy": "Never", **pod["spec"]},
+            }
             doing = "%s: asking for its pods, without creating them" % self.doing
             try:
                 self.client.create(path("v1", "pods", self.namespace), body, doing, dry_run=True)

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from ansible_collections.rdmaops.gpu_fabric.molecule.pods.tests import podlab
 
 PODS = ("hold-0", "hold-1")
@@ -19,7 +21,7 @@ def test_each_pod_has_its_device(lab: podlab.PodLab) -> None:
     lab.ready(*PODS)
     for pod in PODS:
         # The service that moves it is late on a busy processor; jobs wait, too (training_job_rdma_wait).
-        lab.wait(f"the device is in {pod}", lambda pod=pod: bool(lab.devices(pod)))
+        lab.wait(f"the device is in {pod}", functools.partial(lab.devices, pod))
         (device,) = lab.devices(pod)
         assert (device["ifname"], device["netdev"], device["state"]) == ("rxe0", "net1", "ACTIVE")
 
