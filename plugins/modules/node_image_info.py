@@ -10,8 +10,8 @@ module: node_image_info
 short_description: Find the digest of an image that the nodes of a cluster have
 version_added: 0.1.0
 description:
-  - Returns the digest of the image that the nodes have under a name with a tag, as their status in the cluster lists it. Pods that name the image by this digest
-    run the same program on every node, even if the tag moves.
+  - Returns the digest of the image that the nodes have under a name with a tag, as their status in the cluster lists it. Pods that name the image by this
+    digest run the same program on every node, even if the tag moves.
   - It is an error if no node lists the image, or if nodes have different images of that name.
   - A kubelet lists its 50 largest images (C(nodeStatusMaxImages)).
 author:

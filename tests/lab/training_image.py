@@ -60,8 +60,8 @@ def key(role: pathlib.Path = ROLE) -> str:
     whole = hashlib.sha256(f"{base_key()} {NAME} {PACKAGES}".encode())
     for part in ("defaults", "files", "tasks/build.yml", "templates", "vars"):
         place = role / part
-        for path in [place] if place.is_file() else sorted(place.rglob("*.*")):
-            if path.suffix != ".pyc":
+        for path in [place] if place.is_file() else sorted(place.rglob("*")):
+            if path.is_file() and path.suffix != ".pyc":
                 whole.update(f"{path.relative_to(role)} ".encode() + path.read_bytes())
     return whole.hexdigest()[:16]
 

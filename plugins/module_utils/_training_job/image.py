@@ -61,9 +61,9 @@ def manage(params: t.Mapping[str, t.Any], _check_mode: bool, client: Client) -> 
             "%s: they do not have the same one: %s. Deliver it again (playbook image), or name it by its digest"
             % (doing, "; ".join(rows))
         )
-    ((digest, names),) = by_digest.items()
+    digest = next(iter(by_digest))
     reference = "%s@%s" % (repository(image), digest)
-    return {"changed": False, "reference": reference, "digest": digest, "nodes": sorted(names)}
+    return {"changed": False, "reference": reference, "digest": digest, "nodes": sorted(by_digest[digest])}
 
 
 def _nodes(client: Client, doing: str) -> list[Object]:
