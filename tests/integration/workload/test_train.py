@@ -225,7 +225,7 @@ ALONE = [
         "3 images are not enough for one step of 1 ranks with --batch-size 4",
     ),
     (
-        ["--backend", "mpi", "--use-dummy-data", "64"],
+        ["--backend", "mpi", "--use-dummy-data", "64", "--batch-size", "4"],
         "The backend mpi needs mpirun of Open MPI to start the ranks, but what set this rank is --rank",
     ),
     (["--use-dummy-data", "64", "--resume"], "--resume continues from a file: name it with --checkpoint"),
