@@ -5,12 +5,10 @@
 from __future__ import annotations
 
 import socket
-import time
 import typing as t
 
 from . import processes
 from .nodes import free_port
-from .progress import LabError, tail
 
 if t.TYPE_CHECKING:
     from .control_plane import ControlPlane
@@ -38,16 +36,9 @@ def up(plane: ControlPlane) -> int:
     corefile.write_text(
         f".:{port} {{\n  bind 127.0.0.1\n  errors\n  kubernetes {DOMAIN} {{\n    kubeconfig {plane.kubeconfig}\n  }}\n}}\n"
     )
-    log = plane.log(PROGRAM)
-    log.unlink(missing_ok=True)
-    processes.start([str(plane.tool(PROGRAM)), f"-conf={corefile}"], log)
+    argv = [str(plane.tool(PROGRAM)), f"-conf={corefile}"]
     limit = plane.settings["cluster"]["limits"]["health"]
-    begun = time.monotonic()
-    while STARTED not in (log.read_text(errors="replace") if log.exists() else ""):
-        passed = time.monotonic() - begun
-        if passed > limit or (passed > 1 and not processes.find(PROGRAM, plane.place)):
-            raise LabError(f"the cluster's DNS did not start; the end of {log}:\n{tail(log, 20)}")
-        time.sleep(0.1)
+    processes.start_and_wait(argv, plane.place, plane.log(PROGRAM), STARTED, limit)
     known.write_text(str(port))
     return port
 

@@ -5,11 +5,10 @@
 from __future__ import annotations
 
 import subprocess
-import time
 import typing as t
 
 from . import operator_definitions, processes
-from .progress import LabError, tail
+from .progress import LabError
 
 if t.TYPE_CHECKING:
     from .control_plane import ControlPlane
@@ -32,16 +31,9 @@ def up(plane: ControlPlane) -> None:
         )
         if done.returncode:
             raise LabError(f"defining MPIJobs: kubectl {argv[0]}: {done.stderr.strip()}")
-    log = plane.log(PROGRAM)
-    log.unlink(missing_ok=True)
     options = [f"-kubeConfig={plane.kubeconfig}", "-namespace=", "-lock-namespace=default", "-alsologtostderr"]
-    processes.start([str(plane.tool(PROGRAM)), *options], log)
-    begun = time.monotonic()
-    while STARTED not in (log.read_text(errors="replace") if log.exists() else ""):
-        passed = time.monotonic() - begun
-        if passed > limit or (passed > 1 and not processes.find(PROGRAM, plane.place)):
-            raise LabError(f"the MPI Operator did not start; the end of {log}:\n{tail(log, 20)}")
-        time.sleep(0.1)
+    argv = [str(plane.tool(PROGRAM)), *options]
+    processes.start_and_wait(argv, plane.place, plane.log(PROGRAM), STARTED, limit)
 
 
 __all__ = ["PROGRAM", "up"]

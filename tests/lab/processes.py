@@ -13,7 +13,7 @@ import subprocess
 import time
 import typing as t
 
-from .progress import LabError
+from .progress import LabError, tail
 
 PROC = pathlib.Path("/proc")
 # When the shell has exited, its child is init's: it leaves no zombie to the program that started it.
@@ -74,6 +74,21 @@ def start(argv: t.Sequence[str], log: pathlib.Path) -> None:
     )
     if done.returncode:
         raise LabError(f"starting {argv[0]}: {done.stderr.strip()}")
+
+
+def start_and_wait(
+    argv: t.Sequence[str], directory: pathlib.Path, log: pathlib.Path, started: str, limit: float
+) -> None:
+    """Start a program that works on files in that directory, and wait until it has logged that it is ready."""
+    log.unlink(missing_ok=True)
+    start(argv, log)
+    program = os.path.basename(argv[0])
+    begun = time.monotonic()
+    while started not in (log.read_text(errors="replace") if log.exists() else ""):
+        passed = time.monotonic() - begun
+        if passed > limit or (passed > 1 and not find(program, directory)):
+            raise LabError(f"{program} did not start; the end of {log}:\n{tail(log, 20)}")
+        time.sleep(0.1)
 
 
 def send(program: str, directory: pathlib.Path, number: signal.Signals) -> list[int]:

@@ -12,6 +12,7 @@ with Refusing() as server:
 
 from __future__ import annotations
 
+import abc
 import email.message
 import http.server
 import socketserver
@@ -41,7 +42,7 @@ class Answer(t.NamedTuple):
 S = t.TypeVar("S", bound="Server")
 
 
-class Server(http.server.ThreadingHTTPServer):
+class Server(http.server.ThreadingHTTPServer, abc.ABC):
     """Answers each connection in a thread, until the end of the block."""
 
     daemon_threads = True
@@ -58,9 +59,9 @@ class Server(http.server.ThreadingHTTPServer):
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
+    @abc.abstractmethod
     def answer(self, request: Request) -> Answer | None:
         """Return the answer, or None where the connection is cut instead."""
-        raise NotImplementedError
 
     def handle_error(self, request: t.Any, client_address: t.Any) -> None:
         """Say nothing: clients that give up are part of the tests."""

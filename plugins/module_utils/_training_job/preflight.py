@@ -16,7 +16,7 @@ from .._cni.ranges import Span, ranges
 from .._kubernetes.client import ApiError, Client, Object, path
 from .._net_attach_def.cluster import API, PLURAL, Cluster
 from .._whereabouts.allocations import Pool, read_pool
-from .manage import GROUPS, NETWORKS
+from .manage import GROUPS, JOB, NETWORKS
 from .room import Amounts, amounts, number, requests
 
 Pods = t.Sequence[t.Tuple[int, Object]]
@@ -128,9 +128,10 @@ class Preflight:
 
     def _references(self) -> None:
         created = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in self.manifests}
+        # The job's own keys come with it.
+        created.add(("Secret", "%s-ssh" % self.manifests[-1]["metadata"]["labels"][JOB]))
         for kind, plural, name in references(self.pods):
-            # The job's own keys come with it.
-            if (kind, name) in created or name.endswith("-ssh"):
+            if (kind, name) in created:
                 continue
             where = path("v1", plural, self.namespace, name)
             text = "%s %s/%s" % (kind, self.namespace, name)

@@ -195,7 +195,7 @@ def test_drift_is_told_and_put_back_with_consent(own_cluster: Cluster, namespace
     assert apply(own_cluster, manifests)["actions"] == []
 
 
-def test_an_account_of_one_namespace_is_told_what_was_not_checked(own_cluster: Cluster, namespace: str) -> None:
+def test_what_an_account_of_one_namespace_cannot_read_is_unchecked(own_cluster: Cluster, namespace: str) -> None:
     own_cluster.kubectl("create", "rolebinding", "joe", "--clusterrole=admin", "--user=joe", "-n", namespace)
     joe = client(own_cluster.user("joe"))
     params = {"objects": objects(options(namespace)), "capacity": True, "image_present": False}
