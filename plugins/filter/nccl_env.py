@@ -72,9 +72,28 @@ options:
     type: str
     choices: [VERSION, WARN, INFO, TRACE]
     default: INFO
+  socket_family:
+    description: The only address family that NCCL uses for its connections over IP. If not set, NCCL chooses.
+    type: str
+    choices: [ipv4, ipv6]
+  socket_nthreads:
+    description:
+      - Threads for each connection of NCCL's transport over sockets, V(1) to V(16). It does not apply to RDMA.
+      - If not set, NCCL chooses by the vendor of the network device.
+      - NCCL opens at most 64 sockets for each connection. The product of O(socket_nthreads) and O(nsocks_perthread)
+        cannot be greater.
+    type: int
+  nsocks_perthread:
+    description:
+      - Sockets for each thread of NCCL's transport over sockets, V(1) to V(64). It does not apply to RDMA.
+      - Set it together with O(socket_nthreads). NCCL's own number of threads is 0 for most network devices, and sockets
+        for each of them are none.
+    type: int
 notes:
   - InfiniBand ports cannot be combined with RoCE or iWARP ports in one environment.
   - NCCL reads at most 32 entries of C(NCCL_IB_HCA). More ports than that are an error.
+  - The limits of O(socket_nthreads) and O(nsocks_perthread) are those of NCCL's documentation, and of C(MAX_THREADS)
+    and C(MAX_SOCKETS) in its C(transport/net_socket.cc). NCCL lowers a greater number with a warning in its log.
   - NCCL uses the list only as a filter, and sorts devices by their PCI address itself. The order is for readers.
 seealso:
   - plugin: rdmaops.gpu_fabric.rails
@@ -137,6 +156,21 @@ _value:
       returned: when O(socket_ifname) is given
       type: str
       sample: "=eth0"
+    NCCL_SOCKET_FAMILY:
+      description: The address family of NCCL's connections over IP.
+      returned: when O(socket_family) is given
+      type: str
+      sample: AF_INET
+    NCCL_SOCKET_NTHREADS:
+      description: Threads for each connection of the transport over sockets, since NCCL 2.4.8.
+      returned: when O(socket_nthreads) is given
+      type: str
+      sample: "4"
+    NCCL_NSOCKS_PERTHREAD:
+      description: Sockets for each of these threads, since NCCL 2.4.8.
+      returned: when O(nsocks_perthread) is given
+      type: str
+      sample: "4"
     NCCL_DEBUG:
       description: NCCL's log level, the value of O(debug).
       returned: always

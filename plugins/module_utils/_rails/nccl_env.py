@@ -38,6 +38,9 @@ _IN_WORDS = {"ipv4": "IPv4", "ipv6": "IPv6"}
 MAX_PORTS = 32
 # char prefix[64] in struct netIf (include/utils.h)
 MAX_NAME = 63
+# MAX_THREADS and MAX_SOCKETS in transport/net_socket.cc, the limits that NCCL documents. It lowers what is above them.
+MAX_THREADS = 16
+MAX_SOCKETS = 64
 # What parseStringList() in misc/utils.cc splits at, the prefixes of a list, and what an environment cannot carry well.
 _UNUSABLE = re.compile(r"[,:^=\s\x00-\x1f\x7f]")
 
@@ -64,12 +67,15 @@ def nccl_env(
     family: t.Any = "ipv4",
     gid_index: t.Any = "pin",
     debug: t.Any = "INFO",
+    socket_family: t.Any = None,
+    socket_nthreads: t.Any = None,
+    nsocks_perthread: t.Any = None,
 ) -> dict[str, str]:
     """Return variable names to values, or refuse: NCCL falls back to sockets without an error."""
     family = choice(family, "Could not build the NCCL environment: family", FAMILIES)
     gid_index = choice(gid_index, "Could not build the NCCL environment: gid_index", GID_INDEX)
     debug = choice(debug, "Could not build the NCCL environment: debug", DEBUG)
-    interfaces = _interfaces(socket_ifname)
+    sockets = socket_variables(socket_ifname, socket_family, socket_nthreads, nsocks_perthread)
     selection = Selection(include, exclude, "build the NCCL environment")
     hosts = _hosts(data)
     selection.check(
@@ -80,10 +86,47 @@ def nccl_env(
     result = {"NCCL_IB_HCA": _hca(chosen)}
     if _fabric(chosen) == ROCE:
         result.update(_gid(chosen, family, gid_index))
-    if interfaces:
-        result["NCCL_SOCKET_IFNAME"] = interfaces
+    result.update(sockets)
     result["NCCL_DEBUG"] = str(debug)
     return result
+
+
+def socket_variables(
+    socket_ifname: t.Any = None,
+    socket_family: t.Any = None,
+    socket_nthreads: t.Any = None,
+    nsocks_perthread: t.Any = None,
+) -> dict[str, str]:
+    """Return the variables about NCCL's own connections over IP, and about its transport over sockets."""
+    family = None
+    if socket_family not in (None, ""):
+        choice(socket_family, "Could not build the NCCL environment: socket_family", FAMILIES)
+        family = _ADDR_FAMILY[socket_family]
+    threads = _count("socket_nthreads", socket_nthreads, MAX_THREADS)
+    sockets = _count("nsocks_perthread", nsocks_perthread, MAX_SOCKETS)
+    if threads and sockets and threads * sockets > MAX_SOCKETS:
+        _refuse(
+            "socket_nthreads is %d and nsocks_perthread is %d, which is %d sockets for each connection, and NCCL opens "
+            "%d at most. Lower one of them" % (threads, sockets, threads * sockets, MAX_SOCKETS)
+        )
+    values = {
+        "NCCL_SOCKET_IFNAME": _interfaces(socket_ifname),
+        "NCCL_SOCKET_FAMILY": family,
+        "NCCL_SOCKET_NTHREADS": threads,
+        "NCCL_NSOCKS_PERTHREAD": sockets,
+    }
+    return {name: str(value) for name, value in values.items() if value is not None}
+
+
+def _count(option: str, value: t.Any, most: int) -> int | None:
+    if value in (None, ""):
+        return None
+    # Templates turn numbers into text.
+    digits = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= len(str(most))
+    number = int(value) if digits else value
+    if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= most:
+        _refuse("%s is %s; it must be a whole number, 1 to %d" % (option, brief(value), most))
+    return number
 
 
 def _refuse(text: str) -> t.NoReturn:
@@ -288,4 +331,14 @@ def _interfaces(value: t.Any) -> str | None:
     return text if match else "=" + text
 
 
-__all__ = ("DEBUG", "GID_INDEX", "MAX_NAME", "MAX_PORTS", "NcclEnvError", "nccl_env")
+__all__ = (
+    "DEBUG",
+    "GID_INDEX",
+    "MAX_NAME",
+    "MAX_PORTS",
+    "MAX_SOCKETS",
+    "MAX_THREADS",
+    "NcclEnvError",
+    "nccl_env",
+    "socket_variables",
+)

@@ -12,8 +12,8 @@ import re
 import typing as t
 
 from .._errors import FabricError
-from .._rails.nccl_env import DEBUG, GID_INDEX
-from .._rails.ports import FAMILIES
+from .._rails.nccl_env import DEBUG, GID_INDEX, socket_variables
+from .._rails.ports import FAMILIES, RailsError
 
 KINDS = ("pods", "mpijob", "mpijob-v1alpha1", "pytorchjob", "vcjob")
 # An operator's launcher starts the ranks by mpirun. v1alpha1 is the MPIJob of arena.
@@ -30,7 +30,11 @@ NCCL_OPTIONS: dict[str, tuple[str, ...]] = {
     "family": FAMILIES,
     "gid_index": GID_INDEX,
     "debug": DEBUG,
+    "socket_family": FAMILIES,
+    "socket_nthreads": (),
+    "nsocks_perthread": (),
 }
+_SOCKETS = ("socket_ifname", "socket_family", "socket_nthreads", "nsocks_perthread")
 # Names of what the role itself mounts.
 OWN_VOLUMES = ("dshm", "rdmaops", "training-ssh")
 VOLUMES = ("claim", "host_path", "config_map", "secret", "nfs", "empty_dir")
@@ -293,6 +297,10 @@ def _check_nccl(job: Job) -> None:
         choices = NCCL_OPTIONS[name]
         if choices and value not in choices:
             _refuse("nccl_env_options", "has %s: %r; there are: %s" % (name, value, ", ".join(choices)))
+    try:
+        socket_variables(**{name: job.nccl_env_options.get(name) for name in _SOCKETS})
+    except RailsError as exc:
+        _refuse("nccl_env_options", "cannot be used. %s" % exc)
 
 
 def _check_master(job: Job) -> None:

@@ -43,6 +43,16 @@ ENVIRONMENTS: dict[str, tuple[Json, Json, dict[str, str]]] = {
         {"socket_ifname": "eth0", "debug": "WARN", "exclude": ["ens1"]},
         {"NCCL_IB_HCA": "=mlx5_1:1", "NCCL_IB_GID_INDEX": "3", "NCCL_SOCKET_IFNAME": "=eth0", "NCCL_DEBUG": "WARN"},
     ),
+    "everything about sockets": (
+        TWO,
+        {"socket_family": "ipv6", "socket_nthreads": 16, "nsocks_perthread": "4"},
+        {**BOTH, "NCCL_SOCKET_FAMILY": "AF_INET6", "NCCL_SOCKET_NTHREADS": "16", "NCCL_NSOCKS_PERTHREAD": "4"},
+    ),
+    "sockets of one thread": (
+        TWO,
+        {"socket_family": "ipv4", "nsocks_perthread": 64},
+        {**BOTH, "NCCL_SOCKET_FAMILY": "AF_INET", "NCCL_NSOCKS_PERTHREAD": "64"},
+    ),
     "auto": (TWO, {"gid_index": "auto"}, {"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1", **CHOSEN}),
     "auto where the devices disagree": (
         DIFFERENT,
@@ -92,6 +102,7 @@ ENVIRONMENTS: dict[str, tuple[Json, Json, dict[str, str]]] = {
     ),
     "an exclude that names nothing here": (TWO, {"exclude": ["mlx5_storage", "0c42:a103:0065:ffff"]}, BOTH),
     "lists that are null are empty": (TWO, {"include": None, "exclude": None, "socket_ifname": ""}, BOTH),
+    "what is empty is not set": (TWO, {"socket_family": "", "socket_nthreads": None, "nsocks_perthread": ""}, BOTH),
 }
 
 

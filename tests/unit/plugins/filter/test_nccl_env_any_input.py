@@ -113,6 +113,9 @@ ANY = JSON | RESULT | st.lists(RESULT | DEVICE, max_size=2) | st.dictionaries(st
             "family": st.sampled_from(["ipv4", "ipv6"]) | JSON,
             "gid_index": st.sampled_from(["pin", "auto"]) | JSON,
             "debug": JSON,
+            "socket_family": st.sampled_from(["ipv4", "ipv6"]) | JSON,
+            "socket_nthreads": st.integers(0, 17) | JSON,
+            "nsocks_perthread": st.integers(0, 65) | JSON,
         },
     ),
 )

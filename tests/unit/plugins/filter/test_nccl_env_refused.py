@@ -130,6 +130,18 @@ REFUSED: dict[str, tuple[Json, Json, str]] = {
     ),
     "family": (TWO, {"family": "AF_INET"}, "family is 'AF_INET'; it must be one of ipv4, ipv6"),
     "gid_index": (TWO, {"gid_index": 3}, "gid_index is 3; it must be one of pin, auto"),
+    "socket_family": (TWO, {"socket_family": "inet"}, "socket_family is 'inet'; it must be one of ipv4, ipv6"),
+    **{
+        f"{option} {value!r}": (TWO, {option: value}, f"{option} is {value!r}; it must be a whole number, 1 to {most}")
+        for option, most in (("socket_nthreads", 16), ("nsocks_perthread", 64))
+        for value in (0, -1, most + 1, str(most + 1), "4 ", "-1", "٤", 4.0, True, False, [4])
+    },
+    "more sockets than NCCL opens": (
+        TWO,
+        {"socket_nthreads": 13, "nsocks_perthread": 5},
+        "socket_nthreads is 13 and nsocks_perthread is 5, which is 65 sockets for each connection, and NCCL opens 64 at "
+        "most. Lower one of them",
+    ),
     "debug": (TWO, {"debug": "info"}, "debug is 'info'; it must be one of VERSION, WARN, INFO, TRACE"),
     **{
         f"a device called {name!r}"[:40]: (

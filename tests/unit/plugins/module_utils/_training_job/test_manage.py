@@ -352,6 +352,8 @@ BAD = [
     ({"host_network": "perhaps"}, "host_network is 'perhaps'; it must be true or false"),
     ({"nccl_env_options": {"hca": "mlx5"}}, "nccl_env_options has hca; there are: include, exclude, socket_ifname"),
     ({"nccl_env_options": {"gid_index": 3}}, "nccl_env_options has gid_index: 3; there are: pin, auto"),
+    ({"nccl_env_options": {"socket_family": "AF_INET"}}, "has socket_family: 'AF_INET'; there are: ipv4, ipv6"),
+    ({"nccl_env_options": {"socket_nthreads": 17}}, "nccl_env_options cannot be used. Could not build the NCCL"),
     ({"master_port": 70000}, "master_port is 70000; a port is 1 to 65535"),
 ]
 

@@ -21,7 +21,11 @@ def seen(state: str = "ACTIVE", name: str = "mlx5_0") -> dict[str, t.Any]:
 
 def test_the_index_is_that_of_this_pod() -> None:
     found = start.nccl_variables({}, 0, True, seen)
-    assert found == {"NCCL_IB_HCA": "=mlx5_0:1", "NCCL_IB_GID_INDEX": "9", "NCCL_DEBUG": "INFO"}
+    expected = {"NCCL_IB_HCA": "=mlx5_0:1", "NCCL_IB_GID_INDEX": "9", "NCCL_DEBUG": "INFO"}
+    assert found == expected
+    sockets = {"socket_family": "ipv4", "socket_nthreads": 4, "nsocks_perthread": 2}
+    variables = {"NCCL_SOCKET_FAMILY": "AF_INET", "NCCL_SOCKET_NTHREADS": "4", "NCCL_NSOCKS_PERTHREAD": "2"}
+    assert start.nccl_variables(sockets, 0, True, seen) == {**expected, **variables}
 
 
 def test_a_device_that_comes_later_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
