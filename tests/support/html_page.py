@@ -8,7 +8,7 @@ import html.parser
 import typing as t
 
 # Elements without an end tag, of HTML (13.1.2) and of SVG as the pages use it.
-VOID = ("br", "circle", "input", "meta", "rect")
+VOID = ("br", "input", "line", "meta", "rect")
 
 
 class Element(t.NamedTuple):

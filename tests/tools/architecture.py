@@ -28,7 +28,7 @@ ON_NODES = (
     "rdma_exporter",
     "training_image",
 )
-ON_CLUSTER = ("gpu_operator", "node_labels", "training_job")
+ON_CLUSTER = ("gpu_operator", "node_labels", "training_job", "experiment")
 ELSEWHERE = ("drift", "awx", "monitoring", "switch_telemetry")
 PLAYBOOKS = (
     "site",
@@ -39,6 +39,7 @@ PLAYBOOKS = (
     "verify",
     "image",
     "train",
+    "experiment",
     "monitoring",
     "drift",
     "drift_merge",

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import re
 import statistics
-import subprocess
-import sys
+import typing as t
 from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.tests.support.torch import WORKLOAD, Done, Job, two
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._experiment.difference import sentence
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._experiment.run import of_job
+from ansible_collections.rdmaops.gpu_fabric.tests.support.torch import Done, Job, two
 
 pytestmark = pytest.mark.long
 
@@ -27,23 +28,17 @@ def benchmark(directory: Path, model: str, result: str, *words: str) -> list[Don
     return done
 
 
-def compare(directory: Path, *words: str, isolated: bool = True) -> subprocess.CompletedProcess[str]:
-    # Isolated: no package of this machine is used.
-    argv = [sys.executable, *["-S"] * isolated, str(WORKLOAD / "compare.py"), *words]
-    return subprocess.run(argv, cwd=directory, capture_output=True, text=True, timeout=60)
-
-
 @pytest.fixture(scope="module")
-def resnet(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Done]:
+def resnet(tmp_path_factory: pytest.TempPathFactory) -> tuple[Done, Done]:
+    """Rank 0 of two runs."""
     directory = tmp_path_factory.mktemp("resnet")
-    zero, one = benchmark(directory, "resnet50", "one.json")
+    zero, one = benchmark(directory, "resnet50", "first.json")
     assert one.out == ""
-    (directory / "other.log").write_text(benchmark(directory, "resnet50", "other.json")[0].out)
-    return directory, zero
+    return zero, benchmark(directory, "resnet50", "second.json")[0]
 
 
-def test_prints_what_people_know(resnet: tuple[Path, Done]) -> None:
-    lines = resnet[1].out.splitlines()
+def test_prints_what_people_know(resnet: tuple[Done, Done]) -> None:
+    lines = resnet[0].out.splitlines()
     assert lines[1:6] == [
         "Model: resnet50",
         "Batch size: 2",
@@ -58,8 +53,8 @@ def test_prints_what_people_know(resnet: tuple[Path, Done]) -> None:
     assert lines[12].startswith("RESULT ")
 
 
-def test_result(resnet: tuple[Path, Done]) -> None:
-    result = resnet[1].result
+def test_result(resnet: tuple[Done, Done]) -> None:
+    result = resnet[0].result
     one, other = result["ranks"]
     assert one["checksum"] == other["checksum"]
     assert result["samples"] == [statistics.fmean(pair) for pair in zip(one["samples"], other["samples"], strict=True)]
@@ -71,35 +66,29 @@ def test_result(resnet: tuple[Path, Done]) -> None:
     assert total["mean"] == pytest.approx(2 * each["mean"])
 
 
-def test_two_results_side_by_side(resnet: tuple[Path, Done]) -> None:
-    directory = resnet[0]
-    words = ["one.json", "other.log", "--names", "default", "topology-aware"]
-    done = compare(directory, *words)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("benchmark of resnet50 on 2 CPU(s), batch size 2, fp32\n")
-    assert re.search(r"^ +default +topology-aware +difference$", done.stdout, re.MULTILINE)
-    assert "Other differences: started (" in done.stdout
-    with_page = compare(directory, *words, "--html", "page.html", isolated=False)
-    assert (with_page.returncode, with_page.stdout) == (0, done.stdout)
-    assert "topology-aware" in (directory / "page.html").read_text()
-    without = compare(directory, *words, "--html", "none.html")
-    assert (without.returncode, without.stdout) == (1, done.stdout)
-    assert without.stderr == (
-        "ERROR: Writing none.html: No module named 'jinja2'. Install jinja2 for this Python, or compare on the "
-        "controller, where Ansible has it\n"
+def run_of(done: Done) -> t.Any:
+    return of_job({"logs": [{"pod": "launcher", "text": done.out, "error": None}]})
+
+
+def test_two_results_side_by_side(resnet: tuple[Done, Done]) -> None:
+    first, second = map(run_of, resnet)
+    for run, done in ((first, resnet[0]), (second, resnet[1])):
+        assert run["samples"] == done.result["samples"]
+        assert run["numbers"]["images_per_second"] == done.result["images_per_second"]["mean"]
+        assert {key: run["details"][key] for key in ("kind", "model", "world_size", "image_size")} == {
+            "kind": "benchmark", "model": "resnet50", "world_size": 2, "image_size": 32,
+        }  # fmt: skip
+    assert re.search(
+        r"second is \d+\.\d % (faster|slower) than first", sentence(("first", "second"), first, second) or ""
     )
 
 
-def test_vgg_in_mixed_precision_is_not_to_be_compared_with_resnet(resnet: tuple[Path, Done]) -> None:
-    directory = resnet[0]
-    result = benchmark(directory, "vgg16", "vgg.json", "--amp", "--num-iters", "1")[0].result
-    assert (result["model"], result["precision"]) == ("vgg16", "amp-bfloat16")
-    assert result["images_per_second"]["stdev"] is None
-    done = compare(directory, "one.json", "vgg.json")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == (
-        "ERROR: The results cannot be compared: they differ in model (one: resnet50, vgg: vgg16); precision (one: fp32,"
-        " vgg: amp-bfloat16)\n"
+def test_vgg_in_mixed_precision_is_not_to_be_compared_with_resnet(resnet: tuple[Done, Done], tmp_path: Path) -> None:
+    done = benchmark(tmp_path, "vgg16", "vgg.json", "--amp", "--num-iters", "1")[0]
+    assert (done.result["model"], done.result["precision"]) == ("vgg16", "amp-bfloat16")
+    assert done.result["images_per_second"]["stdev"] is None
+    assert sentence(("first", "second"), run_of(resnet[0]), run_of(done)) == (
+        "second cannot be compared with first: they differ in model (vgg16, resnet50); precision (amp-bfloat16, fp32)."
     )
 
 

@@ -5,7 +5,7 @@
 
 It prints what the synthetic benchmark of Horovod prints, and takes its options, so that its figures can be read the
 same way; the work between the processes is done by DistributedDataParallel. Rank 0 prints the result as JSON behind the
-word RESULT; compare.py puts two of them side by side.
+word RESULT.
 """
 
 from __future__ import annotations

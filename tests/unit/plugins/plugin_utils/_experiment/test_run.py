@@ -1,0 +1,120 @@
+# Copyright: (c) 2026, rdmaops contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The numbers of a run, from logs and from reports."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._experiment import run
+from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._experiment.runs import (
+    TRAINED,
+    job,
+    log_of,
+)
+
+FIXTURES = Path(__file__).resolve().parents[2] / "filter" / "fixtures"
+
+
+def test_training() -> None:
+    assert run.of_job(job(log_of(TRAINED), "nothing")) == {
+        "numbers": {
+            "images_per_second_per_device": 400.0,
+            "images_per_second": 800.0,
+            "seconds": 912.4,
+            "first_accuracy": 0.8,
+            "accuracy": 0.8571,
+        },
+        "samples": [399.0, 401.0],
+        "details": {
+            "kind": "train", "model": "resnet18", "world_size": 2, "batch_size": 128, "precision": "fp32",
+            "device_type": "cpu", "data": "CIFAR-10", "epochs": 200, "device": "CPU", "hosts": ["train-0", "train-1"],
+            "backend": "mpi", "transport": "rdma", "torch": "2.6.0", "started": "2026-11-24T12:00:00Z",
+        },
+    }  # fmt: skip
+
+
+def test_the_last_result_counts_whatever_stands_before_it() -> None:
+    first, last = json.dumps({**TRAINED, "seconds": 1.0}), json.dumps({**TRAINED, "seconds": 2.0})
+    text = f"RESULT {first}\n[1,0]<stdout>:RESULT {last}\n"
+    assert run.of_job(job("nothing", text))["numbers"]["seconds"] == 2.0
+
+
+# changes of a result, what the run then has
+ODD: list[tuple[dict[str, t.Any], str, t.Any]] = [
+    ({"samples": ["fast", True, 0, 5.0]}, "samples", [5.0]),
+    ({"samples": None}, "samples", []),
+    ({"accuracies": []}, "numbers", {"first_accuracy": None}),
+    ({"accuracy": "high"}, "numbers", {"accuracy": None}),
+    ({"images_per_second": None}, "numbers", {"images_per_second": None}),
+]
+
+
+@pytest.mark.parametrize(("changes", "key", "expected"), ODD)
+def test_what_is_no_number_is_no_number_of_the_run(changes: dict[str, t.Any], key: str, expected: t.Any) -> None:
+    part = run.of_job(job(log_of({**TRAINED, **changes})))[key]
+    if isinstance(expected, dict):
+        part = {name: part.get(name) for name in expected}
+    assert part == expected
+
+
+# logs without a result
+WITHOUT = ["", "Model: vgg16\n", "RESULT {", log_of(TRAINED)[:-60], log_of({**TRAINED, "schema": 2}), "RESULT {}"]
+
+
+@pytest.mark.parametrize("text", WITHOUT)
+def test_no_result_is_an_error(text: str) -> None:
+    assert message_of(FabricError, run.of_job, job(text)) == (
+        "the logs of the job's pods have neither a result of train.py or benchmark.py (a line that begins with RESULT) nor the"
+        " summary of nccl-tests. Either the program is another one, or training_job_log_tail is too small"
+    )
+
+
+def test_logs_that_could_not_be_read_are_named() -> None:
+    unread = job("")
+    unread["logs"].append({"pod": "train-1", "text": "", "error": "HTTP 500"})
+    assert message_of(FabricError, run.of_job, unread).endswith("too small; could not be read: train-1: HTTP 500")
+
+
+def test_nccl_tests() -> None:
+    text = (FIXTURES / "nccl-2.18.5_ibext_roce_all-reduce.txt").read_text(encoding="utf-8")
+    assert run.of_job(job("nothing", text)) == {
+        "numbers": {"busbw": 2.80687},
+        "samples": [],
+        "details": {"kind": "nccl-tests", "transport": "rdma"},
+    }
+
+
+def report(*measurements: tuple[str, float | None]) -> dict[str, t.Any]:
+    pairs = [
+        {"client": "a", "server": f"b{number}", "test": test, "gbps": rate}
+        for number, (test, rate) in enumerate(measurements)
+    ]
+    return {"pairs": pairs, "verdict": "unknown", "reasons": ["no measurement"], "started": "2026-11-24T12:00:00Z"}
+
+
+def test_fabric() -> None:
+    measurements = [
+        ("ib_write_bw_cm", 23.14),
+        ("ib_write_bw_cm", None),
+        ("ib_write_bw_cm", 22.5),
+        ("ib_write_bw", 24.1),
+    ]
+    assert run.of_fabric(report(*measurements, ("rping", None))) == {
+        "numbers": {"bandwidth_cm": 22.5, "bandwidth": 24.1},
+        "samples": [],
+        "details": {"kind": "ib_write_bw, ib_write_bw_cm", "hosts": ["a", "b0", "b2", "b3"], "measurements": 3,
+                    "started": "2026-11-24T12:00:00Z"},
+    }  # fmt: skip
+
+
+def test_a_fabric_without_a_measurement_is_an_error() -> None:
+    assert message_of(FabricError, run.of_fabric, report(("ib_write_bw", None))) == (
+        "the fabric check measured no bandwidth (its verdict is unknown: no measurement)"
+    )
