@@ -133,7 +133,7 @@ class PodLab:
         return subprocess.run(
             [*argv, *arguments, "-e", json.dumps(variables)],
             cwd=COLLECTION, env=environment(ANSIBLE_STDOUT_CALLBACK="ansible.builtin.default"), stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, timeout=1200, check=False,
+            capture_output=True, text=True, timeout=3000, check=False,
         )  # fmt: skip
 
     def memlock(self, pod: str, device: str = "rxe0") -> Json:

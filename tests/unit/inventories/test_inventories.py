@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.action.experiment_report import validate
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter.fabric_tests import FilterModule as FabricTests
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter.nccl_env import nccl_env
 from ansible_collections.rdmaops.gpu_fabric.plugins.filter.rails import rails
@@ -64,20 +65,42 @@ for host in inventory.get_hosts():
             checked += names
 print(json.dumps([errors, sorted(set(checked))]))
 """
+# The variables of the experiments of an inventory.
+EXPERIMENTS = """
+import json, sys
+from ansible.inventory.manager import InventoryManager
+from ansible.parsing.dataloader import DataLoader
+from ansible.plugins.loader import init_plugin_loader
+from ansible.template import Templar
+from ansible.vars.manager import VariableManager
+
+init_plugin_loader()
+loader = DataLoader()
+inventory = InventoryManager(loader, [sys.argv[1]])
+manager = VariableManager(loader, inventory)
+experiments = {}
+for host in inventory.groups["experiments"].get_hosts():
+    variables = manager.get_vars(host=host)
+    names = [name for name in variables if name.startswith(("experiment_", "training_job_"))]
+    templar = Templar(loader, variables)
+    experiments[host.name] = {name: templar.template(variables[name]) for name in names}
+print(json.dumps([inventory.groups["kubernetes_api"].get_hosts()[0].name, experiments]))
+"""
+
+
+def group_names(group: Json) -> set[str]:
+    """The names that a group, its hosts and its children set."""
+    names = set(group.get("vars") or {}).union(*((host or {}) for host in (group.get("hosts") or {}).values()))
+    return names.union(*map(group_names, (group.get("children") or {}).values()))
 
 
 def variables(site: Path) -> dict[str, set[str]]:
     """The names that an inventory sets, by file."""
-    found: dict[str, set[str]] = {}
-    for path in sorted(site.rglob("*.yml")):
-        document = yaml.safe_load(path.read_text())
-        if path.name == "hosts.yml":
-            groups = document["all"]["children"].values()
-            rows = [host or {} for group in groups for host in group["hosts"].values()]
-            found[path.name] = {name for row in rows for name in row}
-        else:
-            found[path.name] = set(document)
-    return found
+    files = {path: yaml.safe_load(path.read_text()) for path in sorted(site.rglob("*.yml"))}
+    return {
+        path.name: set(document) if path.parent.name == "group_vars" else group_names({"children": document})
+        for path, document in files.items()
+    }
 
 
 @pytest.mark.parametrize("site", SITES, ids=lambda path: path.name)
@@ -90,12 +113,16 @@ def test_every_variable_is_one_that_a_role_has(site: Path) -> None:
 def validated(site: Path) -> tuple[list[str], set[str]]:
     """What the roles have against the values of a site, and the names of those."""
     specs = {role: spec["main"].get("options") or {} for role, spec in SPECS.items()}
+    errors, checked = run(VALIDATE, str(site), json.dumps(specs), json.dumps(GIVEN))
+    return errors, set(checked)
+
+
+def run(program: str, *arguments: str) -> Json:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
-    argv = [sys.executable, "-c", VALIDATE, str(site), json.dumps(specs), json.dumps(GIVEN)]
+    argv = [sys.executable, "-c", program, *arguments]
     done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    errors, checked = json.loads(done.stdout)
-    return errors, set(checked)
+    return json.loads(done.stdout)
 
 
 @pytest.mark.parametrize("site", SITES, ids=lambda path: path.name)
@@ -221,3 +248,46 @@ def test_the_network_is_one_that_the_role_takes(name: str) -> None:
         assert sources == ["cni-plugins", "multus", "whereabouts"]
     refused = {"secondary_network_device_plugin": "shared", "secondary_network_device_plugin_image": "plugin:latest"}
     assert role.value("__secondary_network_unpinned_images", **refused) != []
+
+
+# --- the experiments -------------------------------------------------------------------------------------------------
+
+# What a document's command requests, and where it is in the job.
+JOBS: list[tuple[str, str, str, list[str]]] = [
+    ("roce_e810", "all-reduce", "MPIJob", ["all_reduce_perf", "10GB"]),
+    ("roce_e810", "cifar10", "Pod", ["--epochs=200", "--learning-rate=0.01", "--pre-trained"]),
+    ("infiniband", "mnist", "Pod", ["--data-set=mnist", "--epochs=3", "--batch-size=128"]),
+    ("erdma", "synthetic", "MPIJob", ['"aliyun/erdma": "1"', '"hostNetwork": true', '"-np", "2"', '"16Gi"', "TRACE"]),
+    ("runai", "distributed-job-readme", "PyTorchJob",
+     ['"k8s.v1.cni.cncf.io/networks": "kube-system/roce"', '"rdma/rdma": "1"', '"nvidia.com/gpu": "4"']),
+    ("ack_topology", "vgg16", "MPIJob", ["--model=vgg16", '"-np", "4"', '"replicas": 4']),
+    ("ack_topology", "vgg16-topology", "MPIJob", ["--model=vgg16", '"gpu-topology": "vgg16-topology"', "min-available"]),
+    ("ack_topology", "resnet50", "MPIJob", ["--model=resnet50"]),
+    ("ack_topology", "resnet50-topology", "MPIJob", ["--model=resnet50", '"gpu-topology": "resnet50-topology"', "min-available"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("site", sorted({row[0] for row in JOBS}))
+def test_experiments_run_what_the_document_runs(site: str) -> None:
+    first, experiments = run(EXPERIMENTS, str(COLLECTION / "inventories" / site))
+    # The plays on the cluster use the first host of this group.
+    assert first == "localhost"
+    jobs = {name: given for name, given in experiments.items() if given.get("experiment_kind") != "fabric"}
+    assert set(jobs) == {row[1] for row in JOBS if row[0] == site}
+    for _site, name, kind, texts in (row for row in JOBS if row[0] == site):
+        given = {key: value for key, value in jobs[name].items() if key.startswith("training_job_")}
+        given.setdefault("training_job_image", "registry.example.org/train@sha256:" + "0" * 64)
+        given.update(training_job_name=name, training_job_command=jobs[name]["experiment_command"])
+        options = values(COLLECTION / "roles/training_job").value("__training_job_options", **given)
+        objects = TrainingJob().filters()["training_job"](options)
+        assert kind in [manifest["kind"] for manifest in objects]
+        text = json.dumps(objects)
+        assert [part for part in texts if part not in text] == [], (name, text)
+
+
+@pytest.mark.parametrize("site", sorted({row[0] for row in JOBS}))
+def test_documents_are_ones_that_the_report_takes(site: str) -> None:
+    for name, given in run(EXPERIMENTS, str(COLLECTION / "inventories" / site))[1].items():
+        document = given.get("experiment_document")
+        document = document and {"numbers": {}, "details": {}, **document}
+        validate({"name": name, "job": {}, "fabric": None, "document": document, "beside": []})
