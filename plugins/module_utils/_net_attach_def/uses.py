@@ -25,6 +25,7 @@ KINDS = (
     ("batch/v1", "jobs", "Job"),
     ("batch/v1", "cronjobs", "CronJob"),
     ("kubeflow.org/v2beta1", "mpijobs", "MPIJob"),
+    ("kubeflow.org/v1alpha1", "mpijobs", "MPIJob"),  # arena's
     ("kubeflow.org/v1", "pytorchjobs", "PyTorchJob"),
     ("batch.volcano.sh/v1alpha1", "jobs", "Volcano Job"),
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from .._decision import DRIFT, UNKNOWN, resource
-from .._kubernetes.client import ApiError, Client, path
+from .._kubernetes.client import Client, path
 from .._net_attach_def.cluster import API, PLURAL
 from .manage import JOB, SPEC, templates
 from .options import JobError
@@ -84,19 +84,17 @@ class Check:
                 missing.append("%s/%s" % (space, name))
         return missing
 
-    def room(self, image_present: bool) -> tuple[dict[str, int] | None, list[str], list[str]]:
-        """Return where the pods have room, what they lack, and what could not be checked."""
-        try:
-            nodes = self.client.items(path("v1", "nodes"), "%s: listing the nodes" % self.doing) or []
-            pods = self.client.items(path("v1", "pods"), "%s: listing the pods" % self.doing) or []
-        except ApiError as exc:
-            if exc.status != 403:
-                raise
-            return None, [], ["whether the nodes have room (%s)" % str(exc).replace(self.doing + ": ", "", 1)]
+    def room(self, preflight: Preflight, image_present: bool) -> dict[str, int] | None:
+        """Return where the pods have room, None if the account may not look."""
+        nodes = preflight.read("the nodes", self.client.items, path("v1", "nodes"))
+        pods = None if nodes is None else preflight.read("the pods on them", self.client.items, path("v1", "pods"))
+        if nodes is None or pods is None:
+            return None
         rows = survey(nodes, pods)
         room = place(rows, self.pods, image_present)
-        unlisted = self._unlisted_images(rows, room["placed"]) if image_present else []
-        return room["placed"], self._short(room), unlisted
+        preflight.problems += self._short(room)
+        preflight.unchecked += self._unlisted_images(rows, room["placed"]) if image_present else []
+        return t.cast("t.Dict[str, int]", room["placed"])
 
     def _unlisted_images(self, rows: t.Sequence[Node], placed: t.Container[str]) -> list[str]:
         images = {container["image"] for _count, pod in self.pods for container in pod["spec"]["containers"]}
@@ -122,13 +120,12 @@ class Check:
 
     def preflight(self, image_present: bool) -> tuple[dict[str, int] | None, list[str]]:
         """Return where the pods have room, and what could not be checked. JobError: the job can never start."""
-        placed, problems, unchecked = self.room(image_present)
         preflight = Preflight(self.client, self.doing, self.namespace, self.manifests, self.pods)
+        placed = self.room(preflight, image_present)
         preflight.run()
-        problems += preflight.problems
-        if problems:
-            raise JobError("%s: %s. Nothing was applied" % (self.doing, ". ".join(problems)))
-        return placed, unchecked + preflight.unchecked
+        if preflight.problems:
+            raise JobError("%s: %s. Nothing was applied" % (self.doing, ". ".join(preflight.problems)))
+        return placed, preflight.unchecked
 
 
 def manage(params: t.Mapping[str, t.Any], check_mode: bool, client: Client) -> dict[str, t.Any]:

@@ -41,23 +41,27 @@ def attachments(pods: Pods, namespace: str) -> dict[tuple[str, str], int]:
     return counts
 
 
+def totals(pods: Pods) -> Amounts:
+    """Return what pods request together."""
+    amount_of: Amounts = {}
+    for count, pod in pods:
+        for name, amount in requests(pod["spec"]).items():
+            amount_of[name] = amount_of.get(name, decimal.Decimal(0)) + amount * count
+    return amount_of
+
+
 def quota_needs(pods: Pods) -> Amounts:
     """Return what a ResourceQuota counts for pods, by all the names that it has for that."""
-    needs: Amounts = {}
-
-    def add(name: str, amount: decimal.Decimal) -> None:
-        needs[name] = needs.get(name, decimal.Decimal(0)) + amount
-
+    requested = totals(pods)
+    needs = {"count/pods": requested["pods"]}
+    needs.update({"requests." + name: amount for name, amount in requested.items()})
+    # Extended resources have a quota for requests only (core.IsQuotaHugePageResourceName and its kind).
+    needs.update({name: amount for name, amount in requested.items() if "/" not in name})
     for count, pod in pods:
-        add("count/pods", decimal.Decimal(count))
-        for name, amount in requests(pod["spec"]).items():
-            add("requests." + name, amount * count)
-            # Extended resources have a quota for requests only (core.IsQuotaHugePageResourceName and its kind).
-            if "/" not in name:
-                add(name, amount * count)
         for container in pod["spec"]["containers"]:
             for name, amount in amounts((container.get("resources") or {}).get("limits")).items():
-                add("limits." + name, amount * count)
+                key = "limits." + name
+                needs[key] = needs.get(key, decimal.Decimal(0)) + amount * count
     return needs
 
 
@@ -109,7 +113,7 @@ class Preflight:
         if not self.problems:
             self._admission()
 
-    def _read(self, what: str, read: t.Callable[[str, str], t.Any], where: str) -> t.Any:
+    def read(self, what: str, read: t.Callable[[str, str], t.Any], where: str) -> t.Any:
         """Return what was read; None, and a line in ``unchecked``, if the account may not read it."""
         try:
             return read(where, "%s: reading %s" % (self.doing, what))
@@ -136,7 +140,7 @@ class Preflight:
             where = path("v1", plural, self.namespace, name)
             text = "%s %s/%s" % (kind, self.namespace, name)
             try:
-                live = self._read(text, self._get, where)
+                live = self.read(text, self._get, where)
             except ApiError as exc:
                 if not exc.missing:
                     raise
@@ -148,7 +152,7 @@ class Preflight:
     def _queues(self) -> None:
         version = GROUPS["volcano"][0]
         for name in sorted(queues(self.manifests)):
-            rows = self._read("the queues of Volcano", self.client.items, path(version, "queues"))
+            rows = self.read("the queues of Volcano", self.client.items, path(version, "queues"))
             if rows is None:  # may not be read; or Volcano is not there, which is reported as a kind that is not served
                 continue
             by_name = {row["metadata"]["name"]: row for row in rows}
@@ -160,12 +164,12 @@ class Preflight:
             if state != "Open":
                 self.problems.append("the queue %s is %s, and takes no jobs" % (name, state))
             capability = amounts((by_name[name].get("spec") or {}).get("capability"))
-            self._compare("the queue %s" % name, capability, {}, _totals(self.pods))
+            self._compare("the queue %s" % name, capability, {}, totals(self.pods))
 
     def _quotas(self) -> None:
         where = path("v1", "resourcequotas", self.namespace)
         text = "the quotas of %s" % self.namespace
-        for quota in self._read(text, self.client.items, where) or []:
+        for quota in self.read(text, self.client.items, where) or []:
             name, spec = quota["metadata"]["name"], quota.get("spec") or {}
             if spec.get("scopes") or spec.get("scopeSelector"):
                 self.unchecked.append("the quota %s, which is for some pods only (scopes)" % name)
@@ -187,7 +191,7 @@ class Preflight:
         for (space, name), count in attachments(self.pods, self.namespace).items():
             key = "%s/%s" % (space, name)
             where = path(API, PLURAL, space, name)
-            live = self._read("attachment %s" % key, self.client.get, where)
+            live = self.read("attachment %s" % key, self.client.get, where)
             text = ((live or {}).get("spec") or {}).get("config")
             if not text:  # not there, which is reported by itself, or a file of the node
                 continue
@@ -257,13 +261,4 @@ class Preflight:
                 return
 
 
-def _totals(pods: Pods) -> Amounts:
-    """Return what pods need together."""
-    totals: Amounts = {}
-    for count, pod in pods:
-        for name, amount in requests(pod["spec"]).items():
-            totals[name] = totals.get(name, decimal.Decimal(0)) + amount * count
-    return totals
-
-
-__all__ = ("Preflight", "attachments", "queues", "quota_needs", "references")
+__all__ = ("Preflight", "attachments", "queues", "quota_needs", "references", "totals")

@@ -202,7 +202,7 @@ def test_what_an_account_of_one_namespace_cannot_read_is_unchecked(own_cluster: 
     result = check_job(params, False, joe)
     assert result["placed"] is None
     (reason,) = result["unchecked"]
-    assert re.match(r"whether the nodes have room \(listing the nodes: .* answered 403 \(Forbidden\): ", reason)
+    assert re.match(r"the nodes \(reading the nodes: .* answered 403 \(Forbidden\): ", reason)
     assert result["warnings"] == [f"Checking the job {namespace}/train: not checked: {reason}"]
     assert check_job({**params, "capacity": False}, False, joe)["unchecked"] == []
 
