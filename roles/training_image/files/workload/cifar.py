@@ -9,15 +9,14 @@ are found, as placeholders. Format: https://www.cs.toronto.edu/~kriz/cifar.html
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
 import pickle
 import typing as t
 
 from common import WorkloadError
+from dataset import AbsentError, Images, content_of, refuse_labels
 
-CLASSES = 10
 # 32 x 32 pixels, a plane each for red, green and blue.
 IMAGE_BYTES = 3 * 32 * 32
 RECORD_BYTES = 1 + IMAGE_BYTES
@@ -25,16 +24,6 @@ TRAINING = tuple("data_batch_%d" % number for number in range(1, 6))
 TEST = ("test_batch",)
 # Directories in the archives, and the extension of their files.
 FORMS = (("cifar-10-batches-py", ""), ("cifar-10-batches-bin", ".bin"))
-
-
-class Images(t.NamedTuple):
-    """Labels, a byte each, and images, IMAGE_BYTES each, in the same order."""
-
-    labels: bytes
-    pixels: bytearray
-
-    def fingerprint(self) -> str:
-        return hashlib.sha256(self.labels + b"\0" + self.pixels).hexdigest()
 
 
 def read(directory: str) -> tuple[Images, Images | None]:
@@ -50,7 +39,7 @@ def read(directory: str) -> tuple[Images, Images | None]:
                 test = os.path.exists(os.path.join(place, TEST[0] + ending))
                 return _read_all(place, TRAINING, ending), _read_all(place, TEST, ending) if test else None
             tried.append(os.path.join(place, TRAINING[0] + ending))
-    raise WorkloadError(
+    raise AbsentError(
         "No CIFAR-10 in %s (looked for %s): unpack cifar-10-python.tar.gz or cifar-10-binary.tar.gz there, set its "
         "directory with --data-dir, or train on generated images with --use-dummy-data N"
         % (directory, ", ".join(tried))
@@ -61,16 +50,9 @@ def _read_all(place: str, batches: t.Sequence[str], ending: str) -> Images:
     labels, pixels = bytearray(), bytearray()
     for batch in batches:
         path = os.path.join(place, batch + ending)
-        try:
-            with open(path, "rb") as stream:
-                content = stream.read()
-        except OSError as exc:
-            raise WorkloadError("Reading %s: %s" % (path, exc.strerror or exc)) from exc
+        content = content_of(path)
         images = parse_binary(content, path) if ending else parse_pickle(content, path)
-        if max(images.labels) >= CLASSES:
-            raise WorkloadError(
-                "%s is not a CIFAR-10 file: a label is %d, but labels go from 0 to 9" % (path, max(images.labels))
-            )
+        refuse_labels("CIFAR-10", path, images.labels)
         labels += images.labels
         pixels += images.pixels
     return Images(bytes(labels), pixels)
@@ -180,4 +162,4 @@ def _pixels(array: t.Any) -> bytearray | None:
     return bytearray().join(raw[row::rows] for row in range(rows))
 
 
-__all__ = ("CLASSES", "Images", "parse_binary", "parse_pickle", "read")
+__all__ = ("parse_binary", "parse_pickle", "read")

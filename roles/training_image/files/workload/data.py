@@ -13,25 +13,46 @@ import hashlib
 import typing as t
 
 import cifar
+import mnist
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 from common import WorkloadError
+from dataset import CLASSES, Images
 
-SIDE = 32
 PADDING = 4
-# Mean and standard deviation of CIFAR-10's channels, as every trainer for it uses them.
-MEAN = (0.4914, 0.4822, 0.4465)
-DEVIATION = (0.2023, 0.1994, 0.2010)
+
+
+class Kind(t.NamedTuple):
+    """A published data set: its reader, its images, and the model that is trained on it."""
+
+    title: str
+    read: t.Callable[[str], tuple[Images, Images | None]]
+    model: str
+    side: int
+    # Of each channel, as every trainer for it uses them.
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+    # Whether images are shifted and mirrored by chance. A mirrored digit is none.
+    varied: bool
+
+
+KINDS = {
+    "cifar10": Kind(
+        "CIFAR-10", cifar.read, "resnet18", 32, (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010), varied=True
+    ),
+    "mnist": Kind("MNIST", mnist.read, "small_cnn", mnist.SIDE, (0.1307,), (0.3081,), varied=False),
+}
 
 
 class Set(t.NamedTuple):
-    """Images (uint8, N x 3 x 32 x 32) and their labels on a device."""
+    """Images (uint8, N x channels x side x side) and their labels on a device."""
 
     images: torch.Tensor
     labels: torch.Tensor
 
 
 class Data(t.NamedTuple):
+    kind: Kind
     training: Set
     test: Set | None
     fingerprint: str
@@ -39,26 +60,29 @@ class Data(t.NamedTuple):
 
 def load(arguments: argparse.Namespace) -> Data:
     """Return the data that the options select. Raises WorkloadError if there is none."""
+    kind = KINDS[arguments.data_set]
     if arguments.use_dummy_data:
-        training, test = generate(arguments.use_dummy_data, arguments.seed)
-        return Data(training, test, "%d generated from %d" % (arguments.use_dummy_data, arguments.seed))
-    images, tests = cifar.read(arguments.data_dir)
-    return Data(tensors(images), tensors(tests) if tests else None, "CIFAR-10 sha256:%s" % images.fingerprint())
+        training, test = generate(kind, arguments.use_dummy_data, arguments.seed)
+        return Data(kind, training, test, "%d generated from %d" % (arguments.use_dummy_data, arguments.seed))
+    images, tests = kind.read(arguments.data_dir)
+    fingerprint = "%s sha256:%s" % (kind.title, images.fingerprint())
+    return Data(kind, tensors(kind, images), tensors(kind, tests) if tests else None, fingerprint)
 
 
-def tensors(source: cifar.Images) -> Set:
-    images = torch.frombuffer(source.pixels, dtype=torch.uint8).reshape(-1, 3, SIDE, SIDE)
+def tensors(kind: Kind, source: Images) -> Set:
+    images = torch.frombuffer(source.pixels, dtype=torch.uint8).reshape(-1, len(kind.mean), kind.side, kind.side)
     return Set(images, torch.frombuffer(bytearray(source.labels), dtype=torch.uint8).long())
 
 
-def generate(count: int, seed: int) -> tuple[Set, Set]:
+def generate(kind: Kind, count: int, seed: int) -> tuple[Set, Set]:
     """Return learnable images: a pattern for each class under noise; a fifth as many for the test."""
     generator = torch.Generator().manual_seed(seed)
-    patterns = torch.randint(0, 128, (cifar.CLASSES, 3, SIDE, SIDE), generator=generator, dtype=torch.uint8)
+    shape = (len(kind.mean), kind.side, kind.side)
+    patterns = torch.randint(0, 128, (CLASSES, *shape), generator=generator, dtype=torch.uint8)
 
     def some(number: int) -> Set:
-        labels = torch.randint(0, cifar.CLASSES, (number,), generator=generator)
-        noise = torch.randint(0, 128, (number, 3, SIDE, SIDE), generator=generator, dtype=torch.uint8)
+        labels = torch.randint(0, CLASSES, (number,), generator=generator)
+        noise = torch.randint(0, 128, (number, *shape), generator=generator, dtype=torch.uint8)
         return Set(patterns[labels] + noise, labels)
 
     return some(count), some(max(1, count // 5))
@@ -87,31 +111,38 @@ def order(count: int, seed: int, epoch: int) -> torch.Tensor:
 
 
 def batch(
-    data: Set, chosen: torch.Tensor, seed: int, epoch: int, step: int, rank: int
+    data: Data, chosen: torch.Tensor, seed: int, epoch: int, step: int, rank: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return images, shifted and mirrored by chance, and labels of one step."""
-    device = data.images.device
-    chosen = chosen.to(device)
-    generator = _generator(seed, "batch", epoch, step, rank)
-    count = len(chosen)
+    """Return images and labels of one step."""
+    chosen = chosen.to(data.training.images.device)
+    images = data.training.images[chosen]
+    if data.kind.varied:
+        images = vary(images, _generator(seed, "batch", epoch, step, rank))
+    return normal(data.kind, images), data.training.labels[chosen]
+
+
+def vary(images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Return images shifted and mirrored by chance."""
+    device = images.device
+    count, channels, side, _side = images.shape
     shift = torch.randint(0, 2 * PADDING + 1, (2, count, 1), generator=generator).to(device)
     mirrored = torch.rand(count, 1, 1, 1, generator=generator).lt(0.5).to(device)
-    padded = F.pad(data.images[chosen], (PADDING,) * 4)
-    line = torch.arange(SIDE, device=device)
+    padded = F.pad(images, (PADDING,) * 4)
+    line = torch.arange(side, device=device)
     rows, columns = (shift + line).unbind(0)
-    images = padded[
+    shifted = padded[
         torch.arange(count, device=device).view(-1, 1, 1, 1),
-        torch.arange(3, device=device).view(1, -1, 1, 1),
-        rows.view(count, 1, SIDE, 1),
-        columns.view(count, 1, 1, SIDE),
+        torch.arange(channels, device=device).view(1, -1, 1, 1),
+        rows.view(count, 1, side, 1),
+        columns.view(count, 1, 1, side),
     ]
-    return normal(torch.where(mirrored, images.flip(3), images)), data.labels[chosen]
+    return torch.where(mirrored, shifted.flip(3), shifted)
 
 
-def normal(images: torch.Tensor) -> torch.Tensor:
+def normal(kind: Kind, images: torch.Tensor) -> torch.Tensor:
     """Return bytes as numbers around zero."""
-    mean = torch.tensor(MEAN, device=images.device).view(1, 3, 1, 1)
-    deviation = torch.tensor(DEVIATION, device=images.device).view(1, 3, 1, 1)
+    mean = torch.tensor(kind.mean, device=images.device).view(1, -1, 1, 1)
+    deviation = torch.tensor(kind.deviation, device=images.device).view(1, -1, 1, 1)
     return images.float().div(255).sub(mean).div(deviation)
 
 
@@ -120,4 +151,4 @@ def _generator(*what: int | str) -> torch.Generator:
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
 
 
-__all__ = ("Data", "Set", "batch", "load", "normal", "order", "steps_per_epoch", "to")
+__all__ = ("Data", "Kind", "Set", "batch", "load", "normal", "order", "steps_per_epoch", "to")

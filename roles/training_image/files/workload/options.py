@@ -50,14 +50,24 @@ def rate(text: str) -> float:
     raise argparse.ArgumentTypeError("%r is not a number above 0" % text)
 
 
+def share(text: str) -> float:
+    """Read a factor that does not enlarge, for argparse."""
+    number = rate(text)
+    if number <= 1:
+        return number
+    raise argparse.ArgumentTypeError("%r is above 1" % text)
+
+
 def train_parser(about: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--epochs", type=positive, default=10, metavar="N", help="default: %(default)s")
     add("--max-steps", type=positive, metavar="N", help="stop after this step of the whole run")
     add("--batch-size", "--batch_size", type=positive, default=128, metavar="N", help="of each rank (default: 128)")
-    text = "default: %(default)s; it falls to zero along a cosine"
+    text = "default: %(default)s; it falls to zero along a cosine, or as --gamma says"
     add("--learning-rate", "--learning_rate", "--lr", type=rate, default=0.1, metavar="X", help=text)
+    text = "multiply the learning rate by X, at most 1, after each epoch"
+    add("--gamma", type=share, metavar="X", help=text)
     add("--optimizer", choices=sorted(OPTIMIZERS), default="SGD", help="default: %(default)s")
     add(
         "--random-seed", "--random_seed", "--seed", dest="seed", type=natural, default=0, metavar="N", help="default: 0"
@@ -66,7 +76,9 @@ def train_parser(about: str) -> argparse.ArgumentParser:
     add("--amp", action="store_true", help="mixed precision: float16 on GPUs, bfloat16 on CPUs")
     add("--deterministic", action="store_true", help="the same numbers in every run, also on GPUs; slower")
     add = parser.add_argument_group("data").add_argument
-    text = "where CIFAR-10 is, Python or binary version (default: %(default)s)"
+    text = "cifar10 for ResNet-18, or mnist for a small CNN (default: %(default)s)"
+    add("--data-set", "--data_set", choices=("cifar10", "mnist"), default="cifar10", help=text)
+    text = "where CIFAR-10 is, Python or binary version, or MNIST, plain or with .gz (default: %(default)s)"
     add("--data-dir", "--data_dir", default="./data", metavar="DIR", help=text)
     text = "train on N generated images instead"
     add("--use-dummy-data", "--use_dummy_data", type=natural, default=0, metavar="N", help=text)

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Train ResNet-18 on CIFAR-10, or on generated images, by several processes (DistributedDataParallel).
+"""Train ResNet-18 on CIFAR-10, a small CNN on MNIST, or either on generated images (DistributedDataParallel).
 
 torchrun, mpirun, a job's variables or options say which rank this is. Rank 0 prints a line every few steps and, at the
 end, the result as JSON behind the word RESULT.
@@ -25,13 +25,12 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F  # noqa: N812
 import traffic
-from cifar import CLASSES
 from common import RANK_MARK, Meter, WorkloadError, clock_text, emit, finite, now, say, spread
 from devices import choose_backend, choose_device
 from options import train_parser
 from precision import Precision
 from torch.nn.parallel import DistributedDataParallel
-from zoo import torchvision_models
+from zoo import build_classifier
 
 
 def build_optimizer(name: str, model: torch.nn.Module, learning_rate: float) -> torch.optim.Optimizer:
@@ -39,24 +38,11 @@ def build_optimizer(name: str, model: torch.nn.Module, learning_rate: float) -> 
     return getattr(torch.optim, name)(model.parameters(), lr=learning_rate, **more)
 
 
-def build_model(pre_trained: bool) -> torch.nn.Module:
-    """Return ResNet-18 for ten classes. Raises WorkloadError without torchvision, or its weights."""
-    models = torchvision_models()
-    if not pre_trained:
-        return models.resnet18(num_classes=CLASSES)
-    try:
-        model = models.resnet18(weights=models.ResNet18_Weights.DEFAULT)
-    except OSError as exc:  # urllib's errors too
-        raise WorkloadError(
-            "--pre-trained: the weights are not in %s and cannot be downloaded: %s" % (torch.hub.get_dir(), exc)
-        ) from exc
-    model.fc = torch.nn.Linear(model.fc.in_features, CLASSES)
-    return model
-
-
-def cosine(base: float, epoch: int, epochs: int) -> float:
+def learning_rate(arguments: argparse.Namespace, epoch: int) -> float:
     """Return the learning rate of an epoch, counted from 0."""
-    return base * 0.5 * (1 + math.cos(math.pi * epoch / epochs))
+    if arguments.gamma is not None:
+        return arguments.learning_rate * arguments.gamma**epoch
+    return arguments.learning_rate * 0.5 * (1 + math.cos(math.pi * epoch / arguments.epochs))
 
 
 class Trainer:
@@ -114,7 +100,7 @@ class Trainer:
                 order = images_of.order(len(self.data.training.labels), self.arguments.seed, epoch)
                 ordered = epoch
                 for group in self.optimizer.param_groups:
-                    group["lr"] = cosine(self.arguments.learning_rate, epoch, self.arguments.epochs)
+                    group["lr"] = learning_rate(self.arguments, epoch)
             guard.step = self.step + 1
             loss = self._train(order, epoch, index)
             self.step += 1
@@ -147,7 +133,7 @@ class Trainer:
         size = self.arguments.batch_size
         begin = (index * self.ranks.world_size + self.ranks.rank) * size
         images, labels = images_of.batch(
-            self.data.training, order[begin : begin + size], self.arguments.seed, epoch, index, self.ranks.rank
+            self.data, order[begin : begin + size], self.arguments.seed, epoch, index, self.ranks.rank
         )
         self.parallel.train()
         self.optimizer.zero_grad(set_to_none=True)
@@ -188,7 +174,8 @@ class Trainer:
         with torch.no_grad():
             for begin in range(self.ranks.rank * step, len(test.labels), self.ranks.world_size * step):
                 with self.precision.autocast():
-                    predictions = self.model(images_of.normal(test.images[begin : begin + step])).argmax(1)
+                    images = images_of.normal(self.data.kind, test.images[begin : begin + step])
+                    predictions = self.model(images).argmax(1)
                 right += (predictions == test.labels[begin : begin + step]).sum()
                 self.group.watch.beat()
         dist.all_reduce(right)
@@ -227,7 +214,7 @@ class Trainer:
         rate = statistics.fmean(self.rates) if self.rates else None
         every = self.group.gather({"rate": rate, "loss": loss, "traffic": self.traffic, "samples": self.rates})
         return {
-            **self.group.describe("train", "resnet18", self.arguments.batch_size, self.precision.name),
+            **self.group.describe("train", self.data.kind.model, self.arguments.batch_size, self.precision.name),
             "started": started,
             "seconds": round(seconds, 3),
             "settings": self.settings,
@@ -248,8 +235,7 @@ class Trainer:
 
 def main() -> None:
     arguments = train_parser(__doc__).parse_args()
-    if arguments.resume and not arguments.checkpoint:
-        raise WorkloadError("--resume continues from a file: name it with --checkpoint")
+    refuse(arguments)
     began, started = time.monotonic(), now()
     me = ranks.discover(arguments, os.environ)
     if me.rank == 0:
@@ -265,13 +251,15 @@ def main() -> None:
     data = images_of.load(arguments)
     images_of.steps_per_epoch(len(data.training.labels), arguments.batch_size, me.world_size)
     # The others get rank 0's weights when DistributedDataParallel starts.
-    model = build_model(arguments.pre_trained and me.rank == 0)
+    model = build_classifier(data.kind.model, arguments.pre_trained and me.rank == 0)
     settings = {
         name: getattr(arguments, name)
         for name in (
+            "data_set",
             "epochs",
             "batch_size",
             "learning_rate",
+            "gamma",
             "optimizer",
             "seed",
             "pre_trained",
@@ -297,6 +285,17 @@ def main() -> None:
         group.leave()
     if result["losses"] and result["loss"] is None:
         raise WorkloadError("The loss is no longer a number: train with a smaller --learning-rate")
+
+
+def refuse(arguments: argparse.Namespace) -> None:
+    """Raises WorkloadError for options that do not go together."""
+    if arguments.resume and not arguments.checkpoint:
+        raise WorkloadError("--resume continues from a file: name it with --checkpoint")
+    if arguments.pre_trained and arguments.data_set != "cifar10":
+        raise WorkloadError(
+            "--pre-trained: torchvision has weights of ResNet-18, but --data-set %s trains another model. Leave it out"
+            % arguments.data_set
+        )
 
 
 def repeatable(deterministic: bool) -> None:

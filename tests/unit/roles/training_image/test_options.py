@@ -15,6 +15,9 @@ options = module("options")
 # words, the option's value
 TRAIN = [
     ("", {"epochs": 10, "batch_size": 128, "learning_rate": 0.1, "seed": 0, "use_cuda": None, "backend": None}),
+    ("", {"data_set": "cifar10", "gamma": None}),
+    ("--data-set mnist --optimizer Adadelta --lr 1 --gamma 0.7", {"data_set": "mnist", "learning_rate": 1.0, "gamma": 0.7}),
+    ("--gamma 1", {"gamma": 1.0}),
     (
         "--epochs 200 --batch_size 128 --learning_rate 0.01 --random_seed 7 --pre-trained --debug",
         {"epochs": 200, "batch_size": 128, "learning_rate": 0.01, "seed": 7, "pre_trained": True, "debug": True},
@@ -56,6 +59,11 @@ REFUSED = [
     ("--lr 0", "'0' is not a number above 0"),
     ("--lr nan", "'nan' is not a number above 0"),
     ("--lr inf", "'inf' is not a number above 0"),
+    ("--gamma 0", "argument --gamma: '0' is not a number above 0"),
+    ("--gamma -0.7", "'-0.7' is not a number above 0"),
+    ("--gamma nan", "'nan' is not a number above 0"),
+    ("--gamma 1.1", "argument --gamma: '1.1' is above 1"),
+    ("--data-set cifar100", "invalid choice: 'cifar100'"),
     ("--use-cuda maybe", "'maybe' is neither true nor false"),
     ("--backend ucc", "invalid choice: 'ucc'"),
     ("--optimizer sgd", "invalid choice: 'sgd'"),
