@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import json
 from pathlib import Path
 
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.tests.support import mnist
+from ansible_collections.rdmaops.gpu_fabric.tests.support.http_server import Answer, Request, Server
 from ansible_collections.rdmaops.gpu_fabric.tests.support.torch import Job, python, script_path, two
 
 pytestmark = pytest.mark.long
@@ -51,10 +54,38 @@ def test_it_learns(tmp_path: Path) -> None:
     assert result["losses"][-1]["loss"] < 0.2 * result["losses"][0]["loss"]
 
 
+class Mirror(Server):
+    """Serves the four files, and keeps what was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.files = {f"/{name}.gz": gzip.compress(content) for name, content in mnist.files(64, 20).items()}
+        self.asked: list[str] = []
+
+    def answer(self, request: Request) -> Answer:
+        self.asked.append(request.path)
+        return Answer(200, self.files[request.path])
+
+
+def test_one_rank_of_a_host_downloads(tmp_path: Path) -> None:
+    with Mirror() as mirror, Job(tmp_path) as job:
+        words = [*WORDS, "--epochs", "1", "--data-url", mirror.url]
+        for path, content in mirror.files.items():
+            words += ["--data-checksum", f"{path[1:]}=sha256:{hashlib.sha256(content).hexdigest()}"]
+        for rank in range(2):
+            job.rank(rank, 2, "train.py", *words, "--local-rank", str(rank))
+        done = job.wait(400)
+    assert [one.status for one in done] == [0, 0], done
+    assert mirror.asked == list(mirror.files)
+    assert done[0].result["settings"]["data"].startswith("MNIST sha256:")
+    assert [one.out.count("downloading ") for one in done] == [4, 0]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--data-dir", "nowhere"], "No MNIST in nowhere, nor in raw or MNIST/raw there (looked for "),
+        (["--data-url", "http://mirror.example"], "--data-url: nothing is downloaded without a checksum. Set "),
         (["--pre-trained"], "--pre-trained: torchvision has weights of ResNet-18, but --data-set mnist trains another"),
     ],
 )
@@ -76,7 +107,7 @@ output = {}
 for words in ("--gamma 0.5", "--gamma 1", ""):
     output[words] = [round(train.learning_rate(parse("--lr 0.8 --epochs 4 " + words), epoch), 4) for epoch in range(4)]
 for name in data.KINDS:
-    loaded = data.load(parse("--use-dummy-data 40 --data-set " + name))
+    loaded = data.load(parse("--use-dummy-data 40 --data-set " + name), first=True)
     some = torch.arange(40)
     images, labels = data.batch(loaded, some, 0, 0, 0, 0)
     plain = data.normal(loaded.kind, loaded.training.images)

@@ -12,7 +12,9 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import tarfile
 import typing as t
+import zlib
 
 from common import WorkloadError
 from dataset import AbsentError, Images, content_of, refuse_labels
@@ -41,9 +43,30 @@ def read(directory: str) -> tuple[Images, Images | None]:
             tried.append(os.path.join(place, TRAINING[0] + ending))
     raise AbsentError(
         "No CIFAR-10 in %s (looked for %s): unpack cifar-10-python.tar.gz or cifar-10-binary.tar.gz there, set its "
-        "directory with --data-dir, or train on generated images with --use-dummy-data N"
+        "directory with --data-dir, download it with --data-url, or train on generated images with --use-dummy-data N"
         % (directory, ", ".join(tried))
     )
+
+
+def unpack(contents: t.Mapping[str, bytes]) -> tuple[str, dict[str, bytes]]:
+    """Return the directory and the files of a published archive, by their names there; only regular ones count."""
+    present: dict[str, bytes] = {}
+    wanted = {form[0]: ["%s/%s%s" % (form[0], batch, form[1]) for batch in TRAINING + TEST] for form in FORMS}
+    try:
+        with tarfile.open(fileobj=io.BytesIO(contents[""]), mode="r:gz") as archive:
+            for member in archive:
+                if member.isreg() and any(member.name in names for names in wanted.values()):
+                    present[member.name] = t.cast("t.IO[bytes]", archive.extractfile(member)).read()
+    except (tarfile.TarError, OSError, EOFError, zlib.error) as exc:
+        raise WorkloadError("Unpacking CIFAR-10: %s. Nothing was unpacked" % exc) from exc
+    # The form of which there is more.
+    directory = max(wanted, key=lambda form: sum(name in present for name in wanted[form]))
+    missing = [name for name in wanted[directory] if name not in present]
+    if missing:
+        raise WorkloadError(
+            "Unpacking CIFAR-10: the archive has no regular file %s. Nothing was unpacked" % ", ".join(missing)
+        )
+    return directory, {os.path.basename(name): present[name] for name in wanted[directory]}
 
 
 def _read_all(place: str, batches: t.Sequence[str], ending: str) -> Images:
@@ -162,4 +185,4 @@ def _pixels(array: t.Any) -> bytearray | None:
     return bytearray().join(raw[row::rows] for row in range(rows))
 
 
-__all__ = ("parse_binary", "parse_pickle", "read")
+__all__ = ("parse_binary", "parse_pickle", "read", "unpack")

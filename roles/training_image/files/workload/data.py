@@ -13,6 +13,7 @@ import hashlib
 import typing as t
 
 import cifar
+import download
 import mnist
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
@@ -26,7 +27,10 @@ class Kind(t.NamedTuple):
     """A published data set: its reader, its images, and the model that is trained on it."""
 
     title: str
-    read: t.Callable[[str], tuple[Images, Images | None]]
+    read: t.Callable[[str], download.Pair]
+    # What is downloaded: files, or an archive if there are none; and how that becomes a directory.
+    files: t.Sequence[str]
+    unpack: t.Callable[[download.Files], tuple[str, download.Files]]
     model: str
     side: int
     # Of each channel, as every trainer for it uses them.
@@ -38,10 +42,14 @@ class Kind(t.NamedTuple):
 
 KINDS = {
     "cifar10": Kind(
-        "CIFAR-10", cifar.read, "resnet18", 32, (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010), varied=True
+        "CIFAR-10", cifar.read, (), cifar.unpack,
+        "resnet18", 32, (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010), varied=True,
     ),
-    "mnist": Kind("MNIST", mnist.read, "small_cnn", mnist.SIDE, (0.1307,), (0.3081,), varied=False),
-}
+    "mnist": Kind(
+        "MNIST", mnist.read, mnist.FILES, mnist.unpack,
+        "small_cnn", mnist.SIDE, (0.1307,), (0.3081,), varied=False,
+    ),
+}  # fmt: skip
 
 
 class Set(t.NamedTuple):
@@ -58,13 +66,19 @@ class Data(t.NamedTuple):
     fingerprint: str
 
 
-def load(arguments: argparse.Namespace) -> Data:
-    """Return the data that the options select. Raises WorkloadError if there is none."""
+def load(arguments: argparse.Namespace, first: bool) -> Data:
+    """Return the data that the options select; ``first`` is whether this rank is the one of its host that downloads.
+
+    Raises WorkloadError if there is none.
+    """
     kind = KINDS[arguments.data_set]
+    sources = download.sources(arguments, kind.title, kind.files)
     if arguments.use_dummy_data:
         training, test = generate(kind, arguments.use_dummy_data, arguments.seed)
         return Data(kind, training, test, "%d generated from %d" % (arguments.use_dummy_data, arguments.seed))
-    images, tests = kind.read(arguments.data_dir)
+    images, tests = download.read(
+        kind.read, kind.unpack, sources, arguments.data_dir, first=first, patience=arguments.rendezvous_timeout
+    )
     fingerprint = "%s sha256:%s" % (kind.title, images.fingerprint())
     return Data(kind, tensors(kind, images), tensors(kind, tests) if tests else None, fingerprint)
 

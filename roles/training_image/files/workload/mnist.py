@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import os
 import struct
+import typing as t
 
 from common import WorkloadError
 from dataset import AbsentError, Images, content_of, refuse_labels
@@ -22,6 +23,8 @@ BYTES = 0x800
 # Images and labels.
 TRAINING = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
 TEST = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+# As they are published.
+FILES = tuple(file + ".gz" for file in TRAINING + TEST)
 # The last one is torchvision's.
 PLACES = ("", "raw", os.path.join("MNIST", "raw"))
 
@@ -41,8 +44,14 @@ def read(directory: str) -> tuple[Images, Images | None]:
             return images[0], images[1] if len(images) > 1 else None
     raise AbsentError(
         "No MNIST in %s, nor in raw or MNIST/raw there (looked for %s, plain or with .gz): set its directory with"
-        " --data-dir, or train on generated images with --use-dummy-data N" % (directory, ", ".join(TRAINING + TEST))
+        " --data-dir, download it with --data-url, or train on generated images with --use-dummy-data N"
+        % (directory, ", ".join(TRAINING + TEST))
     )
+
+
+def unpack(contents: t.Mapping[str, bytes]) -> tuple[str, t.Mapping[str, bytes]]:
+    """Return where the published files belong, which stay compressed."""
+    return PLACES[-1], contents
 
 
 def _find(place: str, file: str) -> str:
@@ -52,12 +61,12 @@ def _find(place: str, file: str) -> str:
 
 
 def _read_pair(images: str, labels: str) -> Images:
-    pixels, numbers = parse(content_of(images), images, (SIDE, SIDE)), parse(content_of(labels), labels, ())
+    pixels, numbers = parse(content_of(images), images, (SIDE, SIDE)), bytes(parse(content_of(labels), labels, ()))
     count = len(pixels) // SIDE**2
     if count != len(numbers):
         raise WorkloadError("%s has %d images, but %s has %d labels" % (images, count, labels, len(numbers)))
     refuse_labels("MNIST", labels, numbers)
-    return Images(bytes(numbers), pixels)
+    return Images(numbers, pixels)
 
 
 def parse(content: bytes, path: str, shape: tuple[int, ...]) -> bytearray:
@@ -75,4 +84,4 @@ def parse(content: bytes, path: str, shape: tuple[int, ...]) -> bytearray:
     return bytearray(content[header.size :])
 
 
-__all__ = ("parse", "read")
+__all__ = ("FILES", "SIDE", "parse", "read", "unpack")

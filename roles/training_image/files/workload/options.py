@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 
 from ranks import DEFAULT_PORT
 
+CHECKSUM = re.compile(r"(?:(?P<file>[\w.-]+)=)?(?P<checksum>sha256:[0-9a-f]{64}|md5:[0-9a-f]{32})", re.ASCII)
 OPTIMIZERS = ("Adadelta", "Adam", "AdamW", "SGD")
 
 
@@ -58,6 +60,17 @@ def share(text: str) -> float:
     raise argparse.ArgumentTypeError("%r is above 1" % text)
 
 
+def checksum(text: str) -> tuple[str, str]:
+    """Read a checksum and, in front of it, the name of its file, for argparse."""
+    match = CHECKSUM.fullmatch(text)
+    if match:
+        return match["file"] or "", match["checksum"]
+    raise argparse.ArgumentTypeError(
+        "%r is not sha256: and 64, or md5: and 32 hexadecimal digits in lowercase, after FILE= if there are several"
+        % text
+    )
+
+
 def train_parser(about: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
@@ -80,6 +93,10 @@ def train_parser(about: str) -> argparse.ArgumentParser:
     add("--data-set", "--data_set", choices=("cifar10", "mnist"), default="cifar10", help=text)
     text = "where CIFAR-10 is, Python or binary version, or MNIST, plain or with .gz (default: %(default)s)"
     add("--data-dir", "--data_dir", default="./data", metavar="DIR", help=text)
+    text = "where to download it from if it is not there: CIFAR-10's archive, or the directory of MNIST's .gz files"
+    add("--data-url", "--data_url", metavar="URL", help=text)
+    text = "required with --data-url: sha256:HEX or md5:HEX, for MNIST FILE=sha256:HEX or FILE=md5:HEX four times"
+    add("--data-checksum", "--data_checksum", type=checksum, action="append", metavar="CHECKSUM", help=text)
     text = "train on N generated images instead"
     add("--use-dummy-data", "--use_dummy_data", type=natural, default=0, metavar="N", help=text)
     add = parser.add_argument_group("output and checkpoints").add_argument
@@ -138,7 +155,7 @@ def add_waiting(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--no-cuda", dest="use_cuda", action="store_const", const=False, help="the same as false")
     parser.add_argument(
         "--rendezvous-timeout", type=positive, default=300, metavar="SECONDS",
-        help="how long to wait for rank 0 and for all ranks to come (default: %(default)s)",
+        help="how long to wait for a download, for rank 0 and for all ranks to come (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--timeout", type=positive, default=600, metavar="SECONDS",

@@ -248,7 +248,7 @@ def main() -> None:
     backend = choose_backend(arguments.backend, device)
     repeatable(arguments.deterministic)
     torch.manual_seed(arguments.seed)
-    data = images_of.load(arguments)
+    data = images_of.load(arguments, first=me.local_rank == 0)
     images_of.steps_per_epoch(len(data.training.labels), arguments.batch_size, me.world_size)
     # The others get rank 0's weights when DistributedDataParallel starts.
     model = build_classifier(data.kind.model, arguments.pre_trained and me.rank == 0)

@@ -19,6 +19,10 @@ TRAIN = [
     ("--data-set mnist --optimizer Adadelta --lr 1 --gamma 0.7", {"data_set": "mnist", "learning_rate": 1.0, "gamma": 0.7}),
     ("--gamma 1", {"gamma": 1.0}),
     (
+        f"--data-url http://h/mnist --data-checksum a.gz=md5:{32 * '0'} --data-checksum sha256:{64 * 'f'}",
+        {"data_url": "http://h/mnist", "data_checksum": [("a.gz", "md5:" + 32 * "0"), ("", "sha256:" + 64 * "f")]},
+    ),
+    (
         "--epochs 200 --batch_size 128 --learning_rate 0.01 --random_seed 7 --pre-trained --debug",
         {"epochs": 200, "batch_size": 128, "learning_rate": 0.01, "seed": 7, "pre_trained": True, "debug": True},
     ),
@@ -63,6 +67,10 @@ REFUSED = [
     ("--gamma -0.7", "'-0.7' is not a number above 0"),
     ("--gamma nan", "'nan' is not a number above 0"),
     ("--gamma 1.1", "argument --gamma: '1.1' is above 1"),
+    ("--data-checksum md5:0", "'md5:0' is not sha256: and 64, or md5: and 32 hexadecimal digits in lowercase"),
+    (f"--data-checksum sha1:{40 * '0'}", "is not sha256: and 64, or md5: and 32"),
+    (f"--data-checksum sha256:{64 * 'F'}", "is not sha256: and 64, or md5: and 32"),
+    (f"--data-checksum ../a=sha256:{64 * 'f'}", "is not sha256: and 64, or md5: and 32"),
     ("--data-set cifar100", "invalid choice: 'cifar100'"),
     ("--use-cuda maybe", "'maybe' is neither true nor false"),
     ("--backend ucc", "invalid choice: 'ucc'"),
