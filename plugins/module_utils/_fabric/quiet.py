@@ -4,7 +4,20 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""Whether a measurement went through the RDMA device, and nothing through the network devices beside it."""
+"""Whether a measurement went through the RDMA device, and nothing through the network devices beside it.
+
+What a port sent is in its driver's own counters, of which there is no common one:
+
+* mlx5 and other InfiniBand: ``counters/port_xmit_data``, in octets divided by 4
+  (Documentation/ABI/stable/sysfs-class-infiniband).
+* irdma: ``hw_counters/ip4OutOctets`` and ``ip6OutOctets``, in bytes, IP headers included. Registers of the card's
+  protocol engine (GLPES_PFIP4TXOCTS) have them, so they are RDMA alone. It has no ``counters`` at all: those are for
+  drivers that answer MADs (hw/irdma/verbs.c).
+* erdma: ``hw_counters/tx_bytes_cnt``, in bytes, as the card counts them (hw/erdma/erdma_verbs.c);
+  ``hw_tx_bytes_cnt`` in the driver of Alibaba Cloud's installer.
+* bnxt_re and efa: ``hw_counters/tx_bytes``, in bytes (hw/bnxt_re/hw_counters.c, hw/efa/efa_verbs.c).
+* soft-RoCE: ``hw_counters/sent_pkts``, in packets, which show no bytes (sw/rxe/rxe_hw_counters.c).
+"""
 
 from __future__ import annotations
 
@@ -12,30 +25,43 @@ import typing as t
 
 Counters = t.Mapping[str, t.Any]
 
-# Octets divided by 4 (PortXmitData of the InfiniBand specification); without its 64 bit version it stops at the top.
-_WORD = 4
+# Without its 64 bit version, this counter stops at the top.
+_XMIT = "port_xmit_data"
 _FULL = 0xFFFFFFFF
+# Bytes in a unit, and the counters that are added.
+_SENT: tuple[tuple[int, tuple[str, ...]], ...] = (
+    (4, (_XMIT,)),
+    (1, ("ip4OutOctets", "ip6OutOctets")),
+    (1, ("tx_bytes",)),
+    (1, ("tx_bytes_cnt",)),
+    (1, ("hw_tx_bytes_cnt",)),
+)
+_PACKETS = "sent_pkts"
+_NAMES = (*(name for _unit, names in _SENT for name in names), _PACKETS)
 
 
 def paths(device: str, port: int) -> list[str]:
     """The files that parse() reads."""
-    place = "/sys/class/infiniband/%s/ports/%d" % (device, port)
-    # The last one is soft-RoCE's.
-    return ["/proc/self/net/dev", place + "/counters/port_xmit_data", place + "/hw_counters/sent_pkts"]
+    place = "/sys/class/infiniband/%s/ports/%d/" % (device, port)
+    return ["/proc/self/net/dev", *(place + _directory(name) + name for name in _NAMES)]
+
+
+def _directory(name: str) -> str:
+    return "counters/" if name == _XMIT else "hw_counters/"
 
 
 def parse(texts: t.Sequence[str]) -> dict[str, t.Any]:
-    """Read the counters of a network namespace: ``netdevs``, bytes in both directions by name; ``words`` and
-    ``packets`` that the port has sent, None if the driver does not count them. ValueError: it is no /proc/net/dev.
+    """Read the counters of a network namespace: ``netdevs``, bytes in both directions by name; ``port``, what the
+    driver counts. ValueError: it is no /proc/net/dev.
     """
-    devices, words, packets = texts
-    rows = [line.partition(":") for line in devices.split("\n")[2:] if ":" in line]
+    rows = [line.partition(":") for line in texts[0].split("\n")[2:] if ":" in line]
     # proc_net_dev: 8 columns received, 8 sent, bytes first.
     columns = {name.strip(): rest.split() for name, _colon, rest in rows}
     if not columns or any(len(numbers) < 9 for numbers in columns.values()):
         raise ValueError("/proc/net/dev has no list of network devices")
     bytes_of = {name: int(numbers[0]) + int(numbers[8]) for name, numbers in columns.items()}
-    return {"netdevs": bytes_of, "words": _number(words), "packets": _number(packets)}
+    counted = {name: _number(text) for name, text in zip(_NAMES, texts[1:])}
+    return {"netdevs": bytes_of, "port": {name: value for name, value in counted.items() if value is not None}}
 
 
 def _number(text: str) -> int | None:
@@ -43,6 +69,14 @@ def _number(text: str) -> int | None:
         return int(text)
     except ValueError:
         return None
+
+
+def _sent(before: t.Mapping[str, int], after: t.Mapping[str, int]) -> int | None:
+    """Return the bytes that the port sent in between; None: its driver does not count them."""
+    for unit, names in _SENT:
+        if all(name in before and name in after for name in names):
+            return sum(after[name] - before[name] for name in names) * unit
+    return None
 
 
 class Measured(t.NamedTuple):
@@ -62,9 +96,8 @@ def compare(before: Counters, after: Counters, what: Measured) -> dict[str, t.An
         for name, number in before["netdevs"].items()
         if name != "lo" and name not in what.rails and name in after["netdevs"]
     }
-    both = [counters["words"] for counters in (before, after)]
-    rdma = None if None in both else (both[1] - both[0]) * _WORD
-    packets = [counters["packets"] for counters in (before, after)]
+    rdma = _sent(before["port"], after["port"])
+    packets = [counters["port"].get(_PACKETS) for counters in (before, after)]
     numbers: dict[str, t.Any] = {
         "seconds": what.seconds,
         "sent_bytes": what.sent,
@@ -88,7 +121,7 @@ def compare(before: Counters, after: Counters, what: Measured) -> dict[str, t.An
     elif rdma is None:
         counted = "" if numbers["rdma_packets"] is None else ", only packets (%d)" % numbers["rdma_packets"]
         why = "%s counts no bytes%s" % (what.device, counted)
-    elif both[1] == _FULL:
+    elif after["port"].get(_XMIT) == _FULL:
         why = "the counter port_xmit_data of %s is full" % what.device
     elif what.sent is None:
         why = "the number of bytes sent is unknown"

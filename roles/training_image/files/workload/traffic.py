@@ -14,8 +14,14 @@ import typing as t
 Counters = t.Dict[str, int]
 
 # Counters of bytes sent, by driver: mlx5 and other InfiniBand (PortXmitData of the specification, in words of 4 bytes),
-# irdma, bnxt_re and efa, erdma.
-SENT = ((4, ["port_xmit_data"]), (1, ["ip4OutOctets", "ip6OutOctets"]), (1, ["tx_bytes"]), (1, ["hw_tx_bytes_cnt"]))
+# irdma, bnxt_re and efa, erdma of Linux and of Alibaba Cloud.
+SENT = (
+    (4, ["port_xmit_data"]),
+    (1, ["ip4OutOctets", "ip6OutOctets"]),
+    (1, ["tx_bytes"]),
+    (1, ["tx_bytes_cnt"]),
+    (1, ["hw_tx_bytes_cnt"]),
+)
 KINDS = ("counters", "hw_counters")
 # Soft-RoCE counts packets. The headers that it leaves room for (RXE_MAX_HDR_LENGTH), and the MTUs of the specification.
 PACKETS = "sent_pkts"

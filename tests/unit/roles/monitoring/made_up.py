@@ -25,7 +25,7 @@ DCGM = COLLECTION / "tests/unit/roles/monitoring/fixtures/dcgm-exporter-4.2.0.tx
 EXPECTED = ("mlx5_0", "mlx5_1", "mlx5_9")
 
 # drivers/infiniband of Linux 6.12: sw/rxe/rxe_hw_counters.c (sent_bytes and rcvd_bytes since 7.2), hw/irdma/verbs.c,
-# hw/efa/efa_verbs.c, hw/bnxt_re/hw_counters.c
+# hw/efa/efa_verbs.c, hw/bnxt_re/hw_counters.c, hw/erdma/erdma_verbs.c
 RXE = [
     "sent_pkts", "rcvd_pkts", "duplicate_request", "out_of_seq_request", "rcvd_rnr_err", "send_rnr_err", "rcvd_seq_err",
     "ack_deferred", "retry_exceeded_err", "retry_rnr_exceeded_err", "completer_retry_err", "send_err", "link_downed",
@@ -33,14 +33,26 @@ RXE = [
 ]  # fmt: skip
 IRDMA = [
     "ip4InOctets", "ip4InPkts", "ip4OutOctets", "ip4OutPkts", "ip6InOctets", "ip6InPkts", "ip6OutOctets", "ip6OutPkts",
-    "tcpRetransSegs", "rxVlanErrors", "iwInRdmaReads", "iwInRdmaWrites", "iwOutRdmaReads", "iwOutRdmaWrites",
-    "cnpHandled", "cnpIgnored", "cnpSent",
+    "tcpRetransSegs", "rxVlanErrors", "iwInRdmaReads", "iwInRdmaWrites", "iwInRdmaSends", "iwOutRdmaReads",
+    "iwOutRdmaWrites", "iwOutRdmaSends", "cnpHandled", "cnpIgnored", "cnpSent",
 ]  # fmt: skip
 EFA = [
     "tx_bytes", "tx_pkts", "rx_bytes", "rx_pkts", "rx_drops", "retrans_bytes", "retrans_pkts", "retrans_timeout_events",
 ]  # fmt: skip
 BNXT = [
     "tx_pkts", "tx_bytes", "rx_pkts", "rx_bytes", "to_retransmits", "seq_err_naks_rcvd", "rnr_naks_rcvd", "active_qps",
+]  # fmt: skip
+ERDMA = [
+    "tx_reqs_cnt", "tx_packets_cnt", "tx_bytes_cnt", "tx_disable_drop_cnt", "tx_bps_limit_drop_cnt",
+    "tx_pps_limit_drop_cnt", "rx_packets_cnt", "rx_bytes_cnt", "rx_disable_drop_cnt", "rx_bps_limit_drop_cnt",
+    "rx_pps_limit_drop_cnt",
+]  # fmt: skip
+# The driver of Alibaba Cloud's installer, as its eadm names them: some of many.
+ERDMA_OF_THE_CLOUD = [
+    "listen_create_cnt", "accept_total_cnt", "connect_total_cnt", "connect_failed_cnt", "hw_tx_reqs_cnt",
+    "hw_tx_packets_cnt", "hw_tx_bytes_cnt", "hw_disable_drop_cnt", "hw_bps_limit_drop_cnt", "hw_pps_limit_drop_cnt",
+    "hw_rx_packets_cnt", "hw_rx_bytes_cnt", "hw_rx_disable_drop_cnt", "hw_rx_bps_limit_drop_cnt",
+    "hw_rx_pps_limit_drop_cnt",
 ]  # fmt: skip
 DRIVERS = {
     "mlx5_0": (PORT, HW),
@@ -49,6 +61,8 @@ DRIVERS = {
     "rxe0": ([], RXE),
     "efa0": ([], EFA),
     "bnxt_re0": ([], BNXT),
+    "erdma_0": ([], ERDMA),
+    "erdma_1": ([], ERDMA_OF_THE_CLOUD),
 }
 
 
@@ -96,4 +110,4 @@ def pod_node(values: t.Callable[[str], int], pod: str = "train-0") -> bytes:
     return render.families.render()
 
 
-__all__ = ["BNXT", "DCGM", "DRIVERS", "EFA", "EXPECTED", "IRDMA", "RXE", "MadeUp", "exporter", "pod_node"]
+__all__ = ["BNXT", "DCGM", "DRIVERS", "EFA", "ERDMA", "EXPECTED", "IRDMA", "RXE", "MadeUp", "exporter", "pod_node"]

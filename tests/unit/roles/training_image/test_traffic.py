@@ -56,6 +56,7 @@ PORTS: list[tuple[str, dict[str, str], dict[str, str], int | None]] = [
     ),
     ("bnxt_re", {"hw_counters/tx_bytes": "1"}, {"hw_counters/tx_bytes": "5"}, 4),
     ("erdma", {"hw_counters/hw_tx_bytes_cnt": "4"}, {"hw_counters/hw_tx_bytes_cnt": "4"}, 0),
+    ("erdma of Linux", {"hw_counters/tx_bytes_cnt": "4"}, {"hw_counters/tx_bytes_cnt": "9"}, 5),
     # Packets of at most 1024 bytes: 1500 less 80 for headers.
     ("rxe", {"hw_counters/sent_pkts": "5"}, {"hw_counters/sent_pkts": "15"}, 10_240),
     ("no counter", {"hw_counters/lifespan": "10"}, {"hw_counters/lifespan": "10"}, None),
