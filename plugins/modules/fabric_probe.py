@@ -265,6 +265,9 @@ gpus:
 checks:
   description:
     - The tests that involve one end only, for each of O(ports) - C(rail), C(test), C(device), C(ok) and C(error). C(ok) is null if unknown.
+    - Those of V(ibv_devinfo) also have C(state) of the port, and C(limits) of the device - C(max_qp), C(max_srq), C(max_cq) and C(max_mr), as
+      C(ibv_devinfo -v) prints them, null if it did not. A device whose C(max_srq) is 0, such as those of irdma, has no shared receive queues, which UCX
+      requires; Open MPI then needs C(pml) V(ob1) in O(rdmaops.gpu_fabric.training_job#role:main:training_job_ompi).
     - Those of V(memlock) also have C(limit_bytes), the RLIMIT_MEMLOCK of the container, null if it is C(unlimited); C(wanted_bytes); and C(by), which program
       did the registration.
   returned: O(state=ready)

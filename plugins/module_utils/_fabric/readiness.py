@@ -94,7 +94,7 @@ def check(
     for port, test in itertools.product(present, [test for test in CHECKS if test in tools]):
         result = {"rail": port["rail"], "test": test, "device": port["device"], "ok": None, "error": None}
         if test == "ibv_devinfo":
-            result.update(_devinfo(port, host))
+            result.update({"limits": None, **_devinfo(port, host)})
         elif isinstance(host, Pod):
             result.update(memlock.memlock(port, size, tcp_port, host))
         else:
@@ -107,11 +107,12 @@ def _devinfo(port: t.Mapping[str, t.Any], host: Host) -> dict[str, t.Any]:
     device, number = port["device"], port["port"]
     if host.which("ibv_devinfo") is None:
         return {"error": "ibv_devinfo is not installed (package %s)" % _PROGRAMS["ibv_devinfo"][1]}
-    status, text = host.run(["ibv_devinfo", "-d", device], 30)
+    status, text = host.run(["ibv_devinfo", "-v", "-d", device], 30)
     if status is None:
         return {"error": "ibv_devinfo timed out after 30 s"}
-    ports = [port for shown in ibv_devinfo.parse(text) if shown["name"] == device for port in shown["ports"]]
-    states = [port["state"] for port in ports if port["port"] == number]
+    shown = next((entry for entry in ibv_devinfo.parse(text) if entry["name"] == device), {"ports": [], "limits": None})
+    states = [port["state"] for port in shown["ports"] if port["port"] == number]
+    limits = {"limits": shown["limits"]}
     if status != 0 or not states:
         output = " ".join(text.split())[-200:] or "nothing"
         error = "ibv_devinfo does not see port %d of %s, exited with %d and printed: %s" % (
@@ -120,10 +121,11 @@ def _devinfo(port: t.Mapping[str, t.Any], host: Host) -> dict[str, t.Any]:
             status,
             output,
         )
-        return {"ok": False, "error": error}
+        return {"ok": False, "error": error, **limits}
     if states[0] != "PORT_ACTIVE":
-        return {"ok": False, "error": "ibv_devinfo reports %s for port %d of %s" % (states[0], number, device)}
-    return {"ok": True, "state": states[0]}
+        error = "ibv_devinfo reports %s for port %d of %s" % (states[0], number, device)
+        return {"ok": False, "error": error, **limits}
+    return {"ok": True, "state": states[0], **limits}
 
 
 __all__ = ("CHECKS", "check", "ready")

@@ -11,14 +11,22 @@ from __future__ import annotations
 import re
 import typing as t
 
-_LINE = re.compile(r"\s*(hca_id|port|state|link_layer|transport|fw_ver|active_mtu):\s+(\S.*)\Z", re.S)
+# Printed by -v only: how many queue pairs, shared receive queues, completion queues and memory regions there can be.
+LIMITS = ("max_qp", "max_srq", "max_cq", "max_mr")
+
+_LINE = re.compile(
+    r"\s*(hca_id|port|state|link_layer|transport|fw_ver|active_mtu|%s):\s+(\S.*)\Z" % "|".join(LIMITS), re.S
+)
 _NUMBER = re.compile(r"[0-9]{1,6}(?!\S)")
+_LIMIT = re.compile(r"[0-9]{1,20}\Z")
 
 
 def parse(text: str) -> list[dict[str, t.Any]]:
-    """Return ``name``, ``transport`` and ``ports`` of each device, these with ``port``, ``state`` and ``link_layer``.
+    """Return ``name``, ``transport``, ``limits`` and ``ports`` of each device, these with ``port``, ``state`` and
+    ``link_layer``.
 
-    With ``-v`` as without; a state is as it is printed, such as PORT_ACTIVE. What was not printed is None.
+    With ``-v`` as without, but for ``limits``, by name, None without; a state is as it is printed, such as PORT_ACTIVE.
+    What was not printed is None.
     """
     devices: list[dict[str, t.Any]] = []
     for line in text.split("\n"):
@@ -28,7 +36,7 @@ def parse(text: str) -> list[dict[str, t.Any]]:
         name, value = match.group(1), match.group(2).rstrip()
         ports = devices[-1]["ports"] if devices else []
         if name == "hca_id":
-            devices.append({"name": value, "transport": None, "firmware": None, "ports": []})
+            devices.append({"name": value, "transport": None, "firmware": None, "limits": None, "ports": []})
         elif name == "port" and devices and _NUMBER.fullmatch(value):
             ports.append({"port": int(value), "state": None, "link_layer": None, "active_mtu": None})
         elif ports and name in ("state", "link_layer"):
@@ -37,7 +45,9 @@ def parse(text: str) -> list[dict[str, t.Any]]:
             ports[-1][name] = int(value.split()[0])
         elif devices and not ports and name in ("transport", "fw_ver"):
             devices[-1]["firmware" if name == "fw_ver" else name] = value.split()[0]
+        elif devices and not ports and name in LIMITS and _LIMIT.match(value):
+            devices[-1]["limits"] = {**(devices[-1]["limits"] or dict.fromkeys(LIMITS)), name: int(value)}
     return devices
 
 
-__all__ = ("parse",)
+__all__ = ("LIMITS", "parse")

@@ -15,7 +15,7 @@ from .vocabulary import FAIL, NO_RESULT, PASS, UNKNOWN, printable, short, some
 Json = t.Dict[str, t.Any]
 
 # Fields of a result that the report keeps.
-DETAILS = ("state", "wanted_bytes", "limit_bytes", "unlimited", "by")
+DETAILS = ("state", "limits", "wanted_bytes", "limit_bytes", "unlimited", "by")
 
 
 def judge_checks(hosts: t.Mapping[str, Json], tests: t.Sequence[str], rails: t.Sequence[int]) -> list[Json]:

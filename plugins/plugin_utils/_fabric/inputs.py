@@ -100,6 +100,9 @@ def _checks(value: t.Any, where: str) -> list[Json]:
         ok = entry.get("ok")
         if ok is not None and not isinstance(ok, bool):
             raise invalid_input("%s[].ok must be true, false or null, not %s" % (where, brief(ok)))
+        limits = entry.get("limits")
+        if limits is not None and not isinstance(limits, t.Mapping):
+            raise invalid_input("%s[].limits must be a dictionary or null, not %s" % (where, brief(limits)))
         fields = {
             "rail": _rail(entry.get("rail"), where + "[].rail"),
             "test": _test(entry.get("test"), where + "[].test", CHECKS),

@@ -59,7 +59,7 @@ def test_gpus_in_a_container_are_asked_for_their_load() -> None:
     assert host.ran[0][1] == "--query-gpu=index,utilization.gpu"
 
 
-DEVINFO = "hca_id:\tmlx5_1\n\ttransport:\t\tInfiniBand (0)\n\t\tport:\t2\n\t\t\tstate:\t\t\tPORT_%s\n"
+DEVINFO = "hca_id:\tmlx5_1\n\tmax_srq:\t\t\t0\n\tmax_qp:\t\t\t131069\n\t\tport:\t2\n\t\t\tstate:\t\t\tPORT_%s\n"
 PORT = {"rail": 1, "device": "mlx5_1", "port": 2, "gid_index": 3, "netdev": "net1"}
 UNSEEN = "ibv_devinfo does not see port 2 of mlx5_1, exited with "
 SEEN: list[tuple[tuple[int | None, str], bool | None, str | None]] = [
@@ -77,14 +77,16 @@ def test_devinfo(answer: tuple[int | None, str], ok: bool | None, error: str | N
     (result,) = check(["rping", "ibv_devinfo"], [PORT, {"rail": 0, "device": None, "port": None}], 1, 2, host)
     assert (result["ok"], result["error"]) == (ok, error)
     assert (result["rail"], result["test"], result["device"]) == (1, "ibv_devinfo", "mlx5_1")
-    assert host.ran == [["ibv_devinfo", "-d", "mlx5_1"]]
+    limits = {"max_qp": 131069, "max_srq": 0, "max_cq": None, "max_mr": None}
+    assert result["limits"] == (limits if "hca_id" in answer[1] else None)
+    assert host.ran == [["ibv_devinfo", "-v", "-d", "mlx5_1"]]
 
 
 def test_devinfo_that_is_not_there() -> None:
     host = FakeHost()
     host.missing = {"ibv_devinfo", "nvidia-smi"}
     (result,) = check(["ibv_devinfo"], [PORT], 1, 2, host)
-    assert (result["ok"], "ibverbs-utils" in result["error"]) == (None, True)
+    assert (result["ok"], result["limits"], "ibverbs-utils" in result["error"]) == (None, None, True)
     said = "ibv_devinfo is not installed (package ibverbs-utils (RHEL: libibverbs-utils))"
     assert ready(["ibv_devinfo", "memlock"], [], host)["problems"] == [said]
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._tool_output.ibv_devinfo import parse
 
 FIXTURES = Path(__file__).parents[1] / "fixtures/ibv_devinfo"
@@ -22,6 +24,7 @@ def test_devices_and_ports() -> None:
             "name": "mlx5_0",
             "transport": "InfiniBand",
             "firmware": "28.43.1014",
+            "limits": None,
             "ports": [
                 {"port": 1, "state": "PORT_ACTIVE", "active_mtu": 1024, **ethernet},
                 {"port": 2, "state": "PORT_DOWN", "active_mtu": 1024, **ethernet},
@@ -31,21 +34,27 @@ def test_devices_and_ports() -> None:
             "name": "iwp1s0",
             "transport": "iWARP",
             "firmware": "1.71",
+            "limits": None,
             "ports": [{"port": 1, "state": "PORT_ACTIVE", "active_mtu": 4096, **ethernet}],
         },
     ]
 
 
-def test_verbose_output_has_more_lines() -> None:
-    lines = text("56.1_from-source_two-devices").replace(
-        "\t\tport:\t1\n", "\tmax_mr_size:\t\t\t0xffff\n\t\tport:\t1\n", 1
-    )
-    more = (
-        "\t\t\tport_cap_flags:\t\t0x00890000\n\t\t\tphys_state:\t\tLINK_UP (5)\n\t\t\tGID[  0]:\t\tfe80::1, RoCE v2\n"
-    )
-    assert parse(lines.replace("\n\nhca_id", "\n" + more + "\nhca_id", 1)) == parse(
-        text("56.1_from-source_two-devices")
-    )
+def test_verbose_output_has_the_limits() -> None:
+    (device,) = parse(text("56.1_from-source_irdma-verbose"))
+    assert device == {
+        "name": "irdma0",
+        "transport": "InfiniBand",
+        "firmware": "1.53",
+        "limits": {"max_qp": 131069, "max_srq": 0, "max_cq": 262141, "max_mr": 2097150},
+        "ports": [{"port": 1, "state": "PORT_ACTIVE", "link_layer": "Ethernet", "active_mtu": 1024}],
+    }
+
+
+@pytest.mark.parametrize("line", ["", "\tmax_srq:\t\t\t\t0x0\n", "\tmax_srq:\t\t\t\t-1\n"])
+def test_a_limit_that_was_not_printed_is_not_zero(line: str) -> None:
+    shown = text("56.1_from-source_irdma-verbose").replace("\tmax_srq:\t\t\t0\n", line)
+    assert parse(shown)[0]["limits"] == {"max_qp": 131069, "max_srq": None, "max_cq": 262141, "max_mr": 2097150}
 
 
 def test_nothing_is_made_up() -> None:

@@ -8,6 +8,7 @@ import itertools
 
 import pytest
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.page import page
 from ansible_collections.rdmaops.gpu_fabric.plugins.plugin_utils._fabric.table import table
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.plugin_utils._fabric.fabrics import Fabric, Json
 
@@ -29,7 +30,7 @@ def test_checks_that_are_good() -> None:
     report = with_checks()
     assert (report["verdict"], report["reasons"]) == ("pass", [])
     assert [(check["node"], check["rail"]) for check in report["checks"]] == list(itertools.product("abc", (0, 1)))
-    unknown = dict.fromkeys(("error", "state", "limit_bytes"))
+    unknown = dict.fromkeys(("error", "state", "limits", "limit_bytes"))
     place = {"node": "a", "rail": 0, "test": "memlock", "device": "mlx5_0", "verdict": "pass"}
     limit = {"wanted_bytes": 67108864, "unlimited": True, "by": "python3"}
     assert report["checks"][0] == {**place, **limit, **unknown}
@@ -71,3 +72,16 @@ def test_checks_alone_are_something_that_was_asked_for() -> None:
     fabric.nodes["a"].update(reachable=False, checks=[])
     reason = "ibv_devinfo: node a, rail 0, node a, rail 1: no result: the node is not reachable"
     assert reason in fabric.report()["reasons"]
+
+
+def test_the_limits_of_a_device_are_in_the_report_and_on_its_page() -> None:
+    fabric = Fabric("ab")
+    fabric.wanted["tests"].append("ibv_devinfo")
+    limits = {"max_qp": 131069, "max_srq": 0, "max_cq": None, "max_mr": 2097150}
+    for name, shown in (("a", limits), ("b", None)):
+        checks = [{"rail": rail, "test": "ibv_devinfo", "ok": True, "limits": shown} for rail in (0, 1)]
+        fabric.nodes[name]["checks"] = checks
+    report = fabric.report()
+    assert [check["limits"] for check in report["checks"]] == [limits, limits, None, None]
+    words = "<bdi>max_qp 131069</bdi> <bdi>max_srq 0</bdi> <bdi>max_cq unknown</bdi> <bdi>max_mr 2097150</bdi>"
+    assert page(report).count(words) == 2

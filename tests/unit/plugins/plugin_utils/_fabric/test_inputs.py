@@ -54,6 +54,7 @@ REFUSED: list[tuple[str, Json, str]] = [
     ("nodes.a.checks", ["x"], "nodes['a'].checks must be a list of dictionaries; it has 'x'"),
     ("nodes.a.checks", [{"rail": 0, "test": "rping"}], "nodes['a'].checks[].test is 'rping'; the tests are ibv_devinfo, memlock"),
     ("nodes.a.checks", [{"rail": 0, "test": "memlock", "ok": 1}], "nodes['a'].checks[].ok must be true, false or null, not 1"),
+    ("nodes.a.checks", [{"rail": 0, "test": "memlock", "limits": 0}], "nodes['a'].checks[].limits must be a dictionary or null, not 0"),
     ("nodes.a.pod", 5, "nodes['a'].pod must be a string or null, not 5"),
     ("results", {}, "results must be a list, not {}"),
     ("results.0", "x", "results must be a list of dictionaries; it has 'x'"),
