@@ -24,7 +24,8 @@ PACKAGES = {
     "dracut": (*COMMON, "dracut", "binutils"),
     "node": (
         *COMMON, "initramfs-tools", "grub2-common", "grub-pc-bin", "iproute2", "openssh-server", "python3",
-        "rdma-core", "ibverbs-providers", "ibverbs-utils", "rdmacm-utils", "perftest",
+        "rdma-core", "ibverbs-providers", "ibverbs-utils", "rdmacm-utils", "infiniband-diags",
+        "perftest",
     ),
     "torch": ("python3-torch", "python3-torchvision", "openmpi-bin"),
     # With what the tests of a controller and its modules call.
