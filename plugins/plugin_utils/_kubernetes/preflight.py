@@ -26,6 +26,12 @@ CONTROL_PLANE_PORTS = (2379, 2380, 10257, 10259)
 KUBELET_SKEW = 3
 # Devices that pod networks leave on a host.
 _POD_DEVICES = re.compile(r"(lo|cni|pods|cbr|flannel|vxlan\.calico|tunl|cali|cilium|lxc|kube-|nodelocaldns|weave|veth)")
+_CGROUP = (
+    "/sys/fs/cgroup is %s: the role installs Kubernetes 1.31 and newer, and kubelets since 1.35 do not start without "
+    "cgroup2 (failCgroupV1). Boot with systemd.unified_cgroup_hierarchy=1, or set failCgroupV1: false in "
+    "kubernetes_kubelet. If an older Kubernetes runs on such hosts already, set kubernetes_kubeconfig to its "
+    "kubeconfig: this role then does nothing, and the other roles use that cluster"
+)
 # Processes that an interrupted kubeadm has started.
 _OWN = ("kubelet", "etcd", "kube-apiserver", "kube-controller", "kube-scheduler")
 
@@ -77,10 +83,7 @@ def host(settings: Json, node: Json, ignore: t.Sequence[str], least_mib: int, cl
             % ", ".join(facts["swap"])
         )
     if facts["cgroup"] != "v2" and kubelet.get("failCgroupV1", True):
-        problems.append(
-            "/sys/fs/cgroup is %s: kubelets since 1.35 need cgroup2; boot with systemd.unified_cgroup_hierarchy=1"
-            % ("cgroup v1" if facts["cgroup"] else "not mounted")
-        )
+        problems.append(_CGROUP % ("cgroup v1" if facts["cgroup"] else "not mounted"))
     least = max(least_mib, CONTROL_PLANE_MIB if node["control_plane"] and "Mem" not in ignore else 0)
     if facts["memory_mib"] is None or facts["memory_mib"] < least:
         problems.append("it has %s MiB of memory, and %d are needed" % (facts["memory_mib"], least))

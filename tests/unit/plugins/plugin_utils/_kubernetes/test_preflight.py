@@ -25,11 +25,17 @@ def second(device: str, address: str) -> Json:
     return {"host": {"interfaces": interfaces}}
 
 
+CGROUP = (
+    "/sys/fs/cgroup is %s: the role installs Kubernetes 1.31 and newer, and kubelets since 1.35 do not start without "
+    "cgroup2 (failCgroupV1). Boot with systemd.unified_cgroup_hierarchy=1, or set failCgroupV1: false in "
+    "kubernetes_kubelet. If an older Kubernetes runs on such hosts already, set kubernetes_kubeconfig to its "
+    "kubeconfig: this role then does nothing, and the other roles use that cluster"
+)
 # parts of gpu-1 as it was seen, and what is said of it
 UNFIT: list[tuple[Json, str]] = [
     ({"host": {"swap": ["/dev/sda2", "/swap"]}}, "swap is on (/dev/sda2, /swap)"),
-    ({"host": {"cgroup": "v1"}}, "/sys/fs/cgroup is cgroup v1"),
-    ({"host": {"cgroup": None}}, "/sys/fs/cgroup is not mounted"),
+    ({"host": {"cgroup": "v1"}}, CGROUP % "cgroup v1"),
+    ({"host": {"cgroup": None}}, CGROUP % "not mounted"),
     ({"host": {"memory_mib": 512}}, "it has 512 MiB of memory, and 700 are needed"),
     ({"host": {"memory_mib": None}}, "it has None MiB of memory"),
     ({"ports": [{"port": 10250, "pid": 7, "command": "kubelet"}]}, "port 10250 is in use (kubelet, pid 7)"),
