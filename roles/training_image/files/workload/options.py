@@ -86,6 +86,7 @@ def train_parser(about: str) -> argparse.ArgumentParser:
         "--random-seed", "--random_seed", "--seed", dest="seed", type=natural, default=0, metavar="N", help="default: 0"
     )
     add("--pre-trained", action="store_true", help="start with torchvision's weights, which rank 0 has or downloads")
+    add("--no-pre-trained", dest="pre_trained", action="store_const", const=False, help="start with random weights")
     add("--amp", action="store_true", help="mixed precision: float16 on GPUs, bfloat16 on CPUs")
     add("--deterministic", action="store_true", help="the same numbers in every run, also on GPUs; slower")
     add = parser.add_argument_group("data").add_argument

@@ -32,6 +32,8 @@ TRAIN = [
          "backend": "gloo", "data_dir": "d"},
     ),
     ("--use-cuda True", {"use_cuda": True}),
+    ("", {"pre_trained": False}),
+    ("--pre-trained --no-pre-trained", {"pre_trained": False}),
     ("--no-cuda --backend mpi", {"use_cuda": False, "backend": "mpi"}),
     ("--optimizer Adadelta --log-interval 5", {"optimizer": "Adadelta", "log_interval": 5}),
     # What torch.distributed.launch of PyTorch 1 adds.
