@@ -3,4 +3,4 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # This module util is PRIVATE to the collection: it may change in any release.
-"""The NVIDIA GPU Operator's release: values, plan, comparison with what is live, its policy."""
+"""The NVIDIA GPU Operator's release: values, plan, comparison with what is live, its policy; the GPUs of nodes."""

@@ -3,4 +3,4 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # This module util is PRIVATE to the collection: it may change in any release.
-"""Parsers for what ibv_devinfo, perftest, rping, NCCL, nccl-tests and /proc/net/tcp print."""
+"""Parsers for what ibv_devinfo, perftest, rping, NCCL, nccl-tests, nvidia-smi and /proc/net/tcp print."""

@@ -28,7 +28,7 @@ ADMIN = "administrator"
 METHODS = {"get": "GET", "list": "GET", "patch": "PATCH", "create": "POST", "update": "PUT", "delete": "DELETE"}
 FIRST, SECOND = "limits-1", "limits-2"
 # Pods that are root on a node are refused to everybody in rdmaops-reports, by its level of Pod Security.
-SPACES = ("rdmaops-system", "rdmaops-network", "rdmaops-reports", "ml", "default")
+SPACES = ("rdmaops-system", "rdmaops-network", "rdmaops-reports", "gpu-operator", "ml", "default")
 
 
 class Attempt(t.NamedTuple):
@@ -161,7 +161,8 @@ class Place:
     def __init__(self, plane: Cluster) -> None:
         self.plane, self.admin = plane, client(plane.kubeconfig)
         self.apply(COLLECTION / "docs/rbac/namespace.yml")
-        plane.kubectl("create", "namespace", "ml")
+        for space in ("gpu-operator", "ml"):
+            plane.kubectl("create", "namespace", space)
         for space in ("kube-system", *SPACES):
             plane.kubectl("wait", "--for=create", "serviceaccount/default", "-n", space, "--timeout=30s")
         spaces, lease = ("kube-system", "rdmaops-system"), ("coordination.k8s.io/v1", "Lease", "others")

@@ -45,7 +45,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._net_attach_def
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns import cgroups, survey
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma import devices, drivers, kernel, netlink, nldev
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_mode_conflicts import plugins
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._tool_output import ibv_devinfo
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._tool_output import ibv_devinfo, nvidia_smi
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._tool_output.listeners import listeners_in
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._training_job import log
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._whereabouts import allocations
@@ -187,6 +187,10 @@ PARSERS: dict[str, Parser] = {
     "module's symbols": Parser(drivers.symbols, octets(b"\x7fELF\x02\x01\x01" + bytes(57) + b"ib_register_device\0")),
     "sysfs rate": Parser(devices.rate_gbps, written("400 Gb/sec (4X NDR)\n", "2.5 Gb/sec (1X SDR)", "0 Gb/sec")),
     "sysfs counter": Parser(devices.counter, written("42\n", "18446744073709551615\n", "N/A (no PMA)\n")),
+    "nvidia_smi": Parser(
+        lambda text: (nvidia_smi.parse(text), nvidia_smi.cuda(text)),
+        written(*sorted((inputs.UTILS / "nvidia_smi").glob("*.txt"))),
+    ),
     "ibv_devinfo": Parser(ibv_devinfo.parse, written(*sorted((inputs.UTILS / "ibv_devinfo").glob("*.txt")))),
     "perftest": Parser(perftest.perftest, texts(*outputs("perftest_*.txt")), FILTER),
     "perftest JSON": Parser(
