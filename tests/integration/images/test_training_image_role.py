@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import base64
 import io
+import json
 import os
 import re
 import subprocess
@@ -64,7 +66,8 @@ class Site:
 
     def run(self, *arguments: str, rc: int = 0, **options: t.Any) -> tuple[int, str]:
         """Run the role and return how many tasks changed something, and what was printed."""
-        report = {"name": "Report", "ansible.builtin.debug": {"msg": "reference={{ training_image_reference }}="}}
+        message = "reference={{ training_image_reference }}= check={{ training_image_check | to_json | b64encode }}="
+        report = {"name": "Report", "ansible.builtin.debug": {"msg": message}}
         play = {"roles": ["rdmaops.gpu_fabric.training_image"], "post_tasks": [report]}
         inventory = {"gpu_nodes": {"hosts": self.hosts, "vars": self.variables}}
         argv = book(self.directory, play, inventory=inventory, variables=options)
@@ -84,8 +87,21 @@ class Site:
         self.environment["PATH"] = f"{programs}:{os.environ['PATH']}"
 
     def reference(self, out: str) -> str:
-        (reference,) = set(re.findall(r"reference=(.*?)=\"", out))
+        (reference,) = set(re.findall(r"reference=(.*?)= ", out))
         return str(reference)
+
+    def check(self, out: str) -> t.Any:
+        """Return what the role reports of an image that others built."""
+        (check,) = set(re.findall(r"check=(.*?)=\"", out))
+        return json.loads(base64.b64decode(check + "=="))
+
+    def at(self, registry: images.Registry) -> dict[str, t.Any]:
+        """Return the options for an image in a registry without TLS."""
+        conf = self.directory / "registries.conf"
+        conf.write_text(f'[[registry]]\nlocation = "{registry.host}"\ninsecure = true\n')
+        self.environment["CONTAINERS_REGISTRIES_CONF"] = str(conf)
+        login = {"training_image_push_username": images.USER, "training_image_push_password": images.PASSWORD}
+        return {"training_image_name": f"{registry.host}/ml/training:1", **login}
 
     @property
     def archive(self) -> Path:
@@ -329,16 +345,8 @@ def test_the_packages_and_sshd_of_a_real_debian(site: Site, tmp_path: Path, sshd
 
 @pytest.mark.long
 def test_by_way_of_a_registry(site: Site, registry: images.Registry, node: Containerd) -> None:
-    name = f"{registry.host}/ml/training:1"
-    conf = site.directory / "registries.conf"
-    conf.write_text(f'[[registry]]\nlocation = "{registry.host}"\ninsecure = true\n')
-    site.environment["CONTAINERS_REGISTRIES_CONF"] = str(conf)
-    options = {
-        "training_image_name": name,
-        "training_image_delivery": "registry",
-        "training_image_push_username": images.USER,
-        "training_image_push_password": images.PASSWORD,
-    }
+    options = {**site.at(registry), "training_image_delivery": "registry"}
+    name = options["training_image_name"]
     wrong = {**options, "training_image_push_password": "wr0ng-secret"}
     _changed, out = site.run("-vvvv", rc=2, **wrong)
     assert f"Pushing {name}: buildah exited with status " in out
@@ -352,3 +360,79 @@ def test_by_way_of_a_registry(site: Site, registry: images.Registry, node: Conta
         changed, out = site.run(*argv, **options)
         assert (changed, site.reference(out)) == (0, reference), out
     assert not site.archive.exists()
+
+
+# The packages of an Ubuntu 22.04 as its dpkg has them, and one under the name that it has since Debian 13.
+STATUS = """\
+Package: perftest
+Status: install ok installed
+Version: 4.4+0.37-1
+Architecture: amd64
+
+Package: librdmacm1t64
+Status: install ok installed
+Version: 39.0-1
+Architecture: amd64
+Provides: librdmacm1 (= 39.0-1)
+
+Package: ibverbs-providers
+Status: deinstall ok config-files
+Version: 39.0-1
+Architecture: amd64
+"""
+
+
+def debian_layer(release: str) -> bytes:
+    """Return a layer with dpkg-query, the libraries that it needs, and a list of packages."""
+    program = need_tool("dpkg-query")
+    needed = subprocess.run(["ldd", program], capture_output=True, text=True, check=True, timeout=60).stdout
+    paths = [program, *re.findall(r"(/\S+) \(0x", needed)]
+    files = {path.lstrip("/"): Path(path).read_bytes() for path in paths}
+    files.update({"var/lib/dpkg/status": STATUS.encode(), "etc/os-release": release.encode()})
+    return images.tar_of(files, 0o755)
+
+
+def test_an_image_that_others_built(site: Site, registry: images.Registry, node: Containerd) -> None:
+    base = (site.directory / "base.tar").read_bytes()
+    image = images.Image(base, debian_layer('ID=ubuntu\nVERSION_ID="22.04"\n'))
+    registry.push("ml/training", image, tag="1")
+    options = {
+        **site.at(registry),
+        "training_image_build": False,
+        "training_image_packages": ["perftest", "librdmacm1"],
+    }
+    _changed, out = site.run("--check", **options)
+    assert site.check(out) == {"release": None, "packages": None, "missing": None}
+    assert "Check mode does not pull" in out
+
+    changed, out = site.run("--diff", "-v", **options)
+    assert changed == 0, out
+    assert site.check(out) == {
+        "release": "ubuntu 22.04",
+        "packages": {"perftest": "4.4+0.37-1", "librdmacm1": "39.0-1"},
+        "missing": [],
+    }
+    assert site.reference(out) == f"{registry.host}/ml/training@{image.digest}"
+    assert node.images() == {}
+    assert base64.b64encode(f"{images.USER}:{images.PASSWORD}".encode()).decode() not in out
+
+    missing = {**options, "training_image_packages": ["perftest", "ibverbs-providers", "libibumad3"]}
+    output = " ".join(site.run(rc=2, **missing)[1].split())
+    assert "/ml/training:1 (ubuntu 22.04): missing packages: ibverbs-providers libibumad3. Install them in" in output
+    assert "with `apt-get install ibverbs-providers libibumad3`, or set training_image_packages to what" in output
+    left = subprocess.run(
+        ["buildah", "containers", "--quiet"], capture_output=True, text=True, env={**os.environ, **site.environment}
+    )
+    assert (left.returncode, left.stdout) == (0, "")
+
+
+def test_an_image_of_others_that_cannot_be_checked(site: Site, registry: images.Registry) -> None:
+    registry.push("ml/training", images.Image({"etc/os-release": b"ID=scratch"}), tag="1")
+    options = {**site.at(registry), "training_image_build": False}
+    output = " ".join(site.run(rc=2, **{**options, "training_image_push_password": "wr0ng-secret"})[1].split())
+    assert 'ml/training:1 on builder: the task "Pull the image" ended with status 125. Output: ' in output
+    assert "For a login, set training_image_pull_username and training_image_pull_password" in output
+    assert "wr0ng-secret" not in output
+    # There is no shell in it.
+    output = " ".join(site.run(rc=2, **options)[1].split())
+    assert 'ml/training:1 on builder: the task "Run the check in it" ended with status ' in output
