@@ -64,12 +64,12 @@ class Site:
         # buildah's own storage of this machine is not touched.
         self.environment = {"CONTAINERS_STORAGE_CONF": str(directory / "storage.conf")}
 
-    def run(self, *arguments: str, rc: int = 0, **options: t.Any) -> tuple[int, str]:
-        """Run the role and return how many tasks changed something, and what was printed."""
+    def run(self, *arguments: str, rc: int = 0, group: str = "gpu_nodes", **options: t.Any) -> tuple[int, str]:
+        """Run the role on a group of both hosts; return how many tasks changed something, and what was printed."""
         message = "reference={{ training_image_reference }}= check={{ training_image_check | to_json | b64encode }}="
         report = {"name": "Report", "ansible.builtin.debug": {"msg": message}}
         play = {"roles": ["rdmaops.gpu_fabric.training_image"], "post_tasks": [report]}
-        inventory = {"gpu_nodes": {"hosts": self.hosts, "vars": self.variables}}
+        inventory = {group: {"hosts": self.hosts, "vars": self.variables}}
         argv = book(self.directory, play, inventory=inventory, variables=options)
         known: t.Any = {**AS_A_USER, **self.environment}
         run = ansible_playbook(*argv, *arguments, **known)
@@ -360,6 +360,9 @@ def test_by_way_of_a_registry(site: Site, registry: images.Registry, node: Conta
         changed, out = site.run(*argv, **options)
         assert (changed, site.reference(out)) == (0, reference), out
     assert not site.archive.exists()
+    nowhere = {"training_image_containerd_address": "/nowhere"}
+    changed, out = site.run(group="image_build", **options, **nowhere)
+    assert (changed, site.reference(out)) == (0, reference), out
 
 
 # The packages of an Ubuntu 22.04 as its dpkg has them, and one under the name that it has since Debian 13.
