@@ -106,8 +106,8 @@ def ask(params: t.Mapping[str, t.Any], check_mode: bool, client: kubernetes.Clie
     }
     for node, entry in nodes.items() if not check_mode else ():
         for name in params["names"]:
-            what = "Requesting a token of the service account %s/%s, bound to node %s" % (namespace, name, node)
-            entry["tokens"][name] = token(client, namespace, name, node, entry["uid"], params["lifetime"], what)
+            request = "Requesting a token of the service account %s/%s, bound to node %s" % (namespace, name, node)
+            entry["tokens"][name] = token(client, namespace, name, node, entry["uid"], params["lifetime"], request)
     return {
         "changed": False,
         "nodes": nodes,

@@ -113,9 +113,9 @@ class Parser:
             return token
         return token[0][1] if len(token) == 1 and token[0][0] == "text" and not token[0][2] else ""
 
-    def fail(self, what: str) -> t.NoReturn:
+    def fail(self, problem: str) -> t.NoReturn:
         line = self.tokens[min(self.at, len(self.tokens) - 1)][0] if self.tokens else 1
-        raise BootError("%s:%d: %s" % (self.path, line, what))
+        raise BootError("%s:%d: %s" % (self.path, line, problem))
 
     def take(self, keyword: str) -> None:
         while self.keyword() == ";" and keyword != ";":

@@ -46,12 +46,12 @@ def _plugins(attachment: Attachment, node: str, info: t.Mapping[str, t.Any], rep
     present = cni.get("plugins") or []
     for plugin in config.plugins(t.cast("config.Config", attachment.config)):
         ipam = config.ipam_of(plugin).get("type")
-        for kind, what in ((plugin["type"], "CNI plugin"), (ipam, "IPAM plugin")):
+        for kind, category in ((plugin["type"], "CNI plugin"), (ipam, "IPAM plugin")):
             if kind and kind not in present:
                 report.add(
                     "plugin_missing",
                     attachment.key,
-                    "node %s has no %s %s in %s" % (node, what, kind, cni.get("bin_dir") or "its plugin directory"),
+                    "node %s has no %s %s in %s" % (node, category, kind, cni.get("bin_dir") or "its plugin directory"),
                     "install it there (the role rdmaops.gpu_fabric.secondary_network does), or use one of: %s"
                     % (", ".join(sorted(present)) or "none"),
                 )

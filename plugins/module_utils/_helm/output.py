@@ -99,13 +99,13 @@ def parse_version(text: str, binary: str) -> tuple[int, int, int]:
 
 
 @contextlib.contextmanager
-def _printed(what: str) -> t.Iterator[None]:
+def _printed(subject: str) -> t.Iterator[None]:
     try:
         yield
     except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError) as exc:
         raise HelmError(
             "Reading helm's output about %s: it is not the output of helm 3 or 4 (%s: %s). Check that "
-            "helm_binary is helm itself" % (what, type(exc).__name__, str(exc)[:200])
+            "helm_binary is helm itself" % (subject, type(exc).__name__, str(exc)[:200])
         ) from exc
 
 

@@ -184,9 +184,9 @@ def _storage_mounts(host: Host) -> t.Iterator[tuple[str, str]]:
                 yield name, "storage mount %s from %s" % (place, server)
 
 
-def _add(uses: dict[str, list[str]], name: str, what: str) -> None:
-    if what not in uses.setdefault(name, []):
-        uses[name].append(what)
+def _add(uses: dict[str, list[str]], name: str, use: str) -> None:
+    if use not in uses.setdefault(name, []):
+        uses[name].append(use)
 
 
 def _inherit(uses: dict[str, list[str]], links: t.Sequence[t.Mapping[str, t.Any]]) -> None:
@@ -194,12 +194,12 @@ def _inherit(uses: dict[str, list[str]], links: t.Sequence[t.Mapping[str, t.Any]
     for _depth in range(4):
         for row in links:
             for below in (row["ifname"],) if row.get("master") else ():
-                for what in uses.get(row["master"], []):
-                    _add(uses, below, what)
+                for use in uses.get(row["master"], []):
+                    _add(uses, below, use)
             parent = row.get("link")
-            for what in uses.get(row["ifname"], []) if parent else ():
+            for use in uses.get(row["ifname"], []) if parent else ():
                 if (row.get("linkinfo") or {}).get("info_kind") == "vlan":
-                    _add(uses, str(parent), what)
+                    _add(uses, str(parent), use)
 
 
 def _towards(host: Host, server: str) -> set[str]:

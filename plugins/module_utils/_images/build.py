@@ -125,12 +125,12 @@ def inputs(params: Params) -> str:
 
 def label_of(text: str) -> str | None:
     """Read the inputs of an image from `buildah inspect --type image`."""
-    what = "what buildah reports about the image"
-    value: t.Any = document(text.encode("utf-8", "surrogatepass"), what)
+    source = "what buildah reports about the image"
+    value: t.Any = document(text.encode("utf-8", "surrogatepass"), source)
     for step in ("OCIv1", "config", "Labels"):
         value = value.get(step) or {}
         if not isinstance(value, dict):
-            raise BuildError("Reading %s: %s is not a JSON object" % (what, step))
+            raise BuildError("Reading %s: %s is not a JSON object" % (source, step))
     label = value.get(LABEL)
     return label if isinstance(label, str) else None
 

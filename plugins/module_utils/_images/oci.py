@@ -64,17 +64,17 @@ def architecture() -> str:
     return _ARCHITECTURES.get(machine, machine)
 
 
-def document(data: bytes, what: str) -> Json:
+def document(data: bytes, source: str) -> Json:
     try:
         value = from_json(data.decode("utf-8"))
     except ValueError as exc:
-        raise ImageError("Reading %s: it is not JSON: %s" % (what, exc)) from exc
+        raise ImageError("Reading %s: it is not JSON: %s" % (source, exc)) from exc
     if not isinstance(value, dict):
-        raise ImageError("Reading %s: it is not a JSON object" % what)
+        raise ImageError("Reading %s: it is not a JSON object" % source)
     return value
 
 
-def descriptors(manifest: Json, key: str, what: str) -> list[Json]:
+def descriptors(manifest: Json, key: str, source: str) -> list[Json]:
     """Return the list of descriptors under a key of a manifest or index."""
     entries = manifest.get(key)
     entries = [entries] if isinstance(entries, dict) else entries
@@ -83,7 +83,7 @@ def descriptors(manifest: Json, key: str, what: str) -> list[Json]:
         for entry in entries
     )
     if not good:
-        raise ImageError("Reading %s: %s are not descriptors with a sha256 digest and a size" % (what, key))
+        raise ImageError("Reading %s: %s are not descriptors with a sha256 digest and a size" % (source, key))
     return t.cast("t.List[Json]", entries)
 
 
@@ -93,48 +93,48 @@ def required(digest: str, size: int | None, read: Read, machine: str) -> dict[st
     ``read`` raises KeyError for a missing blob: then the digests up to there are returned.
     """
     needed: dict[str, int | None] = {digest: size}
-    what = "blob %s" % digest
+    source = "blob %s" % digest
     try:
-        manifest = document(read(digest), what)
+        manifest = document(read(digest), source)
         if "manifests" in manifest:
-            entry = _of_platform(descriptors(manifest, "manifests", what), read, machine, what)
+            entry = _of_platform(descriptors(manifest, "manifests", source), read, machine, source)
             return {**needed, **required(entry["digest"], entry["size"], read, machine)}
     except KeyError:
         return needed
-    for entry in (*descriptors(manifest, "config", what), *descriptors(manifest, "layers", what)):
+    for entry in (*descriptors(manifest, "config", source), *descriptors(manifest, "layers", source)):
         # Layers that are only elsewhere, by licence, are fetched from there and not stored (Windows base images).
         if not entry.get("urls"):
             needed[entry["digest"]] = entry["size"]
     return needed
 
 
-def _of_platform(entries: t.Sequence[Json], read: Read, machine: str, what: str) -> Json:
+def _of_platform(entries: t.Sequence[Json], read: Read, machine: str, source: str) -> Json:
     platforms = []
     for entry in entries:
         # An entry without a platform has that of its configuration.
         platform = entry.get("platform") or configuration(entry["digest"], read, machine)
         if not isinstance(platform, dict):
-            raise ImageError("Reading %s: the platform of %s is not a JSON object" % (what, entry["digest"]))
+            raise ImageError("Reading %s: the platform of %s is not a JSON object" % (source, entry["digest"]))
         name = "%s/%s" % (platform.get("os"), platform.get("architecture"))
         if name == "linux/%s" % machine:
             return entry
         platforms.append(name)
     raise ImageError(
         "Reading %s: it has no manifest for linux/%s, only for %s. Set the digest of an image for this machine"
-        % (what, machine, ", ".join(sorted(set(platforms))) or "nothing")
+        % (source, machine, ", ".join(sorted(set(platforms))) or "nothing")
     )
 
 
 def configuration(digest: str, read: Read, machine: str) -> Json:
     """Return the configuration of an image; KeyError if a blob on the way to it is missing."""
-    what = "blob %s" % digest
-    manifest = document(read(digest), what)
+    source = "blob %s" % digest
+    manifest = document(read(digest), source)
     if "manifests" in manifest:
-        entries = descriptors(manifest, "manifests", what)
-        return configuration(_of_platform(entries, read, machine, what)["digest"], read, machine)
-    configs = descriptors(manifest, "config", what)
+        entries = descriptors(manifest, "manifests", source)
+        return configuration(_of_platform(entries, read, machine, source)["digest"], read, machine)
+    configs = descriptors(manifest, "config", source)
     if len(configs) != 1:
-        raise ImageError("Reading %s: it has %d configurations, and an image has one" % (what, len(configs)))
+        raise ImageError("Reading %s: it has %d configurations, and an image has one" % (source, len(configs)))
     return document(read(configs[0]["digest"]), "blob %s" % configs[0]["digest"])
 
 

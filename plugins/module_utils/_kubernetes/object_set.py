@@ -98,7 +98,7 @@ def load(params: t.Mapping[str, t.Any]) -> list[Object]:
             objects.append(document)
     for number, document in enumerate(objects, 1):
         meta = document.get("metadata") if isinstance(document, dict) else None
-        for what, value in (
+        for field, value in (
             ("apiVersion", isinstance(document, dict) and document.get("apiVersion")),
             ("kind", isinstance(document, dict) and document.get("kind")),
             ("metadata.name", isinstance(meta, dict) and meta.get("name")),
@@ -106,7 +106,7 @@ def load(params: t.Mapping[str, t.Any]) -> list[Object]:
             if not isinstance(value, str) or not value:
                 raise ObjectsError(
                     "Reading the objects: object %d of %d has no %s. Each is a whole manifest, as kubectl takes it"
-                    % (number, len(objects), what)
+                    % (number, len(objects), field)
                 )
     return objects
 

@@ -60,7 +60,7 @@ class Plan(t.NamedTuple):
     attachment: Attachment
     live: Live | None
     body: Object
-    what: list[str]
+    changes: list[str]
 
 
 def check_options(params: t.Mapping[str, t.Any]) -> None:
@@ -158,21 +158,21 @@ def plan_of(attachment: Attachment, live: Live | None, owner: str) -> Plan | Non
     """Return what must be applied for an attachment; None: nothing."""
     if attachment.config is None:
         return None
-    text, what = cni.text(attachment.config), ["create"]
+    text, changes = cni.text(attachment.config), ["create"]
     if live is not None:
         equal = same(attachment.config, live)
-        what = [] if equal else ["config"]
-        what += [] if attachment.resource_name == live.resource_name else ["resource name"]
-        what += [] if owner == live.owner else ["owner"]
+        changes = [] if equal else ["config"]
+        changes += [] if attachment.resource_name == live.resource_name else ["resource name"]
+        changes += [] if owner == live.owner else ["owner"]
         # Another spelling of the same would only start a conflict with who wrote it.
         text = live.text if equal else text
-    if not what:
+    if not changes:
         return None
     meta: Object = {"name": attachment.name, "namespace": attachment.namespace, "labels": {OWNER: owner}}
     if attachment.resource_name:
         meta["annotations"] = {RESOURCE: attachment.resource_name}
     body = {"apiVersion": API, "kind": "NetworkAttachmentDefinition", "metadata": meta, "spec": {"config": text}}
-    return Plan(attachment, live, body, what)
+    return Plan(attachment, live, body, changes)
 
 
 __all__ = (

@@ -33,19 +33,19 @@ class Cluster:
         self.why: dict[str, str] = {}
 
     def _list(
-        self, api: str, plural: str, doing: str, what: str, query: t.Mapping[str, str] | None = None
+        self, api: str, plural: str, doing: str, purpose: str, query: t.Mapping[str, str] | None = None
     ) -> list[Object] | None:
         """Return a list, or None if the user may not read it."""
-        return self._readable(what, lambda: self.client.items(path(api, plural), doing, query) or [])
+        return self._readable(purpose, lambda: self.client.items(path(api, plural), doing, query) or [])
 
-    def _readable(self, what: str, read: t.Callable[[], T]) -> T | None:
+    def _readable(self, purpose: str, read: t.Callable[[], T]) -> T | None:
         """Return what was read, or None if the user may not read it."""
         try:
             return read()
         except ApiError as exc:
             if exc.status != 403:
                 raise
-            self.why[what] = str(exc)
+            self.why[purpose] = str(exc)
             return None
 
     def attachments(self, namespaces: t.Iterable[str]) -> list[Object] | None:

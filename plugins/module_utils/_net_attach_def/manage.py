@@ -198,7 +198,7 @@ def _namespaces(state: State, cluster: Cluster, report: Report) -> None:
 
 def _in_use(plans: t.Sequence[Plan], cluster: Cluster, report: Report) -> None:
     """Refuse to change a range whose addresses are in use: whereabouts would allocate them again."""
-    changing = [plan for plan in plans if plan.live is not None and "config" in plan.what]
+    changing = [plan for plan in plans if plan.live is not None and "config" in plan.changes]
     if not changing:
         return
     moved = [(plan, spans) for plan in changing for spans in [cni_pools.leaving(plan.live, plan.attachment)] if spans]
@@ -287,10 +287,10 @@ class _Changes:
         """Add an object to the decision, after the API server has accepted it in a dry run, if it can."""
         attachment, live = plan.attachment, plan.live
         key = attachment.key
-        new = plan.what == ["create"]
+        new = plan.changes == ["create"]
         action = "%s the attachment %s" % ("Create" if new else "Change", key)
         if not new:
-            action += " (%s)" % ", ".join(plan.what)
+            action += " (%s)" % ", ".join(plan.changes)
         at = path(API, PLURAL, attachment.namespace, attachment.name)
         ours = live is not None and live.owner == self.params["owner"]
         force = self.params["force"] or (self.params["force_conflicts"] and ours)

@@ -83,13 +83,13 @@ class Selection:
         self.include = self._names(include, "include")
         self.exclude = self._names(exclude, "exclude")
 
-    def _names(self, value: t.Any, what: str) -> list[str]:
+    def _names(self, value: t.Any, option: str) -> list[str]:
         if value is None:
             return []
         if not isinstance(value, (list, tuple)) or not all(isinstance(name, str) and name for name in value):
             raise RailsTypeError(
                 "Could not %s: %s must be a list of names, for example ['mlx5_0'], not %s"
-                % (self.doing, what, brief(value))
+                % (self.doing, option, brief(value))
             )
         return list(value)
 
@@ -145,10 +145,10 @@ def describe(port: Port) -> str:
     return port.label + (" (%s)" % ", ".join(details) if details else "")
 
 
-def choice(value: t.Any, what: str, choices: t.Sequence[str]) -> str:
+def choice(value: t.Any, subject: str, choices: t.Sequence[str]) -> str:
     """Return a value that is one of the choices."""
     if not isinstance(value, str) or value not in choices:
-        raise RailsError("%s is %s; it must be one of %s" % (what, brief(value), ", ".join(choices)))
+        raise RailsError("%s is %s; it must be one of %s" % (subject, brief(value), ", ".join(choices)))
     return value
 
 
@@ -245,11 +245,11 @@ def _text(holder: t.Mapping[str, t.Any], key: str, where: str) -> str | None:
     return value or None
 
 
-def _dictionaries(value: t.Any, what: str) -> list[t.Mapping[str, t.Any]] | None:
+def _dictionaries(value: t.Any, subject: str) -> list[t.Mapping[str, t.Any]] | None:
     if value is None:
         return None
     if not isinstance(value, (list, tuple)) or not all(isinstance(item, t.Mapping) for item in value):
-        raise RailsTypeError("%s must be a list of dictionaries, not %s" % (what, brief(value)))
+        raise RailsTypeError("%s must be a list of dictionaries, not %s" % (subject, brief(value)))
     return list(value)
 
 

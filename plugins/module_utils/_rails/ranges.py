@@ -25,13 +25,13 @@ class PlanError(RailsError):
     """No plan would be right on every node."""
 
 
-def network_of(text: t.Any, what: str) -> Network:
+def network_of(text: t.Any, subject: str) -> Network:
     try:
         return ipaddress.ip_network(text, strict=True)
     except (ValueError, TypeError) as exc:
         raise PlanError(
             "Could not %s: %s is %s, which is not a valid network (%s). Give one such as 10.100.0.0/16"
-            % (DOING, what, brief(text), exc)
+            % (DOING, subject, brief(text), exc)
         ) from exc
 
 
@@ -87,9 +87,9 @@ def avoid(addresses: t.Iterable[str], texts: t.Sequence[t.Any]) -> list[Network]
 
 
 def pods_of(nodes: int, expected: t.Any, per_node: t.Any, growth: t.Any) -> int:
-    for what, value in (("expected_pods", expected), ("pods_per_node", per_node)):
+    for option, value in (("expected_pods", expected), ("pods_per_node", per_node)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            raise PlanError("Could not %s: %s is %s; it must be a number from 1" % (DOING, what, brief(value)))
+            raise PlanError("Could not %s: %s is %s; it must be a number from 1" % (DOING, option, brief(value)))
     if isinstance(growth, bool) or not isinstance(growth, (int, float)) or not 1 <= growth <= 1000:
         raise PlanError("Could not %s: growth is %s; it must be between 1 and 1000" % (DOING, brief(growth)))
     return int(expected) if expected is not None else nodes * int(per_node)

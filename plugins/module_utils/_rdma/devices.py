@@ -71,12 +71,12 @@ class Look:
         self.files = files
         self.unreadable: list[dict[str, t.Any]] = []
 
-    def failed(self, device: str | None, what: str, exc: Exception) -> None:
+    def failed(self, device: str | None, part: str, exc: Exception) -> None:
         if isinstance(exc, OSError) and exc.strerror and not isinstance(exc, nldev.NldevError):
             error = "%s (%s)" % (errno.errorcode.get(exc.errno or 0, "?"), exc.strerror)
         else:
             error = str(exc)
-        self.unreadable.append({"device": device, "what": what, "error": error})
+        self.unreadable.append({"device": device, "what": part, "error": error})
 
     def _text(self, device: str, path: str, *, needed: bool = False) -> str | None:
         """The text of a file below the device's directory; a device may be without it, unless it is ``needed``."""

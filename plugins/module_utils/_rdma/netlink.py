@@ -94,21 +94,21 @@ def encode(command: int, flags: int, sequence: int, payload: bytes = b"") -> byt
     return struct.pack("=IHHII", 16 + len(payload), _TYPE | command, flags, sequence, 0) + payload
 
 
-def malformed(what: str) -> NldevError:
-    return NldevError(errno.EBADMSG, "read the kernel's RDMA netlink answer", what)
+def malformed(problem: str) -> NldevError:
+    return NldevError(errno.EBADMSG, "read the kernel's RDMA netlink answer", problem)
 
 
-def _split(data: bytes, header: str, what: str) -> t.Iterator[tuple[t.Any, bytes]]:
+def _split(data: bytes, header: str, element: str) -> t.Iterator[tuple[t.Any, bytes]]:
     """Yield the fields of each header, of which the first is a length, and what follows the header."""
     size = struct.calcsize(header)
     offset = 0
     while offset < len(data):
         rest = len(data) - offset
         if rest < size:
-            raise malformed("%d bytes where %s header needs %d" % (rest, what, size))
+            raise malformed("%d bytes where %s header needs %d" % (rest, element, size))
         fields = struct.unpack_from(header, data, offset)
         if not size <= fields[0] <= rest:
-            raise malformed("%s of %d bytes in %d" % (what, fields[0], rest))
+            raise malformed("%s of %d bytes in %d" % (element, fields[0], rest))
         yield fields, data[offset + size : offset + fields[0]]
         offset += fields[0] + (-fields[0] % 4)
 

@@ -79,8 +79,8 @@ def _holders(space: Namespace | None) -> str:
         return ""
     named = []
     for holder in space.holders[:MAX_HOLDERS]:
-        what = holder.path if holder.kind == "mount" else "process %d (%s)" % (holder.pid, holder.command)
-        named.append(what if what not in named else "")
+        label = holder.path if holder.kind == "mount" else "process %d (%s)" % (holder.pid, holder.command)
+        named.append(label if label not in named else "")
     more = space.holders_total - MAX_HOLDERS
     return ", held by " + ", ".join(filter(None, named)) + (" and %d more" % more if more > 0 else "")
 

@@ -127,8 +127,8 @@ def conflict_messages(rows: t.Sequence[t.Mapping[str, t.Any]], unknown: t.Sequen
         # A node speaks for itself.
         nodes.setdefault(key, []).append("" if row["kind"] == "Node" else row["node"])
     texts = [
-        "%s %s%s. %s" % (who, what, " (node %s)" % ", ".join(where) if any(where) else "", remedy)
-        for (who, what, remedy), where in nodes.items()
+        "%s %s%s. %s" % (who, effect, " (node %s)" % ", ".join(where) if any(where) else "", remedy)
+        for (who, effect, remedy), where in nodes.items()
     ]
     texts += ["Not known: %s" % text.rstrip(".") for text in dict.fromkeys(gap.what for gap in unknown)]
     more = len(texts) - _TOLD

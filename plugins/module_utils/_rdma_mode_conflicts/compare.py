@@ -48,14 +48,14 @@ class ClusterSnapshot(t.NamedTuple):
     unknown: list[Gap]
 
 
-def _row(kind: str, item: Object, node: str, what: str, remedy: str) -> dict[str, t.Any]:
+def _row(kind: str, item: Object, node: str, effect: str, remedy: str) -> dict[str, t.Any]:
     meta = item.get("metadata") or {}
     return {
         "kind": kind,
         "namespace": meta.get("namespace"),
         "name": meta.get("name"),
         "node": node,
-        "what": what,
+        "what": effect,
         "remedy": remedy,
     }
 
@@ -127,13 +127,13 @@ def _managers(view: ClusterSnapshot, node: str, mode: str) -> t.Iterator[dict[st
             continue
         if not matches_node(view.nodes[node], {"labelSelector": spec.get("nodeSelector")}):
             continue
-        what = "makes sriov-network-operator set this node's mode to %s" % wish
-        what += ", and reboot it for that" if wish != mode else " too: it writes modprobe.d and reboots on its own"
+        effect = "makes sriov-network-operator set this node's mode to %s" % wish
+        effect += ", and reboot it for that" if wish != mode else " too: it writes modprobe.d and reboots on its own"
         yield _row(
             "SriovNetworkPoolConfig",
             pool,
             node,
-            what,
+            effect,
             "Remove spec.rdmaMode from it, and the operator removes what it wrote; or keep the node out of its "
             "nodeSelector",
         )

@@ -34,8 +34,8 @@ def digests(image: str, nodes: t.Sequence[Object]) -> dict[str, list[str]]:
             names = row.get("names") or []
             if image not in names:
                 continue
-            found = [name.partition("@")[2] for name in names if name.startswith(repository(image) + "@")]
-            by_digest.setdefault(found[0] if found else "", []).append(node["metadata"]["name"])
+            repo_digests = [name.partition("@")[2] for name in names if name.startswith(repository(image) + "@")]
+            by_digest.setdefault(repo_digests[0] if repo_digests else "", []).append(node["metadata"]["name"])
     return by_digest
 
 

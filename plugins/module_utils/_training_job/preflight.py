@@ -113,14 +113,14 @@ class Preflight:
         if not self.problems:
             self._admission()
 
-    def read(self, what: str, read: t.Callable[[str, str], t.Any], where: str) -> t.Any:
+    def read(self, subject: str, read: t.Callable[[str, str], t.Any], where: str) -> t.Any:
         """Return what was read; None, and a line in ``unchecked``, if the account may not read it."""
         try:
-            return read(where, "%s: reading %s" % (self.doing, what))
+            return read(where, "%s: reading %s" % (self.doing, subject))
         except ApiError as exc:
             if exc.status != 403:
                 raise
-            self.unchecked.append("%s (%s)" % (what, self._answer(exc)))
+            self.unchecked.append("%s (%s)" % (subject, self._answer(exc)))
             return None
 
     def _get(self, where: str, doing: str) -> Object:

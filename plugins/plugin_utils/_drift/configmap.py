@@ -138,20 +138,20 @@ class ConfigMaps:
         return reports, problems
 
 
-def unpack(configmap: Object, what: str) -> Json:
+def unpack(configmap: Object, doing: str) -> Json:
     """Return the report in a ConfigMap."""
     try:
         packed = base64.b64decode((configmap.get("binaryData") or {})[REPORT], validate=True)
         with gzip.GzipFile(fileobj=io.BytesIO(packed)) as stream:
             text = stream.read(MAX_BYTES + 1)
         if len(text) > MAX_BYTES:
-            raise FabricError("%s: it is larger than %d bytes, so it is not a drift report" % (what, MAX_BYTES))
+            raise FabricError("%s: it is larger than %d bytes, so it is not a drift report" % (doing, MAX_BYTES))
         report = json.loads(text.decode("utf-8"))
     except KeyError as exc:
-        raise FabricError("%s: it has no %s in binaryData" % (what, REPORT)) from exc
+        raise FabricError("%s: it has no %s in binaryData" % (doing, REPORT)) from exc
     except (OSError, EOFError, ValueError, RecursionError, zlib.error) as exc:
-        raise FabricError("%s: it is not JSON, compressed by gzip: %s" % (what, exc)) from exc
-    return validate(report, what)
+        raise FabricError("%s: it is not JSON, compressed by gzip: %s" % (doing, exc)) from exc
+    return validate(report, doing)
 
 
 __all__ = ("CONFIGMAP_BYTES", "ConfigMaps", "connect", "unpack")

@@ -191,19 +191,19 @@ def dumps(report: Json) -> str:
 
 def load(path: str) -> Json:
     """Read a report that another run has published."""
-    what = "Reading the drift report %s" % path
+    doing = "Reading the drift report %s" % path
     try:
         if os.path.getsize(path) > MAX_BYTES:
-            raise FabricError("%s: it is larger than %d bytes, so it is not a drift report" % (what, MAX_BYTES))
+            raise FabricError("%s: it is larger than %d bytes, so it is not a drift report" % (doing, MAX_BYTES))
         with open(path, "rb") as stream:
             report = json.loads(stream.read().decode("utf-8"))
     except OSError as exc:
         raise FabricError(
-            "%s: %s. Publish the report of every slice before they are merged" % (what, exc.strerror or exc)
+            "%s: %s. Publish the report of every slice before they are merged" % (doing, exc.strerror or exc)
         ) from exc
     except (ValueError, RecursionError) as exc:
-        raise FabricError("%s: it is not JSON: %s" % (what, exc)) from exc
-    return validate(report, what)
+        raise FabricError("%s: it is not JSON: %s" % (doing, exc)) from exc
+    return validate(report, doing)
 
 
 _TYPES: dict[str, t.Any] = {
@@ -211,37 +211,37 @@ _TYPES: dict[str, t.Any] = {
 }  # fmt: skip
 
 
-def validate(report: t.Any, what: str) -> Json:
+def validate(report: t.Any, doing: str) -> Json:
     """Return a report if it has the shape of this release."""
     if not isinstance(report, dict) or "schema" not in report or "hosts" not in report:
-        raise FabricError("%s: it is not a drift report, which has schema and hosts" % what)
+        raise FabricError("%s: it is not a drift report, which has schema and hosts" % doing)
     if report["schema"] != SCHEMA or isinstance(report["schema"], bool):
         raise FabricError(
             "%s: it has schema %r, and this release of rdmaops.gpu_fabric reads %d. Write and merge the reports with "
-            "one release" % (what, report["schema"], SCHEMA)
+            "one release" % (doing, report["schema"], SCHEMA)
         )
     if report.get("left_out"):
         raise FabricError(
             "%s: it was cut to fit a job's artifacts, and what was cut cannot be judged. Publish whole reports, in "
-            "ConfigMaps, at a URL or a path" % what
+            "ConfigMaps, at a URL or a path" % doing
         )
     for name, kind in _TYPES.items():
         if not isinstance(report.get(name), kind):
-            raise FabricError("%s: %s is missing, or not a %s" % (what, name, kind.__name__))
+            raise FabricError("%s: %s is missing, or not a %s" % (doing, name, kind.__name__))
     if report.get("verdict") not in STATUSES:
-        raise FabricError("%s: verdict is not one of %s" % (what, ", ".join(STATUSES)))
+        raise FabricError("%s: verdict is not one of %s" % (doing, ", ".join(STATUSES)))
     for name, host in report["hosts"].items():
-        _validate_host(name, host, what)
+        _validate_host(name, host, doing)
     return report
 
 
-def _validate_host(name: str, host: t.Any, what: str) -> None:
+def _validate_host(name: str, host: t.Any, doing: str) -> None:
     objects = host.get("objects") if isinstance(host, dict) else None
     if not isinstance(objects, list):
-        raise FabricError("%s: host %s has no list of objects" % (what, name))
+        raise FabricError("%s: host %s has no list of objects" % (doing, name))
     for item in objects:
         if not isinstance(item, dict) or item.get("status") not in STATUSES:
-            raise FabricError("%s: an object of host %s has none of the statuses %s" % (what, name, STATUSES))
+            raise FabricError("%s: an object of host %s has none of the statuses %s" % (doing, name, STATUSES))
 
 
 def merge(reports: t.Sequence[tuple[str, Json]], missing: t.Iterable[str] = ()) -> Json:

@@ -128,7 +128,7 @@ def addresses(settings: Json, node: Json) -> list[str]:
 def cluster(settings: Json, nodes: t.Mapping[str, Json], avoid: t.Sequence[str]) -> list[str]:
     """Return what is wrong with the hosts together, and with the networks."""
     problems = []
-    for what, values in {
+    for attribute, values in {
         "the node name": {name: node["name"] for name, node in nodes.items()},
         "the address": {name: node["address"] for name, node in nodes.items()},
         "the machine ID": {name: node["info"]["host"]["machine_id"] for name, node in nodes.items()},
@@ -138,7 +138,7 @@ def cluster(settings: Json, nodes: t.Mapping[str, Json], avoid: t.Sequence[str])
             if value is not None:
                 by_value.setdefault(value, []).append(name)
         problems += [
-            "%s have %s %s in common" % (" and ".join(sorted(names)), what, value)
+            "%s have %s %s in common" % (" and ".join(sorted(names)), attribute, value)
             for value, names in sorted(by_value.items())
             if len(names) > 1
         ]
