@@ -64,7 +64,7 @@ class Problem(t.NamedTuple):
 
     place: Place
     device: str
-    what: str
+    part: str
     error: str
     text: str
 
@@ -206,9 +206,9 @@ class _Scrape:
         self.kinds: dict[str, int] = {}
         self.complete = True
 
-    def _fail(self, place: Place, what: str, error: str, text: str) -> None:
+    def _fail(self, place: Place, part: str, error: str, text: str) -> None:
         self.complete = False
-        self.problems.append(Problem(place, "", what, error, text))
+        self.problems.append(Problem(place, "", part, error, text))
 
     def run(self) -> None:
         host = Place(HOST)

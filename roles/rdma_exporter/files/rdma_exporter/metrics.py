@@ -125,9 +125,9 @@ class Render:
                 entry = table[name] = self._declare(directory, name)
             lines, metric, factor = entry
             if lines is None:
-                what = "%s/%s" % (directory, name) if not port else "ports/%s/%s/%s" % (port, directory, name)
-                text = "%s: %s would be %s, which is %s" % (device, what, metric, "/".join(self._names[metric]))
-                self.clashes.append(Problem(place, device, what, "clash", text))
+                part = "%s/%s" % (directory, name) if not port else "ports/%s/%s/%s" % (port, directory, name)
+                text = "%s: %s would be %s, which is %s" % (device, part, metric, "/".join(self._names[metric]))
+                self.clashes.append(Problem(place, device, part, "clash", text))
             else:
                 lines.append("%s%s %s\n" % (metric, where, value * factor))
 
@@ -142,12 +142,12 @@ class Render:
     def _problems(self, problems: t.Iterable[Problem]) -> None:
         counts: dict[str, int] = {}
         for problem in problems:
-            match = _PORT.match(problem.what)
-            port, what = match.groups() if match else ("", problem.what)
+            match = _PORT.match(problem.part)
+            port, part = match.groups() if match else ("", problem.part)
             own = {
                 "device": problem.device,
                 "port": port,
-                "what": what,
+                "what": part,
                 "error": problem.error,
                 "netns": problem.place.kind,
             }
