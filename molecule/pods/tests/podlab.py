@@ -156,8 +156,8 @@ class PodLab:
         rails = f"{{{{ rails | selectattr('rdma', 'eq', '{device}') }}}}"
         return self._measured("hosts", fabric_check_rails=rails, tests=tests)
 
-    def _measured(self, what: str, tests: t.Sequence[str], **variables: t.Any) -> Json:
-        report = EPHEMERAL / f"fabric-{what}.json"
+    def _measured(self, name: str, tests: t.Sequence[str], **variables: t.Any) -> Json:
+        report = EPHEMERAL / f"fabric-{name}.json"
         report.unlink(missing_ok=True)
         done = self.playbook(
             "rdmaops.gpu_fabric.verify",

@@ -84,8 +84,8 @@ def test_what_cannot_be_read_is_an_error_and_no_zero(lab: podlab.PodLab, metrics
     node = lab.nodes["gpu-2"]
     rate = "/sys/class/infiniband/rxe1/ports/1/rate"
 
-    def series(what: str) -> list[podlab.Json]:
-        return metrics.query(f'rdma_port_{what}{{node="gpu-2",device="rxe1"}}')
+    def series(suffix: str) -> list[podlab.Json]:
+        return metrics.query(f'rdma_port_{suffix}{{node="gpu-2",device="rxe1"}}')
 
     assert series("rate_bytes_per_second")
     node.check_output(f"mount --bind /proc/1/mem {rate}; systemctl restart rdma_exporter")
