@@ -257,7 +257,7 @@ def support(runner: Runner, everything: bool = True) -> None:
             )  # fmt: skip
         count = counts(runner.checks[before:])
         numbers = "".join(f"{count[status]:>9}" for status in ("passed", "failed", "skipped"))
-        lines.append(f"  {row.where:52}{row.what:16}{numbers}{clock(time.monotonic() - began):>8}")
+        lines.append(f"  {row.where:52}{row.scope:16}{numbers}{clock(time.monotonic() - began):>8}")
     runner.say(f"\n  {'ran with':52}{'what':16}{'passed':>9}{'failed':>9}{'skipped':>9}{'time':>8}")
     for line in lines:
         runner.say(line)

@@ -299,20 +299,24 @@ class Controller:
             members[:] = [member for member in members if member != number]
         return 204, None
 
-    def _below(self, request: Request, kind: str, number: int, what: str) -> tuple[int, t.Any]:
-        if what == "playbooks" and kind == "projects":
+    def _below(self, request: Request, kind: str, number: int, subresource: str) -> tuple[int, t.Any]:
+        if subresource == "playbooks" and kind == "projects":
             return 200, self._fetched(number)
-        if what == "survey_spec" and kind in ("job_templates", "workflow_job_templates"):
+        if subresource == "survey_spec" and kind in ("job_templates", "workflow_job_templates"):
             return self._survey(request, number)
-        if what == "workflow_nodes" and kind == "workflow_job_templates":
+        if subresource == "workflow_nodes" and kind == "workflow_job_templates":
             return self._workflow_nodes(request, number)
-        if what == "create_approval_template" and kind == "workflow_job_template_nodes" and request.method == "POST":
+        if (
+            subresource == "create_approval_template"
+            and kind == "workflow_job_template_nodes"
+            and request.method == "POST"
+        ):
             template = self.create("workflow_approval_templates", request.body)
             self.objects[kind][number]["unified_job_template"] = template["id"]
             return 201, template
-        if what not in LISTS:
+        if subresource not in LISTS:
             raise not_found()
-        return self._list(request, number, what)
+        return self._list(request, number, subresource)
 
     def _survey(self, request: Request, template: int) -> tuple[int, t.Any]:
         if request.method == "GET":
@@ -329,23 +333,23 @@ class Controller:
         numbers = [number for number, node in nodes.items() if node["workflow_job_template"] == workflow]
         return 200, _page(request, [self.shown(kind, number) for number in numbers])
 
-    def _list(self, request: Request, owner: int, what: str) -> tuple[int, t.Any]:
-        members = self.lists.setdefault((owner, what), [])
+    def _list(self, request: Request, owner: int, relation: str) -> tuple[int, t.Any]:
+        members = self.lists.setdefault((owner, relation), [])
         if request.method == "GET":
-            return 200, _page(request, [self.shown(LISTS[what], number) for number in members])
+            return 200, _page(request, [self.shown(LISTS[relation], number) for number in members])
         other = request.body.get("id")
-        if other not in self.objects[LISTS[what]]:
+        if other not in self.objects[LISTS[relation]]:
             raise Refused(400, {"id": ["Object does not exist."]})
         if request.body.get("disassociate"):
             members[:] = [number for number in members if number != other]
         elif other not in members:
-            self._accept_in_list(what, members, other)
+            self._accept_in_list(relation, members, other)
             members.append(other)
         return 204, None
 
-    def _accept_in_list(self, what: str, members: list[int], other: int) -> None:
+    def _accept_in_list(self, relation: str, members: list[int], other: int) -> None:
         credentials = self.objects["credentials"]
-        if what == "credentials" and credentials[other]["credential_type"] is not None:
+        if relation == "credentials" and credentials[other]["credential_type"] is not None:
             kinds = [credentials[member]["credential_type"] for member in members]
             if credentials[other]["credential_type"] in kinds:
                 name = self.objects["credential_types"][credentials[other]["credential_type"]]["name"]

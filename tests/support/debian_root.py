@@ -63,9 +63,9 @@ def debian_root(name: str) -> Path:
     settings["kernel"]["suite"] = settings["debian"]["suite"]
     sources = aptsource.of_this_machine(settings)
     lines = aptsource.one_line(settings, sources)
-    what = "\n".join([lines, *PACKAGES[name], *LEAVE_OUT, *FILES[name].values()])
+    recipe = "\n".join([lines, *PACKAGES[name], *LEAVE_OUT, *FILES[name].values()])
     roots = config.places().cache / "roots"
-    place = roots / f"{name}-{hashlib.sha256(what.encode()).hexdigest()[:12]}"
+    place = roots / f"{name}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
     roots.mkdir(parents=True, exist_ok=True)
     with (roots / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

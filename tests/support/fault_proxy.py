@@ -77,10 +77,10 @@ class FaultProxy(Server):
         self.clear()
         self.fault, self.at, self.patience = fault, at, patience
 
-    def due(self, what: str) -> bool:
+    def due(self, request: str) -> bool:
         """Record a request, and return whether it is the one."""
         with self.lock:
-            self.asked.append(what)
+            self.asked.append(request)
             # Once: what is asked for again gets through.
             self.made = self.made or len(self.asked) - 1 == self.at
             return len(self.asked) - 1 == self.at

@@ -33,26 +33,26 @@ class Tally:
         self.lost: list[str] = []
 
     @contextlib.contextmanager
-    def one(self, what: object) -> t.Iterator[None]:
+    def one(self, label: object) -> t.Iterator[None]:
         """Try one thing: an assertion that does not hold, or an error, is a loss and does not end the test."""
         self.tried += 1
         try:
             yield
         except (Exception, pytest.fail.Exception) as exc:
-            self.lost.append(f"{what}: {type(exc).__name__}: {exc}")
+            self.lost.append(f"{label}: {type(exc).__name__}: {exc}")
 
 
-def record(kind: str, what: str, tried: int, lost: int) -> None:
+def record(kind: str, subject: str, tried: int, lost: int) -> None:
     """Add a line for the sum; several processes may do so at a time (O_APPEND)."""
     path = os.environ.get(VARIABLE)
     if path:
-        line = json.dumps({"kind": kind, "what": what, "tried": tried, "lost": lost}) + "\n"
+        line = json.dumps({"kind": kind, "what": subject, "tried": tried, "lost": lost}) + "\n"
         with open(path, "a", encoding="utf-8") as stream:
             stream.write(line)
 
 
 @contextlib.contextmanager
-def tried(kind: str, what: str) -> t.Iterator[Tally]:
+def tried(kind: str, subject: str) -> t.Iterator[Tally]:
     """Count what is tried in this block; afterwards the test fails where something was lost, or nothing was tried."""
     tally = Tally()
     ended = False
@@ -61,11 +61,11 @@ def tried(kind: str, what: str) -> t.Iterator[Tally]:
         ended = True
     finally:
         # What ends the block itself is a loss too.
-        record(kind, what, max(1, tally.tried), len(tally.lost) + (not ended))
+        record(kind, subject, max(1, tally.tried), len(tally.lost) + (not ended))
     if tally.lost:
         losses = "\n".join(tally.lost[:TOLD])
-        pytest.fail(f"{what}: {len(tally.lost)} of {tally.tried} lost:\n{losses}", pytrace=False)
-    assert tally.tried, f"{what}: nothing was tried"
+        pytest.fail(f"{subject}: {len(tally.lost)} of {tally.tried} lost:\n{losses}", pytrace=False)
+    assert tally.tried, f"{subject}: nothing was tried"
 
 
 __all__ = ["VARIABLE", "Tally", "record", "tried"]

@@ -70,25 +70,25 @@ def text(rng: random.Random, seeds: t.Sequence[str]) -> str:
     result = rng.choice(seeds)
     for _step in range(rng.choice((1, 1, 2, 3, 8))):
         start, end = _place(rng, len(result))
-        what = rng.randrange(9)
-        if what == 0:
+        operation = rng.randrange(9)
+        if operation == 0:
             result = result[:start] + result[end:]
-        elif what == 1:
+        elif operation == 1:
             result = result[:start] + rng.choice(TOKENS) + result[end:]
-        elif what == 2:
+        elif operation == 2:
             result = result[:start] + result[start:end] * rng.choice((2, 3, 50)) + result[end:]
-        elif what == 3:
+        elif operation == 3:
             result = result[:start]
-        elif what == 4:
+        elif operation == 4:
             other = rng.choice(seeds)
             result = result[:start] + other[rng.randint(0, len(other)) :]
-        elif what == 5:
+        elif operation == 5:
             lines = result.split("\n")
             rng.shuffle(lines)
             result = "\n".join(lines[: rng.randint(1, len(lines))])
-        elif what == 6:
+        elif operation == 6:
             result = result[:start] + chr(rng.choice((rng.randrange(128), rng.randrange(0x3000)))) + result[start + 1 :]
-        elif what == 7:
+        elif operation == 7:
             words = result.split(" ")
             words[rng.randrange(len(words))] = rng.choice(TOKENS)
             result = " ".join(words)
@@ -121,18 +121,18 @@ def octets(rng: random.Random, seeds: t.Sequence[bytes]) -> bytes:
     result = bytearray(rng.choice(seeds))
     for _step in range(rng.choice((1, 1, 2, 3, 8))):
         start, end = _place(rng, len(result))
-        what = rng.randrange(7)
-        if what == 0:
+        operation = rng.randrange(7)
+        if operation == 0:
             del result[start:end]
-        elif what == 1:
+        elif operation == 1:
             result[start:end] = rng.randbytes(end - start)
-        elif what == 2:
+        elif operation == 2:
             result[start:start] = result[start:end] * rng.choice((1, 2, 50))
-        elif what == 3:
+        elif operation == 3:
             del result[start:]
-        elif what == 4 and result:
+        elif operation == 4 and result:
             result[start % len(result)] ^= 1 << rng.randrange(8)
-        elif what == 5:
+        elif operation == 5:
             result[start:end] = rng.choice(
                 (b"\0" * 4, b"\xff" * 4, b"\x00\x00\x00\x80", b"\xff\xff\xff\x7f", b"\x04\x00")
             )
@@ -151,14 +151,14 @@ def value(rng: random.Random, seeds: t.Sequence[t.Any]) -> t.Any:
         if not places:
             return rng.choice(VALUES)
         holder, key = rng.choice(places)
-        what = rng.randrange(5)
-        if what == 0:
+        operation = rng.randrange(5)
+        if operation == 0:
             del holder[key]
-        elif what == 1 and isinstance(holder, list):
+        elif operation == 1 and isinstance(holder, list):
             holder.append(copy.deepcopy(holder[key]))
-        elif what == 2:
+        elif operation == 2:
             holder[key] = [holder[key]]
-        elif what == 3 and isinstance(holder[key], str):
+        elif operation == 3 and isinstance(holder[key], str):
             holder[key] = text(rng, [holder[key]])
         else:
             holder[key] = copy.deepcopy(rng.choice(VALUES))

@@ -244,7 +244,7 @@ class Hosts:
 
     # --- processes ---
 
-    def begin(self, what: t.Callable[[], object]) -> Run:
+    def begin(self, action: t.Callable[[], object]) -> Run:
         """Do something in a process of its own."""
         self.number += 1
         result = self.place / f"result-{self.number}"
@@ -254,7 +254,7 @@ class Hosts:
         try:
             text = ""
             try:
-                what()
+                action()
             except (FabricError, AssertionError) as exc:
                 text = str(exc)
             result.write_text(text)

@@ -56,7 +56,7 @@ FILES_APART = (*TESTS_APART, "--dist", "loadfile")
 class Row(t.NamedTuple):
     """Tests, and what they run with: the name of a lock in requirements/ and a Python, or a Debian root."""
 
-    what: str
+    scope: str
     tests: tuple[str, ...]
     lock: str
     python: str
@@ -72,7 +72,7 @@ class Row(t.NamedTuple):
 
     @property
     def name(self) -> str:
-        return f"{self.what}, {self.where}"
+        return f"{self.scope}, {self.where}"
 
     @property
     def where(self) -> str:
@@ -162,8 +162,8 @@ def entered(root: Path, argv: Sequence[str]) -> list[str]:
 def inside(row: Row) -> How:
     """Make a copy of a Debian root with the lock's packages, for that root's own Python."""
     lock = COLLECTION / "requirements" / f"{row.lock}.lock"
-    what = environment.digest(lock.read_text(encoding="utf-8"), str(COLLECTION))[:12]
-    place = environment.KEPT / f"{row.root}-root-{what}"
+    digest = environment.digest(lock.read_text(encoding="utf-8"), str(COLLECTION))[:12]
+    place = environment.KEPT / f"{row.root}-root-{digest}"
     if not (place / ".made").exists():
         for old in environment.KEPT.glob(f"{row.root}-root-*"):
             shutil.rmtree(old)
@@ -214,7 +214,7 @@ def page() -> str:
     lines = ["| with | what is run | by |", "| --- | --- | --- |"]
     for row in ROWS:
         by = "`make test`" if row.core else "`make test-all`"
-        lines.append(f"| {row.where} | {about[row.what]} | {by} |")
+        lines.append(f"| {row.where} | {about[row.scope]} | {by} |")
     return "\n".join(lines) + "\n"
 
 
