@@ -116,7 +116,7 @@ def print_nodes(lab: Lab, arguments: argparse.Namespace) -> None:
 
 def renew_nodes(lab: Lab, arguments: argparse.Namespace) -> None:
     disk = containers.disk(lab.places, arguments.image) if arguments.image else None
-    sizes = {what: Size(**size) for what, size in lab.settings["cluster"]["size"].items()}
+    sizes = {kind: Size(**size) for kind, size in lab.settings["cluster"]["size"].items()}
     pods = USUAL
     if arguments.pods or disk or arguments.plane:
         pods = Pods(sizes["pods"], disk, tuple(arguments.plane), sizes["plane"])

@@ -121,8 +121,8 @@ class Builder:
         }
         self.env.update({name: os.environ[name] for name in ("http_proxy", "https_proxy") if name in os.environ})
 
-    def run(self, argv: t.Sequence[str], what: str, log: pathlib.Path | None = None) -> None:
-        run_logged(argv, log or self.log, what, self.limit, self.env)
+    def run(self, argv: t.Sequence[str], title: str, log: pathlib.Path | None = None) -> None:
+        run_logged(argv, log or self.log, title, self.limit, self.env)
 
     def build(self) -> dict[str, t.Any]:
         say(f"packages come from {self.sources.archive}")

@@ -74,11 +74,11 @@ def served(directory: pathlib.Path, seen_from_guest: str) -> t.Iterator[str]:
             server.shutdown()
 
 
-def as_root(argv: t.Sequence[str], what: str) -> None:
+def as_root(argv: t.Sequence[str], doing: str) -> None:
     command = list(argv) if os.geteuid() == 0 else ["sudo", "-n", *argv]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
     if done.returncode:
-        raise LabError(f"{what}: {shlex.join(command)} ended with {done.returncode}: {done.stderr.strip()}")
+        raise LabError(f"{doing}: {shlex.join(command)} ended with {done.returncode}: {done.stderr.strip()}")
 
 
 def address_of(settings: t.Mapping[str, t.Any], name: str) -> str:

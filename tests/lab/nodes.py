@@ -401,17 +401,17 @@ def make_overlay(path: pathlib.Path, base: pathlib.Path) -> None:
     temporary.replace(path)
 
 
-def call(argv: t.Sequence[str], what: str, limit: float = 60) -> None:
+def call(argv: t.Sequence[str], doing: str, limit: float = 60) -> None:
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit, check=False)
     if done.returncode:
-        raise LabError(f"{what}: {argv[0]} ended with {done.returncode}: {done.stderr.strip()}")
+        raise LabError(f"{doing}: {argv[0]} ended with {done.returncode}: {done.stderr.strip()}")
 
 
-def wait_for(condition: t.Callable[[], bool], limit: float, what: str) -> None:
+def wait_for(condition: t.Callable[[], bool], limit: float, event: str) -> None:
     end = time.monotonic() + limit
     while not condition():
         if time.monotonic() > end:
-            raise LabError(f"waited {limit:.0f} s in vain for {what}")
+            raise LabError(f"waited {limit:.0f} s in vain for {event}")
         time.sleep(0.1)
 
 

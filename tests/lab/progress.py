@@ -51,7 +51,7 @@ def tail(path: pathlib.Path, lines: int = 40, offset: int = 0) -> str:
 
 
 def run_logged(
-    argv: t.Sequence[str], log: pathlib.Path, what: str, limit: float, env: t.Mapping[str, str] | None = None
+    argv: t.Sequence[str], log: pathlib.Path, title: str, limit: float, env: t.Mapping[str, str] | None = None
 ) -> None:
     """Run a long command: its output goes to a file, a sign of life to the reader every 15 seconds."""
     begun = time.monotonic()
@@ -67,10 +67,10 @@ def run_logged(
                     break
                 except subprocess.TimeoutExpired:
                     last = tail(log, 1, offset)[:120]
-                    say(f"{what}: {time.monotonic() - begun:.0f} s, at: {last}")
+                    say(f"{title}: {time.monotonic() - begun:.0f} s, at: {last}")
                     if time.monotonic() - begun > limit:
                         raise LabError(
-                            f"{what}: not finished after {limit:.0f} s; the end of {log}:\n{tail(log, 30, offset)}"
+                            f"{title}: not finished after {limit:.0f} s; the end of {log}:\n{tail(log, 30, offset)}"
                         ) from None
         finally:
             if child.poll() is None:
@@ -81,4 +81,4 @@ def run_logged(
                     child.kill()
                     child.wait()
     if code:
-        raise LabError(f"{what}: {argv[0]} ended with {code}; the end of {log}:\n{tail(log, 30, offset)}")
+        raise LabError(f"{title}: {argv[0]} ended with {code}; the end of {log}:\n{tail(log, 30, offset)}")
