@@ -73,16 +73,16 @@ def test_every_bad_input_is_refused(image: Path, tmp_path_factory: pytest.TempPa
     need_root()
     before = tree(image)
     tasks = []
-    for what, module, options, _message in CASES:
+    for title, module, options, _message in CASES:
         further = {"root": str(image)} if module == "modprobe_options" else {}
-        tasks.append({"name": what, "rdmaops.gpu_fabric." + module: {**options, **further}, "ignore_errors": True})
+        tasks.append({"name": title, "rdmaops.gpu_fabric." + module: {**options, **further}, "ignore_errors": True})
     run = site.run_tasks(tmp_path_factory.mktemp("book"), tasks, limit=300)
     results = {name: result for name, _host, result in run.tasks}
     wrong = []
-    for what, _module, _options, message in CASES:
-        result = results[what]
+    for title, _module, _options, message in CASES:
+        result = results[title]
         if not result.get("failed") or result.get("changed") or message not in result["msg"]:
-            wrong.append((what, message, result.get("msg")))
+            wrong.append((title, message, result.get("msg")))
     assert wrong == []
     assert tree(image) == before
 

@@ -73,11 +73,11 @@ class Disk:
 
     def tree(self) -> dict[str, bytes]:
         """Return every file, less copies that were made before something was to be done to it."""
-        found = {str(path.relative_to(self.root)): path.read_bytes() for path in self.root.rglob("*") if path.is_file()}
-        for name, data in list(found.items()):
-            if name.endswith(BACKUP_SUFFIX) and found[name[: -len(BACKUP_SUFFIX)]] == data:
-                del found[name]
-        return {name: data for name, data in found.items() if name != self.filler.name}
+        files = {str(path.relative_to(self.root)): path.read_bytes() for path in self.root.rglob("*") if path.is_file()}
+        for name, data in list(files.items()):
+            if name.endswith(BACKUP_SUFFIX) and files[name[: -len(BACKUP_SUFFIX)]] == data:
+                del files[name]
+        return {name: data for name, data in files.items() if name != self.filler.name}
 
 
 @pytest.fixture
@@ -118,10 +118,10 @@ def module(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
     return call
 
 
-def all_spoilt(disk: Disk, what: str, attempt: t.Callable[[str], None], converge: t.Callable[[], None]) -> None:
+def all_spoilt(disk: Disk, subject: str, attempt: t.Callable[[str], None], converge: t.Callable[[], None]) -> None:
     """Spoil the disk in every way: the attempt fails as it should, all is as it was, and continues once it is repaired."""
     before = disk.tree()
-    with faults.tried(KIND, what) as tally:
+    with faults.tried(KIND, subject) as tally:
         for how, left in SPOILT:
             with tally.one(f"{how}, {left} pages left"):
                 disk.spoil(how, left)
@@ -211,8 +211,8 @@ def test_the_initramfs(disk: Disk, tmp_path: Path) -> None:
     host = initramfs.Host(tmp_path)
     boot = tmp_path / "boot"
     before = initramfs.OLD
-    for one in boot.iterdir():
-        one.unlink()
+    for entry in boot.iterdir():
+        entry.unlink()
     boot.rmdir()
     boot.symlink_to("disk")
     host.image.write_bytes(before)

@@ -300,8 +300,8 @@ def pod() -> t.Iterator[Namespace]:
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         assert line(child) == "ready"
         inode = os.stat(f"/proc/{child.pid}/ns/net").st_ino
-        (found,) = [space for space in quick_survey.spaces().others if space.inode == inode]
-        yield found._replace(holders=[holder._replace(pod={"uid": "u"}) for holder in found.holders])
+        (namespace,) = [space for space in quick_survey.spaces().others if space.inode == inode]
+        yield namespace._replace(holders=[holder._replace(pod={"uid": "u"}) for holder in namespace.holders])
         child.communicate()
 
 

@@ -226,12 +226,12 @@ def test_grub_computes_what_we_compute(root: Path, request: pytest.FixtureReques
     for number, text in enumerate(texts):
         script += f"set u=1; set v='p q'; set w=\n{text}\necho \"R{number}<$u><$v><$w>\"\n"
     printed = emulate(root, script + "exit\n")
-    found = {int(number): values for number, values in re.findall(r"^R(\d+)(<.*>)$", printed, re.MULTILINE)}
-    assert len(found) == len(texts), printed[-3000:]
+    answers = {int(number): values for number, values in re.findall(r"^R(\d+)(<.*>)$", printed, re.MULTILINE)}
+    assert len(answers) == len(texts), printed[-3000:]
     different = []
     for number, text in enumerate(texts):
         env: dict[str, str] = grub_shell.variables(f"set u=1; set v='p q'; set w=\n{text}\n", str(root))
         ours = "".join(f"<{env.get(name, '')}>" for name in NAMES)
-        if ours != found[number]:
-            different.append((text, found[number], ours))
+        if ours != answers[number]:
+            different.append((text, answers[number], ours))
     assert different == []

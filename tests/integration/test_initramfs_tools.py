@@ -93,11 +93,11 @@ class Root:
         """Text of every modprobe.d file, as unmkinitramfs unpacks the image."""
         script = f"rm -rf /tmp/u; unmkinitramfs {image} /tmp/u; cd /tmp/u; if [ -d main ]; then cd main; fi; pwd"
         base = self.path / inside(self.path, "sh", "-c", script).strip().lstrip("/")
-        found = {}
+        files = {}
         for directory in ("etc", "usr/lib", "run"):
             for path in sorted((base / directory / "modprobe.d").glob("*.conf")):
-                found[f"/{directory}/modprobe.d/{path.name}"] = path.read_text()
-        return found
+                files[f"/{directory}/modprobe.d/{path.name}"] = path.read_text()
+        return files
 
 
 def fresh(contents: Contents) -> str | None:
@@ -106,8 +106,8 @@ def fresh(contents: Contents) -> str | None:
 
 def names(listing: t.Iterable[str]) -> list[str]:
     """Module names in a listing, by another expression than the reader's."""
-    found = {Path(line).name.split(".")[0] for line in listing if re.search(r"\.ko(\.\w+)?$", line)}
-    return sorted(name.replace("-", "_") for name in found)
+    modules = {Path(line).name.split(".")[0] for line in listing if re.search(r"\.ko(\.\w+)?$", line)}
+    return sorted(name.replace("-", "_") for name in modules)
 
 
 @pytest.fixture(scope="module")

@@ -47,8 +47,8 @@ def test_nodes_and_verify_in_check_mode(name: str, tmp_path: Path) -> None:
     run = site.ansible_playbook("-i", inventory, str(book), *arguments, limit=600)
     assert run.rc == 0, run.output
     written = run.result("Write the files that this role owns")
-    assert {one["after_header"] for one in written["diff"] if one["before"] != one["after"]} == FILES[name]
-    rules = {one["after_header"]: one["after"] for one in written["diff"]}
+    assert {change["after_header"] for change in written["diff"] if change["before"] != change["after"]} == FILES[name]
+    rules = {change["after_header"]: change["after"] for change in written["diff"]}
     if PROTOCOL in FILES[name]:
         assert re.findall(r"name (\w+) value (\w+)", rules[PROTOCOL]) == [
             ("enable_iwarp", "false"), ("enable_roce", "true"),

@@ -30,14 +30,16 @@ EVENTS = ("open", "os.mkdir", "os.rename", "os.link", "os.remove", "os.rmdir", "
 MOST = 60
 
 
-def killed_at(step: int, root: Path, what: t.Callable[[], object]) -> bool:
+def killed_at(step: int, root: Path, action: t.Callable[[], object]) -> bool:
     """Do something in a process of its own, which kills itself before a step; return whether it came to that step."""
     child = os.fork()
     if child == 0:
         left = [step]
 
         def watch(event: str, given: tuple[t.Any, ...]) -> None:
-            if event in EVENTS and any(isinstance(one, str) and one.startswith(str(root)) for one in given):
+            if event in EVENTS and any(
+                isinstance(argument, str) and argument.startswith(str(root)) for argument in given
+            ):
                 left[0] -= 1
                 if left[0] < 0:
                     os.kill(os.getpid(), signal.SIGKILL)
@@ -45,7 +47,7 @@ def killed_at(step: int, root: Path, what: t.Callable[[], object]) -> bool:
         try:
             sys.addaudithook(watch)
             with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
-                what()
+                action()
             os._exit(0)
         finally:
             os._exit(1)
@@ -59,7 +61,7 @@ def tree(root: Path) -> dict[str, bytes]:
 
 
 def at_every_step(
-    what: str,
+    subject: str,
     root: Path,
     prepare: t.Callable[[], None],
     act: t.Callable[[], object],
@@ -76,7 +78,7 @@ def at_every_step(
     after = tree(root)
     assert before != after
     steps = 0
-    with faults.tried("module killed", what) as tally:
+    with faults.tried("module killed", subject) as tally:
         while True:
             prepare()
             if not killed_at(steps, root, act):
@@ -113,8 +115,8 @@ def test_modprobe_options(tmp_path: Path, module: t.Callable[..., None], header:
 
     def prepare() -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        for one in path.parent.iterdir():
-            one.unlink()
+        for entry in path.parent.iterdir():
+            entry.unlink()
         path.write_text(f"{header}\noptions mlx5_core x=1\n")
 
     # kmod reads what ends in .conf and does not begin with a dot.
@@ -154,8 +156,8 @@ def test_cni_install(tmp_path: Path) -> None:
     new = place.archive("new.tgz", bridge=b"new", macvlan=b"new")
 
     def prepare() -> None:
-        for one in [path for path in root.rglob("*") if path.is_file()]:
-            one.unlink()
+        for entry in [path for path in root.rglob("*") if path.is_file()]:
+            entry.unlink()
         place.run(old)
 
     # The record says what is ours before it is written; what is being written has a name that no runtime looks for.
@@ -173,8 +175,8 @@ def test_the_initramfs(tmp_path: Path) -> None:
 
     def prepare() -> None:
         for directory in (host.image.parent, tmp_path / "var/tmp"):
-            for one in directory.iterdir():
-                one.unlink() if one.is_file() else one.rmdir()
+            for entry in directory.iterdir():
+                entry.unlink() if entry.is_file() else entry.rmdir()
         host.image.write_bytes(initramfs.OLD)
         host.images = [initramfs.NEW]
 

@@ -309,7 +309,7 @@ def test_later_lines_come_later_in_what_the_kernel_gets(modules: Oracle) -> None
     finally:
         (modules.root / "proc/cmdline").write_text("")
     tree = config.read_tree(str(modules.root), module="ib_core")
-    assert [found.value for found in config.history(tree, "ib-core", "netns-mode")] == ["a", "a2", "b"]
+    assert [setting.value for setting in config.history(tree, "ib-core", "netns-mode")] == ["a", "a2", "b"]
     assert config.settings(tree, "ib_core")["netns_mode"].value == "b"
 
 
@@ -318,7 +318,7 @@ def test_what_the_kernel_gets(modules: Oracle, name: str) -> None:
     modules.fill(TREES[name])
     tree = config.read_tree(str(modules.root), module="ib_core")
     expected = dict(kernel_words(modules.parameters()))
-    assert {key: found.value for key, found in config.settings(tree, "ib_core").items()} == expected
+    assert {key: setting.value for key, setting in config.settings(tree, "ib_core").items()} == expected
 
 
 def test_options_of_an_alias_count_only_where_it_is_loaded_by_the_alias(modules: Oracle) -> None:
@@ -374,7 +374,7 @@ def agree(oracle: Oracle, forest: dict[str, str]) -> None:
         # By that name modprobe looks for what the alias leads to. Other modules load ib_core by its file, as ever.
         return
     expected = dict(kernel_words(oracle.parameters()))
-    assert {key: found.value for key, found in config.settings(tree, "ib_core").items()} == expected
+    assert {key: setting.value for key, setting in config.settings(tree, "ib_core").items()} == expected
 
 
 @FEW

@@ -86,7 +86,9 @@ def tasks(root: Path) -> list[Json]:
     ]
 
 
-@pytest.mark.parametrize("python", [PYTHONS[0], *(pytest.param(one, marks=pytest.mark.long) for one in PYTHONS[1:])])
+@pytest.mark.parametrize(
+    "python", [PYTHONS[0], *(pytest.param(python, marks=pytest.mark.long) for python in PYTHONS[1:])]
+)
 def test_the_drill_with_the_python_of_a_node(python: str, tmp_path: Path) -> None:
     need_root()
     result = tree.interpreters()

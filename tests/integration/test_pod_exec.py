@@ -145,8 +145,8 @@ else:
 """
 
 
-def task(what: str, container: Container) -> list[str]:
-    return [sys.executable, "-c", TASK, what, container.ident, " ".join(container.ctr)]
+def task(action: str, container: Container) -> list[str]:
+    return [sys.executable, "-c", TASK, action, container.ident, " ".join(container.ctr)]
 
 
 @pytest.mark.long

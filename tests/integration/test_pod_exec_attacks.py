@@ -36,7 +36,10 @@ class Host:
         self.secret = directory / "secret"
         self.secret.write_text(SECRET)
         self.secret.chmod(0o600)
-        self.programs = [Path(sys.executable).resolve(), *(Path(str(shutil.which(one))) for one in ("runc", "ctr"))]
+        self.programs = [
+            Path(sys.executable).resolve(),
+            *(Path(str(shutil.which(program))) for program in ("runc", "ctr")),
+        ]
         self.before = self.state()
 
     def state(self) -> list[t.Any]:
@@ -117,9 +120,9 @@ def test_a_process_that_may_look_into_all_others(runtime: Runtime, host: Host) -
         pod = Pod(container)
         pod.run(["sleep", "2"], 10)
         server = pod.start(["sleep", "3"], 10, "")
-        _status, found = pod.run(["cat", "/tmp/found"], 10)
+        _status, text = pod.run(["cat", "/tmp/found"], 10)
         server.stop()
-        host.unharmed(found, *measured(container))
+        host.unharmed(text, *measured(container))
 
 
 def test_a_program_that_is_the_hosts_own(runtime: Runtime, host: Host) -> None:

@@ -146,9 +146,9 @@ def test_every_release(release: str, python: str, tmp_path: Path) -> None:
         argv: list[t.Any] = [tmp_path / "venv/bin/python", "-I", "-c", MAKE, name]
         made = subprocess.run(argv, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
         assert made.returncode == 0, made.stderr
-        found = [space for space in survey.survey().namespaces if space.name == name]
-        assert [space.inode for space in found] == [os.stat(f"/run/netns/{name}").st_ino]
-        assert enter.within(found[0], links, sysfs=True) == json.loads(made.stdout)
+        entries = [space for space in survey.survey().namespaces if space.name == name]
+        assert [space.inode for space in entries] == [os.stat(f"/run/netns/{name}").st_ino]
+        assert enter.within(entries[0], links, sysfs=True) == json.loads(made.stdout)
         assert json.loads(made.stdout)["lo"] == 4200
     finally:
         subprocess.run(["ip", "netns", "delete", name], capture_output=True, timeout=60)

@@ -98,10 +98,10 @@ ASKS: dict[str, t.Callable[[Pair], None]] = {
 
 
 @pytest.mark.parametrize("code", CODES)
-@pytest.mark.parametrize("what", ASKS)
-def test_what_has_a_secret_goes_nowhere_else(pair: Pair, what: str, code: int) -> None:
+@pytest.mark.parametrize("name", ASKS)
+def test_what_has_a_secret_goes_nowhere_else(pair: Pair, name: str, code: int) -> None:
     pair.sends(code)
-    message = message_of(FabricError, ASKS[what], pair)
+    message = message_of(FabricError, ASKS[name], pair)
     assert pair.meant.received
     assert pair.other.received == []
     assert SECRET not in message

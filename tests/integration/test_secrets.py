@@ -33,9 +33,9 @@ class Canaries:
     def __init__(self) -> None:
         self.words: dict[str, str] = {}
 
-    def __call__(self, what: str) -> str:
-        self.words[what] = f'Cn4ry-{what}-{len(self.words):02d}+/"q=='
-        return self.words[what]
+    def __call__(self, name: str) -> str:
+        self.words[name] = f'Cn4ry-{name}-{len(self.words):02d}+/"q=='
+        return self.words[name]
 
     def named(self, value: Json) -> Json:
         """Return options with a variable in the place of each word, as playbooks have it."""
@@ -43,15 +43,15 @@ class Canaries:
             return {key: self.named(item) for key, item in value.items()}
         if isinstance(value, list):
             return [self.named(item) for item in value]
-        for what, word in self.words.items():
+        for name, word in self.words.items():
             if value == word:
-                return f"{{{{ canary['{what}'] }}}}"
+                return f"{{{{ canary['{name}'] }}}}"
             if value == base64.b64encode(word.encode()).decode():
-                return f"{{{{ canary['{what}'] | b64encode }}}}"
+                return f"{{{{ canary['{name}'] | b64encode }}}}"
         return value
 
     def seen(self, text: str) -> list[str]:
-        return [f"{what} as {how}" for what, word in self.words.items() for how, form in forms(word) if form in text]
+        return [f"{name} as {how}" for name, word in self.words.items() for how, form in forms(word) if form in text]
 
 
 def forms(word: str) -> Iterator[tuple[str, str]]:
@@ -184,19 +184,19 @@ def run(place: Path, canary: Canaries, todo: list[tuple[str, Json, bool]], *argu
 
 def left_behind(place: Path) -> dict[str, str]:
     """Return every file that the run has left, less what is meant to hold a secret and only root reads."""
-    found = {}
+    texts = {}
     for directory, _names, names in os.walk(place / "left"):
         for name in names:
             path = Path(directory) / name
-            found[str(path.relative_to(place))] = path.read_text(errors="replace")
-    return found
+            texts[str(path.relative_to(place))] = path.read_text(errors="replace")
+    return texts
 
 
-def nothing_seen(place: Path, url: str, what: str, *arguments: str) -> None:
+def nothing_seen(place: Path, url: str, subject: str, *arguments: str) -> None:
     canary = Canaries()
     todo = tasks(canary, url, place)
     output, report = run(place, canary, todo, *arguments)
-    with faults.tried(KIND, what) as tally:
+    with faults.tried(KIND, subject) as tally:
         for where, text in {"output": output, **left_behind(place)}.items():
             for name in canary.words:
                 with tally.one(f"{name} in {where}"):

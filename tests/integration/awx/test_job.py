@@ -124,11 +124,11 @@ def test_the_collection_is_that_of_the_project(job: Job) -> None:
 def test_what_would_change_arrives(job: Job) -> None:
     results = job.results("Options of a module")
     assert [result["changed"] for result in results] == [True, True]
-    for one in results:
-        (diff,) = one["diff"]
+    for result in results:
+        (diff,) = result["diff"]
         assert (diff["before"], "options rdmaops_job answer=42\n" in diff["after"]) == ("", True)
-        assert one["actions"]
-        (resource,) = [entry for entry in one["resources"] if entry["status"] == "drift"]
+        assert result["actions"]
+        (resource,) = [entry for entry in result["resources"] if entry["status"] == "drift"]
         assert resource["desired"] == "42"
     stats = next(event["event_data"] for event in job.events if event["event"] == "playbook_on_stats")
     assert stats["changed"] == {"gpu-1": 3, "gpu-2": 3}
@@ -152,9 +152,9 @@ def test_the_drift_callback_reports(job: Job, place: Path) -> None:
     validate(report, "the report")
     assert (report["verdict"], report["complete"]) == ("drift", True)
     assert set(report["hosts"]) == {"gpu-1", "gpu-2"}
-    found = {one["name"]: one["status"] for one in report["hosts"]["gpu-1"]["objects"]}
-    assert found["rdmaops_job.answer"] == "drift"
-    assert any(one["status"] == "unknown" for one in report["hosts"]["gpu-2"]["objects"])
+    statuses = {entry["name"]: entry["status"] for entry in report["hosts"]["gpu-1"]["objects"]}
+    assert statuses["rdmaops_job.answer"] == "drift"
+    assert any(entry["status"] == "unknown" for entry in report["hosts"]["gpu-2"]["objects"])
 
 
 def test_awx_installs_nothing_else(job: Job, place: Path) -> None:

@@ -403,8 +403,8 @@ def test_every_fault_at_every_request(lab: Lab, proxy: FaultProxy, name: str) ->
     asked = requests(scene, proxy)
     with faults.tried(KIND, name) as tally:
         for fault in FAULTS:
-            for at, what in enumerate(asked):
-                with tally.one(f"{fault} at {what} ({at} of {len(asked)})"):
+            for at, request in enumerate(asked):
+                with tally.one(f"{fault} at {request} ({at} of {len(asked)})"):
                     attempt(scene, proxy, fault, at)
 
 

@@ -165,10 +165,10 @@ class Site:
         assert run.rc == 0, run.output
         return read(run.output)
 
-    def may(self, account: str, verb: str, what: str, namespace: str = "") -> bool:
+    def may(self, account: str, verb: str, resource: str, namespace: str = "") -> bool:
         # kubectl takes pods/status for a pod of that name.
-        what, _slash, part = what.partition("/")
-        argv = ["auth", "can-i", verb, what, f"--as=system:serviceaccount:{self.space}:{account}"]
+        resource, _slash, part = resource.partition("/")
+        argv = ["auth", "can-i", verb, resource, f"--as=system:serviceaccount:{self.space}:{account}"]
         argv += ["-n", namespace or self.space]
         argv += [f"--subresource={part}"] if part else []
         return self.plane.kubectl(*argv, check=False).strip() == "yes"
@@ -297,7 +297,7 @@ def rights_are_what_is_needed(site: Site, kubeconfig: Path) -> None:
     """With its own kubeconfig Multus may read attachments, and no account may do what it does not need."""
     assert "device" in site.plane.kubectl("get", "net-attach-def", "rail0", "-o", "yaml", kubeconfig=kubeconfig)
     assert site.plane.kubectl("get", "secrets", "-A", kubeconfig=kubeconfig, check=False) == ""
-    for account, verb, what, expected in (
+    for account, verb, resource, expected in (
         ("multus", "update", "pods/status", True),
         ("multus", "delete", "pods", False),
         ("multus", "create", "network-attachment-definitions.k8s.cni.cncf.io", False),
@@ -306,7 +306,7 @@ def rights_are_what_is_needed(site: Site, kubeconfig: Path) -> None:
         ("whereabouts", "delete", "ippools.whereabouts.cni.cncf.io", False),
         ("whereabouts", "list", "pods", False),
     ):
-        assert site.may(account, verb, what) is expected, (account, verb, what)
+        assert site.may(account, verb, resource) is expected, (account, verb, resource)
     assert not site.may("whereabouts", "patch", "ippools.whereabouts.cni.cncf.io", "default")
 
 

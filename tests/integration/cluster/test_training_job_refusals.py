@@ -144,11 +144,11 @@ def test_the_digest_of_an_image_is_what_the_nodes_list(cluster: Cluster) -> None
     doing = "Looking for the image registry.example/train:1 on the nodes"
     with pytest.raises(FabricError, match=f"{doing}: none of the 2 nodes lists it. Deliver it first"):
         node_image.manage(look, False, client(cluster.kubeconfig))
-    one, other = ("sha256:" + digit * 64 for digit in "12")
+    digest, other = ("sha256:" + digit * 64 for digit in "12")
     for name in NODES:
-        listed(name, one)
+        listed(name, digest)
     result = node_image.manage(look, False, client(cluster.kubeconfig))
-    assert (result["reference"], result["nodes"]) == (f"registry.example/train@{one}", list(NODES))
+    assert (result["reference"], result["nodes"]) == (f"registry.example/train@{digest}", list(NODES))
     listed(NODES[1], other)
-    with pytest.raises(FabricError, match=f"do not have the same one: {one} on gpu-1; {other} on gpu-2. Deliver it"):
+    with pytest.raises(FabricError, match=f"do not have the same one: {digest} on gpu-1; {other} on gpu-2. Deliver it"):
         node_image.manage(look, False, client(cluster.kubeconfig))

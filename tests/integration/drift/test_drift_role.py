@@ -205,7 +205,7 @@ def test_slices_in_a_directory_are_merged(place: Place, tmp_path: Path) -> None:
         jobs = ["-e", json.dumps({"awx_workflow_job_id": 4711, "awx_job_id": 4712 + number})]
         assert look(place, host, *variables(**shared), *jobs).rc == 0
     slices = sorted((tmp_path / "shared/4711").glob("*.json"))
-    assert [one.name for one in slices] == ["4712.json", "4713.json"]
+    assert [path.name for path in slices] == ["4712.json", "4713.json"]
 
     ran = place.run(MERGE, *variables(**shared, run="4711", slices=2))
     assert ran.rc == 0, ran.output

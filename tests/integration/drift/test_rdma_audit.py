@@ -40,9 +40,9 @@ def place(name: str | None, inode: int) -> str:
     devices = [{"name": "mlx5_0", "netns": where, "pod": None}]
     info = {"netns_mode": "exclusive", "devices": devices, "unreadable": []}
     observed = Look(info, stranded(info), {})
-    (found,) = judge(observed, observed, host, [])
-    assert found["status"] == "drift"
-    return str(found["live"])
+    (entry,) = judge(observed, observed, host, [])
+    assert entry["status"] == "drift"
+    return str(entry["live"])
 
 
 def test_what_keeps_the_namespace_is_named(name: str) -> None:

@@ -39,8 +39,8 @@ def variables(plane: Cluster, namespace: str, **more: t.Any) -> dict[str, t.Any]
 def steps(output: str) -> list[str]:
     """Return "changed" or "ok" of each time that the cluster was dealt with."""
     parts = output.split("TASK [rdmaops.gpu_fabric.rdma_exporter : ")[1:]
-    found = [part for part in parts if "the exporter" in part.split("]")[0] and "cluster" in part.split("]")[0]]
-    return ["changed" if "\nchanged: [" in part else "ok" if "\nok: [" in part else part for part in found]
+    tasks = [part for part in parts if "the exporter" in part.split("]")[0] and "cluster" in part.split("]")[0]]
+    return ["changed" if "\nchanged: [" in part else "ok" if "\nok: [" in part else part for part in tasks]
 
 
 def test_the_drill(plane: Cluster, tmp_path: Path) -> None:

@@ -75,8 +75,8 @@ def no_server() -> t.Iterator[str]:
 
 @pytest.fixture
 def exporter(installed: Installed) -> t.Iterator[Running]:
-    with exporting(installed.with_options(), installed.port) as one:
-        yield one
+    with exporting(installed.with_options(), installed.port) as running:
+        yield running
 
 
 def test_promtool_finds_nothing_wrong(exporter: Running) -> None:
@@ -199,23 +199,23 @@ def test_users_and_certificates(installed: Installed, tmp_path: Path) -> None:
     )
     trust = ssl.create_default_context(cafile=tmp_path / "server.crt")
     commands = installed.with_options("--web.config.file", str(config))
-    with exporting(commands, installed.port, "https") as one:
-        assert b"rdma_device_info" in one.get(headers=basic("ann", "right"), context=trust)
-        assert b"is healthy" in one.get("/-/healthy", context=trust)
+    with exporting(commands, installed.port, "https") as running:
+        assert b"rdma_device_info" in running.get(headers=basic("ann", "right"), context=trust)
+        assert b"is healthy" in running.get("/-/healthy", context=trust)
         strangers = (basic("ann", "wrong"), basic("bob", "right"), basic("ann", ""), {"Authorization": "Basic ?"}, {})
         for headers in strangers:
             with pytest.raises(urllib.error.HTTPError) as caught:
-                one.get(headers=headers, context=trust)
+                running.get(headers=headers, context=trust)
             assert (caught.value.code, caught.value.headers["WWW-Authenticate"]) == (401, 'Basic realm="rdma_exporter"')
         with pytest.raises((http.client.RemoteDisconnected, ConnectionResetError, urllib.error.URLError)):
-            Running(one.processes, one.port).get()
+            Running(running.processes, running.port).get()
         # A new password holds without a new start, and the old one does no more.
         config.write_text(config.read_text().replace("ann: ", "eve: "))
-        assert one.get(headers=basic("eve", "right"), context=trust)
+        assert running.get(headers=basic("eve", "right"), context=trust)
         with pytest.raises(urllib.error.HTTPError, match="401"):
-            one.get(headers=basic("ann", "right"), context=trust)
+            running.get(headers=basic("ann", "right"), context=trust)
         # A client certificate, from now on, on connections that were there before too.
-        kept = http.client.HTTPSConnection("127.0.0.1", one.port, context=trust, timeout=30)
+        kept = http.client.HTTPSConnection("127.0.0.1", running.port, context=trust, timeout=30)
         kept.request("GET", "/metrics", headers=basic("eve", "right"))
         assert kept.getresponse().read()
         config.write_text(
@@ -227,9 +227,9 @@ def test_users_and_certificates(installed: Installed, tmp_path: Path) -> None:
             kept.getresponse()
         kept.close()
         with pytest.raises((OSError, http.client.HTTPException)):
-            one.get(context=trust)
+            running.get(context=trust)
         trust.load_cert_chain(tmp_path / "client.crt", tmp_path / "client.key")
-        assert b"rdma_device_info" in one.get(context=trust)
+        assert b"rdma_device_info" in running.get(context=trust)
 
 
 def test_a_wrong_web_configuration_stops_it(installed: Installed, tmp_path: Path) -> None:
@@ -254,14 +254,14 @@ def storm(installed: Installed, tmp_path: Path, scrapes: int, slow: int, rewrite
     config = tmp_path / "web.yml"
     config.write_text(texts[0])
     with exporting(installed.with_options("--web.config.file", str(config)), installed.port):
-        one = Storm(installed.port, LOGINS)
-        one.run(scrapes, slow, rewrites, texts, config)
+        load = Storm(installed.port, LOGINS)
+        load.run(scrapes, slow, rewrites, texts, config)
     print(
-        f"{sum(one.answers.values())} scrapes, {one.slow_connections} connections of {slow} slow clients, {one.rewrites} "
-        f"rewrites: {sum(one.wrong().values())} wrong {one.wrong()}, slowest {one.slowest:.2f} s"
+        f"{sum(load.answers.values())} scrapes, {load.slow_connections} connections of {slow} slow clients, "
+        f"{load.rewrites} rewrites: {sum(load.wrong().values())} wrong {load.wrong()}, slowest {load.slowest:.2f} s"
     )
-    assert one.wrong() == {}
-    return one
+    assert load.wrong() == {}
+    return load
 
 
 def test_storm(installed: Installed, tmp_path: Path) -> None:
@@ -271,16 +271,16 @@ def test_storm(installed: Installed, tmp_path: Path) -> None:
 @pytest.mark.long
 def test_more_slow_clients_than_connections(installed: Installed, tmp_path: Path) -> None:
     """They come back at once, hundreds of times a second."""
-    one = storm(installed, tmp_path, 1_000, 400, 100)
-    assert one.slow_connections > 400
+    load = storm(installed, tmp_path, 1_000, 400, 100)
+    assert load.slow_connections > 400
 
 
 @pytest.mark.long
 def test_the_whole_storm(installed: Installed, tmp_path: Path) -> None:
     pace = Pace(Others())
-    one = storm(installed, tmp_path, 10_000, 200, 1_000)
+    load = storm(installed, tmp_path, 10_000, 200, 1_000)
     # The goal is a second on a quiet machine, and Prometheus gives up after ten.
-    assert one.slowest < (1 if pace.share() < QUIET else 10)
+    assert load.slowest < (1 if pace.share() < QUIET else 10)
 
 
 # --- what it leaves behind -----------------------------------------------------------------------------
@@ -288,15 +288,15 @@ def test_the_whole_storm(installed: Installed, tmp_path: Path) -> None:
 
 def test_it_goes_when_it_is_told(installed: Installed) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
-        with exporting(installed.with_options(), installed.port) as one:
-            one.get()
-            for process in one.processes:
+        with exporting(installed.with_options(), installed.port) as running:
+            running.get()
+            for process in running.processes:
                 process.send_signal(number)
                 assert process.wait(30) == 0
 
 
-def scrapes(one: Running, number: int) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", one.port, timeout=60)
+def scrapes(running: Running, number: int) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=60)
     for turn in range(number):
         if turn % 10 == 0:  # some clients keep their connection, some do not
             connection.close()
@@ -305,15 +305,15 @@ def scrapes(one: Running, number: int) -> None:
     connection.close()
 
 
-def leaks_nothing(one: Running, number: int) -> None:
-    scrapes(one, 100)
-    memory, descriptors = one.resident(), one.descriptors()
-    scrapes(one, number)
+def leaks_nothing(running: Running, number: int) -> None:
+    scrapes(running, 100)
+    memory, descriptors = running.resident(), running.descriptors()
+    scrapes(running, number)
     # The connection is closed a moment later.
-    wait_for(lambda: one.descriptors() <= descriptors)
+    wait_for(lambda: running.descriptors() <= descriptors)
     # Arenas of the allocator come and go; a leak of a sample a scrape would be as much.
-    assert one.resident() - memory < 2 * 1024 * 1024
-    assert one.resident() < 40 * 1024 * 1024
+    assert running.resident() - memory < 2 * 1024 * 1024
+    assert running.resident() < 40 * 1024 * 1024
 
 
 def test_scrapes_leave_nothing_behind(exporter: Running) -> None:
@@ -328,17 +328,17 @@ def test_ten_thousand_scrapes_leave_nothing_behind(exporter: Running) -> None:
 def test_devices_that_come_and_go_leave_no_open_files(installed: Installed, tmp_path: Path) -> None:
     tree = node(tmp_path / "sys", 1, 64)
     commands = installed.commands.further(look=["--path.sysfs", str(tree.root)])
-    with exporting(commands, installed.port) as one:
-        scrapes(one, 3)
-        descriptors = one.descriptors()
+    with exporting(commands, installed.port) as running:
+        scrapes(running, 3)
+        descriptors = running.descriptors()
         aside = tmp_path / "aside"
         for _turn in range(5):
             place = tree.root / "class/infiniband/mlx5_0"
             place.rename(aside)
-            scrapes(one, 3)
-            assert one.descriptors() < descriptors - 60
+            scrapes(running, 3)
+            assert running.descriptors() < descriptors - 60
             aside.rename(place)
-            scrapes(one, 3)
+            scrapes(running, 3)
             # A connection may be closed a moment later; a file of the device that stayed open would come five times.
-            assert abs(one.descriptors() - descriptors) < 5
+            assert abs(running.descriptors() - descriptors) < 5
         assert os.path.isdir(tree.root)

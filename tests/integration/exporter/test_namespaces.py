@@ -38,16 +38,16 @@ def namespace_of(process: subprocess.Popen[str]) -> int:
 
 
 def space_of(process: subprocess.Popen[str]) -> Namespace:
-    (found,) = [space for space in spaces().others if space.inode == namespace_of(process)]
-    return found
+    (namespace,) = [space for space in spaces().others if space.inode == namespace_of(process)]
+    return namespace
 
 
 def look(has_sysfs: bool) -> t.Any:
     return [has_sysfs, os.stat("/proc/self/ns/net").st_ino, sorted(os.listdir("/sys/class/net"))]
 
 
-def go(one: walk.Walker, *found: Namespace, limit: float = 20) -> dict[int, t.Any]:
-    return one.walk(found, limit, time.monotonic() + 60)
+def go(walker: walk.Walker, *members: Namespace, limit: float = 20) -> dict[int, t.Any]:
+    return walker.walk(members, limit, time.monotonic() + 60)
 
 
 def test_what_is_inside(sleeper: subprocess.Popen[str]) -> None:

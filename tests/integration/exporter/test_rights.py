@@ -47,16 +47,16 @@ def as_the_unit_says(unit: Path) -> list[str]:
 
 
 class Confined(t.NamedTuple):
-    one: Running
+    exporter: Running
     socket: Path
 
     def status(self, number: int) -> dict[str, str]:
-        text = Path(f"/proc/{self.one.processes[number].pid}/status").read_text()
+        text = Path(f"/proc/{self.exporter.processes[number].pid}/status").read_text()
         return dict(re.findall(r"^(\w+):\t(.*)$", text, re.MULTILINE))
 
     def ports(self, number: int) -> int:
         """Return how many sockets of the Internet a process has."""
-        directory = Path(f"/proc/{self.one.processes[number].pid}/fd")
+        directory = Path(f"/proc/{self.exporter.processes[number].pid}/fd")
         inodes = set(re.findall(r"socket:\[(\d+)\]", " ".join(os.readlink(path) for path in directory.iterdir())))
         tables = "".join(
             Path(f"/proc/net/{name}").read_text() for name in ("tcp", "tcp6", "udp", "udp6", "raw", "raw6")
@@ -92,9 +92,9 @@ def confined() -> t.Iterator[Confined]:
 
 
 def test_they_work(confined: Confined) -> None:
-    assert b'rdma_port_rcv_data_bytes_total{device="mlx5_0"' in confined.one.get(headers=basic("ann", "right"))
+    assert b'rdma_port_rcv_data_bytes_total{device="mlx5_0"' in confined.exporter.get(headers=basic("ann", "right"))
     with pytest.raises(urllib.error.HTTPError, match="401"):
-        confined.one.get()
+        confined.exporter.get()
 
 
 def test_who_answers_has_no_rights(confined: Confined) -> None:

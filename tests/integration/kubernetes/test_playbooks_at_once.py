@@ -53,7 +53,7 @@ class Playbooks(Hosts):
         role = place / "roles/kubernetes"
         shutil.copytree(COLLECTION / "roles/kubernetes", role)
         present = role / "tasks/present.yml"
-        tasks = [one for one in yaml.safe_load(present.read_text()) if one["name"] in TASKS]
+        tasks = [task for task in yaml.safe_load(present.read_text()) if task["name"] in TASKS]
         assert len(tasks) == len(TASKS)
         present.write_text(json.dumps(tasks))
         hosts = {}
@@ -143,10 +143,10 @@ def family(pid: int, but: int) -> list[int]:
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             children.setdefault(int(path.read_text().rpartition(")")[2].split()[1]), []).append(int(path.parent.name))
-    found = [pid]
-    for one in found:
-        found += [child for child in children.get(one, []) if child != but]
-    return found
+    processes = [pid]
+    for process in processes:
+        processes += [child for child in children.get(process, []) if child != but]
+    return processes
 
 
 def killed(hosts: Playbooks) -> None:

@@ -92,15 +92,17 @@ def test_the_endpoint(given: Json, endpoint: str) -> None:
 
 
 def test_files_of_a_node() -> None:
-    found = {one["path"]: one["content"] for one in value("__kubernetes_files", kubernetes_source="archive", **MIRROR)}
-    assert found["/etc/modules-load.d/50-rdmaops-kubernetes.conf"].split() == ["overlay", "br_netfilter"]
+    files = {
+        entry["path"]: entry["content"] for entry in value("__kubernetes_files", kubernetes_source="archive", **MIRROR)
+    }
+    assert files["/etc/modules-load.d/50-rdmaops-kubernetes.conf"].split() == ["overlay", "br_netfilter"]
     assert (
         'server = "https://registry.k8s.io"\n\n[host."https://mirror.example.org"]\n'
-        in (found["/etc/containerd/certs.d/registry.k8s.io/hosts.toml"])
+        in (files["/etc/containerd/certs.d/registry.k8s.io/hosts.toml"])
     )
-    assert "ExecStart=/usr/local/bin/kubelet " in found["/etc/systemd/system/kubelet.service.d/10-rdmaops-kubeadm.conf"]
+    assert "ExecStart=/usr/local/bin/kubelet " in files["/etc/systemd/system/kubelet.service.d/10-rdmaops-kubeadm.conf"]
     # Packages bring the unit themselves.
-    packaged = {one["path"]: one["content"] for one in value("__kubernetes_files")}
+    packaged = {entry["path"]: entry["content"] for entry in value("__kubernetes_files")}
     assert not packaged["/etc/systemd/system/kubelet.service"]
 
 
@@ -110,14 +112,14 @@ NEWER: Json = {"kubernetes_version": "1.99.0", "kubernetes_cni_plugins_version":
 
 def test_programs_and_their_checksums() -> None:
     given = {"kubernetes_checksums": {"kubelet": "sha256:" + "0" * 64}}
-    found = {one["name"]: one for one in value("__kubernetes_program_sources", **given)}
-    assert found["kubeadm"]["url"] == "https://dl.k8s.io/release/v1.36.3/bin/linux/amd64/kubeadm"
-    assert found["kubeadm"]["checksum"].startswith("sha256:bba1733c")
-    assert found["kubelet"]["checksum"] == "sha256:" + "0" * 64
+    sources = {entry["name"]: entry for entry in value("__kubernetes_program_sources", **given)}
+    assert sources["kubeadm"]["url"] == "https://dl.k8s.io/release/v1.36.3/bin/linux/amd64/kubeadm"
+    assert sources["kubeadm"]["checksum"].startswith("sha256:bba1733c")
+    assert sources["kubelet"]["checksum"] == "sha256:" + "0" * 64
     (plugins,) = value("__kubernetes_cni_sources")
     assert plugins["checksum"].startswith("sha256:b98f74a0")
-    for one in (*value("__kubernetes_program_sources", **NEWER), *value("__kubernetes_cni_sources", **NEWER)):
-        assert one["checksum"] == ""
+    for source in (*value("__kubernetes_program_sources", **NEWER), *value("__kubernetes_cni_sources", **NEWER)):
+        assert source["checksum"] == ""
 
 
 # what a site says, and what is said of it
@@ -154,8 +156,8 @@ PROBLEMS: list[tuple[Json, str]] = [
 
 @pytest.mark.parametrize(("given", "text"), PROBLEMS)
 def test_problems(given: Json, text: str) -> None:
-    (found,) = value("__kubernetes_problems", **given)
-    assert text in found
+    (problem,) = value("__kubernetes_problems", **given)
+    assert text in problem
 
 
 def test_a_release_without_a_digest_is_asked_for() -> None:

@@ -54,8 +54,8 @@ def other_mode(node: lab_ssh.Guest) -> t.Iterator[str]:
     before = live(node)
     # Units with PrivateNetwork=yes that D-Bus starts (systemd-hostnamed) leave after half a minute.
     deadline = time.monotonic() + 90
-    while found := others(node):
-        assert time.monotonic() < deadline, found
+    while blockers := others(node):
+        assert time.monotonic() < deadline, blockers
         time.sleep(2)
     try:
         yield "shared" if before == "exclusive" else "exclusive"
@@ -119,13 +119,13 @@ def blocked(
 ) -> list[dict[str, t.Any]]:
     """The holders of the one namespace that keeps the mode from being switched."""
     deadline = time.monotonic() + 60
-    while not (len(found := others(node)) == 1 and until(found[0]["holders"])):
-        assert time.monotonic() < deadline, found
+    while not (len(blockers := others(node)) == 1 and until(blockers[0]["holders"])):
+        assert time.monotonic() < deadline, blockers
         time.sleep(0.5)
     assert switch(node, mode) == "EBUSY"
     assert live(node) != mode
-    assert found[0]["holders_total"] == len(found[0]["holders"])
-    return t.cast("list[dict[str, t.Any]]", found[0]["holders"])
+    assert blockers[0]["holders_total"] == len(blockers[0]["holders"])
+    return t.cast("list[dict[str, t.Any]]", blockers[0]["holders"])
 
 
 def test_named_namespace_blocks(node: lab_ssh.Guest, other_mode: str) -> None:

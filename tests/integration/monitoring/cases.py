@@ -118,7 +118,7 @@ CASES = [
     ),
     Case(
         "RdmaRetransmissions", "6 and 6 of two counters, in a pod",
-        {f'rdma_hw_{one}_total{{{PORT}, netns="pod", pod_namespace="ml", pod_name="train-0"}}': "0+360x40" for one in ("packet_seq_err", "local_ack_timeout_err")},
+        {f'rdma_hw_{counter}_total{{{PORT}, netns="pod", pod_namespace="ml", pod_name="train-0"}}': "0+360x40" for counter in ("packet_seq_err", "local_ack_timeout_err")},
         30, POD, many("12", "ml/train-0"),
     ),
     Case(

@@ -51,16 +51,16 @@ class Place:
 
     def configured(self) -> None:
         """Write the site's prometheus.yml. Before 2.43, which reads no files of jobs, it has the jobs itself."""
-        found: dict[str, t.Any] = {"global": {"scrape_interval": "1s", "evaluation_interval": "1s"}}
-        found["rule_files"] = [str(self.rules.parent / "*.yml")]
+        settings: dict[str, t.Any] = {"global": {"scrape_interval": "1s", "evaluation_interval": "1s"}}
+        settings["rule_files"] = [str(self.rules.parent / "*.yml")]
         if prometheus.version() >= (2, 43):
-            found["scrape_config_files"] = [str(self.scrape.parent / "*.yml")]
+            settings["scrape_config_files"] = [str(self.scrape.parent / "*.yml")]
         else:
-            found["scrape_configs"] = [
+            settings["scrape_configs"] = [
                 {"job_name": job, "file_sd_configs": [{"files": [str(self.root / "targets" / f"{job}.yml")]}]}
                 for job in ("rdma_exporter", "dcgm_exporter")
             ]
-        self.config.write_text(json.dumps(found))
+        self.config.write_text(json.dumps(settings))
 
     def play(self, *runs: t.Mapping[str, t.Any], check: bool = False, modes: t.Mapping[str, str] | None = None) -> Run:
         """Have the role run on this machine, once for each set of variables; `modes` of nodes are the inventory's."""

@@ -23,15 +23,15 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Site]:
     need_tool("prometheus")
     need_tool("promtool")
     quick: dict[str, t.Any] = {"monitoring_for": "1s", "monitoring_unreadable_for": "1s"}
-    with site(tmp_path_factory.mktemp("site"), **quick) as one:
-        one.server.until('rdma_device_present{device="mlx5_1"} == 1')
-        shutil.rmtree(one.made.tree.root / "class/infiniband/mlx5_1")
-        card = one.made.tree.device("mlx5_5", 50, netdev="rail50")
+    with site(tmp_path_factory.mktemp("site"), **quick) as running:
+        running.server.until('rdma_device_present{device="mlx5_1"} == 1')
+        shutil.rmtree(running.made.tree.root / "class/infiniband/mlx5_1")
+        card = running.made.tree.device("mlx5_5", 50, netdev="rail50")
         card.breaks("ports/1/counters/symbol_error")
         # An InfiniBand port: those of Ethernet may be down while they wait for a pod.
         card.write("ports/1/link_layer", "InfiniBand")
-        one.server.until('rate(rdma_port_rcv_data_bytes_total{device="mlx5_0", node="gpu-2"}[10s]) > 0')
-        yield one
+        running.server.until('rate(rdma_port_rcv_data_bytes_total{device="mlx5_0", node="gpu-2"}[10s]) > 0')
+        yield running
 
 
 def asked(live: Site, dashboard: t.Mapping[str, t.Any]) -> dict[str, str]:
@@ -58,7 +58,7 @@ def test_a_device_that_was_taken_out_is_missing(live: Site) -> None:
     live.server.until('rdma_device_present{node="gpu-1", device="mlx5_1"} == 0')
     result = live.server.query("rdma_device_present == 0")
     # mlx5_9 is expected and was never there.
-    assert {(one["metric"]["node"], one["metric"]["device"]) for one in result} == {
+    assert {(row["metric"]["node"], row["metric"]["device"]) for row in result} == {
         ("gpu-1", "mlx5_1"),
         ("gpu-1", "mlx5_9"),
     }
@@ -67,8 +67,8 @@ def test_a_device_that_was_taken_out_is_missing(live: Site) -> None:
 
 
 def test_what_cannot_be_read_is_an_error_and_no_number(live: Site) -> None:
-    (found,) = live.server.until('rdma_unreadable{device="mlx5_5"}')
-    assert (found["metric"]["what"], found["metric"]["error"]) == ("counters/symbol_error", "EISDIR")
+    (row,) = live.server.until('rdma_unreadable{device="mlx5_5"}')
+    assert (row["metric"]["what"], row["metric"]["error"]) == ("counters/symbol_error", "EISDIR")
     assert not live.server.query('rdma_port_symbol_error_total{device="mlx5_5"}')
     live.server.until('ALERTS{alertname="RdmaUnreadable", device="mlx5_5", alertstate="firing"}')
 
@@ -115,9 +115,9 @@ def test_a_share_of_the_links_rate_is_no_more_than_all_of_it(live: Site) -> None
         if panel["title"] == "Received, of the link's rate"
     ]
     expression = prometheus.substituted(panel["targets"][0]["expr"], asked(live, ALL["rdmaops-throughput.json"]))
-    found = {one["metric"]["device"]: float(one["value"][1]) for one in live.server.until(expression)}
+    shares = {row["metric"]["device"]: float(row["value"][1]) for row in live.server.until(expression)}
     # 16 GB/s of 50 GB/s, on made-up files.
-    assert 0.1 < found["mlx5_0"] < 1
+    assert 0.1 < shares["mlx5_0"] < 1
 
 
 def test_alerts_say_it_in_words(live: Site) -> None:

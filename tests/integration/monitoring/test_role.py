@@ -24,8 +24,8 @@ def place(tmp_path: Path) -> Place:
 
 def written(place: Place) -> set[str]:
     own = {"hosts.json", "variables.json", "book.json", "prometheus.yml", "prometheus.log"}
-    found = {str(path.relative_to(place.root)) for path in place.root.rglob("*") if path.is_file()}
-    return {name for name in found - own if not name.startswith("data/")}
+    names = {str(path.relative_to(place.root)) for path in place.root.rglob("*") if path.is_file()}
+    return {name for name in names - own if not name.startswith("data/")}
 
 
 @pytest.mark.long
