@@ -142,9 +142,9 @@ def in_the_lab(place: Place) -> list[Case]:
     once(place, task("set", OPTIONS_MODULE, {"name": name, "options": options}))
     try:
         few = place._replace(runs=min(FOUND_RUNS, place.runs))
-        found = compare(few, f"{place.host} as found", goal=None)
+        cases = compare(few, f"{place.host} as found", goal=None)
         bring_in_sync(place, {"gpu_node_module_options": OPTIONS})
-        return [*found, *compare(place, place.host)]
+        return [*cases, *compare(place, place.host)]
     finally:
         tidy(place, task("remove", OPTIONS_MODULE, {"name": name, "state": "absent"}))
 

@@ -112,13 +112,13 @@ def cases(runs: t.Mapping[int, list[Run]]) -> list[Case]:
     small, large = SMALL if SMALL in runs else min(runs), max(runs)
     if small == large:
         return cases
-    for what, key, unit, scale in (
+    for quantity, key, unit, scale in (
         ("seconds", "wall", "s", 1.0),
         ("CPU", "cpu", "s", 1.0),
         ("memory", "peak", "MiB", 1.0 / MIB),
     ):
         subject, peer = (Sample([value * scale for value in each(runs, size, key).values]) for size in (large, small))
-        cases.append(Case(f"drift run, {what} for each of {large} hosts", unit, subject, f"of {small}", peer, GOAL))
+        cases.append(Case(f"drift run, {quantity} for each of {large} hosts", unit, subject, f"of {small}", peer, GOAL))
     return cases
 
 

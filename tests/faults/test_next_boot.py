@@ -150,9 +150,9 @@ HOLDERS = {
 }
 
 
-@pytest.mark.parametrize("what", list(HOLDERS))
-def test_blockers_are_named_and_their_end_lets_the_mode_be_switched_live(node: Machine, what: str) -> None:
-    make, end, kind = HOLDERS[what]
+@pytest.mark.parametrize("name", list(HOLDERS))
+def test_blockers_are_named_and_their_end_lets_the_mode_be_switched_live(node: Machine, name: str) -> None:
+    make, end, kind = HOLDERS[name]
     node.reset()
     boot = node.boot_id()
     node.shell(make)
