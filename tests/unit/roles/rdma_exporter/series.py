@@ -29,26 +29,30 @@ class Series:
     def of(self, metric: str, **labels: str) -> dict[str, float]:
         """Return values by device, of the samples that have these labels."""
         return {
-            found.get("device", ""): value
-            for name, found, value in self.samples
-            if name == metric and labels.items() <= found.items()
+            labelset.get("device", ""): value
+            for name, labelset, value in self.samples
+            if name == metric and labels.items() <= labelset.items()
         }
 
     def value(self, metric: str, **labels: str) -> float:
-        (value,) = [value for name, found, value in self.samples if name == metric and labels.items() <= found.items()]
+        (value,) = [
+            value for name, labelset, value in self.samples if name == metric and labels.items() <= labelset.items()
+        ]
         return value
 
     def labels(self, metric: str) -> list[dict[str, str]]:
-        return [found for name, found, _value in self.samples if name == metric]
+        return [labelset for name, labelset, _value in self.samples if name == metric]
 
     def devices(self) -> set[str]:
         """Return the devices that have any counter."""
-        return {found["device"] for name, found, _value in self.samples if self.types[name] == "counter" and found}
+        return {
+            labelset["device"] for name, labelset, _value in self.samples if self.types[name] == "counter" and labelset
+        }
 
     def unreadable(self) -> set[tuple[str, ...]]:
         return {
-            tuple(found.get(name, "") for name in ("device", "port", "what", "error"))
-            for found in self.labels("rdma_unreadable")
+            tuple(labelset.get(name, "") for name in ("device", "port", "what", "error"))
+            for labelset in self.labels("rdma_unreadable")
         }
 
 

@@ -50,14 +50,14 @@ NAMES = [
 
 @pytest.mark.parametrize(("directory", "name", "metric", "kind", "factor"), NAMES)
 def test_names(directory: str, name: str, metric: str, kind: str, factor: int) -> None:
-    found = counter(directory, name)
-    assert (found.metric, found.kind, found.factor) == (metric, kind, factor)
-    assert found.help.endswith(f"({name} of {directory})")
+    entry = counter(directory, name)
+    assert (entry.metric, entry.kind, entry.factor) == (metric, kind, factor)
+    assert entry.help.endswith(f"({name} of {directory})")
 
 
 def test_common_counters_are_explained_and_have_names_of_their_own() -> None:
-    found = [counter("counters", name) for name in PORT] + [counter("hw_counters", name) for name in HW]
-    assert len({one.metric for one in found}) == len(PORT) + len(HW)
-    assert [one.help for one in found if one.help.startswith("What the driver counts")] == [
+    entries = [counter("counters", name) for name in PORT] + [counter("hw_counters", name) for name in HW]
+    assert len({entry.metric for entry in entries}) == len(PORT) + len(HW)
+    assert [entry.help for entry in entries if entry.help.startswith("What the driver counts")] == [
         "What the driver counts under this name (rx_dct_connect of hw_counters)"
     ]

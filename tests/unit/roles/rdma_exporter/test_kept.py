@@ -38,8 +38,8 @@ def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def values(found: list[tuple[str, str | OSError]]) -> dict[str, t.Any]:
-    return {name: text.errno if isinstance(text, OSError) else text.strip() for name, text in found}
+def values(attributes: list[tuple[str, str | OSError]]) -> dict[str, t.Any]:
+    return {name: text.errno if isinstance(text, OSError) else text.strip() for name, text in attributes}
 
 
 def test_a_value_is_read_anew_every_time(place: Path, kept: KeptFiles) -> None:
@@ -108,9 +108,9 @@ def test_what_cannot_be_read_leaves_the_others(place: Path, kept: KeptFiles, mon
     (place / "c2").unlink()
     (place / "c2").mkdir()
     (place / "c4").write_bytes(b"\xff\n")
-    found = values(kept.attributes(str(place)))
-    assert found == {"c0": "0", "c1": "1", "c2": errno.EISDIR, "c3": "3", "c4": "\udcff"}
-    assert found == values(sysfs.attributes(str(place)))
+    result = values(kept.attributes(str(place)))
+    assert result == {"c0": "0", "c1": "1", "c2": errno.EISDIR, "c3": "3", "c4": "\udcff"}
+    assert result == values(sysfs.attributes(str(place)))
     with pytest.raises(sysfs.SysfsError, match="Could not read .*/c2: Is a directory"):
         kept.read(str(place / "c2"))
     assert kept.read(str(place / "c0" / "below")) is None
@@ -169,11 +169,11 @@ def test_numbers_and_what_is_none(place: Path, kept: KeptFiles) -> None:
     for turn in range(3):
         for name, text in texts.items():
             (place / name).write_text(text)
-        found, others = kept.numbers(str(place))
+        numbers, others = kept.numbers(str(place))
         # A file that is not open yet, and one without the kernel's line feed, are read as texts.
-        both = {**dict(others), **{name: f"{number}\n" for name, number in found.items()}}
+        both = {**dict(others), **{name: f"{number}\n" for name, number in numbers.items()}}
         assert both == texts, turn
-        assert set(found) == ({"c0", "c2"} if turn else set())
+        assert set(numbers) == ({"c0", "c2"} if turn else set())
         kept.sweep()
     (place / "c0").write_text("1\n")
     assert kept.numbers(str(place))[0]["c0"] == 1

@@ -22,68 +22,68 @@ pytestmark = pytest.mark.usefixtures("closed_files")
 def test_every_counter_of_every_port(tmp_path: Path) -> None:
     """A file is a series, whatever its name: 64 of each port, and none of them is a gauge."""
     site = Site(node(tmp_path / "sys", 4, 64))
-    found = site.scrape()
-    counters = [(name, labels, value) for name, labels, value in found.samples if labels.get("port")]
-    counters = [row for row in counters if found.types[row[0]] == "counter"]
+    scrape = site.scrape()
+    counters = [(name, labels, value) for name, labels, value in scrape.samples if labels.get("port")]
+    counters = [row for row in counters if scrape.types[row[0]] == "counter"]
     assert len(counters) == 4 * 64
     assert {value for _name, _labels, value in counters} >= {1234567.0, 123456789012.0}
-    assert found.value("rdma_port_rcv_data_bytes_total", device="mlx5_2") == 4 * (123456789012 + 8)
-    (labels,) = [labels for labels in found.labels("rdma_hw_out_of_sequence_total") if labels["device"] == "mlx5_3"]
+    assert scrape.value("rdma_port_rcv_data_bytes_total", device="mlx5_2") == 4 * (123456789012 + 8)
+    (labels,) = [labels for labels in scrape.labels("rdma_hw_out_of_sequence_total") if labels["device"] == "mlx5_3"]
     expected = {"device": "mlx5_3", "port": "1", "netdev": "rail3", "link_layer": "Ethernet", "netns": "host"}
     assert labels == expected
-    assert found.value("rdma_port_state_id", device="mlx5_0") == 4
-    assert found.value("rdma_port_physical_state_id", device="mlx5_0") == 5
-    assert found.value("rdma_port_rate_bytes_per_second", device="mlx5_0") == 50e9
-    assert found.value("rdma_port_netdev_mtu_bytes", device="mlx5_0") == 9000
-    assert found.value("rdma_exporter_scrape_complete") == 1
-    assert found.of("rdma_device_present") == dict.fromkeys(["mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3"], 1.0)
-    assert found.unreadable() == set()
+    assert scrape.value("rdma_port_state_id", device="mlx5_0") == 4
+    assert scrape.value("rdma_port_physical_state_id", device="mlx5_0") == 5
+    assert scrape.value("rdma_port_rate_bytes_per_second", device="mlx5_0") == 50e9
+    assert scrape.value("rdma_port_netdev_mtu_bytes", device="mlx5_0") == 9000
+    assert scrape.value("rdma_exporter_scrape_complete") == 1
+    assert scrape.of("rdma_device_present") == dict.fromkeys(["mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3"], 1.0)
+    assert scrape.unreadable() == set()
 
 
 def test_a_node_without_rdma(tree: Tree) -> None:
     shutil.rmtree(tree.root / "class")
-    found = Site(tree, expected=("mlx5_0",)).scrape()
-    assert found.value("rdma_subsystem_loaded") == 0
-    assert found.of("rdma_device_present") == {"mlx5_0": 0}
-    assert found.of("rdma_device_expected") == {"mlx5_0": 1}
-    assert found.devices() == set()
-    assert "rdma_netns_mode" not in found.types
+    scrape = Site(tree, expected=("mlx5_0",)).scrape()
+    assert scrape.value("rdma_subsystem_loaded") == 0
+    assert scrape.of("rdma_device_present") == {"mlx5_0": 0}
+    assert scrape.of("rdma_device_expected") == {"mlx5_0": 1}
+    assert scrape.devices() == set()
+    assert "rdma_netns_mode" not in scrape.types
 
 
 def test_knobs_are_no_counters_and_a_whole_devices_counters_have_no_port(tree: Tree) -> None:
     card = tree.device("mlx5_0").hw_counters(lifespan=10, rx_bytes=7, active_qps=3)
     card.write("hw_counters/lifespan", "10")
     card.write("hw_counters/tx_bytes", "9")
-    found = Site(tree).scrape()
-    assert "lifespan" not in found.text
-    assert found.labels("rdma_hw_tx_bytes_total") == [{"device": "mlx5_0", "netns": "host"}]
-    assert (found.types["rdma_hw_active_qps"], found.value("rdma_hw_active_qps")) == ("gauge", 3)
+    scrape = Site(tree).scrape()
+    assert "lifespan" not in scrape.text
+    assert scrape.labels("rdma_hw_tx_bytes_total") == [{"device": "mlx5_0", "netns": "host"}]
+    assert (scrape.types["rdma_hw_active_qps"], scrape.value("rdma_hw_active_qps")) == ("gauge", 3)
 
 
 def test_what_cannot_be_read_is_said_and_no_zero_is_made_up(tree: Tree, capfd: pytest.CaptureFixture[str]) -> None:
-    one = tree.device("mlx5_0").counters(symbol_error=1, link_downed=2).hw_counters(out_of_buffer=3, rx_pkts=4)
+    card = tree.device("mlx5_0").counters(symbol_error=1, link_downed=2).hw_counters(out_of_buffer=3, rx_pkts=4)
     tree.device("mlx5_1", 1, netdev="rail1").counters(symbol_error=5)
-    one.write("ports/1/counters/symbol_error", "N/A (no PMA)")
-    one.write("ports/1/counters/port_rcv_errors", "-1")
-    one.breaks("ports/1/hw_counters/out_of_buffer")
-    one.breaks("ports/1/rate")
-    one.write("ports/1/state", "9: NEW")
+    card.write("ports/1/counters/symbol_error", "N/A (no PMA)")
+    card.write("ports/1/counters/port_rcv_errors", "-1")
+    card.breaks("ports/1/hw_counters/out_of_buffer")
+    card.breaks("ports/1/rate")
+    card.write("ports/1/state", "9: NEW")
     site = Site(tree)
-    found = site.scrape()
-    assert found.unreadable() == {
+    scrape = site.scrape()
+    assert scrape.unreadable() == {
         ("mlx5_0", "1", "counters/symbol_error", "text"),
         ("mlx5_0", "1", "counters/port_rcv_errors", "text"),
         ("mlx5_0", "1", "hw_counters/out_of_buffer", "EISDIR"),
         ("mlx5_0", "1", "rate", "EISDIR"),
     }
-    assert found.of("rdma_port_symbol_error_total") == {"mlx5_1": 5}
-    assert found.of("rdma_port_link_downed_total") == {"mlx5_0": 2}
-    assert found.of("rdma_hw_rx_pkts_total") == {"mlx5_0": 4}
-    assert "rdma_hw_out_of_buffer_total" not in found.types
-    assert found.of("rdma_port_rate_bytes_per_second") == {"mlx5_1": 50e9}
-    assert found.of("rdma_port_state_id") == {"mlx5_1": 4}
+    assert scrape.of("rdma_port_symbol_error_total") == {"mlx5_1": 5}
+    assert scrape.of("rdma_port_link_downed_total") == {"mlx5_0": 2}
+    assert scrape.of("rdma_hw_rx_pkts_total") == {"mlx5_0": 4}
+    assert "rdma_hw_out_of_buffer_total" not in scrape.types
+    assert scrape.of("rdma_port_rate_bytes_per_second") == {"mlx5_1": 50e9}
+    assert scrape.of("rdma_port_state_id") == {"mlx5_1": 4}
     # One counter does not hide a device.
-    assert found.value("rdma_exporter_scrape_complete") == 1
+    assert scrape.value("rdma_exporter_scrape_complete") == 1
     said = capfd.readouterr().err
     assert "mlx5_0: ports/1/counters/symbol_error: 'N/A (no PMA)' is not a number" in said
     assert "mlx5_0: ports/1/hw_counters/out_of_buffer: EISDIR (Is a directory)" in said
@@ -105,41 +105,41 @@ def test_einval_of_a_counter(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(os, "pread", pread)
     site = Site(tree)
     for _turn in range(2):
-        found = site.scrape()
-        assert found.unreadable() == {("mlx5_0", "1", "hw_counters/rx_pkts", "EINVAL")}
-        assert found.of("rdma_port_symbol_error_total") == {"mlx5_0": 1}
+        scrape = site.scrape()
+        assert scrape.unreadable() == {("mlx5_0", "1", "hw_counters/rx_pkts", "EINVAL")}
+        assert scrape.of("rdma_port_symbol_error_total") == {"mlx5_0": 1}
 
 
 def test_two_counters_with_one_name(tree: Tree) -> None:
     tree.device("mlx5_0").hw_counters(**{"rx-pkts": 1, "rx.pkts": 2})
-    found = Site(tree).scrape()
-    assert found.of("rdma_hw_rx_pkts_total") == {"mlx5_0": 1}
-    assert found.unreadable() == {("mlx5_0", "1", "hw_counters/rx.pkts", "clash")}
+    scrape = Site(tree).scrape()
+    assert scrape.of("rdma_hw_rx_pkts_total") == {"mlx5_0": 1}
+    assert scrape.unreadable() == {("mlx5_0", "1", "hw_counters/rx.pkts", "clash")}
 
 
 def test_a_device_that_goes_takes_its_series_along_and_is_missed(tree: Tree) -> None:
-    one = tree.device("mlx5_0").counters(symbol_error=1)
+    card = tree.device("mlx5_0").counters(symbol_error=1)
     tree.device("mlx5_1", 1, netdev="rail1").counters(symbol_error=2)
     site = Site(tree, expected=("mlx5_0", "mlx5_7"))
     assert site.scrape().of("rdma_device_present") == {"mlx5_0": 1, "mlx5_1": 1, "mlx5_7": 0}
-    shutil.rmtree(one.place)
-    found = site.scrape()
-    assert found.of("rdma_device_present") == {"mlx5_0": 0, "mlx5_1": 1, "mlx5_7": 0}
-    assert found.of("rdma_port_symbol_error_total") == {"mlx5_1": 2}
-    assert found.devices() == {"mlx5_1"}
+    shutil.rmtree(card.place)
+    scrape = site.scrape()
+    assert scrape.of("rdma_device_present") == {"mlx5_0": 0, "mlx5_1": 1, "mlx5_7": 0}
+    assert scrape.of("rdma_port_symbol_error_total") == {"mlx5_1": 2}
+    assert scrape.devices() == {"mlx5_1"}
     # It comes back.
     tree.device("mlx5_0").counters(symbol_error=9)
     assert site.scrape().of("rdma_port_symbol_error_total") == {"mlx5_0": 9, "mlx5_1": 2}
 
 
 def test_a_device_that_is_renamed_is_not_missed(tree: Tree) -> None:
-    one = tree.device("mlx5_0").counters(symbol_error=1)
+    card = tree.device("mlx5_0").counters(symbol_error=1)
     site = Site(tree)
     site.scrape()
-    one.place.rename(one.place.parent / "rocep7s0f0")
-    found = site.scrape()
-    assert found.of("rdma_device_present") == {"rocep7s0f0": 1}
-    assert found.of("rdma_port_symbol_error_total") == {"rocep7s0f0": 1}
+    card.place.rename(card.place.parent / "rocep7s0f0")
+    scrape = site.scrape()
+    assert scrape.of("rdma_device_present") == {"rocep7s0f0": 1}
+    assert scrape.of("rdma_port_symbol_error_total") == {"rocep7s0f0": 1}
 
 
 def test_a_list_that_cannot_be_read(tree: Tree) -> None:
@@ -148,11 +148,11 @@ def test_a_list_that_cannot_be_read(tree: Tree) -> None:
     site.scrape()
     shutil.rmtree(tree.root / "class")
     tree.write("class/infiniband", "no directory")
-    found = site.scrape()
-    assert found.unreadable() == {("", "", "devices", "other")}
-    assert found.value("rdma_exporter_scrape_complete") == 0
+    scrape = site.scrape()
+    assert scrape.unreadable() == {("", "", "devices", "other")}
+    assert scrape.value("rdma_exporter_scrape_complete") == 0
     # Whether it is gone nobody knows.
-    assert found.of("rdma_device_present") == {}
+    assert scrape.of("rdma_device_present") == {}
 
 
 def test_a_look_that_hangs(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,11 +54,11 @@ class Node:
         monkeypatch.setattr(
             quick_survey, "spaces", lambda proc: Spaces(INITIAL, self.own, self.spaces, self.unreadable)
         )
-        monkeypatch.setattr(walk.Walker, "walk", lambda walker, found, limit, deadline: self.answers(found))
+        monkeypatch.setattr(walk.Walker, "walk", lambda walker, spaces, limit, deadline: self.answers(spaces))
 
-    def answers(self, found: t.Sequence[Namespace]) -> dict[int, Answer]:
+    def answers(self, spaces: t.Sequence[Namespace]) -> dict[int, Answer]:
         empty = {"value": {"devices": [], "unreadable": []}}
-        return {one.inode: self.inside.get(one.inode, empty) for one in found}
+        return {space.inode: self.inside.get(space.inode, empty) for space in spaces}
 
     def has(self, inode: int, *devices: dict[str, t.Any]) -> None:
         self.inside[inode] = {"value": {"devices": list(devices), "unreadable": []}}
@@ -111,10 +111,10 @@ def test_a_namespace_that_goes_during_the_walk(machine: Node) -> None:
     machine.has(7, device("mlx5_1", 1, sent=2))
     machine.site.scrape()
     machine.inside[7] = failed("its holder is gone", errno.ENOENT)
-    found = machine.site.scrape()
+    scrape = machine.site.scrape()
     # No error, and no word about a device that is on its way back.
-    assert found.unreadable() == set()
-    assert found.of("rdma_device_present") == {}
+    assert scrape.unreadable() == set()
+    assert scrape.of("rdma_device_present") == {}
     machine.spaces, machine.host = [], [device("mlx5_1", 1, sent=2)]
     assert machine.site.scrape().of("rdma_device_present") == {"mlx5_1": 1}
 
@@ -127,16 +127,16 @@ def test_a_device_that_moves_is_looked_for_again_before_it_is_missed(
     machine.site.scrape()
     looks: list[int] = []
 
-    def arrives_late(found: t.Sequence[Namespace]) -> dict[int, Answer]:
+    def arrives_late(spaces: t.Sequence[Namespace]) -> dict[int, Answer]:
         looks.append(1)
         machine.host = []
         devices = [device("mlx5_1", 1, sent=2)] if len(looks) > 1 else []
         return {7: {"value": {"devices": devices, "unreadable": []}}}
 
     monkeypatch.setattr(machine, "answers", arrives_late)
-    found = machine.site.scrape()
-    assert found.of("rdma_device_present") == {"mlx5_1": 1}
-    assert [row["netns"] for row in found.labels("rdma_hw_sent_total")] == ["pod"]
+    scrape = machine.site.scrape()
+    assert scrape.of("rdma_device_present") == {"mlx5_1": 1}
+    assert [row["netns"] for row in scrape.labels("rdma_hw_sent_total")] == ["pod"]
     assert len(looks) == 2
 
 
@@ -145,16 +145,16 @@ def test_a_device_that_is_seen_in_two_places_has_one_series(machine: Node) -> No
     machine.host = [device("mlx5_1", 1, sent=3)]
     machine.spaces = [space(7, uid=UID)]
     machine.has(7, device("mlx5_1", 1, sent=2))
-    found = machine.site.scrape()
-    assert found.of("rdma_hw_sent_total") == {"mlx5_1": 3}
-    assert len(found.labels("rdma_hw_sent_total")) == 1
+    scrape = machine.site.scrape()
+    assert scrape.of("rdma_hw_sent_total") == {"mlx5_1": 3}
+    assert len(scrape.labels("rdma_hw_sent_total")) == 1
 
 
 def test_processes_that_cannot_be_looked_at(machine: Node) -> None:
     machine.unreadable = [Unreadable("/proc/7/ns/net", "EACCES"), Unreadable("/proc/8/ns/net", "EACCES")]
-    found = machine.site.scrape()
-    assert found.unreadable() == {("", "", "network_namespaces", "EACCES")}
-    assert found.value("rdma_exporter_scrape_complete") == 0
+    scrape = machine.site.scrape()
+    assert scrape.unreadable() == {("", "", "network_namespaces", "EACCES")}
+    assert scrape.value("rdma_exporter_scrape_complete") == 0
 
 
 def test_an_exporter_in_a_namespace_of_its_own(machine: Node) -> None:
@@ -170,8 +170,8 @@ def test_namespaces_can_be_left_out(tree: Tree, machine: Node) -> None:
     machine.host = [device("mlx5_0", 0, sent=1)]
     machine.spaces = [space(7, uid=UID)]
     machine.has(7, device("mlx5_1", 1, sent=2))
-    found = Site(tree, netns=False).scrape()
-    assert found.of("rdma_hw_sent_total") == {"mlx5_0": 1}
+    scrape = Site(tree, netns=False).scrape()
+    assert scrape.of("rdma_hw_sent_total") == {"mlx5_0": 1}
 
 
 def test_the_mode_cannot_be_told(machine: Node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,8 +180,8 @@ def test_the_mode_cannot_be_told(machine: Node, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(nldev, "sys_get", refused)
     machine.host = [device("mlx5_0", 0, sent=1)]
-    found = machine.site.scrape()
-    assert found.unreadable() == {("", "", "netns_mode", "EPERM")}
-    assert found.of("rdma_hw_sent_total") == {"mlx5_0": 1}
-    assert found.value("rdma_exporter_scrape_complete") == 0
-    assert "rdma_netns_mode" not in found.types
+    scrape = machine.site.scrape()
+    assert scrape.unreadable() == {("", "", "netns_mode", "EPERM")}
+    assert scrape.of("rdma_hw_sent_total") == {"mlx5_0": 1}
+    assert scrape.value("rdma_exporter_scrape_complete") == 0
+    assert "rdma_netns_mode" not in scrape.types

@@ -32,13 +32,13 @@ class Recorded:
 
     def send(self, data: bytes) -> None:
         self.sequence = data[8:12]
-        found = self.exchanges.get((data[:8] + data[12:]).hex())
-        if found is None:
+        exchange = self.exchanges.get((data[:8] + data[12:]).hex())
+        if exchange is None:
             # What the kernel says to a driver without counters.
             refusal = struct.pack("=IHHIIi", 36, 2, 0, 0, 0, -errno.EINVAL) + data[:16]
             self.replies = [refusal]
         else:
-            self.replies = [bytes.fromhex(text) for text in found]
+            self.replies = [bytes.fromhex(text) for text in exchange]
 
     def receive(self) -> bytes:
         reply = bytearray(self.replies.pop(0))
@@ -74,18 +74,18 @@ def test_counters_by_netlink_as_a_kernel_answered(
         tree.write(f"class/infiniband/{name}/ports/1/hw_counters/sysfs_only", "1")
     wanted = nldev.statistics(0, 1)
     assert wanted
-    found = Site(tree).scrape()
+    scrape = Site(tree).scrape()
     for name, value in wanted.items():
-        assert found.value(f"rdma_hw_{name}_total", device="rxe0", port="1") == value
-    assert found.of("rdma_hw_sysfs_only_total") == {"rxe1": 1}
-    assert found.unreadable() == set()
-    assert found.of("rdma_port_symbol_error_total") == {"rxe0": 0, "rxe1": 1}
-    assert found.value("rdma_subsystem_loaded") == 1
-    assert {row["mode"]: found.value("rdma_netns_mode", **row) for row in found.labels("rdma_netns_mode")} == {
+        assert scrape.value(f"rdma_hw_{name}_total", device="rxe0", port="1") == value
+    assert scrape.of("rdma_hw_sysfs_only_total") == {"rxe1": 1}
+    assert scrape.unreadable() == set()
+    assert scrape.of("rdma_port_symbol_error_total") == {"rxe0": 0, "rxe1": 1}
+    assert scrape.value("rdma_subsystem_loaded") == 1
+    assert {row["mode"]: scrape.value("rdma_netns_mode", **row) for row in scrape.labels("rdma_netns_mode")} == {
         "exclusive": 0,
         "shared": 1,
     }
-    (info,) = [row for row in found.labels("rdma_device_info") if row["device"] == "rxe0"]
+    (info,) = [row for row in scrape.labels("rdma_device_info") if row["device"] == "rxe0"]
     assert (info["protocol"], info["node_guid"]) == ("roce", "5054:00ff:fe90:0001")
     # Without netlink the same tree is read by its files.
     without = Site(tree, netlink=False).scrape()

@@ -34,19 +34,19 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_fo
 def serving(
     look: t.Callable[[float], bytes] = lambda seconds: b"up 1\n", config: Path | None = None, limit: float = 10.0
 ) -> t.Iterator[web.Server]:
-    one = web.Server("127.0.0.1:0", look, WebConfigFile(str(config) if config else None), "r1", limit)
-    thread = threading.Thread(target=one.serve_forever, kwargs={"poll_interval": 0.05})
+    server = web.Server("127.0.0.1:0", look, WebConfigFile(str(config) if config else None), "r1", limit)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:
-        yield one
+        yield server
     finally:
-        one.shutdown()
-        one.server_close()
+        server.shutdown()
+        server.server_close()
         thread.join()
 
 
-def ask(one: web.Server, path: str = "/metrics", method: str = "GET", **headers: str) -> tuple[int, bytes, t.Any]:
-    connection = http.client.HTTPConnection("127.0.0.1", one.server_port, timeout=20)
+def ask(server: web.Server, path: str = "/metrics", method: str = "GET", **headers: str) -> tuple[int, bytes, t.Any]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=20)
     try:
         connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
         answer = connection.getresponse()
@@ -56,21 +56,21 @@ def ask(one: web.Server, path: str = "/metrics", method: str = "GET", **headers:
 
 
 def test_pages() -> None:
-    with serving() as one:
-        status, body, headers = ask(one)
+    with serving() as server:
+        status, body, headers = ask(server)
         assert (status, body, headers["Content-Type"]) == (200, b"up 1\n", "text/plain; version=0.0.4; charset=utf-8")
-        status, body, headers = ask(one, Accept_Encoding="gzip")
+        status, body, headers = ask(server, Accept_Encoding="gzip")
         assert (headers["Content-Encoding"], gzip.decompress(body)) == ("gzip", b"up 1\n")
-        assert ask(one, "/-/healthy")[:2] == (200, b"rdma_exporter r1 is healthy\n")
-        assert ask(one, "/")[0] == 200
-        assert ask(one, "/nowhere")[0] == 404
-        assert ask(one, method="HEAD")[:2] == (200, b"")
-        assert ask(one, method="POST")[0] == 501
+        assert ask(server, "/-/healthy")[:2] == (200, b"rdma_exporter r1 is healthy\n")
+        assert ask(server, "/")[0] == 200
+        assert ask(server, "/nowhere")[0] == 404
+        assert ask(server, method="HEAD")[:2] == (200, b"")
+        assert ask(server, method="POST")[0] == 501
 
 
 def test_a_connection_serves_many_scrapes() -> None:
-    with serving() as one:
-        connection = http.client.HTTPConnection("127.0.0.1", one.server_port, timeout=20)
+    with serving() as server:
+        connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=20)
         for _turn in range(3):
             connection.request("GET", "/metrics")
             assert connection.getresponse().read() == b"up 1\n"
@@ -79,19 +79,19 @@ def test_a_connection_serves_many_scrapes() -> None:
 
 def test_a_scrape_that_is_cut_off(capfd: pytest.CaptureFixture[str]) -> None:
     """The client goes while the answer, larger than any buffer, is on its way."""
-    with serving(lambda seconds: b"x" * 20_000_000) as one:
+    with serving(lambda seconds: b"x" * 20_000_000) as server:
         for _turn in range(3):
-            client = socket.create_connection(("127.0.0.1", one.server_port), timeout=20)
+            client = socket.create_connection(("127.0.0.1", server.server_port), timeout=20)
             client.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
             assert client.recv(100)
             client.close()
-        assert ask(one, "/-/healthy")[0] == 200
-        assert len(ask(one)[1]) == 20_000_000
+        assert ask(server, "/-/healthy")[0] == 200
+        assert len(ask(server)[1]) == 20_000_000
     assert "Traceback" not in capfd.readouterr().err
 
 
-def connect(one: web.Server, source: str = "127.0.0.1") -> socket.socket:
-    return socket.create_connection(("127.0.0.1", one.server_port), timeout=20, source_address=(source, 0))
+def connect(server: web.Server, source: str = "127.0.0.1") -> socket.socket:
+    return socket.create_connection(("127.0.0.1", server.server_port), timeout=20, source_address=(source, 0))
 
 
 def ended(client: socket.socket) -> bool:
@@ -106,11 +106,11 @@ def test_clients_that_say_nothing_lock_no_one_out(same: bool, monkeypatch: pytes
     """The one that has let us wait the longest goes."""
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 3)
     monkeypatch.setattr(connections, "MAX_OF_ADDRESS", 3 if same else 1)
-    with serving() as one, contextlib.ExitStack() as stack:
-        clients = [stack.enter_context(connect(one, f"127.0.0.{1 if same else turn + 2}")) for turn in range(3)]
+    with serving() as server, contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(connect(server, f"127.0.0.{1 if same else turn + 2}")) for turn in range(3)]
         for client in clients:
             client.sendall(b"GET /metrics HTTP/1.1\r\nHos")
-        assert ask(one)[0] == 200
+        assert ask(server)[0] == 200
         assert ended(clients[0])
         for client in clients[1:]:
             client.sendall(b"t: x\r\n\r\n")
@@ -121,17 +121,17 @@ def test_who_has_got_metrics_makes_no_room_for_strangers() -> None:
     table = connections.Connections()
     sockets = [socket.socket() for _turn in range(connections.MAX_CONNECTIONS + 2)]
     with contextlib.ExitStack() as stack:
-        for one in sockets:
-            stack.enter_context(one)
+        for client in sockets:
+            stack.enter_context(client)
         table.remember("192.0.2.1")
         known, *strangers, last, second = sockets
         assert table.add(known, "192.0.2.1", 10)
-        for number, one in enumerate(strangers):
-            assert table.add(one, f"198.51.100.{number % 250}", 10)
+        for number, client in enumerate(strangers):
+            assert table.add(client, f"198.51.100.{number % 250}", 10)
         assert table.add(last, "203.0.113.1", 10)
         assert (table.of(known).ended, table.of(strangers[0]).ended) == (False, True)
-        for one in [*strangers, last]:
-            table.of(one).work()
+        for client in [*strangers, last]:
+            table.of(client).work()
         assert not table.add(second, "203.0.113.2", 10)
         assert table.add(second, "192.0.2.1", 10)
         assert table.of(known).ended
@@ -146,12 +146,12 @@ def test_who_is_being_answered_keeps_the_connection(monkeypatch: pytest.MonkeyPa
         assert come_back.wait(20)
         return b"late\n"
 
-    with serving(look) as one:
+    with serving(look) as server:
         answers: list[bytes] = []
-        first = threading.Thread(target=lambda: answers.append(ask(one)[1]))
+        first = threading.Thread(target=lambda: answers.append(ask(server)[1]))
         first.start()
         assert looks.wait(20)
-        with connect(one) as refused:
+        with connect(server) as refused:
             assert ended(refused)
         come_back.set()
         first.join()
@@ -168,7 +168,7 @@ SLOW = {
 @pytest.mark.parametrize("sent", SLOW.values(), ids=SLOW)
 def test_a_request_has_one_limit(sent: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web, "IDLE", 0.5)
-    with serving(limit=0.5) as one, connect(one) as client:
+    with serving(limit=0.5) as server, connect(server) as client:
         began = time.monotonic()
         for piece in sent:
             client.sendall(piece)
@@ -178,10 +178,10 @@ def test_a_request_has_one_limit(sent: list[bytes], monkeypatch: pytest.MonkeyPa
 
 
 def test_an_answer_that_is_not_read_has_its_limit(capfd: pytest.CaptureFixture[str]) -> None:
-    with serving(lambda seconds: b"x" * 20_000_000, limit=0.5) as one, connect(one) as client:
+    with serving(lambda seconds: b"x" * 20_000_000, limit=0.5) as server, connect(server) as client:
         client.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
-        wait_for(lambda: one.connections._open, 20)
-        wait_for(lambda: not one.connections._open, 20)
+        wait_for(lambda: server.connections._open, 20)
+        wait_for(lambda: not server.connections._open, 20)
     assert "Traceback" not in capfd.readouterr().err
 
 
@@ -191,9 +191,9 @@ def test_a_look_that_is_not_there(capfd: pytest.CaptureFixture[str]) -> None:
         raise HandoverError("/run/x: No such file or directory")
 
     said = "The process that looks at the devices has not handed over anything: /run/x: No such file or directory\n"
-    with serving(look) as one:
-        assert ask(one)[:2] == (503, said.encode())
-        assert ask(one, "/-/healthy")[0] == 200
+    with serving(look) as server:
+        assert ask(server)[:2] == (503, said.encode())
+        assert ask(server, "/-/healthy")[0] == 200
     assert capfd.readouterr().err == said
 
 
@@ -201,11 +201,11 @@ def test_a_scrape_that_breaks(capfd: pytest.CaptureFixture[str]) -> None:
     def broken(seconds: float) -> bytes:
         raise RuntimeError("what a pity")
 
-    with serving(broken) as one:
+    with serving(broken) as server:
         for _turn in range(2):
             with pytest.raises(http.client.RemoteDisconnected):
-                ask(one)
-        assert ask(one, "/-/healthy")[0] == 200
+                ask(server)
+        assert ask(server, "/-/healthy")[0] == 200
     assert "RuntimeError: what a pity" in capfd.readouterr().err
 
 
@@ -282,18 +282,18 @@ def test_there_is_no_file(tmp_path: Path) -> None:
 def test_a_file_that_becomes_wrong_lets_no_one_in(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "web.yml"
     file.write_text("http_server_config: {http2: false}")
-    with serving(config=file) as one:
-        assert ask(one)[0] == 200
+    with serving(config=file) as server:
+        assert ask(server)[0] == 200
         for text, said in (
             ("basic_auth_users: {ann: nonsense}", "basic_auth_users.ann: it is not a bcrypt hash"),
             ("", "the document: it is empty"),
         ):
             file.write_text(text)
             with pytest.raises((http.client.RemoteDisconnected, ConnectionResetError)):
-                ask(one)
+                ask(server)
             assert said in capfd.readouterr().err
         file.write_text("{}  # right again")
-        assert ask(one)[0] == 200
+        assert ask(server)[0] == 200
 
 
 def test_a_file_that_is_replaced_is_in_force_as_a_whole(tmp_path: Path) -> None:
@@ -309,9 +309,9 @@ def test_a_file_that_is_replaced_is_in_force_as_a_whole(tmp_path: Path) -> None:
     def ask_again() -> None:
         while not ended.is_set():
             since = put[0]
-            found = config.current()
-            if found is None or texts.index(found.read[str(file)].decode()) < since:
-                wrong.append(found)
+            settings = config.current()
+            if settings is None or texts.index(settings.read[str(file)].decode()) < since:
+                wrong.append(settings)
 
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
@@ -373,31 +373,31 @@ def test_right_and_wrong_are_remembered_over_a_rewrite(tmp_path: Path, bcrypt: B
     rights = {"ann": hashed("right"), "eve": hashed("other")}
     file.write_text(json.dumps({"basic_auth_users": rights}))
     asked = [("ann", "right", 200), ("ann", "wrong", 401), ("bob", "right", 401), ("eve", "other", 200)]
-    with serving(config=file) as one:
+    with serving(config=file) as server:
         for _turn in range(3):
             for name, password, status in asked:
-                assert ask(one, Authorization=login(name, password))[0] == status
+                assert ask(server, Authorization=login(name, password))[0] == status
             assert bcrypt.compared == ["right", "wrong", "right", "other"]
             rights = dict(reversed(rights.items()))
             file.write_text(json.dumps({"basic_auth_users": rights}))
         # Another hash is another question, and so is a user who is gone.
         file.write_text(json.dumps({"basic_auth_users": {"ann": hashed("new")}}))
         for name, password, status in (("ann", "right", 401), ("eve", "other", 401), ("ann", "new", 200)):
-            assert ask(one, Authorization=login(name, password))[0] == status
+            assert ask(server, Authorization=login(name, password))[0] == status
         assert bcrypt.compared[4:] == ["right", "other", "new"]
 
 
 def test_wrong_passwords_take_no_place_of_right_ones(bcrypt: Bcrypt, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(passwords.REMEMBERED, False, 5)
-    one = passwords.Passwords()
-    assert one.right("ann", hashed("right"), "right", "192.0.2.1")
+    checker = passwords.Passwords()
+    assert checker.right("ann", hashed("right"), "right", "192.0.2.1")
     for turn in range(20):
-        assert not one.right("ann", hashed("right"), f"wrong{turn}", "192.0.2.1")
+        assert not checker.right("ann", hashed("right"), f"wrong{turn}", "192.0.2.1")
     assert len(bcrypt.compared) == 21
-    assert one.right("ann", hashed("right"), "right", "192.0.2.1")
-    assert not one.right("ann", hashed("right"), "wrong19", "192.0.2.1")
+    assert checker.right("ann", hashed("right"), "right", "192.0.2.1")
+    assert not checker.right("ann", hashed("right"), "wrong19", "192.0.2.1")
     assert len(bcrypt.compared) == 21
-    assert not one.right("ann", hashed("right"), "wrong0", "192.0.2.1")
+    assert not checker.right("ann", hashed("right"), "wrong0", "192.0.2.1")
     assert len(bcrypt.compared) == 22
 
 
@@ -405,48 +405,48 @@ def test_one_comparison_at_a_time_and_few_that_wait(tmp_path: Path, bcrypt: Bcry
     """Who is remembered does not wait, and neither does a password that was compared meanwhile."""
     file = tmp_path / "web.yml"
     file.write_text(json.dumps({"basic_auth_users": {"ann": hashed("right"), "eve": hashed("other")}}))
-    with serving(config=file) as one:
-        assert ask(one, Authorization=login("ann", "right"))[0] == 200
+    with serving(config=file) as server:
+        assert ask(server, Authorization=login("ann", "right"))[0] == 200
         bcrypt.go_on.clear()
         answers: list[int] = []
         words = ["other"] * 3 + ["wrong1", "wrong2"]
         threads = [
-            threading.Thread(target=lambda word=word: answers.append(ask(one, Authorization=login("eve", word))[0]))
+            threading.Thread(target=lambda word=word: answers.append(ask(server, Authorization=login("eve", word))[0]))
             for word in words
         ]
         for thread in threads:
             thread.start()
-        wait_for(lambda: len(one.passwords._waiting) == passwords.MAX_WAITING_OF_ADDRESS, 20)
-        status, body, headers = ask(one, Authorization=login("eve", "wrong3"))
+        wait_for(lambda: len(server.passwords._waiting) == passwords.MAX_WAITING_OF_ADDRESS, 20)
+        status, body, headers = ask(server, Authorization=login("eve", "wrong3"))
         assert (status, body, headers["Retry-After"]) == (429, b"Too many passwords wait to be compared\n", "1")
-        assert ask(one, Authorization=login("ann", "right"))[0] == 200
+        assert ask(server, Authorization=login("ann", "right"))[0] == 200
         bcrypt.go_on.set()
         for thread in threads:
             thread.join()
         assert sorted(answers) == [200, 200, 200, 401, 401]
         assert sorted(bcrypt.compared) == ["other", "right", "wrong1", "wrong2"]
-        assert ask(one, Authorization=login("eve", "wrong3"))[0] == 401
+        assert ask(server, Authorization=login("eve", "wrong3"))[0] == 401
 
 
 def test_waiting_is_limited_for_each_address_and_in_all(bcrypt: Bcrypt, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passwords, "MAX_WAITING", 4)
     monkeypatch.setattr(passwords, "MAX_WAITING_OF_ADDRESS", 3)
-    one = passwords.Passwords()
+    checker = passwords.Passwords()
     bcrypt.go_on.clear()
     threads = [
-        threading.Thread(target=one.right, args=("ann", None, f"{turn}", address))
+        threading.Thread(target=checker.right, args=("ann", None, f"{turn}", address))
         for turn, address in enumerate(["192.0.2.1"] * 3 + ["192.0.2.2"])
     ]
     for thread in threads[:3]:
         thread.start()
-    wait_for(lambda: len(one._waiting) == 3, 20)
+    wait_for(lambda: len(checker._waiting) == 3, 20)
     with pytest.raises(passwords.TooManyWaiting):
-        one.right("ann", None, "x", "192.0.2.1")
+        checker.right("ann", None, "x", "192.0.2.1")
     threads[3].start()
-    wait_for(lambda: len(one._waiting) == 4, 20)
+    wait_for(lambda: len(checker._waiting) == 4, 20)
     with pytest.raises(passwords.TooManyWaiting):
-        one.right("ann", None, "x", "192.0.2.2")
+        checker.right("ann", None, "x", "192.0.2.2")
     bcrypt.go_on.set()
     for thread in threads:
         thread.join()
-    assert one._waiting == []
+    assert checker._waiting == []

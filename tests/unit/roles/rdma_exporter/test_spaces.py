@@ -61,11 +61,13 @@ def test_by_processes_and_names(proc: Proc) -> None:
     proc.named("cni-1", "pod")
     proc.named("lab", "lab")
     (proc.root / "40").mkdir()  # a process that is ending
-    found = spaces(str(proc.root))
-    assert found.initial == found.own == proc.namespace("host")
-    assert found.unreadable == []
-    pod, lab = (next(one for one in found.others if one.inode == proc.namespace(name)) for name in ("pod", "lab"))
-    assert len(found.others) == 2
+    result = spaces(str(proc.root))
+    assert result.initial == result.own == proc.namespace("host")
+    assert result.unreadable == []
+    pod, lab = (
+        next(space for space in result.others if space.inode == proc.namespace(name)) for name in ("pod", "lab")
+    )
+    assert len(result.others) == 2
     assert (pod.name, pod.holders_total) == ("cni-1", 3)
     assert [(holder.kind, holder.pid, holder.pod) for holder in pod.holders] == [
         ("process", 30, {"uid": UID}),
@@ -92,9 +94,9 @@ def test_a_number_that_another_process_has_got(proc: Proc, monkeypatch: pytest.M
 def test_the_hosts_is_another_than_the_own(proc: Proc) -> None:
     shutil.rmtree(proc.root / "self")
     proc.process("self", "container")
-    found = spaces(str(proc.root))
-    assert (found.initial, found.own) == (proc.namespace("host"), proc.namespace("container"))
-    assert [one.inode for one in found.others] == [found.initial]
+    result = spaces(str(proc.root))
+    assert (result.initial, result.own) == (proc.namespace("host"), proc.namespace("container"))
+    assert [space.inode for space in result.others] == [result.initial]
 
 
 def test_what_may_not_be_read_is_said(proc: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,8 +109,8 @@ def test_what_may_not_be_read_is_said(proc: Proc, monkeypatch: pytest.MonkeyPatc
         return real(path, dir_fd=dir_fd)
 
     monkeypatch.setattr(module.os, "readlink", readlink)
-    found = spaces(str(proc.root))
-    assert (found.others, found.unreadable) == ([], [Unreadable(f"{proc.root}/30/ns/net", "EACCES")])
+    result = spaces(str(proc.root))
+    assert (result.others, result.unreadable) == ([], [Unreadable(f"{proc.root}/30/ns/net", "EACCES")])
 
 
 def test_no_proc(tmp_path: Path) -> None:

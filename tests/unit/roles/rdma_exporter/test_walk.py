@@ -68,8 +68,8 @@ def walker(**behaviour: t.Callable[[], t.Any]) -> walk.Walker:
     return walk.Walker(look, step_into)
 
 
-def go(one: walk.Walker, limit: float = 20.0, total: float = 60.0) -> dict[int, t.Any]:
-    answers = one.walk(SPACES, limit, time.monotonic() + total)
+def go(walker: walk.Walker, limit: float = 20.0, total: float = 60.0) -> dict[int, t.Any]:
+    answers = walker.walk(SPACES, limit, time.monotonic() + total)
     return {inode: answer.get("value", answer.get("error")) for inode, answer in answers.items()}
 
 
@@ -84,15 +84,15 @@ def children(monkeypatch: pytest.MonkeyPatch) -> t.Iterator[list[int]]:
         pids.append(fork())
         return pids[-1]
 
-    def recorded_init(one: walk.Walker, *arguments: t.Any) -> None:
-        init(one, *arguments)
-        walkers.append(one)
+    def recorded_init(walker: walk.Walker, *arguments: t.Any) -> None:
+        init(walker, *arguments)
+        walkers.append(walker)
 
     monkeypatch.setattr(os, "fork", recorded_fork)
     monkeypatch.setattr(walk.Walker, "__init__", recorded_init)
     yield pids
-    for one in walkers:
-        wait_for(lambda: reaped(one))  # noqa: B023
+    for walker in walkers:
+        wait_for(lambda: reaped(walker))  # noqa: B023
     # On a busy machine, a killed child outlives the walk.
     wait_for(lambda: all(child.ended() for child in Child._leftovers))
     for pid in pids:
@@ -100,42 +100,42 @@ def children(monkeypatch: pytest.MonkeyPatch) -> t.Iterator[list[int]]:
             os.waitpid(pid, os.WNOHANG)
 
 
-def reaped(one: walk.Walker) -> bool:
+def reaped(walker: walk.Walker) -> bool:
     """Whether all have ended that were killed: a walk waits for that only for a moment."""
-    return all(child.ended() for child in one._stuck.values())
+    return all(child.ended() for child in walker._stuck.values())
 
 
 def test_all_answer_from_one_child(children: list[int]) -> None:
     pids = dict.fromkeys(("n1", "n5"), os.getpid)
-    found = go(walker(**pids))
-    assert found[1] == found[5] == children[0]
-    assert (found[2], found[3], found[4]) == (2, 3, 4)
+    answers = go(walker(**pids))
+    assert answers[1] == answers[5] == children[0]
+    assert (answers[2], answers[3], answers[4]) == (2, 3, 4)
     assert len(children) == 1
 
 
 def test_one_that_hangs_stops_no_other(hang: t.Callable[[], None]) -> None:
-    one = walker(n2=hang, n4=hang)
+    subject = walker(n2=hang, n4=hang)
     hung = "no answer from inside within 20 s"
-    assert go(one) == {1: 1, 2: hung, 3: 3, 4: hung, 5: 5}
-    wait_for(lambda: reaped(one))
+    assert go(subject) == {1: 1, 2: hung, 3: 3, 4: hung, 5: 5}
+    wait_for(lambda: reaped(subject))
     # What could be killed is asked again by the next scrape.
-    assert go(one) == {1: 1, 2: hung, 3: 3, 4: hung, 5: 5}
+    assert go(subject) == {1: 1, 2: hung, 3: 3, 4: hung, 5: 5}
 
 
 def test_one_that_cannot_be_killed_is_left_alone(hang: t.Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
     """A process in an uninterruptible read outlives SIGKILL until the read comes back."""
-    one = walker(n3=hang)
+    subject = walker(n3=hang)
     real = os.kill
     monkeypatch.setattr(os, "kill", lambda pid, number: None)
-    assert go(one)[3] == "no answer from inside within 20 s"
-    assert 3 in one._stuck
-    again = go(one)
+    assert go(subject)[3] == "no answer from inside within 20 s"
+    assert 3 in subject._stuck
+    again = go(subject)
     assert again[3] == "an earlier look into it has not returned yet"
     assert {1: again[1], 5: again[5]} == {1: 1, 5: 5}
     monkeypatch.setattr(os, "kill", real)
-    for child in one._stuck.values():
+    for child in subject._stuck.values():
         real(child.pid, 9)
-    wait_for(lambda: reaped(one))
+    wait_for(lambda: reaped(subject))
 
 
 def test_one_that_breaks() -> None:
@@ -152,20 +152,20 @@ def test_one_that_breaks() -> None:
 
 def test_a_scrape_ends_in_time() -> None:
     began = time.monotonic()
-    found = go(walker(**{f"n{number}": lambda: time.sleep(600) for number in range(1, 6)}), limit=2, total=1)
+    answers = go(walker(**{f"n{number}": lambda: time.sleep(600) for number in range(1, 6)}), limit=2, total=1)
     assert time.monotonic() - began < 10
-    assert set(found.values()) == {"no answer from inside within 2 s", "no time was left to look into it"}
+    assert set(answers.values()) == {"no answer from inside within 2 s", "no time was left to look into it"}
 
 
 def test_a_child_has_nothing_of_the_parents_open() -> None:
     reader, writer = os.pipe()
     try:
-        found = go(walker(n1=lambda: sorted(int(name) for name in os.listdir("/proc/self/fd"))))
+        answers = go(walker(n1=lambda: sorted(int(name) for name in os.listdir("/proc/self/fd"))))
     finally:
         os.close(reader)
         os.close(writer)
     # Its own pipe, and what the list is read from.
-    assert len([number for number in found[1] if number > 2]) == 2
+    assert len([number for number in answers[1] if number > 2]) == 2
 
 
 def test_more_open_files_than_select_takes() -> None:
