@@ -31,7 +31,7 @@ def literals(tree: ast.Module) -> set[str]:
 
 
 def shells(source: str) -> list[str]:
-    found = []
+    calls = []
     tree = ast.parse(source)
     # A container has no other interpreter that is sure to be there: its shell may read a literal text.
     fixed = literals(tree)
@@ -39,16 +39,16 @@ def shells(source: str) -> list[str]:
         if not isinstance(node, ast.Call):
             continue
         name = ast.unparse(node.func)
-        found += [name] if name in SHELLS else []
-        found += [
+        calls += [name] if name in SHELLS else []
+        calls += [
             f"{name}({word.arg}=...)"
             for word in node.keywords
             if word.arg in ("shell", "use_unsafe_shell") and ast.unparse(word.value) != "False"
         ]
-        for word in (ast.unparse(one) for one in node.args[:1]):
+        for word in (ast.unparse(argument) for argument in node.args[:1]):
             script = re.match(r"\['(?:/bin/)?(?:ba)?sh', '-c', (.*?)[],]", word)
-            found += [f"{name}({word})"] if script and script[1] not in fixed else []
-    return found
+            calls += [f"{name}({word})"] if script and script[1] not in fixed else []
+    return calls
 
 
 def relative(path: Path) -> str:

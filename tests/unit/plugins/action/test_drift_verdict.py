@@ -71,7 +71,7 @@ def test_when_it_fails(tmp_path: Path, statuses: list[str], given: Json, verdict
         done["counts"],
         done["msg"],
     ]
-    assert done["counts"] == {one: statuses.count(one) for one in ("in_sync", "unknown", "drift")}
+    assert done["counts"] == {status: statuses.count(status) for status in ("in_sync", "unknown", "drift")}
     assert done["ansible_stats"]["per_host"] is False
 
 

@@ -69,9 +69,9 @@ class Shown:
 
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch) -> Shown:
-    found = Shown()
-    monkeypatch.setattr(plugin, "display", found)
-    return found
+    display = Shown()
+    monkeypatch.setattr(plugin, "display", display)
+    return display
 
 
 def act(given: Json, directory: Path, check_mode: bool = False, no_log: bool = False) -> Json:
@@ -137,7 +137,7 @@ def test_why_nothing_was_measured(results: Json, check_mode: bool, why: str, tmp
     nodes = {name: {**node, "pod": "ml/" + name, "gpus": 8} for name, node in arguments()["nodes"].items()}
     done = act(arguments(results=results, tests=tests, nodes=nodes), tmp_path, check_mode)
     assert done["verdict"] == "unknown"
-    missing = [one["error"] for one in done["report"]["pairs"] if one["verdict"] == "unknown"]
+    missing = [pair["error"] for pair in done["report"]["pairs"] if pair["verdict"] == "unknown"]
     assert missing == [why] * (2 - len(results))
     assert done["report"]["nccl"]["error"] == why
     assert "unknown, " + why in shown.texts[0]
@@ -242,7 +242,7 @@ def test_the_module_says_what_it_is(capsys: pytest.CaptureFixture[str], monkeypa
 def test_the_documentation_has_the_arguments() -> None:
     options = yaml.safe_load(documentation.DOCUMENTATION)["options"]
     keys = ("type", "elements", "choices", "default", "required")
-    described = {name: {key: one[key] for key in keys if key in one} for name, one in options.items()}
+    described = {name: {key: option[key] for key in keys if key in option} for name, option in options.items()}
     assert described == documentation.ARGUMENT_SPEC
     assert documentation.ARGUMENT_SPEC["tests"]["choices"] == list(WANTED)
     returned = yaml.safe_load(documentation.RETURN)

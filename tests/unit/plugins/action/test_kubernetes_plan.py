@@ -40,9 +40,9 @@ def test_a_plan() -> None:
     assert not done.get("failed")
     assert done["changed"] is False
     assert done["plan"]["leader"] == "cp-1"
-    assert {name: one["action"] for name, one in done["plan"]["hosts"].items()} == {"cp-1": "init", "gpu-1": "join"}
+    assert {name: host["action"] for name, host in done["plan"]["hosts"].items()} == {"cp-1": "init", "gpu-1": "join"}
     assert (done["problems"], done["differences"], done["diff"]) == ([], [], [])
-    assert {one["kind"] for one in done["resources"]} == {"kubernetes_node"}
+    assert {resource["kind"] for resource in done["resources"]} == {"kubernetes_node"}
 
 
 def test_everything_that_stands_against_it_is_told_at_once() -> None:
@@ -52,7 +52,7 @@ def test_everything_that_stands_against_it_is_told_at_once() -> None:
     assert done["msg"].startswith("Creating a cluster of these hosts: nothing was changed. ")
     for text in ("gpu-1: swap is on (/swap)", "gpu-1: /sys/fs/cgroup is cgroup v1", "cp-0 could not be checked"):
         assert text in done["msg"]
-    assert {name: one["action"] for name, one in done["plan"]["hosts"].items()} == {"cp-1": "refuse", "gpu-1": "none"}
+    assert {name: host["action"] for name, host in done["plan"]["hosts"].items()} == {"cp-1": "refuse", "gpu-1": "none"}
 
 
 def of_ansible(value: Json) -> Json:

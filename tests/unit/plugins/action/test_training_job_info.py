@@ -52,13 +52,13 @@ def wait(clock: Clock, looks: list[Json], monkeypatch: pytest.MonkeyPatch, **opt
         clock.now += module_args["wait_timeout"]
         return dict(next(ahead))
 
-    one = action.ActionModule.__new__(action.ActionModule)
-    one._task = SimpleNamespace(args=given, check_mode=False, no_log=False)
+    plugin = action.ActionModule.__new__(action.ActionModule)
+    plugin._task = SimpleNamespace(args=given, check_mode=False, no_log=False)
     monkeypatch.setattr(ActionBase, "run", lambda *_given: {})
-    monkeypatch.setattr(one, "_execute_module", execute)
+    monkeypatch.setattr(plugin, "_execute_module", execute)
     spec = {name: entry.get("default") for name, entry in action.ARGUMENT_SPEC.items()}
-    monkeypatch.setattr(one, "validate_argument_spec", lambda argument_spec: (None, {**spec, **given}))
-    return one.run(), asked
+    monkeypatch.setattr(plugin, "validate_argument_spec", lambda argument_spec: (None, {**spec, **given}))
+    return plugin.run(), asked
 
 
 def test_it_ends_with_the_job_and_says_how_it_went(
@@ -67,16 +67,16 @@ def test_it_ends_with_the_job_and_says_how_it_went(
     looks = [look("pending"), look("running", last_line="Epoch 3"), look("succeeded")]
     result, asked = wait(clock, looks, monkeypatch)
     assert (result["state"], result["gave_up"], result["waited_s"]) == ("succeeded", None, 180)
-    assert [one["known"] for one in asked] == ["", "pending", "running"]
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.splitlines() == ["0:01:00 lab/train: pending", "0:02:00 lab/train: running | Epoch 3"]
+    assert [arguments["known"] for arguments in asked] == ["", "pending", "running"]
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.splitlines() == ["0:01:00 lab/train: pending", "0:02:00 lab/train: running | Epoch 3"]
 
 
 def test_limits(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     result, asked = wait(clock, [look("running")] * 3, monkeypatch, wait_timeout=100)
     assert (result["gave_up"], result["state"]) == ("wait_timeout", "running")
-    assert [one["wait_timeout"] for one in asked] == [60, 40]
+    assert [arguments["wait_timeout"] for arguments in asked] == [60, 40]
     clock.now = 0
     result, _asked = wait(clock, [look("pending")] * 3, monkeypatch, start_timeout=90)
     assert (result["gave_up"], result["waited_s"]) == ("start_timeout", 120)

@@ -99,12 +99,12 @@ def task(action: str = "ansible.builtin.copy", kind: Json = AnsibleTask, **more:
     return loaded
 
 
-def result(found: Json, of: Json = None, host: str = "a", form: str = "2.19", **fields: Json) -> Json:
+def result(answer: Json, of: Json = None, host: str = "a", form: str = "2.19", **fields: Json) -> Json:
     parts = {
         "host": SimpleNamespace(get_name=lambda: host),
         # Since 2.21 the keywords are read from the task, and before from the result.
         "task": of or task(**fields),
-        "result": found,
+        "result": answer,
         "task_fields": {"name": "T", "check_mode": True, "diff": True, **fields},
     }
     return SimpleNamespace(**(parts if form == "2.19" else {"_" + name: value for name, value in parts.items()}))
@@ -118,12 +118,12 @@ def recorded_run() -> run.Run:
 
 def seen(place: Place, host: str = "a") -> list[str]:
     report = place.callback._recorder().document()
-    return [one["status"] for one in report["hosts"].get(host, {"objects": []})["objects"]]
+    return [entry["status"] for entry in report["hosts"].get(host, {"objects": []})["objects"]]
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
-    ("event", "found", "statuses"),
+    ("event", "answer", "statuses"),
     [
         ("v2_runner_on_ok", {"changed": False}, ["in_sync"]),
         ("v2_runner_on_ok", {"changed": True}, ["drift"]),
@@ -133,9 +133,9 @@ def seen(place: Place, host: str = "a") -> list[str]:
         ("v2_runner_on_skipped", {"skip_reason": "Conditional result was False"}, []),
     ],
 )
-def test_events(place: Place, form: str, event: str, found: Json, statuses: list[str]) -> None:
+def test_events(place: Place, form: str, event: str, answer: Json, statuses: list[str]) -> None:
     place.begin()
-    getattr(place.callback, event)(result(found, form=form))
+    getattr(place.callback, event)(result(answer, form=form))
     assert seen(place) == statuses
 
 
@@ -168,8 +168,8 @@ def test_events(place: Place, form: str, event: str, found: Json, statuses: list
     ],
 )
 def test_what_is_known_of_a_task(of: Json, fields: Json, wanted: Json) -> None:
-    found = plugin._task(of, {"name": "T", "check_mode": True, "diff": True, **fields}, "a")
-    assert {name: getattr(found, name) for name in wanted} == wanted
+    record = plugin._task(of, {"name": "T", "check_mode": True, "diff": True, **fields}, "a")
+    assert {name: getattr(record, name) for name in wanted} == wanted
 
 
 def test_the_keywords_of_a_task_since_2_21(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -351,13 +351,13 @@ def test_a_verdict_is_no_object_and_its_statistics_are_kept(place: Place) -> Non
     kept: dict[str, Json] = {}
     place.begin()
     of = task("rdmaops.gpu_fabric.drift_verdict")
-    found = {"ansible_stats": {"data": {"drift_verdict": "drift"}}}
+    answer = {"ansible_stats": {"data": {"drift_verdict": "drift"}}}
 
     class Manager:
         _stats = SimpleNamespace(set_custom_stats=kept.__setitem__)
 
         def send(self) -> None:
-            place.callback.v2_runner_on_failed(result(found, of, any_errors_fatal=True, run_once=True))
+            place.callback.v2_runner_on_failed(result(answer, of, any_errors_fatal=True, run_once=True))
 
     Manager().send()
     assert kept == {"drift_verdict": "drift"}

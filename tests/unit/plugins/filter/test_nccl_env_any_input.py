@@ -27,7 +27,7 @@ STATES = st.sampled_from(["ACTIVE", "ACTIVE", "ACTIVE", "DOWN", "INIT", None])
 PCI = st.builds("{:04x}:{:02x}:00.{}".format, st.integers(0, 1), st.integers(0, 255), st.integers(0, 7))
 DRAWN = st.lists(
     st.tuples(st.integers(0, 30), st.none() | PCI, st.lists(st.tuples(STATES, st.sampled_from([3, 3, 5])), max_size=2)),
-    unique_by=lambda one: one[0],
+    unique_by=lambda device: device[0],
     min_size=1,
     max_size=8,
 )
@@ -46,32 +46,32 @@ def made(drawn: list[t.Any]) -> Json:
 
 @given(DRAWN, st.data(), st.sampled_from(["pin", "auto"]))
 def test_only_what_is_active_and_meant_in_the_order_of_the_rails(drawn: list[t.Any], data: Json, mode: str) -> None:
-    found = made(drawn)
+    info = made(drawn)
     naming = {
-        (one["name"], p["port"]): (
-            one["name"],
+        (device["name"], p["port"]): (
+            device["name"],
             p["netdev"],
-            one["node_guid"],
-            one["node_guid"].replace(":", "").upper(),
+            device["node_guid"],
+            device["node_guid"].replace(":", "").upper(),
         )
-        for one in found["devices"]
-        for p in one["ports"] or [{"port": None, "netdev": None}]
+        for device in info["devices"]
+        for p in device["ports"] or [{"port": None, "netdev": None}]
     }
     every = [name for names in naming.values() for name in names if name]
     include, exclude = (data.draw(st.lists(st.sampled_from(every), max_size=3)) for _ in range(2))
     expected = [
         f"{rail['device']}:{rail['port']}"
-        for rail in rails(found)
+        for rail in rails(info)
         if rail["state"] == "ACTIVE"
         and not set(naming[rail["device"], rail["port"]]) & set(exclude)
         and (not include or set(naming[rail["device"], rail["port"]]) & set(include))
     ]
-    indexes = {rail["gid_index"] for rail in rails(found) if f"{rail['device']}:{rail['port']}" in expected}
+    indexes = {rail["gid_index"] for rail in rails(info) if f"{rail['device']}:{rail['port']}" in expected}
     if not expected or (len(indexes) > 1 and mode == "pin"):
         with pytest.raises(AnsibleFilterError, match="different GID indexes" if expected else "no port is left"):
-            nccl_env(found, include, exclude, gid_index=mode)
+            nccl_env(info, include, exclude, gid_index=mode)
         return
-    environment = nccl_env(found, include, exclude, gid_index=mode)
+    environment = nccl_env(info, include, exclude, gid_index=mode)
     assert environment["NCCL_IB_HCA"] == "=" + ",".join(expected)
     assert environment.get("NCCL_IB_GID_INDEX") == (str(*indexes) if mode == "pin" else None)
 

@@ -177,8 +177,8 @@ def test_refusals(data: Json, options: Json, message: str) -> None:
 
 
 def test_as_many_as_nccl_takes() -> None:
-    found = result(*(roce(f"mlx5_{n}", f"ens{n}") for n in range(31)), roce("m" * 63, "ens31"))
-    assert nccl_env(found)["NCCL_IB_HCA"].count(",") == 31
+    info = result(*(roce(f"mlx5_{n}", f"ens{n}") for n in range(31)), roce("m" * 63, "ens31"))
+    assert nccl_env(info)["NCCL_IB_HCA"].count(",") == 31
 
 
 def test_a_message_about_several_hosts_says_which() -> None:

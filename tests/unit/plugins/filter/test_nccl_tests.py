@@ -22,10 +22,10 @@ def half(time_us: float, algbw: float, busbw: float, wrong: int | None = None, e
     return {"time_us": time_us, "algbw": algbw, "busbw": busbw, "wrong": wrong, "error": error}
 
 
-def row(what: tuple[Any, ...], out_of_place: tuple[Any, ...], in_place: tuple[Any, ...]) -> dict[str, Any]:
+def row(columns: tuple[Any, ...], out_of_place: tuple[Any, ...], in_place: tuple[Any, ...]) -> dict[str, Any]:
     names = ("size_bytes", "count", "type", "redop", "root")
     halves = {"out_of_place": half(*out_of_place), "in_place": half(*in_place)}
-    return {**dict(zip(names, what, strict=True)), **halves}
+    return {**dict(zip(names, columns, strict=True)), **halves}
 
 
 # rows, avg_busbw, out_of_bounds
@@ -211,10 +211,10 @@ def test_damaged_outputs(name: str, chance: random.Random, noise: str) -> None:
     kept = [line for line in lines if chance.random() < 0.7]
     damaged = [piece for line in kept for piece in ([noise + "\n", line] if chance.random() < 0.3 else [line])]
     result = nccl_tests("".join(damaged))
-    assert all(one in whole["rows"] for one in result["rows"])
+    assert all(entry in whole["rows"] for entry in result["rows"])
     assert result["avg_busbw"] in (None, whole["avg_busbw"])
     try:
         doubled = nccl_tests("".join(line for line in kept for _turn in range(chance.choice((1, 2)))))
     except AnsibleFilterError:
         return
-    assert all(one in whole["rows"] for one in doubled["rows"])
+    assert all(entry in whole["rows"] for entry in doubled["rows"])

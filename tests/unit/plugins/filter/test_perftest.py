@@ -141,9 +141,9 @@ def test_hints_are_no_errors(line: str) -> None:
     assert perftest(line + "\n" + read(CLIENT)) == perftest(read(CLIENT))
 
 
-@pytest.mark.parametrize("what", ["BW result is below bw limit", "Msg rate  is below msg_rate limit"])
-def test_a_result_below_its_limit_is_a_result(what: str) -> None:
-    assert perftest(read(CLIENT) + f"Error: {what}\n") == {**perftest(read(CLIENT)), "below_limit": True}
+@pytest.mark.parametrize("message", ["BW result is below bw limit", "Msg rate  is below msg_rate limit"])
+def test_a_result_below_its_limit_is_a_result(message: str) -> None:
+    assert perftest(read(CLIENT) + f"Error: {message}\n") == {**perftest(read(CLIENT)), "below_limit": True}
 
 
 @pytest.mark.parametrize(

@@ -231,13 +231,13 @@ def test_a_network_device_that_is_included_may_be_in_a_pod_under_another_name(ev
     info = {"gpu-1": busy, "gpu-2": busy if everywhere else node(device(0), device(1), device(2))}
     after = rail_plan(info, NETWORK, existing=[nad(rail) for rail in before["rails"]], **options)
     assert sorted(ranges(after)) == sorted(ranges(before))
-    assert {one["device"]: one["why"] for one in after["excluded"]} == {"ens2": "include does not name it"}
+    assert {entry["device"]: entry["why"] for entry in after["excluded"]} == {"ens2": "include does not name it"}
     # What is in a pod and cannot be meant is not counted.
     other = node(device(0), device(1), device(2, "net1", away=True))
     info = {"gpu-1": other, "gpu-2": other}
     same = rail_plan(info, NETWORK, existing=[nad(rail) for rail in before["rails"]], **options)
     assert ranges(same) == ranges(before)
-    assert {one["device"]: one["why"] for one in same["excluded"]} == {"mlx5_2": "include does not name it"}
+    assert {entry["device"]: entry["why"] for entry in same["excluded"]} == {"mlx5_2": "include does not name it"}
 
 
 def test_networks_of_the_nodes_are_avoided() -> None:
@@ -312,12 +312,12 @@ def test_ranges_never_overlap_and_never_move(
     space = ipaddress.ip_network(NETWORK)
     mine = [ipaddress.ip_network(text) for text in ranges(first)]
     assert len(mine) == rails
-    for one in mine:
-        assert one.subnet_of(space)  # type: ignore[arg-type]
-        assert one.num_addresses - 2 >= nodes * per_node * growth
-    for number, one in enumerate(mine):
-        assert not any(one.overlaps(other) for other in mine[:number])
-        assert not any(one.overlaps(ipaddress.ip_network(text)) for text in avoid)
+    for network in mine:
+        assert network.subnet_of(space)  # type: ignore[arg-type]
+        assert network.num_addresses - 2 >= nodes * per_node * growth
+    for number, network in enumerate(mine):
+        assert not any(network.overlaps(other) for other in mine[:number])
+        assert not any(network.overlaps(ipaddress.ip_network(text)) for text in avoid)
     before = copy.deepcopy(first)
     grown = cluster(nodes + more, rails)
     room = first["rails"][0]["addresses"]

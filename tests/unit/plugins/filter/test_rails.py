@@ -48,7 +48,7 @@ def devices_of(listed: Json) -> list[t.Any]:
 
 def test_order_is_by_pci_address_as_numbers() -> None:
     # Their names, and the text of their addresses, would have another order.
-    found = result(
+    info = result(
         device("mlx5_0", port(), pci="0001:07:00.0"),
         device("mlx5_1", port(), pci="0000:a0:00.0"),
         device("mlx5_2", port(), pci="0000:1b:00.1"),
@@ -56,7 +56,7 @@ def test_order_is_by_pci_address_as_numbers() -> None:
         device("mlx5_4", port(), pci="10000:01:00.0"),
         device("mlx5_5", port(), pci="0000:1a:1f.0"),
     )
-    listed = rails(found)
+    listed = rails(info)
     assert devices_of(listed) == ["mlx5_5", "mlx5_3", "mlx5_2", "mlx5_1", "mlx5_0", "mlx5_4"]
     assert [rail["rail"] for rail in listed] == [0, 1, 2, 3, 4, 5]
 

@@ -159,7 +159,7 @@ DEVICE_SETS = st.lists(
             st.tuples(st.sampled_from(["ACTIVE", "DOWN", "INIT", None]), st.none() | st.integers(0, 9)), max_size=2
         ),
     ),
-    unique_by=lambda one: one[0],
+    unique_by=lambda device: device[0],
     max_size=8,
 )  # fmt: skip
 
@@ -178,20 +178,20 @@ def made(drawn: list[t.Any]) -> Json:
 
 @given(DEVICE_SETS, st.randoms(use_true_random=False))
 def test_the_order_of_the_input_is_of_no_account(drawn: list[t.Any], shuffle: random.Random) -> None:
-    found = made(drawn)
-    expected = rails(found)
-    shuffle.shuffle(found["devices"])
-    for one in found["devices"]:
-        shuffle.shuffle(one["ports"])
-    assert rails(found) == expected
+    info = made(drawn)
+    expected = rails(info)
+    shuffle.shuffle(info["devices"])
+    for item in info["devices"]:
+        shuffle.shuffle(item["ports"])
+    assert rails(info) == expected
     assert [rail["rail"] for rail in expected] == list(range(len(expected)))
     assert len(expected) == sum(max(1, len(ports)) for _name, _pci, ports in drawn)
 
 
 @given(DEVICE_SETS, st.randoms(use_true_random=False))
 def test_a_plan_made_of_the_rails_gives_the_same_rails(drawn: list[t.Any], shuffle: random.Random) -> None:
-    found = made(drawn)
-    listed = rails(found)
+    info = made(drawn)
+    listed = rails(info)
     shuffle.shuffle(listed)
-    planned = rails(found, [{"rdma": rail["device"], "netdev": rail["netdev"]} for rail in listed])
+    planned = rails(info, [{"rdma": rail["device"], "netdev": rail["netdev"]} for rail in listed])
     assert [(r["device"], r["port"]) for r in planned] == [(r["device"], r["port"]) for r in listed]

@@ -121,17 +121,17 @@ def test_what_differs_is_told_and_then_no_resources(tmp_path: Path) -> None:
     module = FakeModule(["dpkg-query"], (1, "installed rdma-core\n", ""))
     path = tmp_path / "one.conf"
     gone = {"owned_files": {"files": [{"path": str(path)}]}}
-    found = host_info.look(looker(module), asked(extra_packages=["rdma-core"], **gone))
-    assert (found["differs"], [one["status"] for one in found["resources"]]) == ([], ["in_sync"])
-    assert found["rdma_system"] is None
+    result = host_info.look(looker(module), asked(extra_packages=["rdma-core"], **gone))
+    assert (result["differs"], [resource["status"] for resource in result["resources"]]) == ([], ["in_sync"])
+    assert result["rdma_system"] is None
     # What is in sync is told by the module itself then, with what is not.
-    found = host_info.look(looker(module), asked(extra_packages=["perftest"], packages={"none": []}, **gone))
-    assert found["differs"][0] == "packages: perftest is missing"
-    assert found["differs"][1].startswith("packages: no list for ")
-    assert found["resources"] == []
+    result = host_info.look(looker(module), asked(extra_packages=["perftest"], packages={"none": []}, **gone))
+    assert result["differs"][0] == "packages: perftest is missing"
+    assert result["differs"][1].startswith("packages: no list for ")
+    assert result["resources"] == []
     wish = {"owned_files": {"files": [{"path": str(path), "content": "x"}]}}
-    found = host_info.look(looker(module), asked(**wish))
-    assert (found["differs"], found["resources"]) == ([f"owned_files: Write {path}"], [])
+    result = host_info.look(looker(module), asked(**wish))
+    assert (result["differs"], result["resources"]) == ([f"owned_files: Write {path}"], [])
     assert not path.exists()
 
 

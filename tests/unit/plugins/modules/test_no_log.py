@@ -45,11 +45,11 @@ def options(spec: Spec, where: str = "") -> t.Iterator[tuple[str, Spec]]:
         yield from options(option.get("options") or {}, f"{where}{name}.")
 
 
-def open_to_all(found: t.Iterable[tuple[str, Spec]], prefix: str) -> list[str]:
+def open_to_all(options: t.Iterable[tuple[str, Spec]], prefix: str) -> list[str]:
     """Return the options with the name of a secret that would be shown."""
     return [
         name
-        for name, option in found
+        for name, option in options
         if SECRET.search(name.rsplit(".", 1)[-1])
         and option.get("no_log") is not True
         and not any(re.fullmatch(rf"({pattern})", name) or re.fullmatch(pattern, prefix + name) for pattern in NONE)

@@ -69,7 +69,7 @@ def test_same_survey() -> None:
 
 
 def test_numbers_that_a_template_has_made_text() -> None:
-    assert [coerce("forks", one) for one in ("20", 20, "many")] == [20, 20, "many"]
+    assert [coerce("forks", value) for value in ("20", 20, "many")] == [20, 20, "many"]
     assert coerce("scm_branch", "2024") == "2024"
 
 
@@ -97,8 +97,8 @@ def options(controller: Controller, **more: t.Any) -> Json:
 def test_every_page_is_read(controller: Controller) -> None:
     for number in range(401):
         controller.add("credentials", name=f"credential-{number}")
-    found = Client(options(controller)).every("credentials/", "Looking")
-    assert [one["name"] for one in found] == [f"credential-{number}" for number in range(401)]
+    credentials = Client(options(controller)).every("credentials/", "Looking")
+    assert [credential["name"] for credential in credentials] == [f"credential-{number}" for number in range(401)]
     assert len(controller.requests) == 3
 
 

@@ -92,8 +92,8 @@ SAME: list[tuple[t.Any, t.Any, bool]] = [
     ({"type": "x"}, {"plugins": [{"type": "x"}]}, False),
     ({"plugins": [{"type": "x"}, {"type": "y"}]}, {"plugins": [{"type": "y"}, {"type": "x"}]}, False),
     *(
-        (allocated("whereabouts", **one), allocated("whereabouts", **two), same)
-        for one, two, same in (
+        (allocated("whereabouts", **left), allocated("whereabouts", **right), same)
+        for left, right, same in (
             ({"range": "10.1.2.3/24"}, {"range": "10.1.2.0/24"}, True),
             ({"range": "fd00:0::/64"}, {"range": "FD00::/64"}, True),
             ({"range": "10.1.2.0/24"}, {"range": "10.1.2.0/25"}, False),
@@ -110,9 +110,9 @@ SAME: list[tuple[t.Any, t.Any, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("one", "two", "same"), SAME, ids=range(len(SAME)))
-def test_meaning(one: t.Any, two: t.Any, same: bool) -> None:
-    assert (cni.normal(cni.parse(one), "nic0") == cni.normal(cni.parse(two), "nic0")) is same
+@pytest.mark.parametrize(("left", "right", "same"), SAME, ids=range(len(SAME)))
+def test_meaning(left: t.Any, right: t.Any, same: bool) -> None:
+    assert (cni.normal(cni.parse(left), "nic0") == cni.normal(cni.parse(right), "nic0")) is same
 
 
 # text, code, what the message says
@@ -144,10 +144,10 @@ def test_unreadable(text: t.Any, code: str, says: str) -> None:
 @given(st.text(max_size=60))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
-        found = cni.parse(text)
+        config = cni.parse(text)
     except cni.ConfigError:
         return
-    assert cni.plugins(found)[0]["type"]
+    assert cni.plugins(config)[0]["type"]
 
 
 # configuration, code, problem, what would be right
@@ -174,10 +174,10 @@ WRONG: list[tuple[dict[str, t.Any], str, str, str]] = [
 
 @pytest.mark.parametrize(("config", "code", "problem", "right"), WRONG, ids=range(len(WRONG)))
 def test_keys(config: dict[str, t.Any], code: str, problem: str, right: str) -> None:
-    found = list(cni.check_keys(config))
-    assert [row[0] for row in found] == [code]
-    assert problem in found[0][1]
-    assert right in found[0][2]
+    rows = list(cni.check_keys(config))
+    assert [row[0] for row in rows] == [code]
+    assert problem in rows[0][1]
+    assert right in rows[0][2]
 
 
 def test_keys_are_not_told_by_their_case_as_in_go() -> None:

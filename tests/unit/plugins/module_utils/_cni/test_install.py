@@ -50,8 +50,8 @@ class Place:
     def archive(self, name: str = "plugins.tgz", **files: bytes) -> Json:
         path = self.mirror / name
         with tarfile.open(path, "w:gz") as archive:
-            for one, data in files.items():
-                member = tarfile.TarInfo(f"./release/{one}")
+            for program, data in files.items():
+                member = tarfile.TarInfo(f"./release/{program}")
                 member.size, member.mode = len(data), 0o600
                 archive.addfile(member, io.BytesIO(data))
         return self.source(path, *files)
@@ -65,13 +65,13 @@ class Place:
         return manage(options_of("cni_install", **places, sources=list(sources), **more), check, now)
 
     def account(self, **more: Json) -> Json:
-        one = {
+        account = {
             "path": str(self.kubeconfig),
             "server": "https://192.0.2.1:6443",
             "ca_data": "Q0E=",
             "namespace": "kube-system",
         }
-        return {**one, "user": "multus", "renew_before": 30 * DAY, "node_uid": None, **more}
+        return {**account, "user": "multus", "renew_before": 30 * DAY, "node_uid": None, **more}
 
     def config(self, content: str = "{}\n") -> Json:
         return {"path": str(self.conf / "00-multus.conf"), "content": content, "public": False, "delegate": None}

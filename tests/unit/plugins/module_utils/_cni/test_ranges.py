@@ -44,9 +44,9 @@ SIZES: list[tuple[dict[str, t.Any], list[int]]] = [
 
 @pytest.mark.parametrize(("ipam", "sizes"), SIZES, ids=range(len(SIZES)))
 def test_sizes(ipam: dict[str, t.Any], sizes: list[int]) -> None:
-    found = ranges.ranges({"type": "x", "ipam": ipam})
-    assert found.problems == []
-    assert [sum(span.size() for span in group) for group in found.groups] == sizes
+    result = ranges.ranges({"type": "x", "ipam": ipam})
+    assert result.problems == []
+    assert [sum(span.size() for span in group) for group in result.groups] == sizes
 
 
 # ipam, first and last address of each piece that is handed out, by group
@@ -81,11 +81,11 @@ HANDED_OUT: list[tuple[dict[str, t.Any], list[list[tuple[str, str]]]]] = [
 
 @pytest.mark.parametrize(("ipam", "expected"), HANDED_OUT, ids=range(len(HANDED_OUT)))
 def test_the_addresses_that_are_handed_out(ipam: dict[str, t.Any], expected: list[list[tuple[str, str]]]) -> None:
-    found = ranges.ranges({"type": "x", "ipam": ipam})
-    assert found.problems == []
+    result = ranges.ranges({"type": "x", "ipam": ipam})
+    assert result.problems == []
     assert [
         [(span.address(first), span.address(last)) for span in group for first, last in span.pieces()]
-        for group in found.groups
+        for group in result.groups
     ] == expected
 
 
@@ -149,9 +149,9 @@ PROBLEMS: list[tuple[dict[str, t.Any], list[str], str]] = [
 
 @pytest.mark.parametrize(("ipam", "codes", "says"), PROBLEMS, ids=range(len(PROBLEMS)))
 def test_problems(ipam: dict[str, t.Any], codes: list[str], says: str) -> None:
-    found = ranges.ranges({"type": "x", "ipam": ipam}).problems
-    assert [row[0] for row in found] == codes
-    assert says in " ".join(row[1] for row in found)
+    problems = ranges.ranges({"type": "x", "ipam": ipam}).problems
+    assert [row[0] for row in problems] == codes
+    assert says in " ".join(row[1] for row in problems)
 
 
 def test_a_problem_says_where_it_is_and_what_would_do() -> None:
@@ -194,14 +194,16 @@ OCTET = st.integers(0, 255)
 
 
 @given(OCTET, OCTET, OCTET, OCTET, st.lists(OCTET, max_size=3))
-def test_overlap_is_what_both_hold(one: int, two: int, three: int, four: int, holes: list[int]) -> None:
+def test_overlap_is_what_both_hold(
+    left_first: int, left_last: int, right_first: int, right_last: int, holes: list[int]
+) -> None:
     def span(first: int, last: int, left_out: list[int]) -> ranges.Span:
         network = ranges.parse_network("10.0.0.0/24")
         base = int(network.network_address)
         pairs = tuple((base + hole, base + hole) for hole in left_out)
         return ranges.Span("range", "", network, base + first, base + last, pairs)
 
-    left, right = span(one, two, holes), span(three, four, [])
-    both = (set(range(one, two + 1)) - set(holes)) & set(range(three, four + 1))
+    left, right = span(left_first, left_last, holes), span(right_first, right_last, [])
+    both = (set(range(left_first, left_last + 1)) - set(holes)) & set(range(right_first, right_last + 1))
     assert (left.overlap(right) is not None) is bool(both)
-    assert left.size() == len(set(range(one, two + 1)) - set(holes))
+    assert left.size() == len(set(range(left_first, left_last + 1)) - set(holes))

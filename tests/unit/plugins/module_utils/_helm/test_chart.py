@@ -27,7 +27,7 @@ def test_a_directory_and_its_archive_are_the_same_chart(tmp_path: Path) -> None:
 
 def test_crds_follow_the_subcharts_condition(tmp_path: Path) -> None:
     chart = helm_chart.read(str(charts.chart(tmp_path)))
-    names = [one["metadata"]["name"] for one in helm_chart.definitions(chart, {})]
+    names = [definition["metadata"]["name"] for definition in helm_chart.definitions(chart, {})]
     assert names == ["clusterpolicies.nvidia.com", "nvidiadrivers.nvidia.com", "nodefeatures.nfd.k8s-sigs.io"]
     assert len(helm_chart.definitions(chart, {"nfd": {"enabled": False}})) == 2
 

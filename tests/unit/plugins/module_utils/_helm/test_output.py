@@ -15,8 +15,8 @@ FIXTURES = Path(__file__).parents[1] / "fixtures" / "helm"
 VERSIONS = ["3.22.0", "4.3.1"]
 
 
-def recorded(version: str, what: str) -> str:
-    return (FIXTURES / f"helm-{version}_{what}").read_text()
+def recorded(version: str, name: str) -> str:
+    return (FIXTURES / f"helm-{version}_{name}").read_text()
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -24,7 +24,7 @@ def test_recorded_releases(version: str) -> None:
     assert output.parse_list(recorded(version, "list.json")) == [
         output.Listed("gpu-operator-1715330617", "gpu", "deployed", "gpu-operator", "v25.3.0")
     ]
-    assert [one.status for one in output.parse_list(recorded(version, "list_failed.json"))] == ["failed"]
+    assert [release.status for release in output.parse_list(recorded(version, "list_failed.json"))] == ["failed"]
     assert output.parse_list(recorded(version, "list_empty.json")) == []
     assert output.parse_history(recorded(version, "history.json")) == [
         output.Revision(1, "deployed"),

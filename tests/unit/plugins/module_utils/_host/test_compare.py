@@ -60,12 +60,12 @@ WRONG: list[tuple[str, Json, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "params", "told"), WRONG)
-def test_wrong_options_are_told_as_the_module_tells_them(name: str, params: Json, told: str) -> None:
+@pytest.mark.parametrize(("name", "params", "text"), WRONG)
+def test_wrong_options_are_told_as_the_module_tells_them(name: str, params: Json, text: str) -> None:
     results, (said,) = compare.compare({name: [params]})
     assert results == {name: []}
     assert said.startswith(f"{name}: ")
-    assert told in said
+    assert text in said
 
 
 def test_options_come_with_their_defaults() -> None:

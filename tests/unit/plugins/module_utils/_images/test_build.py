@@ -47,22 +47,22 @@ def test_inputs(tmp_path: Path) -> None:
     """The order of files makes no other image, and anything else does."""
     source = tmp_path / "source"
     source.write_text("data")
-    one, two = file("one", content="1"), file("two", src=str(source))
-    known = images_build.inputs(params(one, two))
-    assert images_build.inputs(params(two, one)) == known
+    first, second = file("one", content="1"), file("two", src=str(source))
+    known = images_build.inputs(params(first, second))
+    assert images_build.inputs(params(second, first)) == known
     made = {
-        images_build.inputs(params(one)),
-        images_build.inputs(params(one, two, containerfile="FROM scratch\n\n")),
-        images_build.inputs(params(file("one", content="2"), two)),
-        images_build.inputs(params(file("one", content="1", mode="0755"), two)),
-        images_build.inputs(params(file("uno", content="1"), two)),
+        images_build.inputs(params(first)),
+        images_build.inputs(params(first, second, containerfile="FROM scratch\n\n")),
+        images_build.inputs(params(file("one", content="2"), second)),
+        images_build.inputs(params(file("one", content="1", mode="0755"), second)),
+        images_build.inputs(params(file("uno", content="1"), second)),
     }
     source.write_text("other")
-    made.add(images_build.inputs(params(one, two)))
+    made.add(images_build.inputs(params(first, second)))
     assert len(made | {known}) == 7
     source.unlink()
     with pytest.raises(FabricError, match="Reading .*source for the context: no such file"):
-        images_build.inputs(params(one, two))
+        images_build.inputs(params(first, second))
     # What has been verified need not be there.
     assert images_build.inputs(params(file("two", src=str(source), checksum="sha256:" + "0" * 64)))
 

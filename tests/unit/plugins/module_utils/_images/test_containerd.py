@@ -21,8 +21,8 @@ VERSIONS = ["1.6.20", "1.7.24", "2.1.9"]
 DIGEST = "sha256:7f0f2590a171f96da0ea0143dbe45edd6a3cd876d406f7be8271bf1f418f8eef"
 
 
-def recorded(version: str, what: str) -> str:
-    return (FIXTURES / f"ctr-{version}_{what}.txt").read_text()
+def recorded(version: str, name: str) -> str:
+    return (FIXTURES / f"ctr-{version}_{name}.txt").read_text()
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -45,14 +45,14 @@ ANSWERS = [
 ]
 
 
-@pytest.mark.parametrize(("what", "told"), ANSWERS, ids=[row[0] for row in ANSWERS])
+@pytest.mark.parametrize(("name", "start"), ANSWERS, ids=[row[0] for row in ANSWERS])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_recorded_answers_of_registries(version: str, what: str, told: str) -> None:
-    text = recorded(version, f"pull_{what}")
+def test_recorded_answers_of_registries(version: str, name: str, start: str) -> None:
+    text = recorded(version, f"pull_{name}")
     said = containerd.last_lines(text)
     assert said.startswith("ctr: failed to resolve ")
     assert "level=" not in said
-    assert containerd.advice(text).startswith(told)
+    assert containerd.advice(text).startswith(start)
 
 
 def test_versions_of_others() -> None:
@@ -101,8 +101,8 @@ def scripted(tmp_path: Path) -> t.Iterator[t.Callable[..., Scripted]]:
         return made[-1]
 
     yield make
-    for one in made:
-        one.close()
+    for fake in made:
+        fake.close()
 
 
 def test_a_ctr_that_hangs_is_ended(
@@ -110,41 +110,41 @@ def test_a_ctr_that_hangs_is_ended(
 ) -> None:
     """Also while it takes what is fed to it, and no more."""
     busy = tmp_path / "busy"
-    one = scripted(f"echo busy >&2; touch {busy}; exec sleep 600", timeout=1)
+    fake = scripted(f"echo busy >&2; touch {busy}; exec sleep 600", timeout=1)
     limits_count_from(busy, monkeypatch)
     others = set(threading.enumerate())
     began = time.monotonic()
-    told = "ctr timed out after 1 s and was killed. Output: busy. Raise timeout"
-    with pytest.raises(containerd.ContainerdError, match=told):
-        one.ctr.pull("h/a@" + DIGEST, None, None, "Pull it")
+    message = "ctr timed out after 1 s and was killed. Output: busy. Raise timeout"
+    with pytest.raises(containerd.ContainerdError, match=message):
+        fake.ctr.pull("h/a@" + DIGEST, None, None, "Pull it")
     busy.unlink()
-    with pytest.raises(containerd.ContainerdError, match=told):
-        one.ctr.load(lambda sink: sink.write(b"x" * 10_000_000) and None, "Import it")
+    with pytest.raises(containerd.ContainerdError, match=message):
+        fake.ctr.load(lambda sink: sink.write(b"x" * 10_000_000) and None, "Import it")
     assert time.monotonic() - began < 300
     wait_for(lambda: set(threading.enumerate()) <= others)
 
 
 def test_what_ctr_says_counts_when_it_ends_before_it_was_fed(scripted: t.Callable[..., Scripted]) -> None:
-    one = scripted("echo ctr: no space left >&2; exit 3")
+    fake = scripted("echo ctr: no space left >&2; exit 3")
     with pytest.raises(
         containerd.ContainerdError, match="Import it: ctr exited with status 3. Output: ctr: no space left"
     ):
-        one.ctr.load(lambda sink: sink.write(b"x" * 10_000_000) and None, "Import it")
+        fake.ctr.load(lambda sink: sink.write(b"x" * 10_000_000) and None, "Import it")
 
 
 def test_the_password_is_typed(scripted: t.Callable[..., Scripted], tmp_path: Path) -> None:
     """It comes by the terminal, without echo, and is in no argument."""
     seen = tmp_path / "seen"
-    one = scripted(f'read -r word; echo "$* / $word" > {seen}; tty >> {seen}; echo "said $word" >&2; exit 1')
+    fake = scripted(f'read -r word; echo "$* / $word" > {seen}; tty >> {seen}; echo "said $word" >&2; exit 1')
     with pytest.raises(containerd.ContainerdError, match=r"said \*\*\*\*\*\*\*\*"):
-        one.ctr.pull("h/a@" + DIGEST, "/hosts", containerd.Login("joe", "pa ss"), "Pull it")
+        fake.ctr.pull("h/a@" + DIGEST, "/hosts", containerd.Login("joe", "pa ss"), "Pull it")
     arguments, _slash, word = seen.read_text().splitlines()[0].partition(" / ")
     assert word == "pa ss"
     assert arguments.endswith(f"images pull --local --hosts-dir /hosts --user joe h/a@{DIGEST}")
     assert seen.read_text().splitlines()[1].startswith("/dev/pts/")
     for bad in ("a\x03b", "x" * 4001, "a\nb"):
         with pytest.raises(containerd.ContainerdError, match="which ctr cannot be given"):
-            one.ctr.pull("h/a", None, containerd.Login("joe", bad), "Pull it")
+            fake.ctr.pull("h/a", None, containerd.Login("joe", bad), "Pull it")
 
 
 def test_nobody_at_the_socket(tmp_path: Path) -> None:

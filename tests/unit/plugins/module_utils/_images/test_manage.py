@@ -66,12 +66,12 @@ def test_content_is_what_this_machine_needs() -> None:
 @pytest.mark.parametrize("gone", [INDEX.digest, *IMAGE.blobs])
 def test_a_blob_that_is_missing_or_damaged(gone: str) -> None:
     known = sizes(INDEX)
-    found = content(INDEX.digest, {k: v for k, v in known.items() if k != gone}, INDEX.blobs.__getitem__, "amd64")
-    assert (found.missing, found.damaged, found.complete) == ((gone,), (), False)
-    assert str(found) == f"of {len(found.required)} blobs known 1 missing"
+    result = content(INDEX.digest, {k: v for k, v in known.items() if k != gone}, INDEX.blobs.__getitem__, "amd64")
+    assert (result.missing, result.damaged, result.complete) == ((gone,), (), False)
+    assert str(result) == f"of {len(result.required)} blobs known 1 missing"
     cut = {**INDEX.blobs, gone: INDEX.blobs[gone][:-1]}
-    found = content(INDEX.digest, {**known, gone: known[gone] - 1}, cut.__getitem__, "amd64")
-    assert (found.missing, found.damaged, found.complete) == ((), (gone,), False)
+    result = content(INDEX.digest, {**known, gone: known[gone] - 1}, cut.__getitem__, "amd64")
+    assert (result.missing, result.damaged, result.complete) == ((), (gone,), False)
 
 
 # a manifest, what the message has
@@ -85,10 +85,10 @@ MANIFESTS = [
 ]
 
 
-@pytest.mark.parametrize(("data", "told"), MANIFESTS, ids=[row[1] for row in MANIFESTS])
-def test_manifests_that_are_none(data: bytes, told: str) -> None:
+@pytest.mark.parametrize(("data", "text"), MANIFESTS, ids=[row[1] for row in MANIFESTS])
+def test_manifests_that_are_none(data: bytes, text: str) -> None:
     digest = images.digest_of(data)
-    with pytest.raises(oci.ImageError, match=told):
+    with pytest.raises(oci.ImageError, match=text):
         oci.required(digest, None, {digest: data}.__getitem__, "amd64")
 
 
@@ -96,8 +96,8 @@ def test_an_entry_without_a_platform_has_that_of_its_configuration() -> None:
     entries = [ARM.entry, IMAGE.entry]
     data = json.dumps({"manifests": entries}).encode()
     blobs = {**INDEX.blobs, images.digest_of(data): data}
-    found = oci.required(images.digest_of(data), None, blobs.__getitem__, "amd64")
-    assert list(found)[1] == IMAGE.digest
+    digests = oci.required(images.digest_of(data), None, blobs.__getitem__, "amd64")
+    assert list(digests)[1] == IMAGE.digest
 
 
 def test_what_is_written_is_one_image_under_one_name(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_what_is_written_is_one_image_under_one_name(tmp_path: Path) -> None:
     with tarfile.open(fileobj=sink) as made:
         names = made.getnames()
         index = json.load(t.cast("t.IO[bytes]", made.extractfile("index.json")))
-    assert names == ["oci-layout", "index.json", *("blobs/sha256/" + one[7:] for one in blobs)]
+    assert names == ["oci-layout", "index.json", *("blobs/sha256/" + digest[7:] for digest in blobs)]
     (entry,) = index["manifests"]
     assert entry == {**INDEX.entry, "annotations": {"io.containerd.image.name": "h.example.com/x:1"}}
 
@@ -130,15 +130,15 @@ def test_a_damaged_archive_is_refused_or_whole(
     if flip is not None and flip < len(data):
         data[flip] ^= 0xFF
     path.write_bytes(data)
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     said = ""
     try:
         with opened(str(path)) as archive:
             digest = archive.choose(IMAGE.digest, "x")
-            found = {one: archive.read(one) for one in archive.verified(digest, "amd64")}
+            contents = {blob: archive.read(blob) for blob in archive.verified(digest, "amd64")}
     except oci.ImageError as exc:
         said = str(exc)
-    assert found == IMAGE.blobs or str(path) in said or "blob sha256:" in said, said
+    assert contents == IMAGE.blobs or str(path) in said or "blob sha256:" in said, said
 
 
 def with_shared_layer(path: Path, target: str) -> None:
@@ -192,10 +192,10 @@ def test_logins(tmp_path: Path, auths: dict[str, t.Any], name: str, expected: st
     path = tmp_path / "auth.json"
     path.write_text(json.dumps({"auths": auths}))
     try:
-        found = " ".join(from_file(str(path), oci.parse_name(name)))
+        result = " ".join(from_file(str(path), oci.parse_name(name)))
     except oci.ImageError as exc:
-        found = str(exc)
-    assert expected in found
+        result = str(exc)
+    assert expected in result
 
 
 def test_files_that_have_no_logins(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ class Host:
             if word.startswith("--config="):
                 path = Path(word.partition("=")[2])
                 self.modes.append(path.stat().st_mode & 0o777)
-                self.configs.append([json.loads(one) for one in path.read_text().split("---\n")])
+                self.configs.append([json.loads(text) for text in path.read_text().split("---\n")])
         return next((self.answers[word] for word in argv[1:3] if word in self.answers), (0, "", ""))
 
     def do(self, action: str, check: bool = False, **params: t.Any) -> Json:
@@ -70,7 +70,8 @@ class Host:
     def words(self) -> list[str]:
         """What was run, without configurations' paths."""
         return [
-            " ".join(one for one in call if not one.startswith(("--config=", "--kubeconfig="))) for call in self.calls
+            " ".join(word for word in call if not word.startswith(("--config=", "--kubeconfig=")))
+            for call in self.calls
         ]
 
 
@@ -80,8 +81,8 @@ def here(tmp_path: Path) -> Host:
 
 
 def test_init(here: Host) -> None:
-    found = here.do("init", documents=INIT, ignore_preflight_errors=["NumCPU", "Mem"])
-    assert found["changed"] is True
+    result = here.do("init", documents=INIT, ignore_preflight_errors=["NumCPU", "Mem"])
+    assert result["changed"] is True
     assert here.words() == ["kubeadm init --skip-token-print --ignore-preflight-errors=NumCPU,Mem"]
     assert (here.configs, here.modes) == ([INIT], [0o600])
     # It was known to be at work, and is known to be done; the configuration is gone.
@@ -92,9 +93,9 @@ def test_init(here: Host) -> None:
 
 @pytest.mark.parametrize("action", ["init", "join", "token", "reset", "renew"])
 def test_check_mode_runs_nothing(here: Host, action: str) -> None:
-    found = here.do(action, check=True, documents=JOIN)
-    assert found["changed"] is True
-    assert found["actions"]
+    result = here.do(action, check=True, documents=JOIN)
+    assert result["changed"] is True
+    assert result["actions"]
     assert here.calls == []
     assert list(here.root.iterdir()) == []
 
@@ -140,8 +141,8 @@ def test_join_without_a_token(here: Host) -> None:
 
 def test_a_token(here: Host) -> None:
     here.answers["token"] = (0, TOKEN + "\n", "W1122 a warning\n")
-    found = here.do("token")
-    assert (found["token"], found["token_id"]) == (TOKEN, "abcdef")
+    result = here.do("token")
+    assert (result["token"], result["token_id"]) == (TOKEN, "abcdef")
     assert here.calls[0][:3] == ["kubeadm", "token", "create"]
     assert "--ttl=900s" in here.calls[0]
 
@@ -151,12 +152,12 @@ def test_a_token(here: Host) -> None:
 
 def test_a_token_for_control_plane_nodes(here: Host) -> None:
     here.answers["token"] = (0, TOKEN + "\n", "")
-    found = here.do("token", documents=INIT, upload_certificates=True)
-    assert len(found["certificate_key"]) == 64
+    result = here.do("token", documents=INIT, upload_certificates=True)
+    assert len(result["certificate_key"]) == 64
     assert here.words()[-1] == "kubeadm init phase upload-certs --upload-certs"
-    assert here.configs[0][0]["certificateKey"] == found["certificate_key"]
-    assert found["certificate_key"] not in json.dumps(here.calls)
-    assert here.do("token", documents=INIT, upload_certificates=True)["certificate_key"] != found["certificate_key"]
+    assert here.configs[0][0]["certificateKey"] == result["certificate_key"]
+    assert result["certificate_key"] not in json.dumps(here.calls)
+    assert here.do("token", documents=INIT, upload_certificates=True)["certificate_key"] != result["certificate_key"]
 
     here.do("token_absent", token_id="abcdef", upload_certificates=True)
     assert here.words()[-1].endswith("bootstrap-token-abcdef kubeadm-certs")

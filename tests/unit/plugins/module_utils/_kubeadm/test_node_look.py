@@ -277,8 +277,8 @@ def test_a_kubeadm_that_is_at_work(here: Host) -> None:
 )  # fmt: skip
 def test_a_kubeadm_that_was_broken_off(here: Host, text: str | None, boot: str) -> None:
     here.answers["kubectl"] = (1, "", "The connection to the server 192.0.2.10:6443 was refused - did you specify")
-    found = begun(here, text, boot)
-    assert (found["at_work"], found["answers"]) == (False, False)
+    result = begun(here, text, boot)
+    assert (result["at_work"], result["answers"]) == (False, False)
 
 
 def test_whether_the_api_server_of_the_host_answers(here: Host) -> None:

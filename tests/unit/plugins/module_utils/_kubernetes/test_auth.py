@@ -54,16 +54,16 @@ def test_a_dictionary_and_a_file_and_text(serve: t.Callable[..., Server], tmp_pa
 
 
 def test_several_files_and_a_context(serve: t.Callable[..., Server], tmp_path: Path) -> None:
-    one, two = serve((200, {"one": 1})), serve((200, {"two": 2}))
+    first, second = serve((200, {"one": 1})), serve((200, {"two": 2}))
     paths = [
-        written(tmp_path / "one", kubeconfig(one.url, {"token": TOKEN}, "one")),
+        written(tmp_path / "one", kubeconfig(first.url, {"token": TOKEN}, "one")),
         str(tmp_path / "missing"),
-        written(tmp_path / "two", kubeconfig(two.url, {"token": "another-token"}, "two")),
+        written(tmp_path / "two", kubeconfig(second.url, {"token": "another-token"}, "two")),
     ]
     both = os.pathsep.join(paths)
     assert connect(kubeconfig=both).get("/x", "") == {"one": 1}
     assert connect(kubeconfig=both, context="two").get("/x", "") == {"two": 2}
-    assert sent(two, "authorization") == ["Bearer another-token"]
+    assert sent(second, "authorization") == ["Bearer another-token"]
     with pytest.raises(ApiError, match=r"one.*three.*Correct the file"):
         connect(kubeconfig=both, context="three")
 

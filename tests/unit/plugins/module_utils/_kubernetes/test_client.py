@@ -219,7 +219,7 @@ def test_what_was_put_although_the_answer_was_lost(serve: t.Callable[..., Server
     conflict = refused(409, "Conflict", "the object has been modified")
     server = serve(CUT, conflict, (200, stored("8", {"a": 1})))
     assert client(server.url).replace("/x", stored("7", {"a": 1}), "Writing")["metadata"]["resourceVersion"] == "8"
-    assert [one[0] for one in server.asked] == ["PUT", "PUT", "GET"]
+    assert [request[0] for request in server.asked] == ["PUT", "PUT", "GET"]
     emptied = stored("7", {"a": 1})
     emptied["metadata"]["annotations"] = {}  # which the API server does not keep
     assert client(serve(CUT, conflict, (200, stored("8", {"a": 1}))).url).replace("/x", emptied, "Writing")

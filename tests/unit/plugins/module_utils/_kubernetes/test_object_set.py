@@ -55,12 +55,12 @@ class Server:
     def items(self, path: str, doing: str, query: Json) -> Json:
         key, owner = query["labelSelector"].split("=")
         plural = path.split("/")[-1]
-        found = [
+        bodies = [
             body
             for where, body in self.objects.items()
             if where.rpartition("/")[0] == path or ("/namespaces/" not in path and where.split("/")[-2] == plural)
         ]
-        return copy.deepcopy([body for body in found if body["metadata"]["labels"].get(key) == owner])
+        return copy.deepcopy([body for body in bodies if body["metadata"]["labels"].get(key) == owner])
 
     def apply(self, path: str, body: Json, doing: str, *, force: bool, dry_run: bool, **more: Json) -> Json:
         if self.managed and not force:

@@ -16,8 +16,8 @@ NADS = "/apis/k8s.cni.cncf.io/v1/network-attachment-definitions"
 POOLS = "/apis/whereabouts.cni.cncf.io/v1alpha1/ippools"
 
 
-def forbidden(what: str) -> ApiError:
-    return ApiError(f"{what}: joe may not list this", 403, "Forbidden")
+def forbidden(doing: str) -> ApiError:
+    return ApiError(f"{doing}: joe may not list this", 403, "Forbidden")
 
 
 class FakeClient:
@@ -34,19 +34,19 @@ class FakeClient:
 
     def items(self, path: str, doing: str, query: t.Any = None) -> t.Any:
         self.asked.append(path)
-        found = self.lists.get(path)
-        if isinstance(found, ApiError):
-            raise found
+        answer = self.lists.get(path)
+        if isinstance(answer, ApiError):
+            raise answer
         if path.startswith(NADS.rpartition("/")[0] + "/namespaces/"):
             return [row for row in self.lists["all"] if row["metadata"]["namespace"] == path.split("/")[5]]
-        return found
+        return answer
 
     def get(self, path: str, doing: str) -> t.Any:
         self.asked.append(path)
-        found = self.objects.get(path)
-        if isinstance(found, ApiError):
-            raise found
-        return found
+        answer = self.objects.get(path)
+        if isinstance(answer, ApiError):
+            raise answer
+        return answer
 
     def apply(self, path: str, body: t.Any, doing: str, *, force: bool = False, dry_run: bool = False) -> t.Any:
         if self.apply_error is not None:

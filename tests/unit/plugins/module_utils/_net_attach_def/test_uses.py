@@ -40,5 +40,5 @@ def test_annotations(note: str, hit: bool) -> None:
 
 @given(st.text(max_size=40))
 def test_any_annotation_is_read_or_not_understood(text: str) -> None:
-    found = named(text, "default")
-    assert found is None or all("/" in one for one in found)
+    keys = named(text, "default")
+    assert keys is None or all("/" in key for key in keys)

@@ -230,7 +230,7 @@ def test_recorded_processes(path: Path) -> None:
     unit = recorded["unit_pid"]
     (session,) = set(texts) - {"1", "2", unit}
     about = {pid: netns.process(texts[pid]["stat"]) for pid in texts}
-    assert {pid: one and one[:3] for pid, one in about.items()} == {
+    assert {pid: process and process[:3] for pid, process in about.items()} == {
         "1": ("systemd", 1, False),
         "2": ("kthreadd", 1, True),
         unit: ("sleep", 1, False),
@@ -258,8 +258,8 @@ def test_the_parsers_own_process() -> None:
         text = Path("/proc/self/stat").read_text(encoding="utf-8")
         if os.listdir("/proc/self/task") == threads:
             break
-    found = netns.process(text)
-    assert found is not None
-    assert found.comm == Path("/proc/self/comm").read_text(encoding="utf-8").rstrip("\n")
-    assert not found.kernel
-    assert found.threads == len(threads)
+    process = netns.process(text)
+    assert process is not None
+    assert process.comm == Path("/proc/self/comm").read_text(encoding="utf-8").rstrip("\n")
+    assert not process.kernel
+    assert process.threads == len(threads)

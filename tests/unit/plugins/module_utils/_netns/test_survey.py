@@ -72,10 +72,10 @@ class Proc:
 
     def socket_namespace(self, _pidfd: int, fd: int) -> int | None:
         self.asked.append((self._pid, fd))
-        found = self.sockets[self._pid, fd]
-        if isinstance(found, OSError):
-            raise found
-        return found
+        answer = self.sockets[self._pid, fd]
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
 
     def own_files(self, _leader: int, thread: int) -> bool:
         return thread in self.own
@@ -251,8 +251,8 @@ def test_threads(proc: Proc) -> None:
         proc.task(base / "task" / str(task), inode)
     proc.own = {71}
     proc.fd(base / "task/71", 9, f"net:[{THIRD}]")
-    found = proc.survey()
-    assert [(row.inode, row.holders[0].kind, row.holders[0].path) for row in found.namespaces] == [
+    result = proc.survey()
+    assert [(row.inode, row.holders[0].kind, row.holders[0].path) for row in result.namespaces] == [
         (OTHER, "process", f"{proc.root}/70/task/72/ns/net"),
         (THIRD, "fd", f"{proc.root}/70/task/71/fd/9"),
     ]

@@ -49,12 +49,12 @@ def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def found(kind: str, value: t.Any, proc: Path, **more: t.Any) -> tuple[str, str]:
-    one = resolve(kind, value, str(proc), **more)
+    namespace = resolve(kind, value, str(proc), **more)
     try:
-        assert one.inode == os.fstat(one.handle).st_ino
-        return os.read(one.handle, 100).decode(), one.text
+        assert namespace.inode == os.fstat(namespace.handle).st_ino
+        return os.read(namespace.handle, 100).decode(), namespace.text
     finally:
-        os.close(one.handle)
+        os.close(namespace.handle)
 
 
 def test_pid(proc: Path) -> None:
@@ -185,7 +185,9 @@ def test_names_of_pods(tmp_path: Path) -> None:
 
 
 def test_the_hosts_own() -> None:
-    one = target.initial()
-    os.close(one.handle)
-    assert one.text == "the host"
-    assert one.inode in [os.stat(f"/proc/{pid}/ns/net").st_ino for pid in (1, 2) if os.access(f"/proc/{pid}/ns/net", 4)]
+    namespace = target.initial()
+    os.close(namespace.handle)
+    assert namespace.text == "the host"
+    assert namespace.inode in [
+        os.stat(f"/proc/{pid}/ns/net").st_ino for pid in (1, 2) if os.access(f"/proc/{pid}/ns/net", 4)
+    ]

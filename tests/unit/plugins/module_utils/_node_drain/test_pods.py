@@ -92,19 +92,19 @@ def test_every_reason_needs_its_consent() -> None:
     raw = pod(
         limits={"nvidia.com/gpu": "8"}, meta={"ownerReferences": []}, spec={"volumes": [{"name": "s", "emptyDir": {}}]}
     )
-    found = [rules.judge(raw, PATTERNS, None)]
+    verdicts = [rules.judge(raw, PATTERNS, None)]
     consents = dict.fromkeys((rules.DEVICES, rules.FORCE, rules.EMPTY_DIR), False)
-    (text,) = rules.blocked(found, consents)
+    (text,) = rules.blocked(verdicts, consents)
     assert text == (
         "ml/p: holds nvidia.com/gpu: 8 (evict_gpu_pods), has no controller that would recreate it (force), "
         "has data in the emptyDir s (delete_emptydir_data)"
     )
     for option in consents:
         others = {**dict.fromkeys(consents, True), option: False}
-        (text,) = rules.blocked(found, others)
+        (text,) = rules.blocked(verdicts, others)
         assert f"({option})" in text
         assert text.count("(") == 1
-    assert rules.blocked(found, dict.fromkeys(consents, True)) == []
+    assert rules.blocked(verdicts, dict.fromkeys(consents, True)) == []
 
 
 @pytest.mark.parametrize(
@@ -124,8 +124,8 @@ def test_every_reason_needs_its_consent() -> None:
 def test_which_budget_a_pod_is_under(selector: Json, selects: bool) -> None:
     status = {"currentHealthy": 2, "expectedPods": 3, "disruptionsAllowed": 0}
     budget = {"metadata": {"name": "b"}, "spec": {"minAvailable": "50%", "selector": selector}, "status": status}
-    told = ["b (minAvailable 50%, 2 of 3 pods healthy, 0 disruptions allowed)"] if selects else []
-    assert rules.budgets_of({"app": "web"}, [budget]) == told
+    expected = ["b (minAvailable 50%, 2 of 3 pods healthy, 0 disruptions allowed)"] if selects else []
+    assert rules.budgets_of({"app": "web"}, [budget]) == expected
 
 
 def test_a_budget_of_which_nothing_is_known_yet() -> None:

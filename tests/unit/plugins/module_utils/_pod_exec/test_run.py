@@ -135,7 +135,9 @@ class FakeWay:
 
     def open(self, argv: t.Sequence[str]) -> FakeStream:
         assert argv[:2] == ["sh", "-c"]
-        self.stream.parts = [one and (one[0], one[1].replace(b"SIGN", argv[3].encode())) for one in self.stream.parts]
+        self.stream.parts = [
+            part and (part[0], part[1].replace(b"SIGN", argv[3].encode())) for part in self.stream.parts
+        ]
         return self.stream
 
 

@@ -80,8 +80,8 @@ def cards(monkeypatch: pytest.MonkeyPatch) -> list[Card]:
 
 
 def seen(tmp_path: Path, *gather: str) -> tuple[list[dict[str, t.Any]], list[dict[str, t.Any]]]:
-    found = look(gather, str(tmp_path))
-    return found["devices"], found["unreadable"]
+    result = look(gather, str(tmp_path))
+    return result["devices"], result["unreadable"]
 
 
 def test_default(tmp_path: Path, cards: list[Card]) -> None:
@@ -107,8 +107,8 @@ def test_what_was_not_asked_for_is_not_looked_at(tmp_path: Path, cards: list[Car
     cards.append(Card(tmp_path, "rxe0"))
     for path in ("ports/1/gids", "ports/1/pkeys"):
         shutil.rmtree(cards[0].base / path)
-    found, unreadable = seen(tmp_path)
-    (port,) = found[0]["ports"]
+    rows, unreadable = seen(tmp_path)
+    (port,) = rows[0]["ports"]
     assert (port["gids"], port["pkeys"], port["counters"], port["hw_counters"], unreadable) == (None,) * 4 + ([],)
 
 
@@ -201,8 +201,8 @@ def test_a_device_that_goes_while_we_look_is_gone(
         return ports(index)
 
     monkeypatch.setattr(nldev, "ports", going)
-    found, unreadable = seen(tmp_path, "gids")
-    assert ([device["name"] for device in found], unreadable) == (["mlx5_0"], [])
+    rows, unreadable = seen(tmp_path, "gids")
+    assert ([device["name"] for device in rows], unreadable) == (["mlx5_0"], [])
 
 
 def test_the_netdev_of_a_bond_is_the_bond(tmp_path: Path, cards: list[Card]) -> None:
@@ -265,23 +265,23 @@ def test_texts_of_any_kind_are_read(text: str) -> None:
 
 
 def test_ipv4_of_a_gid() -> None:
-    found = [devices.gid_ipv4(gid) for gid in (V4, LOCAL, ZERO, "junk")]
-    assert found == ["10.90.0.1", None, None, None]
+    addresses = [devices.gid_ipv4(gid) for gid in (V4, LOCAL, ZERO, "junk")]
+    assert addresses == ["10.90.0.1", None, None, None]
 
 
 def test_who_has_it_open(tmp_path: Path, cards: list[Card], monkeypatch: pytest.MonkeyPatch) -> None:
     cards += [Card(tmp_path, "rxe0")]
     owners: list[tuple[int | None, str | None]] = [(None, "nvme_rdma"), (os.getpid(), None), (None, None)]
     monkeypatch.setattr(nldev, "owners", lambda index: owners)
-    (found,), unreadable = seen(tmp_path, "users")
+    (row,), unreadable = seen(tmp_path, "users")
     command = Path("/proc/self/comm").read_text().strip()
-    assert found["users"] == [f"{command} (PID {os.getpid()})", "a process that cannot be seen"]
+    assert row["users"] == [f"{command} (PID {os.getpid()})", "a process that cannot be seen"]
     assert unreadable == []
 
     def refused(_index: int) -> t.Any:
         raise nldev.NldevError(errno.EPERM, "list the users")
 
     monkeypatch.setattr(nldev, "owners", refused)
-    (found,), unreadable = seen(tmp_path, "users")
-    assert found["users"] is None
-    assert [(one["device"], one["what"]) for one in unreadable] == [("rxe0", "users")]
+    (row,), unreadable = seen(tmp_path, "users")
+    assert row["users"] is None
+    assert [(entry["device"], entry["what"]) for entry in unreadable] == [("rxe0", "users")]

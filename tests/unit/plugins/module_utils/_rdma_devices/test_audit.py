@@ -63,8 +63,8 @@ class FakeHost(AuditHost):
 
     def look_inside(self, spaces: t.Sequence[Namespace], gather: t.Collection[str]) -> dict[int, t.Any]:
         return {
-            space.inode: failed(str(found), 0) if isinstance(found, Exception) else {"value": found}
-            for space, found in self.looks[0]
+            space.inode: failed(str(answer), 0) if isinstance(answer, Exception) else {"value": answer}
+            for space, answer in self.looks[0]
         }
 
     def pods(self) -> dict[str, tuple[str, str]]:

@@ -163,11 +163,11 @@ def test_a_pod_in_shared_mode_has_the_ports_and_gids_of_its_own_network_devices(
         {**row("mlx5_2", 2), "ports": infiniband},
     ]
     result = gather_info(["gids"], False, host, "ml/train-0")["devices"]
-    assert [(device["name"], [one["port"] for one in device["ports"]]) for device in result] == [
+    assert [(device["name"], [entry["port"] for entry in device["ports"]]) for device in result] == [
         ("mlx5_0", [1, 3]),
         ("mlx5_2", [1]),
     ]
-    assert [one["index"] for one in result[0]["ports"][0]["gids"]] == [4]
+    assert [entry["index"] for entry in result[0]["ports"][0]["gids"]] == [4]
     assert result[1]["ports"] == infiniband
 
 

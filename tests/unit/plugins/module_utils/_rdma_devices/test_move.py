@@ -310,6 +310,6 @@ def test_a_device_may_have_another_name_at_home() -> None:
 
 
 def test_names_of_the_core_are_left_out() -> None:
-    found = rdma_devices_move.Location(0, BLUE, BLUE, "netns blue", False, "mlx5_ib", [])
+    location = rdma_devices_move.Location(0, BLUE, BLUE, "netns blue", False, "mlx5_ib", [])
     host = FakeHost({})
-    assert rdma_devices_move.use(found, host) == rdma_devices_move.Use([], [])
+    assert rdma_devices_move.use(location, host) == rdma_devices_move.Use([], [])

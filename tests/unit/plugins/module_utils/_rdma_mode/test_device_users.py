@@ -67,9 +67,9 @@ def test_processes_come_in_the_order_of_their_pids() -> None:
 
 
 def test_a_pod_without_a_name_here() -> None:
-    one = found((12, None), logs=False)
-    assert one[0]["pod"] == {"namespace": None, "name": None, "uid": UID}
-    assert format_users(one) == f"mlx5_0 by python3 (pid 12, pod {UID})"
+    rows = found((12, None), logs=False)
+    assert rows[0]["pod"] == {"namespace": None, "name": None, "uid": UID}
+    assert format_users(rows) == f"mlx5_0 by python3 (pid 12, pod {UID})"
 
 
 def test_told() -> None:

@@ -43,8 +43,8 @@ MARKS = [
 
 @pytest.mark.parametrize(("container", "shared", "whole"), MARKS)
 def test_which_plugin(container: Json, shared: bool, whole: bool) -> None:
-    found = spec(**container)
-    assert (plugins.is_shared_plugin(found), plugins.is_whole_plugin(found)) == (shared, whole)
+    pod_spec = spec(**container)
+    assert (plugins.is_shared_plugin(pod_spec), plugins.is_whole_plugin(pod_spec)) == (shared, whole)
 
 
 # arguments, prefix
@@ -86,11 +86,11 @@ def test_names_of_whole_devices() -> None:
 
 
 def test_resources_of_a_pod() -> None:
-    found = {
+    pod_spec = {
         "containers": [{"resources": {"limits": {"rdma/a": "1", "cpu": "2", "rdma/none": "0"}}}, {}],
         "initContainers": [{"resources": {"limits": {"x.io/b": 2}}}],
     }
-    assert plugins.pod_resources(found) == {"rdma/a", "x.io/b"}
+    assert plugins.pod_resources(pod_spec) == {"rdma/a", "x.io/b"}
 
 
 NODE = {"metadata": {"name": "gpu-1", "labels": {"pool": "a", "gpus": "8"}}}
@@ -128,7 +128,7 @@ def test_what_is_meant_for_a_node() -> None:
     assert plugins.matches_node(NODE, {"nodeSelector": {"pool": "a"}, "labelSelector": {"matchLabels": {"gpus": "8"}}})
     assert not plugins.matches_node(NODE, {"nodeSelector": {"pool": "a", "gpus": "4"}})
     # Terms are alternatives; what is only preferred keeps nothing away.
-    names = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [one]}]} for one in ("gpu-1", "x")]
+    names = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]} for name in ("gpu-1", "x")]
     key = "requiredDuringSchedulingIgnoredDuringExecution"
     assert plugins.matches_node(NODE, {"nodeAffinity": {key: {"nodeSelectorTerms": names}}})
     assert not plugins.matches_node(NODE, {"nodeAffinity": {key: {"nodeSelectorTerms": names[1:]}}})
@@ -181,9 +181,9 @@ def row(kind: str = "Pod", namespace: str | None = "t", name: str = "p", node: s
 
 
 def test_a_message_tells_each_thing_once() -> None:
-    found = [row(), row(node="gpu-2"), row("Node", None, "gpu-2", "gpu-2")]
+    rows = [row(), row(node="gpu-2"), row("Node", None, "gpu-2", "gpu-2")]
     gaps = [Gap(None, "no right."), Gap("gpu-1", "no right."), Gap("gpu-2", "nonsense")]
-    assert conflict_messages(found, gaps) == [
+    assert conflict_messages(rows, gaps) == [
         "Pod t/p is (node gpu-1, gpu-2). End it",
         "Node gpu-2 is. End it",
         "Not known: no right",

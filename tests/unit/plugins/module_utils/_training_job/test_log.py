@@ -129,9 +129,9 @@ RECORDED = sorted((Path(__file__).parents[2] / "filter" / "fixtures").glob("nccl
 def test_recorded_logs_mean_the_same_as_to_the_filter(file: Path) -> None:
     """What is left out before says nothing of the network."""
     text = file.read_text()
-    told = training_job_log.transport({"pod": training_job_log.Log(text, text, False, None)})
+    transport = training_job_log.transport({"pod": training_job_log.Log(text, text, False, None)})
     whole = nccl_log.parse(text)
-    assert {name: told[name] for name in whole} == whole
+    assert {name: transport[name] for name in whole} == whole
 
 
 UCX = "[1.0] [%s:29   :1]      ucp_worker.c:1903 UCX  INFO    ucp_context_0 inter-node cfg#1 tag(%s)\n"

@@ -42,16 +42,18 @@ def options(**more: Json) -> Json:
 
 def made(**more: Json) -> dict[str, Json]:
     """Return the objects by kind and name."""
-    return {f"{one['kind']} {one['metadata']['name']}": one for one in objects(options(**more))}
+    return {f"{manifest['kind']} {manifest['metadata']['name']}": manifest for manifest in objects(options(**more))}
 
 
 def container(pod: Json) -> Json:
-    (found,) = pod["spec"]["containers"]
-    return found
+    (main,) = pod["spec"]["containers"]
+    return main
 
 
 def variables(pod: Json) -> dict[str, Json]:
-    return {one["name"]: one.get("value", one.get("valueFrom")) for one in container(pod).get("env", [])}
+    return {
+        variable["name"]: variable.get("value", variable.get("valueFrom")) for variable in container(pod).get("env", [])
+    }
 
 
 def training(manifests: list[Json]) -> list[Json]:
@@ -63,21 +65,21 @@ def training(manifests: list[Json]) -> list[Json]:
 
 
 def test_pods_know_their_rank_and_find_the_first() -> None:
-    found = made(workers=2, gpus=1)
-    assert sorted(found) == ["Pod train-0", "Pod train-1", "Service train"]
-    service = found["Service train"]["spec"]
+    manifests = made(workers=2, gpus=1)
+    assert sorted(manifests) == ["Pod train-0", "Pod train-1", "Service train"]
+    service = manifests["Service train"]["spec"]
     assert (service["clusterIP"], service["publishNotReadyAddresses"]) == ("None", True)
     for rank in (0, 1):
-        pod = found[f"Pod train-{rank}"]
+        pod = manifests[f"Pod train-{rank}"]
         assert service["selector"].items() <= pod["metadata"]["labels"].items()
         assert pod["metadata"]["annotations"][SIZE] == "2"
         assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == (f"train-{rank}", "train")
         assert pod["spec"]["restartPolicy"] == "Never"
-        told = variables(pod)
-        assert told["RANK"] == told["PET_NODE_RANK"] == str(rank)
-        assert told["WORLD_SIZE"] == told["PET_NNODES"] == "2"
-        assert told["MASTER_ADDR"] == told["PET_MASTER_ADDR"] == "train-0.train"
-        assert told["MASTER_PORT"] == told["PET_MASTER_PORT"] == "29500"
+        environment = variables(pod)
+        assert environment["RANK"] == environment["PET_NODE_RANK"] == str(rank)
+        assert environment["WORLD_SIZE"] == environment["PET_NNODES"] == "2"
+        assert environment["MASTER_ADDR"] == environment["PET_MASTER_ADDR"] == "train-0.train"
+        assert environment["MASTER_PORT"] == environment["PET_MASTER_PORT"] == "29500"
 
 
 def test_mpijob_has_a_launcher_without_gpus_and_workers_with() -> None:
@@ -158,9 +160,9 @@ def test_vcjob_is_one_task_that_volcano_numbers() -> None:
     assert (spec["minAvailable"], task["minAvailable"], task["replicas"], task["name"]) == (2, 2, 2, "task1")
     assert set(spec["plugins"]) == {"env", "svc"}
     assert spec["schedulerName"] == task["template"]["spec"]["schedulerName"] == "volcano"
-    told = variables(task["template"])
-    assert told["MASTER_ADDR"] == "train-task1-0.train"
-    assert told["RANK"]["fieldRef"]["fieldPath"] == "metadata.annotations['volcano.sh/task-index']"
+    environment = variables(task["template"])
+    assert environment["MASTER_ADDR"] == "train-task1-0.train"
+    assert environment["RANK"]["fieldRef"]["fieldPath"] == "metadata.annotations['volcano.sh/task-index']"
 
 
 # --- what is the same in all kinds ------------------------------------------------------------------------------------
@@ -199,10 +201,10 @@ def test_options_reach_every_pod_that_trains(kind: str) -> None:
         given = {"rdma/rdma": "1", "cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "4"}
         assert main["resources"] == {"requests": given, "limits": given}
         assert main["securityContext"] == {"capabilities": {"add": ["IPC_LOCK"]}}
-        volumes = {one["name"]: one for one in spec["volumes"]}
+        volumes = {volume["name"]: volume for volume in spec["volumes"]}
         assert volumes["dshm"]["emptyDir"] == {"medium": "Memory", "sizeLimit": "16Gi"}
         assert volumes["data"]["persistentVolumeClaim"] == {"claimName": "cifar"}
-        assert {one["mountPath"]: one.get("readOnly", False) for one in main["volumeMounts"]} == {
+        assert {mount["mountPath"]: mount.get("readOnly", False) for mount in main["volumeMounts"]} == {
             "/data": True,
             "/dev/shm": False,
         }
@@ -213,9 +215,9 @@ def test_options_reach_every_pod_that_trains(kind: str) -> None:
         assert variables(pod)["OMPI_MCA_pml"] == "ob1"
         assert variables(pod)["OMPI_MCA_btl"] == "^openib"
         assert spec["affinity"]["podAntiAffinity"]
-    for one in manifests:
-        assert one["metadata"]["labels"]["team"] == "ml"
-        assert one["metadata"]["namespace"] == "lab"
+    for manifest in manifests:
+        assert manifest["metadata"]["labels"]["team"] == "ml"
+        assert manifest["metadata"]["namespace"] == "lab"
 
 
 # kind, gang, where the minimum is, the minimum for 4 workers
@@ -254,10 +256,10 @@ def test_a_launcher_in_a_gang_is_made_with_its_workers() -> None:
 def test_pods_begin_with_sshd_where_they_are_to_have_it(kind: str) -> None:
     for pod in training(objects(options(kind=kind, ssh=True))):
         assert container(pod)["command"] == ["/usr/local/sbin/training-entrypoint", "train"]
-        (volume,) = [one for one in pod["spec"]["volumes"] if "secret" in one]
+        (volume,) = [entry for entry in pod["spec"]["volumes"] if "secret" in entry]
         # In octal, 0400.
         assert volume["secret"] == {"secretName": "train-ssh", "defaultMode": 256}
-        (mount,) = [one for one in container(pod)["volumeMounts"] if one["name"] == volume["name"]]
+        (mount,) = [entry for entry in container(pod)["volumeMounts"] if entry["name"] == volume["name"]]
         assert (mount["mountPath"], mount["readOnly"]) == ("/etc/training-ssh", True)
     # A job of before that is the same job as one without.
     assert objects(options(kind=kind)) == objects(options(kind=kind, ssh=False))
@@ -277,8 +279,8 @@ def test_strings_of_templates_mean_what_they_say() -> None:
 
 def test_what_a_job_is_made_of_is_written_on_it() -> None:
     def digests(**more: Json) -> set[str]:
-        found = [one for one in objects(options(**more)) if one["kind"] != "ConfigMap"]
-        return {one["metadata"]["annotations"][SPEC] for one in found}
+        manifests = [manifest for manifest in objects(options(**more)) if manifest["kind"] != "ConfigMap"]
+        return {manifest["metadata"]["annotations"][SPEC] for manifest in manifests}
 
     assert len(digests()) == 1
     assert digests() == digests(workers=2) != digests(workers=3)
@@ -288,17 +290,22 @@ def test_what_a_job_is_made_of_is_written_on_it() -> None:
 
 
 def test_a_job_is_named_for_its_removal() -> None:
-    found = made(gang="volcano", nccl_env="pod")
+    manifests = made(gang="volcano", nccl_env="pod")
     named = references("pods", "train", "lab", "volcano", ["train-0", "train-1"])
     # Keys are no manifest of the filter: a module makes them.
     keys = ("v1 Secret", "Secret train-ssh")
-    assert {f"{one['kind']} {one['metadata']['name']}" for one in named} == {*found, keys[1]}
-    assert {one["apiVersion"] for one in named} == {one["apiVersion"] for one in found.values()}
+    assert {f"{entry['kind']} {entry['metadata']['name']}" for entry in named} == {*manifests, keys[1]}
+    assert {entry["apiVersion"] for entry in named} == {entry["apiVersion"] for entry in manifests.values()}
     for kind in KINDS[1:]:
-        wanted = {f"{one['apiVersion']} {one['kind']}" for one in objects(options(kind=kind, nccl_env="pod"))}
+        wanted = {
+            f"{manifest['apiVersion']} {manifest['kind']}" for manifest in objects(options(kind=kind, nccl_env="pod"))
+        }
         # The Secret of that name is the operator's own there.
         wanted |= set() if kind == "mpijob" else {keys[0]}
-        assert {f"{one['apiVersion']} {one['kind']}" for one in references(kind, "train", "lab", "none", [])} == wanted
+        assert {
+            f"{reference['apiVersion']} {reference['kind']}"
+            for reference in references(kind, "train", "lab", "none", [])
+        } == wanted
 
 
 # --- bad input ------------------------------------------------------------------------------------------------------
@@ -377,9 +384,9 @@ def test_longest_names_still_fit() -> None:
 @pytest.fixture
 def start(tmp_path: Path) -> Path:
     """The program as a pod has it, beyond the reach of this checkout."""
-    found = made(nccl_env="pod")
+    manifests = made(nccl_env="pod")
     file = tmp_path / "start.pyz"
-    file.write_bytes(base64.b64decode(found["ConfigMap train"]["binaryData"][bundle.FILE]))
+    file.write_bytes(base64.b64decode(manifests["ConfigMap train"]["binaryData"][bundle.FILE]))
     return file
 
 

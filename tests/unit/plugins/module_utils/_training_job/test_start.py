@@ -20,9 +20,9 @@ def seen(state: str = "ACTIVE", name: str = "mlx5_0") -> dict[str, t.Any]:
 
 
 def test_the_index_is_that_of_this_pod() -> None:
-    found = start.nccl_variables({}, 0, True, seen)
+    result = start.nccl_variables({}, 0, True, seen)
     expected = {"NCCL_IB_HCA": "=mlx5_0:1", "NCCL_IB_GID_INDEX": "9", "NCCL_DEBUG": "INFO"}
-    assert found == expected
+    assert result == expected
     sockets = {"socket_family": "ipv4", "socket_nthreads": 4, "nsocks_perthread": 2}
     variables = {"NCCL_SOCKET_FAMILY": "AF_INET", "NCCL_SOCKET_NTHREADS": "4", "NCCL_NSOCKS_PERTHREAD": "2"}
     assert start.nccl_variables(sockets, 0, True, seen) == {**expected, **variables}
@@ -43,6 +43,6 @@ def test_a_device_that_never_comes() -> None:
 def test_what_the_pod_has_stays(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     given = {"NCCL_DEBUG": "TRACE", "HOME": "/root"}
     monkeypatch.setattr(start, "nccl_variables", lambda *_given: {"NCCL_DEBUG": "INFO", "NCCL_IB_HCA": "=a:1"})
-    found = start.prepare({"nccl": {}}, given)
-    assert found == {"NCCL_DEBUG": "TRACE", "NCCL_IB_HCA": "=a:1", "HOME": "/root"}
+    result = start.prepare({"nccl": {}}, given)
+    assert result == {"NCCL_DEBUG": "TRACE", "NCCL_IB_HCA": "=a:1", "HOME": "/root"}
     assert "NCCL_DEBUG=TRACE (as the pod has it)" in capsys.readouterr().err

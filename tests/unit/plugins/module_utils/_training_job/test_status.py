@@ -80,10 +80,10 @@ OPERATORS = [
 
 @pytest.mark.parametrize(("kind", "status", "expected", "said"), OPERATORS)
 def test_operators(kind: str, status: Json, expected: str, said: str | None) -> None:
-    found, told = state(kind, {"status": status}, [])
-    assert found == expected
+    phase, message = state(kind, {"status": status}, [])
+    assert phase == expected
     if said is not None:
-        assert told == said
+        assert message == said
 
 
 def test_an_object_that_is_not_there() -> None:

@@ -78,14 +78,14 @@ class Server:
             raise ApiError(f"{doing}: the server answered 409", 409, "Conflict")
         kind, name = path.rsplit("/", 2)[1:]
         self.done.append(("replace", name))
-        self.lists[kind] = [body if one["metadata"]["name"] == name else one for one in self.lists[kind]]
+        self.lists[kind] = [body if row["metadata"]["name"] == name else row for row in self.lists[kind]]
         return body
 
     def delete(self, path: str, doing: str, *, uid: str = "") -> Json:
         assert uid
         kind, name = path.rsplit("/", 2)[1:]
         self.done.append(("delete", name))
-        self.lists[kind] = [one for one in self.lists[kind] if one["metadata"]["name"] != name]
+        self.lists[kind] = [row for row in self.lists[kind] if row["metadata"]["name"] != name]
         return {}
 
 
@@ -119,10 +119,10 @@ def test_the_name_of_a_reservation(network: str, address: str, name: str) -> Non
 
 
 def test_offsets_count_from_the_address_as_written() -> None:
-    found, _why = wb.read_pool(pool({"2": entry()}, text="10.100.0.1/28"), [])
-    assert found is not None
-    assert str(found.allocations[0].address) == "10.100.0.3"
-    assert found.size == 14
+    result, _why = wb.read_pool(pool({"2": entry()}, text="10.100.0.1/28"), [])
+    assert result is not None
+    assert str(result.allocations[0].address) == "10.100.0.3"
+    assert result.size == 14
 
 
 # pods, nodes, state, part of why
@@ -148,9 +148,9 @@ def test_what_counts_as_leaked(pods: Json, nodes: Json, state: str, why: str) ->
     server = Server([pool({"3": entry()})], pods=pods, nodes=nodes)
     for minutes in (0, 5, 20):
         result = run(server, minutes)
-        found = {row["address"]: "leaked" for row in result["leaked"]}
-        found.update((row["address"], "held") for row in result["held"])
-        assert found.get("10.100.0.3", "live") == state
+        states = {row["address"]: "leaked" for row in result["leaked"]}
+        states.update((row["address"], "held") for row in result["held"])
+        assert states.get("10.100.0.3", "live") == state
         texts = [row["why"] for row in result["leaked"] + result["held"]]
         assert (why in texts[0]) if texts else not why
     # What was leaked all the time is freed by the third look, and nothing else ever.
@@ -266,8 +266,8 @@ def test_duplicates() -> None:
         pool({"3": entry("t/c")}, "other-10.100.0.0-24", "10.100.0.0/24"),
     ]
     pods = [pod("a", "10.100.0.3"), pod("b", "10.100.0.3"), pod("c", "10.100.0.99")]
-    found = run(Server(pools, pods=pods), reclaim=False)["duplicates"]
-    assert [(row["address"], row["of"], row["holders"]) for row in found] == [
+    duplicates = run(Server(pools, pods=pods), reclaim=False)["duplicates"]
+    assert [(row["address"], row["of"], row["holders"]) for row in duplicates] == [
         ("10.100.0.3", "allocations", ["t/a (net1) in pool 10.100.0.0-28", "t/b (net1) in pool 10.100.0.0-24"]),
         ("10.100.0.3", "pods", ["t/a (net1)", "t/b (net1)"]),
     ]

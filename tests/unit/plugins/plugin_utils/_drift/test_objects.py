@@ -388,8 +388,8 @@ RESULTS = st.dictionaries(
     st.lists(RESULTS, max_size=3),
 )
 def test_any_result_gives_json(task: Task, outcome: str, result: Json, items: Json) -> None:
-    for one in (result, {**result, "results": [{"ansible_loop_var": "item", **entry} for entry in items]}):
-        entries = objects_of(task, outcome, one)
+    for answer in (result, {**result, "results": [{"ansible_loop_var": "item", **entry} for entry in items]}):
+        entries = objects_of(task, outcome, answer)
         json.dumps(entries, allow_nan=False)
         for entry in entries:
             assert entry["status"] in ("in_sync", "drift", "unknown")

@@ -38,7 +38,7 @@ def entry(**objects: int) -> Json:
         for number in range(many)
         for diff in ["+x\n" * 100 if status == "drift" else None]
     ]
-    return {"status": worst(one["status"] for one in made), "counts": count_statuses(made), "objects": made}
+    return {"status": worst(item["status"] for item in made), "counts": count_statuses(made), "objects": made}
 
 
 def report(**hosts: Json) -> Json:
@@ -46,12 +46,12 @@ def report(**hosts: Json) -> Json:
     return {**made, "check_mode": True, "verdict": verdict_of(made)}
 
 
-def names(found: Json) -> dict[str, list[str]]:
-    return {host: [one["name"] for one in entry["objects"]] for host, entry in found["hosts"].items()}
+def names(report: Json) -> dict[str, list[str]]:
+    return {host: [item["name"] for item in entry["objects"]] for host, entry in report["hosts"].items()}
 
 
-def size(found: Json) -> int:
-    return len(json.dumps(found).encode())
+def size(report: Json) -> int:
+    return len(json.dumps(report).encode())
 
 
 WHOLE = report(a=entry(in_sync=50, drift=2), b=entry(in_sync=50), c=entry(unknown=20, drift=1))
@@ -77,7 +77,7 @@ def test_what_goes_first(limit: int, left: Json, kept: Json) -> None:
     cut = artifact(WHOLE, limit)
     assert size(cut) <= limit
     assert cut["left_out"] == left, (names(cut), size(cut))
-    assert {host: len(found) for host, found in names(cut).items()} == kept
+    assert {host: len(objects) for host, objects in names(cut).items()} == kept
     # Drift is the last to go, and what is told of a host stays true.
     assert all(cut["hosts"][host]["counts"] == WHOLE["hosts"][host]["counts"] for host in cut["hosts"])
     assert cut["verdict"] == "drift"
@@ -229,7 +229,7 @@ class Cluster:
     def items(self, path: str, _doing: str, query: Json) -> list[Json]:
         assert path == "/api/v1/namespaces/ops/configmaps"
         wanted = dict(pair.split("=") for pair in query["labelSelector"].split(","))
-        return [one for one in self.kept if wanted.items() <= one["metadata"]["labels"].items()]
+        return [body for body in self.kept if wanted.items() <= body["metadata"]["labels"].items()]
 
     def delete(self, path: str, _doing: str, *, uid: str) -> None:
         if self.error:
@@ -254,7 +254,7 @@ def test_a_report_becomes_a_configmap_and_a_report_again() -> None:
     assert maps(cluster).publish(WHOLE, "in words", merged=True) == "ConfigMap ops/drift.9"
     first, second = cluster.kept
     assert (first["metadata"]["namespace"], first["data"]) == ("ops", {"verdict": "drift", "message": "in words"})
-    assert [one["metadata"]["labels"][configmap.PART] for one in (first, second)] == ["slice", "merged"]
+    assert [body["metadata"]["labels"][configmap.PART] for body in (first, second)] == ["slice", "merged"]
     assert maps(cluster).reports() == ([("ConfigMap ops/drift.9.77", WHOLE)], [])
     first["binaryData"] = {}
     assert maps(cluster).reports() == (

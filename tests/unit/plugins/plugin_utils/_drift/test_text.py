@@ -42,7 +42,7 @@ MODE = {"kind": "rdma_netns_mode", "name": "ib_core", "desired": "exclusive", "l
 
 
 @pytest.mark.parametrize(
-    ("one", "said"),
+    ("item", "said"),
     [
         (entry("drift", **MODE), "rdma_netns_mode ib_core: live shared, wanted exclusive"),
         (
@@ -61,8 +61,8 @@ MODE = {"kind": "rdma_netns_mode", "name": "ib_core", "desired": "exclusive", "l
         (entry(), "k n: in sync"),
     ],
 )
-def test_an_object_in_words(one: Json, said: str) -> None:
-    assert texts.describe(one) == said
+def test_an_object_in_words(item: Json, said: str) -> None:
+    assert texts.describe(item) == said
 
 
 def test_the_sentence_names_drift_first_and_no_more_than_ten() -> None:

@@ -24,7 +24,7 @@ PIN = "sha256:" + "ab" * 32
 
 
 def by_kind(documents: list[Json]) -> dict[str, Json]:
-    return {one["kind"]: one for one in documents}
+    return {document["kind"]: document for document in documents}
 
 
 def test_init() -> None:
@@ -110,8 +110,8 @@ BAD: list[tuple[Json, str]] = [
 
 @pytest.mark.parametrize(("more", "text"), BAD)
 def test_bad_settings(more: Json, text: str) -> None:
-    found = config.problems(settings(**more))
-    assert [one for one in found if text in one], found
+    problems = config.problems(settings(**more))
+    assert [problem for problem in problems if text in problem], problems
     with pytest.raises(config.SettingsError, match="Writing a configuration for kubeadm"):
         config.documents(settings(**more), PLANE, "init")
 
@@ -184,8 +184,8 @@ DIFFER: list[tuple[Json, list[str]]] = [
 
 @pytest.mark.parametrize(("more", "paths"), DIFFER)
 def test_differences(more: Json, paths: list[str]) -> None:
-    found = config.differences(config.cluster_configuration(settings(**more)), yaml.safe_load(LIVE))
-    assert [one.path for one in found] == paths
+    differences = config.differences(config.cluster_configuration(settings(**more)), yaml.safe_load(LIVE))
+    assert [difference.path for difference in differences] == paths
 
 
 # what is wanted, what kubeadm has kept of it, whether they are the same
@@ -214,6 +214,6 @@ def test_what_means_the_same(wanted: t.Any, live: t.Any, same: bool) -> None:
 
 def test_nothing_in_the_cluster_differs_in_all() -> None:
     wanted = config.cluster_configuration(settings())
-    found = {one.path for one in config.differences(wanted, None)}
-    assert {"clusterName", "networking.podSubnet", "apiServer.certSANs"} <= found
+    paths = {difference.path for difference in config.differences(wanted, None)}
+    assert {"clusterName", "networking.podSubnet", "apiServer.certSANs"} <= paths
     assert config.subset({"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": 0}}) == {"a": {"b": 1}}

@@ -35,7 +35,7 @@ def test_new_hosts() -> None:
     assert made["problems"] == []
     assert actions(made) == {"cp-1": "init", "gpu-1": "join", "gpu-2": "join"}
     assert (made["leader"], made["joining"], made["joining_control_plane"]) == ("cp-1", ["gpu-1", "gpu-2"], [])
-    assert {one["status"] for one in made["resources"]} == {"drift"}
+    assert {resource["status"] for resource in made["resources"]} == {"drift"}
 
 
 def test_a_cluster_that_is_there() -> None:
@@ -45,7 +45,7 @@ def test_a_cluster_that_is_there() -> None:
     assert made["problems"] == []
     assert set(actions(made).values()) == {"none"}
     assert made["differences"] == [] == made["diff"] == made["joining"]
-    assert {one["status"] for one in made["resources"]} == {"in_sync"}
+    assert {resource["status"] for resource in made["resources"]} == {"in_sync"}
     assert hosts == before
 
 
@@ -135,7 +135,7 @@ REFUSED: list[tuple[dict[str, Json], str, str]] = [
 def test_refused(hosts: dict[str, Json], name: str, text: str) -> None:
     made = decided(hosts)
     assert made["hosts"][name]["action"] == "refuse"
-    assert [one for one in made["problems"] if one.startswith(name + ": ") and text in one], made["problems"]
+    assert [line for line in made["problems"] if line.startswith(name + ": ") and text in line], made["problems"]
 
 
 def test_a_wish_for_a_control_plane_node_that_is_a_worker() -> None:
@@ -146,7 +146,7 @@ def test_a_wish_for_a_control_plane_node_that_is_a_worker() -> None:
 
 
 def test_hosts_without_a_control_plane() -> None:
-    hosts = {name: one for name, one in new_hosts().items() if name != "cp-1"}
+    hosts = {name: host for name, host in new_hosts().items() if name != "cp-1"}
     made = decided(hosts)
     assert made["hosts"] == {}
     assert "the hosts of this run include no control-plane host" in made["problems"][0]
@@ -157,7 +157,7 @@ def test_hosts_without_a_control_plane() -> None:
 
 def test_a_configuration_that_differs() -> None:
     made = plan(running(), settings(version="1.36.4", kubelet={"maxPods": 64}), Options())
-    assert [one["path"] for one in made["differences"]] == ["kubernetesVersion", "maxPods"]
+    assert [entry["path"] for entry in made["differences"]] == ["kubernetesVersion", "maxPods"]
     assert len(made["problems"]) == 2
     difference = 'kubeadm-config of the cluster has kubernetesVersion "v1.36.3", and "v1.36.4" is wanted'
     assert difference in made["problems"][0]
@@ -168,13 +168,13 @@ def test_a_configuration_that_differs() -> None:
 
     reported = plan(running(), settings(version="1.36.4"), Options(on_difference="report"))
     assert reported["problems"] == []
-    (row,) = [one for one in reported["resources"] if one["kind"] == "kubeadm_configuration"]
+    (row,) = [resource for resource in reported["resources"] if resource["kind"] == "kubeadm_configuration"]
     assert (row["status"], row["desired"], row["live"]) == ("drift", "v1.36.4", "v1.36.3")
 
 
 def test_a_configuration_that_is_no_yaml() -> None:
     hosts = running(cp_1={"cluster": cluster(node("cp-1", 10), cluster_configuration="a: b: c")})
-    assert "clusterName" in [one["path"] for one in decided(hosts)["differences"]]
+    assert "clusterName" in [entry["path"] for entry in decided(hosts)["differences"]]
 
 
 def certificate(name: str, days: int | None, renewable: bool = True) -> Json:
@@ -187,7 +187,7 @@ def test_certificates_that_run_out() -> None:
     hosts = running(cp_1={"membership": plane_member("cp-1"), "certificates": rows})
     made = decided(hosts)
     assert made["problems"] == []
-    assert [(one["name"], one["days"]) for one in made["certificates"]] == [("apiserver", 12), ("etcd/server", None)]
+    assert [(row["name"], row["days"]) for row in made["certificates"]] == [("apiserver", 12), ("etcd/server", None)]
     assert made["hosts"]["cp-1"]["renew"] is False
     rows = [row for row in made["resources"] if row["kind"] == "certificate"]
     assert {row["name"].rpartition("/")[2]: row["status"] for row in rows} == {

@@ -51,8 +51,8 @@ UNFIT: list[tuple[Json, str]] = [
 @pytest.mark.parametrize(("part", "text"), UNFIT)
 def test_unfit(part: Json, text: str) -> None:
     made = decided(new_hosts(gpu_1=part))
-    assert [one for one in made["problems"] if one.startswith("gpu-1: ") and text in one], made["problems"]
-    assert not [one for one in made["problems"] if not one.startswith("gpu-1: ")]
+    assert [line for line in made["problems"] if line.startswith("gpu-1: ") and text in line], made["problems"]
+    assert not [line for line in made["problems"] if not line.startswith("gpu-1: ")]
 
 
 def test_what_pods_leave_behind_is_no_overlap() -> None:
@@ -65,11 +65,11 @@ def test_what_is_a_node_already_is_not_measured_again() -> None:
 
 def test_a_control_plane_needs_more() -> None:
     part = {"host": {"memory_mib": 1500, "cpus": 1}, "ports": [{"port": 2379, "pid": 1, "command": "etcd"}]}
-    found = decided(new_hosts(cp_1=part))["problems"]
-    assert len(found) == 3, found
-    assert "1700 are needed" in found[0]
-    assert "control-plane node needs 2" in found[1]
-    assert "port 2379 is in use (etcd, pid 1)" in found[2]
+    problems = decided(new_hosts(cp_1=part))["problems"]
+    assert len(problems) == 3, problems
+    assert "1700 are needed" in problems[0]
+    assert "control-plane node needs 2" in problems[1]
+    assert "port 2379 is in use (etcd, pid 1)" in problems[2]
     assert decided(new_hosts(cp_1=part), ignore=["Mem", "NumCPU", "Port-2379"])["problems"] == []
     # A worker has a use for neither.
     assert decided(new_hosts(gpu_1={**part, "ports": [{"port": 2379, "pid": 1, "command": "etcd"}]}))["problems"] == []
@@ -99,7 +99,7 @@ def test_networks() -> None:
     assert "room for 0 nodes" in smaller["problems"][0]
     both = plan(new_hosts(), settings(pod_network="10.96.0.0/17"), Options())
     assert both["problems"] == ["pod_network 10.96.0.0/17 and service_network 10.96.0.0/16 overlap"]
-    assert {one["status"] for one in both["resources"]} == {"unknown"}
+    assert {resource["status"] for resource in both["resources"]} == {"unknown"}
 
 
 # installed on gpu-1, and what is said of it
@@ -116,8 +116,8 @@ GOOD = {"kubeadm": "1.36.3", "kubelet": "1.36.3", "kubectl": "1.36.3", "containe
 @pytest.mark.parametrize(("part", "text"), SKEW)
 def test_version_skew(part: Json, text: str) -> None:
     hosts = new_hosts(cp_1={"programs": GOOD}, gpu_1={"programs": {**GOOD, **part}}, gpu_2={"programs": GOOD})
-    found = decided(hosts, source="local")["problems"]
-    assert [one for one in found if one.startswith("gpu-1: ") and text in one], found
+    problems = decided(hosts, source="local")["problems"]
+    assert [problem for problem in problems if problem.startswith("gpu-1: ") and text in problem], problems
 
 
 def test_versions_that_go_together() -> None:
