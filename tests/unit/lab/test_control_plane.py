@@ -37,7 +37,7 @@ def user_of(path: Path) -> tuple[str, str, list[str]]:
     user = config["users"][0]["user"]
     subject = x509.load_pem_x509_certificate(base64.b64decode(user["client-certificate-data"])).subject
     (name,) = subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    groups = [str(one.value) for one in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
+    groups = [str(attribute.value) for attribute in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
     return config["clusters"][0]["cluster"]["server"], str(name.value), groups
 
 
@@ -97,10 +97,10 @@ def test_any_user(plane: ControlPlane) -> None:
     with pytest.raises(LabError, match="no control plane yet: 'lab.py cluster up' makes it"):
         plane.kubeconfig_for("someone")
     plane.prepare()
-    one = plane.kubeconfig_for("someone", ["a", "b"])
-    assert user_of(one)[1:] == ("someone", ["a", "b"])
-    assert plane.kubeconfig_for("someone", ["a", "b"]) == one
-    assert plane.kubeconfig_for("someone", ["a"]) != one
+    path = plane.kubeconfig_for("someone", ["a", "b"])
+    assert user_of(path)[1:] == ("someone", ["a", "b"])
+    assert plane.kubeconfig_for("someone", ["a", "b"]) == path
+    assert plane.kubeconfig_for("someone", ["a"]) != path
     node = plane.kubeconfig_for("system:node:gpu-1", ["system:nodes"], for_nodes=True)
     assert user_of(node) == (plane.server_for_nodes, "system:node:gpu-1", ["system:nodes"])
     token = yaml.safe_load(plane.token_kubeconfig().read_text())["users"][0]["user"]

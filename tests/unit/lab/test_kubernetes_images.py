@@ -45,7 +45,7 @@ def test_an_archive(tmp_path: Path) -> None:
     root = oci.tar_of({"usr/sbin/nft": b"nft"}, 0o755)
     made = kubernetes_images.write(tmp_path / "images.tar", SETTINGS, paths, root)
     with tarfile.open(made) as archive:
-        files = {one.name: t.cast("t.IO[bytes]", archive.extractfile(one)).read() for one in archive}
+        files = {member.name: t.cast("t.IO[bytes]", archive.extractfile(member)).read() for member in archive}
     entries = json.loads(files["index.json"])["manifests"]
     called = [entry["annotations"]["io.containerd.image.name"] for entry in entries]
     assert sorted(called) == sorted(kubernetes_images.names(SETTINGS).values())

@@ -20,15 +20,15 @@ def test_an_archive(tmp_path: Path) -> None:
     image = oci.Image({"bin/thing": b"program"}, entrypoint=["/bin/thing"], mode=0o755)
     oci.oci_archive(target, image, names=[NAME])
     with tarfile.open(target) as archive:
-        files = {one.name: (archive.extractfile(one) or target.open("rb")).read() for one in archive}
+        files = {member.name: (archive.extractfile(member) or target.open("rb")).read() for member in archive}
     blobs = {name.rpartition("/")[2]: data for name, data in files.items() if name.startswith("blobs/sha256/")}
     assert all(hashlib.sha256(data).hexdigest() == name for name, data in blobs.items())
     (described,) = json.loads(files["index.json"])["manifests"]
     assert described["digest"] == image.digest
     assert described["annotations"]["io.containerd.image.name"] == NAME
     manifest = json.loads(blobs[image.digest.partition(":")[2]])
-    for one in [manifest["config"], *manifest["layers"]]:
-        assert len(blobs[one["digest"].partition(":")[2]]) == one["size"]
+    for descriptor in [manifest["config"], *manifest["layers"]]:
+        assert len(blobs[descriptor["digest"].partition(":")[2]]) == descriptor["size"]
     config = json.loads(blobs[manifest["config"]["digest"].partition(":")[2]])
     assert config["rootfs"]["diff_ids"] == [manifest["layers"][0]["digest"]]
     assert config["config"]["Entrypoint"] == ["/bin/thing"]
@@ -46,4 +46,4 @@ def test_programs_can_be_run(tmp_path: Path) -> None:
     """A layer's files have the mode that was asked for."""
     for mode in (0o644, 0o755):
         with tarfile.open(fileobj=io.BytesIO(oci.Image({"a": b"1"}, mode=mode).layers[0])) as layer:
-            assert [one.mode for one in layer] == [mode]
+            assert [member.mode for member in layer] == [mode]

@@ -46,15 +46,15 @@ def start(place: Path, *argv: str) -> int:
     while not log.exists() or "ready" not in log.read_text():
         assert time.monotonic() < end
         time.sleep(0.02)
-    (found,) = processes.find("rdmaops-test", place)
-    return found.pid
+    (process,) = processes.find("rdmaops-test", place)
+    return process.pid
 
 
 def test_started_and_ended(place: Path) -> None:
     assert processes.find("rdmaops-test", place) == []
     pid = start(place, "--word")
-    (found,) = processes.find("rdmaops-test", place)
-    assert found.argv[2:] == ("--word",)
+    (process,) = processes.find("rdmaops-test", place)
+    assert process.argv[2:] == ("--word",)
     # It is a child of init, of no session that a terminal could end, and holds none of our files.
     stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     assert int(stat[1]) != os.getpid()

@@ -110,8 +110,8 @@ def test_every_program_is_in_the_table_once() -> None:
             f" {build.version}" in text
             or f'"pause {build.version[1:]}' in (tools.MODULES / "pause/main.go").read_text()
         )
-        for one in build.programs.values():
-            assert one.package in text
+        for binary in build.programs.values():
+            assert binary.package in text
 
 
 def test_every_release_has_an_address() -> None:
@@ -119,10 +119,10 @@ def test_every_release_has_an_address() -> None:
     sites = release.bases(settings, {"LAB_RELEASES_HELM": "http://mirror.example/helm/"})
     assert sites["helm"] == "http://mirror.example/helm"
     for build in tools.builds(settings).values():
-        for one in build.programs.values():
-            url = release.address(build.release, build, one, "amd64", sites)
+        for binary in build.programs.values():
+            url = release.address(build.release, build, binary, "amd64", sites)
             assert url.startswith("http") or not build.release
-            assert bool(url) == bool(release.address(build.sums, build, one, "amd64", sites))
+            assert bool(url) == bool(release.address(build.sums, build, binary, "amd64", sites))
     helm = tools.build_of(settings, "helm3")
     url = release.address(helm.release, helm, helm.programs["helm3"], "arm64", sites)
     assert url == f"http://mirror.example/helm/helm-{helm.version}-linux-arm64.tar.gz"
@@ -174,13 +174,13 @@ def test_an_architecture_without_programs(
 
 def test_a_release(places: config.Places, settings: dict[str, t.Any], site: Path) -> None:
     publish(site)
-    got = tools.get("thing1", places, settings)
-    assert got.read_text() == PROGRAM
-    assert got.stat().st_mode & 0o111
+    binary = tools.get("thing1", places, settings)
+    assert binary.read_text() == PROGRAM
+    assert binary.stat().st_mode & 0o111
     # What came with it is kept, and nothing else.
-    assert sorted(path.name for path in got.parent.iterdir()) == ["other", "thing1"]
+    assert sorted(path.name for path in binary.parent.iterdir()) == ["other", "thing1"]
     (site / "sums").unlink()
-    assert tools.get("other", places, settings) == got.parent / "other"
+    assert tools.get("other", places, settings) == binary.parent / "other"
 
 
 # sums, names in the archive; what is said
@@ -222,8 +222,8 @@ for package in "$3" "$4"; do cp '%s' "$2/${package##*/}"; done
     calls = tmp_path / "calls"
     go = program(tmp_path / "sdk/go", script % (calls, program(tmp_path / "source")))
     monkeypatch.setattr(gobuild, "toolchain", lambda: str(go))
-    got = tools.get("thing1", places, settings)
-    assert tools.get("other", places, settings).parent == got.parent
+    binary = tools.get("thing1", places, settings)
+    assert tools.get("other", places, settings).parent == binary.parent
     assert len(calls.read_text().splitlines()) == 1
     assert not leftover.exists()
     assert f"-C {tmp_path}/go/thing" in calls.read_text()

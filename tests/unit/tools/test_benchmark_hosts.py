@@ -76,10 +76,10 @@ def test_the_peak_is_of_the_program_and_its_children() -> None:
 
 
 def test_every_host_has_an_address_of_its_own() -> None:
-    found = [ipaddress.ip_address(hosts.address(number)) for number in range(1001)]
+    addresses = [ipaddress.ip_address(hosts.address(number)) for number in range(1001)]
     network = ipaddress.ip_network(f"{hosts.NETWORK}/{hosts.PREFIX}")
-    assert len(set(found)) == len(found)
-    assert all(one in network and one.packed[-1] not in (0, 255) for one in found)
+    assert len(set(addresses)) == len(addresses)
+    assert all(address in network and address.packed[-1] not in (0, 255) for address in addresses)
 
 
 def test_the_boot_menu_names_the_kernel_and_no_mode() -> None:

@@ -51,7 +51,7 @@ def python(code: str) -> list[str]:
 
 def test_cases_of_a_junit_report_are_counted(runner: Runner, tmp_path: Path) -> None:
     (tmp_path / "report.xml").write_text(REPORT)
-    last = play(runner, part("unit", lambda it: it.junit(tmp_path / "report.xml")))
+    last = play(runner, part("unit", lambda runner: runner.junit(tmp_path / "report.xml")))
     assert last == "2 passed, 2 failed, 1 skipped"
     assert [(check.name, check.status, check.reason) for check in runner.checks if check.status != "passed"] == [
         ("a::bad", "failed", "assert 1 == 2"),
@@ -63,7 +63,7 @@ def test_cases_of_a_junit_report_are_counted(runner: Runner, tmp_path: Path) -> 
 def test_a_skip_is_a_failure_where_everything_is_required(runner: Runner, tmp_path: Path) -> None:
     runner.require_all = True
     (tmp_path / "report.xml").write_text(REPORT)
-    last = play(runner, part("unit", lambda it: it.junit(tmp_path / "report.xml")))
+    last = play(runner, part("unit", lambda runner: runner.junit(tmp_path / "report.xml")))
     assert last == "2 passed, 3 failed, 0 skipped"
     assert runner.checks[-2].reason == "skipped, and REQUIRE_ALL is set: no tool"
 
@@ -75,15 +75,15 @@ def test_a_part_that_tests_nothing_has_failed(runner: Runner) -> None:
 
 def test_a_damaged_report_has_no_cases(runner: Runner, tmp_path: Path) -> None:
     (tmp_path / "report.xml").write_text(REPORT[:200])
-    play(runner, part("unit", lambda it: it.junit(tmp_path / "report.xml")))
+    play(runner, part("unit", lambda runner: runner.junit(tmp_path / "report.xml")))
     assert [check.reason for check in runner.checks] == ["nothing was tested"]
 
 
 def test_commands_are_judged_by_their_exit_status(runner: Runner, capsys: pytest.CaptureFixture[str]) -> None:
-    def body(it: Runner) -> None:
-        it.command("good", [sys.executable, "-c", "print('quiet')"], limit=20)
-        it.command("bad", [sys.executable, "-c", "print('why'); raise SystemExit(3)"], limit=20)
-        it.command("absent", ["/nonexistent/tool"], limit=20)
+    def body(runner: Runner) -> None:
+        runner.command("good", [sys.executable, "-c", "print('quiet')"], limit=20)
+        runner.command("bad", [sys.executable, "-c", "print('why'); raise SystemExit(3)"], limit=20)
+        runner.command("absent", ["/nonexistent/tool"], limit=20)
 
     assert play(runner, part("lint", body)) == "1 passed, 2 failed, 0 skipped"
     printed = capsys.readouterr().out
@@ -104,7 +104,9 @@ def test_a_command_out_of_time_is_stopped_with_its_children(
         runner,
         part(
             "slow",
-            lambda it: it.command("slow", python(f"import subprocess; subprocess.run({python(child)!r})"), limit=60),
+            lambda runner: runner.command(
+                "slow", python(f"import subprocess; subprocess.run({python(child)!r})"), limit=60
+            ),
         ),
     )
     assert runner.checks[0].reason == "stopped: out of time"
@@ -113,15 +115,17 @@ def test_a_command_out_of_time_is_stopped_with_its_children(
 
 
 def test_a_command_has_a_limit_of_its_own(runner: Runner) -> None:
-    assert play(runner, part("slow", lambda it: it.command("nap", python("import time; time.sleep(600)"), limit=0.1)))
+    assert play(
+        runner, part("slow", lambda runner: runner.command("nap", python("import time; time.sleep(600)"), limit=0.1))
+    )
     assert runner.checks[0].reason == "stopped: out of time"
     assert runner.stopped == set()
 
 
 def test_a_part_over_its_hard_limit_is_stopped_and_says_so(runner: Runner, capsys: pytest.CaptureFixture[str]) -> None:
-    def body(it: Runner) -> None:
-        it.command("first", python("import time; time.sleep(600)"), limit=600)
-        it.command("second", python(""), limit=60)
+    def body(runner: Runner) -> None:
+        runner.command("first", python("import time; time.sleep(600)"), limit=600)
+        runner.command("second", python(""), limit=60)
 
     assert play(runner, part("slow", body, budget=0)) == "0 passed, 2 failed, 0 skipped"
     assert "STOPPED: out of time" in capsys.readouterr().out
@@ -135,7 +139,7 @@ def test_what_a_daemon_writes_later_is_in_the_log(runner: Runner, tmp_path: Path
         "os.write(1, b'late\\n')\n"
     )  # fmt: skip
     code = f"import subprocess; subprocess.Popen({python(daemon)!r}, start_new_session=True); print('early')"
-    assert play(runner, part("lab", lambda it: it.command("up", python(code), limit=60)))
+    assert play(runner, part("lab", lambda runner: runner.command("up", python(code), limit=60)))
     assert runner.checks[0].status == "passed"
     log = tmp_path / "out/lab/up.log"
     assert log.read_text().endswith("early\n")
@@ -144,12 +148,15 @@ def test_what_a_daemon_writes_later_is_in_the_log(runner: Runner, tmp_path: Path
 
 
 def test_live_output_is_printed_whole(runner: Runner, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    play(runner, part("live", lambda it: it.command("live", python("print('a line\\n' * 5000)"), limit=60, live=True)))
+    play(
+        runner,
+        part("live", lambda runner: runner.command("live", python("print('a line\\n' * 5000)"), limit=60, live=True)),
+    )
     assert capfdbinary.readouterr().out.count(b"a line\n") == 5000
 
 
 def test_over_budget_is_shown(runner: Runner, capsys: pytest.CaptureFixture[str]) -> None:
-    outcome = runner.run(part("slow", lambda it: it.add("check", "passed")))
+    outcome = runner.run(part("slow", lambda runner: runner.add("check", "passed")))
     runner.outcomes["slow"] = outcome._replace(seconds=61, allowed=60)
     report.report(runner, [part("slow", lambda _it: None)])
     assert "  over budget" in capsys.readouterr().out
@@ -160,9 +167,9 @@ def test_pytest_cases_and_missing_tests(runner: Runner, tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     (tmp_path / "none").mkdir()
 
-    def body(it: Runner) -> None:
-        it.pytest("some", "-p", "no:cacheprovider", str(tmp_path / "test_some.py"), limit=60)
-        it.pytest("none", "-p", "no:cacheprovider", str(tmp_path / "none"), limit=60)
+    def body(runner: Runner) -> None:
+        runner.pytest("some", "-p", "no:cacheprovider", str(tmp_path / "test_some.py"), limit=60)
+        runner.pytest("none", "-p", "no:cacheprovider", str(tmp_path / "none"), limit=60)
 
     assert play(runner, part("unit", body)) == "1 passed, 2 failed, 0 skipped"
     assert runner.checks[-1].reason == f"missing: no test in -p no:cacheprovider {tmp_path}/none"
@@ -244,11 +251,11 @@ def test_what_was_tried_and_lost_is_summed_by_kind(
         "    with faults.tried('parsers', 'r'): pass\n"
     )
 
-    def body(it: Runner) -> None:
+    def body(runner: Runner) -> None:
         (tmp_path / "test_some.py").write_text(tests)
         (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  fault: fault\n")
         plugin = f"{tree.COLLECTION}.tests.support.plugin"
-        it.pytest("some", "-p", plugin, "-p", "no:cacheprovider", str(tmp_path / "test_some.py"), limit=60)
+        runner.pytest("some", "-p", plugin, "-p", "no:cacheprovider", str(tmp_path / "test_some.py"), limit=60)
 
     assert play(runner, part("faults", body)) == "1 passed, 4 failed, 1 skipped"
     printed = capsys.readouterr().out

@@ -14,7 +14,7 @@ TURNS = words.turns(words.LIST.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "match"),
     [
         ("The file is written anew.", "1: 'anew': again, re-create, rebuild"),
         ("One line.\nIt was told twice.", "2: 'was told': is reported, is shown"),
@@ -24,8 +24,8 @@ TURNS = words.turns(words.LIST.read_text(encoding="utf-8"))
         ("The place where it runs.", None),
     ],
 )
-def test_turns(text: str, found: str | None) -> None:
-    assert list(words.matches(text, TURNS)) == ([found] if found else [])
+def test_turns(text: str, match: str | None) -> None:
+    assert list(words.matches(text, TURNS)) == ([match] if match else [])
 
 
 def test_strings_of_python_count_and_comments_do_not(tmp_path: Path) -> None:
