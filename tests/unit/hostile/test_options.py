@@ -43,13 +43,13 @@ def module(name: str) -> t.Any:
 
 def examples(name: str, known: t.Container[str]) -> list[Json]:
     """Return the options of the module's documented examples, those of templates left out."""
-    found = []
+    cases = []
     for task in yaml.safe_load(module(name).EXAMPLES):
         options = task.get(f"rdmaops.gpu_fabric.{name}")
         if options is not None:
             options = {key: value for key, value in options.items() if "{{" not in str(value)}
-            found.append({**options, **{key: value for key, value in NOBODY.items() if key in known}})
-    return found
+            cases.append({**options, **{key: value for key, value in NOBODY.items() if key in known}})
+    return cases
 
 
 def places(node: t.Any, at: tuple[t.Any, ...] = ()) -> t.Iterator[tuple[t.Any, ...]]:
@@ -72,16 +72,16 @@ def inputs(name: str, texts: t.Sequence[str]) -> t.Iterator[tuple[str, Json]]:
     """Return what is tried, and with which options: texts of the examples, and options that they do not have."""
     documented = yaml.safe_load(module(name).DOCUMENTATION)
     known = {**(documented.get("options") or {}), **(NOBODY if "kubernetes" in str(documented) else {})}
-    found = examples(name, known) or [{}]
-    for number, options in enumerate(found):
+    cases = examples(name, known) or [{}]
+    for number, options in enumerate(cases):
         for at in places(options):
             for text in texts:
                 yield f"{number} {'.'.join(map(str, at))}: {text[:20]!a}", replaced(options, at, text)
     for option, about in (documented.get("options") or {}).items():
-        if about.get("type", "str") not in ("str", "path", "raw") or about.get("choices") or option in found[0]:
+        if about.get("type", "str") not in ("str", "path", "raw") or about.get("choices") or option in cases[0]:
             continue
         for text in texts:
-            yield f"{option}: {text[:20]!a}", {**found[0], option: text}
+            yield f"{option}: {text[:20]!a}", {**cases[0], option: text}
 
 
 def ended(name: str, options: Json) -> tuple[int, str, str]:
@@ -138,7 +138,7 @@ def test_hostile_options(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     with faults.tried("hostile options", name) as tally:
-        for what, options in inputs(name, TEXTS if request.config.getoption("--long") else QUICK):
-            with tally.one(what):
+        for label, options in inputs(name, TEXTS if request.config.getoption("--long") else QUICK):
+            with tally.one(label):
                 answered(name, options)
     assert list(tmp_path.iterdir()) in ([], [tmp_path / ".ansible"])

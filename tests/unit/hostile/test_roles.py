@@ -59,14 +59,14 @@ HARMLESS = {"kubernetes_package_repository": ("%n", "a&b")}
 @pytest.mark.parametrize("role", CASES)
 def test_hostile_options_are_refused_by_name(role: str) -> None:
     values = role_values.values(COLLECTION / "roles" / role)
-    found = f"__{role}_not_plain"
-    assert values.value(found) == [], "the defaults"
+    variable = f"__{role}_not_plain"
+    assert values.value(variable) == [], "the defaults"
     with faults.tried("hostile values", role) as tally:
         for option, good, wrap in CASES[role]:
-            assert values.value(found, **{option: good}) == [], option
-            for text in (one for one in HOSTILE if one not in HARMLESS.get(option, ())):
+            assert values.value(variable, **{option: good}) == [], option
+            for text in (value for value in HOSTILE if value not in HARMLESS.get(option, ())):
                 with tally.one(f"{option}: {text[:40]!a}"):
-                    output = values.value(found, **{option: wrap(text)})
+                    output = values.value(variable, **{option: wrap(text)})
                     assert len(output) == 1
                     # Of a dictionary, the pairs are looked at.
                     assert output[0].startswith(f"{option} is ") or role == "gpu_node"

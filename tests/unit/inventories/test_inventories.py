@@ -131,7 +131,7 @@ def test_roles_take_the_values(site: Path) -> None:
     assert not errors
     # All of them were looked at.
     expected = {name for names in variables(site).values() for name in names}
-    assert checked - set(GIVEN) == {one for one in expected if not one.startswith("ansible_") and one != "rails"}
+    assert checked - set(GIVEN) == {name for name in expected if not name.startswith("ansible_") and name != "rails"}
 
 
 def test_a_wrong_value_is_refused(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_every_role_with_packages_is_looked_at() -> None:
 
 def sources(value: t.Any) -> list[str]:
     if isinstance(value, dict):
-        return [source for one in value.values() for source in sources(one)]
+        return [source for item in value.values() for source in sources(item)]
     return [value] if isinstance(value, str) and value.startswith("http") else []
 
 

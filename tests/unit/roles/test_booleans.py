@@ -32,11 +32,11 @@ def as_condition(template: nodes.Template) -> t.Iterator[str]:
 
 def texts(value: t.Any, key: str = "") -> t.Iterator[str]:
     if isinstance(value, dict):
-        for name, one in value.items():
-            yield from texts(one, name)
+        for name, item in value.items():
+            yield from texts(item, name)
     elif isinstance(value, list):
-        for one in value:
-            yield from texts(one, key)
+        for item in value:
+            yield from texts(item, key)
     elif isinstance(value, str):
         yield f"{{% if ({value}) %}}{{% endif %}}" if key in CONDITIONS else value
 
@@ -55,7 +55,10 @@ def templates(role: Path) -> t.Iterator[tuple[str, nodes.Template]]:
 def test_text_that_says_false_is_not_true(role: Path) -> None:
     specs = yaml.safe_load((role / "meta/argument_specs.yml").read_text())["argument_specs"]
     options = {
-        name for spec in specs.values() for name, one in (spec.get("options") or {}).items() if one["type"] == "bool"
+        name
+        for spec in specs.values()
+        for name, option in (spec.get("options") or {}).items()
+        if option["type"] == "bool"
     }
     for place, template in templates(role):
         assert options.intersection(as_condition(template)) == set(), place

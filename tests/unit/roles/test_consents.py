@@ -49,7 +49,7 @@ JOINED = {**REAL, "__kubernetes_step": {"action": "none"}}
 REASON = {"node_maintenance_reboot_pending": "fail", **REAL}
 BEFORE = {"reboot_cause": "mode", "boot_id": "b2"}
 LAST = {"content": "Y2F1c2U6IG1vZGUKYm9vdF9pZDogYjEK"}  # cause: mode, boot_id: b1
-API_SERVER, NO_API_SERVER = ({"__node_maintenance_manifest": {"stat": {"exists": one}}} for one in (True, False))
+API_SERVER, NO_API_SERVER = ({"__node_maintenance_manifest": {"stat": {"exists": exists}}} for exists in (True, False))
 PLANES = {"kubernetes_control_plane": ["here"]}
 RELEASE = "{{ 'Compare the release' if __gpu_operator_look else 'Apply the release' }}"
 NODE = "Bring the Kubernetes node to state {{ __node_maintenance_state }}"
@@ -183,7 +183,7 @@ def test_every_task_that_asks_for_a_consent_is_tried() -> None:
         for path in (COLLECTION / "roles" / role / "tasks").glob("*.yml"):
             for task in tasks_of(load(path)):
                 arguments = [value for name, value in task.items() if "." in name and isinstance(value, dict)]
-                for key, value in [*task.items(), *(pair for one in arguments for pair in one.items())]:
+                for key, value in [*task.items(), *(pair for argument in arguments for pair in argument.items())]:
                     for consent in consents if "." not in key and key not in WORDS else ():
                         if re.search(rf"\b{consent}\b", str(value)):
                             assert (consent, path.name, task["name"], key) in tried

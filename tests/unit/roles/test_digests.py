@@ -24,14 +24,14 @@ def read(role: str, part: str) -> Json:
 
 
 def literals(value: Json) -> list[str]:
-    return [one for part in value.values() for one in literals(part)] if isinstance(value, dict) else [value]
+    return [text for part in value.values() for text in literals(part)] if isinstance(value, dict) else [value]
 
 
 def test_the_default_versions_have_one_for_each_architecture() -> None:
     known, given = read("kubernetes", "vars"), read("kubernetes", "defaults")
     programs = known["__kubernetes_digests"][given["kubernetes_version"]]
     assert set(programs) == ARCHITECTURES
-    assert all(set(one) == set(known["__kubernetes_own_packages"]) for one in programs.values())
+    assert all(set(digests) == set(known["__kubernetes_own_packages"]) for digests in programs.values())
     plugins = known["__kubernetes_cni_digests"][given["kubernetes_cni_plugins_version"]]
     assert set(plugins) == ARCHITECTURES
     network, wanted = read("secondary_network", "vars"), read("secondary_network", "defaults")
@@ -40,12 +40,12 @@ def test_the_default_versions_have_one_for_each_architecture() -> None:
     # Two roles know the same archives.
     assert {f"v{version}": digests for version, digests in same.items()} == known["__kubernetes_cni_digests"]
     every = [*literals(known["__kubernetes_digests"]), *literals(known["__kubernetes_cni_digests"])]
-    assert [one for one in every if not LITERAL.fullmatch(one)] == []
+    assert [text for text in every if not LITERAL.fullmatch(text)] == []
     assert len(set(every)) == len(every)
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda path: path.name)
 def test_no_default_takes_a_checksum_from_a_file_of_checksums(role: Path) -> None:
     known = yaml.safe_load((role / "defaults" / "main.yml").read_text(encoding="utf-8"))
-    found = {name: value for name, value in known.items() if name.endswith("_checksum")}
-    assert {name: value for name, value in found.items() if value and not LITERAL.fullmatch(value)} == {}
+    checksums = {name: value for name, value in known.items() if name.endswith("_checksum")}
+    assert {name: value for name, value in checksums.items() if value and not LITERAL.fullmatch(value)} == {}

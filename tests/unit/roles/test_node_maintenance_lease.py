@@ -34,14 +34,14 @@ def between() -> list[tuple[str, Json]]:
     names = [task["name"] for task in loaded("cluster.yml")]
     first, last = names.index("Drain the node"), names.index("Return the node to the cluster")
     todo = [("cluster.yml", task) for task in loaded("cluster.yml")[first + 1 : last]]
-    found = []
+    tasks = []
     while todo:
         file, task = todo.pop(0)
         if module_of(task) == INCLUDE:
-            todo = [(task[INCLUDE], one) for one in loaded(task[INCLUDE])] + todo
+            todo = [(task[INCLUDE], step) for step in loaded(task[INCLUDE])] + todo
         else:
-            found.append((file, task))
-    return found
+            tasks.append((file, task))
+    return tasks
 
 
 @pytest.mark.parametrize("reboot", [60, "900", 7200])

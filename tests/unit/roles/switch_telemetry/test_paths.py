@@ -27,19 +27,19 @@ def test_a_kind_is_well_formed(kind: str) -> None:
     assert set(about) <= {"port", "encoding", "auth_scheme", "target", "paths"}
     assert 0 < about["port"] < 65536
     assert about["encoding"] in ("json", "json_ietf")
-    paths = [one["path"] for one in about["paths"]]
+    paths = [entry["path"] for entry in about["paths"]]
     assert len(paths) == len(set(paths)) > 0
-    for one in about["paths"]:
-        assert set(one) == {"path", "source"}
-        assert PATH.fullmatch(one["path"]), one
-        assert one["path"].count("PORT") == 1
-        assert re.fullmatch(r"https://\S+|openconfig-[a-z-]+", one["source"])
+    for entry in about["paths"]:
+        assert set(entry) == {"path", "source"}
+        assert PATH.fullmatch(entry["path"]), entry
+        assert entry["path"].count("PORT") == 1
+        assert re.fullmatch(r"https://\S+|openconfig-[a-z-]+", entry["source"])
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_no_path_is_within_another(kind: str) -> None:
     """Two subscriptions that overlap would send a leaf twice."""
-    paths = [one["path"] for one in KINDS[kind]["paths"]]
+    paths = [entry["path"] for entry in KINDS[kind]["paths"]]
     # The virtual path of a SONiC port has its counters, and not its queues.
     inside = [(a, b) for a in paths for b in paths if a != b and b.startswith(a + "/")]
     assert inside == ([("/COUNTERS/PORT", "/COUNTERS/PORT/Queues")] if kind == "sonic" else [])
@@ -49,7 +49,7 @@ def covers(kind: str, leaf: str) -> bool:
     """Whether one of the paths is that of a leaf, or of what it is in."""
     wanted: list[t.Any] = elements(leaf)["elem"]
     return any(
-        wanted[: len(asked)] == asked for asked in (elements(one["path"])["elem"] for one in KINDS[kind]["paths"])
+        wanted[: len(asked)] == asked for asked in (elements(entry["path"])["elem"] for entry in KINDS[kind]["paths"])
     )
 
 
