@@ -69,7 +69,7 @@ class ActionModule(ControllerAction):
 
 
 def validate(arguments: t.Mapping[str, t.Any]) -> None:
-    """Raises FabricError for names that are no file names, and for unknown numbers and details of a document."""
+    """Raises FabricError for invalid names, and for unknown numbers and details of a document."""
     for name in (arguments["name"], *arguments["beside"]):
         if not NAME.match(name):
             raise FabricError(
