@@ -14,6 +14,7 @@ import errno
 import hashlib
 import http.client
 import os
+import re
 import signal
 import tempfile
 import time
@@ -64,9 +65,7 @@ def sources(arguments: argparse.Namespace, title: str, files: t.Sequence[str]) -
             "--data-url: nothing is downloaded without a checksum. Set --data-checksum to sha256: or md5: and the"
             " digest that you trust"
         )
-    parts = urllib.parse.urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise WorkloadError("--data-url: %s is not a URL of http or https" % url.partition("?")[0])
+    parts = _split(url)
     if sorted(file for file, _checksum in checksums) != sorted(files or [""]):
         shape = (
             "FILE=sha256:HEX once for each of %s" % ", ".join(files) if files else "sha256:HEX once, for the archive"
@@ -78,6 +77,22 @@ def sources(arguments: argparse.Namespace, title: str, files: t.Sequence[str]) -
     return {
         file: Source(parts._replace(path="%s/%s" % (base, file)).geturl(), checksum) for file, checksum in checksums
     }
+
+
+def _split(url: str) -> urllib.parse.SplitResult:
+    """Return the parts of a URL. Raises WorkloadError without the URL, which may have a secret."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        if (
+            parts.scheme in ("http", "https")
+            and parts.hostname
+            and parts.username is None
+            and not re.search(r"\s", url)
+        ):
+            return parts
+    except ValueError:
+        pass
+    raise WorkloadError("--data-url: it must be a URL of http or https, without a login and without spaces")
 
 
 @contextlib.contextmanager
@@ -109,7 +124,7 @@ def fetch(source: Source, seconds: float) -> bytes:
         reason = exc.reason if type(exc) is urllib.error.URLError else exc
         raise WorkloadError(
             "Downloading %s: %s (%d bytes were received). Look at --data-url, or put the files into --data-dir"
-            % (source.shown, reason or type(reason).__name__, len(content))
+            % (source.shown, str(reason) or type(reason).__name__, len(content))
         ) from exc
     algorithm = source.checksum.partition(":")[0]
     actual = "%s:%s" % (algorithm, hashlib.new(algorithm, content).hexdigest())
