@@ -110,7 +110,8 @@ def _devinfo(port: t.Mapping[str, t.Any], host: Host) -> dict[str, t.Any]:
     status, text = host.run(["ibv_devinfo", "-v", "-d", device], 30)
     if status is None:
         return {"error": "ibv_devinfo timed out after 30 s"}
-    shown = next((entry for entry in ibv_devinfo.parse(text) if entry["name"] == device), {"ports": [], "limits": None})
+    nothing: dict[str, t.Any] = {"ports": [], "limits": None}
+    shown = next((entry for entry in ibv_devinfo.parse(text) if entry["name"] == device), nothing)
     states = [port["state"] for port in shown["ports"] if port["port"] == number]
     limits = {"limits": shown["limits"]}
     if status != 0 or not states:

@@ -44,7 +44,7 @@ def test_a_control_plane_that_reboots(lab: podlab.PodLab) -> None:
 def test_reset_without_the_clusters_name(lab: podlab.PodLab) -> None:
     done = nodelab.play("--limit", WORKER, kubernetes_state="reset", kubernetes_reset_consent="another")
     assert done.rc != 0
-    assert f"It is {CLUSTER} or kubernetes" in " ".join(done.output.split())
+    assert f"The cluster is {CLUSTER} or kubernetes" in " ".join(done.output.split())
     assert done.changed == 0
     ready(lab)
 
