@@ -83,8 +83,8 @@ def table(result: Json, others: t.Mapping[str, Json]) -> str:
     lines = ["Experiment %s" % result["name"]]
     for row in rows(runs):
         lines.append("  %s" % row.words)
-        width = max(len(bar.title) for bar in row.bars)
-        lines += ["    %s  %s" % (bar.title.ljust(width), bar.text) for bar in row.bars]
+        width = max(len(column.title) for column in row.bars)
+        lines += ["    %s  %s" % (column.title.ljust(width), column.text) for column in row.bars]
     return "\n".join(lines + ["  " + text for text in sentences(runs)]) + "\n"
 
 

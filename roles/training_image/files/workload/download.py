@@ -121,7 +121,9 @@ def fetch(source: Source, seconds: float) -> bytes:
                 if len(content) > MOST_BYTES:
                     raise WorkloadError("Downloading %s: it has more than %d bytes" % (source.shown, MOST_BYTES))
     except (OSError, ValueError, http.client.HTTPException) as exc:
-        reason = exc.reason if type(exc) is urllib.error.URLError else exc
+        reason: object = exc
+        if isinstance(exc, urllib.error.URLError) and not isinstance(exc, urllib.error.HTTPError):
+            reason = exc.reason
         raise WorkloadError(
             "Downloading %s: %s (%d bytes were received). Look at --data-url, or put the files into --data-dir"
             % (source.shown, str(reason) or type(reason).__name__, len(content))
