@@ -81,18 +81,17 @@ def _workload(texts: t.Iterable[str]) -> dict[str, t.Any] | None:
     result = json_dictionary("{" + lines[-1]) if lines else {}
     if result.get("schema") != SCHEMA:
         return None
-    accuracies = [entry.get("accuracy") for entry in result.get("accuracies") or [] if isinstance(entry, dict)]
+    accuracies = [_dictionary(entry).get("accuracy") for entry in _list(result.get("accuracies"))]
     numbers = {
-        "images_per_second_per_device": (result.get("images_per_second_per_device") or {}).get("mean"),
-        "images_per_second": (result.get("images_per_second") or {}).get("mean"),
+        "images_per_second_per_device": _dictionary(result.get("images_per_second_per_device")).get("mean"),
+        "images_per_second": _dictionary(result.get("images_per_second")).get("mean"),
         "seconds": result.get("seconds"),
         "first_accuracy": accuracies[0] if accuracies else None,
         "accuracy": result.get("accuracy"),
     }
-    samples = result.get("samples") or []
-    settings = result.get("settings") or {}
-    details = {key: result.get(key, settings.get(key)) for key in DETAILS}
-    return _run(numbers, [rate for rate in samples if is_number(rate) and rate > 0], details)
+    samples = [rate for rate in _list(result.get("samples")) if is_number(rate) and rate > 0]
+    settings = _dictionary(result.get("settings"))
+    return _run(numbers, samples, {key: result.get(key, settings.get(key)) for key in DETAILS})
 
 
 def _nccl_tests(texts: t.Iterable[str]) -> dict[str, t.Any] | None:
@@ -128,8 +127,23 @@ def _run(numbers: Json, samples: list[float], details: Json) -> dict[str, t.Any]
     return {
         "numbers": {key: value for key, value in numbers.items() if is_number(value)},
         "samples": samples,
-        "details": {key: value for key, value in details.items() if value is not None},
+        "details": {key: value for key, value in details.items() if _is_detail(value)},
     }
+
+
+def _is_detail(value: t.Any) -> bool:
+    """Return whether a value is a text, a number or a list of texts. A log may have anything."""
+    if isinstance(value, list):
+        return all(isinstance(item, str) for item in value)
+    return isinstance(value, str) or is_number(value)
+
+
+def _dictionary(value: t.Any) -> dict[str, t.Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: t.Any) -> list[t.Any]:
+    return value if isinstance(value, list) else []
 
 
 def is_number(value: t.Any) -> bool:

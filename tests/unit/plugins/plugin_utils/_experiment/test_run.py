@@ -53,11 +53,15 @@ ODD: list[tuple[dict[str, t.Any], str, t.Any]] = [
     ({"accuracies": []}, "numbers", {"first_accuracy": None}),
     ({"accuracy": "high"}, "numbers", {"accuracy": None}),
     ({"images_per_second": None}, "numbers", {"images_per_second": None}),
-]
+    ({"images_per_second": [1], "accuracies": 5}, "numbers", {"images_per_second": None, "first_accuracy": None}),
+    ({"accuracies": ["high"], "samples": {"a": 1}}, "samples", []),
+    ({"model": {"a": 1}, "hosts": [1], "batch_size": float("nan"), "settings": 7}, "details",
+     {"model": None, "hosts": None, "batch_size": None, "epochs": None, "backend": "mpi"}),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("changes", "key", "expected"), ODD)
-def test_what_is_no_number_is_no_number_of_the_run(changes: dict[str, t.Any], key: str, expected: t.Any) -> None:
+def test_what_is_not_valid_is_left_out(changes: dict[str, t.Any], key: str, expected: t.Any) -> None:
     part = run.of_job(job(log_of({**TRAINED, **changes})))[key]
     if isinstance(expected, dict):
         part = {name: part.get(name) for name in expected}
