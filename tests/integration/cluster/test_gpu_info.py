@@ -65,7 +65,7 @@ def test_nodes_by_their_label_and_gpus_by_nvidia_smi(here: node.Node, account: P
     assert refused.rc == 2, refused.output
     assert f"Looking at the GPUs of the nodes with nvidia-smi: node {node.NAME}: " in refused.messages()
     script = [{"name": "PATH", "value": "/bin"}, {"name": "SCRIPT", "value": STAND_IN}]
-    with here.pod(SPACE, "driver-1", name="nvidia-driver-ctr", command=START, env=script):
+    with here.pod(SPACE, "driver-1", command=START, env=script):
         here.plane.kubectl("label", "pod", "driver-1", "-n", SPACE, f"app={DRIVER}")
         result = module(account)
         proven = role(account)
@@ -77,12 +77,9 @@ def test_nodes_by_their_label_and_gpus_by_nvidia_smi(here: node.Node, account: P
 
 
 def test_a_container_without_nvidia_smi_is_unknown(here: node.Node, account: Path) -> None:
-    with here.pod(SPACE, "driver-2", name="nvidia-driver-ctr"):
+    with here.pod(SPACE, "driver-2"):
         here.plane.kubectl("label", "pod", "driver-2", "-n", SPACE, f"app={DRIVER}")
         result = module(account, nodes=[node.NAME])
     shown = result["nodes"][node.NAME]
     assert shown["gpus"] is None
-    assert (
-        "container nvidia-driver-ctr of the pod gpu-operator/driver-2 shows no GPU: it exited with 127"
-        in shown["error"]
-    )
+    assert "container main of the pod gpu-operator/driver-2 shows no GPU: it exited with 127" in shown["error"]
