@@ -122,10 +122,10 @@ def _watched(test: Test, limit: float, patience: float, host: Host, quiet: Quiet
         after = look()
     except (ContainerError, ValueError) as exc:
         return {**NOTHING, "error": "the counters of the network cannot be read: %s" % exc, "seconds": 0.0}
-    what = fabric_quiet.Measured(
+    measurement = fabric_quiet.Measured(
         test["device"], quiet.rails, result.get("sent_bytes"), round(host.now() - began, 1), quiet.allowed
     )
-    return {**result, "traffic": fabric_quiet.compare(before, after, what)}
+    return {**result, "traffic": fabric_quiet.compare(before, after, measurement)}
 
 
 def _identity(test: Test) -> dict[str, t.Any]:

@@ -89,22 +89,22 @@ class Measured(t.NamedTuple):
     allowed: int  # bytes a second beside the rails
 
 
-def compare(before: Counters, after: Counters, what: Measured) -> dict[str, t.Any]:
+def compare(before: Counters, after: Counters, measurement: Measured) -> dict[str, t.Any]:
     """Return ``quiet`` (None: the counters do not show it) with the reason and the numbers."""
     beside = {
         name: after["netdevs"][name] - number
         for name, number in before["netdevs"].items()
-        if name != "lo" and name not in what.rails and name in after["netdevs"]
+        if name != "lo" and name not in measurement.rails and name in after["netdevs"]
     }
     rdma = _sent(before["port"], after["port"])
     packets = [counters["port"].get(_PACKETS) for counters in (before, after)]
     numbers: dict[str, t.Any] = {
-        "seconds": what.seconds,
-        "sent_bytes": what.sent,
+        "seconds": measurement.seconds,
+        "sent_bytes": measurement.sent,
         "rdma_bytes": rdma,
         "rdma_packets": None if None in packets else packets[1] - packets[0],
         "ethernet_bytes": beside,
-        "allowed_bytes": int(what.allowed * what.seconds),
+        "allowed_bytes": int(measurement.allowed * measurement.seconds),
     }
     loud = {name: number for name, number in beside.items() if number > numbers["allowed_bytes"]}
     quiet: bool | None = None
@@ -113,24 +113,24 @@ def compare(before: Counters, after: Counters, what: Measured) -> dict[str, t.An
         shown = ", ".join("%s carried %d bytes" % item for item in sorted(loud.items()))
         why: str | None = "%s in %.1f s, and %d are allowed outside the rails" % (
             shown,
-            what.seconds,
+            measurement.seconds,
             numbers["allowed_bytes"],
         )
     elif any(number < 0 for number in beside.values()) or (rdma is not None and rdma < 0):
         why = "counters went backwards: they were reset"
     elif rdma is None:
         counted = "" if numbers["rdma_packets"] is None else ", only packets (%d)" % numbers["rdma_packets"]
-        why = "%s counts no bytes%s" % (what.device, counted)
+        why = "%s counts no bytes%s" % (measurement.device, counted)
     elif after["port"].get(_XMIT) == _FULL:
-        why = "the counter port_xmit_data of %s is full" % what.device
-    elif what.sent is None:
+        why = "the counter port_xmit_data of %s is full" % measurement.device
+    elif measurement.sent is None:
         why = "the number of bytes sent is unknown"
-    elif rdma < what.sent:
+    elif rdma < measurement.sent:
         quiet = False
         why = "%s counted %d of the %d bytes that were sent: the rest took another path" % (
-            what.device,
+            measurement.device,
             rdma,
-            what.sent,
+            measurement.sent,
         )
     else:
         quiet, why = True, None

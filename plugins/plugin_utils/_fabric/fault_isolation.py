@@ -171,10 +171,10 @@ def _components(links: list[Link]) -> list[list[Link]]:
     return groups
 
 
-def _fail_of(number: int, what: str, more: str = "") -> str:
+def _fail_of(number: int, noun: str, more: str = "") -> str:
     if number == 1:
-        return "the only %s%s fails" % (what, more)
-    return "all %d %ss%s fail" % (number, what, more)
+        return "the only %s%s fails" % (noun, more)
+    return "all %d %ss%s fail" % (number, noun, more)
 
 
 def _node_suspect(hosts: t.Mapping[str, Json], node: str, own: list[_Rail], links: list[Link]) -> Json:

@@ -44,51 +44,51 @@ def limit_of(value: t.Any) -> float:
     return float(value)
 
 
-def _list(value: t.Any, what: str) -> list[t.Any]:
+def _list(value: t.Any, path: str) -> list[t.Any]:
     if not isinstance(value, (list, tuple)):
-        raise invalid_input("%s must be a list, not %s" % (what, brief(value)))
+        raise invalid_input("%s must be a list, not %s" % (path, brief(value)))
     return list(value)
 
 
-def _rail(value: t.Any, what: str) -> int:
+def _rail(value: t.Any, path: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise invalid_input("%s must be the number of a rail, from 0, not %s" % (what, brief(value)))
+        raise invalid_input("%s must be the number of a rail, from 0, not %s" % (path, brief(value)))
     return int(value)
 
 
-def _name(value: t.Any, what: str) -> str:
+def _name(value: t.Any, path: str) -> str:
     if not isinstance(value, str) or not value:
-        raise invalid_input("%s must be the name of a node, not %s" % (what, brief(value)))
+        raise invalid_input("%s must be the name of a node, not %s" % (path, brief(value)))
     return str(value)
 
 
-def _text(value: t.Any, what: str) -> str | None:
+def _text(value: t.Any, path: str) -> str | None:
     if value is not None and not isinstance(value, str):
-        raise invalid_input("%s must be a string or null, not %s" % (what, brief(value)))
+        raise invalid_input("%s must be a string or null, not %s" % (path, brief(value)))
     return str(value) if value else None
 
 
-def _texts(value: t.Any, what: str) -> list[str]:
-    return [text for entry in _list([] if value is None else value, what) for text in [_text(entry, what)] if text]
+def _texts(value: t.Any, path: str) -> list[str]:
+    return [text for entry in _list([] if value is None else value, path) for text in [_text(entry, path)] if text]
 
 
-def _number(value: t.Any, what: str) -> float | None:
+def _number(value: t.Any, path: str) -> float | None:
     """Return a number, or None if it is out of range."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise invalid_input("%s must be a number or null, not %s" % (what, brief(value)))
+        raise invalid_input("%s must be a number or null, not %s" % (path, brief(value)))
     return value if 0 <= value < 1e9 else None
 
 
-def _test(value: t.Any, what: str, tests: t.Sequence[str] = TESTS) -> str:
+def _test(value: t.Any, path: str, tests: t.Sequence[str] = TESTS) -> str:
     if value not in tests:
-        raise invalid_input("%s is %s; the tests are %s" % (what, brief(value), ", ".join(tests)))
+        raise invalid_input("%s is %s; the tests are %s" % (path, brief(value), ", ".join(tests)))
     return str(value)
 
 
-def _count(value: t.Any, what: str) -> int | None:
-    number = _number(value, what)
+def _count(value: t.Any, path: str) -> int | None:
+    number = _number(value, path)
     return None if number is None else int(number)
 
 

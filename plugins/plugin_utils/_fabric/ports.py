@@ -60,8 +60,8 @@ def examine(hosts: t.Mapping[str, Json], plan: Plan) -> list[Finding]:
     findings = []
     for rail in plan.rails:
         findings += _states(hosts, rail)
-        for key, what, unit in _SAME:
-            findings += _differences(hosts, rail, key, what, unit)
+        for key, noun, unit in _SAME:
+            findings += _differences(hosts, rail, key, noun, unit)
     return findings + _find_down_trained(hosts, plan, findings)
 
 
@@ -91,7 +91,7 @@ def _up(hosts: t.Mapping[str, Json], rail: int) -> dict[str, Json]:
     return {node: port for node, port in ports.items() if port and port["state"] in (ACTIVE, None)}
 
 
-def _differences(hosts: t.Mapping[str, Json], rail: int, key: str, what: str, unit: str) -> list[Finding]:
+def _differences(hosts: t.Mapping[str, Json], rail: int, key: str, noun: str, unit: str) -> list[Finding]:
     """Return the nodes that differ from the majority on a rail; without a majority, all."""
     values = {node: port[key] for node, port in _up(hosts, rail).items()}
     groups: dict[t.Any, list[str]] = {}
@@ -102,7 +102,7 @@ def _differences(hosts: t.Mapping[str, Json], rail: int, key: str, what: str, un
     unread = [node for node, value in values.items() if value is None]
     if groups and unread:
         why = "rail %d: the %s could not be read on %s, the others have %s" % (
-            rail, what, some([label(hosts, node, rail) for node in unread]), some([show(v, unit) for v in groups]),
+            rail, noun, some([label(hosts, node, rail) for node in unread]), some([show(v, unit) for v in groups]),
         )  # fmt: skip
         findings.append(Finding(UNKNOWN, rail, "port", unread, False, key, dict.fromkeys(unread), why))
     if len(groups) < 2:
@@ -113,7 +113,7 @@ def _differences(hosts: t.Mapping[str, Json], rail: int, key: str, what: str, un
         for value, group in groups.items():
             for node in group if value != usual else ():
                 why = "rail %d: node %s has %s %s, %d of %d nodes have %s" % (
-                    rail, label(hosts, node, rail), what, show(value, unit), len(groups[usual]), number,
+                    rail, label(hosts, node, rail), noun, show(value, unit), len(groups[usual]), number,
                     show(usual, unit),
                 )  # fmt: skip
                 if key == "rate_gbps" and value < usual:
@@ -124,7 +124,7 @@ def _differences(hosts: t.Mapping[str, Json], rail: int, key: str, what: str, un
         "%s on %s" % (show(value, unit), some([label(hosts, node, rail) for node in group]))
         for value, group in groups.items()
     ]
-    why = "rail %d: the %s differs between nodes: %s" % (rail, what, "; ".join(parts))
+    why = "rail %d: the %s differs between nodes: %s" % (rail, noun, "; ".join(parts))
     everyone = [node for group in groups.values() for node in group]
     known = {node: value for node, value in values.items() if value is not None}
     return findings + [Finding(FAIL, rail, "port", everyone, False, key, known, why)]

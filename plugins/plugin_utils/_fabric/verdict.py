@@ -89,7 +89,7 @@ def _requested_tests(plan: Plan) -> list[str]:
 def _gaps(hosts: t.Mapping[str, Json], plan: Plan) -> list[str]:
     """Return what was not checked, or not requested."""
     parts = {"pairs": plan.pairs, "rails": plan.rails, "tests": _requested_tests(plan)}
-    gaps = ["nothing was requested: wanted has no %s" % what for what, values in parts.items() if not values]
+    gaps = ["nothing was requested: wanted has no %s" % name for name, values in parts.items() if not values]
     paired = {node for pair in plan.pairs for node in pair}
     for node, host in hosts.items():
         start = "node %s" % printable(node)
@@ -130,8 +130,8 @@ def _skipped(hosts: t.Mapping[str, Json], pairs: list[Json], nccl_entry: Json | 
         skipped += [{"what": "node %s" % node, "why": why} for why in host["problems"] + host["busy"]]
     for entry in pairs:
         if entry["verdict"] == UNKNOWN:
-            what = "%s, %s -> %s, rail %d" % (entry["test"], entry["client"], entry["server"], entry["rail"])
-            skipped.append({"what": what, "why": entry["skipped"] or entry["error"]})
+            measurement = "%s, %s -> %s, rail %d" % (entry["test"], entry["client"], entry["server"], entry["rail"])
+            skipped.append({"what": measurement, "why": entry["skipped"] or entry["error"]})
     if nccl_entry and nccl_entry["verdict"] == UNKNOWN:
         skipped.append({"what": NCCL, "why": nccl_entry["error"]})
     return skipped

@@ -74,8 +74,8 @@ def parse(content: bytes, path: str, shape: tuple[int, ...]) -> bytearray:
     header = struct.Struct(">%dI" % (2 + len(shape)))
     kind, count, *sides = header.unpack(content[: header.size].ljust(header.size, b"\0"))
     if kind != BYTES + 1 + len(shape) or tuple(sides) != shape:
-        what = "images of %d x %d pixels" % shape if shape else "labels"
-        raise WorkloadError("%s is truncated, or is not a MNIST file of %s" % (path, what))
+        expected = "images of %d x %d pixels" % shape if shape else "labels"
+        raise WorkloadError("%s is truncated, or is not a MNIST file of %s" % (path, expected))
     expected = header.size + count * math.prod(shape)
     if not count or len(content) != expected:
         raise WorkloadError(
