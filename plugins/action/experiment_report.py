@@ -14,7 +14,6 @@ from ansible.utils.display import Display
 
 from ..module_utils._errors import FabricError
 from ..module_utils._files import read_text
-from ..module_utils._files_write import atomic_write
 from ..module_utils._formats import json_dictionary
 from ..modules.experiment_report import ARGUMENT_SPEC, NAME
 from ..plugin_utils._action import ControllerAction
@@ -56,9 +55,7 @@ class ActionModule(ControllerAction):
             path + ".json": json.dumps(result, indent=1, allow_nan=False) + "\n",
             path + ".html": page(result, present),
         }
-        changed = [file for file, text in texts.items() if read_text(file) != text]
-        for file in changed if not self._task.check_mode else []:
-            atomic_write(file, texts[file])
+        changed = [file for file, text in texts.items() if self.write_report(file, text)]
         if not self._task.no_log:
             display.display(table(result, present))
         missing = sorted(set(others) - set(present))

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import datetime
 import json
-import os
 import typing as t
 
 from ansible.utils.display import Display
 
 from ..module_utils._errors import FabricError
-from ..module_utils._files_write import atomic_write
 from ..modules.fabric_verdict import ARGUMENT_SPEC
 from ..plugin_utils._action import ControllerAction
 from ..plugin_utils._fabric.page import page
@@ -63,12 +61,9 @@ class ActionModule(ControllerAction):
             if not arguments[name]:
                 continue
             path = self._loader.path_dwim(arguments[name])
-            if _holds(path, text):
-                continue
             try:
-                if not self._task.check_mode:
-                    atomic_write(path, text, 0o666 & ~_umask())
-                files.append(path)
+                if self.write_report(path, text):
+                    files.append(path)
             except (FabricError, OSError) as exc:
                 errors.append(str(exc))
         return files, errors
@@ -76,23 +71,6 @@ class ActionModule(ControllerAction):
 
 def _now() -> str:
     return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _umask() -> int:
-    former = os.umask(0o077)
-    os.umask(former)
-    return former
-
-
-def _holds(path: str, text: str) -> bool:
-    """Return whether a file has this text. An unreadable one is written, and the error shows why it failed."""
-    try:
-        if os.path.getsize(path) > 1 << 28:
-            return False
-        with open(path, "rb") as stream:
-            return stream.read() == text.encode("utf-8", "surrogateescape")
-    except OSError:
-        return False
 
 
 def summary(report: dict[str, t.Any]) -> str:

@@ -47,6 +47,7 @@ options:
     description:
       - A directory on the controller for C(NAME.json) and C(NAME.html). A relative path is relative to the playbook's directory.
       - The files are written atomically, and the directory is created.
+      - The mode of a new file depends on the umask of C(ansible-playbook). An existing file keeps its mode.
     type: path
     required: true
   job:

@@ -9,12 +9,14 @@
 from __future__ import annotations
 
 import abc
+import os
 import typing as t
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 from ..module_utils._errors import FabricError
+from ..module_utils._files_write import atomic_write
 
 
 class ControllerAction(ActionBase):
@@ -38,6 +40,31 @@ class ControllerAction(ActionBase):
     @abc.abstractmethod
     def act(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
         """Act on the validated arguments."""
+
+    def write_report(self, path: str, text: str) -> bool:
+        """Write a file whose text differs, but not in check mode; return whether it differs."""
+        if _holds(path, text):
+            return False
+        if not self._task.check_mode:
+            atomic_write(path, text, 0o666 & ~_umask())
+        return True
+
+
+def _umask() -> int:
+    former = os.umask(0o077)
+    os.umask(former)
+    return former
+
+
+def _holds(path: str, text: str) -> bool:
+    """Return whether a file has this text. An unreadable one is written, and the error shows why it failed."""
+    try:
+        if os.path.getsize(path) > 1 << 28:
+            return False
+        with open(path, "rb") as stream:
+            return stream.read() == text.encode("utf-8", "surrogateescape")
+    except OSError:
+        return False
 
 
 __all__ = ("ControllerAction",)

@@ -6,7 +6,7 @@
 
 """Whether a measurement went through the RDMA device, and nothing through the network devices beside it.
 
-What a port sent is in its driver's own counters, of which there is no common one:
+Drivers count what a port has sent, each in counters of its own:
 
 * mlx5 and other InfiniBand: ``counters/port_xmit_data``, in octets divided by 4
   (Documentation/ABI/stable/sysfs-class-infiniband).

@@ -92,6 +92,7 @@ def children(monkeypatch: pytest.MonkeyPatch) -> t.Iterator[list[int]]:
     monkeypatch.setattr(walk.Walker, "__init__", recorded_init)
     yield pids
     for walker in walkers:
+        # Called before the next turn of the loop.
         wait_for(lambda: reaped(walker))  # noqa: B023
     # On a busy machine, a killed child outlives the walk.
     wait_for(lambda: all(child.ended() for child in Child._leftovers))

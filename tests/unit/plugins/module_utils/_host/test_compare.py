@@ -61,7 +61,7 @@ WRONG: list[tuple[str, Json, str]] = [
 
 
 @pytest.mark.parametrize(("name", "params", "text"), WRONG)
-def test_wrong_options_are_told_as_the_module_tells_them(name: str, params: Json, text: str) -> None:
+def test_wrong_options_are_reported_as_the_module_reports_them(name: str, params: Json, text: str) -> None:
     results, (said,) = compare.compare({name: [params]})
     assert results == {name: []}
     assert said.startswith(f"{name}: ")
