@@ -41,6 +41,8 @@ def test_check_run_and_again(tmp_path: Path) -> None:
     assert (run.rc, run.changed()) == (0, 1), run.output
     assert run.result("beside the others")["result"]["run"]["numbers"] == {"bandwidth_cm": 22.9}
     assert "23.14 Gb/s" in page.read_text()
+    artifact = run.result("artifact of the run")["ansible_stats"]["data"]
+    assert artifact["experiment_results"]["bandwidth"]["run"]["numbers"] == {"bandwidth_cm": 22.9}
     for again in (play(tmp_path), play(tmp_path, "--check")):
         assert (again.rc, again.changed()) == (0, 0), again.output
 

@@ -24,7 +24,8 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support.site import HERE, Run,
 
 Json = dict[str, t.Any]
 SECRET = "Xk7-hunter2-Qz9"
-PLAYBOOKS = [f"playbooks/{name}.yml" for name in ("drift", "reboot", "site", "verify")]
+TEMPLATES = ("site", "verify", "drift", "reboot", "image", "train", "experiment", "monitoring")
+PLAYBOOKS = [f"playbooks/{name}.yml" for name in TEMPLATES]
 # One drill with everything that can be chosen.
 NOTIFIED = {
     "awx_notification_type": "webhook",
@@ -162,7 +163,7 @@ def test_what_awx_has_then(site: Site) -> None:
     assert json.loads(drift["extra_vars"]) == {"drift_path": "/srv/drift"}
     assert controller.names("job_templates", "gpu-fabric drift", "notification_templates_error") == ["gpu-fabric"]
     assert drift["summary_fields"]["organization"]["name"] == "hpc"
-    for name in ("site", "verify", "drift", "reboot"):
+    for name in TEMPLATES:
         template = controller.named("job_templates", f"gpu-fabric {name}")
         assert (template["allow_simultaneous"], template["job_slice_count"]) == (False, 1)
         assert template["ask_job_slice_count_on_launch"] is False
