@@ -95,7 +95,7 @@ def read_cifar(directory: Path, url: str, checksum: str, *, first: bool = True, 
     return download.read(cifar.read, cifar.unpack, wanted, str(directory), first=first, patience=patience)
 
 
-@pytest.mark.parametrize("checksum", [sha256(CIFAR), "md5:" + hashlib.md5(CIFAR).hexdigest()])
+@pytest.mark.parametrize("checksum", [sha256(CIFAR), "md5:" + hashlib.md5(CIFAR).hexdigest()], ids=["sha256", "md5"])
 def test_cifar(server: Files, tmp_path: Path, checksum: str, capsys: pytest.CaptureFixture[str]) -> None:
     directory = tmp_path / "new" / "data"
     for _time in range(2):
