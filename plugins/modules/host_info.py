@@ -49,10 +49,14 @@ options:
     type: list
     elements: dict
     default: []
+  host_rails:
+    description: Options of M(rdmaops.gpu_fabric.host_rails), which requires root.
+    type: dict
 seealso:
   - module: rdmaops.gpu_fabric.rdma_system
   - module: rdmaops.gpu_fabric.owned_files
   - module: rdmaops.gpu_fabric.modprobe_options
+  - module: rdmaops.gpu_fabric.host_rails
 """
 
 EXAMPLES = r"""
@@ -276,7 +280,8 @@ class Looker:
 
 def compared(params: t.Mapping[str, t.Any]) -> tuple[dict[str, list[dict[str, t.Any]]], list[str]]:
     """Return what other modules have found, and what they would change, in sentences."""
-    asked = {name: [params[name]] for name in ("rdma_system", "owned_files") if params[name] is not None}
+    one_call = ("rdma_system", "owned_files", "host_rails")
+    asked = {name: [params[name]] for name in one_call if params[name] is not None}
     asked["modprobe_options"] = params["modprobe_options"]
     if not any(asked.values()):
         return {}, []
@@ -314,6 +319,7 @@ def main() -> None:
             "rdma_system": {"type": "dict"},
             "owned_files": {"type": "dict"},
             "modprobe_options": {"type": "list", "elements": "dict", "default": []},
+            "host_rails": {"type": "dict"},
         },
         supports_check_mode=True,
     )

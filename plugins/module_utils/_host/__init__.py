@@ -3,4 +3,4 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # This module util is PRIVATE to the collection: it may change in any release.
-"""All of a host at one look: files, units, packages, network, mode, parameters."""
+"""All of a host at one look: files, units, packages, network, rails, mode, parameters."""

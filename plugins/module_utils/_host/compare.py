@@ -38,10 +38,17 @@ def modprobe_options(params: Params) -> Result:
     return module_params.manage(options, True, module_params.Host(options.root), [])
 
 
+def host_rails(params: Params) -> Result:
+    from . import rails
+
+    return rails.manage(checked(rails.ARGUMENTS, params), True, rails.Host())
+
+
 LOOKS: dict[str, t.Callable[[Params], Result]] = {
     "rdma_system": rdma_system,
     "owned_files": owned_files,
     "modprobe_options": modprobe_options,
+    "host_rails": host_rails,
 }
 
 

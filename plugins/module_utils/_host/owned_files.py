@@ -28,9 +28,14 @@ ARGUMENTS: dict[str, t.Any] = {
 }
 
 
-def decide(files: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[Decision, dict[str, t.Any]]:
-    """Compare every file, and refuse all of them if one is not ours."""
-    decision = Decision()
+def decide(
+    files: t.Sequence[t.Mapping[str, t.Any]], decision: Decision | None = None
+) -> tuple[Decision, dict[str, t.Any]]:
+    """Compare every file, and refuse all of them if one is not ours.
+
+    ``mode`` is for a file that does not exist yet. Steps are added to ``decision``, or to a new one.
+    """
+    decision = Decision() if decision is None else decision
     paths, resources = [], []
     for wish in files:
         path, body = wish["path"], wish["content"]
@@ -53,7 +58,8 @@ def decide(files: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[Decision, dict[str
             if text is None:
                 decision.add("Remove %s" % path, functools.partial(_files_write.remove, path))
             else:
-                decision.add("Write %s" % path, functools.partial(_files_write.atomic_write, path, text))
+                mode = wish.get("mode", 0o644)
+                decision.add("Write %s" % path, functools.partial(_files_write.atomic_write, path, text, mode))
             decision.show(path, original or "", text or "")
             paths.append(path)
         resources.append(

@@ -37,7 +37,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support.site import (
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
 
 Json = t.Any
-FILES = ["host-device", "macvlan"]
+FILES = ["host-device", "macvlan", "tuning"]
 RAILS = ["gpu-1", "gpu-2"]
 DIGEST = "@sha256:" + "0" * 64
 OBJECTS = "Apply accounts, rights and resources to the cluster"
@@ -260,12 +260,14 @@ def installed_and_repaired(site: Site) -> dict[str, Play]:
         "spoil": ["Spoil"],
         "repair": [INSTALL],
     }
-    assert sorted(os.listdir(site.bin)) == ["host-device", "macvlan", "multus", "whereabouts"]
+    assert sorted(os.listdir(site.bin)) == ["host-device", "macvlan", "multus", "tuning", "whereabouts"]
     assert (site.bin / "multus").read_bytes() == b"multus"
     multus = json.loads((site.conf / "00-multus.conf").read_text())
     assert multus["delegates"] == [json.loads((site.conf / "10-pods.conflist").read_text())]
     attached = site.plane.json("get", "network-attachment-definitions", "-n", site.space)["items"]
-    configs = {item["metadata"]["name"]: json.loads(item["spec"]["config"]) for item in attached}
+    chains = {item["metadata"]["name"]: json.loads(item["spec"]["config"])["plugins"] for item in attached}
+    assert {plugin["type"] for chain in chains.values() for plugin in chain[1:]} == {"tuning"}
+    configs = {name: chain[0] for name, chain in chains.items()}
     assert {name: (config["type"], config["device"], config["ipam"]["range"]) for name, config in configs.items()} == {
         "rail0": ("host-device", "rail0", "10.100.0.0/29"),
         "rail1": ("host-device", "rail1", "10.100.0.8/29"),
@@ -351,7 +353,7 @@ def test_what_stands_in_the_way_on_a_node(site: Site) -> None:
     )
     assert [play.changed for play in result.values()] == [[], []]
     assert "the file exists and was not written by this collection" in result["foreign"].text
-    missing = f"{site.bin} has no host-device, macvlan, whereabouts, and with secondary_network_source=package"
+    missing = f"{site.bin} has no host-device, macvlan, tuning, whereabouts, and with secondary_network_source=package"
     assert missing in result["packages"].words
     assert (site.conf / "00-multus.conf").read_text() == "{}"
     assert not site.bin.exists()

@@ -53,9 +53,13 @@ def test_a_system_has_what_a_role_installs(role: str, system: str) -> None:
     assert set(chosen(role, system)) - known == set()
 
 
-@pytest.mark.parametrize("consent", [False, True])
-def test_the_library_that_moves_network_devices_comes_with_the_consent(consent: bool) -> None:
-    site = {"gpu_node_return_stranded_ok": consent, "gpu_node_packages": {"rhel": ["perftest"]}}
+@pytest.mark.parametrize(
+    ("wish", "consent"), [({}, False), ({"gpu_node_return_stranded_ok": True}, True), ({"gpu_node_rails": [{}]}, True)]
+)
+def test_the_library_that_changes_network_devices_comes_when_it_is_needed(
+    wish: dict[str, t.Any], consent: bool
+) -> None:
+    site = {**wish, "gpu_node_packages": {"rhel": ["perftest"]}}
     lists = values(COLLECTION / "roles/gpu_node").task("main.yml", "Look at the host", "packages", **site)
     assert ("python3-pyroute2" in lists["debian"]) == consent
     assert lists["rhel"] == ["perftest"]

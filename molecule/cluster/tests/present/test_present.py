@@ -32,8 +32,10 @@ def node(nodes: dict[str, Host]) -> Host:
 
 def test_one_attachment_and_one_range_for_each_rail(plane: Cluster) -> None:
     attachments = plane.json("get", "network-attachment-definitions", "-n", "default")["items"]
-    configs = {item["metadata"]["name"]: json.loads(item["spec"]["config"]) for item in attachments}
-    assert sorted(configs) == ["rail0", "rail1"]
+    chains = {item["metadata"]["name"]: json.loads(item["spec"]["config"])["plugins"] for item in attachments}
+    assert sorted(chains) == ["rail0", "rail1"]
+    assert {chain[1]["type"] for chain in chains.values()} == {"tuning"}
+    configs = {name: chain[0] for name, chain in chains.items()}
     ranges = [ipaddress.IPv4Network(config["ipam"]["range"]) for config in configs.values()]
     assert all(network.subnet_of(ipaddress.IPv4Network("10.200.0.0/16")) for network in ranges)
     assert not ranges[0].overlaps(ranges[1])
@@ -109,9 +111,12 @@ def test_a_pod_gets_the_rail_and_gives_it_back(plane: Cluster, node: Host, pod: 
     assert "cniVersion" in answer, answer
     inside = json.loads(node.check_output("ip -j -n train-0 address show net1"))[0]
     addresses = [row["local"] for row in inside["addr_info"] if row["family"] == "inet"]
-    config = json.loads(plane.json("get", "network-attachment-definitions", "rail0", "-n", "default")["spec"]["config"])
+    attachment = plane.json("get", "network-attachment-definitions", "rail0", "-n", "default")
+    config = json.loads(attachment["spec"]["config"])["plugins"][0]
     assert [ipaddress.ip_address(text) in ipaddress.ip_network(config["ipam"]["range"]) for text in addresses] == [True]
     assert node.run("ip -br link show rail0").stdout == ""
+    settings = " ".join(f"/proc/sys/net/ipv4/conf/net1/{name}" for name in ("arp_ignore", "arp_announce", "rp_filter"))
+    assert node.check_output(f"ip netns exec train-0 cat {settings}").split() == ["1", "2", "2"]
     assert [row["podref"] for row in allocations(plane)] == ["default/train-0"]
     # Multus has recorded what the pod received: its account is allowed to.
     status = plane.json("get", "pod", "train-0", "-n", "default")["metadata"]["annotations"][

@@ -1,0 +1,285 @@
+# Copyright: (c) 2026, rdmaops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""Who configures a network device of this host, and the files by which it configures a rail."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import typing as t
+import uuid
+
+from .. import _command
+from .._files import in_root, is_ours, read_text
+from .rail_model import Rail, RailError
+
+LIMIT_S = 30
+NETPLAN, NETWORKD, NETWORK_MANAGER, IFUPDOWN = "netplan", "networkd", "NetworkManager", "ifupdown"
+# Our files; netplan's is for all rails. systemd-networkd uses the first file that matches a device
+# (systemd.network(5)).
+FILES = {
+    NETPLAN: "/etc/netplan/90-rdmaops-rails.yaml",
+    NETWORKD: "/etc/systemd/network/05-rdmaops-%s.network",
+    NETWORK_MANAGER: "/etc/NetworkManager/system-connections/rdmaops-%s.nmconnection",
+}
+# nm-dbus-interface.h: NM_DEVICE_STATE_UNMANAGED, NM_DEVICE_STATE_UNAVAILABLE.
+_UNMANAGED = 10
+
+
+class File(t.NamedTuple):
+    path: str
+    content: str
+    # netplan and NetworkManager warn of files, or ignore those, that others may read.
+    mode: int
+
+
+class Manager(t.NamedTuple):
+    """A service that configures a device, and its configuration of the device, if that is not ours."""
+
+    name: str
+    foreign: str | None
+
+
+class Host:
+    """The edges: programs of the services, and their files below a root."""
+
+    def __init__(self, root: str = "/") -> None:
+        self.root = root
+
+    def ask(self, *argv: str) -> str | None:
+        """Return what a program printed, or None if it is not there or its service does not run."""
+        if shutil.which(argv[0], path=os.pathsep.join(_command.DIRECTORIES)) is None:
+            return None
+        try:
+            done = _command.run(argv, LIMIT_S)
+        except _command.TimedOut as exc:
+            raise RailError("Running %s: no answer within %d s" % (" ".join(argv), LIMIT_S)) from exc
+        return done.out if done.status == 0 else None
+
+    def tell(self, *argv: str) -> None:
+        """Have a service read its files again."""
+        try:
+            done = _command.run(argv, LIMIT_S, merged=True)
+        except (OSError, _command.TimedOut) as exc:
+            raise RailError("Running %s: %s" % (" ".join(argv), exc)) from exc
+        if done.status:
+            raise RailError("Running %s: exit status %d: %s" % (" ".join(argv), done.status, done.out.strip()))
+
+    def read(self, path: str) -> str | None:
+        return read_text(in_root(self.root, path))
+
+    def names(self, directory: str, suffix: str) -> list[str]:
+        try:
+            names = os.listdir(in_root(self.root, directory))
+        except FileNotFoundError:
+            return []
+        return sorted("%s/%s" % (directory, name) for name in names if name.endswith(suffix))
+
+
+def configuring(host: Host, netdev: str) -> tuple[list[Manager], bool]:
+    """Return the services that configure a device, and whether systemd-networkd runs and would, if it had a file."""
+    result = []
+    files = host.names("/etc/netplan", ".yaml")
+    netplan = bool(files) and host.ask("netplan", "get") is not None
+    running = _runs(host, "systemd-networkd")
+    # Without its service, networkctl prints what udev knows.
+    text = host.ask("networkctl", "status", "--no-pager", "--lines=0", netdev) if running else None
+    state, file = networkd_status(text)
+    manager_state, connection = network_manager_status(
+        host.ask("nmcli", "--get-values", "GENERAL.STATE,GENERAL.CONNECTION", "device", "show", netdev)
+    )
+    if netplan:
+        result.append(Manager(NETPLAN, _named_in(host, files, netdev)))
+    else:
+        if state not in (None, "unmanaged"):
+            result.append(Manager(NETWORKD, None if file is None or is_ours(host.read(file)) else file))
+        if manager_state is not None and manager_state != _UNMANAGED:
+            ours = connection in ("", connection_name(netdev))
+            result.append(Manager(NETWORK_MANAGER, None if ours else "the connection %s" % connection))
+    if host.ask("ifquery", netdev) is not None:
+        result.append(Manager(IFUPDOWN, "/etc/network/interfaces"))
+    return result, running
+
+
+def _named_in(host: Host, files: t.Sequence[str], netdev: str) -> str | None:
+    """Return the first file of others that has a key of this name."""
+    pattern = re.compile(r"""(?:^|[\s{,])["']?%s["']?\s*:""" % re.escape(netdev), re.M)
+    others = (path for path in files if path != FILES[NETPLAN])
+    return next((path for path in others if pattern.search(host.read(path) or "")), None)
+
+
+def networkd_status(text: str | None) -> tuple[str | None, str | None]:
+    """Return the setup state (networkctl(1)) and the .network file of a device."""
+    fields = dict(re.findall(r"^\s*(State|Network File): (.*?)\s*$", text or "", re.M))
+    state = re.search(r"\((\S+)\)", fields.get("State", ""))
+    file = fields.get("Network File")
+    return state and state.group(1), None if file in (None, "n/a") else file
+
+
+def network_manager_status(text: str | None) -> tuple[int | None, str]:
+    """Return the number of a device's state (nm-dbus-interface.h) and its active connection, of nmcli's values."""
+    lines = (text or "").split("\n")
+    number = re.match(r"\d+", lines[0])
+    if number is None:
+        return None, ""
+    return int(number.group()), re.sub(r"\\(.)", r"\1", lines[1]) if len(lines) > 1 else ""
+
+
+def choose(host: Host, netdev: str, wanted: str, take_over: bool) -> str:
+    """Return which service is to configure a rail, or say why none can."""
+    doing = "Configuring rail %s: " % netdev
+    managers, networkd = configuring(host, netdev)
+    names = [manager.name for manager in managers]
+    if IFUPDOWN in names:
+        raise RailError(
+            "%s/etc/network/interfaces configures it (ifupdown), which this module does not write. Remove it there, so "
+            "that systemd-networkd or NetworkManager can configure it, or configure it there by hand" % doing
+        )
+    if wanted == "auto" and len(names) > 1:
+        raise RailError("%s%s both configure it. Choose one with the option manager" % (doing, " and ".join(names)))
+    if wanted == "auto" and not names and not networkd:
+        raise RailError(
+            "%sno service configures it: netplan has no files, systemd-networkd does not run, and NetworkManager does "
+            "not run or has it unmanaged. Start one of them, or choose one with the option manager" % doing
+        )
+    name = wanted if wanted != "auto" else names[0] if names else NETWORKD
+    foreign = next((manager.foreign for manager in managers if manager.name == name), None)
+    # netplan merges what its files say of a device.
+    if foreign and (name == NETPLAN or not take_over):
+        raise RailError(
+            "%sit is configured by %s, which this module has not written. Remove it there%s"
+            % (doing, foreign, "" if name == NETPLAN else ", or set on_conflict to take_over")
+        )
+    return name
+
+
+def files(manager: str, rails: t.Sequence[Rail], infiniband: t.Container[str]) -> list[File]:
+    """Return the files by which a service configures rails."""
+    if not rails:
+        return []
+    if manager == NETPLAN:
+        return [File(FILES[NETPLAN], netplan(rails), 0o600)]
+    if manager == NETWORKD:
+        return [File(path(manager, rail.netdev), networkd(rail), 0o644) for rail in rails]
+    return [File(path(manager, rail.netdev), network_manager(rail, rail.netdev in infiniband), 0o600) for rail in rails]
+
+
+def path(manager: str, netdev: str) -> str:
+    """Return the file by which a service configures a rail."""
+    return FILES[manager].replace("%s", netdev)
+
+
+def own_files(host: Host) -> dict[str, str]:
+    """Return the files of former runs and the service that reads each."""
+    result = {}
+    for manager, pattern in FILES.items():
+        start, _netdev, end = pattern.partition("%s")
+        for name in host.names(os.path.dirname(pattern), end):
+            if name.startswith(start) and is_ours(host.read(name)):
+                result[name] = manager
+    return result
+
+
+def reload(host: Host, manager: str) -> None:
+    """Have a service read its files again."""
+    if manager == NETPLAN:
+        host.tell("netplan", "generate")
+    if manager in (NETPLAN, NETWORKD) and _runs(host, "systemd-networkd"):
+        host.tell("networkctl", "reload")
+    if manager in (NETPLAN, NETWORK_MANAGER) and _runs(host, "NetworkManager"):
+        host.tell("nmcli", "connection", "reload")
+
+
+def _runs(host: Host, unit: str) -> bool:
+    return host.ask("systemctl", "is-active", unit + ".service") is not None
+
+
+def networkd(rail: Rail) -> str:
+    """Return a .network file (systemd.network(5)): the boot does not wait for the rail."""
+    lines = ["[Match]", "Name=%s" % rail.netdev, "", "[Link]", "RequiredForOnline=no"]
+    lines += ["MTUBytes=%d" % rail.mtu] if rail.mtu else []
+    lines += ["", "[Network]", *("Address=%s" % address for address in rail.addresses)]
+    for route in rail.routes:
+        lines += ["", "[Route]", "Destination=%s" % route.to]
+        lines += ["Gateway=%s" % route.via] if route.via else [] if route.to.version == 6 else ["Scope=link"]
+        lines.append("Table=%d" % rail.table)
+    for address in rail.addresses:
+        lines += ["", "[RoutingPolicyRule]", "From=%s" % address.ip, "Table=%d" % rail.table]
+        lines += ["Priority=%d" % rail.table]
+    return "\n".join(lines)
+
+
+def netplan(rails: t.Sequence[Rail]) -> str:
+    """Return netplan's YAML, which JSON is a part of."""
+    devices: dict[str, t.Any] = {}
+    for rail in rails:
+        routes = []
+        for route in rail.routes:
+            way = {"via": str(route.via)} if route.via else {"scope": "link"}
+            routes.append({"to": str(route.to), **way, "table": rail.table})
+        policy = [{"from": str(a.ip), "table": rail.table, "priority": rail.table} for a in rail.addresses]
+        devices[rail.netdev] = {
+            **({"mtu": rail.mtu} if rail.mtu else {}),
+            "optional": True,
+            "addresses": [str(address) for address in rail.addresses],
+            "routes": routes,
+            "routing-policy": policy,
+        }
+    return json.dumps({"network": {"version": 2, "ethernets": devices}}, indent=2)
+
+
+def connection_name(netdev: str) -> str:
+    return "rdmaops-%s" % netdev
+
+
+def network_manager(rail: Rail, infiniband: bool) -> str:
+    """Return a keyfile (nm-settings-keyfile(5)), which is used before other connections of the device."""
+    kind = "infiniband" if infiniband else "ethernet"
+    name = connection_name(rail.netdev)
+    lines = ["[connection]", "id=%s" % name, "uuid=%s" % uuid.uuid5(uuid.NAMESPACE_DNS, name), "type=%s" % kind]
+    lines += ["interface-name=%s" % rail.netdev, "autoconnect-priority=100", "", "[%s]" % kind]
+    lines += ["mtu=%d" % rail.mtu] if rail.mtu else []
+    lines += ["transport-mode=datagram"] if infiniband else []
+    for version, idle in ((4, "disabled"), (6, "link-local")):
+        addresses = [address for address in rail.addresses if address.version == version]
+        lines += ["", "[ipv%d]" % version, "method=%s" % ("manual" if addresses else idle)]
+        lines += ["never-default=true"] if addresses else []
+        lines += ["address%d=%s" % (number, address) for number, address in enumerate(addresses, 1)]
+        routes = [route for route in rail.routes if route.to.version == version]
+        for number, route in enumerate(routes, 1):
+            lines.append("route%d=%s%s" % (number, route.to, ",%s" % route.via if route.via else ""))
+            lines.append("route%d_options=table=%d" % (number, rail.table))
+        for number, address in enumerate(addresses, 1):
+            rule = "priority %d from %s table %d" % (rail.table, address.ip, rail.table)
+            lines.append("routing-rule%d=%s" % (number, rule))
+    return "\n".join(lines)
+
+
+__all__ = (
+    "FILES",
+    "IFUPDOWN",
+    "NETPLAN",
+    "NETWORKD",
+    "NETWORK_MANAGER",
+    "File",
+    "Host",
+    "Manager",
+    "choose",
+    "configuring",
+    "connection_name",
+    "files",
+    "netplan",
+    "network_manager",
+    "network_manager_status",
+    "networkd",
+    "networkd_status",
+    "own_files",
+    "path",
+    "reload",
+)
