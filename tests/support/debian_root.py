@@ -21,7 +21,8 @@ from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need
 COMMON = ("linux-image-amd64", "busybox", "cpio", "kmod", "lz4", "lzop", "systemd-sysv", "udev", "xz-utils", "zstd")
 PACKAGES = {
     "initramfs-tools": (*COMMON, "initramfs-tools", "grub-emu", "grub2-common", "grub-pc-bin"),
-    "dracut": (*COMMON, "dracut", "binutils"),
+    # With mkinitramfs: dracut conflicts with initramfs-tools, and not with initramfs-tools-core, which has the command.
+    "dracut": (*COMMON, "dracut", "binutils", "initramfs-tools-core"),
     "node": (
         *COMMON, "initramfs-tools", "grub2-common", "grub-pc-bin", "iproute2", "openssh-server", "python3",
         "rdma-core", "ibverbs-providers", "ibverbs-utils", "rdmacm-utils", "infiniband-diags",

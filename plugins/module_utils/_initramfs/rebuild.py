@@ -49,14 +49,26 @@ HOOKS = "/etc/initramfs/post-update.d"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-def tool(root: str = "/") -> str | None:
-    """Return what builds this system's initramfs: initramfs-tools, dracut, or None."""
-    for name, commands in (("initramfs-tools", ("mkinitramfs",)), ("dracut", ("dracut",))):
-        for command in commands:
-            for directory in ("/usr/sbin", "/usr/bin", "/sbin", "/bin"):
-                if os.access(in_root(root, directory + "/" + command), os.X_OK):
-                    return name
-    return None
+class Maker(t.NamedTuple):
+    """What builds an image: a tool that is installed, and the tool that created the image in place, or ``unknown``."""
+
+    tool: str
+    kind: str
+
+
+def tools(root: str = "/") -> list[str]:
+    """Return which of initramfs-tools and dracut are installed.
+
+    Both may be: Debian's dracut conflicts with initramfs-tools, and mkinitramfs is in initramfs-tools-core.
+    """
+    return [
+        name
+        for name, command in (("initramfs-tools", "mkinitramfs"), ("dracut", "dracut"))
+        if any(
+            os.access(in_root(root, directory + "/" + command), os.X_OK)
+            for directory in ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
+        )
+    ]
 
 
 def run(argv: t.Sequence[str], timeout: float) -> tuple[int, str, str]:
@@ -104,33 +116,48 @@ def _no_room(real: str, inner: str) -> str | None:
     return None
 
 
-def _obstacle(name: str, image: str, root: str, kernel_version: str | None) -> str | None:
+def _obstacle(maker: Maker, image: str, root: str, kernel_version: str | None) -> str | None:
     real, inner = _target(image, kernel_version, root)
-    if not os.path.isfile(real):
-        return "no such file"
     return (
-        (_disabled(root) if name == "initramfs-tools" else None)
+        (_disabled(root) if maker.tool == "initramfs-tools" else None)
         or (_no_modules(kernel_version, root) if kernel_version is not None else None)
         or _no_room(real, inner)
     )
 
 
-def preflight(image: str, root: str = "/", kernel_version: str | None = None) -> str:
-    """Return the tool that will build ``image``; raise InitramfsError for what is known to stop it. Changes nothing."""
-    doing = "Rebuilding the initramfs %s: " % image
-    name = tool(root)
-    if name is None:
-        raise InitramfsError(
-            doing + "neither mkinitramfs (initramfs-tools) nor dracut is installed; build the image with the tool that "
-            "created it"
+def _maker(image: str, root: str, doing: str) -> Maker:
+    """Return what builds an image: the tool that created the one in place, as another one's may not boot."""
+    from .reader import read
+
+    installed = tools(root)
+    both = "mkinitramfs (initramfs-tools) and dracut"
+    if not installed:
+        text = "neither mkinitramfs (initramfs-tools) nor dracut is installed; build the image with the tool that created it"
+        raise InitramfsError(doing + text)
+    kind = read([(image, in_root(root, image))]).kind
+    if kind == "unknown" and len(installed) > 1:
+        text = (
+            "it does not show which tool created it, and both %s are installed; build the image with the tool that "
+            "created it, or remove the other one"
         )
+        raise InitramfsError(doing + text % both)
+    if kind not in ("unknown", *installed):
+        text = "it was created by %s, and of %s this system has %s; build the image with the tool that created it"
+        raise InitramfsError(doing + text % (kind, both, " and ".join(installed)))
+    return Maker(installed[0] if kind == "unknown" else kind, kind)
+
+
+def preflight(image: str, root: str = "/", kernel_version: str | None = None) -> Maker:
+    """Return what will build ``image``; raise InitramfsError for what is known to stop it. Changes nothing."""
+    doing = "Rebuilding the initramfs %s: " % image
     try:
-        obstacle = _obstacle(name, image, root, kernel_version)
+        maker = _maker(image, root, doing)
+        obstacle = _obstacle(maker, image, root, kernel_version)
     except (FileError, OSError) as exc:
         raise InitramfsError(doing + str(exc)) from exc
     if obstacle is not None:
         raise InitramfsError(doing + obstacle)
-    return name
+    return maker
 
 
 def leftovers(real: str) -> list[str]:
@@ -197,7 +224,7 @@ class _Build:
         self.root = root
         self.run = run
         self.timeout = timeout
-        self.kind = preflight(image, root, version)
+        self.maker = preflight(image, root, version)
         self.work = "%s/%s%s" % (SCRATCH, WORK, os.urandom(8).hex())
         directory, name = os.path.split(self.inner)
         self.new = os.path.join(directory, ".%s%s%s" % (name, NEW, os.urandom(4).hex()))
@@ -214,7 +241,7 @@ class _Build:
         )
 
     def command(self) -> list[str]:
-        if self.kind == "initramfs-tools":
+        if self.maker.tool == "initramfs-tools":
             return ["env", "TMPDIR=" + self.work, "mkinitramfs", "-o", self.new, self.version]
         # dracut runs the hooks itself, with the name of the file that it wrote: not yet the image's.
         return ["env", "NO_POST_UPDATE_HOOKS=1", "dracut", "--tmpdir", self.work, "--force", self.new, self.version]
@@ -236,6 +263,9 @@ class _Build:
         contents = read([(self.image, place)])
         if self.version not in contents.versions:
             self.fail("the new image has no modules of kernel %s" % self.version, argv, rc, stderr)
+        if self.maker.kind not in ("unknown", contents.kind):
+            text = "the tool that created the new image is %s, that of the image in place is %s"
+            self.fail(text % (contents.kind, self.maker.kind), argv, rc, stderr)
         return contents
 
     def install(self) -> None:
@@ -313,7 +343,7 @@ def _rebuild(build: _Build, verify: t.Callable[[Contents], str | None], items: s
     try:
         contents = build.build()
         reason = verify(contents)
-        if reason is not None and build.kind == "dracut" and read_text(drop_in) is None:
+        if reason is not None and build.maker.tool == "dracut" and read_text(drop_in) is None:
             added = True
             text = '%s\n# A generic image (hostonly=no) does not get /etc/modprobe.d.\n%s+=" %s "\n'
             atomic_write(drop_in, text % (HEADER, "install_items", items))
@@ -342,4 +372,4 @@ def _rebuild(build: _Build, verify: t.Callable[[Contents], str | None], items: s
     return contents
 
 
-__all__ = ("DRACUT_DROP_IN", "PREVIOUS", "TIMEOUT", "leftovers", "preflight", "rebuild", "run", "tool")
+__all__ = ("DRACUT_DROP_IN", "PREVIOUS", "TIMEOUT", "Maker", "leftovers", "preflight", "rebuild", "run", "tools")

@@ -122,7 +122,7 @@ def test_the_tool_and_the_boot_configuration_are_found_where_they_are(system: st
         place.chmod(mode)
 
     write(about["command"], "#!/bin/sh\n", 0o755)
-    assert rebuild.tool(str(tmp_path)) == about["tool"]
+    assert rebuild.tools(str(tmp_path)) == [about["tool"]]
     write("/etc/os-release", "".join(f'{k}="{v}"\n' for k, v in SYSTEMS[system]["os_release"].items()))
     write("/boot/vmlinuz-6.1.0-x86_64", "kernel")
     write("/boot/initrd.img-6.1.0-x86_64", "image")

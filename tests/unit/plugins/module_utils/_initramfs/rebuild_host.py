@@ -11,7 +11,13 @@ from pathlib import Path
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import Contents
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.rebuild import rebuild
 from ansible_collections.rdmaops.gpu_fabric.tests.support.trees import write_tree
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._initramfs.images import VERSION, cpio, text
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._initramfs.images import (
+    DIRECTORY,
+    VERSION,
+    Member,
+    cpio,
+    text,
+)
 
 IMAGE = f"/boot/initrd.img-{VERSION}"
 
@@ -28,6 +34,13 @@ OLD = cpio(MODULE)
 NEW = cpio(MODULE, text(CONF, "options ib_core netns_mode=0\n"))
 
 
+# What shows which tool created an image.
+DRACUT = Member("usr/lib/dracut", mode=DIRECTORY)
+
+
+INITRAMFS_TOOLS = text("conf/initramfs.conf", "")
+
+
 Runner = t.Callable[[t.Sequence[str], float], t.Tuple[int, str, str]]
 
 
@@ -41,15 +54,18 @@ class Host:
         self.images: list[bytes] = [NEW]
         self.result = (0, "", "")
         self.hook = (0, "", "")
-        for path in (f"usr/sbin/{name}", f"lib/modules/{VERSION}/modules.dep"):
-            self.file(path, "")
-        (root / "usr/sbin" / name).chmod(0o755)
+        self.program(name)
+        self.file(f"lib/modules/{VERSION}/modules.dep", "")
         self.file(IMAGE, OLD)
         for directory in ("var/tmp", "etc/dracut.conf.d"):
             (root / directory).mkdir(parents=True)
 
     def file(self, path: str, content: str | bytes) -> None:
         write_tree(self.root, {path: content})
+
+    def program(self, name: str) -> None:
+        self.file(f"usr/sbin/{name}", "")
+        (self.root / "usr/sbin" / name).chmod(0o755)
 
     def run(self, argv: t.Sequence[str], timeout: float) -> tuple[int, str, str]:
         assert timeout == 900.0
@@ -64,6 +80,12 @@ class Host:
 
     def rebuild(self, image: str = IMAGE, run: Runner | None = None) -> Contents:
         return rebuild(image, VERSION, str(self.root), run or self.run, fresh)
+
+    def rebuild_command(self) -> list[str]:
+        """Rebuild, and return the one command that was run."""
+        self.rebuild()
+        (argv,) = self.calls
+        return argv
 
     @property
     def image(self) -> Path:

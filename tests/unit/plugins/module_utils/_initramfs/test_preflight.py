@@ -11,30 +11,36 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs import rebuild as module
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.contents import InitramfsError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.rebuild import preflight, tool
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.rebuild import Maker, preflight, tools
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._initramfs.images import VERSION
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._initramfs.images import (
+    VERSION,
+    Member,
+    cpio,
+)
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._initramfs.rebuild_host import (
+    DRACUT,
     IMAGE,
+    INITRAMFS_TOOLS,
     OLD,
     Host,
 )
 
-TOOLS = [
-    # executables, tool
-    ([], None),
-    (["usr/sbin/mkinitramfs"], "initramfs-tools"),
-    (["usr/bin/dracut"], "dracut"),
-    (["usr/bin/dracut", "usr/sbin/mkinitramfs"], "initramfs-tools"),
+TOOLS: list[tuple[list[str], list[str]]] = [
+    # executables, tools
+    ([], []),
+    (["usr/sbin/mkinitramfs"], ["initramfs-tools"]),
+    (["usr/bin/dracut"], ["dracut"]),
+    (["usr/bin/dracut", "usr/sbin/mkinitramfs"], ["initramfs-tools", "dracut"]),
 ]
 
 
 @pytest.mark.parametrize(("names", "expected"), TOOLS)
-def test_tool(tmp_path: Path, names: list[str], expected: str | None) -> None:
+def test_tools(tmp_path: Path, names: list[str], expected: list[str]) -> None:
     for name in names:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch(0o755)
-    assert tool(str(tmp_path)) == expected
+    assert tools(str(tmp_path)) == expected
 
 
 class TestPreflight:
@@ -47,7 +53,33 @@ class TestPreflight:
         return message[len(prefix) :]
 
     def test_good(self, host: Host) -> None:
-        assert preflight(IMAGE, str(host.root)) == "initramfs-tools"
+        assert preflight(IMAGE, str(host.root)) == Maker("initramfs-tools", "unknown")
+
+    @pytest.mark.parametrize(("mark", "name"), [(DRACUT, "dracut"), (INITRAMFS_TOOLS, "initramfs-tools")])
+    def test_the_tool_that_created_the_image(self, host: Host, mark: Member, name: str) -> None:
+        host.program("dracut")
+        host.file(IMAGE, OLD + cpio(mark))
+        assert preflight(IMAGE, str(host.root)) == Maker(name, name)
+
+    def test_an_image_of_which_the_tool_is_not_known(self, host: Host) -> None:
+        host.program("dracut")
+        assert self.refused(host) == (
+            "it does not show which tool created it, and both mkinitramfs (initramfs-tools) and dracut are installed; "
+            "build the image with the tool that created it, or remove the other one"
+        )
+
+    @pytest.mark.parametrize(("mark", "name"), [(DRACUT, "dracut"), (Member("init_functions"), "mkinitcpio")])
+    def test_an_image_of_a_tool_that_is_not_there(self, host: Host, mark: Member, name: str) -> None:
+        host.file(IMAGE, OLD + cpio(mark))
+        assert self.refused(host) == (
+            f"it was created by {name}, and of mkinitramfs (initramfs-tools) and dracut this system has initramfs-tools; "
+            "build the image with the tool that created it"
+        )
+
+    def test_an_image_that_cannot_be_read(self, host: Host) -> None:
+        host.file(IMAGE, b"?" * 99)
+        with pytest.raises(InitramfsError, match=f"^Reading the initramfs {IMAGE}: it begins with 0x3f3f3f3f3f3f"):
+            preflight(IMAGE, str(host.root))
 
     def test_no_tool(self, host: Host) -> None:
         (host.root / "usr/sbin/mkinitramfs").unlink()
@@ -57,7 +89,8 @@ class TestPreflight:
 
     def test_no_image(self, host: Host) -> None:
         host.image.unlink()
-        assert self.refused(host) == "no such file"
+        message = message_of(InitramfsError, preflight, IMAGE, str(host.root), VERSION)
+        assert message == f"Reading the initramfs {IMAGE}: No such file or directory"
 
     def test_no_modules(self, host: Host) -> None:
         assert self.refused(host, "5.0") == (

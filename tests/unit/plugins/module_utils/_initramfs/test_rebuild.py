@@ -17,10 +17,18 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.cont
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._initramfs.rebuild import DRACUT_DROP_IN, run
 from ansible_collections.rdmaops.gpu_fabric.tests.support.failures import message_of
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import limits_count_from
-from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._initramfs.images import VERSION, cpio, text
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._initramfs.images import (
+    VERSION,
+    Member,
+    cpio,
+    text,
+)
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._initramfs.rebuild_host import (
     AFTER,
+    DRACUT,
     IMAGE,
+    INITRAMFS_TOOLS,
+    MODULE,
     NAME,
     NEW,
     OLD,
@@ -47,6 +55,26 @@ def test_dracut(dracut: Host) -> None:
     assert (argv[7], argv[9]) == ("--force", VERSION)
     assert dracut.beside() == AFTER
     assert not (dracut.root / DRACUT_DROP_IN.lstrip("/")).exists()
+
+
+@pytest.mark.parametrize(("mark", "command"), [(DRACUT, "dracut"), (INITRAMFS_TOOLS, "mkinitramfs")])
+def test_with_both_tools_the_image_decides(host: Host, mark: Member, command: str) -> None:
+    host.program("dracut")
+    host.file(IMAGE, OLD + cpio(mark))
+    host.images = [NEW + cpio(mark)]
+    assert command in host.rebuild_command()
+
+
+def test_an_image_of_another_tool_is_not_put_in_place(dracut: Host) -> None:
+    old = OLD + cpio(DRACUT)
+    dracut.file(IMAGE, old)
+    for mark, kind in ((INITRAMFS_TOOLS, "initramfs-tools"), (MODULE, "unknown")):
+        dracut.images = [NEW + cpio(mark)]
+        assert message_of(InitramfsError, dracut.rebuild) == (
+            f"Rebuilding the initramfs {IMAGE}: the tool that created the new image is {kind}, that of the image in place "
+            "is dracut (exit code 0). The previous image is in place."
+        )
+        assert dracut.beside() == {NAME: old}
 
 
 def test_dracut_generic_image_needs_the_drop_in(dracut: Host) -> None:
