@@ -78,7 +78,7 @@ def agree(root: Root, image: str = "") -> Contents:
     image = image or root.image
     result = root.look(image)
     assert result.kind == "dracut"
-    assert result.versions == [root.version]
+    assert list(result.versions) == [root.version]
     lines = inside(root.path, "lsinitrd", image).split("\n")
     # "-rw-r--r-- 1 root root 12345 Nov 21 08:50 usr/lib/...", or "... -> target"
     paths = [line.split(" -> ")[0].split()[-1] for line in lines if re.match(r"[-l][rwxsStT-]{9} ", line)]

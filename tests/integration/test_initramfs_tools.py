@@ -122,7 +122,7 @@ def agree(root: Root, image: str = "") -> Contents:
     image = image or root.image
     result = root.look(image)
     assert result.kind == "initramfs-tools"
-    assert result.versions == [root.version]
+    assert list(result.versions) == [root.version]
     assert result.modules == names(root.listing(image))
     assert result.modprobe == root.unpacked(image)
     return result

@@ -30,6 +30,7 @@ class BrokenImage(Exception):
 class Contents(t.NamedTuple):
     """Module names have ``_`` for ``-``; paths are as inside the image."""
 
+    # The last image of the boot entry that has modules of a kernel, or the last if none has.
     image: str
     kind: str  # initramfs-tools, dracut, mkinitcpio or unknown
     modules: t.Sequence[str]
@@ -41,7 +42,32 @@ class Contents(t.NamedTuple):
     arguments: t.Mapping[str, str] = {}
     # Direct dependencies, hard and soft.
     requires: t.Mapping[str, t.Sequence[str]] = {}
-    versions: t.Sequence[str] = ()
+    # Which images have the modules of a kernel, by its version.
+    versions: t.Mapping[str, t.Sequence[str]] = {}
+    # Which modprobe.d files an image has, by the image.
+    configurations: t.Mapping[str, t.Sequence[str]] = {}
+
+
+def kernel_image(contents: Contents, kernel_version: str) -> str:
+    """Return the image of a kernel, the only one of a boot entry that its tool can rebuild.
+
+    An entry may load others before and after it: TuneD's profile cpu-partitioning adds tuned-initrd.img to all entries
+    (initrd_add_dir of tuned/plugins/plugin_bootloader.py). Raises InitramfsError if there is no such image or more than
+    one, or if another one has modprobe.d files, which a rebuild does not change.
+    """
+    images = contents.versions.get(kernel_version, ())
+    if len(images) != 1:
+        text = "Looking for the initramfs to rebuild: of the images of the default boot entry, %s of kernel %s"
+        those = " and ".join(images) + " have modules" if images else "none has modules"
+        raise InitramfsError(text % (those, kernel_version) + "; rebuild the right one by hand")
+    for image, paths in contents.configurations.items():
+        if image != images[0] and paths:
+            text = (
+                "Rebuilding the initramfs %s: the default boot entry also loads %s, which has /%s and is not rebuilt; "
+                "remove that file from the image, or the image from the boot entry"
+            )
+            raise InitramfsError(text % (images[0], image, paths[0]))
+    return images[0]
 
 
 def closure(requires: t.Mapping[str, t.Sequence[str]], names: t.Iterable[str]) -> list[str]:
@@ -83,4 +109,5 @@ __all__ = (
     "closure",
     "forced",
     "from_cmdline",
+    "kernel_image",
 )

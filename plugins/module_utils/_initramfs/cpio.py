@@ -24,6 +24,7 @@ CPIO = (b"070701", b"070702")
 
 _MODULES = re.compile(r"^(?:usr/)?lib/modules/([^/]+)/(?:.*/)?([^/]+?)(\.ko(?:\.(?:xz|zst|gz))?)?$")
 DEPENDENCIES = re.compile(r"^(?:usr/)?lib/modules/[^/]+/modules\.(dep|softdep)$")
+_CONFIGURATION = re.compile(r"(?:^|/)modprobe\.d/[^/]+\.conf$")
 _SPECIAL = ("conf/modules", "config", "etc/cmdline")
 
 
@@ -99,9 +100,12 @@ class Image:
     """What is collected from the members of all archives."""
 
     def __init__(self) -> None:
+        self.current = ""  # the name of the image that is being read
         self.names: set[str] = set()
         self.modules: set[str] = set()
-        self.versions: set[str] = set()
+        # By kernel version and by image: dictionaries keep the order in which the images are loaded.
+        self.versions: dict[str, dict[str, None]] = {}
+        self.configurations: dict[str, dict[str, None]] = {}
         self.links: dict[str, str] = {}
         self.data: dict[str, bytes] = {}
         # cpio gives the data of hard-linked files with the last of their names only (dracut links equal files).
@@ -120,9 +124,11 @@ class Image:
         self.names.add(member.name)
         module = _MODULES.match(member.name)
         if module:
-            self.versions.add(module.group(1))
+            self.versions.setdefault(module.group(1), {})[self.current] = None
             if module.group(3):
                 self.modules.add(module.group(2).replace("-", "_"))
+        if _CONFIGURATION.search(member.name) and not stat.S_ISDIR(member.mode):
+            self.configurations.setdefault(self.current, {})[member.name] = None
         if not _is_needed(member):
             return False
         self.kept += member.size

@@ -150,8 +150,8 @@ def _listed_for_systemd(tree: _Tree) -> list[tuple[str, str]]:
     return [(module, "") for text in files.values() for module, rest in load_lines(text, "#;") if not rest]
 
 
-def evaluate(name: str, image: Image) -> Contents:
-    """Return what the image with this name does, from what was collected."""
+def evaluate(images: t.Sequence[str], image: Image) -> Contents:
+    """Return what the images of these names, loaded one after the other, do, from what was collected."""
     tree = _Tree(image)
     modprobe = _modprobe_d(tree)
     requires = requirements(tree.dependencies("dep"), "\n".join([tree.dependencies("softdep"), *modprobe.values()]))
@@ -160,15 +160,17 @@ def evaluate(name: str, image: Image) -> Contents:
     if any(path.rsplit("/", 1)[-1] == "systemd-modules-load" for path in image.names):
         loads += _listed_for_systemd(tree)
     needed = closure(requires, [module for module, _options in loads])
+    with_modules = {name for names in image.versions.values() for name in names}
     return Contents(
-        image=name,
+        image=next((name for name in reversed(images) if name in with_modules), images[-1]),
         kind=kind,
         modules=sorted(image.modules),
         forced=[module for module in needed if module in image.modules],
         modprobe=modprobe,
         arguments={module: options for module, options in loads if options},
         requires={module: sorted(set(needs)) for module, needs in sorted(requires.items()) if module in image.modules},
-        versions=sorted(image.versions),
+        versions={version: list(names) for version, names in sorted(image.versions.items())},
+        configurations={name: sorted(paths) for name, paths in image.configurations.items()},
     )
 
 

@@ -16,7 +16,7 @@ from .._files import in_root
 from .contents import Contents, InitramfsError
 
 # Raised when the meaning of the cached values changes.
-CACHE_FORMAT = 1
+CACHE_FORMAT = 2
 CACHE = "/run/rdmaops/initramfs"
 
 # Beside an image while a new one was put in its place and the boot loader's hooks have not all been run.
@@ -29,7 +29,7 @@ def unfinished(image: str, root: str = "/") -> bool:
 
 
 def inspect(images: t.Sequence[str], root: str = "/", cache: str | None = CACHE) -> Contents:
-    """Return what the images, loaded one after the other, contain; the result is that of the last one's name.
+    """Return what the images, loaded one after the other, contain.
 
     It is remembered under ``cache`` until one of the files changes.
     """

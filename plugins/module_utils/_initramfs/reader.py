@@ -93,6 +93,7 @@ def read(images: t.Sequence[tuple[str, str]]) -> Contents:
     """Read images, given as (name, path on this machine), one after the other, as the boot loader loads them."""
     image = Image()
     for name, path in images:
+        image.current = name
         try:
             with open(path, "rb") as stream:
                 if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
@@ -107,7 +108,7 @@ def read(images: t.Sequence[tuple[str, str]]) -> Contents:
             raise InitramfsError(text) from exc
         except (BrokenImage, zlib.error, lzma.LZMAError, EOFError, ValueError, MemoryError) as exc:
             raise InitramfsError("Reading the initramfs %s: %s" % (name, exc)) from exc
-    return evaluate(images[-1][0], image)
+    return evaluate([name for name, _path in images], image)
 
 
 __all__ = ("read",)

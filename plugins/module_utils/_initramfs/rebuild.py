@@ -132,8 +132,8 @@ def _maker(image: str, root: str, doing: str) -> Maker:
     installed = tools(root)
     both = "mkinitramfs (initramfs-tools) and dracut"
     if not installed:
-        text = "neither mkinitramfs (initramfs-tools) nor dracut is installed; build the image with the tool that created it"
-        raise InitramfsError(doing + text)
+        text = "neither %s is installed; build the image with the tool that created it"
+        raise InitramfsError(doing + text % both.replace(" and ", " nor "))
     kind = read([(image, in_root(root, image))]).kind
     if kind == "unknown" and len(installed) > 1:
         text = (

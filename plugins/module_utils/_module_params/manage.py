@@ -15,6 +15,7 @@ import typing as t
 from .._decision import DRIFT, IN_SYNC, UNKNOWN, Decision, resource
 from .._errors import FabricError
 from .._files import read_text
+from .._initramfs.contents import kernel_image
 from .._kmod.config import Assignment, parse, same_value, settings, underscored
 from .._kmod.plan import add_to, check_path, install_command, plan
 from .._kmod.plan_model import Plan, real_path
@@ -203,7 +204,7 @@ def _add_rebuild(decision: Decision, host: Host, src: Sources, module: str, valu
             "initramfs=rebuild: it is not known what to rebuild: %s Nothing has been changed. Set "
             "initramfs to report, and rebuild it with the distribution's tools." % known
         )
-    image = src.contents.image
+    image = kernel_image(src.contents, kernel)
     host.preflight(image, kernel)
 
     def verify(contents: t.Any) -> str | None:

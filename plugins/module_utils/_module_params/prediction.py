@@ -91,7 +91,7 @@ def _contents(images: t.Sequence[str], root: str, problems: list[str]) -> tuple[
 
     try:
         contents = inspect(images, root=root)
-        return contents, unfinished(contents.image, root)
+        return contents, any(unfinished(image, root) for image in images)
     except FabricError as exc:
         problems.append(str(exc))
         return None, False

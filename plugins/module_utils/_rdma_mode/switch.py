@@ -13,6 +13,7 @@ import os
 import typing as t
 
 from .._decision import Declined
+from .._initramfs.contents import kernel_image
 from .._module_params import prediction
 from .model import MODULE, PARAMETER, ModeError
 
@@ -27,7 +28,7 @@ def to_rebuild(src: prediction.Sources) -> tuple[str, str]:
             "Rebuilding the initramfs of the default boot entry: the version of its kernel is not known. "
             "Rebuild it by hand, or set initramfs to report"
         )
-    return src.contents.image, src.entry.kernel_version
+    return kernel_image(src.contents, src.entry.kernel_version), src.entry.kernel_version
 
 
 def image_mismatch(contents: t.Any, configured: str | None) -> str | None:

@@ -103,7 +103,8 @@ EXPECTED = Contents(
     modprobe={"/etc/modprobe.d/a.conf": "options ib_core netns_mode=0\n", "/usr/lib/modprobe.d/b.conf": "# b\n"},
     arguments={},
     requires={"ib_uverbs": ["ib_core"], "mlx5_ib": ["ib_core", "ib_uverbs", "mlx5_core"]},
-    versions=[VERSION],
+    versions={VERSION: ["/boot/image0"]},
+    configurations={"/boot/image0": ["etc/modprobe.d/a.conf", "usr/lib/modprobe.d/b.conf"]},
 )
 
 

@@ -20,6 +20,7 @@ from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._ini
     FILE,
     MICROCODE,
     TREE,
+    VERSION,
     Member,
     cpio,
     link,
@@ -48,12 +49,23 @@ def test_segments(tmp_path: Path, name: str) -> None:
 
 
 def test_several_images(tmp_path: Path) -> None:
-    assert read(tmp_path, MICROCODE, cpio(*DEBIAN)) == EXPECTED._replace(image="/boot/image1")
+    second = EXPECTED._replace(
+        image="/boot/image1",
+        versions={VERSION: ["/boot/image1"]},
+        configurations={"/boot/image1": EXPECTED.configurations["/boot/image0"]},
+    )
+    assert read(tmp_path, MICROCODE, cpio(*DEBIAN)) == second
+    # An overlay without modules is not the image of the kernel.
+    overlay = cpio(text("etc/systemd/system.conf", ""), text("etc/modprobe.d/a.conf", "options ib_core x=1\n"))
+    contents = read(tmp_path, cpio(*DEBIAN), overlay)
+    assert (contents.image, contents.versions) == ("/boot/image0", EXPECTED.versions)
+    assert contents.configurations["/boot/image1"] == ["etc/modprobe.d/a.conf"]
+    assert contents.modprobe["/etc/modprobe.d/a.conf"] == "options ib_core x=1\n"
 
 
 def test_an_image_without_modules_is_of_a_kernel_too(tmp_path: Path) -> None:
     contents = read(tmp_path, cpio(text("lib/modules/6.1/modules.dep", "")))
-    assert (contents.versions, contents.modules) == (["6.1"], [])
+    assert (contents.versions, contents.modules) == ({"6.1": ["/boot/image0"]}, [])
 
 
 def test_checksummed_archive(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ class FakeHost(module_params.Host):
 
 def contents(text: str = "", forced: bool = False, modules: t.Sequence[str] = ("ib_core",)) -> Contents:
     modprobe = {"/etc/modprobe.d/a.conf": text} if text else {}
-    return Contents(IMAGE, "initramfs-tools", modules, modules if forced else [], modprobe)
+    return Contents(IMAGE, "initramfs-tools", modules, modules if forced else [], modprobe, versions={"7.2": [IMAGE]})
 
 
 def looked(image: Contents | None = None, cmdline: str | None = "ro", **fields: t.Any) -> Sources:

@@ -52,6 +52,7 @@ class FakeHost(Host):
         self.cmdline = cmdline
         modules = ["ib_core"] if contained or forced else []
         self.contents = Contents(IMAGE, "initramfs-tools", modules, ["ib_core"] if forced else [], {})
+        self.contents = self.contents._replace(versions={"7.2.12": [IMAGE]})
         self.spaces = list(spaces)
         self.as_root = True
         self.has_rdma = True
