@@ -25,17 +25,19 @@ NOTHING_FOUND = (
 
 
 def _grub(files: Files, machine: Machine) -> BootEntry | None:
+    configs = [path for path in GRUB_CONFIGS if files.exists(path)]
     config = None
-    for path in GRUB_CONFIGS:
-        if files.exists(path):
-            config = path
-            break
-    if config is None or (machine.efi and config.startswith("/boot/grub2/")):
+    if machine.efi and configs != [GRUB_CONFIGS[0]]:
         # RHEL 8 keeps the real file on the EFI partition, RHEL 9 and Debian a few lines there that go on elsewhere.
-        config = grub_config(files) or config
-    if config is None:
+        config = grub_config(files)
+    if config is None and len({files.read(path) for path in configs}) > 1:
+        raise BootError(
+            "Two configurations of GRUB were found, and it cannot be determined which is used: %s; remove the one that "
+            "is not" % " and ".join(configs)
+        )
+    if config is None and not configs:
         return None
-    return grub_entry(files, machine, config)
+    return grub_entry(files, machine, config or configs[0])
 
 
 def _find(files: Files, machine: Machine) -> BootEntry:

@@ -53,6 +53,31 @@ def test_unreadable(tmp_path: Path) -> None:
     assert default.problem == f"Reading {tmp_path}/boot/grub/grub.cfg: Is a directory"
 
 
+STRAY = "menuentry 'Old' { linux /vmlinuz-0.9 ib_core.netns_mode=1 }\n"
+BOTH = {"boot/grub/grub.cfg": STRAY, "boot/grub2/grub.cfg": MENU, "boot/vmlinuz-1.0": "x", "boot/vmlinuz-0.9": "x"}
+
+
+@pytest.mark.parametrize("efi", [False, True])
+def test_two_configurations_of_grub_that_differ(tmp_path: Path, efi: bool) -> None:
+    default = boot(tmp_path, BOTH, efi=efi)
+    assert (default.kind, default.cmdline) == ("unknown", None)
+    assert default.problem == (
+        "Two configurations of GRUB were found, and it cannot be determined which is used: /boot/grub/grub.cfg and "
+        "/boot/grub2/grub.cfg; remove the one that is not"
+    )
+
+
+def test_two_configurations_of_grub_that_are_the_same(tmp_path: Path) -> None:
+    default = boot(tmp_path, {**BOTH, "boot/grub/grub.cfg": MENU}, boot_is_mount=True)
+    assert (default.source, default.cmdline, default.problem) == ("/boot/grub/grub.cfg", "here", None)
+
+
+def test_the_file_on_the_efi_partition_leads_to_one_of_two_configurations(tmp_path: Path) -> None:
+    stub = "search.fs_uuid 5a1c7a42-0f2c-4f29-9c80-6a1ad2f0a004 root hd0,gpt2\nset prefix=($root)'/grub2'\n"
+    default = boot(tmp_path, {**BOTH, "boot/efi/EFI/redhat/grub.cfg": stub}, efi=True, boot_is_mount=True)
+    assert (default.source, default.cmdline) == ("/boot/grub2/grub.cfg", "here")
+
+
 def test_machine_of_an_image(tmp_path: Path) -> None:
     write_tree(tmp_path, {"boot/efi/EFI/x": "x"})
     machine = Machine.of(str(tmp_path))
