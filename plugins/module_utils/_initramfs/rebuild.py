@@ -102,6 +102,17 @@ def _no_modules(kernel_version: str, root: str) -> str | None:
     return text % (modules, kernel_version)
 
 
+def _orphans(directory: str) -> list[str]:
+    """Return what rebuilds have left beside images that are gone: a kernel's package removes the image only."""
+    names = set(os.listdir(directory))
+    return [
+        os.path.join(directory, name)
+        for name in names
+        for suffix in (PREVIOUS, UNFINISHED)
+        if name.endswith(suffix) and name[: -len(suffix)] not in names
+    ]
+
+
 def _no_room(real: str, inner: str) -> str | None:
     """Return why the directory of an image cannot take another one."""
     directory, shown = os.path.dirname(real), os.path.dirname(inner)
@@ -109,7 +120,10 @@ def _no_room(real: str, inner: str) -> str | None:
         if os.statvfs(directory).f_flag & os.ST_RDONLY:
             return "%s is mounted read-only; remount it writable" % shown
         return "%s is not writable; run as root (become: true)" % shown
-    needed, free = 2 * os.path.getsize(real), free_bytes(directory)
+    orphans = [os.stat(path) for path in _orphans(directory)]
+    # A rebuild begins by removing them.
+    free = free_bytes(directory) + sum(orphan.st_blocks * 512 for orphan in orphans if orphan.st_nlink == 1)
+    needed = 2 * os.path.getsize(real)
     if free < needed:
         text = "%s has %s free and %s are needed (twice the image); remove old kernels, or enlarge that file system"
         return text % (shown, _size(free), _size(needed))
@@ -326,7 +340,7 @@ def rebuild(
 
 
 def _clean(build: _Build) -> None:
-    for path in leftovers(build.real):
+    for path in [*leftovers(build.real), *_orphans(os.path.dirname(build.real))]:
         os.unlink(path)
     scratch = in_root(build.root, SCRATCH)
     for name in os.listdir(scratch):

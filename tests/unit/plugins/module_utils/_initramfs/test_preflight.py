@@ -114,6 +114,20 @@ class TestPreflight:
             host.rebuild()
         assert host.calls == []
 
+    def test_full_of_previous_images_of_removed_kernels(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+        orphan = host.image.with_name("initrd.img-5.10.rdmaops-previous")
+        orphan.write_bytes(b"x" * 8192)
+        os.sync()
+        room = os.stat(orphan).st_blocks * 512
+        monkeypatch.setattr(module, "free_bytes", lambda _path: 2 * len(OLD) - room)
+        assert preflight(IMAGE, str(host.root)) == Maker("initramfs-tools", "unknown")
+        monkeypatch.setattr(module, "free_bytes", lambda _path: 2 * len(OLD) - room - 1)
+        assert self.refused(host).startswith(f"/boot has 0.0 MiB ({2 * len(OLD) - 1} bytes) free and ")
+        # Another name of the file keeps its blocks.
+        os.link(orphan, host.root / "other")
+        monkeypatch.setattr(module, "free_bytes", lambda _path: 2 * len(OLD) - 1)
+        assert self.refused(host).startswith(f"/boot has 0.0 MiB ({2 * len(OLD) - 1} bytes) free and ")
+
     def test_not_writable(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
         allowed = os.access
         monkeypatch.setattr(

@@ -216,6 +216,18 @@ def test_leftovers_of_a_killed_run_go(host: Host) -> None:
     assert host.scratch() == []
 
 
+def test_previous_images_of_removed_kernels_go(host: Host) -> None:
+    """Neither the package manager nor the tool knows of them."""
+    host.file("/boot/initrd.img-5.10.rdmaops-previous", "of a kernel that is gone")
+    host.file("/boot/initrd.img-5.10.rdmaops-unfinished", "")
+    host.file("/boot/initrd.img-6.1", "another kernel's")
+    host.file("/boot/initrd.img-6.1.rdmaops-previous", "another kernel's")
+    host.file("/boot/notes.rdmaops", "someone else's")
+    host.rebuild()
+    others = {"initrd.img-6.1": b"another kernel's", "initrd.img-6.1.rdmaops-previous": b"another kernel's"}
+    assert host.beside() == {**AFTER, **others, "notes.rdmaops": b"someone else's"}
+
+
 def test_two_at_once(host: Host) -> None:
     def nested(argv: t.Sequence[str], timeout: float) -> tuple[int, str, str]:
         problem = "another rebuild is running; wait for it"
