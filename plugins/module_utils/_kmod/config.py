@@ -380,12 +380,16 @@ def history(tree: Tree, module: str, name: str) -> list[Assignment]:
     return [assignment for assignment in tree.assignments if (assignment.module, assignment.name) == parameter]
 
 
-def kernel_bool(value: str | None) -> bool | None:
-    """Return what the kernel's kstrtobool() makes of a value; None: no boolean."""
+def kernel_bool(value: str | None, newest: bool = False) -> bool | None:
+    """Return what kstrtobool() of lib/kstrtox.c makes of a value on every kernel; None: no boolean, or not everywhere.
+
+    ``newest`` takes what only some kernels know: t and f came with Linux 5.17, e and d later, and both went into some
+    older ones, so that a kernel's version does not show it.
+    """
     start = (value or "")[:2].lower()
-    if start[:1] in ("y", "t", "1") or start == "on":
+    if start[:1] in ("y", "1") or start == "on" or (newest and start[:1] in ("t", "e")):
         return True
-    if start[:1] in ("n", "f", "0") or start == "of":
+    if start[:1] in ("n", "0") or start == "of" or (newest and start[:1] in ("f", "d")):
         return False
     return None
 
@@ -396,7 +400,9 @@ def same_value(value: str | None, other: str | None) -> bool:
         return True
     if value is None or other is None or not {"Y", "N"} & {value, other}:
         return False
-    return kernel_bool(value) is not None and kernel_bool(value) == kernel_bool(other)
+    # A kernel that shows Y or N for a word has understood it.
+    meaning = kernel_bool(value, newest=True)
+    return meaning is not None and meaning == kernel_bool(other, newest=True)
 
 
 def render(module: str, options: t.Mapping[str, str], header: str) -> str:

@@ -37,6 +37,12 @@ def _expected(expected: prediction.Prediction) -> tuple[str | None, str | None]:
     if expected.value is None:
         return DEFAULT, expected.reason or "nothing sets ib_core's netns_mode, and the kernel's default is shared"
     mode = mode_of(expected.value)
+    if mode is None and config.kernel_bool(expected.value, newest=True) is not None:
+        text = (
+            'whether ib_core takes netns_mode="%s" depends on its kernel: kstrtobool() knows t and f since Linux 5.17, '
+            "e and d later. Write 0 or 1"
+        )
+        return None, text % expected.value
     if mode is None:
         return None, 'ib_core does not load with netns_mode="%s", which is not a boolean' % expected.value
     return mode, expected.reason

@@ -79,7 +79,7 @@ class Host(InitramfsHost):
 
 
 def mode_of(value: str | None) -> str | None:
-    """Return the mode that a value of the parameter stands for; None if the kernel would refuse the value."""
+    """Return the mode that a value of the parameter stands for; None if not every kernel takes the value."""
     enabled = config.kernel_bool(value)
     return None if enabled is None else "shared" if enabled else "exclusive"
 

@@ -252,23 +252,28 @@ def test_other_names_are_no_configuration(name: str) -> None:
     assert not config.is_conf(name)
 
 
-# value, what the kernel makes of it
+# value, what every kernel makes of it, and what the newest do
 BOOLEANS = [
-    ("1", True), ("y", True), ("Y", True), ("yes", True), ("true", True), ("on", True), ("ON", True), ("10", True),
-    ("0", False), ("n", False), ("N", False), ("no", False), ("false", False), ("off", False), ("Of", False),
-    ("", None), ("2", None), ("o", None), ("ox", None), (" 1", None), ("-1", None), (None, None),
+    ("1", True, True), ("y", True, True), ("Y", True, True), ("yes", True, True), ("on", True, True), ("ON", True, True),
+    ("0", False, False), ("n", False, False), ("N", False, False), ("off", False, False), ("Of", False, False),
+    ("true", None, True), ("T", None, True), ("false", None, False), ("f", None, False), ("enabled", None, True),
+    ("D", None, False), ("", None, None), ("2", None, None), ("o", None, None), ("ox", None, None), (" 1", None, None),
+    ("10", True, True), ("-1", None, None), (None, None, None),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("value", "expected"), BOOLEANS)
-def test_kernel_bool(value: str | None, expected: bool | None) -> None:
-    assert config.kernel_bool(value) is expected
+@pytest.mark.parametrize(("value", "every", "newest"), BOOLEANS)
+def test_kernel_bool(value: str | None, every: bool | None, newest: bool | None) -> None:
+    assert config.kernel_bool(value) is every
+    assert config.kernel_bool(value, newest=True) is newest
 
 
 # one, other, the same
 SAME = [
     ("1", "1", True), ("1", "Y", True), ("N", "0", True), ("off", "N", True), ("Y", "N", False), ("1", "y", False),
     ("1", "2", False), ("2", "Y", False), (None, None, True), (None, "N", False), ("x", "Y", False), ("", "N", False),
+    # What sysfs shows is what the kernel has made of it.
+    ("true", "Y", True), ("false", "N", True), ("enabled", "Y", True), ("f", "Y", False),
 ]  # fmt: skip
 
 

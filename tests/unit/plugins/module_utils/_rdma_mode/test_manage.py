@@ -316,6 +316,28 @@ def test_a_host_without_rdma(tmp_path: Path) -> None:
     assert host.done == []
 
 
+VARIES = (
+    'whether ib_core takes netns_mode="%s" depends on its kernel: kstrtobool() knows t and f since Linux 5.17, e and d '
+    "later. Write 0 or 1"
+)
+
+
+# value, what is said of it
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("false", VARIES % "false"),
+        ("Enabled", VARIES % "Enabled"),
+        ("2", 'ib_core does not load with netns_mode="2", which is not a boolean'),
+    ],
+)
+def test_a_value_that_not_every_kernel_takes(tmp_path: Path, value: str, why: str) -> None:
+    result = run(FakeHost(tmp_path, files=OURS, cmdline=f"ib_core.netns_mode={value}", spaces=[POD]))
+    assert (result["mode"]["next_boot"], result["reboot_would_help"]) == (None, None)
+    assert result["reboot_reason"].endswith(f". The mode after the next boot is not known: {why}.")
+    assert result["resources"][0]["status"] == "drift"
+
+
 def test_the_cause_changes_with_what_a_reboot_acts_on(tmp_path: Path) -> None:
     base = run(FakeHost(tmp_path, files=OURS, spaces=[POD]))["reboot_cause"]
     assert run(FakeHost(tmp_path, files=OURS, spaces=[OTHER]))["reboot_cause"] == base
