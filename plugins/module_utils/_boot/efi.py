@@ -91,14 +91,38 @@ def _uki_texts(files: Files, path: str) -> dict[str, str | None]:
     return texts
 
 
+def _addons(files: Files, path: str) -> list[str]:
+    """Return the addons with arguments for a unified image, in the order of load_all_addons() of systemd's stub.c.
+
+    The directory of an image's own addons has its name without the boot counter (get_extra_dir() of efi util.c).
+    """
+    directory, name = path.rsplit("/", 1)
+    esp = next((place for place in ESP if path.startswith(place + "/")), "")
+    own = "%s/%s.extra.d" % (directory, _counted(name)[0])
+    places = [
+        "%s/%s" % (place, addon)
+        for place in (esp + "/loader/addons", own)
+        for addon in files.names(place)
+        if addon.lower().endswith(".addon.efi") and not addon.startswith(".")
+    ]
+    return [place for place in places if ".cmdline" in _uki_texts(files, place)]
+
+
 def uki_entry(files: Files, path: str, title: str | None = None) -> BootEntry:
     """Return what a unified kernel image boots (https://uapi-group.org/specifications/specs/unified_kernel_image/)."""
     texts = _uki_texts(files, path)
     cmdline = texts.get(".cmdline")
+    addons = _addons(files, path)
     pretty = re.search(r"^PRETTY_NAME=['\"]?([^'\"\n]*)", texts.get(".osrel") or "", re.MULTILINE)
     problem = "The initramfs is part of the unified kernel image %s and is not inspected" % path
     if ".linux" not in texts:
         problem = "%s is not a unified kernel image: it has no .linux section" % path
+    elif addons:
+        cmdline = None
+        problem = (
+            "The command line of the unified kernel image %s is not known: it has addons (%s), which systemd-stub "
+            "appends if it is new enough and Secure Boot accepts their signatures" % (path, ", ".join(addons))
+        )
     elif ".cmdline" not in texts:
         problem = "The unified kernel image %s has no command line: the boot loader sets it" % path
     return BootEntry(
@@ -113,6 +137,28 @@ def uki_entry(files: Files, path: str, title: str | None = None) -> BootEntry:
         parts=() if cmdline is None else ((path, 0, cmdline),),
         remedy="change /etc/kernel/cmdline and rebuild the image (kernel-install add, or dracut --uefi)",
     )
+
+
+def firmware_entry(files: Files, machine: Machine) -> BootEntry | None:
+    """Return the entry of a unified image that the firmware starts itself, None if a boot loader was at work.
+
+    systemd-stub sets StubInfo, and a loader before it LoaderInfo. The stub names itself in StubImageIdentifier, an older
+    one in LoaderImageIdentifier if no loader has set that (stub.c and export-vars.c of systemd).
+    """
+    if "StubInfo" not in machine.loader or "LoaderInfo" in machine.loader:
+        return None
+    name = machine.loader.get("StubImageIdentifier") or machine.loader.get("LoaderImageIdentifier")
+    path = name and "/" + name.replace("\\", "/").lstrip("/")
+    place = files.locate(path, machine, ESP, subvolumes=False) if path else None
+    if place is None:
+        problem = "The firmware started a unified kernel image without a boot loader, and "
+        problem += (
+            "this one, %s, was not found on the mounted partitions; mount the EFI partition" % path
+            if path
+            else "it did not report which one"
+        )
+        return BootEntry("uki", problem=problem)
+    return uki_entry(files, place)
 
 
 class _Choice(t.NamedTuple):
@@ -243,4 +289,4 @@ def systemd_boot_entry(files: Files, machine: Machine) -> BootEntry | None:
     return finish(files, machine, result, entry.linux, entry.initrd, (chosen.esp,))
 
 
-__all__ = ("grub_config", "pe_sections", "systemd_boot_entry", "uki_entry")
+__all__ = ("firmware_entry", "grub_config", "pe_sections", "systemd_boot_entry", "uki_entry")

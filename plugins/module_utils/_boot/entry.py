@@ -11,6 +11,17 @@ from __future__ import annotations
 import os
 import typing as t
 
+# Set by boot loaders (https://systemd.io/BOOT_LOADER_INTERFACE/; of GRUB's modules, by bli), and by systemd-stub(7).
+LOADER_VARIABLES = (
+    "LoaderInfo",
+    "LoaderEntryOneShot",
+    "LoaderEntryDefault",
+    "LoaderEntryLastBooted",
+    "LoaderImageIdentifier",
+    "StubInfo",
+    "StubImageIdentifier",
+)
+
 
 class BootEntry(t.NamedTuple):
     """The default entry of the boot loader; paths are those inside the root."""
@@ -44,8 +55,7 @@ class Machine(t.NamedTuple):
     boot_is_mount: bool = False
     ostree: bool = False
     machine: str = "x86_64"
-    # EFI variables of the Boot Loader Interface by name (https://systemd.io/BOOT_LOADER_INTERFACE/); GRUB's bli
-    # module sets LoaderInfo too.
+    # LOADER_VARIABLES, as far as they are set.
     loader: t.Mapping[str, str] = {}
 
     @classmethod
@@ -54,7 +64,7 @@ class Machine(t.NamedTuple):
         here = os.path.abspath(root) == "/"
         loader = {}
         if here:
-            for name in ("LoaderInfo", "LoaderEntryOneShot", "LoaderEntryDefault", "LoaderEntryLastBooted"):
+            for name in LOADER_VARIABLES:
                 try:
                     with open("/sys/firmware/efi/efivars/%s-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f" % name, "rb") as var:
                         # Four bytes of attributes, then UTF-16 with a final NUL.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from .._files import FileError
-from .efi import grub_config, systemd_boot_entry
+from .efi import firmware_entry, grub_config, systemd_boot_entry
 from .entry import BootEntry, Machine
 from .files import BootError, Files
 from .grub import grub_entry
@@ -44,7 +44,7 @@ def _find(files: Files, machine: Machine) -> BootEntry:
     order = [_grub, systemd_boot_entry]
     if machine.loader.get("LoaderInfo", "").startswith("systemd-boot"):
         order.reverse()
-    for look in order:
+    for look in (firmware_entry, *order):
         entry = look(files, machine)
         if entry is None:
             continue

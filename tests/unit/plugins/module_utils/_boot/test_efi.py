@@ -109,6 +109,76 @@ def test_strange_unified_images(tmp_path: Path, content: bytes, problem: str) ->
     assert (default.kind, default.cmdline, default.problem) == ("uki", None, problem % "/efi/EFI/Linux/a.efi")
 
 
+# name of the variable in which systemd-stub names itself: of newer ones, and of older ones
+@pytest.mark.parametrize("variable", ["StubImageIdentifier", "LoaderImageIdentifier"])
+def test_a_unified_image_that_the_firmware_starts(tmp_path: Path, variable: str) -> None:
+    """A grub.cfg of an earlier installation does not count."""
+    files: dict[str, str | bytes] = {
+        "boot/grub2/grub.cfg": MENU,
+        "boot/vmlinuz-1.0": "x",
+        "boot/efi/EFI/Linux/m-6.12.1.efi": uki({**LINUX, ".cmdline": b"root=/dev/sda2"}),
+        "boot/efi/EFI/Linux/m-7.0.efi": uki({**LINUX, ".cmdline": b"newer"}),
+    }
+    loader = {"StubInfo": "systemd-stub 257", variable: "\\EFI\\Linux\\m-6.12.1.efi"}
+    default = boot(tmp_path, files, efi=True, loader=loader)
+    assert (default.kind, default.source, default.cmdline) == (
+        "uki",
+        "/boot/efi/EFI/Linux/m-6.12.1.efi",
+        "root=/dev/sda2",
+    )
+    # GRUB's module bli and systemd-boot set LoaderInfo: then a loader has started the image.
+    default = boot(tmp_path, {}, efi=True, loader={**loader, "LoaderInfo": "GRUB 2.12"}, boot_is_mount=True)
+    assert default.source == "/boot/grub2/grub.cfg"
+
+
+# path that the stub reports, problem
+STARTED = [
+    ("\\EFI\\Linux\\gone.efi", "/EFI/Linux/gone.efi, was not found on the mounted partitions; mount the EFI partition"),
+    (None, "it did not report which one"),
+]
+
+
+@pytest.mark.parametrize(("path", "problem"), STARTED)
+def test_a_unified_image_that_is_not_there(tmp_path: Path, path: str | None, problem: str) -> None:
+    loader = {"StubInfo": "systemd-stub 252", **({"LoaderImageIdentifier": path} if path else {})}
+    default = boot(tmp_path, {"boot/grub/grub.cfg": MENU, "boot/vmlinuz-1.0": "x"}, efi=True, loader=loader)
+    assert (default.kind, default.cmdline) == ("uki", None)
+    assert default.problem is not None
+    assert default.problem.startswith("The firmware started a unified kernel image without a boot loader, and ")
+    assert default.problem.endswith(problem)
+
+
+ADDON = uki({".cmdline": b"ib_core.netns_mode=0"})
+ADDONS = [
+    # files beside the image, those that are named
+    ({"boot/efi/EFI/Linux/a.efi.extra.d/x.addon.efi": ADDON}, "/boot/efi/EFI/Linux/a.efi.extra.d/x.addon.efi"),
+    ({"boot/efi/EFI/Linux/b.efi.extra.d/x.addon.efi": ADDON}, None),
+    ({"boot/efi/EFI/Linux/a.efi.extra.d/x.efi": ADDON}, None),
+    ({"boot/efi/EFI/Linux/a.efi.extra.d/x.addon.efi": uki({".dtb": b"x"})}, None),
+    (
+        {"boot/efi/loader/addons/Y.ADDON.EFI": ADDON, "boot/efi/EFI/Linux/a.efi.extra.d/x.addon.efi": ADDON},
+        "/boot/efi/loader/addons/Y.ADDON.EFI, /boot/efi/EFI/Linux/a.efi.extra.d/x.addon.efi",
+    ),
+]
+
+
+@pytest.mark.parametrize("counter", ["", "+2-1"])
+@pytest.mark.parametrize(("addons", "named"), ADDONS)
+def test_addons_of_a_unified_image(
+    tmp_path: Path, addons: dict[str, str | bytes], named: str | None, counter: str
+) -> None:
+    path = f"/boot/efi/EFI/Linux/a{counter}.efi"
+    default = boot(tmp_path, {**addons, path: uki({**LINUX, ".cmdline": b"ib_core.netns_mode=1"})}, efi=True)
+    if named is None:
+        assert default.cmdline == "ib_core.netns_mode=1"
+        return
+    assert (default.kind, default.cmdline) == ("uki", None)
+    assert default.problem == (
+        f"The command line of the unified kernel image {path} is not known: it has addons ({named}), which systemd-stub "
+        "appends if it is new enough and Secure Boot accepts their signatures"
+    )
+
+
 def test_efi_stub_leads_to_the_real_file(tmp_path: Path) -> None:
     stub = (
         "search.fs_uuid 5a1c7a42-0f2c-4f29-9c80-6a1ad2f0a004 root hd0,gpt2\n"
