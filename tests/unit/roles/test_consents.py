@@ -112,6 +112,14 @@ ASKS = [
         "node_maintenance_retry_same_cause", "reboot.yml", "Refuse a second reboot for the same cause", "that", False,
         {"__node_maintenance_before": BEFORE, "__node_maintenance_record": LAST},
     ),
+    *(
+        Asks(
+            "node_maintenance_next_boot_unknown_ok", "reboot.yml", "Refuse a reboot that would not help", "that", False,
+            {"__node_maintenance_would_help": unknown},
+        )
+        # ansible-core before 2.19 turns null into "" in set_fact.
+        for unknown in (None, "")
+    ),
     Asks("node_maintenance_reboot_ok", "reboot.yml", "Report that a reboot is pending", "when", True),
     Asks("node_maintenance_reboot_ok", "reboot.yml", "Stop before work on a node in the wrong mode", "when", True, REASON),
     Asks("node_maintenance_reboot_ok", "reboot.yml", "Refuse a host that must not be rebooted", "when", False),
@@ -187,6 +195,33 @@ def test_every_task_that_asks_for_a_consent_is_tried() -> None:
                     for consent in consents if "." not in key and key not in WORDS else ():
                         if re.search(rf"\b{consent}\b", str(value)):
                             assert (consent, path.name, task["name"], key) in tried
+
+
+def test_a_reboot_that_would_not_help_is_refused_whatever_the_consent() -> None:
+    role = values(COLLECTION / "roles/node_maintenance")
+    everything = {"node_maintenance_next_boot_unknown_ok": True, "node_maintenance_reboot_ok": True}
+    for would_help in (True, False):
+        result = role.task(
+            "reboot.yml", "Refuse a reboot that would not help", "that", __node_maintenance_would_help=would_help, **everything
+        )
+        assert boolean(result) is would_help
+
+
+@pytest.mark.parametrize(
+    ("would_help", "text"),
+    [
+        (False, "would not help: of a line"),
+        (None, "may not help: of a line Set node_maintenance_next_boot_unknown_ok to true for one run to reboot all the same, once for this cause."),
+    ],
+)
+def test_what_is_said_of_a_reboot_that_is_refused(would_help: bool | None, text: str) -> None:
+    role = values(COLLECTION / "roles/node_maintenance")
+    message = role.task(
+        "reboot.yml", "Refuse a reboot that would not help", "fail_msg",
+        __node_maintenance_would_help=would_help, __node_maintenance_reason="of a line",
+        inventory_hostname="gpu-1", node_maintenance_netns_mode="exclusive",
+    )  # fmt: skip
+    assert str(message).strip() == f"Rebooting gpu-1 into mode exclusive {text}"
 
 
 def test_what_is_never_rebooted_whatever_the_consent() -> None:
