@@ -16,6 +16,7 @@ description:
     contradictory parameters. A line in another file that contradicts the task is found, named, and handled as set in O(on_conflict).
   - Predicts the result of the next boot. The kernel command line of the default boot entry overrides modprobe.d, and a module that the initramfs loads gets the
     parameters in the initramfs.
+  - The next boot is unknown if V(/etc/modprobe.d) is in memory, as on stateless nodes of Warewulf and xCAT. There, set O(root) to the directory of the image.
   - A loaded module is not reloaded, and the machine is not rebooted.
 author:
   - rdmaops contributors (@rdmaops)

@@ -16,6 +16,8 @@ description:
     line of this boot and of the default boot entry; and the initramfs of that entry, which may load ib_core before modprobe.d of the root file system is
     visible.
   - It predicts the mode after the next boot, reports whether a reboot is needed and whether it would help, and names what blocks a live switch.
+  - The mode after the next boot is unknown if V(/etc/modprobe.d), or V(/var/lib/rdmaops) with the record of reboots, is in memory, as on stateless nodes of
+    Warewulf and xCAT. There, set the mode in the image, with a file of modprobe.d.
   - It never reboots. Setting the mode that is already active does not count as a change.
 author:
   - rdmaops contributors (@rdmaops)

@@ -142,7 +142,7 @@ def uki_entry(files: Files, path: str, title: str | None = None) -> BootEntry:
 def firmware_entry(files: Files, machine: Machine) -> BootEntry | None:
     """Return the entry of a unified image that the firmware starts itself, None if a boot loader was at work.
 
-    systemd-stub sets StubInfo, and a loader before it LoaderInfo. The stub names itself in StubImageIdentifier, an older
+    systemd-stub sets StubInfo, and a loader before it LoaderInfo. The stub is named in StubImageIdentifier, an older
     one in LoaderImageIdentifier if no loader has set that (stub.c and export-vars.c of systemd).
     """
     if "StubInfo" not in machine.loader or "LoaderInfo" in machine.loader:

@@ -16,12 +16,14 @@ from .._files import FileError, in_root, read_text
 from .._initramfs.contents import forced
 from .._kmod.cmdline import cmdline_settings
 from .._kmod.config import from_texts, same_value, settings, words
+from . import persistence
 
 if t.TYPE_CHECKING:  # pragma: no cover
     from .._boot.entry import BootEntry
     from .._initramfs.contents import Contents
 
 PROC_CMDLINE = "/proc/cmdline"
+MODPROBE_D = "/etc/modprobe.d"
 
 
 class Sources(t.NamedTuple):
@@ -54,14 +56,15 @@ class ParameterState(t.NamedTuple):
     stale: bool | None
 
 
-def sources(root: str, module: str) -> Sources:
-    """Look at the default boot entry, its initramfs and the running command line. What cannot be read is a problem."""
-    from .._boot.default import default_entry
+def sources(root: str, module: str, kept: t.Sequence[str] = (MODPROBE_D,)) -> Sources:
+    """Look at the default boot entry, its initramfs and the running command line. What cannot be read is a problem.
 
+    Where one of the paths in ``kept`` is lost at a reboot, the boot loader's files say nothing of the next one.
+    """
     problems: list[str] = []
     image = os.path.abspath(root) != "/"
     running = None if image else _running(problems)
-    entry = default_entry(root)
+    entry = _entry(root, () if image else kept)
     if entry.problem:
         problems.append(entry.problem)
     contents: Contents | None = None
@@ -75,6 +78,14 @@ def sources(root: str, module: str) -> Sources:
     kernel = entry.kernel_version or (None if image else os.uname().release)
     builtin = is_builtin(root, kernel, module)
     return Sources(root, entry, running, contents, has_initramfs, interrupted, builtin, problems)
+
+
+def _entry(root: str, kept: t.Sequence[str]) -> BootEntry:
+    from .._boot.default import default_entry
+    from .._boot.entry import BootEntry
+
+    lost = persistence.problem(kept)
+    return default_entry(root) if lost is None else BootEntry("unknown", problem=lost)
 
 
 def _running(problems: list[str]) -> str | None:

@@ -30,6 +30,10 @@ VALUES = {"exclusive": "0", "shared": "1"}
 DEFAULT = "shared"
 
 
+# Role node_maintenance writes there for which cause it has rebooted a node, so that it does so once.
+RECORDS = "/var/lib/rdmaops"
+
+
 class ModeError(FabricError):
     """The mode cannot be managed here; the text says why, and what unblocks it."""
 
@@ -54,7 +58,7 @@ class Host(InitramfsHost):
         return sysfs.live_mode()
 
     def sources(self) -> prediction.Sources:
-        return prediction.sources(self.root, MODULE)
+        return prediction.sources(self.root, MODULE, (prediction.MODPROBE_D, RECORDS))
 
     def tree(self) -> config.Tree:
         return config.read_tree(self.root, module=MODULE)

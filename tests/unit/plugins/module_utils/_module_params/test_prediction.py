@@ -193,6 +193,8 @@ def boot(monkeypatch: pytest.MonkeyPatch) -> t.Callable[[BootEntry, Contents | E
             return contents
 
         monkeypatch.setattr(default, "default_entry", lambda _root: entry)
+        # In a container it is not known whether /etc survives a reboot.
+        monkeypatch.setattr(prediction.persistence, "problem", lambda _paths: None)
         monkeypatch.setattr(inspect_module, "inspect", inspect)
 
     return put

@@ -390,9 +390,11 @@ def test_a_kernel_has_rdma_if_it_is_loaded_or_can_be(
 
 
 def test_the_sources_of_a_host_are_those_of_its_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prediction, "sources", lambda root, module: (root, module))
-    assert Host().sources() == ("/", "ib_core")
-    assert Host("/image").sources() == ("/image", "ib_core")
+    monkeypatch.setattr(prediction, "sources", lambda *arguments: arguments)
+    # The file that sets the mode, and the record of a reboot, must survive one.
+    kept = ("/etc/modprobe.d", "/var/lib/rdmaops")
+    assert Host().sources() == ("/", "ib_core", kept)
+    assert Host("/image").sources() == ("/image", "ib_core", kept)
 
 
 def test_an_incomplete_list_of_namespaces_is_told_and_the_kernel_is_asked(tmp_path: Path) -> None:
