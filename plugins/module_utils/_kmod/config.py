@@ -19,9 +19,10 @@ import typing as t
 
 from .._errors import FabricError
 from .._files import in_root
+from .release import USR_LOCAL, reads_usr_local
 
-# Highest priority first: a file hides those of the same name in later directories. kmod before 29 (RHEL 8, 9) takes
-# /run before /etc, which differs only for one name in both; /usr/lib came with 32, and is /lib on a merged /usr.
+# Highest priority first: a file hides those of the same name in later directories. /usr/lib came with kmod 32, and is
+# /lib on a merged /usr; for /usr/local/lib see release.py.
 DIRECTORIES = (
     "/etc/modprobe.d",
     "/run/modprobe.d",
@@ -298,6 +299,8 @@ class _Files:
             return
         except OSError as exc:
             self.broken.append((directory + "/*.conf", _because(exc)))
+            return
+        if directory == USR_LOCAL and names and not reads_usr_local(self.root):
             return
         for name in names:
             if is_conf(name):

@@ -30,6 +30,7 @@ from .config import (
 )
 from .conflict import resolve
 from .plan_model import Plan, PlanError, real_path, refuse_link
+from .release import USR_LOCAL, reads_usr_local
 
 if t.TYPE_CHECKING:  # pragma: no cover
     from .._decision import Decision
@@ -73,6 +74,11 @@ def plan(
     more, or is gone when ``desired`` is empty.
     """
     check_path(path)
+    if os.path.dirname(path) == USR_LOCAL and not reads_usr_local(root):
+        raise PlanError(
+            "%s: the kmod of this system does not read this directory, which releases before 29 do not know. Put the "
+            "file into %s." % (path, DIRECTORIES[0])
+        )
     module = underscored(module)
     path = canonical(root, path)
     before = read_tree(root, module=module)

@@ -247,6 +247,32 @@ def test_what_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert config.read_tree(str(tmp_path)).unreadable == [(A, "Permission denied; run as root (become: true)")]
 
 
+# libkmod's files; whether kmod reads /usr/local/lib/modprobe.d. As `chroot DIR modprobe --showconfig` of Debian's kmod
+# 28-1, 30+20221128-1 and 34.2-2 shows.
+LIBRARIES = [
+    (["usr/lib64/libkmod.so.2.3.3"], False),  # kmod 25 of RHEL 8
+    (["usr/lib64/libkmod.so.2.3.6", "usr/lib64/libkmod.so.2"], False),  # kmod 28 of RHEL 9
+    ([f"usr/lib/{os.uname().machine}-linux-gnu/libkmod.so.2.3.6"], False),
+    (["lib/libkmod.so.2.3.7"], True),  # kmod 29
+    (["usr/lib64/libkmod.so.2.4.0"], True),
+    (["usr/lib64/libkmod.so.2.3.6", "usr/lib64/libkmod.so.2.5.1"], True),
+    (["usr/lib64/libkmod.so.2.3.6.bak", "usr/lib64/libkmod.so.2.x.6"], True),
+    ([], True),
+]
+
+
+@pytest.mark.parametrize(("libraries", "read"), LIBRARIES)
+def test_usr_local_is_read_since_kmod_29(tmp_path: Path, libraries: list[str], read: bool) -> None:
+    local = "/usr/local/lib/modprobe.d/l.conf"
+    write_tree(tmp_path, {local: "options a x=1\n", A: "options a y=2\n", **dict.fromkeys(libraries, "")})
+    tree = config.read_tree(str(tmp_path))
+    assert tree.files == [A, *([local] if read else [])]
+    assert {name: setting.value for name, setting in config.settings(tree, "a").items()} == {
+        "y": "2",
+        **({"x": "1"} if read else {}),
+    }
+
+
 @pytest.mark.parametrize("name", ["a", ".a.conf", ".conf", "a.conf~", "a.conf.rdmaops-backup", "a.CONF", "conf"])
 def test_other_names_are_no_configuration(name: str) -> None:
     assert not config.is_conf(name)

@@ -308,6 +308,16 @@ def test_paths_that_kmod_does_not_read(tmp_path: Path, path: str) -> None:
     )
 
 
+def test_a_path_that_an_old_kmod_does_not_read(tmp_path: Path) -> None:
+    path = "/usr/local/lib/modprobe.d/a.conf"
+    assert plan(str(tmp_path), "a", {"x": "1"}, path).changed
+    write_tree(tmp_path, {"usr/lib64/libkmod.so.2.3.6": ""})
+    assert message_of(PlanError, plan, str(tmp_path), "a", {"x": "1"}, path) == (
+        f"{path}: the kmod of this system does not read this directory, which releases before 29 do not know. Put the "
+        "file into /etc/modprobe.d."
+    )
+
+
 def test_a_path_that_another_file_hides(tmp_path: Path) -> None:
     write_tree(tmp_path, {"/etc/modprobe.d/x.conf": ""})
     assert message_of(PlanError, plan, str(tmp_path), "a", {"x": "1"}, "/usr/lib/modprobe.d/x.conf") == (
