@@ -83,8 +83,9 @@ options:
     description:
       - What to do if the initramfs of the default boot entry contains the module with parameters that differ from modprobe.d.
       - V(report) reports it in RV(initramfs_stale).
-      - V(rebuild) rebuilds it with initramfs-tools or dracut, keeps the previous one as C(IMAGE.rdmaops-previous), and reads the new one back. This requires
-        free space of twice the image's size on its file system, which is checked before anything is written.
+      - V(rebuild) rebuilds the image that has the modules of the entry's kernel, with the tool that created it (initramfs-tools or dracut), keeps the previous
+        one as C(IMAGE.rdmaops-previous), and reads the new one back. This requires free space of twice the image's
+        size on its file system, which is checked before anything is written.
     type: str
     choices: [report, rebuild]
     default: report

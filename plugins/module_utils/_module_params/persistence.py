@@ -62,7 +62,7 @@ def lost_at_reboot(mounts: str, path: str) -> str | None:
 
 
 def problem(paths: t.Iterable[str]) -> str | None:
-    """Return why the next boot of this machine cannot be told from its files, if one of the paths is lost with it."""
+    """Return why the next boot of this machine cannot be predicted from its files: one of the paths is lost with it."""
     try:
         with open(MOUNTS, encoding="utf-8", errors="surrogateescape") as stream:
             mounts = stream.read()

@@ -202,7 +202,11 @@ def test_a_reboot_that_would_not_help_is_refused_whatever_the_consent() -> None:
     everything = {"node_maintenance_next_boot_unknown_ok": True, "node_maintenance_reboot_ok": True}
     for would_help in (True, False):
         result = role.task(
-            "reboot.yml", "Refuse a reboot that would not help", "that", __node_maintenance_would_help=would_help, **everything
+            "reboot.yml",
+            "Refuse a reboot that would not help",
+            "that",
+            __node_maintenance_would_help=would_help,
+            **everything,
         )
         assert boolean(result) is would_help
 
@@ -211,7 +215,10 @@ def test_a_reboot_that_would_not_help_is_refused_whatever_the_consent() -> None:
     ("would_help", "text"),
     [
         (False, "would not help: of a line"),
-        (None, "may not help: of a line Set node_maintenance_next_boot_unknown_ok to true for one run to reboot all the same, once for this cause."),
+        (
+            None,
+            "may not help: of a line Set node_maintenance_next_boot_unknown_ok to true for one run to reboot all the same, once for this cause.",
+        ),
     ],
 )
 def test_what_is_said_of_a_reboot_that_is_refused(would_help: bool | None, text: str) -> None:
