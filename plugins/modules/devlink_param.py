@@ -61,7 +61,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 devices:
-  description: The values found before anything was done, by devlink handle and parameter.
+  description: The values of these parameters before anything was done, by devlink handle and parameter.
   returned: success
   type: dict
   sample: {"pci/0000:07:00.0": {"enable_iwarp": false, "enable_roce": true}}
@@ -91,6 +91,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils._decision import DRIFT, IN_SYNC, Decision, resource
 
 COMMAND_LIMIT_S = "60"
+PCI_DRIVERS = "/sys/bus/pci/drivers"
 
 
 class DevlinkError(Exception):
@@ -98,7 +99,7 @@ class DevlinkError(Exception):
 
 
 def parse_show(text: str) -> dict[str, dict[str, t.Any]]:
-    """Return the runtime values in the JSON of ``devlink -j dev param show``, by handle and parameter."""
+    """Return the runtime values in the JSON of ``devlink -j dev param show DEV name NAME``, by handle and parameter."""
     try:
         handles = json.loads(text or "{}").get("param", {})
         return {
@@ -112,6 +113,26 @@ def parse_show(text: str) -> dict[str, dict[str, t.Any]]:
         }
     except (ValueError, AttributeError, KeyError, TypeError) as exc:
         raise DevlinkError("Reading what devlink printed: %s: %s" % (exc, text[:200])) from exc
+
+
+def read_live(
+    handles: t.Sequence[str], names: t.Sequence[str], devlink: t.Callable[..., str]
+) -> dict[str, dict[str, t.Any]]:
+    """Return the runtime values of these parameters, by handle and parameter.
+
+    One parameter of one device at a time: the kernel ends a dump of all devices with the first device that answers with
+    an error (devlink_nl_param_get_dump_one() in net/devlink/param.c), whatever that device is.
+    """
+    live: dict[str, dict[str, t.Any]] = {}
+    for handle in handles:
+        for name in names:
+            try:
+                text = devlink("-j", "dev", "param", "show", handle, "name", name)
+            except DevlinkError as exc:
+                hint = "Check with 'devlink dev param show' that the device has this parameter"
+                raise DevlinkError("%s. %s" % (exc, hint)) from exc
+            live.setdefault(handle, {}).update(parse_show(text).get(handle, {}))
+    return live
 
 
 def decide(
@@ -182,11 +203,12 @@ def main() -> None:
         devlink("dev", "param", "set", handle, "name", name, "value", str(value).lower(), "cmode", "runtime")
 
     try:
-        directory = os.path.join("/sys/bus/pci/drivers", module.params["driver"])
+        directory = os.path.join(PCI_DRIVERS, module.params["driver"])
         names = os.listdir(directory) if os.path.isdir(directory) else []
         handles = sorted("pci/" + name for name in names if name.count(":") == 2)
-        live = parse_show(devlink("-j", "dev", "param", "show")) if handles else {}
-        decision, result = decide(handles, live, module.params["params"], set_param)
+        params = module.params["params"]
+        live = read_live(handles, [param["name"] for param in params], devlink)
+        decision, result = decide(handles, live, params, set_param)
         if not module.check_mode:
             decision.carry_out()
     except DevlinkError as exc:
