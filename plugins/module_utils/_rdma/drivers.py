@@ -15,6 +15,11 @@ from .._cache import load, save
 
 __all__ = ("Ability", "ability", "driver", "netns_capable_drivers", "pci_address")
 
+# Auxiliary devices that an RDMA driver takes: of mlx5_core ("rdma-rep" in switchdev mode), bnxt_en, mana and ionic; of
+# ice; of idpf, one for the function and one for each of its vports (the tables of auxiliary_device_id below
+# drivers/infiniband/hw).
+_AUXILIARY = re.compile(r"\.(?:rdma(?:-rep|\.core|\.vdev)?|roce|iwarp)\.\d+\Z", re.ASCII)
+
 _PCI = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z", re.ASCII)
 
 # The RDMA half of a card whose PCI driver is another module, if no auxiliary device shows it.
@@ -64,7 +69,7 @@ def driver(name: str, sys: str = "/sys") -> str | None:
     except OSError:
         children = []
     for child in children:
-        if re.search(r"\.(rdma|roce|iwarp)\.\d+\Z", child):
+        if _AUXILIARY.search(child):
             module = _link("%s/%s/driver/module" % (device, child))
             if module:
                 return module

@@ -38,7 +38,14 @@ CARDS = [
     ("mlx5_core", ("mlx5_core.rdma.0", "mlx5_ib"), "mlx5_ib"),
     ("ice", ("ice.roce.0", "irdma"), "irdma"),
     ("ice", ("ice.iwarp.1", "irdma"), "irdma"),
+    # mlx5 in switchdev mode (mlx5r_rep_id_table in drivers/infiniband/hw/mlx5/ib_rep.c)
+    ("mlx5_core", ("mlx5_core.rdma-rep.0", "mlx5_ib"), "mlx5_ib"),
+    # irdma on idpf (drivers/infiniband/hw/irdma/ig3rdma_if.c)
+    ("idpf", ("idpf.8086.rdma.core.0", "irdma"), "irdma"),
+    ("idpf", ("idpf.8086.rdma.vdev.3", "irdma"), "irdma"),
     ("mlx5_core", ("mlx5_core.eth.0", "mlx5_core"), "mlx5_core"),
+    ("mlx5_core", ("mlx5_core.eth-rep.0", "mlx5_core"), "mlx5_core"),
+    ("mlx5_core", ("mlx5_core.multiport.0", "mlx5_ib"), "mlx5_core"),
     ("mlx4_core", None, "mlx4_ib"),
     ("efa", None, "efa"),
 ]
