@@ -108,6 +108,11 @@ devices:
     pci_address:
       description: PCI address, or null for a software device.
       type: str
+    auxiliary_device:
+      description:
+        - Name of the auxiliary device of a sub-function, such as V(mlx5_core.sf.4). Sub-functions have the PCI address of the function that they are on.
+        - Null for the device of the PCI function itself.
+      type: str
     numa_node:
       description: NUMA node, or null if there is none.
       type: int
@@ -179,6 +184,12 @@ devices:
         netdev_mtu:
           description: MTU of that network device, in bytes.
           type: int
+        representor:
+          description:
+            - Whether the network device represents the port of another function, such as a virtual function (switchdev mode). The filters
+              P(rdmaops.gpu_fabric.rails#filter), P(rdmaops.gpu_fabric.rail_plan#filter) and P(rdmaops.gpu_fabric.nccl_env#filter) leave out such ports.
+            - False if the port has no network device in this network namespace, and on devices with one port.
+          type: bool
         active_mtu:
           description: RDMA MTU in use, in bytes. Null unless O(gather) has V(active_mtu).
           type: int
@@ -204,6 +215,7 @@ devices:
       protocol: roce
       node_type: ca
       pci_address: "0000:07:00.0"
+      auxiliary_device: null
       numa_node: 0
       node_guid: "0800:2703:00a1:b2c3"
       sys_image_guid: "0800:2703:00a1:b2c3"
@@ -226,6 +238,7 @@ devices:
           lmc: 0
           netdev: ens7f0np0
           netdev_mtu: 9000
+          representor: false
           active_mtu: null
           pkeys: ["0xffff"]
           gids:

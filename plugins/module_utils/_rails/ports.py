@@ -217,6 +217,8 @@ def _ports(device: t.Any, doing: str) -> list[Port]:
     listed = _dictionaries(device.get("ports"), where + "'ports'") or [{}]
     result = []
     for port in listed:
+        if port.get("representor"):
+            continue  # in switchdev mode: a port that another function uses
         number = port.get("port")
         if number is None and port:
             raise RailsTypeError(where + "a port has no number ('port')")

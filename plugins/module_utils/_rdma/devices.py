@@ -17,7 +17,7 @@ import re
 import typing as t
 
 from .. import _command
-from . import drivers, nldev, sysfs
+from . import drivers, nldev, pci_netdevs, sysfs
 from .sysfs import SysfsError
 
 __all__ = ("KNOBS", "Look", "counter", "gid_ipv4", "look", "rate_gbps")
@@ -123,7 +123,7 @@ class Look:
         return result
 
     def _device(self, row: nldev.Device, ports: t.Sequence[nldev.Port], sysfs: bool) -> dict[str, t.Any]:
-        driver, pci_address = self._origin(row.name) if sysfs else (None, None)
+        driver, pci_address, auxiliary = self._origin(row.name) if sysfs else (None, None, None)
         numa = counter(self._text(row.name, "device/numa_node") or "") if sysfs else None
         return {
             "name": row.name,
@@ -132,6 +132,7 @@ class Look:
             "protocol": row.protocol,
             "node_type": row.node_type,
             "pci_address": pci_address,
+            "auxiliary_device": auxiliary,
             "numa_node": numa,
             "node_guid": row.node_guid,
             "sys_image_guid": row.sys_image_guid,
@@ -150,10 +151,11 @@ class Look:
             return None
         return ["a process that cannot be seen" if pid is None else _program(pid) for pid in sorted(pids, key=str)]
 
-    def _origin(self, device: str) -> tuple[str | None, str | None]:
-        """Driver and PCI address."""
+    def _origin(self, device: str) -> tuple[str | None, str | None, str | None]:
+        """Driver, PCI address and auxiliary device."""
         place = "%s/class/infiniband/%s/device" % (self.sys, device)
-        return drivers.driver(device, self.sys), drivers.pci_address(os.path.realpath(place))
+        function = pci_netdevs.function_of(os.path.realpath(place))
+        return (drivers.driver(device, self.sys), *(function or (None, None)))
 
     def _port(self, row: nldev.Device, port: nldev.Port, sysfs: bool) -> dict[str, t.Any]:
         place = "ports/%d" % port.port
@@ -175,6 +177,7 @@ class Look:
             "lmc": port.lmc,
             "netdev": netdev,
             "netdev_mtu": self._mtu(row.name, netdev) if netdev else None,
+            "representor": pci_netdevs.represents(netdev, self.sys) if netdev and row.ports > 1 else False,
             "active_mtu": self._active_mtu(row.name, port.port) if "active_mtu" in self.gather else None,
             "pkeys": self._pkeys(row.name, place) if sysfs and "pkeys" in self.gather else None,
             "gids": gids,

@@ -106,16 +106,17 @@ class DeviceLook(devices.Look):
         self._counted(device, path, others, values)
         return values
 
-    def _origin(self, device: str) -> tuple[str | None, str | None]:
+    def _origin(self, device: str) -> tuple[str | None, str | None, str | None]:
         if not isinstance(self.files, KeptFiles):
             return super()._origin(device)
         # A device's driver and PCI address do not change while it exists.
         place = "%s/class/infiniband/%s" % (self.sys, device)
         return t.cast(
-            "tuple[str | None, str | None]", self.files.once(place, lambda: DeviceLook._read_origin(self, device))
+            "tuple[str | None, str | None, str | None]",
+            self.files.once(place, lambda: DeviceLook._read_origin(self, device)),
         )
 
-    def _read_origin(self, device: str) -> tuple[str | None, str | None]:
+    def _read_origin(self, device: str) -> tuple[str | None, str | None, str | None]:
         return super()._origin(device)
 
     def _text(self, device: str, path: str, *, needed: bool = False) -> str | None:

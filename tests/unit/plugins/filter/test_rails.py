@@ -297,3 +297,10 @@ def test_in_a_template(tmp_path: Path) -> None:
     plan = [{"netdev": "ens2", "address": "203.0.113.11", "rdma": "mlx5_1"}, {"netdev": "ens9"}]
     expression = "rdma | rdmaops.gpu_fabric.rails(rails, exclude=['mlx5_10']) | map(attribute='gid_index') | list"
     assert templated(expression, {"rdma": two_nics(), "rails": plan}, tmp_path) == [5, None]
+
+
+def test_ports_of_other_functions_are_no_rails() -> None:
+    """mlx5 in switchdev mode: one device, and a port for each virtual function."""
+    functions = [port(number, f"ens1f0npf0vf{number - 2}", representor=True) for number in (2, 3, 4)]
+    listed = rails(result(device("mlx5_0", port(1, "ens1f0np0", representor=False), *functions)))
+    assert [(rail["rail"], rail["device"], rail["port"]) for rail in listed] == [(0, "mlx5_0", 1)]

@@ -97,9 +97,19 @@ def test_default(tmp_path: Path, cards: list[Card]) -> None:
     ]
     state = {"port": 1, "state": "ACTIVE", "physical_state": "LINK_UP", "link_layer": "Ethernet", "pkeys": ["0xffff"]}
     rate = {"rate_gbps": 2.5, "rate": "2.5 Gb/sec (1X SDR)", "netdev": "rail0", "netdev_mtu": 4200, "gids": gids}
+    rate["representor"] = False
     port = {**state, **rate, **dict.fromkeys(("lid", "sm_lid", "lmc", "active_mtu", "counters", "hw_counters"))}
     names = {"name": "rxe0", "index": 0, "protocol": "roce", "node_type": "ca", "node_guid": "5054:00ff:fe90:0001"}
-    unknown = ("driver", "pci_address", "numa_node", "sys_image_guid", "firmware", "board_id", "users")
+    unknown = (
+        "driver",
+        "pci_address",
+        "auxiliary_device",
+        "numa_node",
+        "sys_image_guid",
+        "firmware",
+        "board_id",
+        "users",
+    )
     assert devices[0] == {**names, **dict.fromkeys(unknown), "ports": [port]}
 
 
@@ -285,3 +295,24 @@ def test_who_has_it_open(tmp_path: Path, cards: list[Card], monkeypatch: pytest.
     (row,), unreadable = seen(tmp_path, "users")
     assert row["users"] is None
     assert [(entry["device"], entry["what"]) for entry in unreadable] == [("rxe0", "users")]
+
+
+def test_a_port_of_another_function(tmp_path: Path, cards: list[Card], monkeypatch: pytest.MonkeyPatch) -> None:
+    """mlx5 in switchdev mode: port 1 is the card's own, the others are its virtual functions'."""
+    cards.append(Card(tmp_path, "mlx5_0"))
+    row = nldev.devices()[0]._replace(ports=2)
+    rows = [nldev.ports(0)[0]._replace(port=number, netdev=name) for number, name in ((1, "rail0"), (2, "rail0_0"))]
+    monkeypatch.setattr(nldev, "devices", lambda: [row])
+    monkeypatch.setattr(nldev, "ports", lambda index: rows)
+    write_tree(tmp_path / "class/net", {"rail0/phys_port_name": "p0\n", "rail0_0/phys_port_name": "pf0vf0\n"})
+    ports = seen(tmp_path)[0][0]["ports"]
+    assert [(port["netdev"], port["representor"]) for port in ports] == [("rail0", False), ("rail0_0", True)]
+
+
+def test_the_device_of_a_sub_function(tmp_path: Path, cards: list[Card]) -> None:
+    cards.append(Card(tmp_path, "mlx5_2"))
+    place = tmp_path / "devices/pci0000:00/0000:08:00.0/mlx5_core.sf.4"
+    place.mkdir(parents=True)
+    (cards[0].base / "device").symlink_to(place)
+    (device,) = seen(tmp_path)[0]
+    assert (device["pci_address"], device["auxiliary_device"]) == ("0000:08:00.0", "mlx5_core.sf.4")
