@@ -12,7 +12,8 @@ version_added: 0.1.0
 description:
   - Looks for every RDMA device of the host in all network namespaces, and compares its location with where it belongs, which is the host's own namespace or
     that of a pod with a process. A device anywhere else is stranded, for example in a namespace that a pod has left behind, and no pod will get it.
-  - The network devices of PCI cards are looked for as well, and identified by the card's address, because their names change with the namespace.
+  - The network devices of PCI cards are looked for as well. They are identified by the PCI address, for a sub-function also by its auxiliary device, and by
+    the port, because their names change with the namespace. Representors of other functions, and IPoIB interfaces that were added to another one, are left out.
   - In mode V(shared), every namespace has every device, so none can be stranded, and other namespaces are not searched.
   - A namespace that cannot be searched within the limits of M(rdmaops.gpu_fabric.rdma_info) is a resource with the status V(unknown). An expected device that
     was found nowhere is then also V(unknown).
@@ -28,7 +29,7 @@ options:
   expected:
     description:
       - RDMA devices and cards that the host has, each by its name, its node GUID or its PCI address, in whatever namespace it is. One that is in no namespace
-        has drifted.
+        has drifted. A sub-function is its PCI address and its auxiliary device, such as V(0000:07:00.0/mlx5_core.sf.4).
       - A device that returns from a pod may have another name than before; GUID and address stay the same.
     type: list
     elements: str
@@ -57,7 +58,7 @@ EXAMPLES = r"""
 
 - name: Move them back
   rdmaops.gpu_fabric.rdma_device:
-    name: "{{ item.name }}"
+    name: "{{ item.node_guid | default(item.name, true) }}"
     state: detached
   loop: "{{ audit.resources | selectattr('status', 'eq', 'drift') | selectattr('kind', 'eq', 'rdma_device') }}"
   become: true
@@ -71,8 +72,10 @@ netns_mode:
   sample: exclusive
 resources:
   description:
-    - Each RDMA device (kind C(rdma_device)) and each card's network device (kind C(network_device), named by the PCI address), as the drift report reads it,
-      and expected devices that are in no namespace.
+    - Each RDMA device (kind C(rdma_device)) and each card's network device (kind C(network_device)), as the drift report reads it, and expected devices that
+      are in no namespace. An RDMA device has its C(node_guid), too.
+    - The name of a network device is its PCI address, followed by V(/) and the auxiliary device of a sub-function, and by the port if that is not 1. It also
+      has C(pci_address), C(auxiliary_device) and C(port), which are the options of M(rdmaops.gpu_fabric.network_device).
     - A network namespace that could not be searched is V(unknown), and so is an expected device that was not found elsewhere in that case.
   returned: success
   type: list
@@ -86,6 +89,7 @@ resources:
       live: netns cni-8c1d, held by /run/netns/cni-8c1d
       next_boot: null
       why: null
+      node_guid: "b8ce:f603:00aa:0001"
 """
 
 from ansible.module_utils.basic import AnsibleModule

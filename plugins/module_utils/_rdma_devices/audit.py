@@ -14,6 +14,7 @@ import typing as t
 from .._decision import DRIFT, IN_SYNC, UNKNOWN, resource
 from .._netns import walk
 from .._rdma import devices, pci_netdevs
+from .._rdma.pci_netdevs import Netdev
 from .info import Host, gather_info, pod_of, pod_text
 
 if t.TYPE_CHECKING:  # pragma: no cover
@@ -25,12 +26,19 @@ PLACE = "the host, or a running pod"
 MAX_HOLDERS = 3
 
 
+# Where something was: its index or identity, and the inode of the namespace.
+Places = t.AbstractSet[t.Tuple[t.Any, int]]
+
+
 class Card(t.NamedTuple):
     """A network device of a PCI card, in the namespace ``inode``."""
 
-    name: str
-    pci_address: str
+    netdev: Netdev
     inode: int
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.netdev.identity, self.inode
 
 
 class AuditHost(Host):
@@ -46,7 +54,7 @@ class AuditHost(Host):
         return result
 
     def look(self, gather: t.Collection[str]) -> dict[str, t.Any]:
-        self.cards = [Card(*netdev, self.own()) for netdev in pci_netdevs.netdevs()]
+        self.cards = [Card(netdev, self.own()) for netdev in pci_netdevs.netdevs()]
         return super().look(gather)
 
     def look_inside(self, spaces: t.Sequence[Namespace], gather: t.Collection[str]) -> dict[int, Answer]:
@@ -55,20 +63,24 @@ class AuditHost(Host):
             if "value" in answer:
                 look, inside = answer["value"]
                 answer["value"] = look
-                self.cards += [Card(name, address, inode) for name, address in inside]
+                self.cards += [Card(Netdev(*netdev), inode) for netdev in inside]
         return answers
 
     def wait(self, seconds: int) -> None:
         time.sleep(seconds)
 
 
-def stranded(info: t.Mapping[str, t.Any]) -> dict[str, int]:
-    """Return the devices that neither the host nor a pod has, with the inodes of their namespaces."""
+def stranded(info: t.Mapping[str, t.Any]) -> Places:
+    """Return the devices that neither the host nor a pod has.
+
+    By their indexes: a name need not be unique on the host (it is unique per namespace from Linux 7.3 on), and an index
+    is (assign_name() in drivers/infiniband/core/device.c).
+    """
     # In any other mode a device is shared, and the host's own.
     if info["netns_mode"] != "exclusive":
-        return {}
+        return set()
     return {
-        device["name"]: device["netns"]["inode"]
+        (device["index"], device["netns"]["inode"])
         for device in info["devices"]
         if not device["netns"]["initial"] and device["pod"] is None
     }
@@ -93,13 +105,11 @@ def _place(device: t.Mapping[str, t.Any], spaces: t.Mapping[int, Namespace]) -> 
     return name + _holders(spaces.get(where["inode"]))
 
 
-def stranded_cards(host: AuditHost) -> dict[str, int]:
-    """Return the PCI addresses whose network device neither the host nor a pod has, with the inodes of namespaces."""
+def stranded_cards(host: AuditHost) -> Places:
+    """Return the network devices that neither the host nor a pod has."""
     names = host.pods()
     return {
-        card.pci_address: card.inode
-        for card in host.cards
-        if card.inode in host.spaces and pod_of(host.spaces[card.inode], names) is None
+        card.key for card in host.cards if card.inode in host.spaces and pod_of(host.spaces[card.inode], names) is None
     }
 
 
@@ -107,8 +117,8 @@ class Look(t.NamedTuple):
     """What one look at the host has found."""
 
     info: t.Mapping[str, t.Any]
-    devices: t.Mapping[str, int]
-    cards: t.Mapping[str, int]
+    devices: Places
+    cards: Places
 
 
 def look(host: AuditHost) -> Look:
@@ -116,27 +126,30 @@ def look(host: AuditHost) -> Look:
     return Look(info, stranded(info), stranded_cards(host))
 
 
-def _status(name: str, now: t.Mapping[str, int], before: t.Mapping[str, int]) -> tuple[str, str | None]:
+def _status(key: tuple[t.Any, int], now: Places, before: Places) -> tuple[str, str | None]:
     """Drift is what was stranded at both looks, in one and the same namespace."""
-    if name not in now:
+    if key not in now:
         return IN_SYNC, None
-    if before.get(name) == now[name]:
+    if key in before:
         return DRIFT, None
     return UNKNOWN, "it is being moved between network namespaces"
 
 
-def _cards(host: AuditHost, now: t.Mapping[str, int], before: t.Mapping[str, int]) -> list[dict[str, t.Any]]:
-    """Return a resource for each network device of a card, under the card's PCI address."""
+def _cards(host: AuditHost, now: Places, before: Places) -> list[dict[str, t.Any]]:
+    """Return a resource for each network device of a card, under its identity."""
     rows = []
     names = host.pods()
-    for card in sorted(host.cards, key=lambda item: (item.pci_address, item.name)):
-        status, why = _status(card.pci_address, now, before)
-        live = "%s on the host" % card.name
+    for card in sorted(host.cards, key=lambda item: (item.netdev.identity, item.netdev.name)):
+        netdev = card.netdev
+        status, why = _status(card.key, now, before)
+        live = "%s on the host" % netdev.name
         if card.inode in host.spaces:
             space = host.spaces[card.inode]
             where = {"netns": {"inode": card.inode, "name": space.name}, "pod": pod_of(space, names)}
-            live = "%s in %s" % (card.name, _place(where, host.spaces))
-        rows.append({**resource(NETDEV, card.pci_address, desired=PLACE, live=live, status=status), "why": why})
+            live = "%s in %s" % (netdev.name, _place(where, host.spaces))
+        row = resource(NETDEV, netdev.identity, desired=PLACE, live=live, status=status)
+        what = {"pci_address": netdev.pci_address, "auxiliary_device": netdev.auxiliary, "port": netdev.port}
+        rows.append({**row, "why": why, **what})
     return rows
 
 
@@ -144,15 +157,17 @@ def judge(last: Look, before: Look, host: AuditHost, expected: t.Iterable[str]) 
     """Return a resource for each device, each expected one that is nowhere, and each place that hides what is in it."""
     info = last.info
     rows = []
-    known = {card.pci_address for card in host.cards}
+    known = {name for card in host.cards for name in (str(card.netdev.function), card.netdev.identity)}
     for device in info["devices"]:
         name = device["name"]
-        known.update(filter(None, (name, device.get("node_guid"), device.get("pci_address"))))
+        function = "/".join(filter(None, (device.get("pci_address"), device.get("auxiliary_device"))))
+        known.update(filter(None, (name, device.get("node_guid"), function)))
         live = "the host"
         if info["netns_mode"] == "exclusive" and not device["netns"]["initial"]:
             live = _place(device, host.spaces)
-        status, why = _status(name, last.devices, before.devices)
-        rows.append({**resource(KIND, name, desired=PLACE, live=live, status=status), "why": why})
+        status, why = _status((device["index"], device["netns"]["inode"]), last.devices, before.devices)
+        row = resource(KIND, name, desired=PLACE, live=live, status=status)
+        rows.append({**row, "why": why, "node_guid": _guid(device)})
     rows += _cards(host, last.cards, before.cards)
     hidden = [line for line in info["unreadable"] if line["device"] is None]
     for line in hidden:
@@ -168,6 +183,12 @@ def judge(last: Look, before: Look, host: AuditHost, expected: t.Iterable[str]) 
                 {**resource(KIND, name, desired=PLACE, live=None if hidden else "nowhere", status=status), "why": why}
             )
     return rows
+
+
+def _guid(device: t.Mapping[str, t.Any]) -> str | None:
+    """Return the node GUID; None also if it is zero, as a virtual function's is until it gets one."""
+    guid = device.get("node_guid")
+    return guid if guid and guid.strip("0:") else None
 
 
 def audit(expected: t.Sequence[str], settle: int, host: AuditHost) -> dict[str, t.Any]:

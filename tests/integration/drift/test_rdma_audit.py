@@ -37,9 +37,9 @@ def place(name: str | None, inode: int) -> str:
     host = AuditHost()
     host.other_namespaces()
     where = {"inode": inode, "name": name, "initial": False}
-    devices = [{"name": "mlx5_0", "netns": where, "pod": None}]
+    devices = [{"name": "mlx5_0", "index": 0, "netns": where, "pod": None}]
     info = {"netns_mode": "exclusive", "devices": devices, "unreadable": []}
-    observed = Look(info, stranded(info), {})
+    observed = Look(info, stranded(info), set())
     (entry,) = judge(observed, observed, host, [])
     assert entry["status"] == "drift"
     return str(entry["live"])

@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.child import failed
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.enter import EnterError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.survey import Holder, Namespace
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.pci_netdevs import Netdev
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_devices.audit import AuditHost, Card, audit
 
 HOST, BLUE, POD = 4026531833, 4026532270, 4026532271
@@ -127,9 +128,9 @@ def test_network_devices_of_cards_are_found_by_their_address() -> None:
     pod = Namespace(POD, "cni-1", [PAUSE], 1)
     host = FakeHost([(pod, rows()), (blue(MOUNT), rows())])
     host.netdevs = [
-        Card("eth0", "0000:01:00.0", HOST),
-        Card("net1", "0000:02:00.0", POD),
-        Card("net1", "0000:03:00.0", BLUE),
+        Card(Netdev("eth0", "0000:01:00.0"), HOST),
+        Card(Netdev("net1", "0000:02:00.0"), POD),
+        Card(Netdev("net1", "0000:03:00.0"), BLUE),
     ]
     assert judged(host, "0000:03:00.0", "0000:04:00.0") == [
         AT_HOME,
@@ -139,6 +140,40 @@ def test_network_devices_of_cards_are_found_by_their_address() -> None:
         ("0000:04:00.0", "drift", "nowhere", None),
     ]
     assert host.waited == [30]
+
+
+def test_a_function_is_not_its_sub_function_or_its_other_port() -> None:
+    """A stranded sub-function, and a stranded port of a card with two on one PCI address: all else is where it belongs."""
+    host = FakeHost([(blue(MOUNT), rows())])
+    host.netdevs = [
+        Card(Netdev("ens1f0", "0000:01:00.0"), HOST),
+        Card(Netdev("net1", "0000:01:00.0", "mlx5_core.sf.4"), BLUE),
+        Card(Netdev("ens2", "0000:02:00.0"), HOST),
+        Card(Netdev("net2", "0000:02:00.0", port=2), BLUE),
+    ]
+    where = "in netns blue, held by /run/netns/blue"
+    assert judged(host, "0000:01:00.0", "0000:01:00.0/mlx5_core.sf.4", "0000:01:00.0/mlx5_core.sf.5") == [
+        AT_HOME,
+        ("0000:01:00.0", "in_sync", "ens1f0 on the host", None),
+        ("0000:01:00.0/mlx5_core.sf.4", "drift", "net1 " + where, None),
+        ("0000:02:00.0", "in_sync", "ens2 on the host", None),
+        ("0000:02:00.0 port 2", "drift", "net2 " + where, None),
+        ("0000:01:00.0/mlx5_core.sf.5", "drift", "nowhere", None),
+    ]
+    drifted = [row for row in audit([], 0, host)["resources"] if row["status"] == "drift"]
+    assert [(row["pci_address"], row["auxiliary_device"], row["port"]) for row in drifted] == [
+        ("0000:01:00.0", "mlx5_core.sf.4", 1),
+        ("0000:02:00.0", None, 2),
+    ]
+
+
+def test_one_name_in_two_namespaces() -> None:
+    """From Linux 7.3 on, a name is unique in its namespace only."""
+    inside = rows("mlx5_9")
+    inside["devices"][0].update(index=4, node_guid="b8ce:f603:00aa:0001")
+    host = FakeHost([(blue(MOUNT), inside)])
+    assert judged(host) == [("mlx5_9", "drift", "netns blue, held by /run/netns/blue", None), AT_HOME]
+    assert audit([], 0, host)["resources"][0]["node_guid"] == "b8ce:f603:00aa:0001"
 
 
 def test_a_device_is_expected_by_its_guid_or_address_too() -> None:
@@ -180,5 +215,5 @@ def test_a_whole_result() -> None:
         "status": "in_sync",
         "desired": "the host, or a running pod",
     }
-    row.update(configured=None, live="the host", next_boot=None, why=None)
+    row.update(configured=None, live="the host", next_boot=None, why=None, node_guid=None)
     assert audit([], 0, FakeHost()) == {"netns_mode": "exclusive", "resources": [row]}
