@@ -30,7 +30,10 @@ attributes:
     support: full
 options:
   name:
-    description: The RDMA device, in whatever namespace it is.
+    description:
+      - Name or node GUID of the RDMA device, in whatever namespace it is.
+      - A device of the host's namespace is found first. From Linux 7.3 on, there may be another one of its name in another namespace; the node GUID names one
+        of them.
     type: str
     required: true
   state:

@@ -30,7 +30,7 @@ attributes:
     support: full
 options:
   name:
-    description: Name of the RDMA device. Names are unique on a host, even across network namespaces.
+    description: Name of the RDMA device. Use a name only once on a host, even across network namespaces, because older kernels refuse another one.
     type: str
     required: true
   type:

@@ -230,8 +230,8 @@ _HINTS: dict[int, dict[int, str]] = {
     _CMD_PORT_GET: {errno.EINVAL: "No RDMA device has this index in this network namespace"},
     _CMD_NEWLINK: {
         errno.ENODEV: "This network namespace has no such network device",
-        errno.EEXIST: "The network device already has a link, or the name is in use (names are unique in the whole "
-        "system, also across network namespaces)",
+        errno.EEXIST: "The network device already has a link, or the name is in use (before Linux 7.3 also if that is "
+        "in another network namespace)",
         errno.EINVAL: "The kernel has no such link type (module rdma-link-TYPE)",
     },
 }

@@ -113,7 +113,7 @@ def _present(
         if location.driver != DRIVERS[link_type] or location.inode != _home(mode, goal, host) or other_netdev:
             raise LinkError(
                 "Creating the RDMA link %s of type %s on %s in %s: a device of that name already exists (%s on %s in "
-                "%s), and names are unique on a host. Remove it first (state: absent), or choose another name"
+                "%s). Remove it first (state: absent), or choose another name"
                 % (
                     name,
                     link_type,

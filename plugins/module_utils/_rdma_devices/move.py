@@ -57,6 +57,7 @@ class Location(t.NamedTuple):
     initial: bool
     driver: str | None
     netdevs: list[str]
+    name: str
     pod: str | None = None
 
 
@@ -143,6 +144,7 @@ def _list() -> list[dict[str, t.Any]]:
     return [
         {
             "name": row.name,
+            "node_guid": row.node_guid,
             "index": row.index,
             "driver": drivers.driver(row.name),
             "netdevs": [port.netdev for port in nldev.ports(row.index) if port.netdev],
@@ -152,12 +154,16 @@ def _list() -> list[dict[str, t.Any]]:
 
 
 def locate(name: str, mode: str | None, host: Host) -> Location:
-    """Find the device in the host's namespace, else in every other one."""
+    """Find the device in the host's namespace, else in every other one, by its name or its node GUID.
+
+    From Linux 7.3 on, a name is unique in its namespace only: the kernel looks for namesakes where the device is
+    (__ib_device_get_by_name() in drivers/infiniband/core/device.c).
+    """
     here = host.initial()
     known = []
     for device in host.devices(here.handle):
         known.append(device["name"])
-        if device["name"] == name:
+        if _is(device, name):
             return _location(device, here.handle, here.inode, here.text, initial=True)
     host.close(here.handle)
     problem = None
@@ -165,10 +171,13 @@ def locate(name: str, mode: str | None, host: Host) -> Location:
         namespaces, problem = host.other_namespaces()
         answers, unanswered = walk.values(namespaces, host.inside(namespaces))
         problem = problem or unanswered
-        for space, device in ((space, device) for space, devices in answers for device in devices):
-            known.append(device["name"])
-            if device["name"] != name:
-                continue
+        inside = [(space, device) for space, devices in answers for device in devices]
+        known += [device["name"] for _space, device in inside]
+        # A device that moves meanwhile is seen twice.
+        matches = {device["index"]: (space, device) for space, device in inside if _is(device, name)}
+        if len(matches) > 1:
+            raise DeviceError(_several(name, list(matches.values()), host))
+        for space, device in matches.values():
             try:
                 handle = host.open(space)
             except OSError as exc:
@@ -188,8 +197,25 @@ def locate(name: str, mode: str | None, host: Host) -> Location:
     )
 
 
+def _is(device: t.Mapping[str, t.Any], name: str) -> bool:
+    # A virtual function's GUID is zero until it gets one.
+    return device["name"] == name or (device.get("node_guid") == name and bool(name.strip("0:")))
+
+
+def _several(name: str, matches: t.Sequence[tuple[survey.Namespace, t.Mapping[str, t.Any]]], host: Host) -> str:
+    places = []
+    for space, device in matches:
+        pod = host.pod(space)
+        place = "pod %s" % pod if pod else _netns_label(space)
+        places.append("that with the node GUID %s in %s" % (device.get("node_guid"), place))
+    return "Several RDMA devices of this host are named %s: %s. Give the node GUID instead of the name" % (
+        name, ", ".join(places),
+    )  # fmt: skip
+
+
 def _location(device: t.Mapping[str, t.Any], handle: int, inode: int, text: str, *, initial: bool) -> Location:
-    return Location(device["index"], handle, inode, text, initial, device["driver"], list(device["netdevs"]))
+    index, driver, netdevs = device["index"], device["driver"], list(device["netdevs"])
+    return Location(index, handle, inode, text, initial, driver, netdevs, device["name"])
 
 
 def _netns_label(space: survey.Namespace) -> str:
@@ -262,9 +288,10 @@ def _refuse_users(name: str, location: Location, goal: str, disrupt: bool, who: 
 
 def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[str, t.Any]:
     """Look, decide and, out of check mode, act. Return what the module returns."""
-    name, attached = params["name"], params["state"] == "attached"
+    attached = params["state"] == "attached"
     mode = host.mode()
-    location = locate(name, mode, host)
+    location = locate(params["name"], mode, host)
+    params = {**params, "name": location.name}
     goal = None
     try:
         kind = next((kind for kind in target.KINDS if params[kind] is not None), None)

@@ -81,13 +81,13 @@ REFUSALS: list[tuple[t.Callable[[FakeHost], None], dict[str, t.Any], str]] = [
         lambda host: host.places[HOST].append(devices.device("rxe0", 1, "rdma_rxe", ["lo"])),
         {},
         "Creating the RDMA link rxe0 of type rxe on eth1 in the host: a device of that name already exists (rdma_rxe on "
-        "lo in the host), and names are unique on a host. Remove it first (state: absent), or choose another name",
+        "lo in the host). Remove it first (state: absent), or choose another name",
     ),
     (
         lambda host: host.places[BLUE].append(devices.device("rxe0", 1, "rdma_rxe", [])),
         {},
         "Creating the RDMA link rxe0 of type rxe on eth1 in the host: a device of that name already exists (rdma_rxe on "
-        "no network device in netns blue), and names are unique on a host. Remove it first (state: absent), or choose "
+        "no network device in netns blue). Remove it first (state: absent), or choose "
         "another name",
     ),
     (

@@ -310,6 +310,44 @@ def test_a_device_may_have_another_name_at_home() -> None:
 
 
 def test_names_of_the_core_are_left_out() -> None:
-    location = rdma_devices_move.Location(0, BLUE, BLUE, "netns blue", False, "mlx5_ib", [])
+    location = rdma_devices_move.Location(0, BLUE, BLUE, "netns blue", False, "mlx5_ib", [], "mlx5_0")
     host = FakeHost({})
     assert rdma_devices_move.use(location, host) == rdma_devices_move.Use([], [])
+
+
+GUID, OTHER_GUID = "b8ce:f603:00aa:0001", "b8ce:f603:00aa:0002"
+
+
+def namesakes() -> FakeHost:
+    """From Linux 7.3 on, a name is unique in its namespace only."""
+    rows = {HOST: device("mlx5_0", 1), BLUE: device("mlx5_0", 2), POD: device("mlx5_0", 3)}
+    guids = {HOST: "b8ce:f603:00aa:0000", BLUE: GUID, POD: OTHER_GUID}
+    return FakeHost({inode: [{**row, "node_guid": guids[inode]}] for inode, row in rows.items()})
+
+
+def test_a_device_is_found_by_its_node_guid() -> None:
+    host = namesakes()
+    result = manage(params(name=GUID, state="detached"), False, host)
+    assert (host.moves, host.open_now) == ([(BLUE, 2, HOST)], [])
+    assert (result["name"], result["actions"]) == (
+        "mlx5_0",
+        ["Move the RDMA device mlx5_0 from netns blue to the host"],
+    )
+
+
+def test_a_name_of_several_devices_is_refused() -> None:
+    host = namesakes()
+    host.places[HOST].clear()
+    assert message_of(DeviceError, manage, params(state="detached"), False, host) == (
+        "Several RDMA devices of this host are named mlx5_0: that with the node GUID b8ce:f603:00aa:0001 in netns blue, "
+        "that with the node GUID b8ce:f603:00aa:0002 in pod with the UID u. Give the node GUID instead of the name"
+    )
+    assert (host.moves, host.open_now) == ([], [])
+
+
+def test_a_guid_that_is_zero_is_none() -> None:
+    zero = "0000:0000:0000:0000"
+    host = FakeHost({HOST: [{**device("mlx5_0"), "node_guid": zero}]})
+    assert message_of(DeviceError, manage, params(name=zero, state="detached"), False, host).startswith(
+        f"No RDMA device is named {zero} on this host. There are: mlx5_0"
+    )
