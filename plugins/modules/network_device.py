@@ -14,7 +14,8 @@ description:
     card's RDMA device.
   - A namespace that a deleted pod has left behind, because something still holds it, keeps the card, and no other pod can get it.
   - If the card is not found, the message names the namespaces that could not be searched within the limits of M(rdmaops.gpu_fabric.rdma_info).
-  - The card is identified by its PCI address, because a network plugin renames it in the pod.
+  - The network device is identified by the PCI address, the auxiliary device and the port, because a network plugin renames it in the pod. Representors of
+    other functions, and IPoIB interfaces that were added to another one, are not looked for. If several network devices are the same port, none is moved.
 author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
@@ -33,9 +34,20 @@ options:
     description: PCI address of the card, with its domain, such as V(0000:07:00.0).
     type: str
     required: true
+  auxiliary_device:
+    description:
+      - Auxiliary device of a sub-function on that PCI address, such as V(mlx5_core.sf.4), as C(devlink dev) shows it.
+      - By default, it is the network device of the PCI function itself.
+    type: str
+  port:
+    description: Number of the port, from 1, for cards that have several ports on one PCI address.
+    type: int
+    default: 1
   name:
     description:
-      - Name that the network device gets on the host when it is moved back. By default, it keeps its name from the namespace.
+      - Name that the network device gets on the host when it is moved back. By default, the name that it had there.
+      - That is the name in the records of the network plugin C(sriov) in V(/var/lib/cni/sriov), else the alias of the device, where C(host-device) keeps it.
+        If there is neither, it is the name that C(udev) would choose, which C(udevadm test-builtin net_id) shows, else the name in the namespace.
       - A network device that is already on the host keeps its name.
     type: str
   disrupt:
@@ -78,7 +90,7 @@ netns:
   type: str
   sample: netns cni-8c1d
 after:
-  description: Name and network namespace now, or as they would be in check mode.
+  description: Name and network namespace now, or as they would be in check mode. The name may be another one if C(udev) has a rule for the device.
   returned: success
   type: dict
   sample: {"name": "rail0", "netns": "the host"}
@@ -114,6 +126,8 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "pci_address": {"type": "str", "required": True},
+            "auxiliary_device": {"type": "str"},
+            "port": {"type": "int", "default": 1},
             "name": {"type": "str"},
             "disrupt": {"type": "bool", "default": False},
         },
@@ -124,6 +138,8 @@ def main() -> None:
         module.fail_json(
             msg="'%s' is not a PCI address: it must be DOMAIN:BUS:DEVICE.FUNCTION, such as 0000:07:00.0" % address
         )
+    if module.params["port"] < 1:
+        module.fail_json(msg="port is %d; it must be at least 1" % module.params["port"])
     try:
         result = manage(module.params, module.check_mode, Host())
     except (FabricError, OSError) as exc:

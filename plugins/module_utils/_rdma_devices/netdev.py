@@ -8,14 +8,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import socket
 import typing as t
 
+from .. import _command
 from .._decision import DRIFT, IN_SYNC, Decision, resource
 from .._errors import FabricError
 from .._netns import enter, pods, survey, target, walk
 from .._rdma import pci_netdevs
+from .._rdma.pci_netdevs import Netdev
+from . import former
 from .info import pod_of, pod_text
 
 if t.TYPE_CHECKING:  # pragma: no cover
@@ -23,6 +28,7 @@ if t.TYPE_CHECKING:  # pragma: no cover
     from .._netns.survey import Namespace
 
 LIMIT_S = 40
+ALTNAME_LIMIT_S = 10
 
 
 class DeviceError(FabricError):
@@ -30,32 +36,41 @@ class DeviceError(FabricError):
 
 
 class Location(t.NamedTuple):
-    """Where a card's network device is. No namespace: on the host."""
+    """Where a network device is. No namespace: on the host."""
 
-    name: str
+    netdev: Netdev
     space: Namespace | None
 
 
 class Host:
     """The edges."""
 
-    def here(self) -> list[pci_netdevs.Netdev]:
+    def here(self) -> list[Netdev]:
         return pci_netdevs.netdevs()
+
+    def names(self) -> list[str]:
+        """Names of all network devices of the host."""
+        return os.listdir("/sys/class/net")
 
     def others(self) -> tuple[list[Namespace], str | None]:
         surveyed = survey.survey()
         return surveyed.namespaces, surveyed.problem
 
     def inside(self, spaces: t.Sequence[Namespace]) -> dict[int, Answer]:
-        """Name and PCI address of each network device in each namespace, by its inode."""
+        """The network devices of cards in each namespace, by its inode."""
         return walk.look_into(spaces, pci_netdevs.netdevs)
 
     def pods(self) -> dict[str, tuple[str, str]]:
         return pods.names()
 
-    def take(self, space: Namespace, device: pci_netdevs.Netdev, name: str) -> None:
+    def former_names(self, space: Namespace, netdev: Netdev) -> list[str]:
+        """What may be the name that a network device had on the host, the surest one first."""
+        inside = enter.within(space, lambda: former.inside(netdev.name), sysfs=True, timeout=LIMIT_S)
+        return former.names(netdev, inside)
+
+    def take(self, space: Namespace, device: Netdev, name: str) -> None:
         """Give a network device to the host's namespace, under a name that may be a new one."""
-        doing = "Taking the network device %s (%s) back to the host as %s" % (device.name, device.pci_address, name)
+        doing = "Taking the network device %s (%s) back to the host as %s" % (device.name, device.identity, name)
         _require_pyroute2(doing)
         host = target.initial()
         try:
@@ -78,7 +93,7 @@ def _require_pyroute2(doing: str) -> None:
         ) from exc
 
 
-def _move(device: pci_netdevs.Netdev, host: int, name: str) -> str:
+def _move(device: Netdev, host: int, name: str) -> str:
     """Move a network device out of the namespace of this process, and return why it failed, if it did.
 
     The kernel gets its index, so that a device that has taken its name since is not moved.
@@ -92,6 +107,10 @@ def _move(device: pci_netdevs.Netdev, host: int, name: str) -> str:
         index = 0
     if not index or device not in pci_netdevs.netdevs():
         return "it is no longer in its network namespace under that name. Run again"
+    # The kernel refuses a name that the device has as an alternative one (dev_get_valid_name() in net/core/dev.c). It
+    # seldom has, and older releases of pyroute2 cannot remove it, so an error does not matter here.
+    with contextlib.suppress(OSError, _command.TimedOut):
+        _command.run(["ip", "link", "property", "del", "dev", device.name, "altname", name], ALTNAME_LIMIT_S)
     with IPRoute() as route:
         try:
             route.link("set", index=index, net_ns_fd=host, ifname=name)
@@ -100,35 +119,66 @@ def _move(device: pci_netdevs.Netdev, host: int, name: str) -> str:
     return ""
 
 
-def locate(pci_address: str, host: Host) -> Location:
-    """Find the network device of a card in the host's namespace, else in every other one."""
+def locate(wanted: Netdev, host: Host) -> Location:
+    """Find a network device by what it is, in the host's namespace, else in every other one."""
     here = host.here()
-    for netdev in here:
-        if netdev.pci_address == pci_address:
-            return Location(netdev.name, None)
-    spaces, problem = host.others()
-    reached, unread = walk.values(spaces, host.inside(spaces))
-    problem = problem or unread
-    for space, netdevs in reached:
-        for name, address in netdevs:
-            if address == pci_address:
-                return Location(name, space)
-    known = ", ".join("%s (%s)" % (netdev.pci_address, netdev.name) for netdev in here) or "none"
+    places = [Location(netdev, None) for netdev in here if netdev.identity == wanted.identity]
+    problem = None
+    others: list[Netdev] = []
+    if not places:
+        spaces, problem = host.others()
+        reached, unread = walk.values(spaces, host.inside(spaces))
+        problem = problem or unread
+        inside = [(Netdev(*row), space) for space, rows in reached for row in rows]
+        others = [netdev for netdev, _space in inside]
+        places = [Location(netdev, space) for netdev, space in inside if netdev.identity == wanted.identity]
+    if len(places) == 1:
+        return places[0]
+    if places:
+        raise DeviceError(
+            "Several network devices are %s, and nothing tells them apart: %s. Move one with 'ip link set netns'"
+            % (wanted.identity, ", ".join(sorted(place.netdev.name for place in places)))
+        )
+    there = [netdev for netdev in others if netdev.pci_address == wanted.pci_address]
     raise DeviceError(
-        "No network device of this host has the PCI address %s. The host's own namespace has: %s%s"
-        % (pci_address, known, ". It may be in a namespace that was not searched: " + problem if problem else "")
+        "No network device of this host is %s. The host's own namespace has: %s%s%s"
+        % (
+            wanted.identity,
+            _listed(here) or "none",
+            ". Other namespaces have, at this PCI address: " + _listed(there) if there else "",
+            ". It may be in a namespace that was not searched: " + problem if problem else "",
+        )
     )
+
+
+def _listed(netdevs: t.Sequence[Netdev]) -> str:
+    return ", ".join("%s (%s)" % (netdev.identity, netdev.name) for netdev in netdevs)
+
+
+def _name_at_home(params: t.Mapping[str, t.Any], location: Location, host: Host) -> str:
+    """The name that a network device gets on the host. Refuse one that another device has."""
+    netdev, space = location
+    if space is None:
+        return netdev.name
+    name = params["name"] or next(iter(host.former_names(space, netdev)), netdev.name)
+    if name in host.names():
+        raise DeviceError(
+            "Taking the network device %s (%s) back to the host as %s: the host already has a network device of that "
+            "name. Choose another one (name)" % (netdev.name, netdev.identity, name)
+        )
+    return str(name)
 
 
 def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[str, t.Any]:
     """Look, decide and, out of check mode, act. Return what the module returns."""
-    address = params["pci_address"]
-    device = locate(address, host)
-    name = params["name"] or device.name
+    wanted = Netdev("", params["pci_address"], params["auxiliary_device"], params["port"])
+    identity = wanted.identity
+    location = locate(wanted, host)
+    device, space = location
+    name = device.name
     decision = Decision()
     live = "the host"
-    if device.space is not None:
-        space = device.space
+    if space is not None:
         pod = pod_of(space, host.pods())
         live = "netns %s" % space.name if space.name else "net:[%d]" % space.inode
         if pod:
@@ -136,42 +186,45 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[
         if pod and not params["disrupt"]:
             raise DeviceError(
                 "Taking the network device %s (%s) back to the host: %s is running and has it. Delete that pod, or set "
-                "disrupt to true" % (device.name, address, live)
+                "disrupt to true" % (device.name, identity, live)
             )
-        namesakes = sorted(netdev.pci_address for netdev in host.here() if netdev.name == name)
-        if namesakes:
-            raise DeviceError(
-                "Taking the network device %s (%s) back to the host as %s: the host's %s already has that name. Choose "
-                "another one" % (device.name, address, name, namesakes[0])
-            )
+        name = _name_at_home(params, location, host)
         decision.add(
-            "Take the network device %s (%s) from %s to the host as %s" % (device.name, address, live, name),
-            lambda: host.take(space, pci_netdevs.Netdev(device.name, address), name),
+            "Take the network device %s (%s) from %s to the host as %s" % (device.name, identity, live, name),
+            functools.partial(host.take, space, device, name),
         )
-        decision.show("network device %s" % address, "%s in %s\n" % (device.name, live), "%s on the host\n" % name)
+        decision.show("network device %s" % identity, "%s in %s\n" % (device.name, live), "%s on the host\n" % name)
     if not check_mode:
         decision.carry_out()
-        if decision.changed and locate(address, host) != Location(name, None):
-            raise DeviceError(
-                "Taking the network device %s (%s) back to the host: the kernel reported success, but the device is "
-                "still missing" % (device.name, address)
-            )
+        if decision.changed:
+            name = _proof(wanted, device, host)
     return {
         **decision.result(),
-        "pci_address": address,
+        "pci_address": params["pci_address"],
         "name": device.name,
         "netns": live,
-        "after": {"name": name if decision.changed else device.name, "netns": "the host"},
+        "after": {"name": name, "netns": "the host"},
         "resources": [
             resource(
                 "network_device",
-                address,
+                identity,
                 desired="the host",
                 live=live,
                 status=DRIFT if decision.changed else IN_SYNC,
             )
         ],
     }
+
+
+def _proof(wanted: Netdev, before: Netdev, host: Host) -> str:
+    """Return the name that the network device has on the host now: udev may have given it another one."""
+    after = locate(wanted, host)
+    if after.space is not None:
+        raise DeviceError(
+            "Taking the network device %s (%s) back to the host: the kernel reported success, but the device is still "
+            "in another network namespace" % (before.name, wanted.identity)
+        )
+    return after.netdev.name
 
 
 __all__ = ("DeviceError", "Host", "Location", "locate", "manage")

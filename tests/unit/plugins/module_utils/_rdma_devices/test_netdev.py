@@ -12,6 +12,7 @@ import typing as t
 
 import pytest
 
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils import _command
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.child import failed
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.enter import EnterError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.survey import Holder, Namespace
@@ -31,6 +32,15 @@ class FakeHost(Host):
         self.spaces, self.own, self.problem = spaces, list(here), problem
         self.taken: list[tuple[int, str, str]] = []
         self.lost = False
+        self.former: list[str] = []
+        self.renamed: str | None = None
+        self.virtual = ["lo", "cni0"]
+
+    def names(self) -> list[str]:
+        return [*self.virtual, *(netdev.name for netdev in self.own)]
+
+    def former_names(self, space: Namespace, netdev: Netdev) -> list[str]:
+        return self.former
 
     def here(self) -> list[Netdev]:
         return self.own
@@ -51,11 +61,11 @@ class FakeHost(Host):
         self.taken.append((space.inode, device.name, name))
         next(rows for namespace, rows in self.spaces if namespace is space).remove(device)
         if not self.lost:
-            self.own.append(Netdev(name, device.pci_address))
+            self.own.append(device._replace(name=self.renamed or name))
 
 
 def params(**given: t.Any) -> dict[str, t.Any]:
-    return {"pci_address": CARD, "name": None, "disrupt": False, **given}
+    return {"pci_address": CARD, "auxiliary_device": None, "port": 1, "name": None, "disrupt": False, **given}
 
 
 def test_drill() -> None:
@@ -75,6 +85,45 @@ def test_drill() -> None:
         assert again["resources"][0]["status"] == "in_sync"
 
 
+def test_it_gets_the_name_that_it_had_on_the_host() -> None:
+    host = FakeHost([(LEFT, [Netdev("net1", CARD)])])
+    host.former = ["ens7np0", "enp7s0np0"]
+    assert manage(params(), False, host)["after"] == {"name": "ens7np0", "netns": "the host"}
+    assert host.taken == [(5, "net1", "ens7np0")]
+
+
+def test_two_cards_that_a_plugin_called_the_same() -> None:
+    other = LEFT._replace(inode=7, name="cni-2")
+    host = FakeHost([(LEFT, [Netdev("net1", CARD)]), (other, [Netdev("net1", OTHER)])])
+    for address, name in ((CARD, "ens7np0"), (OTHER, "ens8np0")):
+        host.former = [name]
+        assert manage(params(pci_address=address), False, host)["after"]["name"] == name
+
+
+def test_udev_may_rename_it_at_once() -> None:
+    host = FakeHost([(LEFT, [Netdev("net1", CARD)])])
+    host.renamed = "rail0"
+    assert manage(params(), False, host)["after"]["name"] == "rail0"
+
+
+def test_a_sub_function_is_found_although_its_function_is_on_the_host() -> None:
+    sub = Netdev("net1", CARD, "mlx5_core.sf.4")
+    host = FakeHost([(LEFT, [sub])], Netdev("ens7np0", CARD))
+    assert not manage(params(), False, host)["changed"]
+    done = manage(params(auxiliary_device="mlx5_core.sf.4", name="ens7s4"), False, host)
+    assert host.taken == [(5, "net1", "ens7s4")]
+    assert (done["changed"], done["resources"][0]["name"]) == (True, "0000:07:00.0/mlx5_core.sf.4")
+    assert done["actions"] == [
+        "Take the network device net1 (0000:07:00.0/mlx5_core.sf.4) from netns cni-1 to the host as ens7s4"
+    ]
+
+
+def test_the_second_port_is_found_although_the_first_is_on_the_host() -> None:
+    host = FakeHost([(LEFT, [Netdev("net1", CARD, port=2)])], Netdev("ens7", CARD))
+    assert manage(params(port=2, name="ens7d1"), False, host)["changed"]
+    assert host.taken == [(5, "net1", "ens7d1")]
+
+
 def test_it_keeps_its_name() -> None:
     host = FakeHost([(LEFT, [Netdev("net1", CARD)])])
     assert manage(params(), False, host)["after"]["name"] == "net1"
@@ -90,18 +139,32 @@ REFUSALS = [
     ),
     (
         FakeHost([(LEFT, [Netdev("net1", CARD)])], Netdev("net1", OTHER)),
-        "Taking the network device net1 (0000:07:00.0) back to the host as net1: the host's 0000:08:00.0 "
-        "already has that name. Choose another one",
+        "Taking the network device net1 (0000:07:00.0) back to the host as net1: the host already has a network device of "
+        "that name. Choose another one (name)",
+    ),
+    (
+        FakeHost([(LEFT, [Netdev("cni0", CARD)])]),
+        "Taking the network device cni0 (0000:07:00.0) back to the host as cni0: the host already has a network device of "
+        "that name. Choose another one (name)",
     ),
     (
         FakeHost([], Netdev("eth0", OTHER)),
-        "No network device of this host has the PCI address 0000:07:00.0. The host's own namespace has: "
-        "0000:08:00.0 (eth0)",
+        "No network device of this host is 0000:07:00.0. The host's own namespace has: 0000:08:00.0 (eth0)",
+    ),
+    (
+        FakeHost([(LEFT, [Netdev("net1", CARD, "mlx5_core.sf.4"), Netdev("net2", CARD, port=2)])]),
+        "No network device of this host is 0000:07:00.0. The host's own namespace has: none. Other namespaces have, at "
+        "this PCI address: 0000:07:00.0/mlx5_core.sf.4 (net1), 0000:07:00.0 port 2 (net2)",
+    ),
+    (
+        FakeHost([(LEFT, [Netdev("net1", CARD), Netdev("net2", CARD)])]),
+        "Several network devices are 0000:07:00.0, and nothing tells them apart: net1, net2. Move one with "
+        "'ip link set netns'",
     ),
     (
         FakeHost([(LEFT, EnterError("Could not open it"))]),
-        "No network device of this host has the PCI address 0000:07:00.0. The host's own namespace has: none. It "
-        "may be in a namespace that was not searched: Could not open it",
+        "No network device of this host is 0000:07:00.0. The host's own namespace has: none. It may be in a namespace "
+        "that was not searched: Could not open it",
     ),
 ]
 
@@ -137,6 +200,7 @@ class Route:
     """Stands in for pyroute2's IPRoute."""
 
     sent: t.ClassVar[list[tuple[str, dict[str, t.Any]]]] = []
+    ran: t.ClassVar[list[t.Sequence[str]]] = []
     code = 0
 
     def __enter__(self) -> Route:
@@ -157,6 +221,8 @@ def route(monkeypatch: pytest.MonkeyPatch) -> type[Route]:
     monkeypatch.setitem(sys.modules, "pyroute2.netlink", types.SimpleNamespace())
     monkeypatch.setitem(sys.modules, "pyroute2.netlink.exceptions", types.SimpleNamespace(NetlinkError=Refused))
     monkeypatch.setattr(Route, "sent", [])
+    monkeypatch.setattr(Route, "ran", [])
+    monkeypatch.setattr(_command, "run", lambda argv, _timeout: Route.ran.append(argv))
     monkeypatch.setattr(socket, "if_nametoindex", {"net1": 7}.__getitem__)
     monkeypatch.setattr(pci_netdevs, "netdevs", lambda: [Netdev("net1", CARD)])
     return Route
@@ -165,6 +231,7 @@ def route(monkeypatch: pytest.MonkeyPatch) -> type[Route]:
 def test_the_device_is_moved_by_its_index(route: type[Route]) -> None:
     assert netdev._move(Netdev("net1", CARD), 5, "rail0") == ""
     assert route.sent == [("set", {"index": 7, "net_ns_fd": 5, "ifname": "rail0"})]
+    assert route.ran == [["ip", "link", "property", "del", "dev", "net1", "altname", "rail0"]]
 
 
 def test_the_kernel_refuses(route: type[Route], monkeypatch: pytest.MonkeyPatch) -> None:
