@@ -7,8 +7,8 @@
 """RDMA devices that go where their network devices are.
 
 A network plugin gives a pod the network device of a card. The card's RDMA device stays with the host, unless
-another program moves it, too. What belongs together is found by the PCI address, which does not change with a
-namespace or a name.
+another program moves it, too. What belongs together is found by the PCI address and, of a sub-function, the auxiliary
+device, which do not change with a namespace or a name.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from .._errors import FabricError
 from .._netns import enter, quick_survey, walk
 from .._netns.survey import Namespace
 from .._netns.target import Target
-from .._rdma import drivers, nldev, pci_netdevs
-from .._rdma.pci_netdevs import Netdev
+from .._rdma import nldev, pci_netdevs
+from .._rdma.pci_netdevs import Function, Netdev
 from . import link as rdma_devices_link
 from . import move
 
@@ -39,10 +39,12 @@ class Link(t.NamedTuple):
 
 
 class Device(t.NamedTuple):
-    """An RDMA device of the host's namespace."""
+    """An RDMA device of the host's namespace. ``incomplete``: not all its ports have their network device there."""
 
     name: str
-    pci_address: str | None
+    function: Function | None
+    node_guid: str | None = None
+    incomplete: bool = False
 
 
 class Place(t.NamedTuple):
@@ -51,6 +53,7 @@ class Place(t.NamedTuple):
     space: Namespace
     netdev: str
     devices: tuple[str, ...]
+    infiniband: bool = False
 
     @property
     def path(self) -> str:
@@ -78,56 +81,77 @@ class Plan(t.NamedTuple):
 
 def members(
     devices: t.Sequence[Device], links: t.Sequence[Link], include: t.Sequence[str], exclude: t.Sequence[str]
-) -> dict[str, str]:
-    """PCI address by name of every device that is to go with its network device."""
-    addresses = {device.name: device.pci_address for device in devices}
-    addresses.update({link.name: link.pci_address for link in links})
-    return {
-        name: address
-        for name, address in sorted(addresses.items())
-        if address and name not in exclude and (name in include or not include)
-    }
+) -> dict[str, Function]:
+    """Function by name of every device that is to go with its network device.
+
+    ``include`` and ``exclude`` have names, node GUIDs and functions: a device may come back under another name.
+    """
+    functions = {device.name: device.function for device in devices}
+    functions.update({link.name: Function(link.pci_address) for link in links})
+    guids = {device.name: device.node_guid for device in devices}
+    result = {}
+    for name, function in sorted(functions.items()):
+        if function is None:
+            continue
+        known = {name, str(function), guids.get(name)}
+        if known.isdisjoint(exclude) and not (include and known.isdisjoint(include)):
+            result[name] = function
+    return result
 
 
-def elsewhere(followed: t.Mapping[str, str], here: t.Sequence[Netdev]) -> set[str]:
-    """The PCI addresses whose network device is not with the host."""
-    return set(followed.values()) - {netdev.pci_address for netdev in here}
+def elsewhere(
+    followed: t.Mapping[str, Function], devices: t.Sequence[Device], here: t.Sequence[Netdev]
+) -> set[Function]:
+    """The functions that have a network device, or more than one, that is not with the host."""
+    incomplete = {device.function for device in devices if device.incomplete}
+    local = {netdev.function for netdev in here}
+    return {function for function in followed.values() if function not in local or function in incomplete}
 
 
 def plan(
-    followed: t.Mapping[str, str],
+    followed: t.Mapping[str, Function],
     devices: t.Sequence[Device],
     here: t.Sequence[Netdev],
-    places: t.Mapping[str, t.Sequence[Place]],
+    places: t.Mapping[Function, t.Sequence[Place]],
     links: t.Sequence[Link],
     problem: str | None = None,
 ) -> Plan:
-    """Decide for each device of ``wanted``. ``places`` is where the network devices are that are not ``here``.
+    """Decide for each device of ``followed``. ``places`` is where the network devices are that are not ``here``.
 
     ``problem`` says why some places may be missing.
     """
     result = Plan([], {}, {})
     kinds = {link.name: link for link in links}
     host = {device.name for device in devices}
-    for name, address in followed.items():
+    for name, function in followed.items():
         link = kinds.get(name)
-        local = [netdev.name for netdev in here if netdev.pci_address == address]
-        candidates = places.get(address, ())
-        if local:
+        local = [netdev.name for netdev in here if netdev.function == function]
+        candidates = places.get(function, ())
+        paths = sorted({place.path for place in candidates}) + (["the host"] if local else [])
+        if local and not candidates:
             if name not in host and link is not None:
                 result.steps.append(Step(name, link, local[0], None))
         elif not candidates:
             text = "%s: the network device of %s is in no network namespace that could be seen"
-            result.waiting[name] = text % (name, address) + (". " + problem if problem else "")
-        elif len({place.space.inode for place in candidates}) > 1:
-            paths = ", ".join(sorted(place.path for place in candidates))
+            result.waiting[name] = text % (name, function) + (". " + problem if problem else "")
+        elif len(paths) > 1:
             text = "%s: the network devices of %s are in several network namespaces (%s), but it can be in only one"
-            result.wrong[name] = text % (name, address, paths)
+            result.wrong[name] = text % (name, function, ", ".join(paths))
+        elif name in host and candidates[0].infiniband:
+            result.wrong[name] = _IPOIB % (name, candidates[0].netdev, paths[0])
         elif name in host:
             result.steps.append(Step(name, None, candidates[0].netdev, candidates[0]))
         elif link is not None and name not in candidates[0].devices:
             result.steps.append(Step(name, link, candidates[0].netdev, candidates[0]))
     return result
+
+
+# rdma_dev_change_netns() in drivers/infiniband/core/device.c disables the device, which removes the clients' network
+# devices, and enables it again. https://github.com/k8snetworkplumbingwg/rdma-cni/pull/21
+_IPOIB = (
+    "%s: its IPoIB network device %s is in %s, and it is not moved there: the kernel would replace that network device "
+    "by a new one without addresses. Use the network plugin ib-sriov with rdmaIsolation, which moves the RDMA device first"
+)
 
 
 class DeviceHost(move.Host):
@@ -145,7 +169,7 @@ class DeviceHost(move.Host):
 class LinkHost(DeviceHost, rdma_devices_link.Host):
     """Looks for a link of that name where processes are, which needs fewer rights than to look everywhere.
 
-    One in a namespace that only an open file keeps is found by the kernel: names are unique on a host.
+    One in a namespace that only an open file keeps is not found. Before Linux 7.3 the kernel refuses its name then.
     """
 
     def other_namespaces(self) -> tuple[list[Namespace], str | None]:
@@ -160,15 +184,18 @@ class Host:
         result = []
         for row in nldev.devices():
             target = os.path.realpath("/sys/class/infiniband/%s/device" % row.name)
-            result.append(Device(row.name, drivers.pci_address(target)))
+            # InfiniBand ports have no network device of their own.
+            ports = nldev.ports(row.index) if row.protocol == "roce" else []
+            incomplete = any(port.netdev is None for port in ports)
+            result.append(Device(row.name, pci_netdevs.function_of(target), row.node_guid, incomplete))
         return result
 
     def netdevs(self) -> list[Netdev]:
         return pci_netdevs.netdevs()
 
-    def places(self, addresses: t.Collection[str]) -> tuple[dict[str, list[Place]], str | None]:
+    def places(self, functions: t.Collection[Function]) -> tuple[dict[Function, list[Place]], str | None]:
         """Look into all other namespaces: a card with two network devices may have them in two. Report gaps."""
-        result: dict[str, list[Place]] = {}
+        result: dict[Function, list[Place]] = {}
         others = quick_survey.spaces().others
         answers = walk.look_into(others, _inside, LIMIT_S, TOTAL_S)
         problem = walk.unreached(others, answers)
@@ -178,10 +205,11 @@ class Host:
                 if answer["errno"] != errno.ENOENT:  # else it ended while we looked
                     problem = problem or answer["error"]
                 continue
-            netdevs, devices = answer["value"]
-            for name, address in netdevs:
-                if address in addresses:
-                    result.setdefault(address, []).append(Place(space, name, tuple(devices)))
+            rows, devices = answer["value"]
+            for netdev in (Netdev(*row) for row in rows):
+                if netdev.function in functions:
+                    place = Place(space, netdev.name, tuple(devices), netdev.infiniband)
+                    result.setdefault(netdev.function, []).append(place)
         return result, problem
 
     def carry_out(self, step: Step) -> None:
@@ -221,7 +249,7 @@ class Follower:
     def plan(self) -> Plan:
         devices, here = self.host.devices(), self.host.netdevs()
         followed = members(devices, self.links, self.include, self.exclude)
-        missing = elsewhere(followed, here)
+        missing = elsewhere(followed, devices, here)
         places, problem = self.host.places(missing) if missing else ({}, None)
         return plan(followed, devices, here, places, self.links, problem)
 
@@ -245,5 +273,6 @@ class Follower:
 
 
 __all__ = (
-    "Device", "Follower", "Host", "Link", "LinkHost", "Netdev", "Place", "Plan", "Step", "elsewhere", "members", "plan",
+    "Device", "Follower", "Function", "Host", "Link", "LinkHost", "Netdev", "Place", "Plan", "Step", "elsewhere",
+    "members", "plan",
 )  # fmt: skip

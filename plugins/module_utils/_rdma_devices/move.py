@@ -28,7 +28,8 @@ DRIVERS = (
     *("bnxt_re", "efa", "erdma", "hfi1", "hns_roce_hw_v2", "ib_mthca", "ionic_rdma", "irdma", "iw_cxgb4", "mana_ib"),
     *("mlx4_ib", "mlx5_ib", "ocrdma", "qedr", "rdma_rxe", "rdmavt", "siw", "usnic_verbs", "vmw_pvrdma"),
 )
-# IP over InfiniBand takes its network device away and makes a new one: an interruption, and nothing is lost.
+# IP over InfiniBand removes its network device and makes a new one, without addresses: an interruption, and no data are
+# lost.
 INTERRUPTED = ("ib_ipoib",)
 
 # devtmpfs has the node at once; udev may still rename it.

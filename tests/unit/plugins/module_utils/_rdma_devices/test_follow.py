@@ -9,23 +9,28 @@ import typing as t
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.survey import Holder, Namespace
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.pci_netdevs import Netdev
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.pci_netdevs import Function, Netdev
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_devices import follow
 
-CARD, OTHER = "0000:07:00.0", "0000:08:00.0"
+ADDRESS, OTHER_ADDRESS = "0000:07:00.0", "0000:08:00.0"
+CARD, OTHER = Function(ADDRESS), Function(OTHER_ADDRESS)
+SUB = Function(ADDRESS, "mlx5_core.sf.4")
 PROCESS = Holder("process", "/proc/7/ns/net", 7, "", None, None)
 SPACE = Namespace(5, "cni-1", [PROCESS, Holder("mount", "/run/netns/cni-1", 1, "", None, None)], 2)
 OTHER_SPACE = Namespace(6, None, [Holder("process", "/proc/9/ns/net", 9, "", None, None)], 1)
 POD = follow.Place(SPACE, "net1", ())
-RXE = follow.Link("rxe0", "rxe", CARD)
+RXE = follow.Link("rxe0", "rxe", ADDRESS)
 
 
 class FakeHost(follow.Host):
     def __init__(
-        self, devices: list[follow.Device], netdevs: list[Netdev], places: dict[str, list[follow.Place]] | None = None
+        self,
+        devices: list[follow.Device],
+        netdevs: list[Netdev],
+        places: dict[Function, list[follow.Place]] | None = None,
     ) -> None:
         self.known, self.cards, self.there = devices, netdevs, places or {}
-        self.looks: list[set[str]] = []
+        self.looks: list[set[Function]] = []
         self.done: list[follow.Step] = []
         self.error: OSError | None = None
         self.problem: str | None = None
@@ -36,9 +41,9 @@ class FakeHost(follow.Host):
     def netdevs(self) -> list[Netdev]:
         return self.cards
 
-    def places(self, addresses: t.Collection[str]) -> tuple[dict[str, list[follow.Place]], str | None]:
-        self.looks.append(set(addresses))
-        return {address: rows for address, rows in self.there.items() if address in addresses}, self.problem
+    def places(self, functions: t.Collection[Function]) -> tuple[dict[Function, list[follow.Place]], str | None]:
+        self.looks.append(set(functions))
+        return {function: rows for function, rows in self.there.items() if function in functions}, self.problem
 
     def carry_out(self, step: follow.Step) -> None:
         if self.error:
@@ -53,7 +58,7 @@ def follower(host: FakeHost, *links: follow.Link, **names: list[str]) -> tuple[f
 
 def test_a_device_goes_where_its_network_device_went() -> None:
     host = FakeHost(
-        [follow.Device("mlx5_0", CARD), follow.Device("mlx5_1", OTHER)], [Netdev("eth2", OTHER)], {CARD: [POD]}
+        [follow.Device("mlx5_0", CARD), follow.Device("mlx5_1", OTHER)], [Netdev("eth2", OTHER_ADDRESS)], {CARD: [POD]}
     )
     program, reports = follower(host)
     assert program.once()
@@ -63,7 +68,7 @@ def test_a_device_goes_where_its_network_device_went() -> None:
 
 
 def test_nothing_is_looked_for_while_all_is_here() -> None:
-    host = FakeHost([follow.Device("mlx5_0", CARD)], [Netdev("eth1", CARD)])
+    host = FakeHost([follow.Device("mlx5_0", CARD)], [Netdev("eth1", ADDRESS)])
     program, reports = follower(host)
     assert program.once()
     assert (host.done, host.looks, reports) == ([], [], [])
@@ -131,6 +136,55 @@ def test_two_ports_in_one_place_are_one_place() -> None:
     assert [step.device for step in host.done] == ["mlx4_0"]
 
 
+def test_a_sub_function_goes_where_its_own_network_device_went() -> None:
+    """The PCI address is that of its function, whose network device is with the host."""
+    devices = [follow.Device("mlx5_0", CARD), follow.Device("mlx5_2", SUB)]
+    host = FakeHost(devices, [Netdev("ens7np0", ADDRESS)], {SUB: [POD]})
+    program, reports = follower(host)
+    assert program.once()
+    assert host.looks == [{SUB}]
+    assert reports == ["mlx5_2 is with net1 in /run/netns/cni-1"]
+
+
+def test_one_port_of_two_in_a_pod_leaves_the_device_where_it_is() -> None:
+    """ConnectX-3: one device for both ports."""
+    devices = [follow.Device("mlx4_0", CARD, incomplete=True)]
+    host = FakeHost(devices, [Netdev("ens7", ADDRESS)], {CARD: [POD]})
+    program, reports = follower(host)
+    assert not program.once()
+    assert reports == [
+        "mlx4_0: the network devices of 0000:07:00.0 are in several network namespaces (/run/netns/cni-1, the host), but it "
+        "can be in only one"
+    ]
+
+
+def test_a_port_without_network_device_is_nothing_to_wait_for() -> None:
+    host = FakeHost([follow.Device("mlx4_0", CARD, incomplete=True)], [Netdev("ens7", ADDRESS)])
+    program, reports = follower(host)
+    assert program.once()
+    assert (host.done, reports) == ([], [])
+
+
+def test_an_infiniband_device_does_not_replace_the_pods_ipoib() -> None:
+    host = FakeHost([follow.Device("mlx5_0", CARD)], [], {CARD: [POD._replace(infiniband=True)]})
+    program, reports = follower(host)
+    assert not program.once()
+    assert host.done == []
+    assert reports == [
+        "mlx5_0: its IPoIB network device net1 is in /run/netns/cni-1, and it is not moved there: the kernel would replace "
+        "that network device by a new one without addresses. Use the network plugin ib-sriov with rdmaIsolation, which "
+        "moves the RDMA device first"
+    ]
+
+
+@pytest.mark.parametrize("name", ["mlx5_0", "b8ce:f603:00aa:0001", ADDRESS])
+def test_a_device_is_left_out_under_any_name(name: str) -> None:
+    """From Linux 7.3 on, a device may come back from a pod as ibdevN."""
+    devices = [follow.Device("mlx5_0", CARD, "b8ce:f603:00aa:0001"), follow.Device("mlx5_1", OTHER)]
+    assert follow.members(devices, [], [], [name]) == {"mlx5_1": OTHER}
+    assert follow.members(devices, [], [name], []) == {"mlx5_0": CARD}
+
+
 def test_a_software_link_is_made_in_the_pod_and_again_on_the_host() -> None:
     host = FakeHost([], [], {CARD: [POD]})
     program, _reports = follower(host, RXE)
@@ -139,7 +193,7 @@ def test_a_software_link_is_made_in_the_pod_and_again_on_the_host() -> None:
     host.there = {CARD: [POD._replace(devices=("rxe0",))]}
     assert program.once()
     assert len(host.done) == 1
-    host.there, host.cards = {}, [Netdev("rail0", CARD)]
+    host.there, host.cards = {}, [Netdev("rail0", ADDRESS)]
     assert program.once()
     assert host.done[1:] == [follow.Step("rxe0", RXE, "rail0", None)]
     host.known = [follow.Device("rxe0", None)]
