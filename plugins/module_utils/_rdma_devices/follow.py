@@ -150,7 +150,8 @@ def plan(
 # devices, and enables it again. https://github.com/k8snetworkplumbingwg/rdma-cni/pull/21
 _IPOIB = (
     "%s: its IPoIB network device %s is in %s, and it is not moved there: the kernel would replace that network device "
-    "by a new one without addresses. Use the network plugin ib-sriov with rdmaIsolation, which moves the RDMA device first"
+    "by a new one without addresses. Use the network plugin ib-sriov with rdmaIsolation, which moves the RDMA device "
+    "first"
 )
 
 

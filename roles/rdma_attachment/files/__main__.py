@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 import select
 import signal
 import socket
@@ -90,13 +91,22 @@ class Pace:
         return self.wait
 
 
+def ready() -> None:
+    """Notify systemd that the first look is over (sd_notify(3))."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if address:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
+            # An abstract address begins with a zero byte (unix(7)).
+            notify.sendto(b"READY=1", "\0" + address[1:] if address[0] == "@" else address)
+
+
 def main(argv: t.Sequence[str] | None = None) -> int:
     options = build_parser().parse_args(argv)
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
     events = Events()
     follower = Follower(options.link, options.include, options.exclude, Host(), log)
     log("revision %s" % options.revision)
-    pace, event, last_problem = Pace(), True, ""
+    pace, event, last_problem, notified = Pace(), True, "", False
     while True:
         began = time.monotonic()
         try:
@@ -108,6 +118,9 @@ def main(argv: t.Sequence[str] | None = None) -> int:
         last_problem = problem
         if options.once:
             return 0 if done else 1
+        if not notified:
+            ready()
+            notified = True
         # Its own changes are events, too, so it looks again.
         event = events.wait(pace.after(event, done))
         if event and time.monotonic() - began < FIRST_RETRY_S:

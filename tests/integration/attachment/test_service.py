@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import pathlib
+import socket
 import subprocess
 import sys
 
@@ -90,3 +92,54 @@ def test_what_the_role_brings_runs_by_itself(tmp_path: pathlib.Path) -> None:
     if not pathlib.Path("/sys/class/infiniband").exists():
         assert ran.returncode == 1
         assert "ib_core" in ran.stdout
+
+
+def test_it_notifies_systemd_when_it_has_looked(tmp_path: pathlib.Path) -> None:
+    """So `systemctl start` waits for that, and fails if the program ends before."""
+    address = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(address)
+        listener.settimeout(60)
+        environment = {**os.environ, "NOTIFY_SOCKET": address}
+        program = subprocess.Popen([sys.executable, str(FILE)], env=environment, stdout=subprocess.DEVNULL)
+        try:
+            assert listener.recv(64) == b"READY=1"
+            assert program.poll() is None
+        finally:
+            program.terminate()
+            assert program.wait(60) == 0
+
+
+def test_the_unit_waits_for_it() -> None:
+    unit = (FILE.parents[1] / "templates/rdma_attachment.service.j2").read_text()
+    assert "\nType=notify\n" in unit
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("#!/bin/sh\necho 3.6\n", "is Python 3.6"),
+        ("#!/bin/sh\necho 'cannot execute' >&2\nexit 1\n", "does not start (cannot execute)"),
+        (None, "does not start"),
+    ],
+    ids=["RHEL 8", "broken", "missing"],
+)
+def test_a_python_that_is_too_old_is_refused(tmp_path: pathlib.Path, text: str | None, reason: str) -> None:
+    python = tmp_path / "python3"
+    if text is not None:
+        python.write_text(text)
+        python.chmod(0o755)
+    done = play(tmp_path, role("rdma_attachment", "python.yml", rdma_attachment_python=str(python)))
+    assert done.rc != 0
+    output = " ".join(done.output.split())
+    assert f"{python} {reason}" in output
+    assert "The service needs Python 3.8 or newer. Install it (on RHEL 8, the package python3.11), and set" in output
+
+
+@pytest.mark.parametrize("version", ["3.8", "3.13"])
+def test_a_newer_python_is_not(tmp_path: pathlib.Path, version: str) -> None:
+    python = tmp_path / "python3"
+    python.write_text(f"#!/bin/sh\necho {version}\n")
+    python.chmod(0o755)
+    done = play(tmp_path, role("rdma_attachment", "python.yml", rdma_attachment_python=str(python)))
+    assert done.rc == 0, done.output
