@@ -48,7 +48,8 @@ options:
     description:
       - Read the network namespace of this pod on the host instead, as V(NAMESPACE/NAME). This requires root on the host itself.
       - In mode V(shared), where every namespace shows every device, only the GIDs of the pod's own network devices are returned, and of Ethernet ports only
-        those that have one or whose network device is the pod's. This requires V(gids) in O(gather).
+        those that have one or whose network device is the pod's. This requires V(gids) in O(gather). A GID is the pod's if its network device has that address,
+        not by the name of the network device, which may be the same in another pod.
       - It is an error if the pod has no process on the host, or if there are two pods of this name, one of which is ending.
     type: str
 seealso:

@@ -13,7 +13,7 @@ import os
 import typing as t
 
 from .._netns import pods
-from .._rdma import devices, drivers, nldev
+from .._rdma import addresses, devices, drivers, nldev
 
 if t.TYPE_CHECKING:  # pragma: no cover
     from .._netns.child import Answer
@@ -65,13 +65,16 @@ class Host:
         return walk.look_into(spaces, lambda: devices.look(gather))
 
     def look_in_pod(self, pod: str, gather: t.Collection[str]) -> dict[str, t.Any]:
-        """What is in the namespace of a pod: its ``inode``, the pod's ``uid``, and what devices.look() returns."""
+        """What is in the namespace of a pod: what devices.look() returns, and the ``gids`` of its network devices.
+
+        With the namespace's ``inode`` and the pod's ``uid``.
+        """
         from .._netns import enter, target
 
         opened, uid = target.of_pod(pod)
 
         def everything() -> dict[str, t.Any]:
-            return {**devices.look(gather), "netdevs": os.listdir("/sys/class/net")}
+            return {**devices.look(gather), "gids": addresses.gids()}
 
         try:
             result = enter.inside(opened.handle, everything, sysfs=True, timeout=60.0)
@@ -98,10 +101,12 @@ def pod_text(pod: t.Mapping[str, t.Any]) -> str:
     return "pod %s/%s" % (pod["namespace"], pod["name"]) if pod["name"] else "the pod with the UID %s" % pod["uid"]
 
 
-def of_pod(devices: t.Sequence[dict[str, t.Any]], netdevs: t.Collection[str]) -> list[dict[str, t.Any]]:
+def of_pod(devices: t.Sequence[dict[str, t.Any]], own: t.Mapping[str, t.Collection[str]]) -> list[dict[str, t.Any]]:
     """What of the devices that every namespace shows, in shared mode, is the pod's.
 
-    The GIDs of its own network devices are, and ports that have one; InfiniBand has no network device.
+    The GIDs of its own network devices are, and ports that have one; InfiniBand has no network device. ``own`` has the
+    GIDs by network device. The kernel prints the name of a GID's network device without its namespace (print_ndev() in
+    drivers/infiniband/core/sysfs.c), and many pods call theirs net1.
     """
     result = []
     for device in devices:
@@ -109,8 +114,8 @@ def of_pod(devices: t.Sequence[dict[str, t.Any]], netdevs: t.Collection[str]) ->
         for port in device["ports"]:
             gids = port["gids"]
             if port["link_layer"] != "InfiniBand" and gids is not None:
-                gids = [gid for gid in gids if gid["netdev"] in netdevs]
-                if not gids and port["netdev"] not in netdevs:
+                gids = [gid for gid in gids if addresses.address_of(gid["gid"]) in own.get(gid["netdev"] or "", ())]
+                if not gids and port["netdev"] not in own:
                     continue
             ports.append({**port, "gids": gids})
         if ports or not device["ports"]:
@@ -128,7 +133,7 @@ def gather_info(subsets: t.Sequence[str], all_netns: bool, host: Host, pod: str 
         own = look["inode"]
         namespace, _slash, name = pod.partition("/")
         place: dict[str, str | None] | None = {"namespace": namespace, "name": name, "uid": look["uid"]}
-        rows = look["devices"] if mode == "exclusive" else of_pod(look["devices"], look["netdevs"])
+        rows = look["devices"] if mode == "exclusive" else of_pod(look["devices"], look["gids"])
     else:
         own, place, look = host.own(), None, host.look(subsets)
         rows = look["devices"]

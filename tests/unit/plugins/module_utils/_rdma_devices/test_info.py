@@ -12,6 +12,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns import w
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.child import attempt
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.enter import EnterError
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.survey import Holder, Namespace
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.addresses import address_of
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_devices.info import Host, gather_info
 
 HOST, BLUE, POD = 4026531833, 4026532270, 4026532271
@@ -19,6 +20,7 @@ UID = "0b5e3a4e-8f0c-4b0e-9a34-4f6f2f4a1c11"
 BLUE_SPACE = Namespace(BLUE, "blue", [Holder("mount", "/run/netns/blue", 1, "systemd", None, None)], 1)
 MOUNT = Holder("mount", "/run/netns/cni-1", 1, "systemd", None, None)
 PAUSE = Holder("process", "/proc/9/ns/net", 9, "pause", None, {"uid": UID})
+OWN = [address_of("fe80::42:acff:fe11:2"), address_of("::ffff:10.90.0.1")]
 POD_SPACE = Namespace(POD, "cni-1", [MOUNT, PAUSE], 2)
 
 
@@ -53,7 +55,7 @@ class FakeHost(Host):
         return {"mlx5_ib"}
 
     def look_in_pod(self, pod: str, gather: t.Collection[str]) -> dict[str, t.Any]:
-        return {**self.inside[POD], "inode": POD, "uid": UID, "netdevs": ["eth0", "lo", "net1"]}
+        return {**self.inside[POD], "inode": POD, "uid": UID, "gids": {"eth0": [], "lo": ["::1"], "net1": OWN}}
 
     def other_namespaces(self) -> tuple[list[Namespace], str | None]:
         return [BLUE_SPACE, POD_SPACE], self.problem
@@ -134,8 +136,9 @@ def test_without_ib_core_there_is_nothing() -> None:
 # --- in a pod
 
 
-def gid(index: int, netdev: str | None) -> dict[str, t.Any]:
-    return {"index": index, "gid": "::", "type": "RoCE v2", "netdev": netdev, "ipv4": None}
+def gid(index: int, netdev: str | None, text: str = "") -> dict[str, t.Any]:
+    text = text or "0000:0000:0000:0000:0000:ffff:0a5a:0001"
+    return {"index": index, "gid": text, "type": "RoCE v2", "netdev": netdev, "ipv4": None}
 
 
 def port(number: int, netdev: str | None, gids: t.Any, link_layer: str = "Ethernet") -> dict[str, t.Any]:
@@ -171,8 +174,21 @@ def test_a_pod_in_shared_mode_has_the_ports_and_gids_of_its_own_network_devices(
     assert result[1]["ports"] == infiniband
 
 
+def test_a_pod_does_not_have_the_gids_of_another_pods_network_device_of_that_name() -> None:
+    """The kernel prints names of network devices without their namespace (print_ndev() in drivers/infiniband/core/sysfs.c)."""
+    host = FakeHost("shared")
+    own, local = gid(4, "net1"), gid(5, "net1", "fe80:0000:0000:0000:0042:acff:fe11:0002")
+    others = [gid(6, "net1", "0000:0000:0000:0000:0000:ffff:0a5a:0002"), gid(7, "net1", "fe80::42:acff:fe11:3")]
+    host.inside[POD]["devices"] = [
+        {**row("mlx5_0", 0), "ports": [port(1, None, [own, local, *others])]},
+        {**row("mlx5_1", 1), "ports": [port(1, None, others)]},
+    ]
+    (device,) = gather_info(["gids"], False, host, "ml/train-0")["devices"]
+    assert [entry["index"] for entry in device["ports"][0]["gids"]] == [4, 5]
+
+
 def test_a_pod_with_the_hosts_network() -> None:
     host = FakeHost()
-    host.look_in_pod = lambda pod, gather: {**host.here, "inode": HOST, "uid": UID, "netdevs": []}  # type: ignore[method-assign]
+    host.look_in_pod = lambda pod, gather: {**host.here, "inode": HOST, "uid": UID, "gids": {}}  # type: ignore[method-assign]
     (device,) = gather_info([], False, host, "ml/train-0")["devices"]
     assert (device["netns"]["initial"], device["name"]) == (True, "mlx5_2")
