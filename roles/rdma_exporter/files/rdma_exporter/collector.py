@@ -182,10 +182,9 @@ class Collector:
     def _scrape(self, deadline: float) -> Snapshot:
         scrape = _Scrape(self.settings, self._look_here, self._walker, deadline)
         scrape.run()
-        # A device that moves during the walk is listed twice: the later place is the current one.
-        by_name = {device["name"]: (place, device) for place, device in scrape.devices}
-        entries = [by_name[name] for name in sorted(by_name)]
-        return Snapshot(scrape.loaded, scrape.mode, entries, scrape.problems, scrape.kinds, scrape.complete, {}, 0.0)
+        entries, clashes = _distinct(scrape.devices)
+        problems = [*scrape.problems, *clashes]
+        return Snapshot(scrape.loaded, scrape.mode, entries, problems, scrape.kinds, scrape.complete, {}, 0.0)
 
 
 class _Scrape:
@@ -301,6 +300,30 @@ class _Scrape:
             else:
                 text = "%s: %s: %s" % (line["device"], line["what"], line["error"])
                 self.problems.append(Problem(place, line["device"], line["what"], _label(line["error"]), text))
+
+
+def _distinct(seen: t.Sequence[tuple[Place, Device]]) -> tuple[list[tuple[Place, Device]], list[Problem]]:
+    """Return the devices, each of them once, in the order of their names, and those that have the labels of another."""
+    # A device that moves during the walk is listed twice: the later place is the current one.
+    # Without netlink there are no indexes, and only one namespace.
+    devices: dict[t.Any, tuple[Place, Device]] = {}
+    for place, device in seen:
+        index = device["index"]
+        devices[device["name"] if index == sysfs_devices.NO_INDEX else index] = (place, device)
+    entries: dict[tuple[str, ...], tuple[Place, Device]] = {}
+    clashes = []
+    for place, device in sorted(devices.values(), key=lambda entry: (entry[1]["name"], entry[1]["index"])):
+        name = device["name"]
+        key = (name, place.kind, place.pod_namespace, place.pod_name)
+        if key in entries:
+            text = (
+                "%s (index %d): another device in a network namespace of the kind %s has this name, and its metrics are "
+                "shown" % (name, device["index"], place.kind)
+            )
+            clashes.append(Problem(place, name, "device", "clash", text))
+        else:
+            entries[key] = (place, device)
+    return list(entries.values()), clashes
 
 
 def _identity(device: t.Mapping[str, t.Any]) -> t.Any:

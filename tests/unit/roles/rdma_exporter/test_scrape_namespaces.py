@@ -90,6 +90,29 @@ def test_devices_of_pods(machine: Node) -> None:
     assert kinds == {"host": 1, "pod": 2, "other": 1}
 
 
+def test_one_name_in_two_namespaces(machine: Node) -> None:
+    """From Linux 7.3 on, a name is unique in its namespace only."""
+    machine.host = [device("mlx5_0", 0, sent=1)]
+    machine.spaces = [space(7, uid=UID)]
+    machine.has(7, device("mlx5_0", 1, sent=2))
+    series = machine.site.scrape()
+    values = {row["netns"]: series.value("rdma_hw_sent_total", **row) for row in series.labels("rdma_hw_sent_total")}
+    assert values == {"host": 1, "pod": 2}
+
+
+def test_devices_that_no_label_tells_apart(machine: Node, capfd: pytest.CaptureFixture[str]) -> None:
+    """Prometheus refuses a scrape with two values of one series."""
+    machine.spaces = [space(7, "blue"), space(8, "red")]
+    machine.has(7, device("mlx5_0", 0, sent=1))
+    machine.has(8, device("mlx5_0", 1, sent=2))
+    series = machine.site.scrape()
+    assert series.of("rdma_hw_sent_total") == {"mlx5_0": 1}
+    (row,) = series.labels("rdma_unreadable")
+    assert (row["device"], row["what"], row["error"]) == ("mlx5_0", "device", "clash")
+    text = "mlx5_0 (index 1): another device in a network namespace of the kind other has this name, and its metrics are shown"
+    assert text in capfd.readouterr().err
+
+
 def test_a_namespace_that_does_not_answer(machine: Node, capfd: pytest.CaptureFixture[str]) -> None:
     machine.spaces = [space(7, uid=UID), space(8, "lab")]
     machine.has(7, device("mlx5_1", 1, sent=2))
