@@ -317,8 +317,8 @@ def _distinct(seen: t.Sequence[tuple[Place, Device]]) -> tuple[list[tuple[Place,
         key = (name, place.kind, place.pod_namespace, place.pod_name)
         if key in entries:
             text = (
-                "%s (index %d): another device in a network namespace of the kind %s has this name, and its metrics are "
-                "shown" % (name, device["index"], place.kind)
+                "%s (index %d): another device in a network namespace of the kind %s has this name, and its metrics "
+                "are shown" % (name, device["index"], place.kind)
             )
             clashes.append(Problem(place, name, "device", "clash", text))
         else:
