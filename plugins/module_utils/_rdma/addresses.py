@@ -46,7 +46,7 @@ def default_gid(mac: str) -> str | None:
 
 def parse(data: bytes) -> tuple[list[tuple[int, str]], bool]:
     """The index and the GID of each address in a datagram of answers, and whether the dump ends with it."""
-    rows = []
+    rows: list[tuple[int, str]] = []
     for message in messages(data):
         if message.type in (_NLMSG_ERROR, _NLMSG_DONE):
             code, _text = status(message)
