@@ -51,6 +51,12 @@ OUTPUTS: dict[str, dict[str, Any] | str] = {
     ),
     "perftest_write_bw_post-list.txt": result("ib_write_bw ib0 Ethernet", 2, 4096, (8, 224958464, 0.0, 0.48, 7.498617)),
     "perftest_atomic_bw_mb.txt": result("ib_atomic_bw pib_1 IB", None, 4096, (8, 1000, 0.014261, 0.014009, 0.219031)),
+    "perftest_4.4+0.37_from-source_write_bw_gbits.txt": result(
+        "ib_write_bw mlx5_1 Ethernet", 3, 4096, (65536, 1074000, 0.0, 187.7, 0.35801)
+    ),
+    "perftest_4.4+0.37_from-source_no-json.txt": (
+        "the test failed: ib_write_bw: unrecognized option '--out_json'; Invalid Command or flag."
+    ),
     "perftest_4.5+0.17_from-source_write_bw.json": result(
         "ib_write_bw rxe0 Ethernet", 1, 1024, (65536, 5000, 0.0, 34.846445, 0.066464)
     ),

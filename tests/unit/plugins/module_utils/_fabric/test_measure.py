@@ -14,6 +14,7 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric import 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric.host import Host
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric.measure import Quiet, listen, measure, refused
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._pod_exec.run import ContainerError
+from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.filter.recorded import read
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._fabric.fake_host import FakeHost
 
 PING = "ping data: rdma-ping-%d: %s\n"
@@ -99,6 +100,17 @@ def test_bandwidth() -> None:
     assert host.ran[0][-1] == "10.0.0.1"
 
 
+def test_perftest_without_json() -> None:
+    """Its options are read before it connects: the server waits for the second run."""
+    no_json, text = (read(f"perftest_4.4+0.37_from-source_{name}.txt") for name in ("no-json", "write_bw_gbits"))
+    result, host = one("ib_write_bw", (1, no_json), (1, "Couldn't connect to 10.0.0.1:18516\n"), (0, text))
+    assert result == {"ok": True, "gbps": 187.7, "pings": None, "error": None}
+    assert ["--out_json" in argv for argv in host.ran] == [True, False, False]
+    assert host.ran[1][-3:] == ["-F", "--report_gbits", "10.0.0.1"]
+    musl = "ib_write_bw: unrecognized option: out_json\n Invalid Command or flag.\n"
+    assert one("ib_write_bw", (1, musl), (0, text))[0]["gbps"] == 187.7
+
+
 def test_bandwidth_by_the_connection_manager() -> None:
     """Its server is not seen to listen, and its client tries again."""
     host = FakeHost()
@@ -151,7 +163,7 @@ BAD: list[tuple[str, tuple[t.Any, ...], bool | None, str]] = [
     ("rping", (1, pings(3)), False, "rping exited with 1"),
     ("rping", (255, "cma event RDMA_CM_EVENT_UNREACHABLE, error -110\n"), False, "RDMA_CM_EVENT_UNREACHABLE"),
     ("rping", (None, "partly"), False, "no result within 30 s: partly"),
-    ("ib_write_bw", (0, "fine"), None, "ib_write_bw wrote no JSON: perftest is too old for --out_json_file"),
+    ("ib_write_bw", (0, "fine"), None, "perftest printed no result; its last output is: fine"),
     ("ib_write_bw", (0, "fine", "{"), None, ""),
     ("ib_write_bw", (0, "fine", "{}"), None, ""),
     ("ib_write_bw", (1, " WARNING: x\nFailed status 5"), False, "ib_write_bw exited with 1: Failed status 5"),
