@@ -83,7 +83,8 @@ _value:
       device: mlx5_0
       port: 1
       gid_index: 3
-      gpu: 0
+      gpu: "0000:0f:00.0"
+      dmabuf: true
       pings: 5
       seconds: 3
       bytes: 65536

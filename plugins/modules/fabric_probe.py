@@ -83,7 +83,7 @@ options:
   ports:
     description:
       - Ports to check, for O(state=ready), as returned by the filter P(rdmaops.gpu_fabric.rails#filter). Their C(rail), C(device), C(port) and C(gid_index) are
-        read. An absent port has no device and is skipped.
+        read, and C(pci_address) for V(ib_write_bw_cuda) of O(tools). An absent port has no device and is skipped.
     type: list
     elements: dict
     default: []
@@ -124,7 +124,7 @@ options:
         required: true
       test:
         description: The test. V(ib_write_bw_cm) is C(ib_write_bw -R), whose two ends connect through the RDMA connection manager. V(ib_write_bw_cuda) is
-          C(ib_write_bw --use_cuda), from the memory of one GPU to that of another, and needs a perftest built with CUDA.
+          C(ib_write_bw --use_cuda_bus_id), from the memory of one GPU to that of another, and needs a perftest built with CUDA.
         type: str
         choices: [rping, ib_write_bw, ib_write_bw_cm, ib_write_bw_cuda]
         required: true
@@ -151,9 +151,12 @@ options:
         description: GID index on this side. Omitted on InfiniBand.
         type: int
       gpu:
-        description: Number of the GPU on this side, for V(ib_write_bw_cuda).
-        type: int
-        default: 0
+        description: PCI address of the GPU on this side, for V(ib_write_bw_cuda). See RV(placements).
+        type: str
+      dmabuf:
+        description: Whether the memory of the GPU is registered by DMA-BUF (C(--use_cuda_dmabuf)), for V(ib_write_bw_cuda), or else by C(nvidia_peermem).
+        type: bool
+        default: true
       pings:
         description: Number of pings.
         type: int
@@ -262,6 +265,22 @@ gpus:
   returned: O(state=ready)
   type: int
   sample: 8
+placements:
+  description:
+    - What each of O(ports) is measured with - C(rail), and for V(ib_write_bw_cuda) of O(tools) C(gpu), C(dmabuf) and C(gpu_error).
+    - C(gpu) is the PCI address of the GPU with the shortest PCI path to the port, then of the same NUMA node. Rails to which several GPUs are as near take
+      turns. Null if unknown, with the reason in C(gpu_error).
+    - C(dmabuf) is whether its memory is registered by DMA-BUF, which needs a perftest built for it, NVIDIA's open kernel modules and Linux 5.12 or newer.
+      Otherwise, C(nvidia_peermem) is used if it is loaded.
+    - Empty without GPUs.
+  returned: O(state=ready)
+  type: list
+  elements: dict
+  sample:
+    - rail: 0
+      gpu: "0000:0f:00.0"
+      dmabuf: true
+      gpu_error: null
 checks:
   description:
     - The tests that involve one end only, for each of O(ports) - C(rail), C(test), C(device), C(ok) and C(error). C(ok) is null if unknown.
@@ -357,7 +376,8 @@ _TEST_SPEC = {
     "device": {"type": "str", "required": True},
     "port": {"type": "int", "default": 1},
     "gid_index": {"type": "int"},
-    "gpu": {"type": "int", "default": 0},
+    "gpu": {"type": "str"},
+    "dmabuf": {"type": "bool", "default": True},
     "pings": {"type": "int", "default": 5},
     "seconds": {"type": "int", "default": 3},
     "bytes": {"type": "int", "default": 65536},

@@ -45,6 +45,7 @@ options:
         measured with it. Each of the last two makes the verdict V(unknown) at best.
       - C(gpus) is the number of its GPUs, null or missing if unknown.
       - C(pod) is the pod that was used, C(checks) what M(rdmaops.gpu_fabric.fabric_probe) returns under this name. Both may be missing.
+      - C(placements) is what M(rdmaops.gpu_fabric.fabric_probe) returns under this name. It may be missing.
       - C(rails) is the list that the filter P(rdmaops.gpu_fabric.rails#filter) returns.
     type: dict
     required: true
@@ -233,7 +234,8 @@ report:
           description: The corresponding sentence in the reasons.
           type: str
     nodes:
-      description: O(nodes) as a list, with C(name) and C(verdict), and for each rail C(verdict) (null if it was not requested) and C(problems).
+      description: O(nodes) as a list, with C(name) and C(verdict), and for each rail C(verdict) (null if it was not requested), C(problems), and
+        C(gpu) and C(gpu_error) of RV(rdmaops.gpu_fabric.fabric_probe#module:placements).
       type: list
       elements: dict
     pairs:

@@ -117,6 +117,10 @@ class Host:
         """Files of /proc and /sys; an empty text for one that is not there or cannot be read."""
         return [self.read(path) for path in paths]
 
+    def real_paths(self, paths: t.Sequence[str]) -> list[str]:
+        """Paths below /sys without symbolic links; an empty text for one that does not exist."""
+        return [os.path.realpath(path) if os.path.exists(path) else "" for path in paths]
+
     def listens(self, port: int) -> bool:
         """Whether a TCP socket of the network namespace listens on the port."""
         return any(port in listeners_in(table) for table in self.texts(["/proc/self/net/tcp", "/proc/self/net/tcp6"]))

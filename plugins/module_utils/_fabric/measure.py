@@ -51,7 +51,10 @@ def command(test: Test, *, server: bool, output: str = "") -> list[str]:
     if test["test"] == "ib_write_bw_cm":
         argv.append("-R")
     if test["test"] == "ib_write_bw_cuda":
-        argv.append("--use_cuda=%d" % test["gpu"])
+        argv.append("--use_cuda_bus_id=%s" % test["gpu"])
+        if test["dmabuf"]:
+            # Only after the GPU: before it, perftest refuses it (perftest#336).
+            argv.append("--use_cuda_dmabuf")
     argv += ["-D", str(test["seconds"]), "-s", str(test["bytes"]), "-F", "--report_gbits"]
     if output:
         argv += ["--out_json", "--out_json_file=%s" % output]

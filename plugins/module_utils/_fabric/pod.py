@@ -20,6 +20,7 @@ _LOOK_S = 30
 
 _WHICH = 'case $(command -v "$1") in ?*) echo "$1";; esac'
 _TEXTS = 'sign=$1; shift; for one in "$@"; do echo "$sign"; cat "$one" 2>&1 || echo "$sign-"; done'
+_REAL_PATHS = 'for one in "$@"; do readlink -f "$one" 2>/dev/null || echo; done'
 _MEMLOCK = re.compile(r"(?m)^Max locked memory\s+(unlimited|\d{1,20})\s")
 _EFFECTIVE = re.compile(r"(?m)^CapEff:\s+([0-9a-f]{16})$")
 
@@ -74,6 +75,11 @@ class Pod(Host):
         sign = pod_exec_run.new_mark()
         status, text = self.run(["sh", "-c", _TEXTS, "sh", sign, *paths], _LOOK_S)
         return texts_in(text, sign, len(paths)) if status == 0 else [""] * len(paths)
+
+    def real_paths(self, paths: t.Sequence[str]) -> list[str]:
+        status, text = self.run(["sh", "-c", _REAL_PATHS, "sh", *paths], _LOOK_S)
+        lines = text.split("\n")[: len(paths)] if status == 0 else []
+        return [*lines, *[""] * (len(paths) - len(lines))]
 
     def way(self) -> tuple[str | None, str | None]:
         (routes,) = self.texts(["/proc/self/net/route"])

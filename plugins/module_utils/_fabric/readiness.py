@@ -12,7 +12,7 @@ import itertools
 import typing as t
 
 from .._tool_output import ibv_devinfo
-from . import memlock
+from . import gpus, memlock
 from .host import Host
 from .pod import Pod
 
@@ -30,7 +30,9 @@ _PROGRAMS = {
 CHECKS = ("ibv_devinfo", "memlock")
 
 
-def ready(tools: t.Sequence[str], devices: t.Sequence[str], host: Host) -> dict[str, t.Any]:
+def ready(
+    tools: t.Sequence[str], devices: t.Sequence[str], ports: t.Sequence[t.Mapping[str, t.Any]], host: Host
+) -> dict[str, t.Any]:
     """What keeps this host from being measured: tools that are missing, and who uses its devices and GPUs."""
     problems, busy = [], []
     for program, package in dict.fromkeys([*(_PROGRAMS[tool] for tool in tools if tool in _PROGRAMS), *host.needs]):
@@ -45,44 +47,21 @@ def ready(tools: t.Sequence[str], devices: t.Sequence[str], host: Host) -> dict[
         for pid in users:
             name = "a process that cannot be seen" if pid is None else "%s (PID %d)" % (host.command(pid), pid)
             busy.append("%s is in use by %s" % (device, name))
-    problems_of_gpus, users_of_gpus, gpus = _gpus(host)
+    survey = gpus.survey(host)
+    cuda = "ib_write_bw_cuda" in tools and host.which("ib_write_bw") is not None
     interface, address = host.way()
     return {
-        "problems": problems + problems_of_gpus,
-        "busy": busy + users_of_gpus,
-        "gpus": gpus,
+        "problems": problems + survey.problems,
+        "busy": busy + survey.busy,
+        "gpus": None if survey.addresses is None else len(survey.addresses),
+        "placements": gpus.choose(_present(ports), survey.addresses or [], host) if cuda else [],
         "interface": interface,
         "address": address,
     }
 
 
-# nvidia-smi in a container names no processes, as their PIDs are not the container's.
-_PROCESSES = ("--query-compute-apps=pid,process_name", "--format=csv,noheader")
-_LOADS = ("--query-gpu=index,utilization.gpu", "--format=csv,noheader,nounits")
-
-
-def _gpus(host: Host) -> tuple[list[str], list[str], int | None]:
-    """Problems, users, and how many there are, None if unknown."""
-    if host.which("nvidia-smi") is None:
-        return [], [], 0
-    status, text = host.run(["nvidia-smi", *(_PROCESSES if host.sees_processes else _LOADS)], 30)
-    if status != 0:
-        return ["cannot determine whether the GPUs are in use: nvidia-smi %s" % _ended(status, text)], [], None
-    rows = [[field.strip() for field in line.split(",", 1)] for line in text.strip().split("\n") if "," in line]
-    if host.sees_processes:
-        busy = ["a GPU is in use by %s (PID %s)" % (name, pid) for pid, name in rows]
-    else:
-        busy = ["GPU %s is in use (%s%% of the time)" % (gpu, load) for gpu, load in rows if load != "0"]
-    status, text = host.run(["nvidia-smi", "-L"], 30)
-    if status != 0:
-        return ["cannot determine the number of GPUs: nvidia-smi %s" % _ended(status, text)], busy, None
-    return [], busy, sum(line.startswith("GPU ") for line in text.split("\n"))
-
-
-def _ended(status: int | None, text: str) -> str:
-    if status is None:
-        return "timed out after 30 s"
-    return "exited with %d: %s" % (status, text.strip().split("\n")[-1][:200])
+def _present(ports: t.Sequence[t.Mapping[str, t.Any]]) -> list[t.Mapping[str, t.Any]]:
+    return [port for port in ports if port.get("device") and port.get("port")]
 
 
 def check(
@@ -90,8 +69,7 @@ def check(
 ) -> list[dict[str, t.Any]]:
     """The tests of CHECKS that are among ``tools``, of each port: ``ok`` true, false, or None with the reason."""
     results = []
-    present = [port for port in ports if port.get("device") and port.get("port")]
-    for port, test in itertools.product(present, [test for test in CHECKS if test in tools]):
+    for port, test in itertools.product(_present(ports), [test for test in CHECKS if test in tools]):
         result = {"rail": port["rail"], "test": test, "device": port["device"], "ok": None, "error": None}
         if test == "ibv_devinfo":
             result.update({"limits": None, **_devinfo(port, host)})

@@ -29,6 +29,13 @@ def missing_gpus(hosts: t.Mapping[str, Json]) -> str | None:
     return "; ".join(reasons) or None
 
 
+def unplaced(hosts: t.Mapping[str, Json], rail: int) -> list[str]:
+    """Return why a rail cannot be measured with memory of GPUs."""
+    missing = missing_gpus(hosts)
+    errors = {node: (host["placements"].get(rail) or {}).get("gpu_error") for node, host in hosts.items()}
+    return [missing] if missing else ["node %s: %s" % item for item in errors.items() if item[1]]
+
+
 def nccl(
     result: t.Mapping[str, t.Any] | None, hosts: t.Mapping[str, Json], requested: bool, silence: str
 ) -> Json | None:
@@ -102,4 +109,4 @@ def lines(report: t.Mapping[str, t.Any]) -> list[str]:
     return texts
 
 
-__all__ = ("gpudirect", "lines", "missing_gpus", "nccl", "sentence")
+__all__ = ("gpudirect", "lines", "missing_gpus", "nccl", "sentence", "unplaced")

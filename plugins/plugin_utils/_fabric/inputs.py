@@ -20,6 +20,8 @@ SHOWN = (
     "device", "port", "netdev", "state", "rate_gbps", "netdev_mtu", "active_mtu", "link_layer", "protocol",
     "gid_index", "gid", "ipv4",
 )  # fmt: skip
+# What the tests of a rail run with on a node, and why not.
+PLACEMENT = ("gpu", "gpu_error")
 
 
 class VerdictError(FabricError):
@@ -137,7 +139,18 @@ def _node(name: str, node: t.Any) -> Json:
         "gpus": _count(node.get("gpus"), where + ".gpus"),
         "checks": _checks(node.get("checks"), where + ".checks"),
         "rails": _rails(node.get("rails"), where + ".rails"),
+        "placements": _placements(node.get("placements"), where + ".placements"),
     }
+
+
+def _placements(value: t.Any, where: str) -> dict[int, Json]:
+    placements: dict[int, Json] = {}
+    for entry in _list([] if value is None else value, where):
+        if not isinstance(entry, t.Mapping):
+            raise invalid_input("%s must be a list of dictionaries; it has %s" % (where, brief(entry)))
+        rail = _rail(entry.get("rail"), where + "[].rail")
+        placements[rail] = {key: _text(entry.get(key), "%s[].%s of rail %d" % (where, key, rail)) for key in PLACEMENT}
+    return placements
 
 
 def _rails(value: t.Any, where: str) -> dict[int, Json]:
@@ -228,6 +241,7 @@ def read(results: t.Any) -> dict[tuple[str, str, int, str], list[Json]]:
 
 
 __all__ = (
+    "PLACEMENT",
     "Plan",
     "SHOWN",
     "VerdictError",

@@ -138,7 +138,7 @@ def _why_missing(hosts: t.Mapping[str, Json], client: str, server: str, rail: in
         elif port is None or port["state"] not in (ACTIVE, None):
             reasons.append("on node %s the port is %s" % (node, port["state"] if port else ABSENT))
     if test == CUDA and not reasons:
-        reasons = [text for text in [gpus.missing_gpus({n: hosts[n] for n in (client, server) if n in hosts})] if text]
+        reasons = gpus.unplaced({node: hosts[node] for node in (client, server) if node in hosts}, rail)
     return "no result: " + "; ".join(reasons) if reasons else None
 
 

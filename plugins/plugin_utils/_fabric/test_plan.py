@@ -36,6 +36,10 @@ def _active_rails(node: Node) -> dict[int, t.Mapping[str, t.Any]]:
     return {rail["rail"]: rail for rail in node["rails"] if rail["state"] == "ACTIVE"}
 
 
+def _placement(node: Node, rail: int) -> t.Mapping[str, t.Any]:
+    return next((entry for entry in node.get("placements") or () if entry["rail"] == rail), {})
+
+
 def plan_tests(
     nodes: t.Mapping[str, Node],
     pairs: t.Sequence[t.Mapping[str, str]],
@@ -72,12 +76,13 @@ def plan_tests(
         port = first_port
         for rail in sorted(set(rails["server"]) & set(rails["client"])):
             server, client, local = rails["server"][rail], rails["client"][rail], rails[side][rail]
+            placements = {end: _placement(node, rail) for end, node in ends.items()}
             for test in selection:
                 port += 1
                 address = server["ipv4"] or (None if test in _BY_ADDRESS else ends["server"].get("address"))
                 if address is None or (test in _BY_ADDRESS and not client["ipv4"]):
                     continue
-                if test == CUDA and not all(node.get("gpus") for node in ends.values()):
+                if test == CUDA and not all(placements[end].get("gpu") for end in SIDES):
                     continue
                 tests.append(
                     {
@@ -92,7 +97,8 @@ def plan_tests(
                         "device": local["device"],
                         "port": local["port"] or 1,
                         "gid_index": local["gid_index"],
-                        "gpu": rail % (ends[side].get("gpus") or 1),
+                        "gpu": placements[side].get("gpu"),
+                        "dmabuf": placements[side].get("dmabuf", True),
                         "pings": pings,
                         "seconds": seconds,
                         "bytes": size,

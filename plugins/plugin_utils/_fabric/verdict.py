@@ -17,7 +17,7 @@ from ...module_utils._rails.ports import brief
 from . import checks as fabric_checks
 from . import gpus
 from .fault_isolation import isolate_faults, sentences, with_findings
-from .inputs import SHOWN, Plan, invalid_input, limit_of, nodes_of, plan_of, read
+from .inputs import PLACEMENT, SHOWN, Plan, invalid_input, limit_of, nodes_of, plan_of, read
 from .pairs import judge_pairs
 from .ports import Finding, examine
 from .vocabulary import ABSENT, FAIL, NCCL, NO_RESULT, PASS, UNKNOWN, Json, printable, short, some, worst
@@ -163,14 +163,15 @@ def _judge_nodes(
                 verdict = None  # not requested
             elif verdict == PASS and port["state"] is None:
                 verdict = UNKNOWN
-            rails.append({**port, "verdict": verdict, "problems": why})
+            placement = host["placements"].get(rail) or dict.fromkeys(PLACEMENT)
+            rails.append({**port, **placement, "verdict": verdict, "problems": why})
         verdicts = [rail["verdict"] for rail in rails if rail["verdict"]]
         verdicts += [entry["verdict"] for entry in checks if entry["node"] == node]
         if any(suspect["node"] == node for suspect in suspects):
             verdicts.append(FAIL)
         if not host["reachable"] or host["problems"] or host["busy"] or node in unknown or node not in paired:
             verdicts.append(UNKNOWN)
-        shown = {key: value for key, value in host.items() if key != "checks"}
+        shown = {key: value for key, value in host.items() if key not in ("checks", "placements")}
         judged.append({"name": node, **shown, "verdict": worst(verdicts), "rails": rails})
     return judged
 

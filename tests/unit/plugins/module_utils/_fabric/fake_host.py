@@ -35,6 +35,7 @@ class FakeHost(Host):
         self.clock = 0.0
         self.ran: list[list[str]] = []
         self.files: dict[str, str] = {}
+        self.links: dict[str, str] = {}
         self.held: dict[str, t.Any] = {}
         self.ended: dict[str, t.Any] = {}
         self.ports: dict[int, float] = {}
@@ -62,6 +63,9 @@ class FakeHost(Host):
 
     def read(self, path: str) -> str:
         return self.files.get(path, "")
+
+    def real_paths(self, paths: t.Sequence[str]) -> list[str]:
+        return [self.links.get(path, "") for path in paths]
 
     def remove(self, path: str) -> None:
         self.files.pop(path, None)

@@ -5,13 +5,25 @@
 from __future__ import annotations
 
 import socket
+import typing as t
 from pathlib import Path
 
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric import host as fabric_host
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric.host import Host, ProbeError
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric.pod import Pod
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import limits_count_from, wait_for
+
+
+class Container(Pod):
+    """A container whose programs are the host's."""
+
+    def __init__(self, status: int = 0) -> None:
+        self.ended = status
+
+    def run(self, argv: t.Sequence[str], limit: float) -> tuple[int | None, str]:
+        return self.ended, Host().run(argv, limit)[1]
 
 
 def test_a_program_that_cannot_be_started() -> None:
@@ -48,3 +60,14 @@ def test_ports_that_listen() -> None:
         assert not Host().listens(number)
         one.listen()
         assert Host().listens(number)
+
+
+def test_paths_without_links(tmp_path: Path) -> None:
+    """On the host, and as a container's shell finds them."""
+    (tmp_path / "link").symlink_to(tmp_path / "device")
+    (tmp_path / "device").touch()
+    paths = [str(tmp_path / name) for name in ("link", "no/where", "device")]
+    device = str(tmp_path / "device")
+    assert Host().real_paths(paths) == [device, "", device]
+    assert Container().real_paths(paths) == [device, "", device]
+    assert Container(127).real_paths(paths) == ["", "", ""]

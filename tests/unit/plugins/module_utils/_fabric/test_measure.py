@@ -147,9 +147,12 @@ def test_counters_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_from_gpu_to_gpu() -> None:
-    result, host = one("ib_write_bw_cuda", (0, "", FIXTURE.read_text()), gpu=3)
+    result, host = one("ib_write_bw_cuda", (0, "", FIXTURE.read_text()), gpu="0000:18:00.0", dmabuf=True)
     assert result["ok"] is True
-    assert "--use_cuda=3" in host.ran[0]
+    where = host.ran[0].index("--use_cuda_bus_id=0000:18:00.0")
+    assert host.ran[0][where + 1] == "--use_cuda_dmabuf"
+    by_module = a_test("ib_write_bw_cuda", gpu="0000:18:00.0", dmabuf=False)
+    assert "--use_cuda_dmabuf" not in fabric_measure.command(by_module, server=True)
 
 
 def test_no_gid_index_on_infiniband() -> None:

@@ -9,17 +9,17 @@ import pytest
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._fabric.readiness import check, ready
 from ansible_collections.rdmaops.gpu_fabric.tests.unit.plugins.module_utils._fabric.fake_host import FakeHost
 
-WAY = {"interface": "eth0", "address": "192.0.2.7"}
+WAY = {"interface": "eth0", "address": "192.0.2.7", "placements": []}
 
 
 def test_ready() -> None:
-    host = FakeHost((0, "4242, python3\n"), (0, "GPU 0: NVIDIA H200 (UUID: GPU-1)\nGPU 1: NVIDIA H200 (UUID: GPU-2)\n"))
+    host = FakeHost((0, "4242, python3\n"), (0, "00000000:18:00.0\n00000000:19:00.0\n"))
     busy = ["a GPU is in use by python3 (PID 4242)"]
-    assert ready(["rping"], ["mlx5_0"], host) == {"problems": [], "busy": busy, "gpus": 2, **WAY}
+    assert ready(["rping"], ["mlx5_0"], [], host) == {"problems": [], "busy": busy, "gpus": 2, **WAY}
     host = FakeHost()
     host.missing = {"nvidia-smi", "ib_write_bw", "rping", "timeout"}
     host.held = {"mlx5_0": [7, None], "mlx5_1": OSError(1, "not permitted")}
-    assert ready(["rping", "ib_write_bw", "ib_write_bw_cm"], ["mlx5_0", "mlx5_1"], host) == {
+    assert ready(["rping", "ib_write_bw", "ib_write_bw_cm"], ["mlx5_0", "mlx5_1"], [], host) == {
         **WAY,
         "gpus": 0,
         "problems": [
@@ -38,24 +38,24 @@ def test_ready() -> None:
 )
 def test_gpus_that_cannot_be_asked_are_not_idle(answer: tuple[int | None, str], end: str) -> None:
     problem = f"cannot determine whether the GPUs are in use: nvidia-smi {end}"
-    assert ready([], [], FakeHost(answer)) == {"problems": [problem], "busy": [], "gpus": None, **WAY}
+    assert ready([], [], [], FakeHost(answer)) == {"problems": [problem], "busy": [], "gpus": None, **WAY}
 
 
 def test_idle_gpus() -> None:
-    host = FakeHost((0, "\n"), (0, "GPU 0: NVIDIA H200 (UUID: GPU-1)\n"))
-    assert ready([], [], host) == {"problems": [], "busy": [], "gpus": 1, **WAY}
+    host = FakeHost((0, "\n"), (0, "00000000:18:00.0\n"))
+    assert ready([], [], [], host) == {"problems": [], "busy": [], "gpus": 1, **WAY}
 
 
 def test_gpus_that_cannot_be_counted() -> None:
-    found = ready([], [], FakeHost((0, "\n"), (9, "Driver mismatch\n")))
+    found = ready([], [], [], FakeHost((0, "\n"), (9, "Driver mismatch\n")))
     problem = "cannot determine the number of GPUs: nvidia-smi exited with 9: Driver mismatch"
     assert (found["problems"], found["gpus"]) == ([problem], None)
 
 
 def test_gpus_in_a_container_are_asked_for_their_load() -> None:
-    host = FakeHost((0, "0, 0\n1, 87\n"), (0, "GPU 0: a\nGPU 1: b\n"))
+    host = FakeHost((0, "0, 0\n1, 87\n"), (0, "00000000:18:00.0\n00000000:19:00.0\n"))
     host.sees_processes = False
-    assert ready([], [], host)["busy"] == ["GPU 1 is in use (87% of the time)"]
+    assert ready([], [], [], host)["busy"] == ["GPU 1 is in use (87% of the time)"]
     assert host.ran[0][1] == "--query-gpu=index,utilization.gpu"
 
 
@@ -88,7 +88,7 @@ def test_devinfo_that_is_not_there() -> None:
     (result,) = check(["ibv_devinfo"], [PORT], 1, 2, host)
     assert (result["ok"], result["limits"], "ibverbs-utils" in result["error"]) == (None, None, True)
     said = "ibv_devinfo is not installed (package ibverbs-utils (RHEL: libibverbs-utils))"
-    assert ready(["ibv_devinfo", "memlock"], [], host)["problems"] == [said]
+    assert ready(["ibv_devinfo", "memlock"], [], [], host)["problems"] == [said]
 
 
 def test_memlock_is_for_pods() -> None:

@@ -48,6 +48,20 @@ def test_memory_of_gpus_that_there_are_not_is_unknown() -> None:
     assert report["gpudirect"]["why"] == "no GPUs (no nvidia-smi) on a, b"
 
 
+def test_a_gpu_that_cannot_be_reached_is_unknown_with_its_reason() -> None:
+    fabric = Fabric("ab", rails=1)
+    fabric.wanted["tests"].append("ib_write_bw_cuda")
+    placement = {"rail": 0, "gpu": "0000:18:00.0", "gpu_error": None}
+    for node in fabric.nodes.values():
+        node.update(gpus=8, placements=[placement])
+    fabric.nodes["b"]["placements"] = [{**placement, "gpu": None, "gpu_error": "nvidia_peermem is not loaded"}]
+    report = fabric.report()
+    error = "no result: node b: nvidia_peermem is not loaded"
+    assert (report["verdict"], report["pairs"][2]["error"]) == ("unknown", error)
+    assert [node["rails"][0]["gpu"] for node in report["nodes"]] == ["0000:18:00.0", None]
+    assert report["nodes"][1]["rails"][0]["gpu_error"] == "nvidia_peermem is not loaded"
+
+
 TOGETHER: list[tuple[Json, str, str | None]] = [
     # what is different from a good run, verdict, error
     ({}, "pass", None),

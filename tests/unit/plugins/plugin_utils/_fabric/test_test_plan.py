@@ -38,10 +38,11 @@ def test_both_sides_have_the_same_tests_with_their_own_devices() -> None:
     server, client = (plan_tests(given, PAIRS, host, side, BOTH) for host, side in SIDES)
     assert client[0] == {
         "id": "0-0-rping", "client": "b", "server": "a", "rail": 0, "test": "rping", "address": "10.90.0.1",
-        "source": "10.90.0.2", "tcp_port": 18515, "device": "mlx5_0", "port": 1, "gid_index": 3, "gpu": 0, "pings": 5,
+        "source": "10.90.0.2", "tcp_port": 18515, "device": "mlx5_0", "port": 1, "gid_index": 3, "gpu": None,
+        "dmabuf": True, "pings": 5,
         "seconds": 3, "bytes": 65536,
     }  # fmt: skip
-    own = {"device", "port", "gid_index", "gpu"}
+    own = {"device", "port", "gid_index", "gpu", "dmabuf"}
     shared_by_server, shared_by_client = (
         [{key: value for key, value in test.items() if key not in own} for test in side] for side in (server, client)
     )
@@ -74,13 +75,21 @@ def test_rails_that_are_not_active_at_both_ends_have_none() -> None:
     assert plan_tests(given, PAIRS, "a", "server", BOTH) == []
 
 
+def placements(*addresses: str | None, **more: t.Any) -> dict[str, t.Any]:
+    return {"placements": [{"rail": rail, "gpu": gpu, "dmabuf": True, **more} for rail, gpu in enumerate(addresses)]}
+
+
 def test_memory_of_gpus_needs_gpus_at_both_ends() -> None:
-    given = nodes(a={"gpus": 8}, b={"gpus": 1})
-    server, client = (plan_tests(given, PAIRS, host, side, ["ib_write_bw_cuda"]) for host, side in SIDES)
-    assert [(one["rail"], one["gpu"]) for one in server] == [(0, 0), (1, 1)]
-    assert [(one["rail"], one["gpu"]) for one in client] == [(0, 0), (1, 0)]
-    for gpus in (0, None):
-        assert plan_tests(nodes(a={"gpus": 8}, b={"gpus": gpus}), PAIRS, "a", "server", ["ib_write_bw_cuda"]) == []
+    near = {"a": placements("0000:18:00.0", "0000:99:00.0"), "b": placements("0000:06:00.0", None)}
+    given = nodes(a=near["a"], b=placements("0000:06:00.0", "0000:06:00.0", dmabuf=False))
+    server, client = (plan_tests(given, PAIRS, host, side, [CUDA]) for host, side in SIDES)
+    ends = [[(test["rail"], test["gpu"], test["dmabuf"]) for test in tests] for tests in (server, client)]
+    assert ends == [
+        [(0, "0000:18:00.0", True), (1, "0000:99:00.0", True)],
+        [(0, "0000:06:00.0", False), (1, "0000:06:00.0", False)],
+    ]
+    assert [test["rail"] for test in plan_tests(nodes(**near), PAIRS, "a", "server", [CUDA])] == [0]
+    assert plan_tests(nodes(a=near["a"]), PAIRS, "a", "server", [CUDA]) == []
 
 
 def test_tests_of_one_end_have_no_other() -> None:
