@@ -255,7 +255,7 @@ problems:
   elements: str
   sample: ["ib_write_bw is not installed (package perftest)"]
 busy:
-  description: What is using the devices and the GPUs.
+  description: What is using the devices and the GPUs, and of which GPUs of a pod this cannot be determined, such as those in MIG mode.
   returned: O(state=ready)
   type: list
   elements: str

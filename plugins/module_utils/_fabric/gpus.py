@@ -50,11 +50,19 @@ def survey(host: Host) -> Gpus:
     if host.sees_processes:
         busy = ["a GPU is in use by %s (PID %s)" % (name, pid) for pid, name in rows]
     else:
-        busy = ["GPU %s is in use (%s%% of the time)" % (gpu, load) for gpu, load in rows if load != "0"]
+        busy = [_in_use(gpu, load) for gpu, load in rows if load != "0"]
     status, text = host.run(["nvidia-smi", *_ADDRESSES], 30)
     if status != 0:
         return Gpus(["cannot determine the number of GPUs: nvidia-smi %s" % _ended(status, text)], busy, None)
     return Gpus([], busy, [address.lower() for address in _ADDRESS.findall(text)])
+
+
+def _in_use(gpu: str, load: str) -> str:
+    if load.isdigit():
+        return "GPU %s is in use (%s%% of the time)" % (gpu, load)
+    # NVIDIA MIG user guide, "Device Monitoring": none is reported in MIG mode.
+    text = "cannot determine whether GPU %s is in use: nvidia-smi reports no utilization (%s), as in MIG mode"
+    return text % (gpu, load)
 
 
 def _ended(status: int | None, text: str) -> str:

@@ -59,6 +59,14 @@ def test_gpus_in_a_container_are_asked_for_their_load() -> None:
     assert host.ran[0][1] == "--query-gpu=index,utilization.gpu"
 
 
+def test_a_gpu_in_mig_mode_in_a_container_is_neither_idle_nor_in_use() -> None:
+    """Its utilization is [N/A] in nvidia-smi's list (NVIDIA MIG user guide, "Device Monitoring")."""
+    host = FakeHost((0, "0, [N/A]\n1, 0\n"), (0, "00000000:18:00.0\n00000000:19:00.0\n"))
+    host.sees_processes = False
+    text = "cannot determine whether GPU 0 is in use: nvidia-smi reports no utilization ([N/A]), as in MIG mode"
+    assert ready([], [], [], host)["busy"] == [text]
+
+
 DEVINFO = "hca_id:\tmlx5_1\n\tmax_srq:\t\t\t0\n\tmax_qp:\t\t\t131069\n\t\tport:\t2\n\t\t\tstate:\t\t\tPORT_%s\n"
 PORT = {"rail": 1, "device": "mlx5_1", "port": 2, "gid_index": 3, "netdev": "net1"}
 UNSEEN = "ibv_devinfo does not see port 2 of mlx5_1, exited with "
