@@ -270,6 +270,14 @@ def _fabric(protocol: str | None, link_layer: str | None) -> str | None:
     return INFINIBAND if link_layer is None and protocol == "ib" else None
 
 
+def lacks_gid(rail: t.Mapping[str, t.Any]) -> bool:
+    """Return whether one of rails() is a RoCE port without a RoCE v2 GID of its own network device.
+
+    NCCL does not use its GID 0 (link-local, or RoCE v1), which perftest would take instead.
+    """
+    return _fabric(rail.get("protocol"), rail.get("link_layer")) == ROCE and rail.get("gid_index") is None
+
+
 def address_of(gid: t.Any) -> ipaddress.IPv6Address | None:
     """Return a GID as an address; None: an empty entry, or no GID."""
     if not isinstance(gid, str):
@@ -439,6 +447,7 @@ __all__ = (
     "gid",
     "gid_index",
     "gids",
+    "lacks_gid",
     "names",
     "natural",
     "pci_key",

@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 import typing as t
 
+from ...module_utils._rails.ports import lacks_gid
 from . import gpus
 from .inputs import Plan
-from .ports import port_of
+from .ports import label, port_of
 from .vocabulary import (
     ABSENT,
     ACTIVE,
@@ -137,6 +138,8 @@ def _why_missing(hosts: t.Mapping[str, Json], client: str, server: str, rail: in
             reasons += ["node %s: %s" % (node, text) for text in host["problems"] + host["busy"]]
         elif port is None or port["state"] not in (ACTIVE, None):
             reasons.append("on node %s the port is %s" % (node, port["state"] if port else ABSENT))
+        elif lacks_gid(port):
+            reasons.append("no RoCE v2 GID on rail %d of node %s" % (rail, label(hosts, node, rail)))
     if test == CUDA and not reasons:
         reasons = gpus.unplaced({node: hosts[node] for node in (client, server) if node in hosts}, rail)
     return "no result: " + "; ".join(reasons) if reasons else None

@@ -11,6 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from ...module_utils._errors import FabricError
+from ...module_utils._rails.ports import lacks_gid
 from .vocabulary import CUDA, TESTS, WANTED
 
 SIDES = ("server", "client")
@@ -55,7 +56,7 @@ def plan_tests(
     """Return the tests of module fabric_probe for one node and one round.
 
     Tests of one end are not included: module fabric_probe runs them when it checks whether an end is ready.
-    A rail that is not ACTIVE at both ends has no tests: its state is enough for the verdict.
+    A rail that is not ACTIVE at both ends, or lacks a GID, has no tests: its state is enough for the verdict.
     """
     if side not in SIDES:
         raise PlanError("Building the tests of %s: side is %r, but must be one of %s" % (host, side, ", ".join(SIDES)))
@@ -76,6 +77,8 @@ def plan_tests(
         port = first_port
         for rail in sorted(set(rails["server"]) & set(rails["client"])):
             server, client, local = rails["server"][rail], rails["client"][rail], rails[side][rail]
+            if lacks_gid(server) or lacks_gid(client):
+                continue
             placements = {end: _placement(node, rail) for end, node in ends.items()}
             for test in selection:
                 port += 1

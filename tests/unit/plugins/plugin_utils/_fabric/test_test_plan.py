@@ -97,6 +97,16 @@ def test_tests_of_one_end_have_no_other() -> None:
     assert both == own
 
 
+@pytest.mark.parametrize(("protocol", "link_layer"), [("roce", "Ethernet"), (None, "Ethernet"), ("roce", None)])
+@pytest.mark.parametrize("who", ["a", "b"])
+def test_roce_without_a_gid_of_its_network_device_has_none(who: str, protocol: str | None, link_layer: str) -> None:
+    """perftest would take GID 0, a path that NCCL never takes."""
+    bare = {"ipv4": None, "gid_index": None, "protocol": protocol, "link_layer": link_layer}
+    given = nodes(**{who: {"rails": [rail(0, who, **bare), rail(1, who)]}})
+    for host, side in SIDES:
+        assert {test["rail"] for test in plan_tests(given, PAIRS, host, side, BOTH)} == {1}
+
+
 def test_infiniband_without_addresses_has_nothing_that_needs_them() -> None:
     bare = {"ipv4": None, "gid_index": None}
     given = nodes(a={"rails": [rail(0, "a", **bare)]}, b={"rails": [rail(0, "b", **bare)]})

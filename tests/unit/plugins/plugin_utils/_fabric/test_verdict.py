@@ -85,6 +85,15 @@ def test_the_rate_is_that_of_the_slower_end_and_unknown_where_one_is() -> None:
     assert "rail 0: the rate could not be read on a (mlx5_0, ens0), the others have 400 Gb/s" in report["reasons"]
 
 
+def test_roce_without_a_gid_is_unknown() -> None:
+    fabric = Fabric("ab").without(rails=[1]).port("b", 1, gid_index=None, ipv4=None)
+    report = fabric.report()
+    error = "no result: no RoCE v2 GID on rail 1 of node b (mlx5_1, ens1)"
+    assert (report["verdict"], entry(report, "a", "b", 1, "rping")["error"]) == ("unknown", error)
+    report = fabric.port("b", 1, link_layer="InfiniBand", protocol="ib").report()
+    assert entry(report, "a", "b", 1, "rping")["error"] == "no result came back"
+
+
 def test_a_missing_result_is_unknown_and_says_why() -> None:
     fabric = Fabric("abc", 1).without("ab").without("ac").without("bc")
     fabric.nodes["a"].update(reachable=False, rails=[])
