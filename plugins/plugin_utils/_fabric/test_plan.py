@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import itertools
 import typing as t
 
 from ...module_utils._errors import FabricError
@@ -41,6 +42,23 @@ def _placement(node: Node, rail: int) -> t.Mapping[str, t.Any]:
     return next((entry for entry in node.get("placements") or () if entry["rail"] == rail), {})
 
 
+def _measurable_rails(ends: t.Mapping[str, Node]) -> dict[int, dict[str, t.Mapping[str, t.Any]]]:
+    """Return the rails that are ACTIVE at both ends and have the GIDs that they need, each by end."""
+    rails = {end: _active_rails(node) for end, node in ends.items()}
+    both = {
+        rail: {end: rails[end][rail] for end in SIDES} for rail in sorted(set(rails["server"]) & set(rails["client"]))
+    }
+    return {rail: ports for rail, ports in both.items() if not any(map(lacks_gid, ports.values()))}
+
+
+def _address(test: str, ports: t.Mapping[str, t.Mapping[str, t.Any]], ends: t.Mapping[str, Node]) -> str | None:
+    """Return the server's address for a test, None if it cannot be run between these ports."""
+    if test in _BY_ADDRESS and not ports["client"]["ipv4"]:
+        return None
+    other = None if test in _BY_ADDRESS else ends["server"].get("address")
+    return ports["server"]["ipv4"] or other
+
+
 def plan_tests(
     nodes: t.Mapping[str, Node],
     pairs: t.Sequence[t.Mapping[str, str]],
@@ -65,49 +83,41 @@ def plan_tests(
         raise PlanError(
             "Building the tests of %s: unknown test %r. There are: %s" % (host, unknown[0], ", ".join(WANTED))
         )
-    selection = [test for test in selection if test in TESTS]
-    tests = []
+    options = {"pings": pings, "seconds": seconds, "bytes": size}
+    tests: list[dict[str, t.Any]] = []
     for number, pair in enumerate(pairs):
-        if pair[side] != host:
-            continue
         ends = {end: nodes[pair[end]] for end in SIDES}
-        if not all(usable(node) for node in ends.values()):
-            continue
-        rails = {end: _active_rails(node) for end, node in ends.items()}
-        port = first_port
-        for rail in sorted(set(rails["server"]) & set(rails["client"])):
-            server, client, local = rails["server"][rail], rails["client"][rail], rails[side][rail]
-            if lacks_gid(server) or lacks_gid(client):
-                continue
-            placements = {end: _placement(node, rail) for end, node in ends.items()}
-            for test in selection:
-                port += 1
-                address = server["ipv4"] or (None if test in _BY_ADDRESS else ends["server"].get("address"))
-                if address is None or (test in _BY_ADDRESS and not client["ipv4"]):
-                    continue
-                if test == CUDA and not all(placements[end].get("gpu") for end in SIDES):
-                    continue
-                tests.append(
-                    {
-                        "id": "%d-%d-%s" % (number, rail, test),
-                        "client": pair["client"],
-                        "server": pair["server"],
-                        "rail": rail,
-                        "test": test,
-                        "address": address,
-                        "source": client["ipv4"],
-                        "tcp_port": port - 1,
-                        "device": local["device"],
-                        "port": local["port"] or 1,
-                        "gid_index": local["gid_index"],
-                        "gpu": placements[side].get("gpu"),
-                        "dmabuf": placements[side].get("dmabuf", True),
-                        "pings": pings,
-                        "seconds": seconds,
-                        "bytes": size,
-                    }
-                )
+        if pair[side] == host and all(usable(node) for node in ends.values()):
+            tests += [
+                {"id": "%d-%d-%s" % (number, test["rail"], test["test"]), **pair, **test, **options}
+                for test in _pair_tests(ends, side, [test for test in selection if test in TESTS], first_port)
+            ]
     return tests
+
+
+def _pair_tests(
+    ends: t.Mapping[str, Node], side: str, selection: t.Sequence[str], first_port: int
+) -> t.Iterator[dict[str, t.Any]]:
+    """Yield the tests between two ends, with the devices of one side."""
+    rails = _measurable_rails(ends)
+    for tcp_port, (rail, test) in enumerate(itertools.product(rails, selection), first_port):
+        ports = rails[rail]
+        placements = {end: _placement(node, rail) for end, node in ends.items()}
+        address = _address(test, ports, ends)
+        if address is None or (test == CUDA and not all(placements[end].get("gpu") for end in SIDES)):
+            continue
+        yield {
+            "rail": rail,
+            "test": test,
+            "address": address,
+            "source": ports["client"]["ipv4"],
+            "tcp_port": tcp_port,
+            "device": ports[side]["device"],
+            "port": ports[side]["port"] or 1,
+            "gid_index": ports[side]["gid_index"],
+            "gpu": placements[side].get("gpu"),
+            "dmabuf": placements[side].get("dmabuf", True),
+        }
 
 
 __all__ = ("FIRST_PORT", "SIDES", "TESTS", "PlanError", "plan_tests", "usable")
