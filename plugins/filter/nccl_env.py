@@ -61,8 +61,10 @@ options:
       - What to do about the GID index on RoCE.
       - V(pin) sets C(NCCL_IB_GID_INDEX), which is one number for all ports of all hosts. If they need different ones,
         this is an error that names the devices and their indexes.
-      - V(auto) sets the criteria by which NCCL chooses for each port. This requires NCCL 2.21 or newer. NCCL does not
-        consider network devices. If a VLAN has an address on the same port, narrow down the choice with
+      - V(auto) sets the criteria by which NCCL chooses for each port. This requires NCCL 2.26.2 or newer, or 2.21 or
+        newer if no entry of the GID table below the chosen one is empty. In pods with macvlan some are, as other pods
+        have them, and NCCL 2.21 to 2.25 ends there with C(read failed in ncclIbRoceGetVersionNum) (NVIDIA/nccl#1573).
+      - NCCL does not consider network devices. If a VLAN has an address on the same port, narrow down the choice with
         C(NCCL_IB_ADDR_RANGE) (also since 2.21).
     type: str
     choices: [pin, auto]

@@ -273,7 +273,8 @@ def _gid(hosts: list[_Host], family: str, mode: str) -> dict[str, str]:
     if len(indexes) > 1:
         _refuse(
             "the ports need different GID indexes, but NCCL_IB_GID_INDEX applies to all: %s. "
-            "Use gid_index='auto', with which NCCL (2.21 and newer) chooses for each port"
+            "Use gid_index='auto', with which NCCL chooses for each port (2.26.2 and newer, or 2.21 and newer if no "
+            "entry of their GID tables below these is empty)"
             % "; ".join("%d on %s" % (index, ", ".join(indexes[index])) for index in sorted(indexes))
         )
     return {"NCCL_IB_GID_INDEX": str(next(iter(indexes)))}

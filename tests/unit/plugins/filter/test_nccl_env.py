@@ -169,7 +169,8 @@ def test_hosts_whose_gid_indexes_disagree() -> None:
     assert message_of(AnsibleFilterError, nccl_env, {"gpu-01": TWO, "gpu-02": other}) == (
         DOING + "the ports need different GID indexes, but NCCL_IB_GID_INDEX applies to all: "
         "3 on gpu-01: mlx5_0 port 1, gpu-01: mlx5_1 port 1, gpu-02: mlx5_0 port 1; 5 on gpu-02: mlx5_1 port 1. "
-        "Use gid_index='auto', with which NCCL (2.21 and newer) chooses for each port"
+        "Use gid_index='auto', with which NCCL chooses for each port (2.26.2 and newer, or 2.21 and newer if no entry "
+        "of their GID tables below these is empty)"
     )
 
 

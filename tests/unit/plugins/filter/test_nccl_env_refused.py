@@ -75,7 +75,8 @@ REFUSED: dict[str, tuple[Json, Json, str]] = {
         {},
         "the ports need different GID indexes, but NCCL_IB_GID_INDEX applies to all: "
         "3 on mlx5_0 port 1, mlx5_2 port 1; 5 on mlx5_1 port 1. "
-        "Use gid_index='auto', with which NCCL (2.21 and newer) chooses for each port",
+        "Use gid_index='auto', with which NCCL chooses for each port (2.26.2 and newer, or 2.21 and newer if no entry "
+        "of their GID tables below these is empty)",
     ),
     "InfiniBand and RoCE": (
         result(roce("mlx5_0", "ens1"), infiniband("mlx5_1", "ibs2"), roce("mlx5_2", "ens3")),
