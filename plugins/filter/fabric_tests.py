@@ -53,6 +53,10 @@ options:
     description: Size of a message of ib_write_bw, in bytes.
     type: int
     default: 65536
+  queue_pairs:
+    description: Number of queue pairs of ib_write_bw.
+    type: int
+    default: 1
   first_port:
     description: First of the TCP ports that servers listen on, one for each rail and test.
     type: int
@@ -83,11 +87,13 @@ _value:
       device: mlx5_0
       port: 1
       gid_index: 3
+      cpus: 0-27,56-83
       gpu: "0000:0f:00.0"
       dmabuf: true
       pings: 5
       seconds: 3
       bytes: 65536
+      queue_pairs: 1
 """
 
 import typing as t

@@ -83,7 +83,7 @@ options:
   ports:
     description:
       - Ports to check, for O(state=ready), as returned by the filter P(rdmaops.gpu_fabric.rails#filter). Their C(rail), C(device), C(port) and C(gid_index) are
-        read, and C(pci_address) for V(ib_write_bw_cuda) of O(tools). An absent port has no device and is skipped.
+        read, C(numa_node), and C(pci_address) for V(ib_write_bw_cuda) of O(tools). An absent port has no device and is skipped.
     type: list
     elements: dict
     default: []
@@ -95,6 +95,10 @@ options:
     description: TCP port that V(memlock) listens on if it uses C(ibv_rc_pingpong).
     type: int
     default: 18515
+  numa_pinning:
+    description: Whether C(ib_write_bw) shall run on the CPUs of the port's NUMA node, for O(state=ready). See C(cpus) in RV(placements).
+    type: bool
+    default: true
   devices:
     description: RDMA devices to be used, for O(state=ready).
     type: list
@@ -169,6 +173,13 @@ options:
         description: Size of a message of C(ib_write_bw), in bytes.
         type: int
         default: 65536
+      queue_pairs:
+        description: Number of queue pairs that C(ib_write_bw) sends on.
+        type: int
+        default: 1
+      cpus:
+        description: CPUs that C(ib_write_bw) runs on, on this side, as a list like V(0-27,56-83). See RV(placements). It needs C(taskset).
+        type: str
   quiet_bytes_per_second:
     description:
       - Read the counters before and after each C(ib_write_bw), for O(state=measured), and report in C(traffic) of RV(results) whether the traffic went through
@@ -267,17 +278,22 @@ gpus:
   sample: 8
 placements:
   description:
-    - What each of O(ports) is measured with - C(rail), and for V(ib_write_bw_cuda) of O(tools) C(gpu), C(dmabuf) and C(gpu_error).
+    - What each of O(ports) is measured with - C(rail), C(numa_node), C(cpus) and C(cpus_error), and C(gpu), C(dmabuf) and C(gpu_error).
+    - C(cpus) are the CPUs of C(numa_node), the port's NUMA node, as far as the host or container may use them. C(ib_write_bw) is run on them by C(taskset)
+      (util-linux), and so gets memory of that node. Null if it is not pinned, with the reason in C(cpus_error).
     - C(gpu) is the PCI address of the GPU with the shortest PCI path to the port, then of the same NUMA node. Rails to which several GPUs are as near take
       turns. Null if unknown, with the reason in C(gpu_error).
     - C(dmabuf) is whether its memory is registered by DMA-BUF, which needs a perftest built for it, NVIDIA's open kernel modules and Linux 5.12 or newer.
       Otherwise, C(nvidia_peermem) is used if it is loaded.
-    - Empty without GPUs.
+    - There is no C(gpu) without GPUs, or without V(ib_write_bw_cuda) in O(tools).
   returned: O(state=ready)
   type: list
   elements: dict
   sample:
     - rail: 0
+      numa_node: 0
+      cpus: 0-27,56-83
+      cpus_error: null
       gpu: "0000:0f:00.0"
       dmabuf: true
       gpu_error: null
@@ -381,6 +397,8 @@ _TEST_SPEC = {
     "pings": {"type": "int", "default": 5},
     "seconds": {"type": "int", "default": 3},
     "bytes": {"type": "int", "default": 65536},
+    "queue_pairs": {"type": "int", "default": 1},
+    "cpus": {"type": "str"},
 }
 
 _ARGUMENT_SPEC = {
@@ -391,6 +409,7 @@ _ARGUMENT_SPEC = {
     "state": {"type": "str", "choices": list(probe.STATES), "required": True},
     "tools": {"type": "list", "elements": "str", "choices": [*TOOLS, *CHECKS, "nccl_tests"], "default": []},
     "ports": {"type": "list", "elements": "dict", "default": []},
+    "numa_pinning": {"type": "bool", "default": True},
     "memlock_bytes": {"type": "int", "default": 67108864},
     "tcp_port": {"type": "int", "default": 18515},
     "devices": {"type": "list", "elements": "str", "default": []},

@@ -235,7 +235,7 @@ report:
           type: str
     nodes:
       description: O(nodes) as a list, with C(name) and C(verdict), and for each rail C(verdict) (null if it was not requested), C(problems), and
-        C(gpu) and C(gpu_error) of RV(rdmaops.gpu_fabric.fabric_probe#module:placements).
+        C(numa_node), C(cpus), C(cpus_error), C(gpu) and C(gpu_error) of RV(rdmaops.gpu_fabric.fabric_probe#module:placements).
       type: list
       elements: dict
     pairs:

@@ -19,7 +19,8 @@ _LOADS = ("--query-gpu=index,utilization.gpu", "--format=csv,noheader,nounits")
 _ADDRESSES = ("--query-gpu=pci.bus_id", "--format=csv,noheader")
 
 # nvidia-smi prints eight digits of the domain, sysfs four.
-_ADDRESS = re.compile(r"(?m)^0{0,4}([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s*$")
+_ADDRESS = re.compile(r"(?m)^0{0,4}([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])[ \t\r]*$")
+_MOST = 1024
 
 _PCI = "/sys/bus/pci/devices/%s"
 # The module as NCCL looks for it (ncclIbGdrModuleLoaded() in net_ib/gdr.cc), the last two by its names before 2021.
@@ -54,7 +55,7 @@ def survey(host: Host) -> Gpus:
     status, text = host.run(["nvidia-smi", *_ADDRESSES], 30)
     if status != 0:
         return Gpus(["cannot determine the number of GPUs: nvidia-smi %s" % _ended(status, text)], busy, None)
-    return Gpus([], busy, [address.lower() for address in _ADDRESS.findall(text)])
+    return Gpus([], busy, [address.lower() for address in _ADDRESS.findall(text)[:_MOST]])
 
 
 def _in_use(gpu: str, load: str) -> str:
@@ -74,7 +75,7 @@ def _ended(status: int | None, text: str) -> str:
 def choose(ports: t.Sequence[t.Mapping[str, t.Any]], gpus: t.Sequence[str], host: Host) -> list[dict[str, t.Any]]:
     """Return for each port by ``rail`` the PCI address of the ``gpu`` to measure with, or why there is none."""
     if not gpus:
-        return []
+        return [{"rail": port["rail"], "gpu": None, "dmabuf": True, "gpu_error": None} for port in ports]
     dmabuf, error = _peer_memory(host)
     addresses = [*gpus, *(port["pci_address"] for port in ports if port.get("pci_address"))]
     places = _places(addresses, host)
@@ -104,8 +105,8 @@ def _places(addresses: t.Sequence[str], host: Host) -> dict[str, _Place]:
 def _closeness(first: _Place, second: _Place) -> tuple[int, bool]:
     """Return how many bridges two devices share, and whether they have the same NUMA node."""
     shared = 0
-    for one, other in zip(first.path, second.path):
-        if one != other:
+    for bridges in zip(first.path, second.path):
+        if bridges[0] != bridges[1]:
             break
         shared += 1
     return shared, first.numa_node == second.numa_node

@@ -44,7 +44,9 @@ def command(test: Test, *, server: bool, output: str = "") -> list[str]:
         argv += ["-p", str(test["tcp_port"]), "-C", str(test["pings"])]
         # rping knows no devices: the address that it comes from chooses one.
         return argv if server else [*argv, "-I", test["source"]]
-    argv = ["ib_write_bw", "-d", test["device"], "-i", str(test["port"]), "-p", str(test["tcp_port"])]
+    # It allocates its memory after it was pinned, so that the memory is of the same NUMA node.
+    argv = ["taskset", "-c", test["cpus"]] if test.get("cpus") else []
+    argv += ["ib_write_bw", "-d", test["device"], "-i", str(test["port"]), "-p", str(test["tcp_port"])]
     if test.get("gid_index") is not None:
         # Without it perftest takes GID 0 on Ethernet: link-local, or RoCE v1.
         argv += ["-x", str(test["gid_index"])]
@@ -55,6 +57,7 @@ def command(test: Test, *, server: bool, output: str = "") -> list[str]:
         if test["dmabuf"]:
             # Only after the GPU: before it, perftest refuses it (perftest#336).
             argv.append("--use_cuda_dmabuf")
+    argv += ["-q", str(test["queue_pairs"])]
     argv += ["-D", str(test["seconds"]), "-s", str(test["bytes"]), "-F", "--report_gbits"]
     if output:
         argv += ["--out_json", "--out_json_file=%s" % output]

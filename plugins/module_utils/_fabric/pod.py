@@ -20,7 +20,7 @@ _LOOK_S = 30
 
 _WHICH = 'case $(command -v "$1") in ?*) echo "$1";; esac'
 _TEXTS = 'sign=$1; shift; for one in "$@"; do echo "$sign"; cat "$one" 2>&1 || echo "$sign-"; done'
-_REAL_PATHS = 'for one in "$@"; do readlink -f "$one" 2>/dev/null || echo; done'
+_REAL_PATHS = 'for path in "$@"; do readlink -f "$path" 2>/dev/null || echo; done'
 _MEMLOCK = re.compile(r"(?m)^Max locked memory\s+(unlimited|\d{1,20})\s")
 _EFFECTIVE = re.compile(r"(?m)^CapEff:\s+([0-9a-f]{16})$")
 

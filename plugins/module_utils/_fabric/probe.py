@@ -19,7 +19,7 @@ Params = t.Mapping[str, t.Any]
 
 def _ready(params: Params, host: Host) -> dict[str, t.Any]:
     return {
-        **readiness.ready(params["tools"], params["devices"], params["ports"], host),
+        **readiness.ready(params["tools"], params["devices"], params["ports"], host, pinning=params["numa_pinning"]),
         "checks": readiness.check(params["tools"], params["ports"], params["memlock_bytes"], params["tcp_port"], host),
     }
 

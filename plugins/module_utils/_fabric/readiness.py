@@ -12,7 +12,7 @@ import itertools
 import typing as t
 
 from .._tool_output import ibv_devinfo
-from . import gpus, memlock
+from . import cpus, gpus, memlock
 from .host import Host
 from .pod import Pod
 
@@ -31,7 +31,12 @@ CHECKS = ("ibv_devinfo", "memlock")
 
 
 def ready(
-    tools: t.Sequence[str], devices: t.Sequence[str], ports: t.Sequence[t.Mapping[str, t.Any]], host: Host
+    tools: t.Sequence[str],
+    devices: t.Sequence[str],
+    ports: t.Sequence[t.Mapping[str, t.Any]],
+    host: Host,
+    *,
+    pinning: bool = True,
 ) -> dict[str, t.Any]:
     """What keeps this host from being measured: tools that are missing, and who uses its devices and GPUs."""
     problems, busy = [], []
@@ -54,7 +59,13 @@ def ready(
         "problems": problems + survey.problems,
         "busy": busy + survey.busy,
         "gpus": None if survey.addresses is None else len(survey.addresses),
-        "placements": gpus.choose(_present(ports), survey.addresses or [], host) if cuda else [],
+        "placements": [
+            {**with_cpus, **with_gpu}
+            for with_cpus, with_gpu in zip(
+                cpus.choose(_present(ports), host, pinning=pinning),
+                gpus.choose(_present(ports), survey.addresses or [] if cuda else [], host),
+            )
+        ],
         "interface": interface,
         "address": address,
     }

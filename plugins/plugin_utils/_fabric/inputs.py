@@ -21,7 +21,7 @@ SHOWN = (
     "gid_index", "gid", "ipv4",
 )  # fmt: skip
 # What the tests of a rail run with on a node, and why not.
-PLACEMENT = ("gpu", "gpu_error")
+PLACEMENT = ("numa_node", "cpus", "cpus_error", "gpu", "gpu_error")
 
 
 class VerdictError(FabricError):
@@ -149,7 +149,10 @@ def _placements(value: t.Any, where: str) -> dict[int, Json]:
         if not isinstance(entry, t.Mapping):
             raise invalid_input("%s must be a list of dictionaries; it has %s" % (where, brief(entry)))
         rail = _rail(entry.get("rail"), where + "[].rail")
-        placements[rail] = {key: _text(entry.get(key), "%s[].%s of rail %d" % (where, key, rail)) for key in PLACEMENT}
+        placements[rail] = {
+            key: (_count if key == "numa_node" else _text)(entry.get(key), "%s[].%s of rail %d" % (where, key, rail))
+            for key in PLACEMENT
+        }
     return placements
 
 

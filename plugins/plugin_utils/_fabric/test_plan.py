@@ -70,6 +70,7 @@ def plan_tests(
     seconds: int = 3,
     size: int = 65536,
     first_port: int = FIRST_PORT,
+    queue_pairs: int = 1,
 ) -> list[dict[str, t.Any]]:
     """Return the tests of module fabric_probe for one node and one round.
 
@@ -83,7 +84,7 @@ def plan_tests(
         raise PlanError(
             "Building the tests of %s: unknown test %r. There are: %s" % (host, unknown[0], ", ".join(WANTED))
         )
-    options = {"pings": pings, "seconds": seconds, "bytes": size}
+    options = {"pings": pings, "seconds": seconds, "bytes": size, "queue_pairs": queue_pairs}
     tests: list[dict[str, t.Any]] = []
     for number, pair in enumerate(pairs):
         ends = {end: nodes[pair[end]] for end in SIDES}
@@ -115,6 +116,7 @@ def _pair_tests(
             "device": ports[side]["device"],
             "port": ports[side]["port"] or 1,
             "gid_index": ports[side]["gid_index"],
+            "cpus": placements[side].get("cpus"),
             "gpu": placements[side].get("gpu"),
             "dmabuf": placements[side].get("dmabuf", True),
         }

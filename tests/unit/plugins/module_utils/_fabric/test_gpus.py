@@ -119,4 +119,4 @@ def test_placements_of_a_host() -> None:
     host = FakeHost((0, "\n"), (0, "0000000A:86:00.0\n"))
     assert gpus.survey(host).addresses == ["000a:86:00.0"]
     host = FakeHost((0, "\n"), (0, "00000000:06:00.0\n"))
-    assert ready(["rping"], [], ports, host)["placements"] == []
+    assert [entry["gpu"] for entry in ready(["rping"], [], ports, host)["placements"]] == [None]

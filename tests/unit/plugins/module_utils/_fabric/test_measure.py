@@ -30,7 +30,7 @@ def pings(number: int) -> str:
 def a_test(kind: str, **more: t.Any) -> dict[str, t.Any]:
     names = {"id": "0-1-" + kind, "client": "b", "server": "a", "rail": 1, "test": kind}
     ends = {"address": "10.0.0.1", "source": "10.0.0.2", "tcp_port": 18516, "device": "mlx5_1", "port": 2}
-    return {**names, **ends, "gid_index": 3, "pings": 3, "seconds": 2, "bytes": 4096, **more}
+    return {**names, **ends, "gid_index": 3, "pings": 3, "seconds": 2, "bytes": 4096, "queue_pairs": 1, **more}
 
 
 @pytest.fixture(autouse=True)
@@ -47,8 +47,8 @@ def test_listen() -> None:
     assert host.ran == [
         ["rping", "-s", "-v", "-a", "10.0.0.1", "-p", "18516", "-C", "3", "for 90 s"],
         [
-            *["ib_write_bw", "-d", "mlx5_1", "-i", "2", "-p", "18516", "-x", "3", "-D", "2", "-s", "4096", "-F"],
-            *["--report_gbits", "for 90 s"],
+            *["ib_write_bw", "-d", "mlx5_1", "-i", "2", "-p", "18516", "-x", "3", "-q", "1", "-D", "2", "-s", "4096"],
+            *["-F", "--report_gbits", "for 90 s"],
         ],
     ]
 
@@ -153,6 +153,14 @@ def test_from_gpu_to_gpu() -> None:
     assert host.ran[0][where + 1] == "--use_cuda_dmabuf"
     by_module = a_test("ib_write_bw_cuda", gpu="0000:18:00.0", dmabuf=False)
     assert "--use_cuda_dmabuf" not in fabric_measure.command(by_module, server=True)
+
+
+def test_queue_pairs_and_cpus() -> None:
+    result, host = one("ib_write_bw", (0, "", FIXTURE.read_text()), queue_pairs=4, cpus="28-55,84-111")
+    assert result["ok"] is True
+    assert host.ran[0][:5] == ["taskset", "-c", "28-55,84-111", "ib_write_bw", "-d"]
+    assert host.ran[0][host.ran[0].index("-q") + 1] == "4"
+    assert one("rping", (0, pings(3)), cpus="28-55")[1].ran[0][0] == "rping"
 
 
 def test_no_gid_index_on_infiniband() -> None:

@@ -38,6 +38,16 @@ def test_gpudirect_is_never_assumed() -> None:
     assert "GPUDirect RDMA: proven by ib_write_bw --use_cuda a -> b on rail 0" in table(report)
 
 
+def test_the_report_has_the_cpus_of_each_rail() -> None:
+    fabric = Fabric("ab", rails=1)
+    error = "taskset is not installed (package util-linux)"
+    fabric.nodes["a"]["placements"] = [{"rail": 0, "numa_node": 1, "cpus": "28-55", "cpus_error": None}]
+    fabric.nodes["b"]["placements"] = [{"rail": 0, "numa_node": 0, "cpus": None, "cpus_error": error}]
+    first, second = (node["rails"][0] for node in fabric.report()["nodes"])
+    assert (first["numa_node"], first["cpus"], first["cpus_error"]) == (1, "28-55", None)
+    assert (second["numa_node"], second["cpus"], second["cpus_error"]) == (0, None, error)
+
+
 def test_memory_of_gpus_that_there_are_not_is_unknown() -> None:
     fabric = Fabric("ab", rails=1)
     fabric.wanted["tests"].append("ib_write_bw_cuda")

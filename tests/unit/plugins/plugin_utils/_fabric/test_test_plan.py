@@ -38,11 +38,11 @@ def test_both_sides_have_the_same_tests_with_their_own_devices() -> None:
     server, client = (plan_tests(given, PAIRS, host, side, BOTH) for host, side in SIDES)
     assert client[0] == {
         "id": "0-0-rping", "client": "b", "server": "a", "rail": 0, "test": "rping", "address": "10.90.0.1",
-        "source": "10.90.0.2", "tcp_port": 18515, "device": "mlx5_0", "port": 1, "gid_index": 3, "gpu": None,
+        "source": "10.90.0.2", "tcp_port": 18515, "device": "mlx5_0", "port": 1, "gid_index": 3, "cpus": None, "gpu": None,
         "dmabuf": True, "pings": 5,
-        "seconds": 3, "bytes": 65536,
+        "seconds": 3, "bytes": 65536, "queue_pairs": 1,
     }  # fmt: skip
-    own = {"device", "port", "gid_index", "gpu", "dmabuf"}
+    own = {"device", "port", "gid_index", "gpu", "dmabuf", "cpus"}
     shared_by_server, shared_by_client = (
         [{key: value for key, value in test.items() if key not in own} for test in side] for side in (server, client)
     )
@@ -73,6 +73,14 @@ def test_nodes_that_cannot_take_part_have_none(who: str, fields: dict[str, t.Any
 def test_rails_that_are_not_active_at_both_ends_have_none() -> None:
     given = nodes(a={"rails": [rail(0, "a", state="DOWN"), rail(1, "a")]}, b={"rails": [rail(0, "b")]})
     assert plan_tests(given, PAIRS, "a", "server", BOTH) == []
+
+
+def test_queue_pairs_and_the_cpus_of_each_end() -> None:
+    given = nodes(a={"placements": [{"rail": 1, "cpus": "28-55"}]}, b={"placements": [{"rail": 1, "cpus": "0-3"}]})
+    for (host, side), cpus in zip(SIDES, ("28-55", "0-3"), strict=True):
+        first, second = plan_tests(given, PAIRS, host, side, ["ib_write_bw"], queue_pairs=4)
+        assert (first["cpus"], second["cpus"]) == (None, cpus)
+        assert (first["queue_pairs"], second["queue_pairs"]) == (4, 4)
 
 
 def placements(*addresses: str | None, **more: t.Any) -> dict[str, t.Any]:
