@@ -57,6 +57,12 @@ options:
     description: Number of queue pairs of ib_write_bw.
     type: int
     default: 1
+  service_level:
+    description: Service level of ib_write_bw, V(0) to V(15).
+    type: int
+  traffic_class:
+    description: Traffic class of ib_write_bw, V(0) to V(255).
+    type: int
   first_port:
     description: First of the TCP ports that servers listen on, one for each rail and test.
     type: int
@@ -94,6 +100,8 @@ _value:
       seconds: 3
       bytes: 65536
       queue_pairs: 1
+      service_level: null
+      traffic_class: 106
 """
 
 import typing as t
@@ -104,13 +112,18 @@ from ..plugin_utils._fabric.test_plan import plan_tests
 from ..plugin_utils._filter import ansible_errors
 
 
+def _numbers(options: t.Mapping[str, t.Any]) -> dict[str, int]:
+    """Return the options that are set; templates turn numbers into text, and null into an empty one."""
+    return {name: int(value) for name, value in options.items() if value not in (None, "")}
+
+
 @ansible_errors
 def fabric_tests(
     nodes: t.Any, pairs: t.Any, host: str, side: str, wanted: t.Sequence[str], **numbers: t.Any
 ) -> list[dict[str, t.Any]]:
     """Return the tests."""
     try:
-        return plan_tests(nodes, pairs, host, side, wanted, **{name: int(value) for name, value in numbers.items()})
+        return plan_tests(nodes, pairs, host, side, wanted, **_numbers(numbers))
     except (KeyError, TypeError, ValueError) as exc:
         raise AnsibleFilterError(
             "Building the tests of %s: nodes, pairs or a number does not have the shape that fabric_verdict and "

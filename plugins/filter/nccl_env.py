@@ -91,6 +91,17 @@ options:
       - Set it together with O(socket_nthreads). NCCL's own number of threads is 0 for most network devices, and sockets
         for each of them are none.
     type: int
+  service_level:
+    description:
+      - Service level of NCCL's packets, V(0) to V(15). On RoCE it is the priority (PCP) of packets with a VLAN tag.
+      - If not set, NCCL uses 0.
+    type: int
+  traffic_class:
+    description:
+      - Traffic class of NCCL's packets, V(0) to V(255). On RoCE v2 it is the TOS field of the IP header, which is the
+        DSCP times 4 and the two bits of ECN, such as V(106) for DSCP 26 with ECN.
+      - If not set, NCCL uses 0.
+    type: int
 notes:
   - InfiniBand ports cannot be combined with RoCE or iWARP ports in one environment.
   - NCCL reads at most 32 entries of C(NCCL_IB_HCA). More ports than that are an error.
@@ -153,6 +164,16 @@ _value:
       returned: on RoCE with O(gid_index=auto)
       type: str
       sample: AF_INET
+    NCCL_IB_SL:
+      description: The service level, since NCCL 2.1.4.
+      returned: when O(service_level) is given
+      type: str
+      sample: "3"
+    NCCL_IB_TC:
+      description: The traffic class, since NCCL 2.1.15.
+      returned: when O(traffic_class) is given
+      type: str
+      sample: "106"
     NCCL_SOCKET_IFNAME:
       description: Interfaces for NCCL's own connections over IP.
       returned: when O(socket_ifname) is given

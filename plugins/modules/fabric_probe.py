@@ -177,6 +177,12 @@ options:
         description: Number of queue pairs that C(ib_write_bw) sends on.
         type: int
         default: 1
+      service_level:
+        description: Service level of C(ib_write_bw) (C(-S)).
+        type: int
+      traffic_class:
+        description: Traffic class of C(ib_write_bw) (C(--tclass)), or TOS of V(ib_write_bw_cm) (C(-T)).
+        type: int
       cpus:
         description: CPUs that C(ib_write_bw) runs on, on this side, as a list like V(0-27,56-83). See RV(placements). It needs C(taskset).
         type: str
@@ -398,6 +404,8 @@ _TEST_SPEC = {
     "seconds": {"type": "int", "default": 3},
     "bytes": {"type": "int", "default": 65536},
     "queue_pairs": {"type": "int", "default": 1},
+    "service_level": {"type": "int"},
+    "traffic_class": {"type": "int"},
     "cpus": {"type": "str"},
 }
 

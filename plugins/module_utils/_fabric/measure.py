@@ -58,6 +58,11 @@ def command(test: Test, *, server: bool, output: str = "") -> list[str]:
             # Only after the GPU: before it, perftest refuses it (perftest#336).
             argv.append("--use_cuda_dmabuf")
     argv += ["-q", str(test["queue_pairs"])]
+    if test.get("service_level") is not None:
+        argv += ["-S", str(test["service_level"])]
+    if test.get("traffic_class") is not None:
+        # --tclass does not reach the connection manager's queue pairs, and -T no others.
+        argv += ["-T" if test["test"] == "ib_write_bw_cm" else "--tclass", str(test["traffic_class"])]
     argv += ["-D", str(test["seconds"]), "-s", str(test["bytes"]), "-F", "--report_gbits"]
     if output:
         argv += ["--out_json", "--out_json_file=%s" % output]

@@ -41,6 +41,9 @@ MAX_NAME = 63
 # MAX_THREADS and MAX_SOCKETS in transport/net_socket.cc, the limits that NCCL documents. It lowers what is above them.
 MAX_THREADS = 16
 MAX_SOCKETS = 64
+# The fields of ibv_ah_attr: four bits of an InfiniBand header, and eight of the GRH.
+MAX_SL = 15
+MAX_TC = 255
 # What parseStringList() in misc/utils.cc splits at, the prefixes of a list, and what an environment cannot carry well.
 _UNUSABLE = re.compile(r"[,:^=\s\x00-\x1f\x7f]")
 
@@ -70,12 +73,15 @@ def nccl_env(
     socket_family: t.Any = None,
     socket_nthreads: t.Any = None,
     nsocks_perthread: t.Any = None,
+    service_level: t.Any = None,
+    traffic_class: t.Any = None,
 ) -> dict[str, str]:
     """Return variable names to values, or refuse: NCCL falls back to sockets without an error."""
     family = choice(family, "Could not build the NCCL environment: family", FAMILIES)
     gid_index = choice(gid_index, "Could not build the NCCL environment: gid_index", GID_INDEX)
     debug = choice(debug, "Could not build the NCCL environment: debug", DEBUG)
     sockets = socket_variables(socket_ifname, socket_family, socket_nthreads, nsocks_perthread)
+    classes = class_variables(service_level, traffic_class)
     selection = Selection(include, exclude, "build the NCCL environment")
     hosts = _hosts(data)
     selection.check(
@@ -86,7 +92,7 @@ def nccl_env(
     result = {"NCCL_IB_HCA": _hca(chosen)}
     if _fabric(chosen) == ROCE:
         result.update(_gid(chosen, family, gid_index))
-    result.update(sockets)
+    result.update({**classes, **sockets})
     result["NCCL_DEBUG"] = str(debug)
     return result
 
@@ -118,14 +124,23 @@ def socket_variables(
     return {name: str(value) for name, value in values.items() if value is not None}
 
 
-def _count(option: str, value: t.Any, most: int) -> int | None:
+def class_variables(service_level: t.Any = None, traffic_class: t.Any = None) -> dict[str, str]:
+    """Return the variables about how switches treat NCCL's packets."""
+    values = {
+        "NCCL_IB_SL": _count("service_level", service_level, MAX_SL, 0),
+        "NCCL_IB_TC": _count("traffic_class", traffic_class, MAX_TC, 0),
+    }
+    return {name: str(value) for name, value in values.items() if value is not None}
+
+
+def _count(option: str, value: t.Any, most: int, least: int = 1) -> int | None:
     if value in (None, ""):
         return None
     # Templates turn numbers into text.
     digits = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= len(str(most))
     number = int(value) if digits else value
-    if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= most:
-        _refuse("%s is %s; it must be a whole number, 1 to %d" % (option, brief(value), most))
+    if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= most:
+        _refuse("%s is %s; it must be a whole number, %d to %d" % (option, brief(value), least, most))
     return number
 
 
@@ -337,9 +352,12 @@ __all__ = (
     "GID_INDEX",
     "MAX_NAME",
     "MAX_PORTS",
+    "MAX_SL",
     "MAX_SOCKETS",
+    "MAX_TC",
     "MAX_THREADS",
     "NcclEnvError",
+    "class_variables",
     "nccl_env",
     "socket_variables",
 )

@@ -12,7 +12,7 @@ import re
 import typing as t
 
 from .._errors import FabricError
-from .._rails.nccl_env import DEBUG, GID_INDEX, socket_variables
+from .._rails.nccl_env import DEBUG, GID_INDEX, class_variables, socket_variables
 from .._rails.ports import FAMILIES, RailsError
 
 KINDS = ("pods", "mpijob", "mpijob-v1alpha1", "pytorchjob", "vcjob")
@@ -33,8 +33,11 @@ NCCL_OPTIONS: dict[str, tuple[str, ...]] = {
     "socket_family": FAMILIES,
     "socket_nthreads": (),
     "nsocks_perthread": (),
+    "service_level": (),
+    "traffic_class": (),
 }
 _SOCKETS = ("socket_ifname", "socket_family", "socket_nthreads", "nsocks_perthread")
+_CLASSES = ("service_level", "traffic_class")
 # Names of what the role itself mounts.
 OWN_VOLUMES = ("dshm", "rdmaops", "training-ssh")
 VOLUMES = ("claim", "host_path", "config_map", "secret", "nfs", "empty_dir")
@@ -299,6 +302,7 @@ def _check_nccl(job: Job) -> None:
             _refuse("nccl_env_options", "has %s: %r; there are: %s" % (name, value, ", ".join(choices)))
     try:
         socket_variables(**{name: job.nccl_env_options.get(name) for name in _SOCKETS})
+        class_variables(**{name: job.nccl_env_options.get(name) for name in _CLASSES})
     except RailsError as exc:
         _refuse("nccl_env_options", "cannot be used. %s" % exc)
 

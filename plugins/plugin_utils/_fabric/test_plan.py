@@ -71,6 +71,8 @@ def plan_tests(
     size: int = 65536,
     first_port: int = FIRST_PORT,
     queue_pairs: int = 1,
+    service_level: int | None = None,
+    traffic_class: int | None = None,
 ) -> list[dict[str, t.Any]]:
     """Return the tests of module fabric_probe for one node and one round.
 
@@ -84,7 +86,8 @@ def plan_tests(
         raise PlanError(
             "Building the tests of %s: unknown test %r. There are: %s" % (host, unknown[0], ", ".join(WANTED))
         )
-    options = {"pings": pings, "seconds": seconds, "bytes": size, "queue_pairs": queue_pairs}
+    options: dict[str, int | None] = {"pings": pings, "seconds": seconds, "bytes": size, "queue_pairs": queue_pairs}
+    options.update(service_level=service_level, traffic_class=traffic_class)
     tests: list[dict[str, t.Any]] = []
     for number, pair in enumerate(pairs):
         ends = {end: nodes[pair[end]] for end in SIDES}

@@ -160,6 +160,19 @@ def test_several_hosts_that_agree_have_one_environment() -> None:
         assert nccl_env(several) == nccl_env(TWO)
 
 
+def test_service_level_and_traffic_class() -> None:
+    environment = nccl_env(TWO, service_level=3, traffic_class="106")
+    assert environment == {**nccl_env(TWO), "NCCL_IB_SL": "3", "NCCL_IB_TC": "106"}
+    assert nccl_env(TWO, service_level=0, traffic_class=None) == {**nccl_env(TWO), "NCCL_IB_SL": "0"}
+
+
+@pytest.mark.parametrize(("option", "most"), [("service_level", 15), ("traffic_class", 255)])
+@pytest.mark.parametrize("value", [-1, 256, True, 1.5, "x"])
+def test_service_levels_and_traffic_classes_that_there_are_not(option: str, most: int, value: object) -> None:
+    error = f"{option} is {value!r}; it must be a whole number, 0 to {most}"
+    assert message_of(AnsibleFilterError, nccl_env, TWO, **{option: value}) == DOING + error
+
+
 def test_a_host_may_be_called_devices() -> None:
     assert nccl_env({"devices": TWO, "gpu-02": TWO}) == nccl_env(TWO)
 

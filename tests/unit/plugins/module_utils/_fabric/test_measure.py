@@ -163,6 +163,17 @@ def test_queue_pairs_and_cpus() -> None:
     assert one("rping", (0, pings(3)), cpus="28-55")[1].ran[0][0] == "rping"
 
 
+def test_service_level_and_traffic_class() -> None:
+    """perftest sets the traffic class of its own queue pairs, and the TOS of those of the connection manager."""
+    classes = {"service_level": 3, "traffic_class": 106}
+    argv = fabric_measure.command(a_test("ib_write_bw", **classes), server=True)
+    assert argv[argv.index("-S") : argv.index("-D")] == ["-S", "3", "--tclass", "106"]
+    argv = fabric_measure.command(a_test("ib_write_bw_cm", **classes), server=True)
+    assert argv[argv.index("-S") : argv.index("-D")] == ["-S", "3", "-T", "106"]
+    argv = fabric_measure.command(a_test("ib_write_bw", service_level=0, traffic_class=0), server=True)
+    assert argv[argv.index("-S") : argv.index("-D")] == ["-S", "0", "--tclass", "0"]
+
+
 def test_no_gid_index_on_infiniband() -> None:
     assert "-x" not in one("ib_write_bw", (0, "...", FIXTURE.read_text()), gid_index=None)[1].ran[0]
 

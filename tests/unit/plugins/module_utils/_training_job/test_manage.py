@@ -361,6 +361,7 @@ BAD = [
     ({"nccl_env_options": {"gid_index": 3}}, "nccl_env_options has gid_index: 3; there are: pin, auto"),
     ({"nccl_env_options": {"socket_family": "AF_INET"}}, "has socket_family: 'AF_INET'; there are: ipv4, ipv6"),
     ({"nccl_env_options": {"socket_nthreads": 17}}, "nccl_env_options cannot be used. Could not build the NCCL"),
+    ({"nccl_env_options": {"traffic_class": 256}}, "traffic_class is 256; it must be a whole number, 0 to 255"),
     ({"master_port": 70000}, "master_port is 70000; a port is 1 to 65535"),
 ]
 

@@ -26,6 +26,7 @@ def test_the_index_is_that_of_this_pod() -> None:
     sockets = {"socket_family": "ipv4", "socket_nthreads": 4, "nsocks_perthread": 2}
     variables = {"NCCL_SOCKET_FAMILY": "AF_INET", "NCCL_SOCKET_NTHREADS": "4", "NCCL_NSOCKS_PERTHREAD": "2"}
     assert start.nccl_variables(sockets, 0, True, seen) == {**expected, **variables}
+    assert start.nccl_variables({"traffic_class": 106}, 0, True, seen)["NCCL_IB_TC"] == "106"
 
 
 def test_a_device_that_comes_later_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:

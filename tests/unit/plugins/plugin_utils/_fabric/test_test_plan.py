@@ -40,7 +40,8 @@ def test_both_sides_have_the_same_tests_with_their_own_devices() -> None:
         "id": "0-0-rping", "client": "b", "server": "a", "rail": 0, "test": "rping", "address": "10.90.0.1",
         "source": "10.90.0.2", "tcp_port": 18515, "device": "mlx5_0", "port": 1, "gid_index": 3, "cpus": None, "gpu": None,
         "dmabuf": True, "pings": 5,
-        "seconds": 3, "bytes": 65536, "queue_pairs": 1,
+        "seconds": 3, "bytes": 65536, "queue_pairs": 1, "service_level": None,
+        "traffic_class": None,
     }  # fmt: skip
     own = {"device", "port", "gid_index", "gpu", "dmabuf", "cpus"}
     shared_by_server, shared_by_client = (
@@ -73,6 +74,14 @@ def test_nodes_that_cannot_take_part_have_none(who: str, fields: dict[str, t.Any
 def test_rails_that_are_not_active_at_both_ends_have_none() -> None:
     given = nodes(a={"rails": [rail(0, "a", state="DOWN"), rail(1, "a")]}, b={"rails": [rail(0, "b")]})
     assert plan_tests(given, PAIRS, "a", "server", BOTH) == []
+
+
+def test_service_level_and_traffic_class() -> None:
+    (first, _second) = plan_tests(nodes(), PAIRS, "a", "server", ["rping"])
+    assert (first["service_level"], first["traffic_class"]) == (None, None)
+    options = {"service_level": "3", "traffic_class": 106}
+    (first, _second) = fabric_tests(nodes(), PAIRS, "a", "server", ["rping"], **options)
+    assert (first["service_level"], first["traffic_class"]) == (3, 106)
 
 
 def test_queue_pairs_and_the_cpus_of_each_end() -> None:
