@@ -157,6 +157,12 @@ _value:
           O(plan).
       type: str
       sample: 198.51.100.11
+    ipv6:
+      description:
+        - With O(family=ipv6), the IPv6 address that this GID is. Null for a link-local one. For InfiniBand and iWARP,
+          an IPv6 address of O(plan).
+      type: str
+      sample: "2001:db8::11"
     numa_node:
       description: NUMA node of the device.
       type: int

@@ -52,6 +52,8 @@ def command(test: Test, *, server: bool, output: str = "") -> list[str]:
         argv += ["-x", str(test["gid_index"])]
     if test["test"] == "ib_write_bw_cm":
         argv.append("-R")
+    if ":" in test["address"]:
+        argv.append("--ipv6-addr")
     if test["test"] == "ib_write_bw_cuda":
         argv.append("--use_cuda_bus_id=%s" % test["gpu"])
         if test["dmabuf"]:

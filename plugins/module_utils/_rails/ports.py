@@ -51,6 +51,11 @@ class Gid(t.NamedTuple):
         return str(self.address.ipv4_mapped) if self.address.ipv4_mapped else None
 
     @property
+    def ipv6(self) -> str | None:
+        """Return the address of a GID that is not IPv4-mapped, and not link-local: that needs an interface too."""
+        return None if self.address.ipv4_mapped or self.link_local else str(self.address)
+
+    @property
     def link_local(self) -> bool:
         """Return whether no router forwards this address."""
         return self.address in _LINK_LOCAL
@@ -363,20 +368,23 @@ def _rail(number: int, port: Port | None, entry: dict[str, str] | None, family: 
     rail["gid_index"] = gid_index(port, family) if port else None
     rail["gid"] = chosen.gid if chosen else None
     rail["ipv4"] = chosen.ipv4 if chosen else None
+    rail["ipv6"] = chosen.ipv6 if chosen else None
     if port is not None and port.fabric != ROCE:
         # IPoIB and iWARP have addresses on their network devices, and none among the GIDs.
-        rail["ipv4"] = _ipv4((entry or {}).get("address"))
+        rail.update(_planned_address((entry or {}).get("address")))
     rail["planned"] = entry
     if port is None:
         rail["state"] = ABSENT
     return rail
 
 
-def _ipv4(text: str | None) -> str | None:
+def _planned_address(text: str | None) -> dict[str, str | None]:
+    """Return an address of the plan as ``ipv4`` or ``ipv6``."""
     try:
-        return str(ipaddress.IPv4Address((text or "").split("/", 1)[0]))
+        address = ipaddress.ip_address((text or "").split("/", 1)[0])
     except ValueError:
-        return None
+        return {"ipv4": None, "ipv6": None}
+    return {"ipv4": None, "ipv6": None, "ipv%d" % address.version: str(address)}
 
 
 def _plan(plan: t.Any) -> list[dict[str, str]]:

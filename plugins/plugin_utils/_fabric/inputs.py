@@ -15,10 +15,10 @@ from ...module_utils._rails.ports import brief
 from . import checks as fabric_checks
 from .vocabulary import CHECKS, NCCL, TESTS, WANTED, Json
 
-_TEXTS = ("device", "netdev", "state", "link_layer", "protocol", "gid", "ipv4")
+_TEXTS = ("device", "netdev", "state", "link_layer", "protocol", "gid", "ipv4", "ipv6")
 SHOWN = (
     "device", "port", "netdev", "state", "rate_gbps", "netdev_mtu", "active_mtu", "link_layer", "protocol",
-    "gid_index", "gid", "ipv4",
+    "gid_index", "gid", "ipv4", "ipv6",
 )  # fmt: skip
 # What the tests of a rail run with on a node, and why not.
 PLACEMENT = ("numa_node", "cpus", "cpus_error", "gpu", "gpu_error")

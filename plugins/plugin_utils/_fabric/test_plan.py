@@ -51,12 +51,17 @@ def _measurable_rails(ends: t.Mapping[str, Node]) -> dict[int, dict[str, t.Mappi
     return {rail: ports for rail, ports in both.items() if not any(map(lacks_gid, ports.values()))}
 
 
+def _own_address(port: t.Mapping[str, t.Any]) -> str | None:
+    return port["ipv4"] or port.get("ipv6")
+
+
 def _address(test: str, ports: t.Mapping[str, t.Mapping[str, t.Any]], ends: t.Mapping[str, Node]) -> str | None:
     """Return the server's address for a test, None if it cannot be run between these ports."""
-    if test in _BY_ADDRESS and not ports["client"]["ipv4"]:
-        return None
-    other = None if test in _BY_ADDRESS else ends["server"].get("address")
-    return ports["server"]["ipv4"] or other
+    server, client = (_own_address(ports[end]) for end in SIDES)
+    if test in _BY_ADDRESS:
+        return server if client else None
+    # perftest exchanges parameters over IPv6 since 23.07 only (perftest#218).
+    return ports["server"]["ipv4"] or ends["server"].get("address") or server
 
 
 def plan_tests(
@@ -114,7 +119,7 @@ def _pair_tests(
             "rail": rail,
             "test": test,
             "address": address,
-            "source": ports["client"]["ipv4"],
+            "source": _own_address(ports["client"]),
             "tcp_port": tcp_port,
             "device": ports[side]["device"],
             "port": ports[side]["port"] or 1,

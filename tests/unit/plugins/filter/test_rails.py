@@ -32,7 +32,7 @@ def test_all_that_is_said_of_a_rail() -> None:
     assert rail == {
         "rail": 0, "device": "mlx5_0", "port": 1, "netdev": "ens1", "state": "ACTIVE", "rate_gbps": 400.0,
         "netdev_mtu": 9000, "active_mtu": 4096, "link_layer": "Ethernet", "protocol": "roce", "gid_index": 3,
-        "gid": "0000:0000:0000:0000:0000:ffff:c633:640b", "ipv4": "198.51.100.11", "numa_node": 0,
+        "gid": "0000:0000:0000:0000:0000:ffff:c633:640b", "ipv4": "198.51.100.11", "ipv6": None, "numa_node": 0,
         "pci_address": "0000:07:00.0", "node_guid": "0c42:a103:0065:1f2e", "planned": None,
     }  # fmt: skip
 
@@ -155,6 +155,18 @@ def test_gid_index(special: Json, table: list[Json], family: str, expected: t.An
     listed = result(device("mlx5_0", port(**{"gids": table, **special})))
     (rail,) = rails(listed, family=family)
     assert (rail["gid_index"], rail["ipv4"]) == expected
+
+
+def test_the_ipv6_address_of_the_gid() -> None:
+    table = [entry(1, LINK_LOCAL), entry(3, "198.51.100.11"), entry(5, GLOBAL)]
+    for family, expected in (("ipv6", "2001:db8::ac0:ebff:feda:1cfb"), ("ipv4", None)):
+        (rail,) = rails(result(device("mlx5_0", port(gids=table))), family=family)
+        assert (rail["ipv4"] is None, rail["ipv6"]) == (family == "ipv6", expected)
+    (rail,) = rails(result(device("mlx5_0", port(gids=table[:2]))), family="ipv6")
+    assert (rail["gid_index"], rail["ipv6"]) == (1, None)
+    infiniband = result(device("mlx5_0", port(gids=[], link_layer="InfiniBand"), protocol="ib"))
+    (rail,) = rails(infiniband, plan=[{"rdma": "mlx5_0", "address": "2001:db8::11/64"}])
+    assert (rail["ipv4"], rail["ipv6"]) == (None, "2001:db8::11")
 
 
 def test_a_table_of_256_entries_most_of_them_empty() -> None:

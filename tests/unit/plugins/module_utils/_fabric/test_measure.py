@@ -174,6 +174,14 @@ def test_service_level_and_traffic_class() -> None:
     assert argv[argv.index("-S") : argv.index("-D")] == ["-S", "0", "--tclass", "0"]
 
 
+@pytest.mark.parametrize("server", [True, False])
+def test_ipv6_addresses(server: bool) -> None:
+    for kind in ("ib_write_bw", "ib_write_bw_cm"):
+        assert "--ipv6-addr" in fabric_measure.command(a_test(kind, address="2001:db8::1"), server=server)
+        assert "--ipv6-addr" not in fabric_measure.command(a_test(kind, address="gpu-1.example"), server=server)
+    assert "--ipv6-addr" not in fabric_measure.command(a_test("rping", address="2001:db8::1"), server=server)
+
+
 def test_no_gid_index_on_infiniband() -> None:
     assert "-x" not in one("ib_write_bw", (0, "...", FIXTURE.read_text()), gid_index=None)[1].ran[0]
 

@@ -76,6 +76,19 @@ def test_rails_that_are_not_active_at_both_ends_have_none() -> None:
     assert plan_tests(given, PAIRS, "a", "server", BOTH) == []
 
 
+V6 = ("2001:db8::1", "2001:db8::2")
+
+
+@pytest.mark.parametrize(("host", "exchange"), [("192.0.2.7", "192.0.2.7"), (None, V6[0])])
+def test_an_ipv6_fabric(host: str | None, exchange: str) -> None:
+    """perftests before 23.07 exchange their parameters over IPv4 only, and ib_write_bw needs no address of the rail."""
+    rails = [{"rails": [rail(0, name, ipv4=None, ipv6=ipv6)]} for name, ipv6 in zip("ab", V6, strict=True)]
+    given = nodes(a={**rails[0], "address": host}, b=rails[1])
+    addresses = {test["test"]: test["address"] for test in plan_tests(given, PAIRS, "b", "client", BOTH)}
+    assert addresses == {"rping": V6[0], "ib_write_bw": exchange, "ib_write_bw_cm": V6[0]}
+    assert {test["source"] for test in plan_tests(given, PAIRS, "b", "client", BOTH)} == {V6[1]}
+
+
 def test_service_level_and_traffic_class() -> None:
     (first, _second) = plan_tests(nodes(), PAIRS, "a", "server", ["rping"])
     assert (first["service_level"], first["traffic_class"]) == (None, None)
