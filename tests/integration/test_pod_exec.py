@@ -236,7 +236,15 @@ def test_a_bandwidth_from_end_to_end(runtime: Runtime, container: Container) -> 
     (root / "bin/ib_write_bw").chmod(0o755)
     shutil.copy(RESULT, root / "tmp/result.json")
     names = {"id": "0-0-ib_write_bw", "client": "b", "server": "a", "rail": 0, "test": "ib_write_bw"}
-    options = {"address": "192.0.2.7", "tcp_port": 18599, "device": "mlx5_0", "port": 1, "seconds": 1, "bytes": 4096}
+    options = {
+        "address": "192.0.2.7",
+        "tcp_port": 18599,
+        "device": "mlx5_0",
+        "port": 1,
+        "seconds": 1,
+        "bytes": 4096,
+        "queue_pairs": 1,
+    }
     server = Pod(container)
     assert listen([{**names, **options}], 60, 30, server) == []
     server.close()

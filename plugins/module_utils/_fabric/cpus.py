@@ -30,7 +30,7 @@ def choose(ports: t.Sequence[t.Mapping[str, t.Any]], host: Host, *, pinning: boo
     elif known and host.which("taskset") is None:
         error = "taskset is not installed (package util-linux)"
     if error or not known:
-        choices = [(None, error)] * len(ports)
+        choices: list[tuple[str | None, str | None]] = [(None, error)] * len(ports)
     else:
         status, *lists = host.texts(["/proc/self/status", *(_OF_NODE % node for node in known)])
         of_node = {node: text.strip() for node, text in zip(known, lists)}
