@@ -77,6 +77,7 @@ def port(state: str) -> dict[str, t.Any]:
     return {
         "rail": 0, "device": "mlx5_0", "port": 1, "netdev": "ens1f0np0", "state": state, "rate_gbps": 100.0,
         "netdev_mtu": 9000, "active_mtu": 4096, "link_layer": "Ethernet", "protocol": "roce",
+        "gid_index": 3,
     }  # fmt: skip
 
 
