@@ -25,7 +25,7 @@ _TIMEOUT_S = 10.0
 
 
 def address_of(gid: str) -> str:
-    """A GID in the one text that an IPv6 address has, for comparison; what is no address is returned as it is."""
+    """A GID in the one text that an IPv6 address has, for comparison; what is not an address is returned as it is."""
     try:
         return str(ipaddress.IPv6Address(gid))
     except ValueError:
