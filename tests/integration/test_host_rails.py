@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.tests.integration.test_pyroute2 import ip
-from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, skip_or_fail, waiting
+from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, rails, skip_or_fail, waiting
 
 Json = dict[str, t.Any]
 RAILS = [
@@ -43,41 +43,6 @@ except FabricError as exc:
     result = {"msg": str(exc)}
 print(json.dumps({**result, "calls": calls}, default=str))
 """
-# Asks who has an address, and prints whose hardware addresses answer within a second.
-ARP = """
-import socket, sys, time
-device, source, target = sys.argv[1:]
-with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0806)) as raw:
-    raw.bind((device, 0x0806))
-    mac = raw.getsockname()[4]
-    addresses = [socket.inet_aton(text) for text in (source, target)]
-    header = b"\\xff" * 6 + mac + bytes.fromhex("080600010800060400 01".replace(" ", ""))
-    raw.send(header + mac + addresses[0] + bytes(6) + addresses[1])
-    raw.settimeout(0.2)
-    answers, end = set(), time.monotonic() + 1
-    while time.monotonic() < end:
-        try:
-            frame = raw.recv(2048)
-        except socket.timeout:
-            continue
-        if frame[20:22] == b"\\0\\2" and frame[28:32] == addresses[1]:
-            answers.add(frame[22:28].hex(":"))
-print("\\n".join(sorted(answers)))
-"""
-# Sends a hundred datagrams from an address, and prints how many packets each card sent meanwhile.
-SEND = """
-import json, pathlib, socket, sys
-def sent():
-    return {name: int(pathlib.Path("/sys/class/net", name, "statistics/tx_packets").read_text()) for name in ("rail0", "rail1")}
-before = sent()
-with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
-    datagrams.bind((sys.argv[1], 0))
-    for _number in range(100):
-        datagrams.sendto(b"x", (sys.argv[2], 9))
-after = sent()
-print(json.dumps({name: after[name] - before[name] for name in after}))
-"""
-
 # What the host does when it boots: systemd-networkd and systemd-sysctl, in a mount namespace with the files. In a
 # read-only sysfs, as containers have it, networkd does not wait for udev.
 BOOT = """
@@ -126,10 +91,10 @@ class Network:
         """The cards of the host that answer when the peer asks who has an address."""
         links = json.loads(ip("-n", self.host, "-json", "link"))
         names = {link["address"]: link["ifname"] for link in links}
-        return sorted(names[mac] for mac in self.within(self.peer, ARP, "port", "10.9.0.21", address).split())
+        return sorted(names[mac] for mac in self.within(self.peer, rails.ARP, "port", "10.9.0.21", address).split())
 
     def sent(self, source: str) -> dict[str, int]:
-        return t.cast(dict[str, int], json.loads(self.within(self.host, SEND, source, "10.9.0.21")))
+        return t.cast(dict[str, int], json.loads(self.within(self.host, rails.SEND, source, "10.9.0.21")))
 
     def boot(self) -> subprocess.Popen[bytes]:
         """Remove all that is live, and start what configures the rails when a host boots."""

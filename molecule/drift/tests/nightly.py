@@ -42,7 +42,7 @@ class Night(t.NamedTuple):
         return next(row for row in objects if row["kind"] == kind and row["status"] != "in_sync")
 
 
-def by_hand() -> Night:
+def by_hand(*arguments: str) -> Night:
     """Run it from the checkout, whose ansible.cfg enables the callback."""
     report = EPHEMERAL / "drift.json"
     report.unlink(missing_ok=True)
@@ -50,7 +50,7 @@ def by_hand() -> Night:
     environment |= {"RDMAOPS_DRIFT_REPORT": str(report), "ANSIBLE_FORCE_COLOR": "0", "COLUMNS": "150"}
     argv = [
         str(Path(sys.executable).parent / "ansible-playbook"),
-        *("-i", str(INVENTORY), "rdmaops.gpu_fabric.drift", "--check", "--diff"),
+        *("-i", str(INVENTORY), "rdmaops.gpu_fabric.drift", "--check", "--diff", *arguments),
     ]
     done = subprocess.run(
         argv,
