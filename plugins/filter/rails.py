@@ -38,7 +38,10 @@ options:
         description: Name of the RDMA device.
         type: str
       netdev:
-        description: Name of the network device that belongs to it.
+        description:
+          - Name of the network device that belongs to it.
+          - It may be a VLAN, bridge or bond on that device, such as V(ens1np0.100), if that has an entry in the GID
+            table of the port. The GID is then chosen among its entries, and RV(_value[].netdev_mtu) is null.
         type: str
       address:
         description: An IP address in the GID table of the port. A prefix length is ignored.

@@ -345,7 +345,8 @@ def rails(
     host_ports = ports(data, doing)
     entries = _plan(plan)
     if entries:
-        slots: list[tuple[Port | None, dict[str, str] | None]] = list(zip(_assign(entries, host_ports), entries))
+        assigned = [port and _on(port, entry) for port, entry in zip(_assign(entries, host_ports), entries)]
+        slots: list[tuple[Port | None, dict[str, str] | None]] = list(zip(assigned, entries))
     else:
         slots = [(port, None) for port in host_ports]
     planned = [{_key(entry[key]) for key in ("rdma", "netdev") if key in entry} for entry in entries]
@@ -419,20 +420,38 @@ def _assign(entries: list[dict[str, str]], ports: list[Port]) -> list[Port | Non
     return result
 
 
-def _has_address(port: Port, text: str) -> bool:
+def _on(port: Port, entry: t.Mapping[str, str]) -> Port:
+    """Return a port with the network device that an entry of the plan means: its own one, or a VLAN or bridge on that.
+
+    Devices above a port's own one have entries in its table (roce_gid_mgmt.c in drivers/infiniband/core). Their MTU is
+    not known.
+    """
+    above = {entry["netdev"]} if "netdev" in entry else _netdevs_of(port, entry.get("address", ""))
+    netdev = next(iter(above & _netdevs(port) - {port.netdev}), None)
+    if netdev is None or port.netdev in above:
+        return port
+    return port._replace(netdev=netdev, port={**port.port, "netdev": netdev, "netdev_mtu": None})
+
+
+def _netdevs(port: Port) -> set[str | None]:
+    return {port.netdev, *(entry.get("netdev") for entry in port.gids or ())}
+
+
+def _netdevs_of(port: Port, text: str) -> set[str | None]:
+    """Return the network devices of the entries that have an address."""
     try:
         address = ipaddress.ip_address(text.split("/", 1)[0])
     except ValueError:
-        return False
+        return set()
     if isinstance(address, ipaddress.IPv4Address):
         address = ipaddress.IPv6Address((0xFFFF << 32) + int(address))
-    return any(address_of(entry.get("gid")) == address for entry in port.gids or ())
+    return {entry.get("netdev") for entry in port.gids or () if address_of(entry.get("gid")) == address}
 
 
 _MATCH: dict[str, t.Callable[[Port, str], bool]] = {
     "rdma": lambda port, text: port.name == text,
-    "netdev": lambda port, text: port.netdev == text,
-    "address": _has_address,
+    "netdev": lambda port, text: text in _netdevs(port),
+    "address": lambda port, text: bool(_netdevs_of(port, text)),
 }
 
 

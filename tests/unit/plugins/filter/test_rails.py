@@ -316,3 +316,22 @@ def test_ports_of_other_functions_are_no_rails() -> None:
     functions = [port(number, f"ens1f0npf0vf{number - 2}", representor=True) for number in (2, 3, 4)]
     listed = rails(result(device("mlx5_0", port(1, "ens1f0np0", representor=False), *functions)))
     assert [(rail["rail"], rail["device"], rail["port"]) for rail in listed] == [(0, "mlx5_0", 1)]
+
+
+@pytest.mark.parametrize(
+    ("plan", "expected"),
+    [
+        # A VLAN or a bridge on the port's network device has entries in the same table.
+        ([{"netdev": "ens1.100"}], [("mlx5_0", "ens1.100", 5, "203.0.113.11", None)]),
+        ([{"rdma": "mlx5_0", "netdev": "ens1.100"}], [("mlx5_0", "ens1.100", 5, "203.0.113.11", None)]),
+        ([{"address": "203.0.113.11"}], [("mlx5_0", "ens1.100", 5, "203.0.113.11", None)]),
+        ([{"rdma": "mlx5_0"}], [("mlx5_0", "ens1", 3, "198.51.100.11", 9000)]),
+        ([{"rdma": "mlx5_0", "netdev": "ens1.200"}], [("mlx5_0", "ens1", 3, "198.51.100.11", 9000)]),
+    ],
+)
+def test_a_rail_on_a_vlan(plan: list[Json], expected: list[tuple[t.Any, ...]]) -> None:
+    table = [entry(3, "198.51.100.11"), entry(5, "203.0.113.11", netdev="ens1.100")]
+    listed = rails(result(device("mlx5_0", port(gids=table))), plan=plan)
+    assert [
+        tuple(rail[key] for key in ("device", "netdev", "gid_index", "ipv4", "netdev_mtu")) for rail in listed
+    ] == expected
