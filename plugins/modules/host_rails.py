@@ -47,7 +47,7 @@ options:
       addresses:
         description:
           - IPv4 and IPv6 addresses with their prefix length, such as V(198.51.100.11/24).
-          - Other addresses of the device are left alone.
+          - This module leaves other addresses of the device alone. But C(systemd-networkd) removes addresses that are in none of its files.
         type: list
         elements: str
         required: true

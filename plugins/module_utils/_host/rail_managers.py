@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import time
 import typing as t
 import uuid
 
@@ -20,6 +21,8 @@ from .._files import in_root, is_ours, read_text
 from .rail_model import Rail, RailError
 
 LIMIT_S = 30
+# Seconds until systemd-networkd has configured its devices again.
+SETTLE_S = 30
 NETPLAN, NETWORKD, NETWORK_MANAGER, IFUPDOWN = "netplan", "networkd", "NetworkManager", "ifupdown"
 # Our files; netplan's is for all rails. systemd-networkd uses the first file that matches a device
 # (systemd.network(5)).
@@ -71,6 +74,9 @@ class Host:
         if done.status:
             raise RailError("Running %s: exit status %d: %s" % (" ".join(argv), done.status, done.out.strip()))
 
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
     def read(self, path: str) -> str | None:
         return read_text(in_root(self.root, path))
 
@@ -89,8 +95,7 @@ def configuring(host: Host, netdev: str) -> tuple[list[Manager], bool]:
     netplan = bool(files) and host.ask("netplan", "get") is not None
     running = _runs(host, "systemd-networkd")
     # Without its service, networkctl prints what udev knows.
-    text = host.ask("networkctl", "status", "--no-pager", "--lines=0", netdev) if running else None
-    state, file = networkd_status(text)
+    state, file = _networkd(host, netdev) if running else (None, None)
     manager_state, connection = network_manager_status(
         host.ask("nmcli", "--get-values", "GENERAL.STATE,GENERAL.CONNECTION", "device", "show", netdev)
     )
@@ -112,6 +117,10 @@ def _named_in(host: Host, files: t.Sequence[str], netdev: str) -> str | None:
     pattern = re.compile(r"""(?:^|[\s{,])["']?%s["']?\s*:""" % re.escape(netdev), re.M)
     others = (path for path in files if path != FILES[NETPLAN])
     return next((path for path in others if pattern.search(host.read(path) or "")), None)
+
+
+def _networkd(host: Host, netdev: str) -> tuple[str | None, str | None]:
+    return networkd_status(host.ask("networkctl", "status", "--no-pager", "--lines=0", netdev))
 
 
 def networkd_status(text: str | None) -> tuple[str | None, str | None]:
@@ -186,12 +195,17 @@ def own_files(host: Host) -> dict[str, str]:
     return result
 
 
-def reload(host: Host, manager: str) -> None:
-    """Have a service read its files again."""
+def reload(host: Host, manager: str, netdevs: t.Sequence[str]) -> None:
+    """Have a service read its files again, and wait until systemd-networkd has configured the devices."""
     if manager == NETPLAN:
         host.tell("netplan", "generate")
     if manager in (NETPLAN, NETWORKD) and _runs(host, "systemd-networkd"):
         host.tell("networkctl", "reload")
+        # It changes the MTU of a device while that is down.
+        for _second in range(SETTLE_S):
+            if not {_networkd(host, netdev)[0] for netdev in netdevs} & {"pending", "initialized", "configuring"}:
+                break
+            host.sleep(1)
     if manager in (NETPLAN, NETWORK_MANAGER) and _runs(host, "NetworkManager"):
         host.tell("nmcli", "connection", "reload")
 

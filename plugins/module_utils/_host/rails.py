@@ -186,7 +186,8 @@ def _decide_files(
     changed = {path for path in readers if host.place(path) in written}
     for manager in sorted({readers[path] for path in changed}):
         decision.add(
-            "Have %s read its files again" % manager, functools.partial(rail_managers.reload, host.services, manager)
+            "Have %s read its files again" % manager,
+            functools.partial(rail_managers.reload, host.services, manager, [rail.netdev for rail in rails]),
         )
     return changed
 

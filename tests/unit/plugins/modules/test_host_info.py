@@ -114,7 +114,7 @@ def test_a_missing_tool_is_an_error() -> None:
 
 def asked(**more: t.Any) -> dict[str, t.Any]:
     nothing: dict[str, t.Any] = {"packages": {}, "extra_packages": [], "units": []}
-    return {**nothing, "rdma_system": None, "owned_files": None, "modprobe_options": [], **more}
+    return {**nothing, "rdma_system": None, "owned_files": None, "modprobe_options": [], "host_rails": None, **more}
 
 
 def test_what_differs_is_told_and_then_no_resources(tmp_path: Path) -> None:

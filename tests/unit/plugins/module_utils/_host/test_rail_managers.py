@@ -49,6 +49,10 @@ class Services(rail_managers.Host):
             return "active\n" if running[argv[2]] in self.answers else None
         return self.answers.get(argv[0])
 
+    def sleep(self, seconds: float) -> None:
+        self.calls.append(f"sleep {seconds}")
+        self.answers = {**self.answers, "networkctl": UNMANAGED}
+
     def tell(self, *argv: str) -> None:
         self.calls.append(" ".join(argv))
 
@@ -176,8 +180,14 @@ def test_files_of_former_runs(tmp_path: Path) -> None:
 )
 def test_services_read_their_files_again(tmp_path: Path, manager: str, running: list[str], calls: list[str]) -> None:
     services = Services(tmp_path, **dict.fromkeys(running, ""))
-    rail_managers.reload(services, manager)
+    rail_managers.reload(services, manager, ["rail0"])
     assert services.calls == calls
+
+
+def test_networkd_is_given_time(tmp_path: Path) -> None:
+    services = Services(tmp_path, networkctl=CONFIGURED.replace("(configured)", "(configuring)"))
+    rail_managers.reload(services, "networkd", ["rail0", "rail1"])
+    assert services.calls == ["networkctl reload", "sleep 1"]
 
 
 def test_networkd() -> None:
