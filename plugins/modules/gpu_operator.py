@@ -259,7 +259,8 @@ cluster_policy:
   type: dict
   sample: {"name": "cluster-policy", "state": "ready", "message": ""}
 leftovers:
-  description: What Helm leaves behind after it has uninstalled the release. Remove CustomResourceDefinitions by hand (C(kubectl delete crd)).
+  description: What Helm leaves behind after it has uninstalled the release. Remove CustomResourceDefinitions by hand (C(kubectl delete crd)), those of
+    C(nfd.k8s-sigs.io) only if no other installation of node-feature-discovery uses them.
   returned: success
   type: list
   elements: str

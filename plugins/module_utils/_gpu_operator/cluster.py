@@ -18,6 +18,9 @@ from .compare import Key
 
 CRD = "apiextensions.k8s.io/v1"
 POLICY = ("nvidia.com/v1", "ClusterPolicy")
+# Of the chart's CRDs; the second one is of its subchart node-feature-discovery, and computedomains.resource.nvidia.com
+# is below the first one.
+CRD_GROUPS = ("nvidia.com", "nfd.k8s-sigs.io")
 # How long a changed CRD may take to be in force on the API server; it takes about a second.
 _CRD_LIMIT_S = 60
 # What NVIDIA's device plugin offers; other operators of NVIDIA's offer network devices under the same domain.
@@ -90,10 +93,11 @@ class Cluster:
         doing = "Reading the CustomResourceDefinition %s" % name
         return self.client.get(kubernetes.path(CRD, "customresourcedefinitions", None, name), doing)
 
-    def definitions(self, group: str) -> list[str]:
-        """Return the names of the CRDs of a group."""
-        crds = self.client.items(kubernetes.path(CRD, "customresourcedefinitions"), "Listing the CRDs")
-        return sorted(crd["metadata"]["name"] for crd in crds or [] if crd["spec"]["group"] == group)
+    def definitions(self) -> list[str]:
+        """Return the names of the CRDs of CRD_GROUPS, and of groups below these."""
+        crds = self.client.items(kubernetes.path(CRD, "customresourcedefinitions"), "Listing the CRDs") or []
+        groups = {crd["metadata"]["name"]: "." + crd["spec"]["group"] for crd in crds}
+        return sorted(name for name, group in groups.items() if group.endswith(tuple("." + of for of in CRD_GROUPS)))
 
     def policies(self) -> list[Object]:
         """Return every ClusterPolicy, whoever created it."""

@@ -20,8 +20,6 @@ from .model import Host, OperatorError, Params, failed, pod_list
 if t.TYPE_CHECKING:  # pragma: no cover
     from .._helm.output import Release
 
-_GROUP = "nvidia.com"
-
 
 def absent(params: Params, check_mode: bool, host: Host) -> dict[str, t.Any]:
     """Uninstall the release if there is one. Return what the module returns."""
@@ -98,7 +96,7 @@ def _own_policies(release: Release | None, host: Host) -> set[str]:
 
 def _leftovers(host: Host, removed: set[str]) -> list[str]:
     """Return what helm leaves: CRDs always (and with them what others created of them), ClusterPolicies of others."""
-    definitions = ["CustomResourceDefinition %s" % name for name in host.cluster.definitions(_GROUP)]
+    definitions = ["CustomResourceDefinition %s" % name for name in host.cluster.definitions()]
     policies = {policy["metadata"]["name"] for policy in host.cluster.policies()} - removed
     return definitions + ["%s %s" % (POLICY[1], name) for name in sorted(policies)]
 

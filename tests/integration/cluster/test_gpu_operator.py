@@ -105,7 +105,8 @@ def uninstall(place: Place, namespace: str, helm: str) -> None:
     gone = place.run(state="absent", helm=helm)
     action = f"Uninstall the helm release {namespace}/gpu-operator of gpu-operator v25.10.0"
     assert gone["actions"] == planned["actions"] == [action]
-    leftovers = [f"CustomResourceDefinition {POLICY}", f"CustomResourceDefinition {DRIVERS}"]
+    names = (POLICY, "nodefeatures.nfd.k8s-sigs.io", DRIVERS)
+    leftovers = [f"CustomResourceDefinition {name}" for name in names]
     assert gone["leftovers"] == planned["leftovers"] == leftovers
     assert not place.run(state="absent", helm=helm)["changed"]
     assert not place.run(check=True, state="absent", helm=helm)["changed"]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import types
 import typing as t
 
 import pytest
@@ -33,3 +34,17 @@ USES = [
 @pytest.mark.parametrize(("pod", "text"), USES)
 def test_who_holds_gpus(pod: dict[str, t.Any], text: str) -> None:
     assert cluster._gpu_use(pod) == text
+
+
+def test_the_definitions_of_the_chart() -> None:
+    groups = {
+        "clusterpolicies": "nvidia.com",
+        "computedomains": "resource.nvidia.com",
+        "nodefeatures": "nfd.k8s-sigs.io",
+        "others": "notnvidia.com",
+    }
+    crds = [{"metadata": {"name": f"{name}.{group}"}, "spec": {"group": group}} for name, group in groups.items()]
+    client = types.SimpleNamespace(items=lambda _path, _doing: crds)
+    assert cluster.Cluster(t.cast("t.Any", client)).definitions() == [
+        "clusterpolicies.nvidia.com", "computedomains.resource.nvidia.com", "nodefeatures.nfd.k8s-sigs.io",
+    ]  # fmt: skip

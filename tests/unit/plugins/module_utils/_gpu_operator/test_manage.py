@@ -71,7 +71,7 @@ def disruptive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t.Callable[..
         namespace=lambda name: {},
         gpu_pods=lambda: held,
         policies=list,
-        definitions=lambda group: [],
+        definitions=list,
     )
 
     def make(params: t.Any, state: t.Any, rendered: t.Any, cluster: t.Any) -> t.Any:
