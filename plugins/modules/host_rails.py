@@ -112,7 +112,7 @@ options:
     choices: [fail, take_over]
     default: fail
 requirements:
-  - pyroute2 0.5.14 or newer on the host that runs the task. Check mode does not need it.
+  - pyroute2 0.5.14 or newer on the host that runs the task; to remove rules and routes on Linux 5.19 and newer, 0.6 or newer. Check mode does not need it.
   - iproute2 5.0 or newer.
 seealso:
   - module: rdmaops.gpu_fabric.network_info

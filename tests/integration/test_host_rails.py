@@ -14,8 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdmaops.gpu_fabric.tests.integration.test_pyroute2 import ip
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._host import compare
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._host import rails as host_rails
+from ansible_collections.rdmaops.gpu_fabric.tests.integration.test_pyroute2 import RELEASES, ip
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, rails, skip_or_fail, waiting
+from ansible_collections.rdmaops.gpu_fabric.tests.support.environment import (
+    create,
+    interpreter,
+    link_checkout,
+    site_packages,
+)
 
 Json = dict[str, t.Any]
 RAILS = [
@@ -31,14 +39,14 @@ RAILS = [
 RUN = """
 import json, sys
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._host import compare, rails
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._host import rails
 root, check_mode, params = sys.argv[1], sys.argv[2] == "check", json.loads(sys.argv[3])
 host, calls = rails.Host(root), []
 answers = {"systemctl": "active", "networkctl": "  Network File: n/a\\n         State: routable (unmanaged)\\n"}
 host.services.ask = lambda *argv: None if "NetworkManager.service" in argv else answers.get(argv[0])
 host.services.tell = lambda *argv: calls.append(argv)
 try:
-    result = rails.manage(compare.checked(rails.ARGUMENTS, params), check_mode, host)
+    result = rails.manage(params, check_mode, host)
 except FabricError as exc:
     result = {"msg": str(exc)}
 print(json.dumps({**result, "calls": calls}, default=str))
@@ -62,7 +70,7 @@ class Network:
     """A host with two rails, and a peer, on one switch. The host's files are below a directory."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
+        self.root, self.python = root, sys.executable
         self.host, self.peer, self.switch = (f"rdmaops-{name}-{os.getpid()}" for name in ("host", "peer", "switch"))
 
     def connect(self) -> None:
@@ -78,13 +86,15 @@ class Network:
         ip("-n", self.peer, "link", "set", "port", "up")
 
     def within(self, space: str, script: str, *arguments: str) -> str:
-        argv = ["ip", "netns", "exec", space, sys.executable, "-c", script, *arguments]
+        argv = ["ip", "netns", "exec", space, self.python, "-c", script, *arguments]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     def run(self, mode: str = "", **params: t.Any) -> Json:
-        output = self.within(self.host, RUN, str(self.root), mode, json.dumps({"rails": RAILS, **params}))
+        # The namespace's Python need not have Ansible.
+        checked = compare.checked(host_rails.ARGUMENTS, {"rails": RAILS, **params})
+        output = self.within(self.host, RUN, str(self.root), mode, json.dumps(checked))
         return t.cast(Json, json.loads(output))
 
     def answering(self, address: str) -> list[str]:
@@ -180,6 +190,27 @@ def test_check_run_again_and_check(fabric: Network) -> None:
         again = fabric.run(mode)
         assert (again["changed"], again["actions"], again["diff"], again["calls"]) == (False, [], [], [])
         assert set(statuses(again).values()) == {"in_sync"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("release", "python"), RELEASES)
+def test_every_release_of_pyroute2(
+    fabric: Network, release: str, python: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    venv = tmp_path_factory.mktemp("pyroute2")
+    create(venv, interpreter(python), [f"pyroute2=={release}"])
+    link_checkout(site_packages(venv))
+    fabric.python = str(venv / "bin/python")
+    assert fabric.run()["changed"]
+    assert not fabric.run()["changed"]
+    ip("-n", fabric.host, "rule", "add", "from", "10.9.0.99", "table", "101", "priority", "5")
+    ip("-n", fabric.host, "route", "add", "10.7.0.0/16", "dev", "rail0", "table", "100")
+    mended = fabric.run()
+    if release == "0.5.14":
+        assert mended["msg"].endswith("Install a newer pyroute2, or do it by hand"), mended
+        return
+    assert len(mended["actions"]) == 2
+    assert not fabric.run("check")["changed"]
 
 
 def test_what_others_change_is_drift_and_mended(fabric: Network) -> None:

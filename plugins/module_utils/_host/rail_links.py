@@ -109,8 +109,14 @@ class Rtnetlink:
         try:
             request(*args, **kw)
         except self._error as exc:
-            if exc.code not in accepted:
-                raise RailError("%s: the kernel answered: %s" % (doing, os.strerror(exc.code))) from exc
+            if exc.code in accepted:
+                return
+            text = "%s: the kernel answered: %s" % (doing, os.strerror(exc.code))
+            # pyroute2 before 0.6 deletes with NLM_F_EXCL, which is NLM_F_BULK there (include/uapi/linux/netlink.h).
+            if exc.code == errno.EOPNOTSUPP:
+                text += ". Linux 5.19 and newer refuse how pyroute2 before 0.6 deletes. "
+                text += "Install a newer pyroute2, or do it by hand"
+            raise RailError(text) from exc
 
     def up(self, doing: str, index: int) -> None:
         self._ask(doing, (), self._route.link, "set", index=index, state="up")
