@@ -101,7 +101,8 @@ class Network:
         """The cards of the host that answer when the peer asks who has an address."""
         links = json.loads(ip("-n", self.host, "-json", "link"))
         names = {link["address"]: link["ifname"] for link in links}
-        return sorted(names[mac] for mac in self.within(self.peer, rails.ARP, "port", "10.9.0.21", address).split())
+        output = self.within(self.peer, rails.ARP, "port", "10.9.0.21", address, "1")
+        return sorted(names[mac] for mac in output.split())
 
     def sent(self, source: str) -> dict[str, int]:
         return t.cast(dict[str, int], json.loads(self.within(self.host, rails.SEND, source, "10.9.0.21")))

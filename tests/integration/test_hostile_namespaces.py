@@ -24,6 +24,7 @@ import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns import enter, quick_survey
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._netns.survey import Holder, Namespace
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma.pci_netdevs import Function, Netdev
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._rdma_devices import follow
 from ansible_collections.rdmaops.gpu_fabric.tests.support import need_root, need_tool, skip_or_fail
 from ansible_collections.rdmaops.gpu_fabric.tests.support.waiting import wait_for
@@ -315,7 +316,7 @@ def named() -> t.Iterator[Namespace]:
     subprocess.run(["ip", "netns", "del", name], check=True, timeout=60)
 
 
-CARD = "0000:07:00.0"
+CARD = Function("0000:07:00.0")
 
 
 @pytest.mark.parametrize("count", [50, pytest.param(500, marks=pytest.mark.long)])
@@ -324,10 +325,10 @@ def test_many_namespaces_of_a_user_cost_a_bounded_time(
 ) -> None:
     """They come last, so what pods and root have is found all the same; what was not reached is said."""
 
-    def inside() -> tuple[list[tuple[str, str]], list[str]]:
+    def inside() -> tuple[list[Netdev], list[str]]:
         time.sleep(0.1)  # so that there is no time for all
         mine = os.stat("/proc/self/ns/net").st_ino in (pod.inode, named.inode)
-        return [("net1", CARD)] if mine else [], []
+        return [Netdev("net1", *CARD)] if mine else [], []
 
     monkeypatch.setattr(follow, "_inside", inside)
     monkeypatch.setattr(follow, "TOTAL_S", 2.0)

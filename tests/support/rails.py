@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-# DEVICE SOURCE TARGET: asks who has the target, and prints the hardware addresses that answer within a second.
+# DEVICE SOURCE TARGET SECONDS: asks who has the target, and prints the hardware addresses that answer in that time.
 ARP = r"""
 import socket, sys, time
-device, source, target = sys.argv[1:]
+device, source, target, seconds = sys.argv[1:]
 with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0806)) as raw:
     raw.bind((device, 0x0806))
     mac = raw.getsockname()[4]
@@ -16,7 +16,7 @@ with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0806)) as r
     header = b"\xff" * 6 + mac + bytes.fromhex("08060001080006040001")
     raw.send(header + mac + addresses[0] + bytes(6) + addresses[1])
     raw.settimeout(0.2)
-    answers, end = set(), time.monotonic() + 1
+    answers, end = set(), time.monotonic() + float(seconds)
     while time.monotonic() < end:
         try:
             frame = raw.recv(2048)

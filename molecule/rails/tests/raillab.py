@@ -12,6 +12,8 @@ from testinfra.host import Host
 from ansible_collections.rdmaops.gpu_fabric.tests.support import rails
 
 PEER = "10.91.0.21"
+# An emulated machine takes its time.
+ANSWER_S = "10"
 ADDRESSES = {"rail0": "10.91.0.1", "rail1": "10.91.0.2"}
 
 
@@ -19,7 +21,7 @@ def answering(nodes: dict[str, Host], address: str) -> list[str]:
     """The rails that answer when the peer asks who has an address."""
     links = json.loads(nodes["gpu-1"].check_output("ip -json link"))
     names = {link["address"]: link["ifname"] for link in links}
-    output = nodes["gpu-2"].check_output("python3 -c %s fabric %s %s", rails.ARP, PEER, address)
+    output = nodes["gpu-2"].check_output("python3 -c %s fabric %s %s %s", rails.ARP, PEER, address, ANSWER_S)
     return sorted(names[mac] for mac in output.split())
 
 
