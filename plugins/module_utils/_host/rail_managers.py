@@ -195,6 +195,11 @@ def own_files(host: Host) -> dict[str, str]:
     return result
 
 
+def written_for_infiniband(host: Host, netdevs: t.Sequence[str]) -> set[str]:
+    """Return the devices whose keyfile of a former run is for IPoIB: one that is in a pod cannot be looked at."""
+    return {name for name in netdevs if "\ntype=infiniband\n" in (host.read(path(NETWORK_MANAGER, name)) or "")}
+
+
 def reload(host: Host, manager: str, netdevs: t.Sequence[str]) -> None:
     """Have a service read its files again, and wait until systemd-networkd has configured the devices."""
     if manager == NETPLAN:
@@ -296,4 +301,5 @@ __all__ = (
     "own_files",
     "path",
     "reload",
+    "written_for_infiniband",
 )

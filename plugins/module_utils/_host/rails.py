@@ -170,6 +170,7 @@ def _decide_files(
 ) -> set[str]:
     """Add the steps for files, and for the services that read them; return the paths of files that differ."""
     infiniband = {name for name, device in live.devices.items() if device.infiniband}
+    infiniband |= rail_managers.written_for_infiniband(host.services, [rail.netdev for rail in rails]) - {*live.devices}
     desired: dict[str, rail_managers.File] = {}
     readers = dict(own)
     for manager in sorted(set(managers.values())):

@@ -184,6 +184,15 @@ def test_services_read_their_files_again(tmp_path: Path, manager: str, running: 
     assert services.calls == calls
 
 
+def test_ipoib_in_a_pod_is_still_ipoib(tmp_path: Path) -> None:
+    services = Services(tmp_path)
+    for rail, infiniband in zip(RAILS, (True, False)):
+        services.write(
+            rail_managers.path("NetworkManager", rail.netdev), rail_managers.network_manager(rail, infiniband)
+        )
+    assert rail_managers.written_for_infiniband(services, ["rail0", "rail1", "rail2"]) == {"rail0"}
+
+
 def test_networkd_is_given_time(tmp_path: Path) -> None:
     services = Services(tmp_path, networkctl=CONFIGURED.replace("(configured)", "(configuring)"))
     rail_managers.reload(services, "networkd", ["rail0", "rail1"])
