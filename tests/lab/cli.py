@@ -78,6 +78,7 @@ def add_nodes(commands: Commands) -> None:
         metavar="NODE",
         help="with what a control-plane node of kubeadm needs, and a way to its API server; any number",
     )
+    fresh.add_argument("--one-network", action="store_true", help="with both rails in one network")
     fresh.add_argument("names", nargs="*", metavar="NODE")
 
 
@@ -120,6 +121,7 @@ def renew_nodes(lab: Lab, arguments: argparse.Namespace) -> None:
     pods = USUAL
     if arguments.pods or disk or arguments.plane:
         pods = Pods(sizes["pods"], disk, tuple(arguments.plane), sizes["plane"])
+    lab.connect(1 if arguments.one_network else lab.settings["network"]["rails"])
     names = arguments.names or lab.names() or ["gpu-1", "gpu-2"]
     lab.fresh([*names, *(name for name in arguments.plane if name not in names)], pods)
 

@@ -110,11 +110,19 @@ class Lab:
 
     # Making machines
 
+    def connect(self, networks: int = 0) -> None:
+        """Connect the rails of machines that are to be started to this many networks; 0: as they are, or each its own."""
+        state = self.read()
+        rails = self.settings["network"]["rails"]
+        if not state["rail_ports"] or networks not in (0, len(set(state["rail_ports"]))):
+            ports = [free_port(socket.SOCK_DGRAM) for _ in range(networks or rails)]
+            state["rail_ports"] = [ports[rail % len(ports)] for rail in range(rails)]
+            self.write(state)
+
     def define(self, name: str, base: image.Image, pods: Pods = USUAL) -> None:
         """Remember a node and create its disks, unless it has them; other settings stay as they are."""
+        self.connect()
         state = self.read()
-        if not state["rail_ports"]:
-            state["rail_ports"] = [free_port(socket.SOCK_DGRAM) for _ in range(self.settings["network"]["rails"])]
         entry = state["nodes"].setdefault(name, {"ssh_port": free_port(socket.SOCK_STREAM), "image": base.key})
         if pods.size != qemu.USUAL:
             entry["size"] = pods.size

@@ -21,7 +21,7 @@ def answering(nodes: dict[str, Host], address: str) -> list[str]:
     """The rails that answer when the peer asks who has an address."""
     links = json.loads(nodes["gpu-1"].check_output("ip -json link"))
     names = {link["address"]: link["ifname"] for link in links}
-    output = nodes["gpu-2"].check_output("python3 -c %s fabric %s %s %s", rails.ARP, PEER, address, ANSWER_S)
+    output = nodes["gpu-2"].check_output("python3 -c %s rail0 %s %s %s", rails.ARP, PEER, address, ANSWER_S)
     return sorted(names[mac] for mac in output.split())
 
 
