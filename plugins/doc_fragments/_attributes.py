@@ -41,6 +41,18 @@ attributes:
       - This module only reads.
 """
 
+    # A module that reports the same in check mode as in a run.
+    MANAGES = r"""
+options: {}
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+"""
+
     # Linux is all there is: RDMA namespaces, modprobe.d and initramfs exist nowhere else.
     LINUX = r"""
 options: {}

@@ -17,14 +17,8 @@ author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
   - rdmaops.gpu_fabric._attributes
+  - rdmaops.gpu_fabric._attributes.manages
   - rdmaops.gpu_fabric._attributes.linux
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
 options:
   driver:
     description: Name of the PCI driver, for example V(ice).

@@ -21,19 +21,13 @@ author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
   - rdmaops.gpu_fabric._attributes
+  - rdmaops.gpu_fabric._attributes.manages
   - rdmaops.gpu_fabric._attributes.linux
   - rdmaops.gpu_fabric._attributes.root
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
 options:
   rails:
     description:
-      - All rails of the host. The files of a rail that is no longer listed are removed; its live state remains until the host boots.
+      - All rails of the host. Files that this module has written for others are removed. Their live state is not changed.
     type: list
     elements: dict
     required: true

@@ -20,15 +20,9 @@ author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
   - rdmaops.gpu_fabric._attributes
+  - rdmaops.gpu_fabric._attributes.manages
   - rdmaops.gpu_fabric._attributes.linux
   - rdmaops.gpu_fabric._attributes.root
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
 options:
   pci_address:
     description: PCI address of the card, with its domain, such as V(0000:07:00.0).

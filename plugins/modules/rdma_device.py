@@ -18,16 +18,10 @@ author:
   - rdmaops contributors (@rdmaops)
 extends_documentation_fragment:
   - rdmaops.gpu_fabric._attributes
+  - rdmaops.gpu_fabric._attributes.manages
   - rdmaops.gpu_fabric._attributes.linux
   - rdmaops.gpu_fabric._attributes.root
   - rdmaops.gpu_fabric._rdma_target
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
 options:
   name:
     description:

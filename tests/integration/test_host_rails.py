@@ -35,7 +35,7 @@ RAILS = [
     },
     {"netdev": "rail1", "addresses": ["10.9.0.12/24", "fd09::12/64"], "mtu": 4200},
 ]
-# systemd does not run in the namespace: its answers are given, and what it would be told is noted.
+# Stands in for the programs of systemd, and records the commands that reload it.
 RUN = """
 import json, sys
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._errors import FabricError
@@ -206,15 +206,15 @@ def test_every_release_of_pyroute2(
     assert not fabric.run()["changed"]
     ip("-n", fabric.host, "rule", "add", "from", "10.9.0.99", "table", "101", "priority", "5")
     ip("-n", fabric.host, "route", "add", "10.7.0.0/16", "dev", "rail0", "table", "100")
-    mended = fabric.run()
+    repaired = fabric.run()
     if release == "0.5.14":
-        assert mended["msg"].endswith("Install a newer pyroute2, or do it by hand"), mended
+        assert repaired["msg"].endswith("Install a newer pyroute2, or do it by hand"), repaired
         return
-    assert len(mended["actions"]) == 2
+    assert len(repaired["actions"]) == 2
     assert not fabric.run("check")["changed"]
 
 
-def test_what_others_change_is_drift_and_mended(fabric: Network) -> None:
+def test_changes_by_others_are_drift_and_are_repaired(fabric: Network) -> None:
     fabric.run()
     ip("-n", fabric.host, "rule", "del", "from", "10.9.0.12")
     ip("-n", fabric.host, "route", "del", "10.8.0.0/16", "table", "100")

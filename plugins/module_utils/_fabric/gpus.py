@@ -132,7 +132,7 @@ def _peer_memory(host: Host) -> tuple[bool, str | None]:
     """Return whether ib_write_bw shall register memory of GPUs by DMA-BUF (else by nvidia_peermem), or why by neither.
 
     DMA-BUF needs NVIDIA's open kernel modules and Linux 5.12 (NVIDIA GPU Operator, "GPUDirect RDMA and GPUDirect
-    Storage"). perftest's usage lists what it was built with; it takes no DMA-BUF without being told (perftest#346).
+    Storage"). perftest's usage lists what it was built with; it uses DMA-BUF only with the option (perftest#346).
     """
     _status, usage = host.run(["ib_write_bw", "--help"], 30)
     if "--use_cuda_bus_id" not in usage:

@@ -52,8 +52,8 @@ def kernel_image(contents: Contents, kernel_version: str) -> str:
     """Return the image of a kernel, the only one of a boot entry that its tool can rebuild.
 
     An entry may load others before and after it: TuneD's profile cpu-partitioning adds tuned-initrd.img to all entries
-    (initrd_add_dir of tuned/plugins/plugin_bootloader.py). Raises InitramfsError if there is no such image or more than
-    one, or if another one has modprobe.d files, which a rebuild does not change.
+    (initrd_add_dir of tuned/plugins/plugin_bootloader.py). Raises InitramfsError if not exactly one image
+    is the kernel's, or if another image has modprobe.d files, which a rebuild does not change.
     """
     images = contents.versions.get(kernel_version, ())
     if len(images) != 1:

@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, rdmaops contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Playbook drift reports a setting and a rule that somebody has changed."""
+"""Playbook drift reports a changed setting and a removed rule."""
 
 from __future__ import annotations
 

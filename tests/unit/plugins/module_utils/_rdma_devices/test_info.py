@@ -187,8 +187,9 @@ def test_a_pod_does_not_have_the_gids_of_another_pods_network_device_of_that_nam
     assert [entry["index"] for entry in device["ports"][0]["gids"]] == [4, 5]
 
 
-def test_a_pod_with_the_hosts_network() -> None:
+def test_a_pod_with_the_hosts_network(monkeypatch: pytest.MonkeyPatch) -> None:
     host = FakeHost()
-    host.look_in_pod = lambda pod, gather: {**host.here, "inode": HOST, "uid": UID, "gids": {}}  # type: ignore[method-assign]
+    look = {**host.here, "inode": HOST, "uid": UID, "gids": {}}
+    monkeypatch.setattr(host, "look_in_pod", lambda pod, gather: look)
     (device,) = gather_info([], False, host, "ml/train-0")["devices"]
     assert (device["netns"]["initial"], device["name"]) == (True, "mlx5_2")
