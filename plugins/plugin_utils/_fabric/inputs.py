@@ -144,28 +144,33 @@ def _node(name: str, node: t.Any) -> Json:
 
 
 def _placements(value: t.Any, where: str) -> dict[int, Json]:
-    placements: dict[int, Json] = {}
-    for entry in _list([] if value is None else value, where):
-        if not isinstance(entry, t.Mapping):
-            raise invalid_input("%s must be a list of dictionaries; it has %s" % (where, brief(entry)))
-        rail = _rail(entry.get("rail"), where + "[].rail")
-        placements[rail] = {
+    return {
+        rail: {
             key: (_count if key == "numa_node" else _text)(entry.get(key), "%s[].%s of rail %d" % (where, key, rail))
             for key in PLACEMENT
         }
-    return placements
+        for rail, entry in _by_rail(value, where).items()
+    }
 
 
 def _rails(value: t.Any, where: str) -> dict[int, Json]:
-    rails: dict[int, Json] = {}
+    return {
+        rail: {"rail": rail, **{key: _port_value(entry, key, where, rail) for key in SHOWN}}
+        for rail, entry in _by_rail(value, where).items()
+    }
+
+
+def _by_rail(value: t.Any, where: str) -> dict[int, t.Mapping[str, t.Any]]:
+    """Return the entries of a list by their rails."""
+    entries: dict[int, t.Mapping[str, t.Any]] = {}
     for entry in _list([] if value is None else value, where):
         if not isinstance(entry, t.Mapping):
             raise invalid_input("%s must be a list of dictionaries; it has %s" % (where, brief(entry)))
         rail = _rail(entry.get("rail"), where + "[].rail")
-        if rail in rails:
+        if rail in entries:
             raise invalid_input("%s has rail %d twice" % (where, rail))
-        rails[rail] = {"rail": rail, **{key: _port_value(entry, key, where, rail) for key in SHOWN}}
-    return rails
+        entries[rail] = entry
+    return entries
 
 
 def _port_value(entry: t.Mapping[str, t.Any], key: str, where: str, rail: int) -> t.Any:
