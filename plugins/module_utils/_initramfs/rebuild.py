@@ -141,14 +141,12 @@ def _obstacle(maker: Maker, image: str, root: str, kernel_version: str | None) -
 
 def _maker(image: str, root: str, doing: str) -> Maker:
     """Return what builds an image: the tool that created the one in place, as another one's may not boot."""
-    from .reader import read
-
     installed = tools(root)
     both = "mkinitramfs (initramfs-tools) and dracut"
     if not installed:
         text = "neither %s is installed; build the image with the tool that created it"
         raise InitramfsError(doing + text % both.replace(" and ", " nor "))
-    kind = read([(image, in_root(root, image))]).kind
+    kind = inspect([image], root).kind
     if kind == "unknown" and len(installed) > 1:
         text = (
             "it does not show which tool created it, and both %s are installed; build the image with the tool that "
