@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+import typing as t
 
 from ._errors import FabricError
 
@@ -79,6 +81,31 @@ def in_root(root: str, path: str) -> str:
     return os.path.join(base, *done)
 
 
+def is_conf(name: str) -> bool:
+    """Return whether a file of a drop-in directory counts. (Up to 32 kmod read ``*.alias`` too, undocumented.)"""
+    return name.endswith(".conf") and not name.startswith(".")
+
+
+def drop_ins(paths: t.Iterable[str], directories: t.Sequence[str]) -> list[str]:
+    """Return the files of drop-in directories that count, in the order of their names (modprobe.d(5), sysctl.d(5)).
+
+    Of several with one name, that is the one in the first of ``directories``. Files elsewhere are left out.
+    """
+    named: dict[str, tuple[int, str]] = {}
+    for path in paths:
+        directory, name = os.path.split(path)
+        if directory in directories and is_conf(name):
+            rank = directories.index(directory)
+            if name not in named or rank < named[name][0]:
+                named[name] = (rank, path)
+    return [named[name][1] for name in sorted(named, key=os.fsencode)]
+
+
+def unescape_mount(text: str) -> str:
+    r"""Return a field of /proc/self/mounts or mountinfo with a space for ``\040`` (mangle_path() in fs/seq_file.c)."""
+    return re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), text)
+
+
 def read_text(path: str) -> str | None:
     """Return the text of ``path``, or None if it does not exist. Bytes that are not UTF-8 survive a write."""
     try:
@@ -100,8 +127,11 @@ __all__ = (
     "HEADER",
     "FileError",
     "because",
+    "drop_ins",
     "in_root",
+    "is_conf",
     "is_ours",
     "read_text",
     "refuse_nul",
+    "unescape_mount",
 )

@@ -16,7 +16,7 @@ import typing as t
 
 from .. import _command
 from .._errors import FabricError
-from .._files import refuse_nul
+from .._files import refuse_nul, unescape_mount
 from .._formats import from_json
 
 COMMAND_LIMIT_S = 30
@@ -51,9 +51,7 @@ def mounts(text: str) -> list[tuple[str, str, str]]:
     for line in text.splitlines():
         fields = line.split()
         if len(fields) >= 3 and fields[2] in REMOTE:
-            # The kernel writes a space as \040 (mangle_path() in fs/seq_file.c).
-            source, place = (re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), field) for field in fields[:2])
-            remote.append((source, place, fields[2]))
+            remote.append((unescape_mount(fields[0]), unescape_mount(fields[1]), fields[2]))
     return remote
 
 
@@ -130,19 +128,30 @@ class Host:
         return [str(version) for version in versions], None
 
 
+def links_and_addresses(host: Host) -> tuple[list[dict[str, t.Any]], dict[str, list[dict[str, t.Any]]]]:
+    """Return the network devices of the calling process's namespace, and the addresses of each by its name."""
+    links = host.ip("-details", "link", "show")
+    addresses = host.ip("address", "show")
+    return links, {row["ifname"]: row.get("addr_info") or [] for row in addresses if row.get("ifname")}
+
+
+def with_default_route(host: Host, links: t.Sequence[t.Mapping[str, t.Any]]) -> set[str]:
+    """Return the devices that have the default route, and those below them."""
+    return set(_uses(links, _default_routes(host)))
+
+
 def interfaces(host: Host, internal: t.Sequence[str]) -> list[dict[str, t.Any]]:
     """Return the network devices of the calling process's namespace, with what the host needs them for."""
-    links = host.ip("-details", "link", "show")
-    addresses = {row["ifname"]: row.get("addr_info") or [] for row in host.ip("address", "show") if row.get("ifname")}
-    uses: dict[str, list[str]] = {}
-    for name, use in (
-        *_default_routes(host),
-        *_stacked(links, addresses),
-        *_internal_ips(addresses, internal),
-        *_storage_mounts(host),
-    ):
-        _add(uses, name, use)
-    _inherit(uses, links)
+    links, addresses = links_and_addresses(host)
+    uses = _uses(
+        links,
+        (
+            *_default_routes(host),
+            *_stacked(links, addresses),
+            *_internal_ips(addresses, internal),
+            *_storage_mounts(host),
+        ),
+    )
     return [_interface(host, row, addresses.get(row["ifname"], []), uses) for row in links if row["ifname"] != "lo"]
 
 
@@ -182,6 +191,15 @@ def _storage_mounts(host: Host) -> t.Iterator[tuple[str, str]]:
         for server in servers(source):
             for name in _towards(host, server):
                 yield name, "storage mount %s from %s" % (place, server)
+
+
+def _uses(links: t.Sequence[t.Mapping[str, t.Any]], rows: t.Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Return the uses of each device by its name, those of what is above it included."""
+    uses: dict[str, list[str]] = {}
+    for name, use in rows:
+        _add(uses, name, use)
+    _inherit(uses, links)
+    return uses
 
 
 def _add(uses: dict[str, list[str]], name: str, use: str) -> None:
@@ -288,4 +306,15 @@ def gather(params: t.Mapping[str, t.Any], host: Host) -> dict[str, t.Any]:
     }
 
 
-__all__ = ("REMOTE", "Host", "NetworkError", "cni", "gather", "interfaces", "mounts", "servers")
+__all__ = (
+    "REMOTE",
+    "Host",
+    "NetworkError",
+    "cni",
+    "gather",
+    "interfaces",
+    "links_and_addresses",
+    "mounts",
+    "servers",
+    "with_default_route",
+)

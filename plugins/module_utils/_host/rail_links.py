@@ -11,8 +11,10 @@ from __future__ import annotations
 import errno
 import ipaddress
 import os
+import socket
 import typing as t
 
+from .._rdma.rtnetlink import missing_pyroute2
 from . import network
 from .rail_model import Interface, Network, Rail, RailError, Route
 
@@ -26,6 +28,8 @@ class Device(t.NamedTuple):
     up: bool
     mtu: int
     kind: str | None  # such as vlan; None: a card
+    master: str | None  # the bond or bridge that it is a member of
+    default_route: bool
     infiniband: bool
     addresses: list[str]
 
@@ -48,9 +52,11 @@ class Live(t.NamedTuple):
 
 def read(host: network.Host) -> Live:
     """Return the devices, the rules by source, and the routes of all tables but the kernel's own."""
-    links = host.ip("-details", "link", "show")
-    addresses = {row.get("ifname"): row.get("addr_info") or [] for row in host.ip("address", "show")}
-    devices = {row["ifname"]: _device(row, addresses.get(row["ifname"], [])) for row in links}
+    links, addresses = network.links_and_addresses(host)
+    default_route = network.with_default_route(host, links)
+    devices = {
+        row["ifname"]: _device(row, addresses.get(row["ifname"], []), row["ifname"] in default_route) for row in links
+    }
     by_source: list[Rule] = []
     routes: list[tuple[int, int, Route]] = []
     for family in ("-4", "-6"):
@@ -62,12 +68,14 @@ def read(host: network.Host) -> Live:
     return Live(devices, by_source, routes)
 
 
-def _device(row: Json, addresses: t.Sequence[Json]) -> Device:
+def _device(row: Json, addresses: t.Sequence[Json], default_route: bool) -> Device:
     return Device(
         row["ifindex"],
         "UP" in row.get("flags", ()),
         row["mtu"],
         (row.get("linkinfo") or {}).get("info_kind"),
+        row.get("master"),
+        default_route,
         row.get("link_type") == "infiniband",
         ["%s/%s" % (part["local"], part["prefixlen"]) for part in addresses if part.get("scope") != "link"],
     )
@@ -94,12 +102,7 @@ class Rtnetlink:
             from pyroute2 import IPRoute
             from pyroute2.netlink.exceptions import NetlinkError
         except ImportError as exc:
-            from ansible.module_utils.basic import missing_required_lib
-
-            raise RailError(
-                "Configuring rails: %s (%s). The package is python3-pyroute2; the role gpu_node installs it if "
-                "gpu_node_rails is set" % (missing_required_lib("pyroute2"), exc)
-            ) from exc
+            raise RailError("Configuring rails: " + missing_pyroute2(exc, "if gpu_node_rails is set")) from exc
         self._route = IPRoute()
         self._error = NetlinkError
 
@@ -154,8 +157,6 @@ class Rtnetlink:
 
 
 def _family(version: int) -> int:
-    import socket
-
     return int(socket.AF_INET6 if version == 6 else socket.AF_INET)
 
 

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -77,6 +78,20 @@ class Host:
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
 
+    # What is the same for all devices is asked once.
+
+    @functools.cached_property
+    def has_netplan(self) -> bool:
+        return bool(self.names("/etc/netplan", ".yaml")) and self.ask("netplan", "get") is not None
+
+    @functools.cached_property
+    def runs_networkd(self) -> bool:
+        return self.ask("systemctl", "is-active", "systemd-networkd.service") is not None
+
+    @functools.cached_property
+    def runs_network_manager(self) -> bool:
+        return self.ask("systemctl", "is-active", "NetworkManager.service") is not None
+
     def read(self, path: str) -> str | None:
         return read_text(in_root(self.root, path))
 
@@ -88,19 +103,16 @@ class Host:
         return sorted("%s/%s" % (directory, name) for name in names if name.endswith(suffix))
 
 
-def configuring(host: Host, netdev: str) -> tuple[list[Manager], bool]:
-    """Return the services that configure a device, and whether systemd-networkd runs and would, if it had a file."""
+def configuring(host: Host, netdev: str) -> list[Manager]:
+    """Return the services that configure a device."""
     result = []
-    files = host.names("/etc/netplan", ".yaml")
-    netplan = bool(files) and host.ask("netplan", "get") is not None
-    running = _runs(host, "systemd-networkd")
     # Without its service, networkctl prints what udev knows.
-    state, file = _networkd(host, netdev) if running else (None, None)
+    state, file = _networkd(host, netdev) if host.runs_networkd else (None, None)
     manager_state, connection = network_manager_status(
         host.ask("nmcli", "--get-values", "GENERAL.STATE,GENERAL.CONNECTION", "device", "show", netdev)
     )
-    if netplan:
-        result.append(Manager(NETPLAN, _named_in(host, files, netdev)))
+    if host.has_netplan:
+        result.append(Manager(NETPLAN, _named_in(host, netdev)))
     else:
         if state not in (None, "unmanaged"):
             result.append(Manager(NETWORKD, None if file is None or is_ours(host.read(file)) else file))
@@ -109,13 +121,13 @@ def configuring(host: Host, netdev: str) -> tuple[list[Manager], bool]:
             result.append(Manager(NETWORK_MANAGER, None if ours else "the connection %s" % connection))
     if host.ask("ifquery", netdev) is not None:
         result.append(Manager(IFUPDOWN, "/etc/network/interfaces"))
-    return result, running
+    return result
 
 
-def _named_in(host: Host, files: t.Sequence[str], netdev: str) -> str | None:
-    """Return the first file of others that has a key of this name."""
+def _named_in(host: Host, netdev: str) -> str | None:
+    """Return netplan's first file of others that has a key of this name."""
     pattern = re.compile(r"""(?:^|[\s{,])["']?%s["']?\s*:""" % re.escape(netdev), re.M)
-    others = (path for path in files if path != FILES[NETPLAN])
+    others = (path for path in host.names("/etc/netplan", ".yaml") if path != FILES[NETPLAN])
     return next((path for path in others if pattern.search(host.read(path) or "")), None)
 
 
@@ -143,7 +155,7 @@ def network_manager_status(text: str | None) -> tuple[int | None, str]:
 def choose(host: Host, netdev: str, wanted: str, take_over: bool) -> str:
     """Return which service is to configure a rail, or say why none can."""
     doing = "Configuring rail %s: " % netdev
-    managers, networkd = configuring(host, netdev)
+    managers = configuring(host, netdev)
     names = [manager.name for manager in managers]
     if IFUPDOWN in names:
         raise RailError(
@@ -152,7 +164,8 @@ def choose(host: Host, netdev: str, wanted: str, take_over: bool) -> str:
         )
     if wanted == "auto" and len(names) > 1:
         raise RailError("%s%s both configure it. Choose one with the option manager" % (doing, " and ".join(names)))
-    if wanted == "auto" and not names and not networkd:
+    # It configures a device when it has a file for it.
+    if wanted == "auto" and not names and not host.runs_networkd:
         raise RailError(
             "%sno service configures it: netplan has no files, systemd-networkd does not run, and NetworkManager does "
             "not run or has it unmanaged. Start one of them, or choose one with the option manager" % doing
@@ -204,19 +217,15 @@ def reload(host: Host, manager: str, netdevs: t.Sequence[str]) -> None:
     """Have a service read its files again, and wait until systemd-networkd has configured the devices."""
     if manager == NETPLAN:
         host.tell("netplan", "generate")
-    if manager in (NETPLAN, NETWORKD) and _runs(host, "systemd-networkd"):
+    if manager in (NETPLAN, NETWORKD) and host.runs_networkd:
         host.tell("networkctl", "reload")
         # It changes the MTU of a device while that is down.
         for _second in range(SETTLE_S):
             if not {_networkd(host, netdev)[0] for netdev in netdevs} & {"pending", "initialized", "configuring"}:
                 break
             host.sleep(1)
-    if manager in (NETPLAN, NETWORK_MANAGER) and _runs(host, "NetworkManager"):
+    if manager in (NETPLAN, NETWORK_MANAGER) and host.runs_network_manager:
         host.tell("nmcli", "connection", "reload")
-
-
-def _runs(host: Host, unit: str) -> bool:
-    return host.ask("systemctl", "is-active", unit + ".service") is not None
 
 
 def networkd(rail: Rail) -> str:

@@ -39,8 +39,14 @@ class Host:
     def __init__(self, root: str = "/", proc: str = "/proc") -> None:
         self.root, self.proc = root, proc
 
+    @functools.cached_property
+    def files(self) -> tuple[dict[str, str], list[tuple[str, str]]]:
+        return config.texts(self.root)
+
     def tree(self, instead: t.Mapping[str, str] | None = None) -> config.Tree:
-        return config.read(self.root, instead)
+        """Evaluate sysctl.d as it was at first, or would be with other texts in some files."""
+        texts, unreadable = self.files
+        return config.tree({**texts, **(instead or {})}, unreadable)
 
     def value(self, key: str) -> int | None:
         text = read_text("%s/sys/%s" % (self.proc, key))

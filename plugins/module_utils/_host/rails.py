@@ -79,7 +79,7 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[
     take_over = params["on_conflict"] == "take_over"
     own = rail_managers.own_files(host.services)
     live = rail_links.read(host.network)
-    _refuse_uses(rails, network.interfaces(host.network, []))
+    _refuse_uses(rails, live)
     managers = {rail.netdev: _manager(rail, live, own, params["manager"], take_over, host) for rail in rails}
     settings, conflicts = rail_sysctl.settings(rails, params["sysctl"], host.sysctl)
     # Without a file of ours, a table is not known to be ours.
@@ -113,16 +113,14 @@ def manage(params: t.Mapping[str, t.Any], check_mode: bool, host: Host) -> dict[
     }
 
 
-def _refuse_uses(rails: t.Sequence[Rail], interfaces: t.Sequence[t.Mapping[str, t.Any]]) -> None:
-    by_name = {interface["name"]: interface for interface in interfaces}
+def _refuse_uses(rails: t.Sequence[Rail], live: Live) -> None:
     for rail in rails:
-        interface = by_name.get(rail.netdev, {})
-        if interface.get("master"):
+        device = live.devices.get(rail.netdev)
+        if device and device.master:
             raise RailError(
-                "Configuring rail %s: it is a member of %s. Name that device as the rail"
-                % (rail.netdev, interface["master"])
+                "Configuring rail %s: it is a member of %s. Name that device as the rail" % (rail.netdev, device.master)
             )
-        if "default_route" in interface.get("uses", ()):
+        if device and device.default_route:
             raise RailError(
                 "Configuring rail %s: it has the default route of the host, which could become unreachable. Leave it "
                 "to the configuration of the host's network" % rail.netdev

@@ -18,7 +18,7 @@ import stat
 import typing as t
 
 from .._errors import FabricError
-from .._files import in_root
+from .._files import drop_ins, in_root, is_conf
 from .release import USR_LOCAL, reads_usr_local
 
 # Highest priority first: a file hides those of the same name in later directories. /usr/lib came with kmod 32, and is
@@ -221,15 +221,8 @@ def from_texts(
     texts: t.Mapping[str, str], module: str | None = None, unreadable: t.Iterable[tuple[str, str]] = ()
 ) -> Tree:
     """Evaluate files given by their paths, which are in the directories that kmod reads; others are left out."""
-    named: dict[str, tuple[int, str]] = {}
     broken = dict(unreadable)
-    for path in [*texts, *broken]:
-        directory, name = os.path.split(path)
-        if directory in DIRECTORIES and is_conf(name):
-            rank = DIRECTORIES.index(directory)
-            if name not in named or rank < named[name][0]:
-                named[name] = (rank, path)
-    files = [named[name][1] for name in sorted(named, key=os.fsencode)]
+    files = drop_ins([*texts, *broken], DIRECTORIES)
     bad: list[tuple[str, str]] = []
     good: list[str] = []
     for path in files:
@@ -256,11 +249,6 @@ def _target(line: Directive) -> str | None:
     """Return the module that an alias line is for."""
     words = re.split("[\t ]+", line.rest.strip("\t "))
     return kmod_name(words[0])
-
-
-def is_conf(name: str) -> bool:
-    """Return whether kmod reads a file of this name. (Up to 32 it read ``*.alias`` too, which is not documented.)"""
-    return name.endswith(".conf") and not name.startswith(".")
 
 
 def _not_text(text: str) -> str | None:

@@ -12,6 +12,8 @@ import os
 import re
 import typing as t
 
+from .._files import unescape_mount
+
 MOUNTS = "/proc/self/mountinfo"
 
 IN_MEMORY = ("tmpfs", "ramfs", "rootfs")
@@ -23,11 +25,6 @@ class _Mount(t.NamedTuple):
     options: str
 
 
-def _unescape(text: str) -> str:
-    r"""Turn ``\040`` and its like back (mangle_path() in fs/seq_file.c)."""
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)
-
-
 def _mount_of(mounts: str, path: str) -> _Mount | None:
     """Return the mount that a path is on: of the longest mount points above it the last one."""
     result = None
@@ -36,7 +33,7 @@ def _mount_of(mounts: str, path: str) -> _Mount | None:
         before, after = fields.split(), more.split()
         if len(before) < 6 or len(after) < 3:
             continue
-        point = _unescape(before[4])
+        point = unescape_mount(before[4])
         above = point == "/" or path == point or path.startswith(point + "/")
         if above and (result is None or len(point) >= len(result.point)):
             result = _Mount(point, after[0], after[2])
@@ -51,7 +48,7 @@ def lost_at_reboot(mounts: str, path: str) -> str | None:
     where = "%s on %s" % (mount.kind, mount.point)
     upper = re.search(r"(?:^|,)upperdir=([^,]*)", mount.options) if mount.kind == "overlay" else None
     if upper:
-        directory = _unescape(upper.group(1))
+        directory = unescape_mount(upper.group(1))
         below = _mount_of(mounts, directory)
         if below is None or below.kind == "overlay":
             text = "whether %s survives a reboot is not known (%s, whose upper directory %s cannot be seen)"

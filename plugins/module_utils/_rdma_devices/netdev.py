@@ -20,6 +20,7 @@ from .._errors import FabricError
 from .._netns import enter, pods, survey, target, walk
 from .._rdma import pci_netdevs
 from .._rdma.pci_netdevs import Netdev
+from .._rdma.rtnetlink import missing_pyroute2
 from . import former
 from .info import pod_of, pod_text
 
@@ -85,12 +86,8 @@ def _require_pyroute2(doing: str) -> None:
     try:
         import pyroute2.netlink.exceptions  # noqa: F401 (the child has it already then)
     except ImportError as exc:
-        from ansible.module_utils.basic import missing_required_lib
-
-        raise DeviceError(
-            "%s: %s (%s). The package is python3-pyroute2; the role gpu_node installs it with "
-            "gpu_node_return_stranded_ok=true" % (doing, missing_required_lib("pyroute2"), exc)
-        ) from exc
+        text = missing_pyroute2(exc, "with gpu_node_return_stranded_ok=true")
+        raise DeviceError("%s: %s" % (doing, text)) from exc
 
 
 def _move(device: Netdev, host: int, name: str) -> str:

@@ -17,7 +17,7 @@ import os
 import stat
 import typing as t
 
-from .._files import FileError, in_root, read_text
+from .._files import FileError, drop_ins, in_root, read_text
 
 # Highest priority first: a file hides those of the same name in later directories (CONF_PATHS_STRV() in systemd).
 DIRECTORIES = ("/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d")
@@ -93,31 +93,35 @@ def _matches(pattern: str, key: str) -> bool:
     return len(parts) == len(wanted) and all(map(fnmatch.fnmatchcase, wanted, parts))
 
 
-def read(root: str = "/", instead: t.Mapping[str, str] | None = None) -> Tree:
-    """Read sysctl.d below a root, as it would be with other texts in some files."""
-    texts = instead or {}
-    paths: dict[str, str] = {}
+def read(root: str = "/") -> Tree:
+    """Read sysctl.d below a root, and evaluate it."""
+    return tree(*texts(root))
+
+
+def tree(files: t.Mapping[str, str], unreadable: t.Sequence[tuple[str, str]] = ()) -> Tree:
+    """Evaluate files given by their paths."""
+    lines = [line for path in drop_ins(files, DIRECTORIES) for line in parse(path, files[path])]
+    return Tree(evaluate(lines), list(unreadable))
+
+
+def texts(root: str) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """Return the texts of the files below a root by their paths, and what cannot be read, with the reasons."""
+    paths: list[str] = []
     bad: list[tuple[str, str]] = []
     for directory in DIRECTORIES:
         try:
-            names = os.listdir(in_root(root, directory))
+            paths += ["%s/%s" % (directory, name) for name in os.listdir(in_root(root, directory))]
         except FileNotFoundError:
             continue
         except OSError as exc:
             bad.append((directory, exc.strerror or str(exc)))
-            continue
-        for name in names:
-            if name.endswith(".conf") and not name.startswith("."):
-                paths.setdefault(name, directory + "/" + name)
-    paths.update((os.path.basename(path), path) for path in texts)
-    lines: list[Assignment] = []
-    for name in sorted(paths):
-        path = paths[name]
+    result: dict[str, str] = {}
+    for path in drop_ins(paths, DIRECTORIES):
         try:
-            lines += parse(path, texts[path] if path in texts else _text(root, path))
+            result[path] = _text(root, path)
         except (OSError, FileError) as exc:
             bad.append((path, getattr(exc, "strerror", None) or str(exc)))
-    return Tree(evaluate(lines), bad)
+    return result, bad
 
 
 def _text(root: str, path: str) -> str:
@@ -128,4 +132,4 @@ def _text(root: str, path: str) -> str:
     return read_text(real) or ""
 
 
-__all__ = ("DIRECTORIES", "Assignment", "Tree", "evaluate", "normalized", "parse", "read", "winner")
+__all__ = ("DIRECTORIES", "Assignment", "Tree", "evaluate", "normalized", "parse", "read", "texts", "tree", "winner")
