@@ -14,12 +14,12 @@ import typing as t
 from ansible_collections.rdmaops.gpu_fabric.tests.suite import repeat, resume
 from ansible_collections.rdmaops.gpu_fabric.tests.suite.parts import PARTS
 from ansible_collections.rdmaops.gpu_fabric.tests.suite.report import report
-from ansible_collections.rdmaops.gpu_fabric.tests.suite.runner import HARD, Runner, budget_of
+from ansible_collections.rdmaops.gpu_fabric.tests.suite.runner import Runner
 from ansible_collections.rdmaops.gpu_fabric.tests.suite.tree import OUTPUT, ROOT, cache, commit, files
 
 # What the budgets of `make test` may add up to, in seconds on two processors without other work.
 TOTAL_LIMIT = 40 * 60
-# What it may take whatever others do on the machine.
+# What it may take on a machine that is slow, or busy with other work: CI stops it after 90 minutes.
 CEILING = 85 * 60
 
 
@@ -55,9 +55,7 @@ def run_all(arguments: argparse.Namespace, require_all: bool) -> tuple[Runner, s
 def run_parts(arguments: argparse.Namespace, require_all: bool) -> tuple[Runner, str]:
     parts = [part for part in PARTS if (part.name in arguments.parts if arguments.parts else part.budget)]
     # Parts that are named may take what they need; `make test` as a whole may not.
-    whole = sum(budget_of(part, everything=False) for part in parts) if arguments.parts else TOTAL_LIMIT
-    ceiling = float("inf") if arguments.parts else CEILING
-    runner = Runner(everything=False, require_all=require_all, limit=HARD * whole, ceiling=ceiling)
+    runner = Runner(everything=False, require_all=require_all, limit=float("inf") if arguments.parts else CEILING)
     try:
         for part in parts:
             runner.run(part)

@@ -35,9 +35,9 @@ def lint(runner: Runner) -> None:
     scripts = Path(sys.prefix) / "bin"
     headers(runner)
     plain_words(runner)
-    runner.command("ruff check", [str(scripts / "ruff"), "check", "--no-fix", "."], limit=60)
-    runner.command("ruff format", [str(scripts / "ruff"), "format", "--check", "."], limit=60)
-    runner.command("yamllint", [str(scripts / "yamllint"), "--strict", "."], limit=60)
+    runner.command("ruff check", [str(scripts / "ruff"), "check", "--no-fix", "."], limit=300)
+    runner.command("ruff format", [str(scripts / "ruff"), "format", "--check", "."], limit=300)
+    runner.command("yamllint", [str(scripts / "yamllint"), "--strict", "."], limit=300)
     mypy(runner)
     vermin = [
         str(scripts / "vermin"),
@@ -47,17 +47,17 @@ def lint(runner: Runner) -> None:
         "plugins",
         *files("roles/*/files/*.py"),
     ]
-    runner.command("vermin: what nodes run, on Python 3.8", vermin, limit=60)
+    runner.command("vermin: what nodes run, on Python 3.8", vermin, limit=300)
     compile_with_old_pythons(runner)
     for name in files("*.sh", ".ci/run", "tests/lab/demo"):
         if (ROOT / name).read_bytes().startswith(b"#!/usr/bin/env bash"):
-            runner.command(f"bash -n {name}", ["bash", "-n", name], limit=10)
-    runner.command("antsibull-changelog lint", [str(scripts / "antsibull-changelog"), "lint"], limit=60)
+            runner.command(f"bash -n {name}", ["bash", "-n", name], limit=60)
+    runner.command("antsibull-changelog lint", [str(scripts / "antsibull-changelog"), "lint"], limit=300)
     docs = ["lint-collection-docs", "--plugin-docs", "--validate-collection-refs", "all", "--skip-rstcheck", "."]
-    runner.command("antsibull-docs lint", [str(scripts / "antsibull-docs"), *docs], limit=120)
+    runner.command("antsibull-docs lint", [str(scripts / "antsibull-docs"), *docs], limit=600)
     reference = [sys.executable, str(ROOT / "tests" / "tools" / "reference.py"), "--check"]
-    runner.command("docs/reference and the roles' READMEs are what the code says", reference, limit=120)
-    runner.command("ansible-lint", [str(scripts / "ansible-lint"), "--offline", "--strict", "--nocolor"], limit=240)
+    runner.command("docs/reference and the roles' READMEs are what the code says", reference, limit=600)
+    runner.command("ansible-lint", [str(scripts / "ansible-lint"), "--offline", "--strict", "--nocolor"], limit=900)
 
 
 def headers(runner: Runner) -> None:
@@ -120,7 +120,7 @@ def mypy(runner: Runner) -> None:
     for name in files("molecule/*.py"):
         argv += ["-m", ".".join((COLLECTION, *Path(name).with_suffix("").parts))]
     path = [ROOT / ".cache" / "mypy-path", ROOT]
-    runner.command("mypy", argv, limit=180, env={"MYPYPATH": os.pathsep.join(map(str, path))})
+    runner.command("mypy", argv, limit=900, env={"MYPYPATH": os.pathsep.join(map(str, path))})
 
 
 def compile_with_old_pythons(runner: Runner) -> None:
@@ -129,7 +129,7 @@ def compile_with_old_pythons(runner: Runner) -> None:
     code = "import sys\nfor path in sys.argv[1:]:\n    compile(open(path, 'rb').read(), path, 'exec')\n"
     pythons = interpreters()
     for version, path in pythons.items():
-        runner.command(f"compile: what nodes run, by Python {version}", [path, "-c", code, *sources], limit=60)
+        runner.command(f"compile: what nodes run, by Python {version}", [path, "-c", code, *sources], limit=300)
     if "3.8" not in pythons:
         runner.say("  note    no Python 3.8 on this machine: vermin alone has judged what it can read")
 
@@ -165,7 +165,7 @@ def sanity_in(runner: Runner, tree: Path) -> None:
     }.items():
         if not any(path for pattern in patterns for path in tree.rglob(pattern)):
             argv += ["--skip-test", test]
-    status, seconds = runner.execute("sanity", argv, limit=600, live=True, cwd=tree, env=environment)
+    status, seconds = runner.execute("sanity", argv, limit=1800, live=True, cwd=tree, env=environment)
     failures = sum(check.status == "failed" for check in runner.checks)
     runner.junit(*sorted((tree / "tests" / "output" / "junit").glob("*.xml")))
     if status != 0 and sum(check.status == "failed" for check in runner.checks) == failures:
@@ -186,7 +186,7 @@ def get_pip_stand_in(runner: Runner, cache: Path) -> None:
             if subprocess.run([str(python), "-m", "pip", "--version"], capture_output=True, timeout=60).returncode == 0:
                 break
         argv = [str(python), "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps"]
-        runner.execute("pip", [*argv, "--dest", str(cache), f"pip=={version}"], limit=120)
+        runner.execute("pip", [*argv, "--dest", str(cache), f"pip=={version}"], limit=600)
     (cache / f"get_pip_{version.replace('.', '_')}.py").write_text(
         "import glob, os, runpy, sys\n"
         "here = os.path.dirname(os.path.abspath(os.environ['GET_PIP']))\n"
@@ -199,7 +199,7 @@ def get_pip_stand_in(runner: Runner, cache: Path) -> None:
 
 def docs(runner: Runner) -> None:
     """Compare what pages say with the code."""
-    runner.pytest("docs", "-n", "2", PAGES, limit=300)
+    runner.pytest("docs", "-n", "2", PAGES, limit=900)
 
 
 def unit(runner: Runner) -> None:

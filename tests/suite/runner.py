@@ -22,9 +22,9 @@ from pathlib import Path
 from .load import Others, Pace
 from .tree import OUTPUT, ROOT, clean_environment
 
-# What a run may take, as a multiple of the budgets of its parts, and what one of them may take of that.
-HARD = 1.5
-HARD_PART = 2
+# A part is stopped after this many times its budget: a processor at half speed and others who take half of its time
+# together make it four times as slow.
+HARD = 4
 
 # Says where tests write what they have tried and lost (tests/support/faults.py).
 FAULTS = "RDMAOPS_FAULTS"
@@ -100,8 +100,7 @@ def clock(seconds: float) -> str:
 class Runner:
     """Runs checks of one part after the other and remembers how they went.
 
-    `limit` and `ceiling` are the seconds that all parts may take: the first one on a machine without others, the second
-    one whatever others do.
+    `limit` is the seconds that all parts may take.
     """
 
     def __init__(
@@ -110,7 +109,6 @@ class Runner:
         everything: bool,
         require_all: bool,
         limit: float = float("inf"),
-        ceiling: float = float("inf"),
         output: Path = OUTPUT,
         commit: str = "",
         pytest_options: t.Sequence[str] = (),
@@ -118,7 +116,6 @@ class Runner:
         self.everything = everything
         self.require_all = require_all
         self.limit = limit
-        self.ceiling = ceiling
         self.output = output
         self.pytest_options = list(pytest_options)
         self.checks: list[Check] = []
@@ -161,14 +158,11 @@ class Runner:
         return self.output / self.part / (re.sub(r"[^A-Za-z0-9._-]+", "-", name) + ".log")
 
     def time_left(self, began: float = 0, limit: float = float("inf")) -> float:
-        """Return the seconds that a command that began then may still take, in its limit and the part's.
-
-        They are more if others take processor time.
-        """
-        now, factor = time.monotonic(), self.part_pace.factor()
-        whole = min(self.ceiling, self.limit * self.pace.factor()) - (now - self.pace.began)
-        part = self.part_limit * factor - (now - self.part_pace.began)
-        return min(whole, part, limit * factor - (now - began))
+        """Return the seconds that a command that began then may still take of its limit, the part's and the whole's."""
+        now = time.monotonic()
+        whole = self.limit - (now - self.pace.began)
+        part = self.part_limit - (now - self.part_pace.began)
+        return min(whole, part, limit - (now - began))
 
     def execute(
         self,
@@ -330,7 +324,7 @@ class Runner:
         (self.output / part.name).mkdir(parents=True)
         faults = self.output / part.name / "faults.jsonl"
         self.environment[FAULTS] = str(faults)
-        self.part_limit = HARD_PART * budget
+        self.part_limit = HARD * budget
         self.part_pace = pace = Pace(self.others)
         self.say(f"\n== {part.name}: {part.about} (budget {clock(budget)})")
         began = time.monotonic()

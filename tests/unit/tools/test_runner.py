@@ -204,25 +204,15 @@ def test_every_scenario_is_a_part() -> None:
     assert parts == {"molecule", *(f"molecule-{name}" for name in scenarios - {"default"})}
 
 
-def test_budgets_grow_with_what_others_take(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Up to a ceiling for the whole."""
-    runner.limit, runner.ceiling = 100, 150
-    runner.part_limit = 40
+def test_a_command_may_take_what_is_left_of_three_limits(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    runner.limit, runner.part_limit = 100, 40
     runner.part_pace = Pace(runner.others)
     now = runner.part_pace.began = runner.pace.began
     monkeypatch.setattr(time, "monotonic", lambda: now + 10)
-    monkeypatch.setattr(runner.pace, "factor", lambda: 1.0)
-    monkeypatch.setattr(runner.part_pace, "factor", lambda: 1.0)
     assert runner.time_left() == 30
-    monkeypatch.setattr(runner.part_pace, "factor", lambda: 3.0)
-    assert runner.time_left() == 90
-    assert runner.time_left(now + 5, limit=10) == 25
-    monkeypatch.setattr(runner.part_pace, "factor", lambda: 4.0)
-    monkeypatch.setattr(runner.pace, "factor", lambda: 1.3)
-    assert runner.time_left() == 120
+    assert runner.time_left(now + 5, limit=10) == 5
     runner.part_limit = 1000
-    monkeypatch.setattr(runner.pace, "factor", lambda: 4.0)
-    assert runner.time_left() == 140
+    assert runner.time_left() == 90
 
 
 def test_the_budgets_fit_what_the_whole_may_take() -> None:
