@@ -25,6 +25,7 @@ options:
     description:
       - Package names to check, by distribution. A key is a value of C(ID) or a word of C(ID_LIKE) in V(/etc/os-release). C(ID) is tried first, then the words
         in their order.
+      - On Debian and Ubuntu, a virtual package is present if an installed package provides it.
     type: dict
     default: {}
   extra_packages:
@@ -176,6 +177,15 @@ def parse_dpkg(stdout: str) -> set[str]:
     return {line.split()[1] for line in stdout.splitlines() if line.startswith("installed ")}
 
 
+def parse_provides(stdout: str) -> set[str]:
+    """Return the names that installed packages provide, of lines of ``${db:Status-Status} ${Package} ${Provides}``.
+
+    The field is a list of names, each with a version or without (Debian Policy, "Syntax of relationship fields").
+    """
+    fields = [line.split(None, 2) for line in stdout.splitlines() if line.startswith("installed ")]
+    return {name.split()[0] for field in fields if len(field) == 3 for name in field[2].split(",")}
+
+
 def parse_rpm(stdout: str) -> set[str]:
     """Return the installed packages in what ``rpm -q --qf '%{NAME}\\n'`` printed; its other lines are sentences."""
     return {line.strip() for line in stdout.splitlines() if line.strip() and " " not in line.strip()}
@@ -247,6 +257,10 @@ class Looker:
             # Exit status 1: some of the names are unknown to dpkg, that is not installed (dpkg-query(1)).
             argv = ["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package}\n", *names]
             installed = parse_dpkg(self.run(argv, good=(0, 1)))
+            if not installed.issuperset(names):
+                # A virtual package has no status of its own: containerd of Ubuntu 26.04.
+                argv = ["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Provides}\n"]
+                installed |= parse_provides(self.run(argv))
         else:
             # rpm exits with the number of names that are not installed.
             argv = ["rpm", "-q", "--qf", "%{NAME}\n", *names]

@@ -70,11 +70,11 @@ def test_limits(text: str, soft: t.Any) -> None:
 
 
 class FakeModule:
-    """Stands in for AnsibleModule: one scripted command."""
+    """Stands in for AnsibleModule: scripted commands, of which the last is repeated."""
 
-    def __init__(self, programs: list[str], answer: tuple[int, str, str] = (0, "", "")) -> None:
+    def __init__(self, programs: list[str], *answers: tuple[int, str, str]) -> None:
         self.programs = programs
-        self.answer = answer
+        self.answers = list(answers)
         self.asked: list[list[str]] = []
 
     def get_bin_path(self, name: str) -> str | None:
@@ -82,7 +82,7 @@ class FakeModule:
 
     def run_command(self, argv: list[str]) -> tuple[int, str, str]:
         self.asked.append(argv)
-        return self.answer
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
 def looker(module: FakeModule) -> host_info.Looker:
@@ -90,12 +90,30 @@ def looker(module: FakeModule) -> host_info.Looker:
 
 
 def test_packages_asks_dpkg_once_for_all() -> None:
-    module = FakeModule(["dpkg-query", "timeout"], (1, "installed rdma-core\n", "no packages found matching perftest"))
+    module = FakeModule(["dpkg-query", "timeout"], (0, "installed rdma-core\ninstalled perftest\ninstalled tmux\n", ""))
     system = host_info.parse_os_release(DEBIAN)
-    packages = {"wanted": ["rdma-core", "perftest", "tmux"], "missing": ["perftest", "tmux"]}
+    packages = {"wanted": ["rdma-core", "perftest", "tmux"], "missing": []}
     answer = looker(module).packages({"debian": ["rdma-core", "perftest"]}, ["tmux"], system)
     assert answer == {"key": "debian", "manager": "apt", **packages}
     assert len(module.asked) == 1
+
+
+def test_a_package_that_another_provides_is_not_missing() -> None:
+    """On Ubuntu 26.04, containerd is a virtual package: https://packages.ubuntu.com/resolute/all/containerd."""
+    # dpkg-query 1.22.22
+    known = (1, "installed iptables\n", "dpkg-query: no packages found matching containerd")
+    provided = (
+        "installed iptables\n"
+        "config-files old-rdma perftest\n"
+        "installed apt apt-transport-https (= 2.6.1), virtual\n"
+        "installed containerd-stable containerd\n"
+    )
+    module = FakeModule(["dpkg-query"], known, (0, provided, ""))
+    system = host_info.parse_os_release(DEBIAN)
+    names = ["containerd", "iptables", "perftest", "apt-transport-https", "virtual"]
+    answer = looker(module).packages({"debian": names}, [], system)
+    assert answer["missing"] == ["perftest"]
+    assert module.asked[1][1:] == ["-W", "-f", "${db:Status-Status} ${Package} ${Provides}\n"]
 
 
 def test_a_failing_tool_is_an_error_and_not_an_absence() -> None:
@@ -118,7 +136,7 @@ def asked(**more: t.Any) -> dict[str, t.Any]:
 
 
 def test_what_differs_is_told_and_then_no_resources(tmp_path: Path) -> None:
-    module = FakeModule(["dpkg-query"], (1, "installed rdma-core\n", ""))
+    module = FakeModule(["dpkg-query"], *[(1, "installed rdma-core\n", "")] * 2, (0, "", ""))
     path = tmp_path / "one.conf"
     gone = {"owned_files": {"files": [{"path": str(path)}]}}
     result = host_info.look(looker(module), asked(extra_packages=["rdma-core"], **gone))
