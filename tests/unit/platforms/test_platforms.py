@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import typing as t
 from pathlib import Path
@@ -91,7 +92,20 @@ def test_everything_has_a_source() -> None:
     assert all(about["packages_at"].startswith("https://") for about in SYSTEMS.values())
     assert set(DATA["boot"]) == set(SYSTEMS)
     for about in DATA["boot"].values():
-        assert len(sources(about)) == 2, about
+        assert len(sources(about)) == (3 if "other_command" in about else 2), about
+
+
+def test_the_page_names_these_systems_and_no_others() -> None:
+    page = (COLLECTION / "docs/support.md").read_text(encoding="utf-8").partition("\n## Systems\n")[2]
+    named = {
+        f"{name.lower()}-{version}"
+        for name, versions in re.findall(
+            r"(?m)^\| (Debian|Ubuntu|RHEL) ([\d., ]+?)(?: and compatible systems)? \|", page
+        )
+        for version in versions.split(", ")
+    }
+    # AlmaLinux is one of the compatible systems.
+    assert named == {name for name in SYSTEMS if not name.startswith("almalinux-")}
 
 
 def test_debian_itself_knows_the_names() -> None:
@@ -123,6 +137,9 @@ def test_the_tool_and_the_boot_configuration_are_found_where_they_are(system: st
 
     write(about["command"], "#!/bin/sh\n", 0o755)
     assert rebuild.tools(str(tmp_path)) == [about["tool"]]
+    if "other_command" in about:
+        write(about["other_command"], "#!/bin/sh\n", 0o755)
+        assert sorted(rebuild.tools(str(tmp_path))) == sorted([about["tool"], about["other_tool"]])
     write("/etc/os-release", "".join(f'{k}="{v}"\n' for k, v in SYSTEMS[system]["os_release"].items()))
     write("/boot/vmlinuz-6.1.0-x86_64", "kernel")
     write("/boot/initrd.img-6.1.0-x86_64", "image")

@@ -255,6 +255,7 @@ LIBRARIES = [
     ([f"usr/lib/{os.uname().machine}-linux-gnu/libkmod.so.2.3.6"], False),
     (["lib/libkmod.so.2.3.7"], True),  # kmod 29
     (["usr/lib64/libkmod.so.2.4.0"], True),
+    (["usr/lib64/libkmod.so.2.4.1", "usr/lib64/libkmod.so.2"], True),  # kmod 31 of RHEL 10
     (["usr/lib64/libkmod.so.2.3.6", "usr/lib64/libkmod.so.2.5.1"], True),
     (["usr/lib64/libkmod.so.2.3.6.bak", "usr/lib64/libkmod.so.2.x.6"], True),
     ([], True),
