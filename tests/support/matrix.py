@@ -91,6 +91,9 @@ ROWS = (
     Row("plugins", LOADED, "dev", "3.11", apart=TESTS_APART),
     Row("playbooks, all", PLAYBOOKS, "dev", "3.11", long=True),
     Row("artifact", ARTIFACT, "dev", "3.11"),
+    Row("plugins", LOADED, "ansible-core-2.20", "3.12", apart=TESTS_APART),
+    Row("playbooks, all", PLAYBOOKS, "ansible-core-2.20", "3.12", long=True),
+    Row("artifact", ARTIFACT, "ansible-core-2.20", "3.12"),
     Row("plugins", LOADED, "ansible-core-newest", NEWEST_PYTHON, root="python", apart=TESTS_APART),
     # The root has its own Python alone.
     Row(

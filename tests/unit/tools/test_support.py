@@ -10,9 +10,10 @@ import sys
 import typing as t
 
 import pytest
+import yaml
 from testinfra.host import Host
 
-from ansible_collections.rdmaops.gpu_fabric.tests.support import hosts
+from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, hosts, matrix
 
 if t.TYPE_CHECKING:
     from pathlib import Path
@@ -85,6 +86,19 @@ def test_each_run_leaves_a_report_of_its_own(tmp_path: Path) -> None:
     for _run in range(2):
         pytest_in(tmp_path, RDMAOPS_JUNIT_DIRECTORY=str(reports))
     assert sorted(path.name for path in reports.iterdir()) == ["00.xml", "01.xml"]
+
+
+def test_every_ansible_core_since_the_oldest_has_the_same_rows() -> None:
+    """A release that is left out may be the one that differs."""
+    minors: dict[int, set[str]] = {}
+    for row in matrix.ROWS:
+        if not row.lock.startswith("python-"):
+            minors.setdefault(int(matrix.version("ansible-core", row.lock).split(".")[1]), set()).add(row.scope)
+    requires = yaml.safe_load((COLLECTION / "meta/runtime.yml").read_text(encoding="utf-8"))["requires_ansible"]
+    assert requires == f">=2.{min(minors)}.0"
+    assert sorted(minors) == list(range(min(minors), max(minors) + 1))
+    for scopes in minors.values():
+        assert scopes >= {"plugins", "playbooks, all", "artifact"}
 
 
 def test_commands_on_hosts_end_at_the_first_failure_and_at_the_limit(
