@@ -62,7 +62,9 @@ options:
     choices: [packages, archive, local]
     default: packages
   ignore_preflight_errors:
-    description: Checks to ignore, by kubeadm's names - V(NumCPU), V(Mem), V(Port-6443) and so on.
+    description:
+      - Checks to ignore, by kubeadm's names - V(NumCPU), V(Mem), V(Port-6443) and so on.
+      - With V(ContainerRuntimeVersion), a kubelet of Kubernetes 1.38 or newer is not refused on a host with containerd 1.x, on which it does not start.
     type: list
     elements: str
     default: []

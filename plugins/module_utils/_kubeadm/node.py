@@ -112,14 +112,15 @@ def runtime_in(dump: str) -> Json:
 
     runc = ("containerd", "runtimes", "runc", "options", "SystemdCgroup")
     disabled = values.get(("disabled_plugins",), "")
-    directories = first((old, "cni", "bin_dir"), (runtime, "cni", "bin_dir"))
-    several = first((runtime, "cni", "bin_dirs"))
+    # containerd 2.1 to 2.3 has both. A bin_dir that is set replaces the default of bin_dirs (ValidateRuntimeConfig in
+    # internal/cri/config/config.go), and the dump, which is made before that, has the default all the same.
+    directories = first((old, "cni", "bin_dir"), (runtime, "cni", "bin_dir")) or first((runtime, "cni", "bin_dirs"))
     return {
         "cri": not any(name in disabled for name in (old, images, runtime)),
         "systemd_cgroup": first((old, *runc), (runtime, *runc)) == "true",
         "sandbox_image": first((old, "sandbox_image"), (images, "pinned_images", "sandbox")),
         "config_path": first((old, "registry", "config_path"), (images, "registry", "config_path")) or "",
-        "cni_bin_dirs": re.findall(r"[\"']?(/[^\"',\]\s]+)", several or directories or ""),
+        "cni_bin_dirs": re.findall(r"[\"']?(/[^\"',\]\s]+)", directories or ""),
         "cni_conf_dir": first((old, "cni", "conf_dir"), (runtime, "cni", "conf_dir")),
     }
 

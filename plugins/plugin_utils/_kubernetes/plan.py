@@ -295,11 +295,11 @@ class Planner:
             rows = [step.reason] if step.action == REFUSE else []
             # If the leader is refused, the problems of hosts that wait for it are reported, too.
             if step.action in (INIT, JOIN) or (self.verdict == REFUSE and not leftovers(self.member(host))):
-                rows += preflight.skew(
-                    self.settings,
-                    entry["info"]["programs"] if self.options.source == "local" else {},
-                    self.options.source,
-                )
+                # Of other sources, the role installs the version of the settings.
+                programs = entry["info"]["programs"] if self.options.source == "local" else {}
+                rows += preflight.skew(self.settings, programs, self.options.source)
+                kubelet = programs.get("kubelet") or self.settings["version"]
+                rows += preflight.runtime(kubelet, entry["info"]["programs"].get("containerd"), self.options.ignore)
                 rows += preflight.host(self.settings, entry, self.options.ignore, self.options.least_mib, step.clean)
             elif step.action in (NONE, START):
                 rows += preflight.skew(self.settings, entry["info"]["programs"], "")

@@ -32,6 +32,15 @@ _CGROUP = (
     "kubernetes_kubelet. If an older Kubernetes runs on such hosts already, set kubernetes_kubeconfig to its "
     "kubeconfig: this role then does nothing, and the other roles use that cluster"
 )
+# KEP 4033. Up to 1.37, the kubelet uses its own setting (cgroupDriver) if the runtime does not have the call.
+_DRIVER_OF_RUNTIME, _CALL_OF_CONTAINERD = (1, 38), (2, 0)
+_DRIVER_CHECK = "ContainerRuntimeVersion"
+_DRIVER = (
+    "kubelet %s does not start with containerd %s: since Kubernetes 1.38, it takes the cgroup driver from the "
+    "container runtime (RuntimeConfig of the CRI), and containerd has this call since 2.0. Install containerd 2.0 or "
+    "newer (kubernetes_packages names its package), or set kubernetes_version to 1.37 or older. "
+    "ContainerRuntimeVersion in kubernetes_ignore_preflight_errors skips this check"
+)
 # Processes that an interrupted kubeadm has started.
 _OWN = ("kubelet", "etcd", "kube-apiserver", "kube-controller", "kube-scheduler")
 
@@ -70,6 +79,16 @@ def skew(settings: Json, programs: Json, source: str) -> list[str]:
             % (programs["kubelet"], KUBELET_SKEW, settings["version"])
         )
     return problems
+
+
+def runtime(kubelet: t.Any, containerd: t.Any, ignore: t.Sequence[str]) -> list[str]:
+    """Return why a kubelet cannot run with a containerd. A version that is unknown prevents nothing."""
+    wants, has = config.version(kubelet), config.version(containerd)
+    if wants is None or has is None or _DRIVER_CHECK in ignore:
+        return []
+    if wants[:2] < _DRIVER_OF_RUNTIME or has[:2] >= _CALL_OF_CONTAINERD:
+        return []
+    return [_DRIVER % (kubelet, containerd)]
 
 
 def host(settings: Json, node: Json, ignore: t.Sequence[str], least_mib: int, clean: bool) -> list[str]:
@@ -175,4 +194,4 @@ def cluster(settings: Json, nodes: t.Mapping[str, Json], avoid: t.Sequence[str])
     return problems
 
 
-__all__ = ("addresses", "cluster", "host", "ports", "skew")
+__all__ = ("addresses", "cluster", "host", "ports", "runtime", "skew")

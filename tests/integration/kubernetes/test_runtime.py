@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._files import is_ours
-from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm.node import runtime_in
+from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._kubeadm.node import runtime_in, version_in
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, need_tool
 from ansible_collections.rdmaops.gpu_fabric.tests.support.role_values import values
 
@@ -23,6 +23,14 @@ MIRROR = {"kubernetes_registry_mirrors": {"registry.k8s.io": ["https://mirror.ex
 
 def value(name: str, **given: t.Any) -> t.Any:
     return values(ROLE).value(name, **{"groups": {}, "hostvars": {"here": {}}, **given})
+
+
+def written(**given: t.Any) -> str:
+    """Return what the role writes for the containerd of this machine."""
+    argv = [need_tool("containerd"), "--version"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
+    look = {"programs": {"containerd": version_in(done.stdout)}}
+    return t.cast("str", value("__kubernetes_runtime_text", __kubernetes_state_before=look, **given))
 
 
 def dumped(text: str, place: Path) -> Json:
@@ -41,7 +49,7 @@ def wrong(config: Json | None, **given: t.Any) -> list[str]:
 
 @pytest.mark.parametrize("given", [{}, {"kubernetes_sandbox_image": "registry.example.org/pause:3.10.2", **MIRROR}])
 def test_what_the_role_writes_is_right(given: Json, tmp_path: Path) -> None:
-    text = value("__kubernetes_runtime_text", **given)
+    text = written(**given)
     assert is_ours(text)
     result = dumped(text, tmp_path)
     assert result["cri"] is True
@@ -67,7 +75,7 @@ def test_what_somebody_has_added_is_left_alone(tmp_path: Path) -> None:
     more = (
         '\n[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.nvidia]\n  runtime_type = "io.containerd.runc.v2"\n'
     )
-    assert wrong(dumped(value("__kubernetes_runtime_text") + more, tmp_path)) == []
+    assert wrong(dumped(written() + more, tmp_path)) == []
 
 
 # --- the role's other values ---

@@ -107,6 +107,23 @@ disabled_plugins = []
 """
 
 
+# `containerd config dump` of Debian's 2.1.9, shortened, for a file of version 3 that sets bin_dir; bin_dirs is the default
+DEPRECATED = """version = 3
+
+[plugins]
+  [plugins.'io.containerd.cri.v1.runtime']
+    [plugins.'io.containerd.cri.v1.runtime'.cni]
+      bin_dir = '/opt/cni/bin3'
+      bin_dirs = ['/usr/lib/cni', '/opt/cni/bin']
+      conf_dir = '/etc/cni/net.d'
+"""
+
+
+def test_a_directory_of_plugins_replaces_the_default_list() -> None:
+    """containerd 2.1 to 2.3 empties bin_dirs then (ValidateRuntimeConfig in internal/cri/config/config.go); 2.4 has no bin_dir."""
+    assert node.runtime_in(DEPRECATED)["cni_bin_dirs"] == ["/opt/cni/bin3"]
+
+
 def test_runtime() -> None:
     both = {"cri": True, "cni_conf_dir": "/etc/cni/net.d"}
     assert node.runtime_in(OLD) == {

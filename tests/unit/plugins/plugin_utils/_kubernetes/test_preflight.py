@@ -81,6 +81,34 @@ def test_settings_of_the_kubelet_allow_what_they_say() -> None:
     assert plan(new_hosts(gpu_1=part), given, Options())["problems"] == []
 
 
+RUNTIME = (
+    "kubelet 1.38.0 does not start with containerd 1.7.24: since Kubernetes 1.38, it takes the cgroup driver from the "
+    "container runtime (RuntimeConfig of the CRI), and containerd has this call since 2.0. Install containerd 2.0 or "
+    "newer (kubernetes_packages names its package), or set kubernetes_version to 1.37 or older. "
+    "ContainerRuntimeVersion in kubernetes_ignore_preflight_errors skips this check"
+)
+
+
+def test_a_kubelet_that_its_containerd_cannot_serve() -> None:
+    hosts = new_hosts(gpu_1={"programs": {"containerd": "1.7.24"}}, gpu_2={"programs": {"containerd": "2.0.0"}})
+    refused = plan(hosts, settings(version="1.38.0"), Options())
+    assert refused["problems"] == [f"gpu-1: {RUNTIME}"]
+    assert plan(hosts, settings(version="1.38.0"), Options(ignore=["ContainerRuntimeVersion"]))["problems"] == []
+    assert plan(hosts, settings(version="1.37.2"), Options())["problems"] == []
+    # Not installed yet: the role looks again when it is.
+    absent = new_hosts(gpu_1={"programs": {"containerd": None}})
+    assert plan(absent, settings(version="1.38.0"), Options())["problems"] == []
+
+
+def test_the_kubelet_that_is_installed_counts_where_it_is_used() -> None:
+    older = {**GOOD, "kubeadm": "1.38.0", "kubelet": "1.37.2"}
+    hosts = new_hosts(cp_1={"programs": older}, gpu_1={"programs": older}, gpu_2={"programs": older})
+    assert plan(hosts, settings(version="1.38.0"), Options(source="local"))["problems"] == []
+    newer = {**GOOD, "kubeadm": "1.38.0", "kubelet": "1.38.0"}
+    hosts = new_hosts(cp_1={"programs": older}, gpu_1={"programs": newer}, gpu_2={"programs": older})
+    assert plan(hosts, settings(version="1.38.0"), Options(source="local"))["problems"] == [f"gpu-1: {RUNTIME}"]
+
+
 def test_two_of_one_name_address_or_machine() -> None:
     hosts = new_hosts(gpu_1={"name": "gpu-2"})
     assert decided(hosts)["problems"] == ["gpu-1 and gpu-2 have the node name gpu-2 in common"]
