@@ -174,15 +174,24 @@ def of_this_machine(
     return Sources(archive, security, options)
 
 
-def one_line(config: t.Mapping[str, t.Any], sources: Sources) -> str:
+def directory(path: str) -> str:
+    """A directory of packages with their list, in one-line format."""
+    return f"deb [trusted=yes] file:{path} ./"
+
+
+def suite_line(config: t.Mapping[str, t.Any], archive: str, suite: str) -> str:
+    """A suite of an archive, in one-line format."""
     debian = config["debian"]
-    suite, components = debian["suite"], " ".join(debian["components"])
-    option = f"[signed-by={debian['keyring']}]"
-    lines = [f"deb {option} {sources.archive} {name} {components}" for name in (suite, f"{suite}-updates")]
-    lines.append(f"deb {option} {sources.security} {suite}-security {components}")
+    return f"deb [signed-by={debian['keyring']}] {archive} {suite} {' '.join(debian['components'])}\n"
+
+
+def one_line(config: t.Mapping[str, t.Any], sources: Sources) -> str:
+    suite = config["debian"]["suite"]
+    lines = [suite_line(config, sources.archive, name) for name in (suite, f"{suite}-updates")]
+    lines.append(suite_line(config, sources.security, f"{suite}-security"))
     if config["kernel"]["suite"] != suite:
-        lines.append(f"deb {option} {sources.archive} {config['kernel']['suite']} {components}")
-    return "\n".join(lines) + "\n"
+        lines.append(suite_line(config, sources.archive, config["kernel"]["suite"]))
+    return "".join(lines)
 
 
 def deb822(config: t.Mapping[str, t.Any], sources: Sources) -> str:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import hashlib
 import os
 import pathlib
 import re
@@ -71,6 +72,10 @@ EXCLUDED = (
     *(f"/usr/share/{name}/*" for name in ("man", "locale", "doc", "info")),
     "/usr/lib/udev/hwdb.d/*",
 )
+
+
+# Where a node has the packages of a newer suite.
+NEWER = "/var/lib/lab/packages"
 
 
 class Kernel(t.NamedTuple):
@@ -144,9 +149,9 @@ class Builder:
 
     # Packages
 
-    def apt(self, tool: str, *args: str) -> list[str]:
+    def apt(self, tool: str, *args: str, sources: str = "sources.list") -> list[str]:
         """apt on a state of its own, so that neither this machine's lists nor its packages play a part."""
-        area = self.work / "apt"
+        area = self.work / f"apt-{sources}"
         for name in ("lists/partial", "cache/archives/partial"):
             (area / name).mkdir(parents=True, exist_ok=True)
         (area / "status").touch()
@@ -154,7 +159,7 @@ class Builder:
             "Dir::State::lists": area / "lists",
             "Dir::State::status": area / "status",
             "Dir::Cache": area / "cache",
-            "Dir::Etc::sourcelist": self.work / "sources.list",
+            "Dir::Etc::sourcelist": self.work / sources,
             "Dir::Etc::sourceparts": "/dev/null",
             "APT::Architecture": "amd64",
             "APT::Architectures": "amd64",
@@ -205,8 +210,10 @@ class Builder:
             for path in ("etc/initramfs-tools/conf.d/lab", "usr/share/initramfs-tools/modules.d/lab")
         )
         before += '; echo MODULES=list >"$1/etc/initramfs-tools/conf.d/modules"'
+        packages = self.newer()
         seed = (
-            'chroot "$1" apt-get clean && '
+            f'mkdir -p "$1{NEWER}" && cp {packages}/* "$1{NEWER}/" && echo "{aptsource.directory(NEWER)}" '
+            '>"$1/etc/apt/sources.list.d/newer.list" && chroot "$1" apt-get update && chroot "$1" apt-get clean && '
             f'chroot "$1" apt-get install --download-only --yes {" ".join(image["seeded"])}'
         )
         self.run(
@@ -220,6 +227,27 @@ class Builder:
             ),
             "installing the node's root file system",
         )
+
+    def newer(self) -> pathlib.Path:
+        """Return a directory with packages of a newer suite, and the list that apt reads."""
+        settings, place = self.settings["image"]["newer"], self.work / "newer"
+        place.mkdir()
+        (self.work / "newer.list").write_text(
+            aptsource.suite_line(self.settings, self.sources.archive, settings["suite"])
+        )
+        self.run(
+            self.apt("apt-get", "update", sources="newer.list"), f"reading the package lists of {settings['suite']}"
+        )
+        fetch = self.apt("apt-get", "download", *settings["packages"], sources="newer.list")
+        self.run(["env", "-C", str(place), *fetch], f"fetching packages of {settings['suite']}")
+        stanzas = []
+        for path in sorted(place.glob("*.deb")):
+            argv = ["dpkg-deb", "--field", str(path)]
+            fields = subprocess.run(argv, capture_output=True, text=True, check=True, env=self.env, timeout=120).stdout
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            stanzas.append(f"{fields}Filename: ./{path.name}\nSize: {path.stat().st_size}\nSHA256: {digest}\n")
+        (place / "Packages").write_text("\n".join(stanzas))
+        return place
 
     # The kernel module
 
@@ -282,6 +310,14 @@ class Builder:
         target.write_text(text)
         target.chmod(mode)
 
+    def configure_apt(self) -> None:
+        for path in [self.root / "etc/apt/sources.list", *(self.root / "etc/apt/sources.list.d").glob("*")]:
+            path.unlink(missing_ok=True)
+        for_guest = self.sources.for_guest()
+        self.write("etc/apt/sources.list.d/debian.sources", aptsource.deb822(self.settings, for_guest))
+        self.write("etc/apt/sources.list.d/newer.list", aptsource.directory(NEWER) + "\n")
+        self.write("etc/apt/apt.conf.d/90mirror", aptsource.apt_conf(for_guest.options))
+
     def configure(self, kernel: str, ko: pathlib.Path) -> None:
         root = self.root
         guest = config.HERE / "guest"
@@ -295,12 +331,7 @@ class Builder:
         settings = self.settings
         self.write("etc/initramfs-tools/conf.d/modules", f"MODULES={settings['guest']['initramfs']['default']}\n")
 
-        for path in [root / "etc/apt/sources.list", *(root / "etc/apt/sources.list.d").glob("*")]:
-            path.unlink(missing_ok=True)
-        for_guest = self.sources.for_guest()
-        self.write("etc/apt/sources.list.d/debian.sources", aptsource.deb822(settings, for_guest))
-        self.write("etc/apt/apt.conf.d/90mirror", aptsource.apt_conf(for_guest.options))
-
+        self.configure_apt()
         self.write("etc/hostname", "gpu\n")
         self.write("etc/hosts", "127.0.0.1 localhost\n")
         self.write("etc/resolv.conf", "nameserver 10.0.2.3\n")
