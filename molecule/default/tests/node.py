@@ -29,14 +29,27 @@ def image(host: Host) -> str:
     return f"/boot/initrd.img-{host.check_output('uname -r')}"
 
 
+def files_of_image(host: Host) -> list[str]:
+    """Return what is in the initramfs, as the tool lists it that created it."""
+    if host.exists("lsinitrd"):
+        listed = host.check_output("lsinitrd %s", image(host)).splitlines()
+        return [line.split(" -> ")[0].split()[-1] for line in listed if re.match(r"[-l]\S{9} ", line)]
+    return list(host.check_output("lsinitramfs %s", image(host)).splitlines())
+
+
+def generator(host: Host) -> str:
+    return "dracut" if any("lib/dracut/" in name for name in files_of_image(host)) else "initramfs-tools"
+
+
 def has_ib_core(host: Host) -> bool:
     """Return whether the initramfs contains ib_core: with Debian's MODULES=most it does, with MODULES=dep it does not."""
-    files = host.check_output("lsinitramfs %s", image(host)).splitlines()
-    return any(re.search(r"/ib_core\.ko(\.\w+)?$", name) for name in files)
+    return any(re.search(r"/ib_core\.ko(\.\w+)?$", name) for name in files_of_image(host))
 
 
 def drop_in_of_image(host: Host) -> list[str]:
     """Return the lines of our drop-in in the initramfs."""
+    if host.exists("lsinitrd"):
+        return list(host.check_output("lsinitrd -f %s %s", DROP_IN.lstrip("/"), image(host)).splitlines())
     work = host.check_output("mktemp -d")
     try:
         host.check_output("unmkinitramfs %s %s", image(host), work)
