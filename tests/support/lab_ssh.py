@@ -15,8 +15,10 @@ from pathlib import Path
 from ansible_collections.rdmaops.gpu_fabric.tests.support import COLLECTION, skip_or_fail
 
 INVENTORY = Path(os.environ.get("LAB_INVENTORY") or COLLECTION / "inventories" / "lab") / "hosts.yml"
-# What of the collection goes to the guest: no ansible-core is needed there.
-UTILS = ("_cache.py", "_command.py", "_errors.py", "_netns", "_rdma")
+
+
+def without_caches(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    return None if member.name.endswith("__pycache__") else member
 
 
 class Guest:
@@ -38,13 +40,12 @@ class Guest:
         return self.run("sh", "-euc", script, check=check, limit=limit)
 
     def install(self) -> None:
-        """Put the private utils into a directory of their own; remove() takes them away."""
+        """Put the private utils into a directory of their own; remove() takes them away. They need no ansible-core."""
         self.directory = self.run("mktemp", "-d", "/run/rdmaops-test.XXXXXX").strip()
         base = Path("ansible_collections/rdmaops/gpu_fabric/plugins/module_utils")
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as archive:
-            for name in UTILS:
-                archive.add(COLLECTION / "plugins/module_utils" / name, arcname=str(base / name))
+            archive.add(COLLECTION / "plugins/module_utils", arcname=str(base), filter=without_caches)
         self.run("tar", "-xf", "-", "-C", self.directory, stdin=packed.getvalue())
 
     def python(self, program: str, *arguments: str, limit: float = 180) -> str:

@@ -224,6 +224,8 @@ _HINTS: dict[int, dict[int, str]] = {
         errno.EOPNOTSUPP: "The RDMA subsystem is in shared mode, or the device's driver cannot move a device (it has "
         "no disassociate_ucontext)",
         errno.ENODEV: "The device is not in the network namespace of the calling thread, but in the socket's",
+        errno.EEXIST: "Another RDMA device in that network namespace has its name. Rename one of the two: rdma dev set "
+        "NAME name OTHER",
         errno.EINVAL: "No RDMA device has this index in this network namespace, or the descriptor is not a network "
         "namespace",
     },

@@ -239,6 +239,61 @@ print(json.dumps(seen))
 """
 
 
+UTILS = "from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils."
+AUDIT = """
+rows = audit.audit([], 0, audit.AuditHost())["resources"]
+print(json.dumps([[row["status"], row["live"], row["node_guid"]] for row in rows if row["name"] == "rdmaopstest"]))
+"""
+BACK = """
+nothing = dict.fromkeys(("netns", "pid", "container", "pod"))
+try:
+    result = move.manage({**nothing, "name": sys.argv[1], "state": "detached", "disrupt": False}, False, move.Host())
+    print(result["after"]["name"])
+except FabricError as exc:
+    print(exc)
+"""
+
+
+def test_two_devices_of_one_name(node: lab_ssh.Guest, other_mode: str) -> None:
+    """Names are unique per network namespace from Linux 7.3 on (rdma_dev_pick_netns_name() in the kernel's
+    drivers/infiniband/core/device.c), and a device returns under another name if its own is taken.
+    """
+    if live(node) != "exclusive":
+        switched_within(node, "exclusive", 5)
+    audit = UTILS + "_rdma_devices import audit\n" + AUDIT
+    back = UTILS + "_errors import FabricError\n" + UTILS + "_rdma_devices import move\n" + BACK
+
+    def devices() -> dict[str, str]:
+        return {row["node_guid"]: row["ifname"] for row in json.loads(node.run("rdma", "-j", "dev"))}
+
+    before = devices()
+    node.shell(
+        "ip netns add rdmaops-test; ip link add rdmaops0 type dummy; ip link add rdmaops1 type dummy; "
+        "ip link set rdmaops0 up; ip link set rdmaops1 up; rdma link add rdmaopstest type rxe netdev rdmaops0; "
+        "rdma dev set rdmaopstest netns rdmaops-test; rdma link add rdmaopstest type rxe netdev rdmaops1"
+    )
+    try:
+        (here,) = set(devices()) - set(before)
+        (there,) = {guid for _status, _live, guid in json.loads(node.python(audit))} - {here}
+        assert json.loads(node.python(audit)) == [
+            ["in_sync", "the host", here],
+            ["drift", "netns rdmaops-test, held by /run/netns/rdmaops-test", there],
+        ]
+        # The name is that of the host's own, which is at home.
+        assert node.python(back, "rdmaopstest").strip() == "rdmaopstest"
+        refused = node.python(back, there).strip()
+        assert "Another RDMA device in that network namespace has its name" in refused
+        node.shell("ip netns del rdmaops-test; timeout 30 sh -c 'until rdma dev | grep -q ibdev; do sleep 0.5; done'")
+        returned = devices()
+        assert returned[here] == "rdmaopstest"
+        assert returned[there].startswith("ibdev")
+        assert json.loads(node.python(audit)) == [["in_sync", "the host", here]]
+    finally:
+        node.shell("ip netns del rdmaops-test", check=False)
+        node.shell("ip link del rdmaops0; ip link del rdmaops1")
+    assert devices() == before
+
+
 def test_link_made_and_deleted(node: lab_ssh.Guest) -> None:
     node.shell("ip link add rdmaopstest type dummy; ip link set rdmaopstest up")
     try:
