@@ -74,7 +74,10 @@ options:
     elements: str
     default: []
   select:
-    description: How rails are identified. V(auto) uses O(resources) if given, else the name, else the PCI address.
+    description:
+      - How rails are identified. V(auto) uses O(resources) if given, else the name, else the PCI address.
+      - Sub-functions have only the PCI address of their parent, so they need the same names on all nodes, or
+        O(resources) and C(capabilities) in O(options).
     type: str
     choices: [auto, name, pci, resource]
     default: auto
@@ -88,7 +91,10 @@ options:
     type: str
     default: rail
   plugin:
-    description: CNI plugin of the attachments.
+    description:
+      - CNI plugin of the attachments.
+      - V(host-device) gives a pod the network device itself. A bond cannot be given to a pod, and neither can a member
+        of one; use V(macvlan) or V(ipvlan) for it, in mode V(shared).
     type: str
     choices: [host-device, macvlan, ipvlan, ipoib, sriov, ib-sriov]
     default: host-device
@@ -130,6 +136,7 @@ _value:
           name: rail0
           netdev: ens1f0np0
           pci_address: "0000:07:00.0"
+          auxiliary_device: null
           numa_node: 0
           selector: {"device": "ens1f0np0"}
           range: 10.100.0.0/28

@@ -83,8 +83,13 @@ options:
         description:
           - Resource of a device plugin, such as V(nvidia.com/rail0). Multus passes the device allocated to the pod to the plugin.
         type: str
+      capabilities:
+        description:
+          - What Multus passes to the plugin when a pod starts. C(deviceID) is for V(host-device) with a O(attachments[].resource_name) whose devices are
+            sub-functions; the plugin must be version 1.5.0 or newer.
+        type: dict
       device:
-        description: Name of the network device on the node, for V(host-device).
+        description: Name of the network device on the node, for V(host-device). It can be that of a sub-function, but not a bond or a member of one.
         type: str
       hwaddr:
         description: MAC address of the device, for V(host-device).
@@ -93,7 +98,9 @@ options:
         description: Path of the device in sysfs, for V(host-device).
         type: str
       pci_bus_id:
-        description: PCI address of the device, for V(host-device).
+        description:
+          - PCI address of the device, for V(host-device). That of a sub-function is its parent's, so select a sub-function by O(attachments[].device), or by
+            O(attachments[].resource_name) with O(attachments[].capabilities).
         type: str
         aliases: [pci_address]
       device_id:
@@ -273,8 +280,8 @@ options:
     description:
       - The state of the nodes. Maps the name of the Node object to a dictionary of C(devices) (as RV(rdmaops.gpu_fabric.rdma_info#module:devices)),
         C(interfaces) and C(cni).
-      - C(interfaces) are dictionaries of C(name), C(mac), C(mtu), C(pci_address), C(numa_node), C(master), C(addresses) (with prefix length) and C(uses) (what
-        the host needs it for, such as C(default_route)). C(cni) is a dictionary of C(bin_dir) and C(plugins). Null is anything that was not read, and is not
+      - C(interfaces) are dictionaries of C(name), C(mac), C(mtu), C(kind) (such as C(bond)), C(pci_address), C(auxiliary_device) (of a sub-function),
+        C(numa_node), C(master), C(addresses) (with prefix length) and C(uses) (what the host needs it for, such as C(default_route)). C(cni) is a dictionary of C(bin_dir) and C(plugins). Null is anything that was not read, and is not
         checked.
     type: dict
     default: {}
@@ -522,6 +529,7 @@ ATTACHMENT: dict[str, t.Any] = {
     "config": {"type": "raw"},
     "cni_version": TEXT,
     "resource_name": TEXT,
+    "capabilities": {"type": "dict"},
     "device": TEXT,
     "hwaddr": TEXT,
     "kernelpath": TEXT,

@@ -63,7 +63,8 @@ interfaces:
     - The network devices in the host's network namespace, except C(lo). Null if O(gather) excludes them.
     - C(uses) shows what the host needs a device for - V(default_route), V(internal_ip), the bond or bridge that it is a member of, a VLAN with addresses on it,
       and mounts of remote file systems whose server is reached through it. The uses of a bond also apply to its members.
-    - C(pci_address) of a virtio device is that of its parent PCI device. C(numa_node) is null if the firmware does not report one.
+    - C(pci_address) of a virtio device or a sub-function is that of its parent PCI device. C(auxiliary_device) is set for a sub-function, and null for
+      others. C(numa_node) is null if the firmware does not report one.
     - C(rdma) are the RDMA devices of the same hardware; soft-RoCE is not included.
   returned: success
   type: list
@@ -75,6 +76,7 @@ interfaces:
       state: UP
       kind: null
       pci_address: "0000:07:00.0"
+      auxiliary_device: null
       numa_node: 0
       master: null
       link: null

@@ -41,7 +41,7 @@ _COMMON = {
 # From the NetConf of each plugin: containernetworking/plugins 1.9.1, ipoib-cni, sriov-cni and ib-sriov-cni (their
 # pkg/types/types.go and configuration references), rdma-cni 1.6.0.
 PLUGINS: dict[str, dict[str, t.Any]] = {
-    "host-device": {"device": "str", "hwaddr": "str", "kernelpath": "str", "pciBusID": "str", "deviceID": "str"},
+    "host-device": {"device": "str", "hwaddr": "str", "kernelpath": "str", "pciBusID": "str"},
     "macvlan": {
         "master": "str",
         "mode": ("bridge", "private", "vepa", "passthru"),

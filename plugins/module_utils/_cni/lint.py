@@ -119,11 +119,13 @@ def _selector(key: str, plugin: config.Config, resource: str | None, report: Rep
                 "%s are set, and host-device uses only %s" % (" and ".join(selectors), selectors[0]),
                 "one of them",
             )
-        if not selectors and not plugin.get("deviceID") and not resource:
+        if not selectors and not resource:
+            # NetConf in host-device.go: deviceID is read of runtimeConfig only, which is Multus's.
             report.add(
                 "missing_key",
                 key,
-                "host-device has no device selector",
+                "host-device has no device selector%s"
+                % (", and does not read deviceID" if "deviceID" in plugin else ""),
                 "one of %s, or a resource_name, whose device plugin selects the device" % ", ".join(_SELECTORS),
             )
     elif kind in ("sriov", "ib-sriov") and not plugin.get("deviceID") and not resource:

@@ -18,6 +18,13 @@ if t.TYPE_CHECKING:  # pragma: no cover
 _CODES = ("plugin_missing", "device_missing", "host_interface", "mtu_too_large")
 # Keys of the plugins to the key of an interface in node_info.
 _BY = {"device": "name", "master": "name", "hwaddr": "mac", "pciBusID": "pci_address"}
+# The kernel does not move them (netns_immutable in bond_setup(), br_dev_setup() and team_setup(); before Linux 6.12
+# NETIF_F_NETNS_LOCAL), and they take all that a member receives (netdev_rx_handler_register() in net/core/dev.c).
+_MASTERS = ("bond", "bridge", "team")
+_ON_TOP = (
+    "type macvlan or ipvlan with master %s, by which a pod gets a network device on %s. Its RDMA device stays with the "
+    "host, where pods can use it in mode shared"
+)
 
 
 def check(attachments: t.Sequence[Attachment], around: Surroundings, report: Report) -> None:
@@ -57,8 +64,13 @@ def _plugins(attachment: Attachment, node: str, info: t.Mapping[str, t.Any], rep
                 )
 
 
-def _find(interfaces: list[t.Any], key: str, value: str) -> t.Any:
-    return next((row for row in interfaces if str(row.get(_BY[key]) or "").lower() == value.lower()), None)
+def _find(interfaces: list[t.Any], key: str, value: str) -> list[t.Any]:
+    """The network devices that a plugin's key stands for, the one that the plugin takes first."""
+    rows = [row for row in interfaces if str(row.get(_BY[key]) or "").lower() == value.lower()]
+    if key != "pciBusID":
+        return rows
+    # getLink() of host-device reads the directory net of the PCI device, by name. A sub-function has its own.
+    return sorted((row for row in rows if not row.get("auxiliary_device")), key=lambda row: str(row.get("name")))
 
 
 def _devices(
@@ -81,13 +93,32 @@ def _devices(
         for code in ("device_missing", "host_interface", "mtu_too_large"):
             report.skip(code, "node_info has no list of interfaces for it", node=node)
         return
-    row = _find(interfaces, key, first[key])
-    if row is None:
+    _device(attachment, node, kind, key, info, around, report)
+
+
+def _device(
+    attachment: Attachment,
+    node: str,
+    kind: str,
+    key: str,
+    info: t.Mapping[str, t.Any],
+    around: Surroundings,
+    report: Report,
+) -> None:
+    first, interfaces = config.plugins(t.cast("config.Config", attachment.config))[0], info["interfaces"]
+    rows = _find(interfaces, key, first[key])
+    if not rows:
         _missing(attachment, node, key, first[key], interfaces, around, report)
         return
+    row = rows[0]
+    if key == "pciBusID" and len(rows) > 1:
+        _several(attachment, node, first[key], rows, report)
+    kinds = {str(other.get("name")): str(other.get("kind")) for other in interfaces}
     if kind == "host-device":
-        _host(attachment, node, first[key], row, around, report)
+        _host(attachment, node, first[key], row, kinds, around, report)
         _rdma(attachment, node, row, info, report)
+    elif kind != "ipoib":
+        _parent(attachment, node, kind, row, kinds, report)
     mtu = first.get("mtu")
     if isinstance(mtu, int) and isinstance(row.get("mtu"), int) and mtu > row["mtu"]:
         report.add(
@@ -109,21 +140,70 @@ def _missing(
 ) -> None:
     # A device that host-device gave to a pod is not on the host for so long.
     there = attachment.key in around.settled and key != "master"
-    names = sorted(str(row.get(_BY[key])) for row in interfaces if row.get(_BY[key]))
+    by = {str(row[_BY[key]]): _find(interfaces, key, str(row[_BY[key]])) for row in interfaces if row.get(_BY[key])}
+    remedy = "one of: %s. " % (", ".join(sorted(name for name, rows in by.items() if rows)) or "none")
+    below = sorted(str(row["name"]) for row in interfaces if key == "pciBusID" and row.get("pci_address") == value)
+    if below:
+        remedy += "The network devices of the sub-functions of %s have names, not an address: %s (device). " % (
+            value,
+            ", ".join(below),
+        )
     report.add(
         "device_missing",
         attachment.key,
         "node %s has no %s %s%s" % (node, key, value, " (a pod may hold it now)" if there else ""),
-        "one of: %s. Devices in use by pods are not listed. Exclude nodes without it with target_nodes"
-        % (", ".join(names) or "none"),
+        remedy + "Devices in use by pods are not listed. Exclude nodes without it with target_nodes",
         warn=there,
     )
 
 
-def _host(attachment: Attachment, node: str, value: str, row: t.Any, around: Surroundings, report: Report) -> None:
+def _several(attachment: Attachment, node: str, value: str, rows: t.Sequence[t.Any], report: Report) -> None:
+    report.add(
+        "several_devices",
+        attachment.key,
+        "pciBusID %s on node %s has the network devices %s, and host-device takes the first"
+        % (value, node, ", ".join(str(row.get("name")) for row in rows)),
+        "device, with the name of one of them",
+        warn=True,
+    )
+
+
+def _parent(
+    attachment: Attachment, node: str, kind: str, row: t.Any, kinds: t.Mapping[str, str], report: Report
+) -> None:
+    above = row.get("master")
+    if above and kinds.get(str(above)) in _MASTERS:
+        report.add(
+            "host_interface",
+            attachment.key,
+            "%s on node %s is a member of the %s %s, and the kernel adds no %s to a member"
+            % (row.get("name"), node, kinds[above], above, kind),
+            "master %s" % above,
+        )
+
+
+def _host(
+    attachment: Attachment,
+    node: str,
+    value: str,
+    row: t.Any,
+    kinds: t.Mapping[str, str],
+    around: Surroundings,
+    report: Report,
+) -> None:
+    if row.get("kind") in _MASTERS:
+        report.add(
+            "host_interface",
+            attachment.key,
+            "%s on node %s is a %s, which the kernel does not move to another network namespace"
+            % (value, node, row["kind"]),
+            _ON_TOP % (row["name"], row["name"]),
+        )
+        return
     uses = [str(use) for use in row.get("uses") or []]
-    if row.get("master"):
-        uses.append("member of %s" % row["master"])
+    above = row.get("master")
+    if above and not any(use.endswith(" %s" % above) for use in uses):
+        uses.append("member of %s" % above)
     own = {
         str(entry.get("address"))
         for entry in (((around.nodes or {}).get(node) or {}).get("status") or {}).get("addresses") or []
@@ -135,7 +215,8 @@ def _host(attachment: Attachment, node: str, value: str, row: t.Any, around: Sur
             attachment.key,
             "%s on node %s is used by the host: %s. A pod would take it away from the host"
             % (value, node, ", ".join(uses)),
-            "a device that the host does not use",
+            "a device that the host does not use"
+            + ("; or " + _ON_TOP % (above, above) if kinds.get(str(above)) == "bond" else ""),
         )
 
 
@@ -152,7 +233,9 @@ def _rdma(attachment: Attachment, node: str, row: t.Any, info: t.Mapping[str, t.
         return
     for device in devices:
         netdevs = [port.get("netdev") for port in device.get("ports") or []]
-        same = row.get("pci_address") and device.get("pci_address") == row["pci_address"]
+        same = row.get("pci_address") and all(
+            device.get(key) == row.get(key) for key in ("pci_address", "auxiliary_device")
+        )
         if row.get("name") in netdevs or same:
             return
     report.add(

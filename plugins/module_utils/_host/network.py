@@ -18,10 +18,10 @@ from .. import _command
 from .._errors import FabricError
 from .._files import refuse_nul, unescape_mount
 from .._formats import from_json
+from .._rdma import pci_netdevs
 
 COMMAND_LIMIT_S = 30
 PLUGIN_LIMIT_S = 10
-_PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z")
 # Of these the server stands in the source of the mount (nfs(5), mount.cifs(8), mount.lustre(8), ceph(8)).
 REMOTE = ("nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "glusterfs", "fuse.glusterfs", "fuse.sshfs", "beegfs", "9p")
 
@@ -92,18 +92,16 @@ class Host:
         except OSError:
             return []
 
-    def hardware(self, name: str) -> tuple[str | None, int | None]:
-        """Return the PCI address and the NUMA node of a network device."""
+    def hardware(self, name: str) -> tuple[str | None, str | None, int | None]:
+        """Return PCI address, auxiliary device (of a sub-function) and NUMA node of a network device."""
         device = os.path.realpath(os.path.join(self.sys, "class/net", name, "device"))
-        place = device
-        # virtio-net's own device is virtio0, a child of the PCI device; auxiliary devices likewise.
-        while place not in ("/", self.sys) and not _PCI.match(os.path.basename(place)):
-            place = os.path.dirname(place)
-        if not os.path.exists(os.path.join(self.sys, "class/net", name, "device")) or place in ("/", self.sys):
-            return None, None
+        function = pci_netdevs.function_of(device)
+        if function is None:
+            return None, None, None
+        place = device[: device.rindex(function.pci_address)] + function.pci_address
         text = (self.read(os.path.join(place, "numa_node")) or "").strip()
         # -1: the firmware reports none.
-        return os.path.basename(place), int(text) if text.isdigit() else None
+        return (*function, int(text) if text.isdigit() else None)
 
     def rdma(self, name: str) -> list[str]:
         """Return the RDMA devices whose hardware is that of a network device."""
@@ -242,7 +240,7 @@ def _interface(
     uses: t.Mapping[str, list[str]],
 ) -> dict[str, t.Any]:
     name = row["ifname"]
-    pci, numa = host.hardware(name)
+    pci, auxiliary, numa = host.hardware(name)
     return {
         "name": name,
         "mac": row.get("address"),
@@ -250,6 +248,7 @@ def _interface(
         "state": row.get("operstate"),
         "kind": (row.get("linkinfo") or {}).get("info_kind"),
         "pci_address": pci,
+        "auxiliary_device": auxiliary,
         "numa_node": numa,
         "master": row.get("master"),
         "link": row.get("link"),

@@ -21,10 +21,18 @@ class Slot(t.NamedTuple):
     pci: str | None
     numa: int | None
     device: str
+    auxiliary: str | None = None
+    kind: str | None = None
 
     @property
     def place(self) -> str:
-        return "%s (%s)" % (self.pci, self.netdev) if self.pci else self.netdev
+        function = "/".join(part for part in (self.pci, self.auxiliary) if part)
+        return "%s (%s)" % (function, self.netdev) if function else self.netdev
+
+    @property
+    def pci_bus_id(self) -> str | None:
+        """Return the address by which host-device finds it: that of a sub-function's parent is not."""
+        return None if self.auxiliary else self.pci
 
 
 class Node(t.NamedTuple):
@@ -79,6 +87,8 @@ def _slot(port: rails_ports.Port, interface: t.Mapping[str, t.Any]) -> Slot:
         port.device.get("pci_address") or interface.get("pci_address"),
         interface.get("numa_node") if numa is None else numa,
         port.name,
+        port.device.get("auxiliary_device"),
+        interface.get("kind"),
     )
 
 
@@ -98,10 +108,18 @@ def _unusable(
         return None
     why = "the host uses it (%s)" % ", ".join(uses)
     if selection.include:
-        raise PlanError(
-            "Could not %s: include names %s of %s, and %s. A pod must not get it: remove it from include"
-            % (DOING, port.netdev, name, why)
+        bond = next((use[len("bond ") :] for use in uses if use.startswith("bond ")), None)
+        text = "include names %s of %s, and %s. A pod must not get it: remove it from include" % (
+            port.netdev,
+            name,
+            why,
         )
+        if bond:
+            text += (
+                ". A pod can get a network device on %s instead, if that is a rail (plugin macvlan or ipvlan, " % bond
+            )
+            text += "in mode shared)"
+        raise PlanError("Could not %s: %s" % (DOING, text))
     return why
 
 

@@ -25,7 +25,7 @@ SHARING = ("macvlan", "ipvlan", "ipoib")
 
 
 def _by(how: str, slot: Slot) -> str | None:
-    return slot.netdev if how == "name" else slot.pci
+    return slot.netdev if how == "name" else slot.pci_bus_id
 
 
 def _keys(how: str, node: Node) -> tuple[str, ...] | None:
@@ -60,10 +60,10 @@ def _difference(node: Node, like: Node) -> str:
     for number, (ours, theirs) in enumerate(zip(node.slots, like.slots)):
         if len(node.slots) == len(like.slots) and (ours.pci, ours.netdev) != (theirs.pci, theirs.netdev):
             return "%s has rail %d at %s, the others at %s" % (node.name, number, ours.place, theirs.place)
-    mine = {slot.netdev for slot in node.slots} | {slot.pci for slot in node.slots if slot.pci}
-    lacks = [slot for slot in like.slots if slot.netdev not in mine and slot.pci not in mine]
-    theirs_all = {slot.netdev for slot in like.slots} | {slot.pci for slot in like.slots if slot.pci}
-    more = [slot for slot in node.slots if slot.netdev not in theirs_all and slot.pci not in theirs_all]
+    mine = {slot.netdev for slot in node.slots} | {slot.pci_bus_id for slot in node.slots if slot.pci_bus_id}
+    lacks = [slot for slot in like.slots if slot.netdev not in mine and slot.pci_bus_id not in mine]
+    theirs_all = {slot.netdev for slot in like.slots} | {slot.pci_bus_id for slot in like.slots if slot.pci_bus_id}
+    more = [slot for slot in node.slots if slot.netdev not in theirs_all and slot.pci_bus_id not in theirs_all]
     parts = []
     for slot in lacks:
         why = node.left_out.get(slot.netdev) or node.left_out.get(slot.device)
@@ -90,6 +90,49 @@ _HINT = (
 )
 
 
+_IN_PARENT = (
+    "%s is the network device of a sub-function, and pciBusID is the address of its parent, whose own network device "
+    "host-device would move. Give sub-functions the same names on all nodes (systemd.link(5)) and select them by name, "
+    "or let a device plugin choose and set resources"
+)
+# Multus puts a device plugin's choice into pciBusID (delegateAddDeviceID() in pkg/types/conf.go), and with the
+# capability into runtimeConfig, where host-device looks for an auxiliary device (handleDeviceID() in host-device.go).
+_INCAPABLE = (
+    "%s is the network device of a sub-function, and without the capability deviceID Multus passes its auxiliary "
+    "device to host-device as pciBusID, so pods do not start. Set options to {'capabilities': {'deviceID': true}}"
+)
+# netns_immutable in bond_setup(), br_dev_setup() and team_setup().
+_IMMOVABLE = (
+    "%s is a %s, which the kernel does not move to another network namespace, so host-device cannot give it to a pod. "
+    "Set plugin to macvlan or ipvlan, by which a pod gets a network device on %s; its RDMA device stays with the host, "
+    "where pods can use it in mode shared. Or leave out %s with exclude"
+)
+
+
+def _sub_function(nodes: t.Sequence[Node]) -> str | None:
+    """Describe the first network device of a sub-function."""
+    return next(
+        ("%s of %s" % (slot.netdev, node.name) for node in nodes for slot in node.slots if slot.auxiliary), None
+    )
+
+
+def _check_host_device(how: str, nodes: t.Sequence[Node], options: Options) -> None:
+    """Refuse what host-device cannot give to a pod."""
+    if options.plugin != "host-device":
+        return
+    if how == "resource":
+        place = _sub_function(nodes)
+        if place and not ((options.options or {}).get("capabilities") or {}).get("deviceID"):
+            raise PlanError("Could not %s: %s" % (DOING, _INCAPABLE % place))
+        return
+    for node in nodes:
+        for slot in node.slots:
+            if slot.kind in ("bond", "bridge", "team"):
+                place = "%s of %s" % (slot.netdev, node.name)
+                text = _IMMOVABLE % (place, slot.kind, slot.netdev, slot.netdev)
+                raise PlanError("Could not %s: %s" % (DOING, text))
+
+
 def _choose(select: str, nodes: t.Sequence[Node], resources: t.Sequence[str]) -> tuple[str, Node]:
     """Return what distinguishes rails, and a node that has what all have."""
     if select == "resource" or (select == "auto" and resources):
@@ -110,6 +153,9 @@ def _choose(select: str, nodes: t.Sequence[Node], resources: t.Sequence[str]) ->
         padding = [Slot("", None, None, "")] * first.away
         return "resource", first._replace(slots=first.slots + padding)
     refused = []
+    sub_function = _sub_function(nodes)
+    if select == "pci" and sub_function:
+        raise PlanError("Could not %s: %s" % (DOING, _IN_PARENT % sub_function))
     for how in ("name", "pci") if select == "auto" else (select,):
         agreement = _agreement(how, nodes)
         if agreement is None:
@@ -121,7 +167,7 @@ def _choose(select: str, nodes: t.Sequence[Node], resources: t.Sequence[str]) ->
     if not refused:
         raise PlanError("Could not %s: no node has a port that can be a rail%s" % (DOING, _nothing(nodes)))
     _count, odd, like_node = min(refused, key=lambda refusal: refusal[0])
-    raise _differ(odd, like_node, len(nodes), _HINT)
+    raise _differ(odd, like_node, len(nodes), _IN_PARENT % sub_function if sub_function else _HINT)
 
 
 def _nothing(nodes: t.Sequence[Node]) -> str:
@@ -189,6 +235,7 @@ def plan(info: t.Any, network: t.Any, options: Options) -> dict[str, t.Any]:
         how, like = "name", nodes[0]
     else:
         how, like = _choose(options.select, nodes, options.resources)
+    _check_host_device(how, nodes, options)
     rails = _name_rails(how, like, options.resources, kept, options.prefix) + _kept_rails(in_pods, len(like.slots))
     ours = {rail["name"] for rail in rails}
     foreign = [(other.name, other.network) for other in kept if other.network and other.name not in ours]
@@ -246,6 +293,7 @@ def _name_rails(
                 "name": old.name if old else "",
                 "netdev": slot.netdev or None,
                 "pci_address": slot.pci,
+                "auxiliary_device": slot.auxiliary,
                 "numa_node": slot.numa,
                 "selector": selector,
                 "range": old.network if old else None,
@@ -270,7 +318,7 @@ def _in_pods(nodes: t.Sequence[Node], kept: t.Sequence[Kept]) -> list[Kept]:
     """Return the attachments whose devices no node has at home, because pods have them everywhere."""
     if not all(node.away for node in nodes):
         return []
-    home = {key for node in nodes for slot in node.slots for key in (slot.netdev, slot.pci)}
+    home = {key for node in nodes for slot in node.slots for key in (slot.netdev, slot.pci_bus_id)}
     attachments = [old for old in kept if old.network and old.selector and old.selector[1] not in home]
     away = min(node.away for node in nodes)
     if away > len(attachments):
@@ -292,6 +340,7 @@ def _kept_rails(in_pods: t.Sequence[Kept], first: int) -> list[dict[str, t.Any]]
                 "name": attachment.name,
                 "netdev": value if key == "device" else None,
                 "pci_address": value if key == "pciBusID" else None,
+                "auxiliary_device": None,
                 "numa_node": None,
                 "selector": {key: value},
                 "range": attachment.network,

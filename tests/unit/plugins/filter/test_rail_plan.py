@@ -144,6 +144,90 @@ def test_a_rail_on_another_numa_node_is_noted() -> None:
     assert rail_plan(info, NETWORK)["notes"] == ["ens0 has a different NUMA node on gpu-2 than elsewhere."]
 
 
+def sub_function(sfnum: int, number: int, netdev: str = "") -> Json:
+    """A sub-function of the card at 0000:08:00.0, whose auxiliary devices are numbered in the order of their making."""
+    auxiliary = {"auxiliary_device": f"mlx5_core.sf.{number}"}
+    return device(number, netdev or f"enp8s0f0s{sfnum}", pci="0000:08:00.0", **auxiliary)
+
+
+def test_sub_functions_are_selected_by_name() -> None:
+    # The numbers of auxiliary devices differ from node to node.
+    info = {
+        "a": node(sub_function(88, 4), sub_function(89, 5)),
+        "b": node(sub_function(88, 7), sub_function(89, 6)),
+    }
+    plan = rail_plan(info, NETWORK)
+    assert [attachment.get("device") for attachment in plan["attachments"]] == ["enp8s0f0s88", "enp8s0f0s89"]
+    assert [rail["auxiliary_device"] for rail in plan["rails"]] == ["mlx5_core.sf.4", "mlx5_core.sf.5"]
+    assert plan["notes"] == []
+
+
+# The card itself is a rail of its own, by its address.
+PARENT = device(0, "enp8s0f0np0", pci="0000:08:00.0")
+IN_PARENT = (
+    "enp8s0f0s88 of a is the network device of a sub-function, and pciBusID is the address of its parent, whose own "
+    "network device host-device would move. Give sub-functions the same names on all nodes (systemd.link(5)) and "
+    "select them by name, or let a device plugin choose and set resources"
+)
+
+
+def test_sub_functions_are_not_selected_by_the_address_of_their_parent() -> None:
+    info = {"a": node(PARENT, sub_function(88, 4)), "b": node(PARENT, sub_function(99, 4))}
+    assert message_of(AnsibleFilterError, rail_plan, info, NETWORK, select="pci") == (
+        f"Could not plan the rails: {IN_PARENT}"
+    )
+    text = message_of(AnsibleFilterError, rail_plan, info, NETWORK)
+    assert "nodes differ: b has rail 1 at 0000:08:00.0/mlx5_core.sf.4 (enp8s0f0s99), the others at" in text
+    assert text.endswith(IN_PARENT)
+
+
+def test_an_attachment_of_the_parent_is_in_a_pod_though_a_sub_function_is_not() -> None:
+    kept = [{"name": "rail7", "range": "10.100.0.0/29", "selector": {"pciBusID": "0000:08:00.0"}}]
+    info = {"a": node(sub_function(88, 4), device(0, "net1", pci="0000:08:00.0", away=True))}
+    plan = rail_plan(info, NETWORK, existing=kept)
+    assert [(rail["name"], rail["selector"]) for rail in plan["rails"]] == [
+        ("rail0", {"device": "enp8s0f0s88"}),
+        ("rail7", {"pciBusID": "0000:08:00.0"}),
+    ]
+
+
+def test_sub_functions_of_a_device_plugin_need_a_capability() -> None:
+    info = {"a": node(sub_function(88, 4))}
+    assert message_of(AnsibleFilterError, rail_plan, info, NETWORK, resources=["nvidia.com/sf"]) == (
+        "Could not plan the rails: enp8s0f0s88 of a is the network device of a sub-function, and without the "
+        "capability deviceID Multus passes its auxiliary device to host-device as pciBusID, so pods do not start. Set "
+        "options to {'capabilities': {'deviceID': true}}"
+    )
+    capable = {"capabilities": {"deviceID": True}}
+    plan = rail_plan(info, NETWORK, resources=["nvidia.com/sf"], options=capable)
+    assert plan["attachments"][0]["capabilities"] == {"deviceID": True}
+
+
+BOND = device(0, "bond0", name="mlx5_bond_0")
+BOND_ROWS = [interface("bond0", kind="bond"), interface("ens1", "bond bond0", master="bond0")]
+
+
+def test_a_bond_is_not_given_to_a_pod() -> None:
+    info = {"a": node(BOND, interfaces=BOND_ROWS)}
+    assert message_of(AnsibleFilterError, rail_plan, info, NETWORK) == (
+        "Could not plan the rails: bond0 of a is a bond, which the kernel does not move to another network namespace, "
+        "so host-device cannot give it to a pod. Set plugin to macvlan or ipvlan, by which a pod gets a network device "
+        "on bond0; its RDMA device stays with the host, where pods can use it in mode shared. Or leave out bond0 with "
+        "exclude"
+    )
+    plan = rail_plan(info, NETWORK, plugin="macvlan")
+    assert plan["attachments"][0]["master"] == "bond0"
+
+
+def test_a_member_of_a_bond_is_not_given_to_a_pod() -> None:
+    info = {"a": node(device(0, "ens1"), interfaces=BOND_ROWS)}
+    assert message_of(AnsibleFilterError, rail_plan, info, NETWORK, include=["ens1"]) == (
+        "Could not plan the rails: include names ens1 of a, and the host uses it (bond bond0). A pod must not get it: "
+        "remove it from include. A pod can get a network device on bond0 instead, if that is a rail (plugin macvlan or "
+        "ipvlan, in mode shared)"
+    )
+
+
 def test_resources_need_no_equal_names() -> None:
     info = cluster(2, 2)
     info["gpu-1"]["devices"] = [device(5), device(6)]

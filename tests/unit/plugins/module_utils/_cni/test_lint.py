@@ -48,6 +48,35 @@ INFO: dict[str, t.Any] = {
     ],
     "cni": {"bin_dir": "/opt/cni/bin", "plugins": PLUGINS},
 }
+BONDED = {
+    "gpu-1": {
+        **INFO,
+        "interfaces": [
+            interface("ens1f0", "05", master="bond0", uses=["bond bond0"]),
+            interface("ens1f1", "05", master="bond0", uses=["bond bond0"]),
+            interface("bond0", "05", kind="bond"),
+        ],
+    }
+}
+# A function with a sub-function, which has the only RDMA device, and one that only a sub-function is left of.
+SUB_FUNCTIONS = {
+    "gpu-1": {
+        **INFO,
+        "devices": [
+            {
+                "name": "mlx5_2",
+                "pci_address": "0000:08:00.0",
+                "auxiliary_device": "mlx5_core.sf.4",
+                "ports": [{"netdev": "enp8s0f0s88"}],
+            }
+        ],
+        "interfaces": [
+            interface("enp8s0f0s88", "06", pci_address="0000:08:00.0", auxiliary_device="mlx5_core.sf.4"),
+            interface("enp8s0f0np0", "07", pci_address="0000:08:00.0", auxiliary_device=None),
+            interface("enp9s0f0s88", "08", pci_address="0000:09:00.0", auxiliary_device="mlx5_core.sf.5"),
+        ],
+    }
+}
 AROUND = Surroundings(
     others=[],
     nodes={"gpu-1": node("10.1.0.1", **{"nvidia.com/rail0": "1", "nvidia.com/none": "0"})},
@@ -239,6 +268,46 @@ WRONG = [
     ),
     wrong("host_interface", "the node's address 10.1.0.1/24", nic(device="ens256")),
     wrong(
+        "host_interface",
+        "host_interface, default/nic0: ens1f0 on node gpu-1 is used by the host: bond bond0. A pod would take it away from "
+        "the host. A device that the host does not use; or type macvlan or ipvlan with master bond0, by which a pod gets a "
+        "network device on bond0. Its RDMA device stays with the host, where pods can use it in mode shared",
+        nic(device="ens1f0"),
+        node_info=BONDED,
+    ),
+    wrong(
+        "host_interface",
+        "default/nic0: bond0 on node gpu-1 is a bond, which the kernel does not move to another network namespace. Type "
+        "macvlan or ipvlan with master bond0",
+        nic(device="bond0"),
+        node_info=BONDED,
+    ),
+    wrong(
+        "host_interface",
+        "default/nic0: ens1f0 on node gpu-1 is a member of the bond bond0, and the kernel adds no macvlan to a member. "
+        "Master bond0",
+        nic(type="macvlan", device=None, master="ens1f0"),
+        node_info=BONDED,
+    ),
+    wrong(
+        "device_missing",
+        "node gpu-1 has no pciBusID 0000:09:00.0. One of: 0000:08:00.0. The network devices of the sub-functions of "
+        "0000:09:00.0 have names, not an address: enp9s0f0s88",
+        nic(device=None, pciBusID="0000:09:00.0"),
+        node_info=SUB_FUNCTIONS,
+    ),
+    wrong(
+        "device_missing",
+        "node gpu-1 has no RDMA device on enp8s0f0np0, and the chained plugin rdma needs one",
+        chain("0.3.1", {"type": "host-device", "pciBusID": "0000:08:00.0"}, {"type": "rdma"}),
+        node_info=SUB_FUNCTIONS,
+    ),
+    wrong(
+        "missing_key",
+        "host-device has no device selector, and does not read deviceID",
+        nic(device=None, deviceID="mlx5_core.sf.4"),
+    ),
+    wrong(
         "mtu_too_large",
         "mtu 9000 is larger than the mtu 1500 of its parent ens160 on node gpu-1",
         nic(type="macvlan", device=None, master="ens160", mtu=9000),
@@ -252,7 +321,11 @@ def test_errors(code: str, sentence: str, wanted: list[Attachment], around: dict
     assert code in {finding.code for finding in report.errors}
     assert any(sentence in str(finding) for finding in report.errors), [str(finding) for finding in report.errors]
     # One mistake, one kind of error: but two of one device share its range, and a name that cannot be is on no node.
-    further = {"duplicate_device": {"range_overlap"}, "interface_name": {"device_missing"}}
+    further = {
+        "duplicate_device": {"range_overlap"},
+        "interface_name": {"device_missing"},
+        "missing_key": {"unknown_key"},
+    }
     assert {finding.code for finding in report.errors} <= {code} | further.get(code, set())
     if CODES[code]:
         ignored = lint(wanted, [code], **around)
@@ -280,6 +353,7 @@ RIGHT: list[list[Attachment]] = [
     [nic("nic0", "nvidia.com/rail0", device=None)],
     [nic(type="macvlan", device=None, master="ens160", mtu=1500)],
     [nic(cniVersion="1.1.0")],
+    [nic("nic0", "nvidia.com/rail0", device=None, capabilities={"deviceID": True})],
 ]
 
 
@@ -294,6 +368,30 @@ def test_a_device_that_a_pod_holds_is_a_warning_where_the_attachment_is_there_al
     report = lint([nic()], node_info=info, settled={"default/nic0"})
     assert report.errors == []
     assert "(a pod may hold it now)" in str(report.warnings[0])
+
+
+def test_a_sub_function_has_its_own_rdma_device() -> None:
+    attachment = chain("0.3.1", {"type": "host-device", "device": "enp8s0f0s88"}, {"type": "rdma"})
+    assert lint([attachment], node_info=SUB_FUNCTIONS).errors == []
+
+
+def test_a_device_on_a_bond_is_no_error() -> None:
+    assert lint([nic(type="macvlan", device=None, master="bond0")], node_info=BONDED).errors == []
+
+
+def test_an_address_with_several_network_devices_is_a_warning() -> None:
+    ports = [
+        interface(f"enp8s0{name}", name, pci_address="0000:08:00.0", uses=["x"] * (name == "d1"))
+        for name in ("d1", "d0")
+    ]
+    report = lint([nic(device=None, pciBusID="0000:08:00.0")], node_info={"gpu-1": {**INFO, "interfaces": ports}})
+    assert (report.errors, [str(finding) for finding in report.warnings]) == (
+        [],
+        [
+            "several_devices, default/nic0: pciBusID 0000:08:00.0 on node gpu-1 has the network devices enp8s0d0, enp8s0d1, "
+            "and host-device takes the first. Device, with the name of one of them"
+        ],
+    )
 
 
 def test_no_version_is_a_warning() -> None:

@@ -75,6 +75,26 @@ def test_no_ip_on_this_host(monkeypatch: pytest.MonkeyPatch) -> None:
         network.Host().ip("link", "show")
 
 
+# network device, where its link "device" leads to, and the wanted PCI address, auxiliary device and NUMA node
+PLACES = [
+    ("enp8s0f0np0", "0000:08:00.0", ("0000:08:00.0", None, 1)),
+    ("enp8s0f0s88", "0000:08:00.0/mlx5_core.sf.4", ("0000:08:00.0", "mlx5_core.sf.4", 1)),
+    ("ens3", "0000:08:00.0/virtio0", ("0000:08:00.0", None, 1)),
+    ("bond0", None, (None, None, None)),
+]
+
+
+@pytest.mark.parametrize(("name", "place", "wanted"), PLACES)
+def test_the_place_of_a_network_device(tmp_path: Path, name: str, place: str | None, wanted: Json) -> None:
+    (tmp_path / "class/net" / name).mkdir(parents=True)
+    if place:
+        device = tmp_path / "devices/pci0000:07" / place
+        device.mkdir(parents=True)
+        (tmp_path / "devices/pci0000:07/0000:08:00.0/numa_node").write_text("1\n")
+        (tmp_path / "class/net" / name / "device").symlink_to(device)
+    assert network.Host(sys=str(tmp_path)).hardware(name) == wanted
+
+
 # A namespace with an uplink, a port in a bridge, a macvlan with an address, storage behind a port, and a free one.
 SETUP = """
 ip link set lo up
