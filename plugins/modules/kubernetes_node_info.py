@@ -85,7 +85,7 @@ programs:
   description: Versions of installed programs, null if a program is missing or does not report a version.
   returned: success
   type: dict
-  sample: {"kubeadm": "1.36.3", "kubelet": "1.36.3", "kubectl": "1.36.3", "containerd": "1.7.24"}
+  sample: {"kubeadm": "1.37.1", "kubelet": "1.37.1", "kubectl": "1.37.1", "containerd": "1.7.24"}
 runtime:
   description:
     - The configuration that containerd runs with (C(config), null if containerd is missing), and the owner of its configuration file (C(config_owner)) -
@@ -162,7 +162,7 @@ cluster:
     error: null
     nodes:
       - name: gpu-1
-        version: 1.36.3
+        version: 1.37.1
         machine_id: 8f3c9a1db0a94a5e8b0e6d0b0c5c7f10
         ready: true
         internal_ip: 192.0.2.11

@@ -68,7 +68,7 @@ case "$1 $2" in
         echo $id.0123456789abcdef
         exit ;;
     "init phase") exit ;;
-    version*) echo v1.36.3; exit ;;
+    version*) echo v1.37.1; exit ;;
 esac
 
 for other in $place/active/$host.*; do

@@ -96,7 +96,7 @@ def test_images_are_those_that_were_asked_for(tmp_path: Path) -> None:
     done = judged(config.documents(settings(**FULL), PLANE, "init"), tmp_path, "config", "images", "list")
     assert done.returncode == 0, done.stderr
     assert "registry.example.org/k8s/etcd:3.6.8-0" in done.stdout
-    assert "registry.example.org/k8s/kube-apiserver:v1.36.3" in done.stdout
+    assert "registry.example.org/k8s/kube-apiserver:v1.37.1" in done.stdout
 
 
 def test_the_lab_has_an_image_for_every_name(tmp_path: Path) -> None:

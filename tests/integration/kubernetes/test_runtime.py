@@ -84,7 +84,7 @@ def test_what_somebody_has_added_is_left_alone(tmp_path: Path) -> None:
 def test_settings_keep_their_kinds() -> None:
     result = value("__kubernetes_settings", kubernetes_bind_port="7443", kubernetes_control_plane_taint="false")
     assert (result["bind_port"], result["control_plane_taint"]) == (7443, False)
-    assert result["version"] == "1.36.3"
+    assert result["version"] == "1.37.1"
 
 
 @pytest.mark.parametrize(
@@ -121,8 +121,8 @@ NEWER: Json = {"kubernetes_version": "1.99.0", "kubernetes_cni_plugins_version":
 def test_programs_and_their_checksums() -> None:
     given = {"kubernetes_checksums": {"kubelet": "sha256:" + "0" * 64}}
     sources = {entry["name"]: entry for entry in value("__kubernetes_program_sources", **given)}
-    assert sources["kubeadm"]["url"] == "https://dl.k8s.io/release/v1.36.3/bin/linux/amd64/kubeadm"
-    assert sources["kubeadm"]["checksum"].startswith("sha256:bba1733c")
+    assert sources["kubeadm"]["url"] == "https://dl.k8s.io/release/v1.37.1/bin/linux/amd64/kubeadm"
+    assert sources["kubeadm"]["checksum"].startswith("sha256:087b6340")
     assert sources["kubelet"]["checksum"] == "sha256:" + "0" * 64
     (plugins,) = value("__kubernetes_cni_sources")
     assert plugins["checksum"].startswith("sha256:b98f74a0")

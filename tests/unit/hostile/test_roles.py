@@ -48,7 +48,7 @@ CASES: dict[str, tuple[tuple[str, t.Any, Wrap], ...]] = {
     ),
     "kubernetes": (
         ("kubernetes_sandbox_image", "registry.example.org:5000/pause:3.10@sha256:" + "ab" * 32, str),
-        ("kubernetes_package_repository", "https://pkgs.k8s.io/core:/stable:/v1.36/deb/", str),
+        ("kubernetes_package_repository", "https://pkgs.k8s.io/core:/stable:/v1.37/deb/", str),
     ),
 }
 

@@ -22,7 +22,7 @@ def test_three_nodes_are_ready(lab: podlab.PodLab) -> None:
     for node in nodes:
         conditions = {row["type"]: row["status"] for row in node["status"]["conditions"]}
         assert conditions["Ready"] == "True", node["metadata"]["name"]
-        assert node["status"]["nodeInfo"]["kubeletVersion"] == "v1.36.3"
+        assert node["status"]["nodeInfo"]["kubeletVersion"] == "v1.37.1"
         assert node["status"]["addresses"][0]["address"].startswith("10.90.1.")
 
 

@@ -15,8 +15,8 @@ from ansible_collections.rdmaops.gpu_fabric.plugins.module_utils._tool_output.li
 @pytest.mark.parametrize(
     ("text", "version"),
     [
-        ("v1.36.3\n", "1.36.3"),
-        ("Kubernetes v1.36.3", "1.36.3"),
+        ("v1.37.1\n", "1.37.1"),
+        ("Kubernetes v1.37.1", "1.37.1"),
         # Debian 13's package
         ("containerd github.com/containerd/containerd 1.7.24~ds1 1.7.24~ds1-6+b4\n", "1.7.24"),
         ("command not found", None),
@@ -167,7 +167,7 @@ def test_nodes() -> None:
                         {"type": "InternalIP", "address": "2001:db8::10"},
                         {"type": "Hostname", "address": "cp-1"},
                     ],
-                    "nodeInfo": {"kubeletVersion": "v1.36.3", "machineID": "ab"},
+                    "nodeInfo": {"kubeletVersion": "v1.37.1", "machineID": "ab"},
                 },
             },
             {"metadata": {"name": "gpu-1"}},
@@ -176,7 +176,7 @@ def test_nodes() -> None:
     first, second = node.nodes_in(answer)
     assert first == {
         "name": "cp-1",
-        "version": "1.36.3",
+        "version": "1.37.1",
         "machine_id": "ab",
         "ready": True,
         "internal_ip": "192.0.2.10",

@@ -11,7 +11,7 @@ Json = dict[str, t.Any]
 AUTHORITY, OTHER = "aa" * 32, "bb" * 32
 
 SETTINGS: Json = {
-    "version": "1.36.3", "cluster_name": "fabric", "endpoint": "192.0.2.10:6443", "bind_port": 6443,
+    "version": "1.37.1", "cluster_name": "fabric", "endpoint": "192.0.2.10:6443", "bind_port": 6443,
     "pod_network": "10.244.0.0/16", "service_network": "10.96.0.0/16", "dns_domain": "cluster.local",
     "certificate_names": ["api.example.org"], "image_repository": "", "etcd_image_tag": "", "dns_image_tag": "",
     "proxy_mode": "", "skip_phases": [], "control_plane_taint": True, "kubelet": {}, "cluster_configuration": {},
@@ -63,7 +63,7 @@ def host(name: str, number: int, /, *, control_plane: bool = False, **info: t.An
 
 def node(name: str, number: int, /, *, ready: bool = True, control_plane: bool = False, **more: t.Any) -> Json:
     """A Node of the cluster."""
-    state = {"name": name, "version": "1.36.3", "ready": ready, "control_plane": control_plane}
+    state = {"name": name, "version": "1.37.1", "ready": ready, "control_plane": control_plane}
     addresses = {"internal_ip": f"192.0.2.{number}", "pod_cidr": f"10.244.{number}.0/24"}
     return {**state, "machine_id": f"{number:032x}", **addresses, **more}
 

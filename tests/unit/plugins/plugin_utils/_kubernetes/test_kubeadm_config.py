@@ -36,7 +36,7 @@ def test_init() -> None:
     ]
     assert "taints" not in made["InitConfiguration"]["nodeRegistration"]
     cluster = made["ClusterConfiguration"]
-    assert cluster["kubernetesVersion"] == "v1.36.3"
+    assert cluster["kubernetesVersion"] == "v1.37.1"
     assert cluster["controlPlaneEndpoint"] == "192.0.2.10:6443"
     assert cluster["networking"] == {
         "podSubnet": "10.244.0.0/16",
@@ -159,7 +159,7 @@ encryptionAlgorithm: RSA-2048
 etcd: {local: {dataDir: /var/lib/etcd}}
 imageRepository: registry.k8s.io
 kind: ClusterConfiguration
-kubernetesVersion: v1.36.3
+kubernetesVersion: v1.37.1
 networking: {dnsDomain: cluster.local, podSubnet: 10.244.0.0/16, serviceSubnet: 10.96.0.0/16}
 proxy: {}
 scheduler: {}
@@ -172,7 +172,7 @@ def test_defaults_and_further_names_are_no_difference() -> None:
 
 # What a site says, and the fields in which the cluster differs
 DIFFER: list[tuple[Json, list[str]]] = [
-    ({"version": "1.36.4"}, ["kubernetesVersion"]),
+    ({"version": "1.37.2"}, ["kubernetesVersion"]),
     ({"pod_network": "10.32.0.0/16"}, ["networking.podSubnet"]),
     ({"certificate_names": ["new.example.org"]}, ["apiServer.certSANs"]),
     ({"image_repository": "registry.example.org"}, ["imageRepository"]),

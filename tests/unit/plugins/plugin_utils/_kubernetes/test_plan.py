@@ -156,20 +156,20 @@ def test_hosts_without_a_control_plane() -> None:
 
 
 def test_a_configuration_that_differs() -> None:
-    made = plan(running(), settings(version="1.36.4", kubelet={"maxPods": 64}), Options())
+    made = plan(running(), settings(version="1.37.2", kubelet={"maxPods": 64}), Options())
     assert [entry["path"] for entry in made["differences"]] == ["kubernetesVersion", "maxPods"]
     assert len(made["problems"]) == 2
-    difference = 'kubeadm-config of the cluster has kubernetesVersion "v1.36.3", and "v1.36.4" is wanted'
+    difference = 'kubeadm-config of the cluster has kubernetesVersion "v1.37.1", and "v1.37.2" is wanted'
     assert difference in made["problems"][0]
     before, after = made["diff"][0]["before"], made["diff"][0]["after"]
-    assert "kubernetesVersion: v1.36.3\n" in before
-    assert "kubernetesVersion: v1.36.4\n" in after
-    assert before.replace("v1.36.3", "v1.36.4") == after
+    assert "kubernetesVersion: v1.37.1\n" in before
+    assert "kubernetesVersion: v1.37.2\n" in after
+    assert before.replace("v1.37.1", "v1.37.2") == after
 
-    reported = plan(running(), settings(version="1.36.4"), Options(on_difference="report"))
+    reported = plan(running(), settings(version="1.37.2"), Options(on_difference="report"))
     assert reported["problems"] == []
     (row,) = [resource for resource in reported["resources"] if resource["kind"] == "kubeadm_configuration"]
-    assert (row["status"], row["desired"], row["live"]) == ("drift", "v1.36.4", "v1.36.3")
+    assert (row["status"], row["desired"], row["live"]) == ("drift", "v1.37.2", "v1.37.1")
 
 
 def test_a_configuration_that_is_no_yaml() -> None:

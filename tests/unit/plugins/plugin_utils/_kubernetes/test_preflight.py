@@ -133,12 +133,12 @@ def test_networks() -> None:
 # installed on gpu-1, and what is said of it
 SKEW: list[tuple[Json, str]] = [
     ({"kubeadm": None, "kubelet": None, "kubectl": None}, "kubeadm is not installed, and kubernetes_source is local"),
-    ({"kubeadm": "1.35.1"}, "kubeadm 1.35.1 cannot create a cluster of version 1.36.3"),
-    ({"kubeadm": "1.38.0"}, "kubeadm 1.38.0 cannot create a cluster of version 1.36.3"),
-    ({"kubelet": "1.37.0"}, "kubelet 1.37.0 is newer than the API server (1.36.3)"),
-    ({"kubelet": "1.32.9"}, "kubelet 1.32.9 is more than 3 minor versions older"),
+    ({"kubeadm": "1.36.1"}, "kubeadm 1.36.1 cannot create a cluster of version 1.37.1"),
+    ({"kubeadm": "1.39.0"}, "kubeadm 1.39.0 cannot create a cluster of version 1.37.1"),
+    ({"kubelet": "1.38.0"}, "kubelet 1.38.0 is newer than the API server (1.37.1)"),
+    ({"kubelet": "1.33.9"}, "kubelet 1.33.9 is more than 3 minor versions older"),
 ]
-GOOD = {"kubeadm": "1.36.3", "kubelet": "1.36.3", "kubectl": "1.36.3", "containerd": "1.7.24"}
+GOOD = {"kubeadm": "1.37.1", "kubelet": "1.37.1", "kubectl": "1.37.1", "containerd": "1.7.24"}
 
 
 @pytest.mark.parametrize(("part", "text"), SKEW)
@@ -149,11 +149,11 @@ def test_version_skew(part: Json, text: str) -> None:
 
 
 def test_versions_that_go_together() -> None:
-    older = {**GOOD, "kubelet": "1.33.0", "kubeadm": "1.37.1"}
+    older = {**GOOD, "kubelet": "1.34.0", "kubeadm": "1.37.1"}
     hosts = new_hosts(cp_1={"programs": GOOD}, gpu_1={"programs": older}, gpu_2={"programs": GOOD})
     assert decided(hosts, source="local")["problems"] == []
 
 
 def test_a_kubelet_that_somebody_has_upgraded_too_far() -> None:
-    hosts = running(gpu_1={"membership": worker_member("gpu-1"), "programs": {**GOOD, "kubelet": "1.37.0"}})
+    hosts = running(gpu_1={"membership": worker_member("gpu-1"), "programs": {**GOOD, "kubelet": "1.38.0"}})
     assert "newer than the API server" in decided(hosts)["problems"][0]
