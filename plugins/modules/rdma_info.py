@@ -24,7 +24,15 @@ author:
 extends_documentation_fragment:
   - rdmaops.gpu_fabric._attributes
   - rdmaops.gpu_fabric._attributes.linux
-  - rdmaops.gpu_fabric._attributes.info_module
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+    details:
+      - There is a difference only with O(dump). Otherwise, this module only reads.
+  idempotent:
+    support: full
 options:
   gather:
     description:
@@ -52,6 +60,15 @@ options:
         not by the name of the network device, which may be the same in another pod.
       - It is an error if the pod has no process on the host, or if there are two pods of this name, one of which is ending.
     type: str
+  dump:
+    description:
+      - Write a record of this host to this file on it, from which the mode, the next boot, conflicts, rails, the audit and the lint of attachments can be
+        determined again on another machine. It makes a report of a fault a test. This requires root on the host itself.
+      - The record has pseudonyms for GUIDs, hardware and IP addresses, host names, pods and network namespaces, no serial numbers, and of the kernel command
+        line only what sets parameters of ib_core and loads modules. See C(docs/dump.md) of this collection for everything that is in it.
+      - A new file is readable for its owner only. A file that has the same record already is not written. The directory is created if it is missing.
+      - The other options have no effect on the record.
+    type: path
 seealso:
   - module: rdmaops.gpu_fabric.rdma_device
   - module: rdmaops.gpu_fabric.rdma_system
@@ -77,9 +94,25 @@ EXAMPLES = r"""
     gather: []
   register: everywhere
   become: true
+
+- name: Record the host for a report of a fault
+  rdmaops.gpu_fabric.rdma_info:
+    dump: /root/gpu-01.json
+  become: true
 """
 
 RETURN = r"""
+actions:
+  description: What was done, or in check mode what would be done.
+  returned: success
+  type: list
+  elements: str
+  sample: ["Write /root/gpu-01.json"]
+diff:
+  description: The text of the file O(dump) before and after, if it changes.
+  returned: success
+  type: list
+  elements: dict
 netns_mode:
   description: Mode of the RDMA subsystem, V(exclusive) or V(shared). Null if ib_core is not loaded, and before Linux 5.2.
   returned: success
@@ -258,8 +291,18 @@ unreadable:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils._decision import Decision
 from ..module_utils._errors import FabricError
+from ..module_utils._files import refuse_nul
 from ..module_utils._rdma_devices.info import DEFAULT_SUBSETS, SUBSETS, Host, gather_info
+
+
+def add_dump(decision: Decision, path: str) -> None:
+    """Add that the file gets the record of this host."""
+    from ..module_utils._host import dump
+
+    refuse_nul(dump=path)
+    dump.add_to(decision, path, dump.record(dump.Host()))
 
 
 def main() -> None:
@@ -268,6 +311,7 @@ def main() -> None:
             "gather": {"type": "list", "elements": "str", "choices": list(SUBSETS), "default": list(DEFAULT_SUBSETS)},
             "all_netns": {"type": "bool", "default": False},
             "pod": {"type": "str"},
+            "dump": {"type": "path"},
         },
         supports_check_mode=True,
     )
@@ -275,11 +319,16 @@ def main() -> None:
         module.fail_json(
             msg="pod and all_netns are mutually exclusive: one selects a network namespace, the other selects all"
         )
+    decision = Decision()
     try:
         result = gather_info(module.params["gather"], module.params["all_netns"], Host(), module.params["pod"])
+        if module.params["dump"]:
+            add_dump(decision, module.params["dump"])
+        if not module.check_mode:
+            decision.carry_out()
     except (FabricError, OSError) as exc:
         module.fail_json(msg=str(exc))
-    module.exit_json(changed=False, **result)
+    module.exit_json(**result, **decision.result())
 
 
 if __name__ == "__main__":
